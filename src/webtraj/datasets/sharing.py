@@ -28,8 +28,8 @@ from webtraj.datasets.place import Place
 from webtraj.datasets.stripping import KINDS, Stripper, is_image, is_picture, picture_in
 from webtraj.datasets.transfer import TransferReport
 from webtraj.datasets.writer import DatasetWriter, MemoryBlobs
-from webtraj.environments.redacting import REDACTIONS, added
-from webtraj.redaction import RedactionRules, Redactor
+from webtraj.environments.redacting import redact_episode
+from webtraj.redaction import RedactionRules
 from webtraj.store.blobs import Blob
 from webtraj.store.index import EpisodeSummary
 
@@ -82,7 +82,7 @@ def shareable(
     Raises:
         InvalidInputError: A kind is unknown, or a picture would be left.
     """
-    made = _stripped(trajectory, _kept(keep), Redactor(rules=rules))
+    made = _stripped(trajectory, _kept(keep), rules)
     if made.end is not None:  # An open episode cannot be encoded, so it cannot be checked.
         check_shareable(made)
     return made
@@ -135,9 +135,8 @@ def share(
                 f"{writer.url!r} is both the source and the target. Choose another target."
             )
         for episode_id in chosen.episode_ids:
-            redactor = Redactor(rules=rules)
             try:
-                made = _stripped(chosen[episode_id], kept, redactor)
+                made = _stripped(chosen[episode_id], kept, rules)
                 kind, what = _written(made, writer)
             except errors.UnsupportedSchemaError:
                 raise
@@ -178,27 +177,28 @@ def _kept(keep: Collection[str]) -> frozenset[str]:
 
 
 def _stripped(
-    trajectory: trajectory_lib.EpisodeTrajectory, keep: frozenset[str], redactor: Redactor
+    trajectory: trajectory_lib.EpisodeTrajectory,
+    keep: frozenset[str],
+    rules: RedactionRules | None,
 ) -> trajectory_lib.EpisodeTrajectory:
     stripper = Stripper(keep)
-    steps = tuple(redactor.redact(stripper.strip(step)) for step in trajectory.steps)
-    end = redactor.redact(stripper.strip(trajectory.end))
     # Replace the metadata of an earlier call.
     known = {key: v for key, v in trajectory.info.metadata.items() if key != SHAREABLE}
-    info = dataclasses.replace(trajectory.info, metadata=known)
-    info = redactor.redact(stripper.strip(info))
-    counts = redactor.take_counts()
-    metadata = {**info.metadata}
-    if counts:
-        metadata[REDACTIONS] = added(info, counts)
-    metadata[SHAREABLE] = {
+    stripped = dataclasses.replace(
+        trajectory,
+        steps=tuple(map(stripper.strip, trajectory.steps)),
+        end=stripper.strip(trajectory.end),
+        info=stripper.strip(dataclasses.replace(trajectory.info, metadata=known)),
+    )
+    made, counts = redact_episode(stripped, rules=rules)
+    shareable_info = {
         "dropped": {kind: stripper.counts[kind] for kind in KINDS if stripper.counts[kind]},
         "kept": sorted(keep),
         "redactions": counts,
         "webtraj": webtraj.__version__,
     }
-    info = dataclasses.replace(info, metadata=metadata)
-    return dataclasses.replace(trajectory, info=info, steps=steps, end=end)
+    metadata = {**made.info.metadata, SHAREABLE: shareable_info}
+    return dataclasses.replace(made, info=dataclasses.replace(made.info, metadata=metadata))
 
 
 def _written(

@@ -1,6 +1,6 @@
-"""A collector that redacts what it records.
+"""A collector that redacts what it records, and the redaction of what was recorded.
 
-It fails closed: a value that cannot be redacted is left out of the record, and an
+The collector fails closed: a value that cannot be redacted is left out of the record, and an
 `UnwritableValueError` reports that, without any of the value in its message.
 """
 
@@ -24,9 +24,9 @@ from webtraj.collectors.base import (
 )
 from webtraj.environments.base import Redacts
 from webtraj.redaction.redactor import Redactor
-from webtraj.redaction.rules import RedactionRules
+from webtraj.redaction.rules import NAME, RedactionRules
 
-__all__ = ["REDACTIONS", "RedactingCollector", "added", "redacting"]
+__all__ = ["REDACTIONS", "RedactingCollector", "redact_episode", "redacting"]
 
 REDACTIONS: Final = "redactions"
 """Key in `EpisodeInfo.metadata` of an episode's redaction counts by name, if any."""
@@ -167,7 +167,8 @@ class _RedactingRecorder:
         safe = self._safe(self._redacts.redact, known, "end", self._bare_end)
         counts = dict(self._redacts.take_redactions())
         if counts:
-            metadata = {**self._info.metadata, REDACTIONS: added(self._info, counts)}
+            total = _summed(_counts_of(self._info), counts)
+            metadata = {**self._info.metadata, REDACTIONS: total}
             optional(self._recorder, "record_info")(
                 dataclasses.replace(self._info, metadata=metadata)
             )
@@ -211,12 +212,47 @@ class _ByRules(Redactor):
     take_redactions = Redactor.take_counts
 
 
-def added(info: trajectory_lib.EpisodeInfo, counts: Mapping[str, int]) -> dict[str, int]:
-    """Return the redaction counts, added to those in the episode's description."""
+def redact_episode(
+    trajectory: trajectory_lib.EpisodeTrajectory,
+    *,
+    secrets: Mapping[str, str] | None = None,
+    rules: RedactionRules | None = None,
+) -> tuple[trajectory_lib.EpisodeTrajectory, dict[str, int]]:
+    """Redact a recorded episode; the placeholders of earlier redactions stay whole.
+
+    Args:
+        trajectory: The episode. It is not changed.
+        secrets: Values by name.
+        rules: Further secrets, by their form.
+
+    Returns:
+        The redacted episode, whose description has all counts, and the counts of this call.
+
+    Raises:
+        InvalidInputError: A name or value is invalid.
+    """
+    before = _counts_of(trajectory.info)
+    redactor = Redactor(secrets, rules=rules, placeholders=filter(NAME.fullmatch, before))
+    steps = tuple(redactor.redact(step) for step in trajectory.steps)
+    end = redactor.redact(trajectory.end)
+    # Names of secrets are no secrets.
+    metadata = {k: v for k, v in trajectory.info.metadata.items() if k != REDACTIONS}
+    info = redactor.redact(dataclasses.replace(trajectory.info, metadata=metadata))
+    counts = redactor.take_counts()
+    if total := _summed(before, counts):
+        info = dataclasses.replace(info, metadata={**info.metadata, REDACTIONS: total})
+    return dataclasses.replace(trajectory, info=info, steps=steps, end=end), counts
+
+
+def _counts_of(info: trajectory_lib.EpisodeInfo) -> dict[str, int]:
+    """Return the redaction counts in an episode's description."""
     known = info.metadata.get(REDACTIONS)
-    before = known if isinstance(known, Mapping) else {}
-    whole = {str(name): count for name, count in before.items() if isinstance(count, int)}
-    return {**whole, **{name: whole.get(name, 0) + count for name, count in counts.items()}}
+    counts = known.items() if isinstance(known, Mapping) else ()
+    return {str(name): count for name, count in counts if isinstance(count, int)}
+
+
+def _summed(before: Mapping[str, int], counts: Mapping[str, int]) -> dict[str, int]:
+    return {**before, **{name: before.get(name, 0) + count for name, count in counts.items()}}
 
 
 def _safely(

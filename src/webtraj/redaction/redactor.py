@@ -111,6 +111,8 @@ class Redactor:
     Args:
         secrets: Values by name.
         rules: Further secrets, by their form. (Selectors apply in environments only.)
+        placeholders: Names whose placeholders are kept as they are, besides those of the secrets
+            and rules: what was redacted earlier.
 
     Raises:
         InvalidInputError: A name or value is invalid. The message does not contain the value.
@@ -121,10 +123,12 @@ class Redactor:
         secrets: Mapping[str, str] | None = None,
         *,
         rules: RedactionRules | None = None,
+        placeholders: Iterable[str] = (),
     ) -> None:
         rules = rules or RedactionRules()
         self._searcher = Searcher(rules)
-        self._rule_names = self._known_names = rules.names
+        self._rule_names = rules.names
+        self._kept_names = self._known_names = self._rule_names.union(placeholders)
         self._lines: dict[str, tuple[str, str]] = {}
         self._given: dict[str, str] = {}
         self._name_by_value: dict[str, str] = {}
@@ -351,7 +355,7 @@ class Redactor:
         self._names = []
         found = _any_of(lowered, self._names)
         # Placeholders are kept, even if a secret looks like a part of one.
-        self._known_names = self._rule_names.union(self._names)
+        self._known_names = self._kept_names.union(self._names)
         known = "|".join(re.escape(name) for name in sorted(self._known_names))
         source = f"<secret:(?:{known})>|{found}" if found else f"<secret:(?:{known})>"
         self._pattern = re.compile(source, re.IGNORECASE)

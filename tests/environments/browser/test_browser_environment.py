@@ -1,6 +1,8 @@
 """dm_env's rules over pages, and what becomes of an environment when something fails."""
 
 import asyncio
+import os
+import signal
 
 import dm_env
 import numpy as np
@@ -178,11 +180,27 @@ async def _crash_page(session):
 @pytest.mark.gate
 @pytest.mark.smoke
 @pytest.mark.browser
-async def test_a_crashed_page_is_a_typed_error_and_the_next_episode_is_clean(open_page):
+async def test_a_page_that_crashes_is_an_observation_and_the_next_episode_is_clean(open_page):
     environment = open_page(BUTTON)
     await environment.reset()
     await _crash_page(environment.session)
-    with pytest.raises(errors.BrowserCrashedError, match="The page crashed"):
+    timestep = await environment.step(a.Wait(0))
+    assert timestep.mid()
+    last_action = timestep.observation["last_action"]
+    assert last_action["error_kind"] == "page_broke"
+    assert last_action["error"] == "The page crashed and was closed."
+    assert not (await environment.step(a.Wait(0))).observation["last_action"]["error"]
+    timestep = await environment.reset()
+    assert 'button "' in timestep.observation["axtree"]
+
+
+@pytest.mark.gate
+@pytest.mark.browser
+async def test_a_dead_browser_is_a_typed_error_and_the_next_episode_is_clean(open_page):
+    environment = open_page(BUTTON)
+    await environment.reset()
+    os.kill(environment.session.lease.browser.pid, signal.SIGKILL)
+    with pytest.raises(errors.BrowserCrashedError):
         await environment.step(a.Wait(0))
     assert (await environment.step(a.Wait(0))).first()
 

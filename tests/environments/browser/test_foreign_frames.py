@@ -129,6 +129,22 @@ async def test_the_lines_of_a_frame_stand_under_it(play, site):
     assert seen["text"].split() == ["Before", "After", "Your", "bank"]
 
 
+async def test_what_is_in_a_covered_frame_is_covered(play, site):
+    layer = "<div style='position:fixed;inset:0;background:white'>Layer</div>"
+    _, seen = await play(
+        frame(f"{site.there}/bank") + layer, bank="<button>Pay</button><p>a<b>b</b>"
+    )
+    lines = [line.split("] ", 1)[-1].strip() for line in seen["axtree"].splitlines()]
+    assert lines == [
+        "iframe covered",
+        'button "Pay" covered',
+        "paragraph covered",
+        'text "a" covered',
+        'generic "b" covered',
+        'generic "Layer"',
+    ]
+
+
 @pytest.mark.smoke
 async def test_elements_are_acted_on_where_they_are_in_the_top_window(play, site):
     environment, seen = await play(frame(f"{site.there}/bank"), bank=BUTTON)

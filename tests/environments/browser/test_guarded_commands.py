@@ -1,6 +1,9 @@
-"""A guarded command runs once, and not at all after it was aborted."""
+"""A guarded command runs once, not at all after it was aborted, and as long as its parent."""
 
 import subprocess
+import sys
+import threading
+import time
 
 import pytest
 
@@ -61,3 +64,52 @@ def test_aborting_kills_what_was_started(folder):
         assert process_alive(command.pid)
         command.abort()
         assert process.wait() == -9
+
+
+SLEEPER = """
+import subprocess, sys
+process = subprocess.Popen([sys.argv[1], "-c", "echo $$; read forever"], stdin=subprocess.PIPE)
+sys.stdin.read()
+"""
+
+
+def test_a_command_started_in_a_thread_outlives_the_thread_and_says_how_it_ended(folder):
+    command = folder.guarded("/bin/sh", by_thread=True)
+    started = []
+
+    def start():
+        started.append(
+            subprocess.Popen(
+                [command.path, "-c", "echo up; read word; exit 7"],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                text=True,
+            )
+        )
+        assert started[0].stdout.readline() == "up\n"
+
+    thread = threading.Thread(target=start)
+    thread.start()
+    thread.join()
+    with started[0] as process:
+        with pytest.raises(subprocess.TimeoutExpired):
+            process.wait(0.5)
+        process.communicate("go\n")
+        assert process.returncode == 7
+
+
+def test_a_command_started_in_a_thread_ends_with_its_process(folder, tmp_path):
+    command = folder.guarded("/bin/sh", by_thread=True)
+    parent = subprocess.Popen(
+        [sys.executable, "-c", SLEEPER, command.path],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    with parent:
+        program = int(parent.stdout.readline())
+        assert program != command.pid
+        parent.kill()
+    for pid in (program, command.pid):
+        while process_alive(pid):
+            time.sleep(0.05)

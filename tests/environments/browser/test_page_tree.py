@@ -93,7 +93,10 @@ CASES = {
         "<svg width=9 height=9><text y=9 fill=blue>4</text><text y=9>5</text></svg>",
         '[1] img\n  [2] generic "4" fill="rgb(0, 0, 255)"\n  [3] generic "5"',
     ),
-    "headings show their level": ("<h2>Part</h2>", '[1] heading "Part" level=2'),
+    "headings show their level": (
+        "<h3>Part</h3><p role=heading aria-level=4>Of</p><div role=heading aria-level=x>It</div>",
+        '[1] heading "Part" level=3\n[2] heading "Of" level=4\n[3] heading "It" level=2',
+    ),
     "quotes and line breaks are escaped": (
         '<button>say "hi" \\\n now</button>',
         '[1] button "say \\"hi\\" \\\\ now"',

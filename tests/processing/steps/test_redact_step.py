@@ -56,6 +56,17 @@ def test_doing_it_twice_changes_nothing():
     assert REDACT(made) is made
 
 
+def test_placeholders_stay_whole_when_other_secrets_look_like_them():
+    made = only(REDACT(leaky()))
+    again = only(Redact(secrets={"word": "password", "tag": "secret"})(made))
+    assert again.info.goal == "Log in with <secret:password>."
+    assert again.steps[1].decision.thought == "I type <secret:password>."
+    assert (
+        again.info.metadata["redactions"]["password"]
+        == made.info.metadata["redactions"]["password"]
+    )
+
+
 def test_secrets_are_in_no_setting_and_no_name():
     assert REDACT.settings == {"patterns": ["email"], "regexes": {}, "secrets": ["password"]}
     assert PASSWORD not in repr(REDACT)

@@ -169,7 +169,7 @@ def test_a_script_repeats_actions_and_checks_the_end():
         'page.get_by_role("textbox", name="User name").clear()',
         'page.get_by_role("textbox", name="User name").press_sequentially(USER_NAME_2)',
         'page.get_by_role("textbox", name="User name").press("Enter")',
-        'page.get_by_role("combobox").select_option("Coffee")',
+        'page.get_by_role("combobox").select_option(label="Coffee")',
         'page.get_by_role("button", name="Cancel").dblclick(button="right", modifiers=["Shift"])',
         'page.locator("canvas").click(position={"x": 10, "y": 10})',
         "page.wait_for_timeout(50)",
@@ -193,6 +193,21 @@ def test_a_script_repeats_actions_and_checks_the_end():
     assert 'USER_NAME = "anna"\nUSER_NAME_2 = "bert"\nANSWER = "12 dollars"\n' in script
     assert "# Goal: Buy tea\n# Recorded by webtraj: episode e1, task shop/tea, seed 3" in script
     assert "    # Step 4 failed: click('3')" in script
+
+
+def test_the_option_that_was_chosen_is_chosen_again():
+    tree = '[1] listbox\n  [2] option "2"\n  [3] option "3"\n  [4] group "More"\n    [5] option "2"'
+    rows = [
+        (a.SelectOption("1", ("3",)), 'label="3"', '{ label: "3" }'),
+        (a.SelectOption("5", ("2",)), "index=2", "{ index: 2 }"),
+        (a.SelectOption("1", ("2", "3")), 'label=["2", "3"]', '[{ label: "2" }, { label: "3" }]'),
+        (a.SelectOption("1", ("of no label",)), '"of no label"', '"of no label"'),
+    ]
+    made = episode(*(action for action, _, _ in rows), trees=[tree] * 5)
+    python, typescript = playwright_script(made), playwright_script(made, "typescript")
+    for _, said, written in rows:
+        assert f'get_by_role("listbox").select_option({said})' in python
+        assert f'getByRole("listbox").selectOption({written})' in typescript
 
 
 def test_a_redacted_value_is_an_environment_variable_and_no_text_of_the_script():

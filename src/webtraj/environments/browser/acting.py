@@ -16,6 +16,7 @@ from webtraj import errors as errors_lib
 from webtraj.environments import actions as a
 from webtraj.environments.actions import keys as keys_lib
 from webtraj.environments.browser import access as access_lib
+from webtraj.environments.browser import clipboard as clipboard_lib
 from webtraj.environments.browser import lease as lease_lib
 from webtraj.environments.browser import session as session_lib
 
@@ -137,7 +138,8 @@ class ActionExecutor:
     async def key_down(self, key: str) -> None:
         """Press a key and keeps it down."""
         self._held_keys.add(key)
-        await self.run(self.session.page.keyboard.down(key), "press a key")
+        async with self._clipboard_for(key):
+            await self.run(self.session.page.keyboard.down(key), "press a key")
 
     async def key_up(self, key: str) -> None:
         """Release a key."""
@@ -178,11 +180,19 @@ class ActionExecutor:
     async def press(self, keys: str) -> None:
         """Press chords, one after another."""
         for chord in keys.split(" "):
-            await self.run(self.session.page.keyboard.press(chord), f"press {chord}")
+            async with self._clipboard_for(*keys_lib.split_chord(chord)):
+                await self.run(self.session.page.keyboard.press(chord), f"press {chord}")
 
     async def type(self, text: str) -> None:
         """Type text key by key into what has the focus."""
-        await self.run(self.session.page.keyboard.type(text), "type")
+        async with self._clipboard_for(*set(text)):
+            await self.run(self.session.page.keyboard.type(text), "type")
+
+    def _clipboard_for(self, *keys: str) -> contextlib.AbstractAsyncContextManager[None]:
+        """Return what to press keys in: holding the clipboard, if that may paste."""
+        if clipboard_lib.may_paste((*self._held_keys, *keys)):
+            return self.session.own_clipboard()
+        return contextlib.nullcontext()
 
     async def insert(self, text: str) -> None:
         """Insert text at once into what has the focus."""

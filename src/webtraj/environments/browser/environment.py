@@ -468,6 +468,7 @@ class BrowserEnvironment(base_lib.Environment):
         self._task_to_tear_down = task
         session.boundary.take_blocked()
         session.forget_traffic()
+        session.forget_copied()
         session.downloads.take()  # Left over from the last episode.
         begin = await task.setup(session, self._episode_seed)
         seen = await self._look(session, begin=begin)
@@ -536,17 +537,17 @@ class BrowserEnvironment(base_lib.Environment):
                 error, error_kind = str(refusal), refusal.kind
             acted = time.perf_counter()
             seen = await self._look(session)
-        except errors_lib.BrowserCrashedError:
-            raise
         except errors_lib.BrowserError as failure:
-            # The action led to a page that hangs, or never stays: that is the episode's business.
-            if session.lease.borrowed or not session.lease.healthy:
+            # The page hangs, never stays, or crashed: that is the episode's business.
+            if session.lease.borrowed or not session.lease.mend():
                 raise
             await session.replace_page()
             self._sessions.suspect()
             acted = time.perf_counter()
             seen = await self._look(session)
-            error, error_kind = _PAGE_BROKE.format(failure=failure), "page_broke"
+            crashed = isinstance(failure, errors_lib.BrowserCrashedError)
+            error = _PAGE_CRASHED if crashed else _PAGE_BROKE.format(failure=failure)
+            error_kind = "page_broke"
         refused = error_kind == "navigation_failed"
         found, kind = await session.boundary.enforce(session, refused=refused)
         if kind == "blocked":
@@ -648,6 +649,7 @@ class BrowserEnvironment(base_lib.Environment):
         return versions
 
 
+_PAGE_CRASHED: Final = "The page crashed and was closed."
 _PAGE_BROKE: Final = "The page did not answer and was closed. {failure}"
 
 _FILES_WANTED: Final = (

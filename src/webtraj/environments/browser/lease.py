@@ -69,10 +69,26 @@ class Lease:
     parked: int = dataclasses.field(default=0, init=False)
     """How often the pool has parked it."""
     _released: bool = dataclasses.field(default=False, init=False)
+    crashed: Page | None = dataclasses.field(default=None, init=False)
+    """The page that crashed since the last `mend`."""
 
     def __post_init__(self) -> None:
-        cut = self.lifeline.cut
-        self.page.on("crash", lambda _: cut("The page crashed"))
+        self.watch(self.page)
+
+    def watch(self, page: Page) -> None:
+        """Fail all calls once a page of the context crashes, since those to it never return."""
+        page.on("crash", self._on_crash)
+
+    def _on_crash(self, page: Page) -> None:
+        self.crashed = page
+        self.lifeline.cut("The page crashed")
+
+    def mend(self) -> bool:
+        """Take calls again after a page crashed; return whether the browser still runs."""
+        if self._released or not self.browser.usable:
+            return False
+        self.lifeline.cut_reason = ""
+        return True
 
     @property
     def healthy(self) -> bool:

@@ -12,7 +12,7 @@ import functools
 import json
 import re
 from collections import Counter
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from importlib import resources
 from typing import TYPE_CHECKING, Any, Final, Protocol
 from weakref import WeakKeyDictionary
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from webtraj.environments.browser.session import BrowserSession
 
 __all__ = [
+    "EnteredWorld",
     "ForeignFrames",
     "IsolatedWorld",
     "LIVE_SITE",
@@ -34,12 +35,14 @@ __all__ = [
     "NetworkWatch",
     "PageWorld",
     "SCRIPT_PROPERTY",
+    "Send",
     "SettlePolicy",
     "WORLD_NAME",
     "World",
     "is_replaced",
     "merge_frame",
     "page_script",
+    "sender",
     "to_argument",
 ]
 
@@ -260,11 +263,13 @@ _FILES = (
     "refs",
     "roles",
     "tree",
+    "unseen",
     "settle",
     "locate",
     "covers",
     "act",
     "secrets",
+    "clipboard",
     "private",
     "marks",
     "foreign",
@@ -330,18 +335,71 @@ _ENTRIES = 3
 _NEED_A_GESTURE: Final = frozenset({"open_files"})
 """Preparations that the browser allows only as a person's doing."""
 
-_Send = Callable[[str, dict[str, Any]], Awaitable[Any]]
+Send = Callable[[str, dict[str, Any]], Awaitable[Any]]
 """A function that sends a debugging-protocol command with options and returns the answer."""
 
 
-def _sender(
-    session: BrowserSession, debugger: CDPSession, *, seconds: float | None = None
-) -> _Send:
+def sender(session: BrowserSession, debugger: CDPSession, *, seconds: float | None = None) -> Send:
+    """Return the function that sends commands to a debugging session, each with a deadline."""
+
     async def send(method: str, options: dict[str, Any]) -> Any:
         call = debugger.send(method, options)
         return await session.run(call, what="answer the page script", seconds=seconds)
 
     return send
+
+
+@dataclasses.dataclass(slots=True)
+class EnteredWorld:
+    """An isolated world of one document, in which the page script runs."""
+
+    script: str
+    """The id of the script's object."""
+    context: int
+    """The id of the world in its process."""
+    unexplained: int = 0
+    """How many nodes of its process the page script cannot know (see `unseen`)."""
+
+    async def call(self, send: Send, function: str, argument: Any = None) -> Any:
+        """See `World.call`."""
+        given = [{"value": to_argument(argument)}]
+        gesture = function == "prepare" and argument.get("kind") in _NEED_A_GESTURE
+        return await self._call(send, function, given, gesture=gesture)
+
+    async def show(
+        self, send: Send, function: str, nodes: Sequence[int], group: Mapping[str, str]
+    ) -> Any:
+        """Call a page script function with nodes; return its result, parsed.
+
+        Args:
+            send: Sends a command to the world's process.
+            function: The function.
+            nodes: Their backend ids. Those of other worlds' documents are left out.
+            group: The group of objects to which they are added.
+        """
+        options = {"executionContextId": self.context, **group}
+        found = await asyncio.gather(
+            *(send("DOM.resolveNode", {"backendNodeId": node, **options}) for node in nodes)
+        )
+        objects = [told["object"].get("objectId") for told in found]
+        given = [{"objectId": each} for each in objects if each is not None]
+        return await self._call(send, function, given)
+
+    async def _call(
+        self, send: Send, function: str, given: list[dict[str, Any]], *, gesture: bool = False
+    ) -> Any:
+        answer = await send(
+            "Runtime.callFunctionOn",
+            {
+                "functionDeclaration": f"function(...given) {{ return this.{function}(...given) }}",
+                "objectId": self.script,
+                "arguments": given,
+                "awaitPromise": True,
+                "returnByValue": True,
+                "userGesture": gesture,
+            },
+        )
+        return json.loads(_value_of(answer))
 
 
 class World(Protocol):
@@ -353,8 +411,8 @@ class World(Protocol):
     async def call(self, page: Page, function: str, argument: Any) -> Any:
         """Call a page script function with a value as JSON; return its result, parsed."""
 
-    def script_in(self, page: Page) -> str | None:
-        """Return the id of the script's object in the last document; None in the page's world."""
+    def entered(self, page: Page) -> EnteredWorld | None:
+        """Return the world of the last document; None if it is the page's."""
 
     def forget(self, page: Page) -> None:
         """Forget a closed page."""
@@ -386,8 +444,8 @@ class PageWorld:
             text = await self._run(page.evaluate(javascript, given), "answer the page script")
         return json.loads(text)
 
-    def script_in(self, page: Page) -> str | None:
-        """See `World.script_in`."""
+    def entered(self, page: Page) -> EnteredWorld | None:
+        """See `World.entered`."""
         return None
 
     def forget(self, page: Page) -> None:
@@ -405,27 +463,27 @@ class IsolatedWorld:
     def __init__(self, session: BrowserSession, script: str) -> None:
         self._session = session
         self._script = script
-        self._worlds: dict[Page, str] = {}
+        self._worlds: dict[Page, EnteredWorld] = {}
 
     async def start(self, context: BrowserContext) -> None:
         """See `World.start`."""
 
     async def call(self, page: Page, function: str, argument: Any) -> Any:
         """See `World.call`."""
-        send = _sender(self._session, await self._session.debugger(page))
+        send = sender(self._session, await self._session.debugger(page))
         world = self._worlds.get(page)
         if world is not None:
             try:
-                return await _call_in_world(send, world, function, argument)
+                return await world.call(send, function, argument)
             except errors_lib.BrowserError as error:
                 # The page has navigated since the last call. Nothing was called.
                 if not is_replaced(error):
                     raise
         world = self._worlds[page] = await _enter_world(send, self._script)
-        return await _call_in_world(send, world, function, argument)
+        return await world.call(send, function, argument)
 
-    def script_in(self, page: Page) -> str | None:
-        """See `World.script_in`."""
+    def entered(self, page: Page) -> EnteredWorld | None:
+        """See `World.entered`."""
         return self._worlds.get(page)
 
     def forget(self, page: Page) -> None:
@@ -433,7 +491,7 @@ class IsolatedWorld:
         self._worlds.pop(page, None)
 
 
-async def _enter_world(send: _Send, script: str, frame_id: str = "") -> str:
+async def _enter_world(send: Send, script: str, frame_id: str = "") -> EnteredWorld:
     """Run the script in an isolated world of a frame's current document.
 
     Each process of the browser numbers its JavaScript contexts anew, so after a navigation the same
@@ -444,9 +502,6 @@ async def _enter_world(send: _Send, script: str, frame_id: str = "") -> str:
         send: Sends a command to the frame's process.
         script: The page script.
         frame_id: The frame; the top one by default.
-
-    Returns:
-        The id of the script's object.
 
     Raises:
         BrowserError: The frame is not in that process, or its document is replaced again and again.
@@ -470,11 +525,11 @@ async def _enter_world(send: _Send, script: str, frame_id: str = "") -> str:
             continue
         _value_of(told)
         if await _document_in(send, frame_id) == (frame, document):
-            return str(told["result"]["objectId"])
+            return EnteredWorld(told["result"]["objectId"], made["executionContextId"])
     raise errors_lib.BrowserError(f"The page is replaced too fast to be read. {_NO_WORLD[0]}.")
 
 
-async def _document_in(send: _Send, frame_id: str) -> tuple[str, str]:
+async def _document_in(send: Send, frame_id: str) -> tuple[str, str]:
     """Return the ids of a frame, the top one by default, and of its document."""
     trees = [(await send("Page.getFrameTree", {}))["frameTree"]]
     while trees:
@@ -483,23 +538,6 @@ async def _document_in(send: _Send, frame_id: str) -> tuple[str, str]:
             return str(tree["frame"]["id"]), str(tree["frame"]["loaderId"])
         trees += tree.get("childFrames", ())
     raise errors_lib.BrowserError(f"There is no frame {frame_id!r} in this process.")
-
-
-async def _call_in_world(send: _Send, world: str, function: str, argument: Any) -> Any:
-    """Call a page script function of an entered world. See `World.call`."""
-    opens = function == "prepare" and argument.get("kind") in _NEED_A_GESTURE
-    answer = await send(
-        "Runtime.callFunctionOn",
-        {
-            "functionDeclaration": f"function(argument) {{ return this.{function}(argument) }}",
-            "objectId": world,
-            "arguments": [{"value": to_argument(argument)}],
-            "awaitPromise": True,
-            "returnByValue": True,
-            "userGesture": opens,
-        },
-    )
-    return json.loads(_value_of(answer))
 
 
 def is_replaced(error: errors_lib.BrowserError) -> bool:
@@ -565,6 +603,8 @@ def merge_frame(seen: dict[str, Any], place: Mapping[str, Any], inside: Mapping[
         ]
     if seen.get("focused") == place["ref"] and inside.get("focused"):
         seen["focused"] = inside["focused"]
+    if inside.get("copied") is not None:
+        seen["copied"] = inside["copied"]
     if inside.get("text"):
         seen["text"] = "\n".join(filter(None, [seen["text"], inside["text"]]))
     if "passwords" in inside:
@@ -630,7 +670,7 @@ class _Frame:
     """The frame element's ref in the parent's document."""
     frame_id: str
     session: CDPSession
-    world: str
+    world: EnteredWorld
     prefix: str
     url: str = ""
     silent: bool = False
@@ -667,6 +707,12 @@ class ForeignFrames:
     def owns(self, ref: str) -> bool:
         """Return whether a ref belongs to a frame of another origin."""
         return _REF.fullmatch(ref) is not None
+
+    def entered(self, page: Page) -> Iterator[tuple[CDPSession, EnteredWorld]]:
+        """Yield the debugging session and world of each frame that answered last time."""
+        for frame in self._frames.values():
+            if frame.page is page and not frame.silent:
+                yield frame.session, frame.world
 
     def forget(self, page: Page) -> None:
         """Forget a closed page."""
@@ -750,8 +796,9 @@ class ForeignFrames:
             async with asyncio.timeout(
                 _AFTER_SILENCE if known is not None and known.silent else self._seconds
             ):
+                options = {**options, "all_covered": place["covered"]}
                 if "private" in place:
-                    options = {**options, "all_private": place["private"]}
+                    options["all_private"] = place["private"]
                 frame, inside = await self._observe(page, parent, place["ref"], options)
         except TimeoutError:
             if known := self._frames.get((page, place["ref"])):
@@ -808,12 +855,14 @@ class ForeignFrames:
         self._by_prefix[frame.prefix] = frame
         return frame
 
-    async def _world_of(self, page: Page, frame: _Frame | None) -> tuple[CDPSession, str | None]:
+    async def _world_of(
+        self, page: Page, frame: _Frame | None
+    ) -> tuple[CDPSession, EnteredWorld | None]:
         if frame is not None:
             return frame.session, frame.world
-        return await self._session.debugger(page), self._top.script_in(page)
+        return await self._session.debugger(page), self._top.entered(page)
 
-    async def _frame_id(self, session: CDPSession, world: str | None, ref: str) -> str:
+    async def _frame_id(self, session: CDPSession, world: EnteredWorld | None, ref: str) -> str:
         """Return the browser's id of the frame that a frame element shows."""
         send = self._sender(session)
         element = f"elementOf({json.dumps(ref)})"
@@ -826,7 +875,7 @@ class ForeignFrames:
                 function = f"function() {{ return this.{element} }}"
                 answer = await send(
                     "Runtime.callFunctionOn",
-                    {"functionDeclaration": function, "objectId": world, **group},
+                    {"functionDeclaration": function, "objectId": world.script, **group},
                 )
             object_id = answer["result"].get("objectId", "")
             told = await send("DOM.describeNode", {"objectId": object_id})
@@ -850,11 +899,11 @@ class ForeignFrames:
             await self._session.run(session.detach(), what="close a debugging session")
         raise errors_lib.BrowserError(f"The page at {page.url} has no frame {frame_id!r} now.")
 
-    def _sender(self, debugger: CDPSession) -> _Send:
-        return _sender(self._session, debugger, seconds=self._seconds)
+    def _sender(self, debugger: CDPSession) -> Send:
+        return sender(self._session, debugger, seconds=self._seconds)
 
     async def _call(self, frame: _Frame, function: str, argument: Any) -> Any:
-        return await _call_in_world(self._sender(frame.session), frame.world, function, argument)
+        return await frame.world.call(self._sender(frame.session), function, argument)
 
     async def _call_around(self, frame: _Frame, function: str, argument: Any) -> Any:
         """Call the page script of the document around a frame."""

@@ -30,6 +30,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from webtraj import errors as errors_lib
+from webtraj.environments.browser import clipboard as clipboard_lib
 from webtraj.environments.browser import guard as guard_lib
 from webtraj.environments.browser.lease import Lifeline
 
@@ -236,11 +237,11 @@ class GuardedCommand:
     path: Path
     """The command to run instead of the program."""
     pid_file: Path
-    """The file with the guard's process id, which becomes the program's."""
+    """The file with the guard's process id, which is the program's if the guard became it."""
 
     @property
     def pid(self) -> int:
-        """The program's process id; known once the program has responded."""
+        """The id of the program's group; known once the program has responded."""
         return int(self.pid_file.read_text())
 
     def find(self) -> list[int]:
@@ -280,11 +281,17 @@ class RunFolder:
         # For a pool that was never closed: its event loop is gone, or Python exits.
         self._forget = weakref.finalize(self, _kill_all_in, self.path, os.getpid())
 
-    def guarded(self, program: str) -> GuardedCommand:
-        """Write a command that runs `program` under the guard."""
+    def guarded(self, program: str, *, by_thread: bool = False) -> GuardedCommand:
+        """Write a command that runs `program` under the guard.
+
+        Args:
+            program: The path of the program.
+            by_thread: Whether a thread will start it that may end before its process.
+        """
         name = f"{Path(program).name}-{next(self._numbers)}"
         command = GuardedCommand(self.path / name, self.path / f"{name}.pid")
-        guard = [sys.executable, "-I", "-S", guard_lib.__file__, str(command.pid_file), program]
+        guard = [sys.executable, "-I", "-S", guard_lib.__file__, str(command.pid_file)]
+        guard += ["thread" if by_thread else "process", program]
         # TMPDIR: browser profiles go into this folder, to be removed with it.
         command.path.write_text(
             f'#!/bin/sh\nTMPDIR={shlex.quote(str(self.path))} exec {shlex.join(guard)} "$@"\n'
@@ -572,6 +579,7 @@ class RunningBrowser:
         self._lifelines: set[Lifeline] = set()
         self._lost = False
         self.pid = pid
+        self.clipboard = clipboard_lib.Clipboard(browser)
         self.contexts_made = 0
         self.failures_in_a_row = 0
         """The number of failed leases since the last good one."""
@@ -660,7 +668,8 @@ class _Start:
         if self._ended:
             raise errors_lib.BrowserCrashedError("The start of this driver was abandoned.")
         self.node = node
-        self.command = self._folder.guarded(node)
+        here = threading.current_thread()
+        self.command = self._folder.guarded(node, by_thread=here is not threading.main_thread())
         return str(self.command.path)
 
     async def end(self, starting: asyncio.Future[Playwright], *, patience: float) -> None:

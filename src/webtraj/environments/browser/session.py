@@ -7,7 +7,7 @@ import base64
 import contextlib
 import dataclasses
 import time
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Mapping
 from typing import TYPE_CHECKING, Any, Final, Literal
 from urllib.parse import urlsplit
 
@@ -18,6 +18,7 @@ from webtraj.environments.browser import network as network_lib
 from webtraj.environments.browser import observation as observation_lib
 from webtraj.environments.browser import page_script as page_script_lib
 from webtraj.environments.browser import traffic as traffic_lib
+from webtraj.environments.browser import unseen as unseen_lib
 from webtraj.environments.browser.network import BLANK
 
 if TYPE_CHECKING:
@@ -42,6 +43,9 @@ _MAX_NAVIGATIONS = 5
 
 _CLOSE: Final = 5.0
 """Seconds within which a tab that does not answer must close."""
+
+_QUESTION: Final = 2.0
+"""Seconds within which a page says what its script does not see."""
 
 _ASKS_WITHIN: Final = 0.3
 """Seconds within which a page that leaves asks for the next document."""
@@ -156,6 +160,7 @@ class BrowserSession:
         self._statuses: dict[Page, int] = {}
         self._cdp: dict[Page, CDPSession] = {}
         self._attaching = asyncio.Lock()
+        self._copied: Mapping[str, str] = {}
         self._next_ref = 1
         self._typed = False
         self._tab_closed = asyncio.Event()
@@ -296,17 +301,19 @@ class BrowserSession:
         await self.run(page.bring_to_front(), what="switch tabs")
 
     async def replace_page(self) -> None:
-        """Open a blank tab in place of the active one, which does not answer.
+        """Close the tab that crashed or does not answer; a blank one takes an active one's place.
 
         Raises:
             BrowserError: The browser failed.
         """
-        stuck = self._active
-        page = await self.run(self.lease.context.new_page(), what="open a tab")
-        await self.focus(page)
+        active = self._active
+        stuck, self.lease.crashed = self.lease.crashed or active, None
+        if stuck is active:
+            active = await self.run(self.lease.context.new_page(), what="open a tab")
+            await self.focus(active)
         with contextlib.suppress(errors.BrowserError):
             await self.run(stuck.close(), what="close a tab", seconds=_CLOSE)
-        self._active, self._opened = page, None
+        self._active, self._opened = active, None
         self._tab_closed.clear()
         self.lease.timed_out = False  # The page was at fault, not the browser.
 
@@ -408,6 +415,9 @@ class BrowserSession:
             if "foreign" in seen:
                 async with self.lease.turns.at("observe"):
                     await self.foreign_frames.look_into(self._active, seen, options)
+            self._keep_copied(seen.pop("copied", None))
+            if left and await self._show_unseen():
+                continue  # Now it is seen, too.
             if self._active not in self.tabs or (left and self._opened is not None):
                 navigated = True
                 continue
@@ -427,6 +437,53 @@ class BrowserSession:
             f"The page at {self._active.url} navigated {_MAX_NAVIGATIONS} times in a row without "
             "settling."
         )
+
+    @contextlib.asynccontextmanager
+    async def own_clipboard(self) -> AsyncIterator[None]:
+        """Hold the browser's clipboard, with what this session's pages copied last."""
+        if self.lease.borrowed:
+            yield
+            return
+        with contextlib.suppress(errors.BrowserError):  # A page that left has been asked before.
+            self._keep_copied(await self.call("takeCopied", None))
+            for debugger, world in self.foreign_frames.entered(self._active):
+                ask = page_script_lib.sender(self, debugger, seconds=_QUESTION)
+                self._keep_copied(await world.call(ask, "takeCopied"))
+        async with self.lease.browser.clipboard.holding(self._copied, self.lease):
+            yield
+
+    def forget_copied(self) -> None:
+        """Forget what the pages of an earlier episode copied."""
+        self._copied = {}
+
+    def _keep_copied(self, content: Mapping[str, str] | None) -> None:
+        if content is not None:
+            self._copied = content
+
+    async def _show_unseen(self) -> bool:
+        """Show the page script what it cannot see; return whether any of it is new."""
+        page = self._active
+        world = self._world.entered(page)
+        if world is None:
+            return False
+        worlds = {await self.debugger(page): [world]}
+        for debugger, inner in self.foreign_frames.entered(page):
+            worlds.setdefault(debugger, []).append(inner)
+        shows = [unseen_lib.show_closed_roots]
+        if "set_of_marks" in self._observe.channels:
+            shows.append(unseen_lib.show_click_handlers)
+        news = await asyncio.gather(
+            *(
+                show(page_script_lib.sender(self, debugger, seconds=_QUESTION), entered)
+                for debugger, entered in worlds.items()
+                for show in shows
+            ),
+            return_exceptions=True,
+        )
+        for result in news:
+            if isinstance(result, BaseException) and not isinstance(result, errors.BrowserError):
+                raise result
+        return True in news
 
     def _look_options(self, hidden: str) -> dict[str, Any]:
         """Return the options of the page script that are the same for every look."""
@@ -623,6 +680,8 @@ class BrowserSession:
 
     def _on_new_page(self, page: Page) -> None:
         self._listen(page)
+        if not self.lease.borrowed:
+            self.lease.watch(page)
         if self._listener is None:
             self._opened = page
 

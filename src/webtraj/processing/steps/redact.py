@@ -8,7 +8,7 @@ from typing import Any
 
 from webtraj import errors
 from webtraj import trajectory as trajectory_lib
-from webtraj.environments.redacting import REDACTIONS, added
+from webtraj.environments.redacting import redact_episode
 from webtraj.processing.base import Changed
 from webtraj.processing.steps import options
 from webtraj.redaction import RedactionRules, Redactor
@@ -66,14 +66,7 @@ class Redact(options.PlainStep):
         self, trajectory: trajectory_lib.EpisodeTrajectory
     ) -> trajectory_lib.EpisodeTrajectory | Changed:
         """Return the episode with all matches replaced."""
-        redactor = Redactor(self.secrets, rules=self._rules)  # One per episode: it counts.
-        steps = tuple(redactor.redact(step) for step in trajectory.steps)
-        end = redactor.redact(trajectory.end)
-        info = redactor.redact(trajectory.info)
-        counts = redactor.take_counts()
+        made, counts = redact_episode(trajectory, secrets=self.secrets, rules=self._rules)
         if not counts:
             return trajectory
-        metadata = {**info.metadata, REDACTIONS: added(info, counts)}
-        info = dataclasses.replace(info, metadata=metadata)
-        made = dataclasses.replace(trajectory, info=info, steps=steps, end=end)
         return Changed((made,), {"redactions": dict(sorted(counts.items()))})

@@ -723,12 +723,22 @@ def _type_into(to: _Converter, action: a.TypeInto, last: Mapping[str, Any]) -> N
 
 
 def _select(to: _Converter, action: a.SelectOption, last: Mapping[str, Any]) -> None:
-    node = to._page[action.ref]
+    node = option = to._page[action.ref]
     while node is not None and node.role in ("option", "group"):
         node = node.parent
     _, chain = to.target(node.ref if node else action.ref, last)
-    options = [to.literal(option) for option in action.options]
-    to.add(*chain, Call("select_option", (options[0] if len(options) == 1 else options,)))
+    options = [] if node is None else [each for each in node.below() if each.role == "option"]
+    labels = [each.text for each in options]
+    wanted = [squeezed(each) for each in action.options]
+    chosen = [to.literal(each) for each in action.options]
+    given = chosen[0] if len(chosen) == 1 else chosen
+    if option in options and wanted == [option.text] and labels.count(option.text) > 1:
+        call = Call("select_option", (), {"index": options.index(option)})
+    elif wanted and set(labels).issuperset(wanted):
+        call = Call("select_option", (), {"label": given})
+    else:  # To Playwright, a label or a value.
+        call = Call("select_option", (given,))
+    to.add(*chain, call)
 
 
 def _simple(to: _Converter, action: Any, last: Mapping[str, Any]) -> None:

@@ -374,7 +374,9 @@ class _TypeScript(_Writer):
         if call.name == ITEM:
             return f".at({self.value(call.arguments[0])})!"
         given = [self.value(argument) for argument in call.arguments]
-        if call.options:
+        if call.name == "select_option" and isinstance(labels := call.options.get("label"), list):
+            given.append(self.value([{"label": label} for label in labels]))
+        elif call.options:
             given.append(self.value(call.options))
         return f".{_camel(call.name)}({', '.join(given)})"
 

@@ -5,10 +5,10 @@ const LONGEST_FRAME_MS = 100;  // A background tab draws no frames.
 
 function foreignFrames(found) {
   const frames = [];
-  for (const {element, line, depth, private: rule} of found) {
+  for (const {element, line, depth, private: rule, covered} of found) {
     const {width, height} = dom.getBoundingClientRect(element);
     if (width < LEAST_SIDE || height < LEAST_SIDE) continue;
-    const place = {ref: refOf(element), line, depth, matrix: numbersOf(outwardOf(element).multiply(outOfFrame(element)))};
+    const place = {ref: refOf(element), line, depth, covered, matrix: numbersOf(outwardOf(element).multiply(outOfFrame(element)))};
     frames.push(rule ? {...place, private: rule} : place);
   }
   return frames;

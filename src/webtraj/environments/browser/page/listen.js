@@ -88,17 +88,10 @@ function noteClick(event) {
   later(() => clicked === path && (clicked = []), 0);
 }
 
-// By document: what listens in it. A document that is written anew loses its listeners.
-const listeners = new WeakMap();
+const listenIn = view => keepListening(view, addHandlers);
 
-function listenIn(view) {
-  const shown = view.document;
-  if (!listeners.has(shown)) {
-    listeners.set(shown, Object.entries(handlers).map(([type, handler]) => [type, hearing(handler)]));
-    new MutationObserver(() => listenIn(view)).observe(shown, {childList: true});
-  }
-  // One that is there already is not added again.
-  for (const [type, listener] of listeners.get(shown)) {
+function addHandlers(view) {
+  for (const [type, listener] of heard) {
     // The browser scrolls before it tells a passive listener of the wheel.
     view.addEventListener(type, listener, {capture: true, passive: type !== "wheel"});
   }
@@ -427,6 +420,8 @@ const handlers = {
     tell({kind: "leave", before: before()});
   },
 };
+
+const heard = Object.entries(handlers).map(([type, handler]) => [type, hearing(handler)]);
 
 // The top document listens in frames of its own origin; others begin when they are first looked at,
 // since their refs have a prefix.

@@ -8,8 +8,12 @@ const ACTED_ON = new Set([
 // Elements come from the tree, with role and name.
 function marksOf(entries) {
   const marks = {refs: [], roles: [], names: [], boxes: []};
-  for (const {element, role, name} of entries) {
-    if (!ACTED_ON.has(role) && !invitesAction(element, styleOf(element))) continue;
+  const inviting = new Set(entries.filter(({element, role}) => ACTED_ON.has(role) || invitesAction(element, styleOf(element))));
+  const around = elementsAround(inviting);
+  for (const entry of entries) {
+    const {element, role, name} = entry;
+    // A handler around something to act on may be there for that.
+    if (!inviting.has(entry) && !(handled.has(element) && !around.has(element))) continue;
     if (isDisabled(element) || !isOnTop(element)) continue;
     const box = clippedBoxOf(element);
     if (!box) continue;
@@ -19,6 +23,14 @@ function marksOf(entries) {
     marks.boxes.push(box);
   }
   return marks;
+}
+
+function elementsAround(entries) {
+  const around = new Set();
+  for (const {element} of entries) {
+    for (let node = parentOnScreen(element); node && !around.has(node); node = parentOnScreen(node)) around.add(node);
+  }
+  return around;
 }
 
 function isOnTop(element) {

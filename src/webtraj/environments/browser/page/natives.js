@@ -35,6 +35,9 @@ const dom = {
     "scrollLeft", "scrollTo", "scrollTop", "assignedSlot",
   ]),
 };
+const closedRoots = new WeakMap();  // By their hosts (see unseen.js).
+const openRootOf = dom.shadowRoot;
+dom.shadowRoot = element => openRootOf(element) ?? closedRoots.get(element) ?? null;
 // These three only elements of HTML have.
 const html = accessors(HTMLElement.prototype, ["isContentEditable", "onclick", "draggable"]);
 const ofHtml = name => element =>
@@ -61,3 +64,19 @@ dom.tagName = element => {
   if (tag > "Z") return dom.namespaceURI(element) === "http://www.w3.org/1999/xhtml" ? tag.toUpperCase() : tag;
   return dom.localName(element) === tag ? tag.toLowerCase() : tag;
 };
+
+// Adds listeners to a window now, and again whenever its document is written anew, which drops them. A
+// listener that is there already is not added again.
+const listening = new WeakMap();  // The functions that add them, by document.
+
+function keepListening(view, add) {
+  add(view);
+  const shown = view.document;
+  const known = listening.get(shown);
+  if (known) known.add(add);
+  else {
+    const adding = new Set([add]);
+    listening.set(shown, adding);
+    new MutationObserver(() => adding.forEach(each => each(view))).observe(shown, {childList: true});
+  }
+}

@@ -8,12 +8,13 @@ async function observe(options) {
   if (bad) return toJson({bad_selector: bad});
   if (options.begin !== undefined) {
     forgetRefs();
+    takeCopied();
     result.begun = await page.task.begin(options.begin);
   }
   if (options.ref_prefix) refPrefix = options.ref_prefix;
   else continueRefsFrom(options.first_ref);
   result.settle = await settle(options.settle);
-  return toJson({...result, ...seenNow(options)});
+  return toJson({...result, ...seenNow(options), copied: takeCopied()});
 }
 
 // What the page shows at this moment.
@@ -27,7 +28,7 @@ function seenNow(options) {
   const isTold = TREE_CHANNELS.some(channel => want.has(channel));
   // Without the tree, frames of another origin may still hold passwords and private elements.
   if (isTold || options.passwords || watchesPrivate()) {
-    const tree = treeOf(options.hidden, options.axtree_limit);
+    const tree = treeOf(options.hidden, options.axtree_limit, options.all_covered);
     privateLines = tree.privateLines;
     const foreign = foreignFrames(tree.foreign);
     if (foreign.length) result.foreign = foreign;
@@ -55,8 +56,7 @@ function textOfDocument() {
 function focusedElement() {
   let active = document.activeElement;
   for (;;) {
-    const inner = active?.shadowRoot?.activeElement ??
-      (active && frameDocumentOf(active)?.activeElement);
+    const inner = active && (dom.shadowRoot(active) ?? frameDocumentOf(active))?.activeElement;
     if (!inner) break;
     active = inner;
   }

@@ -201,7 +201,7 @@ function statesOf(element, role, style) {
   if (isDisabled(element)) states.push("disabled");
   if (element.readOnly) states.push("readonly");
   if (dom.tagName(element) === "TEXTAREA" || aria("multiline") === "true") states.push("multiline");
-  if (role === "heading") states.push(`level=${parseInt(aria("level")) || dom.tagName(element)[1] || 2}`);
+  if (role === "heading") states.push(`level=${parseInt(aria("level")) || levelOf(element)}`);
   if (isInput && TYPES_TOLD.has(element.type)) states.push(`type=${element.type}`);
   const value = valueOf(element, role);
   if (value) states.push(`value=${toJson(value)}`);
@@ -212,6 +212,8 @@ function statesOf(element, role, style) {
   if (scrolls(element, style)) states.push("scrollable");
   return states;
 }
+
+const levelOf = element => /^H([1-6])$/.exec(dom.tagName(element))?.[1] ?? 2;
 
 // Shapes have a colour, and so has the text among them unless it is black.
 function isFilled(element, role, style) {

@@ -11,7 +11,8 @@ function notePasswordField(element) {
 }
 
 // Fields in shadow roots are found when they get the focus or appear in the tree.
-window.addEventListener("focusin", event => notePasswordField(event.composedPath()[0]), true);
+const noteFocus = event => notePasswordField(event.composedPath()[0]);
+keepListening(window, view => view.addEventListener("focusin", noteFocus, true));
 
 function notePasswordFieldsIn(root) {
   for (const element of inRoot(root, "querySelectorAll", "input[type=password]")) notePasswordField(element);

@@ -46,16 +46,20 @@ function lacksPictures(patience) {
 // Since when the page is on its way to another document; null if it is not. A download or an answer
 // without content ends with an error; a navigation that a dialog prevented ends without any event.
 let leavingSince = null;
-window.navigation?.addEventListener("navigate", event => {
+function noteLeaving(event) {
   const stays = event.destination.sameDocument || event.downloadRequest !== null;
   leavingSince = stays ? null : now();
+}
+
+const noteStaying = () => { leavingSince = null; };
+
+keepListening(window, view => {
+  view.navigation?.addEventListener("navigate", noteLeaving);
+  for (const type of ["navigatesuccess", "navigateerror"]) view.navigation?.addEventListener(type, noteStaying);
+  for (const type of ["pointerdown", "keydown"]) {
+    view.addEventListener(type, noteStaying, {capture: true, passive: true});
+  }
 });
-for (const type of ["navigatesuccess", "navigateerror"]) {
-  window.navigation?.addEventListener(type, () => { leavingSince = null; });
-}
-for (const type of ["pointerdown", "keydown"]) {
-  window.addEventListener(type, () => { leavingSince = null; }, {capture: true, passive: true});
-}
 
 // A document is parsed once its deferred scripts ran, too: before that its buttons may do nothing.
 const entriesOf = performance.getEntriesByType.bind(performance);

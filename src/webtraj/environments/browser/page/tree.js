@@ -1,7 +1,7 @@
 // The page as text, one line an element; the grammar stands in observation.py.
 const NEVER_SHOWN = new Set(["SCRIPT", "STYLE", "NOSCRIPT", "TEMPLATE", "HEAD", "META", "LINK"]);
 
-// Children as rendered: through open shadow roots and slots.
+// Children as rendered: through shadow roots and slots.
 function childNodesOf(element) {
   if (dom.shadowRoot(element)) return dom.shadowRoot(element).childNodes;
   if (dom.tagName(element) === "SLOT") {
@@ -65,7 +65,8 @@ function invitesAction(element, style) {
 
 class TreeWriter {
   // `limit`: of characters, not counting indents. What comes after it is counted, not written.
-  constructor(hidden, limit) {
+  // `allCovered`: the frame around the document is covered.
+  constructor(hidden, limit, allCovered) {
     this.hidden = hidden;
     this.room = limit;
     this.leftOut = 0;
@@ -74,7 +75,8 @@ class TreeWriter {
     this.foreign = [];
     this.private = "";  // The rule that what is written now falls under (see private.js).
     this.privateLines = [];
-    this.covered = false;  // Whether the element whose content is written is covered.
+    this.allCovered = allCovered;
+    this.covered = allCovered;  // Whether the element whose content is written is covered.
   }
 
   text(text, depth) {
@@ -88,7 +90,7 @@ class TreeWriter {
   line(element, role, name, states, depth) {
     if (this.room > 0) {
       this.entries.push({element, role, name});
-      this.covered = isCovered(element);
+      this.covered = this.allCovered || isCovered(element);
       if (this.covered) states.push("covered");
     }
     const ref = this.room > 0 ? refOf(element) : "";
@@ -180,9 +182,10 @@ class TreeWriter {
       this.options(element, depth + 1, style);
     } else if (inner) {
       watchMutations(inner);
+      if (windowOf(inner)) keepListening(windowOf(inner), hearCopies);
       this.document(contentOf(inner), depth + 1);
     } else if (isForeign(element)) {
-      if (this.room > 0) this.foreign.push({element, line: this.lines.length - 1, depth, private: this.private});
+      if (this.room > 0) this.foreign.push({element, line: this.lines.length - 1, depth, private: this.private, covered: this.covered});
     } else if (!isField) {
       const labelled = isNamedApart(element) || control !== element;
       const told = name !== "" && (NAMED_BY_CONTENT.has(role) || labelled || leaf) && saysAll(element, role, name);
@@ -233,8 +236,8 @@ const isShown = element => isVisible(element) && !dom.closest(element, "[aria-hi
 const repeats = (label, control) =>
   nameOf(control, roleOf(control)).toLowerCase().includes(squeeze(textOf(label, control)).toLowerCase());
 
-function treeOf(hidden, limit) {
-  const writer = new TreeWriter(hidden, limit);
+function treeOf(hidden, limit, allCovered = false) {
+  const writer = new TreeWriter(hidden, limit, allCovered);
   labelsByRoot = new Map();
   noteModal();
   try {

@@ -1,0 +1,75 @@
+"""The clipboard of a browser, which all its contexts share.
+
+So that nothing passes from one session to another, the page script notes what its pages copy
+(`clipboard.js`), and a session brings its own content along whenever it may paste. Rich text that a
+page leaves to the browser to copy is kept as plain text.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Iterable, Mapping
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from playwright.async_api import Browser, Page
+
+    from webtraj.environments.browser.lease import Lease
+
+__all__ = ["Clipboard", "may_paste"]
+
+_WRITE: Final = """
+content => {
+  addEventListener("beforecopy", event => event.preventDefault(), {once: true});
+  addEventListener("copy", event => {
+    event.preventDefault();
+    event.clipboardData.setData("text/plain", "");  // Without any, the last content would stay.
+    for (const [kind, text] of Object.entries(content)) event.clipboardData.setData(kind, text);
+  }, {once: true});
+  document.execCommand("copy");
+}
+"""
+
+
+def may_paste(keys: Iterable[str]) -> bool:
+    """Return whether keys that are held together may paste.
+
+    >>> may_paste(["Control", "v"]), may_paste(["Shift", "Insert"]), may_paste(["v"])
+    (True, True, False)
+    """
+    held = [key.lower() for key in keys]
+    commands = any(key.startswith(("control", "meta")) for key in held)
+    shift = any(key.startswith("shift") for key in held)
+    return (
+        (commands and ("v" in held or "keyv" in held))
+        or (shift and "insert" in held)
+        or "paste" in held
+    )
+
+
+class Clipboard:
+    """The clipboard of one browser.
+
+    Args:
+        browser: Playwright's browser.
+    """
+
+    def __init__(self, browser: Browser) -> None:
+        self._browser = browser
+        self._page: Page | None = None
+        self._lock = asyncio.Lock()
+
+    @contextlib.asynccontextmanager
+    async def holding(self, content: Mapping[str, str], lease: Lease) -> AsyncIterator[None]:
+        """Hold the clipboard, with this content by MIME type; empty for none.
+
+        Raises:
+            BrowserError: The browser failed.
+        """
+        async with self._lock:
+            if self._page is None or self._page.is_closed():
+                context = await lease.run(self._browser.new_context(), "open a context")
+                self._page = await lease.run(context.new_page(), "open a page")
+            await lease.run(self._page.evaluate(_WRITE, dict(content)), "fill the clipboard")
+            yield

@@ -1,0 +1,46 @@
+// What the page copied or cut last, by MIME type, until it is taken (see clipboard.py).
+let copied = null;
+
+// The page's last handler decides what is copied, and any may stop the event, so this hears it after
+// each of them.
+function noteCopying(event) {
+  if (!event.isTrusted) return;
+  noteCopy(event);
+  for (const target of event.composedPath()) {
+    target.removeEventListener(event.type, noteCopy);
+    target.addEventListener(event.type, noteCopy, {once: true});
+  }
+}
+
+function noteCopy(event) {
+  if (event.defaultPrevented) {
+    const given = event.clipboardData;
+    const kinds = given.types.filter(kind => kind !== "Files");
+    copied = Object.fromEntries(kinds.map(kind => [kind, given.getData(kind)]));
+  } else {
+    const text = selectedText(event.composedPath()[0]);
+    if (text) copied = {"text/plain": text};
+  }
+}
+
+function selectedText(target) {
+  const field = focusedElement();
+  if (field && /^(INPUT|TEXTAREA)$/.test(dom.tagName(field))) {
+    return field.type === "password" ? "" : field.value.slice(field.selectionStart, field.selectionEnd);
+  }
+  const root = dom.getRootNode(target);
+  return (root.getSelection ? root : dom.ownerDocument(root)).getSelection().toString();
+}
+
+function takeCopied() {
+  const taken = copied;
+  copied = null;
+  return taken;
+}
+
+function hearCopies(view) {
+  for (const type of ["copy", "cut"]) view.addEventListener(type, noteCopying, true);
+}
+
+keepListening(window, hearCopies);
+page.takeCopied = () => toJson(takeCopied());
