@@ -24,7 +24,10 @@ FILE = ROOT / "docs" / "images" / "house.svg"
 FLOORS = (
     (
         "the data model, small rules",
-        ("errors trajectory credentials configuration closing hosts http model_names named _homes"),
+        (
+            "errors trajectory shown credentials configuration closing hosts http model_names "
+            "named _homes"
+        ),
     ),
     ("files on disk, in buckets", "proto store tasks"),
     ("record episodes", "collectors"),

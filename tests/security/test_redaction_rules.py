@@ -18,6 +18,7 @@ from webtraj.environments.redaction.rules import PATTERNS, find_all
 from webtraj.environments.redaction.searching import LEFT_OUT, MAX_TEXT
 from webtraj.testing.fakes import CatchEnvironment
 from webtraj.trajectory import EpisodeInfo, ModelCall
+from whole import whole
 
 FOUND = {
     "email": [
@@ -251,7 +252,7 @@ async def test_a_collector_with_rules_serves_parallel_episodes_of_any_environmen
     await asyncio.gather(*map(play, envs))
     assert len(kept.trajectories) == 3
     for episode in kept.trajectories:
-        assert "example.com" not in repr(episode)
+        assert "example.com" not in whole(episode)
         steps = len(episode.steps)
         assert episode.steps[1].decision.thought == "<secret:badge>"
         assert episode.steps[1].decision.model_calls[0].text == "<secret:card>"

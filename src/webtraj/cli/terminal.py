@@ -11,10 +11,11 @@ import datetime
 import json
 import os
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, TextIO
 
 from webtraj.closing import Closing
+from webtraj.shown import short
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -176,8 +177,8 @@ def printable(text: str, *, keep_lines: bool = False) -> str:
 
 
 def brief(value: Any, width: int = 60) -> str:
-    """Return a value on one line of at most `width` characters."""
-    text = printable(_describe(value))
+    """Return a value on one line of at most `width` characters; text without quotes."""
+    text = printable(value if isinstance(value, str) else short(value, width=width))
     return text if len(text) <= width else text[: width - 1] + "…"
 
 
@@ -204,28 +205,3 @@ def clock(seconds: float | None) -> str:
     if seconds is None:
         return "-"
     return f"{datetime.datetime.fromtimestamp(seconds, datetime.UTC):%Y-%m-%d %H:%M:%S}"
-
-
-def _describe(value: Any) -> str:
-    import numpy as np
-
-    from webtraj.store.blobs import LazyBlob
-
-    match value:
-        case bytes():
-            return f"<{len(value):,} bytes>"
-        case LazyBlob():
-            return f"<{value.blob.size:,} bytes of {value.blob.ext}>"
-        case np.ndarray():
-            return f"<{value.dtype} array {'x'.join(map(str, value.shape)) or 'scalar'}>"
-        case Mapping():
-            return ", ".join(f"{key}={_describe(item)}" for key, item in value.items()) or "{}"
-        case str():
-            return value
-    if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        fields = {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
-        shown = ", ".join(
-            f"{name}={item!r}" for name, item in fields.items() if item not in ("", ())
-        )
-        return f"{type(value).__name__}({shown})"
-    return repr(value)

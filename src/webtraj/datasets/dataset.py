@@ -33,6 +33,7 @@ from webtraj.datasets.place import (
     map_in_order,
     open_place,
 )
+from webtraj.shown import as_html
 from webtraj.store import encoding, records
 from webtraj.store.blobs import BlobSink, BlobSource, LazyBlobs, blobs_of
 from webtraj.store.decoding import Budget
@@ -654,7 +655,22 @@ class Dataset:
         return Dataset(self._place, summaries, blobs, judgements, self.superseded)
 
     def __repr__(self) -> str:
-        return f"<Dataset {self.url!r}: {len(self)} episodes>"
+        return f"<Dataset {self.url!r:.300}: {len(self)} episodes>"
+
+    def _repr_html_(self) -> str:
+        rows = [
+            (
+                summary.episode_id,
+                (summary.task or summary.goal)[:100],
+                summary.policy[:100],
+                summary.num_steps,
+                "" if summary.total_reward is None else f"{summary.total_reward:g}",
+                summary.outcome,
+            )
+            for summary in self._summaries[:50]
+        ]
+        columns = ("episode", "task", "policy", "steps", "reward", "outcome")
+        return as_html(repr(self), columns, rows, total=len(self))
 
     def _load(self, episode_id: str) -> trajectory_lib.EpisodeTrajectory:
         summary = self._by_id[episode_id]
