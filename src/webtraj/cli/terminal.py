@@ -71,20 +71,30 @@ def make_table(
 
     Args:
         columns: The columns' names. One that begins with `>` is for numbers: aligned to the right.
-            Without any name, there is no header.
+            Without any name, there is no header. A column after the first in which every cell is
+            empty or `-` is left out.
         rows: The cells of each row: any values, made printable, or Rich's own text.
         widest: The most characters of the first column before it is folded.
     """
     from rich.table import Table
     from rich.text import Text
 
+    cells = [[c if isinstance(c, Text) else printable(str(c)) for c in row] for row in rows]
+    kept = [
+        at
+        for at in range(len(columns))
+        if at == 0
+        or not cells
+        or any(str(row[at]) not in ("", "-") for row in cells if at < len(row))
+    ]
     table = Table(box=None, pad_edge=False, show_header=any(columns))
-    for name in columns:
+    for at in kept:
+        name = columns[at]
         side: Any = "right" if name.startswith(">") else "left"
         table.add_column(name.removeprefix(">"), justify=side, overflow="fold")
     table.columns[0].max_width = widest
-    for row in rows:
-        table.add_row(*(c if isinstance(c, Text) else printable(str(c)) for c in row))
+    for row in cells:
+        table.add_row(*(row[at] for at in kept if at < len(row)))
     return table
 
 

@@ -646,6 +646,30 @@ class Dataset:
 
         return write_parquet(self._summaries, target, storage_options=storage_options)
 
+    def to_pandas(self, rows: Literal["episodes", "steps"] = "episodes") -> Any:
+        """Return a pandas DataFrame with a row for each episode, or for each step.
+
+        Args:
+            rows: "episodes" reads the index alone, and has the fields of its summaries as columns;
+                "steps" reads every episode, and has the columns of
+                `webtraj.datasets.tables.STEP_COLUMNS`.
+
+        Raises:
+            MissingDependencyError: pandas is not installed.
+            InvalidInputError: `rows` is neither.
+            CorruptDataError: An episode is damaged; only with "steps".
+            StorageError: The bucket cannot be read.
+        """
+        from webtraj.datasets import tables
+
+        if rows == "episodes":
+            return tables.to_frame(
+                map(tables.episode_row, self._summaries), list(tables.episode_columns())
+            )
+        if rows == "steps":
+            return tables.to_frame(tables.step_rows(self), tables.STEP_COLUMNS)
+        raise errors.InvalidInputError(f"rows={rows!r:.60}: expected 'episodes' or 'steps'.")
+
     def _part(
         self,
         summaries: Iterable[EpisodeSummary],
