@@ -103,6 +103,36 @@ def test_files_of_the_browser_import_each_other_in_no_circle():
     graphlib.TopologicalSorter(graph).prepare()  # Raises if there is one.
 
 
+def test_packages_beside_the_library_import_no_private_name_of_it():
+    private = set()
+    for file in (ROOT / "packages").glob("*/src/**/*.py"):
+        for node in ast.walk(ast.parse(file.read_text("utf-8"))):
+            names = []
+            if isinstance(node, ast.Import):
+                names = [one.name for one in node.names]
+            elif isinstance(node, ast.ImportFrom) and node.module:
+                names = [f"{node.module}.{one.name}" for one in node.names]
+            private |= {
+                (file.relative_to(ROOT).as_posix(), name)
+                for name in names
+                if name.startswith("webtraj.") and "._" in name
+            }
+    assert not private
+
+
+def test_the_library_knows_no_package_beside_it():
+    """Not by an import, and not by a name that is imported later."""
+    modules = [path.parent.name for path in (ROOT / "packages").glob("*/src/*/__init__.py")]
+    assert modules
+    found = {
+        (path.relative_to(ROOT).as_posix(), module)
+        for path in SOURCE.rglob("*.py")
+        for module in modules
+        if module in path.read_text("utf-8")
+    }
+    assert not found
+
+
 @pytest.mark.parametrize(
     "package", ["", ".agents", ".collectors", ".datasets", ".environments", ".environments.browser"]
 )

@@ -19,8 +19,7 @@ events. What was said (goal, messages, arguments, results, reasons) is written o
 (`content`), and pictures only as their hash.
 
 Trace and span ids follow from the episode's id, so sending an episode again adds nothing new to a
-backend, and an episode that `webtraj.integrations.opentelemetry` sent live has the same ids. Needs
-the extra `otel`.
+backend, and an episode that was sent live has the same ids. Needs the extra `otel`.
 """
 
 from __future__ import annotations
