@@ -71,7 +71,7 @@ def short(value: Any, *, width: int = _WIDTH, depth: int = _DEPTH) -> str:
         case int() if value.bit_length() > 4096:  # Python refuses to print it in decimal.
             return f"<an integer of {value.bit_length():,} bits>"
     if _is_record(value):
-        if issubclass(type(value), Shown) or type(value).__repr__ is object.__repr__:
+        if issubclass(type(value), Shown):
             return _cut(repr(value), _LONGEST)
         return "..." if depth < 1 else short_record(value, depth=depth)
     if isinstance(value, (Mapping, list, tuple, Set)):
@@ -165,6 +165,7 @@ def thumbnail(observation: Any) -> bytes | None:
         from PIL import Image
     except ImportError:
         return None
+    picture: Image.Image
     channels = observation.values() if isinstance(observation, Mapping) else (observation,)
     for value in channels:
         try:
