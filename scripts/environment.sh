@@ -72,7 +72,7 @@ make_environment() {
 
     # The checkout's path is included because a virtual environment cannot be moved.
     wanted=$({ pwd -P; "$its_python" -VV; cat "$requirements" pyproject.toml constraints.txt packages/*/pyproject.toml \
-        examples/two_cores/pyproject.toml \
+        examples/*/pyproject.toml \
         scripts/environment.sh scripts/packages.sh scripts/other_pythons.sh scripts/cpu_torchvision.sh; } | cksum)
     stamp=$venv/.webtraj-setup
     if [ -f "$stamp" ] && [ "$(cat "$stamp")" = "$wanted" ]; then
@@ -156,7 +156,8 @@ make_environment() {
         must_load wandb
         ;;
     inspect)
-        install "$venv" --requirement "$requirements" --editable . || fail "see above."
+        install "$venv" --requirement "$requirements" --editable . \
+            --editable packages/webtraj-formats || fail "see above."
         must_load inspect_ai.log
         # Of Harbor only its models of ATIF are used; they do without its packages and Python 3.12.
         for version in 1.7=0.22.0 1.8=0.26.0; do
@@ -172,16 +173,16 @@ make_environment() {
         "$uv_of_checkout" pip compile pyproject.toml --quiet --no-header --no-annotate --no-deps \
             --resolution lowest-direct --python "$python" --output-file "$venv/floors.txt" \
             --extra web --extra config --extra ray --extra s3 --extra protobuf --extra parquet \
-            --extra gymnasium --extra minari --extra tensorboard --extra wandb --extra report \
+            --extra gymnasium --extra tensorboard --extra wandb --extra report \
             --extra test >/dev/null || fail "cannot resolve the lowest versions in pyproject.toml; the messages are above."
         # uv alone: pip would look for an answer for minutes where there is none.
         WEBTRAJ_FALLBACK=none install "$venv" --requirement "$venv/floors.txt" --editable '.[dev]' \
-            $our_packages --editable examples/two_cores ||
+            $our_packages ||
             fail "the floors of pyproject.toml exclude each other; see above."
         ;;
     python3.*)
         install "$venv" --constraint constraints.txt --editable '.[dev]' \
-            $our_packages --editable examples/two_cores || fail "see above."
+            $our_packages || fail "see above."
         ;;
     esac
     echo "$wanted" >"$stamp"

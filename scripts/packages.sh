@@ -4,8 +4,8 @@
 # `$our_packages` are their own arguments for the packages of this checkout.
 # uv comes from the package index into .venv. Without it, or with WEBTRAJ_INSTALLER=pip, pip installs.
 
-# All packages beside the library, as developed: two words for each.
-our_packages=
+# All packages beside the library, as developed, those of the examples included: two words for each.
+our_packages="--editable examples/two_cores --editable examples/own_application"
 for each_package in packages/*/; do
     our_packages="$our_packages --editable ${each_package%/}[dev]"
 done

@@ -51,7 +51,7 @@ python=$(find_python) || {
 
 # The checkout's path is included because a virtual environment cannot be moved.
 wanted=$({ pwd -P; "$python" -VV; cat pyproject.toml constraints.txt packages/*/pyproject.toml \
-    examples/two_cores/pyproject.toml; } | cksum)
+    examples/*/pyproject.toml; } | cksum)
 stamp=.venv/.webtraj-setup
 done_before() {
     grep -qsxF "dev $wanted" "$stamp" || grep -qsxF "$extra $wanted" "$stamp"
@@ -73,7 +73,7 @@ dev) echo "setup: installing webtraj and its development packages (1.8 GB)" ;;
 *) echo "setup: installing webtraj[$extra]" ;;
 esac
 others=
-[ "$extra" != dev ] || others="$our_packages --editable examples/two_cores"
+[ "$extra" != dev ] || others="$our_packages"
 # shellcheck disable=SC2086  # Many words, or none.
 install .venv --constraint constraints.txt --editable ".[$extra]" $others ||
     fail "the packages could not be installed; the messages are above."

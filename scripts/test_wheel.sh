@@ -96,7 +96,9 @@ beside_the_library() {
     echo "test_wheel: $1 took $(($(date +%s) - began)) s"
 }
 
+beside_the_library webtraj-apps dev apps
 beside_the_library webtraj-integrations mcp,otel "mcp openenv otel"
+beside_the_library webtraj-formats minari,otel ""
 
 oldest=python3.11
 newest=$oldest

@@ -36,9 +36,9 @@ def declared():
 
 def runs_elsewhere(path):
     """Return whether a file runs in an application's own environment, not in webtraj's."""
-    if path.parent.parent.name == "apps":
+    if path.parent.parent.name == "webtraj_apps":
         return path.stem not in ("__init__", "tasks", "state")
-    return path.parent.name == "apps" and path.stem in ("serve", "django_worlds")
+    return path.parent.name == "webtraj_apps" and path.stem in ("serve", "django_worlds")
 
 
 def imported():

@@ -12,11 +12,11 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 import webtraj
 from otlp_receiver import receiving, values
 from webtraj import MemoryTrajectoryCollector, TeeTrajectoryCollector
-from webtraj.datasets.exporters.otel import spans_maker
 from webtraj.environments.redaction import RedactionRules
 from webtraj.environments.redaction.recording import RedactingCollector
 from webtraj.testing.fakes import ScriptedEnvironment
 from webtraj.trajectory import Decision, EpisodeInfo, ModelCall
+from webtraj_formats.spans import spans_maker
 from webtraj_integrations.opentelemetry import OpenTelemetryCollector
 
 INFO = EpisodeInfo(task="shop/tea", goal="Buy tea", policy="tester", seed=3)

@@ -6,7 +6,7 @@
         webtraj.JsonTrajectoryCollector("runs/x"), OpenTelemetryCollector("http://localhost:4318")
     )
 
-The spans are those of `webtraj.datasets.exporters.otel`: a step's when it has been recorded, the
+The spans are those of `webtraj_formats.spans`: a step's when it has been recorded, the
 episode's when it has ended. A background thread sends them. If the receiver is down or slow, spans
 are dropped and the SDK logs it; the run is neither stopped nor delayed, and `webtraj otel`
 sends the recorded episodes later, with the same ids. Needs the extra `otel`.
@@ -17,29 +17,113 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 import logging
+import os
 import threading
-from collections.abc import Callable, Mapping
-from typing import Any
+import urllib.parse
+from collections.abc import Callable, Iterable, Mapping
+from typing import TYPE_CHECKING, Any
 
 from webtraj import errors
 from webtraj import trajectory as trajectory_lib
 from webtraj.collectors.base import EpisodeRecorder, TrajectoryCollector
+from webtraj.trajectory import EpisodeTrajectory
 
 try:
     from opentelemetry import context as context_lib
     from opentelemetry import trace
+    from opentelemetry.sdk.resources import Resource
     from opentelemetry.sdk.trace import TracerProvider
-    from opentelemetry.sdk.trace.export import BatchSpanProcessor
+    from opentelemetry.sdk.trace.export import (
+        BatchSpanProcessor,
+        SpanExporter,
+        SpanExportResult,
+    )
 except ImportError as error:
     raise errors.missing_dependency(
         "OpenTelemetry needs opentelemetry-sdk", "otel", package="webtraj-integrations"
     ) from error
 
-from webtraj.datasets.exporters.otel import EpisodeIds, EpisodeSpans, otlp_exporter, own_resource
+from webtraj_formats.spans import EpisodeIds, EpisodeSpans, spans_maker
 
-__all__ = ["OpenTelemetryCollector"]
+if TYPE_CHECKING:
+    from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
+
+__all__ = ["OpenTelemetryCollector", "otlp_exporter", "send_traces"]
 
 _logger = logging.getLogger(__name__)
+_BATCH = 512
+
+
+def otlp_exporter(
+    endpoint: str | None, headers: Mapping[str, str] | None = None
+) -> OTLPSpanExporter:
+    """Return an exporter that sends spans by OTLP over HTTP.
+
+    Args:
+        endpoint: The receiver's address, such as `http://localhost:4318`. Default: that of
+            `OTEL_EXPORTER_OTLP_ENDPOINT`.
+        headers: HTTP headers. Default: those of `OTEL_EXPORTER_OTLP_HEADERS`.
+
+    Raises:
+        InvalidInputError: The endpoint is not an HTTP address.
+        MissingDependencyError: The exporter is not installed.
+    """
+    try:
+        from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
+    except ImportError as error:
+        need = "Sending traces needs opentelemetry-exporter-otlp-proto-http"
+        raise errors.missing_dependency(need, "otel", package="webtraj-integrations") from error
+    if endpoint is not None:
+        parts = urllib.parse.urlsplit(endpoint)
+        if parts.scheme not in ("http", "https") or not parts.netloc:
+            raise errors.InvalidInputError(
+                f"The endpoint {endpoint!r:.100} is not an address. Expected one such as "
+                "http://localhost:4318."
+            )
+        if parts.path in ("", "/"):
+            endpoint = f"{endpoint.rstrip('/')}/v1/traces"
+    return OTLPSpanExporter(endpoint, headers=None if headers is None else dict(headers))
+
+
+def _own_resource() -> Resource:
+    """Return the description of this process, as `OTEL_RESOURCE_ATTRIBUTES` etc. have it."""
+    name = os.environ.get("OTEL_SERVICE_NAME") or "webtraj"
+    return Resource.create({"service.name": name})
+
+
+def send_traces(
+    episodes: Iterable[EpisodeTrajectory],
+    exporter: SpanExporter,
+    *,
+    content: bool = False,
+) -> tuple[int, int]:
+    """Send recorded episodes as traces.
+
+    Args:
+        episodes: The episodes.
+        exporter: Sends the spans, such as `otlp_exporter(...)`.
+        content: Whether to include what was said.
+
+    Returns:
+        The number of episodes and of spans.
+
+    Raises:
+        StorageError: The receiver did not take them.
+    """
+    spans_of = spans_maker(_own_resource(), content=content)
+    num_episodes = num_spans = 0
+    for episode in episodes:
+        spans = spans_of(episode)
+        for first in range(0, len(spans), _BATCH):
+            if exporter.export(spans[first : first + _BATCH]) is not SpanExportResult.SUCCESS:
+                raise errors.StorageError(
+                    f"The receiver did not take the spans of episode {episode.episode_id!r}, after "
+                    f"{num_episodes} episodes. Check the endpoint and the message above, then "
+                    "send them again: known spans keep their ids."
+                )
+        num_episodes += 1
+        num_spans += len(spans)
+    return num_episodes, num_spans
 
 
 class OpenTelemetryCollector(TrajectoryCollector):
@@ -78,7 +162,7 @@ class OpenTelemetryCollector(TrajectoryCollector):
             self._ids = EpisodeIds()
             exporter = otlp_exporter(endpoint, headers)
             self._own = tracer_provider = TracerProvider(
-                resource=own_resource(), shutdown_on_exit=False, id_generator=self._ids
+                resource=_own_resource(), shutdown_on_exit=False, id_generator=self._ids
             )
             tracer_provider.add_span_processor(BatchSpanProcessor(exporter))
         self._provider = tracer_provider

@@ -38,7 +38,7 @@ def otel(
     """
     from webtraj.datasets.dataset import open_dataset
     from webtraj.datasets.exporters.base import Episodes, Ledger
-    from webtraj.datasets.exporters.otel import otlp_exporter, send_traces
+    from webtraj_integrations.opentelemetry import otlp_exporter, send_traces
 
     exporter = otlp_exporter(endpoint)
     opened = open_dataset(dataset, storage_options=options_for(dataset, option), complete=True)
