@@ -102,7 +102,7 @@ def test_commands_are_understood(block: Block) -> None:
 def hints() -> list[str]:
     """Returns the commands that messages, help texts and docstrings name, as `webtraj ...`."""
     found = set()
-    for path in (ROOT / "src").rglob("*.py"):
+    for path in [*ROOT.glob("src/**/*.py"), *ROOT.glob("packages/*/src/**/*.py")]:
         text = re.sub(r'"\s*\n\s*f?"', "", path.read_text())
         found |= {" ".join(one.split()) for one in re.findall("`webtraj ([a-z-][^`]*)`", text)}
     return sorted(found)
@@ -178,7 +178,8 @@ def as_agent_loops(data, _):
     """Reads what verl, which is not at hand, would: classes of webtraj and their arguments."""
     for one in data:
         module, _, name = one["_target_"].rpartition(".")
-        source = (ROOT / "src" / Path(*module.split("."))).with_suffix(".py").read_text()
+        (file,) = ROOT.glob(f"packages/*/src/{module.replace('.', '/')}.py")
+        source = file.read_text()
         _, found, body = source.partition(f"class {name}(")
         assert found
         signature = body.partition("def __init__(")[2].partition(")")[0]

@@ -14,8 +14,8 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, TextIO
 
-from webtraj.closing import Closing
 from webtraj.shown import short
+from webtraj.store.closing import Closing
 
 if TYPE_CHECKING:
     from rich.console import Console
