@@ -25,6 +25,7 @@ settings.register_profile(
 )
 settings.load_profile("webtraj")
 
+import fixture_site  # noqa: E402
 from bucket_servers import (  # noqa: E402, F401
     bucket_options,
     bucket_url,
@@ -59,6 +60,13 @@ def own_log():
         one.setLevel(level)
         one.handlers[:] = handlers
         one.propagate = propagate
+
+
+@pytest.fixture(scope="session")
+def fixture_presets():
+    """The presets `fixture/TASK`, registered until the end of the session."""
+    fixture_site.register_presets()
+    return fixture_site.PRESETS
 
 
 @pytest.fixture(autouse=True, scope="session")

@@ -14,6 +14,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import dataclasses
+import sys
 import tempfile
 from pathlib import Path
 
@@ -32,6 +33,9 @@ from webtraj.agents.contexts import (
 from webtraj.agents.models.base import Text
 from webtraj.environments.actions import format_action
 from webtraj.environments.browser.pool import BrowserPool
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests" / "support"))
+import fixture_site
 
 SETTINGS = ContextSettings(memory=False)
 
@@ -84,12 +88,12 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=0)
     options = parser.parse_args()
     from webtraj.environments.miniwob.oracles import solved_tasks
-    from webtraj.testing.site.names import TASKS
 
+    fixture_site.register_presets()
     every = [f"miniwob/{task}" for task in solved_tasks()]
     sets = {
         "MiniWoB++": every[:: max(len(every) // options.tasks, 1)],
-        "fixture site": [f"fixture/{task}" for task in TASKS],
+        "fixture site": list(fixture_site.PRESETS),
     }
     table = Table(
         "pages", "rounds shown", "episodes", "prompts", "whole", "changes", "per prompt",

@@ -22,7 +22,9 @@ import io
 import math
 import operator
 import statistics
+import sys
 import time
+from pathlib import Path
 from typing import Any
 
 from PIL import Image, ImageChops, ImageStat
@@ -33,8 +35,11 @@ import webtraj
 from process_tree import ProcessTree
 from webtraj.environments.browser.pool import BrowserPool
 
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests" / "support"))
+import fixture_site
+
 PRESETS = [
-    "fixture/checkout-plain", "fixture/start-thread", "fixture/answer-discount",
+    "fixture/pay-by-card", "fixture/vote-up", "fixture/answer-return-days",
     "miniwob/book-flight", "miniwob/email-inbox", "miniwob/choose-date",
 ]  # fmt: skip
 REPEATS = 3
@@ -171,6 +176,7 @@ def show(pages: Pages) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    fixture_site.register_presets()
     parser.add_argument("presets", nargs="*", default=PRESETS, metavar="PRESET")
     show(asyncio.run(play(parser.parse_args().presets)))
 

@@ -41,13 +41,16 @@ from webtraj.environments.miniwob.oracles import has_oracle
 from webtraj.environments.miniwob.tasks import TASKS, html_folder
 from webtraj.rollouts.collecting import collect
 
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests" / "support"))
+import fixture_site
+
 RUNNER = Path(__file__).parents[1] / "packages/webtraj-formats/scripts/run_playwright_scripts.py"
-SITE = (
-    "add-to-cart", "answer-return-days", "cancel-item", "change-password", "checkout-plain",
-    "choose-currency", "delete-post", "edit-post", "log-in", "move-house", "rate-shop", "reply",
-    "review-product", "set-quantity", "start-thread", "subscribe-in-frame", "vote-up",
-    "wish-affordable", "wish-cheapest", "write-note",
-)  # fmt: skip
+SITE = tuple(
+    preset
+    for preset in fixture_site.PRESETS
+    # Frames of other origins, files and dragging have no locator to compare.
+    if not preset.endswith(("pay-by-card", "upload-document", "drag-card"))
+)
 KINDS = {
     "internal:role": "role",
     "internal:text": "text",
@@ -152,11 +155,12 @@ def compare(folder: Path, options: argparse.Namespace) -> None:
 
 async def run_on_site(folder: Path, options: argparse.Namespace) -> list[dict[str, Any]]:
     """Run the scripts of the fixture site's tasks, each in a visit of its own."""
-    from webtraj.testing.site import FixtureSite
-    from webtraj.testing.site.tasks import find_task
+    from fixture_site.site import FixtureSite
+    from fixture_site.tasks import find_task
 
     out = folder / "site"
-    await collect([f"fixture/{task}" for task in SITE], "oracle", parallel=1, out=out)
+    fixture_site.register_presets()
+    await collect(SITE, "oracle", parallel=1, out=out)
     played = webtraj.open_dataset(out)
     export_dataset(played, folder / "site-scripts", format="playwright")
     settings = {}

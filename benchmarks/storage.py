@@ -74,16 +74,14 @@ from webtraj.trajectory import (
 )
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests"))
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests" / "support"))
+import fixture_site
 from bucket_servers import S3Server
 
 MINIWOB = (
     "login-user", "click-checkboxes", "book-flight", "email-inbox", "use-autocomplete",
     "search-engine", "enter-date", "social-media", "choose-list", "buy-ticket", "click-tab-2",
     "count-shape",
-)  # fmt: skip
-SITE = (
-    "add-to-cart", "checkout-plain", "checkout-express-gift", "move-house", "pay-by-card", "reply",
-    "review-product", "set-quantity", "start-thread", "wish-cheapest", "write-note", "edit-post",
 )  # fmt: skip
 CHANNELS = ("goal", "url", "axtree", "screenshot", "set_of_marks", "focused", "last_action", "info")
 CONTEXT = 5
@@ -631,9 +629,10 @@ def main() -> None:
     parser.add_argument("--folder", type=Path, default=Path(), help="where datasets are made")
     options = parser.parse_args()
     logging.getLogger("webtraj.collectors").setLevel(logging.ERROR)  # One bucket is away.
+    fixture_site.register_presets()
     per_kind = 1 if options.quick else len(MINIWOB)
     names = [f"miniwob/{task}" for task in MINIWOB[:per_kind]]
-    names += [f"fixture/{task}" for task in SITE[:per_kind]]
+    names += fixture_site.PRESETS[:per_kind]
     repeats, tries, scan = (1, 5, 1_000) if options.quick else (4, 100, 100_000)
     console = Console(width=100)
     # The same files for all, as PIL writes them: the browser's own are made for speed, not size.

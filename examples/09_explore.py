@@ -11,12 +11,22 @@ import sys
 import webtraj
 from webtraj.environments.actions import Answer, Click
 from webtraj.environments.browser import refs_in
+from webtraj.environments.local_server import HttpServer, Request, Response
 from webtraj.environments.tasks import TaskSpec
 from webtraj.exploring import CuriousAgent, HindsightProposer, explore
 from webtraj.rollouts import collect, read_tasks
-from webtraj.testing.site import FixtureSite
 
-COARSE = {"/forum": "Read the forum.", "/products": "Filter and sort products."}
+COARSE = {"/forum": "Read the forum.", "/products": "See what is for sale."}
+PAGES = {
+    "/forum": "<title>Forum</title><a href=/forum/1>My kettle squeaks</a>",
+    "/forum/1": "<title>My kettle squeaks</title><p>A drop of oil helps.</p>",
+    "/products": "<title>Products</title><a href=/products/1>Copper Lantern</a>",
+    "/products/1": "<title>Copper Lantern</title><p>Price: 12.50</p>",
+}
+
+
+def shop(request: Request) -> Response:
+    return Response(body=PAGES.get(request.path, "").encode())
 
 
 class Opener:
@@ -37,7 +47,7 @@ class Opener:
 
 
 async def main(folder: str) -> None:
-    async with FixtureSite() as site:
+    async with HttpServer(shop) as site:
         coarse = [
             TaskSpec(name=path, goal=goal, start_url=site.origin + path, coarse=True)
             for path, goal in COARSE.items()

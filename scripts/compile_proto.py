@@ -1,7 +1,7 @@
 """Compiles the Protobuf schema: run it after changing src/webtraj/store/proto/**/trajectory.proto.
 
 It writes trajectory_pb2.py and its stub beside the schema, and what the schema holds to
-tests/golden/protobuf, by which later changes are judged. It refuses a change that would break
+tests/golden, by which later changes are judged. It refuses a change that would break
 readers of what has been written, and then writes nothing.
 
 protoc's own Python code refuses to run with more than one major version of the protobuf package,
@@ -20,7 +20,7 @@ ROOT = Path(__file__).resolve().parent.parent
 PROTOS = ROOT / "src/webtraj/store/proto"
 SCHEMA = "webtraj/v1/trajectory.proto"
 MODULE = "webtraj.store.proto.webtraj.v1.trajectory_pb2"
-FROZEN = ROOT / "tests/golden/protobuf/trajectory_v1.descriptor"
+FROZEN = ROOT / "tests/golden/trajectory_v1.descriptor"
 
 HEADER = '''"""The messages of trajectory.proto.
 

@@ -79,22 +79,32 @@ class Room:
         return self.x + self.width // 2
 
 
+def strings(tree: ast.AST) -> Iterator[tuple[str, int]]:
+    """Yield each module that a string `webtraj.x:y` names, to be imported later, and its line."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str):
+            named = re.fullmatch(r"(webtraj\w*(?:\.\w+)+):\w+", node.value)
+            if named:
+                yield named[1], node.lineno
+
+
 def arrows() -> Iterator[tuple[str, str, str]]:
     """Yield (package, package that it imports, where)."""
     for path in sorted(SOURCE.rglob("*.py")):
         place = path.relative_to(SOURCE)
         package = place.parts[0].removesuffix(".py")
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-            modules = []
+        tree = ast.parse(path.read_text(encoding="utf-8"))
+        found = list(strings(tree))
+        for node in ast.walk(tree):
             if isinstance(node, ast.ImportFrom) and node.module and not node.level:
-                modules = [f"{node.module}.{alias.name}" for alias in node.names]
+                found += [(f"{node.module}.{alias.name}", node.lineno) for alias in node.names]
             elif isinstance(node, ast.Import):
-                modules = [alias.name for alias in node.names]
-            for module in modules:
-                top, _, rest = module.partition(".")
-                imported = rest.partition(".")[0]
-                if top == "webtraj" and imported and imported != package:
-                    yield package, imported, f"{place}:{node.lineno}"
+                found += [(alias.name, node.lineno) for alias in node.names]
+        for module, line in found:
+            top, _, rest = module.partition(".")
+            imported = rest.partition(".")[0]
+            if top == "webtraj" and imported and imported != package:
+                yield package, imported, f"{place}:{line}"
 
 
 def upward() -> list[tuple[str, str]]:

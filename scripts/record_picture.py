@@ -19,10 +19,11 @@ from typing import Any
 from PIL import Image, ImageDraw
 
 ROOT = Path(__file__).resolve().parent.parent
-sys.path.insert(0, str(ROOT / "tests" / "demonstrating"))
+sys.path[:0] = [str(ROOT / "tests" / "demonstrating"), str(ROOT / "tests" / "support")]
 
 from hand import Hand, until  # noqa: E402
 
+import fixture_site  # noqa: E402
 from webtraj.collectors.memory import MemoryTrajectoryCollector  # noqa: E402
 from webtraj.demonstrating import Recorder, headed_pool, preset_environment  # noqa: E402
 from webtraj.demonstrating.bar import Bar  # noqa: E402
@@ -70,6 +71,7 @@ class Film:
 
 async def make(file: Path) -> str:
     """Record the demonstration, write the picture, and say what it is."""
+    fixture_site.register_presets()
     pool = headed_pool(confined=True)
     environment = preset_environment(TASK, pool=pool, seed=2)
     bar = Bar(pool, lambda: recorder)

@@ -157,7 +157,7 @@ def test_a_preset_that_cannot_be_made_does_not_tell_secrets() -> None:
 
     with pytest.raises(errors.InvalidInputError, match="secrets=") as caught:
         webtraj.make(
-            "fixture/log-in",
+            "miniwob/login-user",
             secrets={"pin": "tea-for-two"},
             http_credentials={"username": "anna", "password": "tea-for-two"},
             url="http://h/?api-key=tea-for-two",

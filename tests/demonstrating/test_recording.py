@@ -66,7 +66,7 @@ async def test_an_option_is_chosen_without_the_clicks_on_the_list(on_task, pool)
     assert episode.total_reward == await replayed(episode, pool) == 1.0
 
 
-async def test_a_shop_of_several_pages_is_demonstrated_and_replayed(on_task, pool):
+async def test_a_shop_of_several_pages_is_demonstrated_and_replayed(on_task, pool, fixture_presets):
     async with on_task("fixture/add-to-cart") as shown:
         environment = shown.environment
         while not shown.done.done() and (action := await environment.cheat()) is not None:

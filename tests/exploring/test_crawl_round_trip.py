@@ -11,6 +11,7 @@ import sys
 
 import pytest
 
+from fixture_site.site import FixtureSite
 from webtraj import EndReason, open_dataset
 from webtraj.agents.model import ModelAgent
 from webtraj.agents.models import OpenAICompatibleClient
@@ -22,7 +23,6 @@ from webtraj.exploring import CuriousAgent, HindsightProposer, ModelProposer, ex
 from webtraj.rollouts import collect, read_tasks
 from webtraj.rollouts.configuration.building import resume_run
 from webtraj.testing.model_server import FakeModelServer
-from webtraj.testing.site import FixtureSite
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow]
 

@@ -5,7 +5,6 @@ import lzma
 import random
 import tracemalloc
 import zlib
-from pathlib import Path
 
 import orjson
 import pytest
@@ -31,8 +30,6 @@ FILES = {
     "pb.zst": format_named("pb.zst").encode(DATA, BLOBS),
     "pb.xz": lzma.compress(PLAIN),
 }
-# Its values are messages, which are only read.
-FIRST = (Path(__file__).parents[1] / "golden/protobuf/episode_v1.pb").read_bytes()
 
 
 def decode(content, name="pb"):
@@ -71,9 +68,7 @@ def test_any_bytes(name, content):
     read_all(content, name)
 
 
-@pytest.mark.parametrize(
-    ("name", "original"), [*FILES.items(), ("pb", FIRST)], ids=[*FILES, "of the first version"]
-)
+@pytest.mark.parametrize(("name", "original"), FILES.items(), ids=FILES)
 @given(data=st.data())
 @FUZZ
 def test_a_file_with_some_of_its_bytes_changed(name, original, data):
@@ -108,10 +103,10 @@ def test_huge_lengths(content):
 
 
 def test_values_nested_without_end():
-    nest = b"\x08\x01"
-    for _ in range(5000):
-        inner = b"\x0a" + _varint(len(nest)) + nest
-        nest = b"\x42" + _varint(len(inner)) + inner
+    nest = b"\x1a\x01{"
+    for _ in range(5000):  # Each a map in a map.
+        inner = b"\x12" + _varint(len(nest)) + nest
+        nest = b"\x12" + _varint(len(inner)) + inner
     step = b"\x1a" + _varint(len(nest)) + nest
     action = b"\x7a" + _varint(len(step)) + step
     content = PLAIN + b"\x1a" + _varint(len(action)) + action
@@ -154,10 +149,6 @@ def _cut_blob(made):
     made.webtraj.blobs[0].content = made.webtraj.blobs[0].content[:-1]
 
 
-def _value_with_short_hash(made):
-    _observation(made).blob_value.sha256 = b"123"
-
-
 def _two_keys(made):
     _observation(made).map_value.keys[1] = _observation(made).map_value.keys[0]
 
@@ -193,11 +184,11 @@ def _bare_action(made):
 def _no_info(made):
     made.webtraj.ClearField("info")
     made.webtraj.extra.keys.append("info")
-    made.webtraj.extra.values.add().int_value = 3
+    made.webtraj.extra.values.add().json_value = b"3"
 
 
 @each("change", [
-        _no_screenshot, _other_screenshot, _cut_blob, _value_with_short_hash, _two_keys,
+        _no_screenshot, _other_screenshot, _cut_blob, _two_keys,
         _keys_without_values, _no_kind, _bad_order, _place_that_is_empty, _place_elsewhere,
         _bad_json, _no_info, _bare_action, lambda made: made.ClearField("webtraj"),
         lambda made: made.webtraj.ClearField("schema_version"),

@@ -5,17 +5,14 @@ import subprocess
 import sys
 from pathlib import Path
 
-import orjson
 import pytest
 from google.protobuf import descriptor_pb2
 
 from rows import each
-from webtraj.datasets.dataset import decode_episode
-from webtraj.store.layout import format_named
 from webtraj.store.proto.webtraj.v1 import trajectory_pb2 as pb
 
 ROOT = Path(__file__).parents[2]
-GOLDEN = ROOT / "tests/golden/protobuf"
+FROZEN = ROOT / "tests/golden/trajectory_v1.descriptor"
 PROTOS = ROOT / "src/webtraj/store/proto"
 SCHEMA = "webtraj/v1/trajectory.proto"
 
@@ -32,7 +29,7 @@ def described(data):
 
 
 def frozen():
-    return described((GOLDEN / "trajectory_v1.descriptor").read_bytes())
+    return described(FROZEN.read_bytes())
 
 
 def compiled():
@@ -136,16 +133,3 @@ def test_additions_break_nothing(before, after, script, tmp_path):
     source = OLD.replace(before, after)
     assert source != OLD
     assert script.breaking_changes(parse(OLD, tmp_path), parse(source, tmp_path)) == []
-
-
-class TestAFileOfTheFirstVersion:
-    """It was written once, and is read ever after."""
-
-    @pytest.mark.parametrize("name", ["pb", "pb.zst", "pb.xz"])
-    def test_it_holds_what_it_held(self, name):
-        content = (GOLDEN / f"episode_v1.{name}").read_bytes()
-        expected = (GOLDEN / "episode_v1.json").read_bytes()
-        stored = format_named(name).decode(content, "golden")
-        assert orjson.dumps(stored.data) == expected
-        episode = decode_episode(stored.data, stored.blobs)
-        assert all(s.observation["screenshot"][:3] == b"\xff\xd8\xff" for s in episode.steps)

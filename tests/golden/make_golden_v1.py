@@ -2,7 +2,7 @@
 
     python tests/golden/make_golden_v1.py
 
-They were made once and are never made again: what readers must read is what was written then.
+It replaces what is there.
 """
 
 import math
@@ -169,6 +169,7 @@ def main():
 
     for name in FORMATS:
         folder = HERE / f"v1-{name}"
+        shutil.rmtree(folder, ignore_errors=True)
         with DatasetWriter(folder, format=name) as writer:
             for episode in episodes():
                 writer.add(episode)
@@ -181,6 +182,7 @@ def _make_open(folder):
     from webtraj.store.blobs import BlobStore
     from webtraj.store.layout import DatasetLayout
 
+    shutil.rmtree(folder, ignore_errors=True)
     layout = DatasetLayout(folder)
     layout.create()
     (expected,) = (journaled(),)

@@ -3,7 +3,7 @@
 `labelled_dataset` is made once for all tests, also where they are spread over processes, and takes
 more than a minute of a real browser; so tests that ask for it are run by `make test-judges`.
 
-* `dataset`: the opened dataset, 300 episodes and more, about 60 tasks, of four policies (oracle,
+* `dataset`: the opened dataset, 300 episodes and more, about 50 tasks, of four policies (oracle,
   hasty, claiming, random). Each step has the channels of `CHANNELS`; there are no screenshots but
   in the fixture site's episodes.
 * `labels`: for each episode's id its `Outcome`, SUCCESS or FAILURE, as the environment found it.
@@ -20,6 +20,7 @@ from pathlib import Path
 import pytest
 from labelled_episodes import collect_labelled
 
+import fixture_site
 from webtraj.datasets.dataset import Dataset, open_dataset
 from webtraj.environments.browser.pool import BrowserPool
 from webtraj.judging.quality import labels_of_dataset
@@ -27,7 +28,7 @@ from webtraj.trajectory import Outcome
 
 CHANNELS = ("goal", "url", "title", "axtree", "text", "last_action", "info")
 
-MINIWOB_TASKS = (
+MINIWOB_TASKS = tuple(f"miniwob/{name}" for name in (
     "choose-list", "click-button", "click-button-sequence", "click-checkboxes", "click-collapsible",
     "click-color", "click-dialog", "click-dialog-2", "click-link", "click-option",
     "click-tab", "click-test", "click-test-2", "click-widget", "email-inbox-delete", "enter-date",
@@ -35,13 +36,7 @@ MINIWOB_TASKS = (
     "find-word", "focus-text", "focus-text-2", "identify-shape", "login-user", "multi-orderings",
     "navigate-tree", "phone-book", "read-table", "simple-algebra", "simple-arithmetic",
     "social-media", "text-transform", "use-spinner",
-)  # fmt: skip
-SITE_TASKS = (
-    "add-to-cart", "answer-order-total", "answer-return-days", "answer-worst-review",
-    "choose-currency", "delete-post", "drag-card", "edit-post", "log-in", "log-out", "move-house",
-    "rate-shop", "reply", "review-product", "set-quantity", "start-thread", "subscribe-in-frame",
-    "vote-most-popular", "vote-up", "wish-cheapest", "write-note",
-)  # fmt: skip
+))  # fmt: skip
 
 
 @dataclasses.dataclass(frozen=True)
@@ -57,12 +52,11 @@ async def collect_all(path: Path) -> None:
             (MINIWOB_TASKS, CHANNELS, ("oracle",), 2),
             (MINIWOB_TASKS, CHANNELS, ("hasty", "random"), 1),
             (MINIWOB_TASKS, CHANNELS, ("claiming",), 3),
-            (SITE_TASKS, (*CHANNELS, "screenshot"), ("oracle", "hasty", "claiming"), 1),
+            (fixture_site.PRESETS, (*CHANNELS, "screenshot"), ("oracle", "hasty", "claiming"), 2),
         ):
-            site = "fixture" if presets is SITE_TASKS else "miniwob"
             await collect_labelled(
                 path,
-                [f"{site}/{name}" for name in presets],
+                presets,
                 policies=policies,
                 attempts=attempts,
                 parallel=6,
@@ -73,7 +67,9 @@ async def collect_all(path: Path) -> None:
 
 
 @pytest.fixture(scope="session")
-def labelled_dataset(tmp_path_factory: pytest.TempPathFactory) -> LabelledDataset:
+def labelled_dataset(
+    tmp_path_factory: pytest.TempPathFactory, fixture_presets: tuple[str, ...]
+) -> LabelledDataset:
     if os.environ.get("WEBTRAJ_TEST_JUDGES") != "1":
         pytest.skip("takes long: make test-judges")
     root = tmp_path_factory.getbasetemp()

@@ -15,4 +15,4 @@ def test_there_are_enough_of_each_kind(labelled_dataset) -> None:
     for policy in ("hasty", "claiming", "random"):
         assert outcomes[policy, Outcome.FAILURE] >= 20
     assert outcomes["hasty", Outcome.SUCCESS] >= 3  # One action was enough.
-    assert len({s.task for s in dataset.summaries if s.episode_id in labels}) >= 50
+    assert len({s.task for s in dataset.summaries if s.episode_id in labels}) >= 45

@@ -54,6 +54,7 @@ def found_in(folder: Path, apart_from: str) -> set[str]:
 
 @pytest.mark.browser
 @pytest.mark.slow
+@pytest.mark.usefixtures("fixture_presets")
 async def test_no_record_prompt_or_export_names_a_place_on_this_machine(tmp_path: Path) -> None:
     recorded = tmp_path / "recorded"
     with FakeModelServer(lambda _: "Thought: Look.\nAction: click('1')") as server:

@@ -195,8 +195,6 @@ class _Verification:
             self._note(episode_id, f"cannot be read: {error}")
             return
         self._num_steps += trajectory.num_steps
-        if summary is not None and not summary.policy_version:  # An older line, without that field.
-            found = dataclasses.replace(found, policy_version="")
         # Compare the encoded lines: a total reward may be NaN, which equals nothing.
         if summary is not None and summary.to_line() != found.to_line():
             self._note(episode_id, "its index line does not match its file")

@@ -85,7 +85,7 @@ def labels_of_dataset(dataset: Dataset) -> dict[str, Label]:
 
     Judgements beside the episodes do not count. Episodes whose outcome is not in `LABELS` get no
     label. In a dataset that a step judged, an episode has its last judge's outcome, so use this for
-    datasets whose environment knows the outcome: MiniWoB++, the fixture site, a benchmark.
+    datasets whose environment knows the outcome: MiniWoB++, a benchmark.
 
     Raises:
         StorageError: The index cannot be read.

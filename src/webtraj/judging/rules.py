@@ -3,7 +3,7 @@
 A rules file, YAML or JSON (predicates: `webtraj.judging.predicates`)::
 
     rules:
-      - tasks: fixture/log-in              # one or more task names; * matches any characters
+      - tasks: shop/log-in                 # one or more task names; * matches any characters
         goal: Log in as "{user}" with the password "{password}".
         success:
           all:

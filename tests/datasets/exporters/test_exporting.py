@@ -76,7 +76,7 @@ def test_a_dataset_is_no_place_for_exports(shop):
 UNKNOWN = {
     "htlm": "Did you mean 'html'",
     "HuggingFaces": "Did you mean 'huggingface'",
-    "lance": "The formats are .*huggingface, html",
+    "lance": "The formats are .*html, huggingface",
 }
 
 

@@ -78,6 +78,26 @@ async def test_every_channel_follows_its_spec(open_page):
     assert first.observation["scroll"]["width"] == 1280.0
 
 
+@pytest.mark.browser
+async def test_every_dialog_is_answered_and_told_and_a_flooded_console_stays_bounded(open_page):
+    environment = open_page(
+        """<button onclick="this.textContent = `${confirm('Sure?')} ${prompt('Name?', 'x')}`">Ask
+        </button><button onclick="for (let i = 0; i < 999; i++) console.error(i)">Flood</button>
+        <a href="?left">Leave</a>
+        <script>addEventListener('beforeunload', event => event.preventDefault())</script>""",
+        observe=("axtree", "dialogs", "console"),
+    )
+    await environment.reset()
+    asked = (await environment.step(a.Click("1"))).observation
+    assert list(asked["dialogs"]) == ["confirm: Sure?", "prompt: Name?"]
+    assert 'button "true null"' in asked["axtree"]
+    flooded = (await environment.step(a.Click("2"))).observation["console"]
+    assert 0 < len(flooded) <= 101
+    left = (await environment.step(a.Click("3"))).observation
+    assert [dialog.partition(":")[0] for dialog in left["dialogs"]] == ["beforeunload"]
+    assert 'button "Ask"' in left["axtree"]
+
+
 async def test_changes_are_told_since_the_last_step(open_page):
     environment = open_page(
         "<p>same</p><button onclick=\"this.textContent = 'two'; this.after('new')\">one</button>",

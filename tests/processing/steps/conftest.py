@@ -17,7 +17,7 @@ CHANNELS = (
 
 
 @pytest.fixture(scope="session")
-def recorded(tmp_path_factory):
+def recorded(tmp_path_factory, fixture_presets):
     """Episodes of MiniWoB++ and of the fixture site: an oracle's and a random agent's."""
     folder = tmp_path_factory.mktemp("recorded")
 
@@ -28,7 +28,7 @@ def recorded(tmp_path_factory):
             "miniwob/enter-text",
             "miniwob/click-checkboxes",
             "fixture/log-in",
-            "fixture/wish-cheapest",
+            "fixture/add-to-cart",
         )
         await collect(solved, OracleAgent(), out=folder / "solved", episodes=5, **options)
         tried = ("miniwob/click-button-sequence", "miniwob/click-tab-2")

@@ -336,23 +336,14 @@ def test_episodes_of_miniwob_run_again_without_webtraj(tmp_path):
     assert len(failed) <= len(MINIWOB) // 20, failed  # Pages with timers of their own may be late.
 
 
-# Without like-in-feed, whose feed grows as one scrolls: a busy machine scrolls too early.
-SITE = (
-    "add-to-cart", "answer-return-days", "cancel-item", "choose-currency", "drag-card",
-    "log-in", "pay-by-card", "rate-shop", "set-quantity", "subscribe-in-frame",
-    "upload-document", "vote-up", "write-note",
-)  # fmt: skip
-
-
 @pytest.mark.slow
 @pytest.mark.browser
-def test_episodes_of_a_site_run_again_and_reach_the_same_state(tmp_path):
-    from webtraj.testing.site import FixtureSite
-    from webtraj.testing.site.tasks import find_task
+def test_episodes_of_a_site_run_again_and_reach_the_same_state(tmp_path, fixture_presets):
+    from fixture_site.site import FixtureSite
+    from fixture_site.tasks import find_task
 
     async def run():
-        tasks = [f"fixture/{task}" for task in SITE]
-        await collect(tasks, "oracle", parallel=2, out=tmp_path / "played")
+        await collect(fixture_presets, "oracle", parallel=2, out=tmp_path / "played")
         episodes = exported(webtraj.open_dataset(tmp_path / "played"), tmp_path / "scripts")
         settings, ends = {}, {}
         async with FixtureSite() as site:

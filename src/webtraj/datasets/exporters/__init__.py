@@ -1,13 +1,13 @@
 """Export episodes to the formats of other tools.
 
 `export_dataset` writes the episodes of a dataset to a new folder or bucket. Each format is a
-class (see `base`) with a line in `FORMATS`, or an entry point of the group `webtraj.exporters`:
+class (see `base`) and an entry point of the group `webtraj.exporters`, or named by `register`:
 
 * `huggingface`: Parquet files with a dataset card, for `datasets`, pandas, DuckDB, ...
 * `html`: one page per episode, to view in a browser without a server.
 
-`webtraj-formats` adds ATIF, HAR, Inspect, Minari, OpenTelemetry and Playwright scripts. `plain` and
-`spans` hold what several formats share.
+`webtraj-formats` adds ATIF, HAR, Inspect, Minari, OpenTelemetry and Playwright scripts. `plain`
+holds what several formats share.
 """
 
 from webtraj.datasets.exporters.base import (
@@ -19,6 +19,7 @@ from webtraj.datasets.exporters.base import (
     Transform,
     export_dataset,
     read_manifest,
+    register,
 )
 
 __all__ = [
@@ -30,4 +31,5 @@ __all__ = [
     "Transform",
     "export_dataset",
     "read_manifest",
+    "register",
 ]

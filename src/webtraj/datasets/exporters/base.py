@@ -17,7 +17,7 @@ import shutil
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar, Protocol, TypeVar
 
 import orjson
 
@@ -25,7 +25,14 @@ import webtraj
 from webtraj import errors
 from webtraj.datasets.dataset import Dataset
 from webtraj.datasets.place import Place
-from webtraj.settings.named import check_installed, listing, make_of, nearest, offered
+from webtraj.settings.named import (
+    check_installed,
+    listing,
+    make_of,
+    nearest,
+    offered,
+    registering,
+)
 from webtraj.store import files, records
 from webtraj.store.index import EpisodeSummary
 from webtraj.store.places import FolderStorage, Storage, is_url, open_storage
@@ -52,9 +59,12 @@ __all__ = [
     "name_of",
     "new_place",
     "read_manifest",
+    "register",
     "unequal",
     "write_manifest",
 ]
+
+_Made = TypeVar("_Made")
 
 Transform = Callable[[EpisodeTrajectory], EpisodeTrajectory]
 """Changes an episode before it is exported: redacts it, drops its pixels, ..."""
@@ -386,35 +396,40 @@ def _episode_lines(
             }
 
 
-# The formats by name. A format is a line here and a module that is imported on first use.
-# Installed packages add more through the entry-point group `webtraj.exporters`.
+# The formats by name. A format is an entry point, imported on first use.
 
 ENTRY_POINT_GROUP = "webtraj.exporters"
 
-FORMATS: dict[str, str] = {
-    "huggingface": "webtraj.datasets.exporters.huggingface:HuggingFaceExporter",
-    "html": "webtraj.view.page:HtmlExporter",
-}
-"""The class of each built-in format, as `module:Class`. Packages offer those of other tools."""
+FORMATS = ("html", "huggingface")
+"""The built-in formats. Packages offer those of other tools."""
 
 
-def all_formats() -> dict[str, str]:
-    """Return the built-in formats and those of installed packages, as in `FORMATS`."""
-    return {**offered(ENTRY_POINT_GROUP), **FORMATS}
+def all_formats() -> dict[str, Any]:
+    """Return the formats of all installed packages by name: each a class or `module:Class`."""
+    return dict(sorted(offered(ENTRY_POINT_GROUP).items()))
+
+
+def register(name: str) -> Callable[[_Made], _Made]:
+    """Return a decorator that makes a class the exporter of a format.
+
+    Raises:
+        InvalidInputError: The name is that of a built-in format.
+    """
+    return registering(ENTRY_POINT_GROUP, name, FORMATS)
 
 
 def make_exporter(name: str, options: Mapping[str, Any] | None = None) -> Exporter:
     """Create the exporter of a format.
 
     Args:
-        name: A key of `FORMATS`, or a format of an installed package.
+        name: A key of `all_formats`.
         options: Values of its fields; text is converted, as from a command line.
 
     Raises:
         InvalidInputError: The format or an option is unknown, or a value is invalid.
         MissingDependencyError: The format needs a package that is not installed.
     """
-    known = FORMATS if name in FORMATS else all_formats()
+    known = all_formats()
     if name not in known:
         check_installed(ENTRY_POINT_GROUP, name)
         raise errors.InvalidInputError(
@@ -580,7 +595,7 @@ def export_dataset(
     Args:
         dataset: The dataset, opened with eager blobs; use `Dataset.filter` to select episodes.
         out: A new or empty folder, or a URL with nothing under it.
-        format: A key of `webtraj.datasets.exporters.FORMATS`.
+        format: A key of `all_formats`.
         options: The format's own options.
         transform: Changes each episode before it is exported. The manifest records its name.
         selection: How the episodes were selected, as JSON data for the manifest.

@@ -1,8 +1,7 @@
 """Values as messages: `store.values` in the form of `webtraj.v1.Value`, and back.
 
-A value is written as its text in the JSON format. Older files have a message for each kind of
-value; those can still be read. Input is not trusted: anything that does not follow the schema is an
-error that names the file.
+A value is written as its text in the JSON format. Input is not trusted: anything that does not
+follow the schema is an error that names the file.
 """
 
 from __future__ import annotations
@@ -11,7 +10,6 @@ import base64
 import binascii
 import math
 import re
-from collections.abc import Callable
 from typing import Any, Never
 
 import orjson
@@ -90,12 +88,9 @@ class ValueReader:
         Raises:
             CorruptDataError: It does not follow the schema.
         """
-        if content := message.json_value:  # Empty if the value is of another kind.
-            return self.get_json(content)
-        kind = message.WhichOneof("kind")
-        if kind is None or kind not in _READERS:
+        if message.WhichOneof("kind") != "json_value":
             self.corrupt("a value is empty or of a wrong kind")
-        return _READERS[kind](self, message)
+        return self.get_json(message.json_value)
 
     def corrupt(self, why: str) -> Never:
         """Raise the error for a file that does not follow the schema."""
@@ -118,15 +113,7 @@ class ValueReader:
             self.blobs |= blobs_of(data)
         return data
 
-    def get_reference(self, message: pb.BlobRef, tag: str) -> dict[str, Any]:
-        """Return a reference to a blob."""
-        if len(message.sha256) != 32:
-            self.corrupt("the name of a blob does not have 32 bytes")
-        blob = Blob(message.sha256.hex(), message.ext, message.size)
-        self.blobs.add(blob)
-        return {TAG: tag, "sha256": blob.sha256, "ext": blob.ext, "size": blob.size}
-
-    def get_map(self, message: pb.MapValue | pb.ExtraFields) -> dict[str, Any]:
+    def get_map(self, message: pb.ExtraFields) -> dict[str, Any]:
         """Return an object."""
         values = map(self.get, message.values)
         return self.pairs(list(message.keys), list(values))
@@ -142,43 +129,3 @@ class ValueReader:
 def double(value: float) -> Any:
     """Return a float as JSON data."""
     return value if math.isfinite(value) else {TAG: "float", "v": repr(value)}
-
-
-def _inline(content: bytes) -> dict[str, Any]:
-    return {TAG: "bytes", "v": base64.b64encode(content).decode()}
-
-
-def _get_record(reader: ValueReader, message: pb.Value) -> Any:
-    record = message.record_value
-    return {TAG: "record", "type": record.type, "fields": reader.get(record.fields)}
-
-
-def _get_array(reader: ValueReader, message: pb.Value) -> Any:
-    array = message.array_value
-    if array.WhichOneof("data") == "blob":
-        items = reader.get_reference(array.blob, "blob")
-    else:
-        items = _inline(array.inline)
-    return {TAG: "ndarray", "shape": list(array.shape), "dtype": array.dtype, "v": items}
-
-
-_READERS: dict[str, Callable[[ValueReader, pb.Value], Any]] = {
-    "null_value": lambda reader, message: None,
-    "bool_value": lambda reader, message: message.bool_value,
-    "int_value": lambda reader, message: message.int_value,
-    "uint_value": lambda reader, message: message.uint_value,
-    "double_value": lambda reader, message: double(message.double_value),
-    "string_value": lambda reader, message: message.string_value,
-    "bytes_value": lambda reader, message: _inline(message.bytes_value),
-    "list_value": lambda reader, message: list(map(reader.get, message.list_value.values)),
-    "map_value": lambda reader, message: reader.get_map(message.map_value),
-    "tuple_value": lambda reader, message: {
-        TAG: "tuple",
-        "v": list(map(reader.get, message.tuple_value.values)),
-    },
-    "record_value": _get_record,
-    "array_value": _get_array,
-    "blob_value": lambda reader, message: reader.get_reference(message.blob_value, "blob"),
-    "text_value": lambda reader, message: reader.get_reference(message.text_value, "text"),
-    "json_value": lambda reader, message: reader.get_json(message.json_value),
-}

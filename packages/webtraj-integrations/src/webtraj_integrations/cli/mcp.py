@@ -33,7 +33,7 @@ def mcp(
     preset: Annotated[
         list[str] | None,
         typer.Option(
-            help="Tasks, each with a goal and a reward: miniwob/click-test, fixture/all; may be "
+            help="Tasks, each with a goal and a reward: miniwob/click-test, miniwob/all; may be "
             "repeated. Without one, a session is free to browse."
         ),
     ] = None,

@@ -459,81 +459,19 @@ class LLMContent(_message.Message):
     def __init__(self, text: _Optional[str] = ..., image_url: _Optional[str] = ...) -> None: ...
 
 class Value(_message.Message):
-    __slots__ = (
-        "null_value",
-        "bool_value",
-        "int_value",
-        "uint_value",
-        "double_value",
-        "string_value",
-        "bytes_value",
-        "list_value",
-        "map_value",
-        "tuple_value",
-        "record_value",
-        "array_value",
-        "blob_value",
-        "text_value",
-        "json_value",
-        "place",
-    )
-    NULL_VALUE_FIELD_NUMBER: _ClassVar[int]
-    BOOL_VALUE_FIELD_NUMBER: _ClassVar[int]
-    INT_VALUE_FIELD_NUMBER: _ClassVar[int]
-    UINT_VALUE_FIELD_NUMBER: _ClassVar[int]
-    DOUBLE_VALUE_FIELD_NUMBER: _ClassVar[int]
-    STRING_VALUE_FIELD_NUMBER: _ClassVar[int]
-    BYTES_VALUE_FIELD_NUMBER: _ClassVar[int]
-    LIST_VALUE_FIELD_NUMBER: _ClassVar[int]
-    MAP_VALUE_FIELD_NUMBER: _ClassVar[int]
-    TUPLE_VALUE_FIELD_NUMBER: _ClassVar[int]
-    RECORD_VALUE_FIELD_NUMBER: _ClassVar[int]
-    ARRAY_VALUE_FIELD_NUMBER: _ClassVar[int]
-    BLOB_VALUE_FIELD_NUMBER: _ClassVar[int]
-    TEXT_VALUE_FIELD_NUMBER: _ClassVar[int]
+    __slots__ = ("json_value", "map_value", "place")
     JSON_VALUE_FIELD_NUMBER: _ClassVar[int]
+    MAP_VALUE_FIELD_NUMBER: _ClassVar[int]
     PLACE_FIELD_NUMBER: _ClassVar[int]
-    null_value: bool
-    bool_value: bool
-    int_value: int
-    uint_value: int
-    double_value: float
-    string_value: str
-    bytes_value: bytes
-    list_value: ListValue
-    map_value: MapValue
-    tuple_value: ListValue
-    record_value: RecordValue
-    array_value: ArrayValue
-    blob_value: BlobRef
-    text_value: BlobRef
     json_value: bytes
+    map_value: MapValue
     place: Place
     def __init__(
         self,
-        null_value: _Optional[bool] = ...,
-        bool_value: _Optional[bool] = ...,
-        int_value: _Optional[int] = ...,
-        uint_value: _Optional[int] = ...,
-        double_value: _Optional[float] = ...,
-        string_value: _Optional[str] = ...,
-        bytes_value: _Optional[bytes] = ...,
-        list_value: _Optional[_Union[ListValue, _Mapping]] = ...,
-        map_value: _Optional[_Union[MapValue, _Mapping]] = ...,
-        tuple_value: _Optional[_Union[ListValue, _Mapping]] = ...,
-        record_value: _Optional[_Union[RecordValue, _Mapping]] = ...,
-        array_value: _Optional[_Union[ArrayValue, _Mapping]] = ...,
-        blob_value: _Optional[_Union[BlobRef, _Mapping]] = ...,
-        text_value: _Optional[_Union[BlobRef, _Mapping]] = ...,
         json_value: _Optional[bytes] = ...,
+        map_value: _Optional[_Union[MapValue, _Mapping]] = ...,
         place: _Optional[_Union[Place, str]] = ...,
     ) -> None: ...
-
-class ListValue(_message.Message):
-    __slots__ = ("values",)
-    VALUES_FIELD_NUMBER: _ClassVar[int]
-    values: _containers.RepeatedCompositeFieldContainer[Value]
-    def __init__(self, values: _Optional[_Iterable[_Union[Value, _Mapping]]] = ...) -> None: ...
 
 class MapValue(_message.Message):
     __slots__ = ("keys", "values")
@@ -545,46 +483,6 @@ class MapValue(_message.Message):
         self,
         keys: _Optional[_Iterable[str]] = ...,
         values: _Optional[_Iterable[_Union[Value, _Mapping]]] = ...,
-    ) -> None: ...
-
-class RecordValue(_message.Message):
-    __slots__ = ("type", "fields")
-    TYPE_FIELD_NUMBER: _ClassVar[int]
-    FIELDS_FIELD_NUMBER: _ClassVar[int]
-    type: str
-    fields: Value
-    def __init__(
-        self, type: _Optional[str] = ..., fields: _Optional[_Union[Value, _Mapping]] = ...
-    ) -> None: ...
-
-class ArrayValue(_message.Message):
-    __slots__ = ("dtype", "shape", "inline", "blob")
-    DTYPE_FIELD_NUMBER: _ClassVar[int]
-    SHAPE_FIELD_NUMBER: _ClassVar[int]
-    INLINE_FIELD_NUMBER: _ClassVar[int]
-    BLOB_FIELD_NUMBER: _ClassVar[int]
-    dtype: str
-    shape: _containers.RepeatedScalarFieldContainer[int]
-    inline: bytes
-    blob: BlobRef
-    def __init__(
-        self,
-        dtype: _Optional[str] = ...,
-        shape: _Optional[_Iterable[int]] = ...,
-        inline: _Optional[bytes] = ...,
-        blob: _Optional[_Union[BlobRef, _Mapping]] = ...,
-    ) -> None: ...
-
-class BlobRef(_message.Message):
-    __slots__ = ("sha256", "ext", "size")
-    SHA256_FIELD_NUMBER: _ClassVar[int]
-    EXT_FIELD_NUMBER: _ClassVar[int]
-    SIZE_FIELD_NUMBER: _ClassVar[int]
-    sha256: bytes
-    ext: str
-    size: int
-    def __init__(
-        self, sha256: _Optional[bytes] = ..., ext: _Optional[str] = ..., size: _Optional[int] = ...
     ) -> None: ...
 
 class ExtraFields(_message.Message):

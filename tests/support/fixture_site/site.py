@@ -4,9 +4,9 @@ A visit begins at `/enter/<token>`, which sets a cookie; from then on the browse
 cookie sees that visit's world and no other, so that any number of episodes run side by side. Who
 comes without a cookie gets a world of seed 0 to walk around in.
 
-The second server is the same site at another origin, for frames and redirects that cross origins.
-Its ports change from run to run, so the environment shows the site at `ORIGINS` instead, which are
-the same everywhere: the browser's proxy hands connections to them over to `serve`.
+The second server is the same site at another origin, for frames that cross origins. Its ports
+change from run to run, so the environment shows the site at `ORIGINS` instead, which are the same
+everywhere: the browser's proxy hands connections to them over to `serve`.
 """
 
 from __future__ import annotations
@@ -14,28 +14,21 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import dataclasses
-import importlib
 import logging
 import secrets
 from collections.abc import Callable
-from typing import Final, Self
+from typing import Self
 
-from webtraj import errors as errors_lib
+from fixture_site import forum, layout, shop, widgets  # noqa: F401  They register routes.
+from fixture_site.world import World, make_world
 from webtraj.environments.local_server import HttpServer, Request, Response, see_other, serve
-from webtraj.testing.site.pages import layout
-from webtraj.testing.site.world import World, make_world
 
-__all__ = ["HOST", "ORIGINS", "PORTS", "FixtureSite", "SiteVisit"]
-
-HOST: Final = "fixture.localhost"
-PORTS: Final = (80, 8080)
-ORIGINS: Final = (f"http://{HOST}", f"http://{HOST}:8080")
+HOST = "fixture.localhost"
+PORTS = (80, 8080)
+ORIGINS = (f"http://{HOST}", f"http://{HOST}:8080")
 """Where browsers of the environment see the site, and its second server."""
 
 _COOKIE = "visit"
-_PAGES = ("extras", "people", "shop")
-"""The modules of `pages` that register routes."""
-
 _logger = logging.getLogger(__name__)
 
 
@@ -51,7 +44,7 @@ class SiteVisit:
 
 
 class FixtureSite:
-    """A web shop and forum on 127.0.0.1, for as long as its `async with` lasts.
+    """A shop and forum on 127.0.0.1, for as long as its `async with` lasts.
 
     >>> import asyncio, httpx
     >>> async def look():
@@ -65,21 +58,14 @@ class FixtureSite:
     """
 
     def __init__(self) -> None:
-        for name in _PAGES:
-            importlib.import_module(f"webtraj.testing.site.pages.{name}")
         self._worlds: dict[str, World] = {}
-        self._servers: contextlib.AsyncExitStack | None = None
+        self._servers = contextlib.AsyncExitStack()
         self._origins: tuple[str, str] = ("", "")
 
     @property
     def origin(self) -> str:
         """Scheme, host and port, such as `http://127.0.0.1:41234`."""
         return self._origins[0]
-
-    @property
-    def other_origin(self) -> str:
-        """The same of the second server."""
-        return self._origins[1]
 
     async def __aenter__(self) -> Self:
         async with contextlib.AsyncExitStack() as servers:
@@ -94,9 +80,7 @@ class FixtureSite:
 
     async def close(self) -> None:
         """Stop both servers and cut open connections. Idempotent."""
-        servers, self._servers = self._servers, None
-        if servers is not None:
-            await servers.aclose()
+        await self._servers.aclose()
 
     async def serve(
         self, index: int, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
@@ -105,22 +89,9 @@ class FixtureSite:
         await serve(self._handler(1 - index), reader, writer)
 
     def visit(
-        self, *, seed: int = 0, start: str = "/", prepare: Callable[[World], None] | None = None
+        self, *, seed: int = 0, start: str = "/", prepare: Callable[[World], object] | None = None
     ) -> SiteVisit:
-        """Begin a visit.
-
-        Args:
-            seed: The seed of goods, names, prices and people.
-            start: The path where the visit begins.
-            prepare: A function that changes the world before the visit begins.
-
-        Raises:
-            EnvironmentMisuseError: The site is not running.
-        """
-        if self._servers is None:
-            raise errors_lib.EnvironmentMisuseError(
-                "The fixture site is not running; use it within `async with FixtureSite() as site`."
-            )
+        """Begin a visit at a path; `prepare` changes the world first."""
         token = secrets.token_hex(8)
         world = make_world(seed)
         if prepare is not None:
@@ -152,23 +123,16 @@ class FixtureSite:
             return self._enter(token, request.query.get("to", "/"))
         token = request.query.get(_COOKIE) or request.cookies.get(_COOKIE, "")
         if not token:
-            visit = self.visit(start=request.path)
-            return self._enter(visit.token, request.path)
+            return self._enter(self.visit().token, request.path)
         world = self._worlds.get(token)
         if world is None:
             return _plain(410, "This visit is over.")
-        route = layout.routes.find(request.method, request.path)
-        if route is None:
-            return _plain(404, f"Not found: {request.path}")
-        handler, arguments = route
+        handler, arguments = layout.routes.find(request.method, request.path)
         stable = request.headers.get("host", "").partition(":")[0] == HOST
         other_origin = (ORIGINS if stable else self._origins)[other]
-        visit_of = layout.Visit(request, world, token, other_origin, arguments)
-        return handler(visit_of)
+        return handler(layout.Visit(request, world, token, other_origin, arguments))
 
     def _enter(self, token: str, to: str) -> Response:
-        if not to.startswith("/") or to.startswith("//"):
-            raise ValueError(f"A visit begins at a path, not at {to!r}.")
         return see_other(to, ("set-cookie", f"{_COOKIE}={token}; Path=/; HttpOnly; SameSite=Lax"))
 
 

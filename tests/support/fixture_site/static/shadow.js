@@ -1,4 +1,4 @@
-// Components in shadow roots: stars, each a component in the root of another, and a closed root.
+// Components in shadow roots: stars, each a component in the root of another.
 "use strict";
 
 class OneStar extends HTMLElement {
@@ -32,12 +32,5 @@ class StarRating extends HTMLElement {
   }
 }
 
-class SecretBox extends HTMLElement {
-  connectedCallback() {
-    this.attachShadow({mode: "closed"}).innerHTML = "<button type=button>In a closed root</button>";
-  }
-}
-
 customElements.define("one-star", OneStar);
 customElements.define("star-rating", StarRating);
-customElements.define("secret-box", SecretBox);

@@ -10,30 +10,10 @@ import html
 import re
 from collections.abc import Callable, Iterable, Mapping
 from typing import TypeAlias
+from urllib.parse import urlencode
 
+from fixture_site.world import World
 from webtraj.environments.local_server import Request, Response
-from webtraj.testing.site.world import World
-
-__all__ = [
-    "Child",
-    "Handler",
-    "Markup",
-    "Routes",
-    "Visit",
-    "button",
-    "document",
-    "element",
-    "field",
-    "form",
-    "join",
-    "link",
-    "listing",
-    "page",
-    "script",
-    "table",
-]
-
-# Elements.
 
 _VOID = frozenset({"br", "hr", "img", "input", "link", "meta"})
 
@@ -47,32 +27,19 @@ class Markup(str):
 Child: TypeAlias = str | int | Iterable["Child"] | None
 """What an element may hold: text, markup, nothing, or several of these."""
 
-Attribute: TypeAlias = str | int | bool | None
 
-
-def element(name: str, /, *children: Child, **attributes: Attribute) -> Markup:
-    """Return an element.
+def element(name: str, /, *children: Child, **attributes: str | int | bool | None) -> Markup:
+    """Return an element; True gives an attribute without a value, False and None leave it out.
 
     >>> element("a", "Tea & cake", href="/tea", class_="food", hidden=True, title=None)
     '<a href="/tea" class="food" hidden>Tea &amp; cake</a>'
-
-    Args:
-        name: The tag.
-        *children: What it holds.
-        **attributes: `class_` stands for `class`, `data_id` for `data-id`. True gives an attribute
-            without a value; False and None leave it out.
     """
     written = "".join(
         _attribute(key, value) for key, value in attributes.items() if value not in (None, False)
     )
     if name in _VOID:
         return Markup(f"<{name}{written}>")
-    return Markup(f"<{name}{written}>{join(children)}</{name}>")
-
-
-def join(*children: Child) -> Markup:
-    """Return children one after the other, escaped as far as they are no markup."""
-    return Markup("".join(map(_text, children)))
+    return Markup(f"<{name}{written}>{_text(children)}</{name}>")
 
 
 def page(title: str, head: Child, body: Child) -> str:
@@ -85,7 +52,7 @@ def page(title: str, head: Child, body: Child) -> str:
     )
 
 
-def _attribute(key: str, value: Attribute) -> str:
+def _attribute(key: str, value: str | int | bool) -> str:
     name = key.rstrip("_").replace("_", "-")
     return f" {name}" if value is True else f' {name}="{html.escape(str(value))}"'
 
@@ -99,10 +66,7 @@ def _text(child: Child) -> str:
         case str() | int():
             return html.escape(str(child))
         case _:
-            return join(*child)
-
-
-# Which handler answers which path.
+            return "".join(map(_text, child))
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -120,7 +84,7 @@ class Visit:
 
     def show(self, title: str, *content: Child, status: int = 200) -> Response:
         """Return a page in the site's frame."""
-        return Response(status=status, body=document(self.world, title, content).encode())
+        return Response(status=status, body=_document(self.world, title, content).encode())
 
 
 Handler: TypeAlias = Callable[[Visit], Response]
@@ -142,47 +106,38 @@ class Routes:
 
         return register
 
-    def find(self, method: str, path: str) -> tuple[Handler, tuple[str, ...]] | None:
-        """Return the handler of a path and its arguments; None if there is none."""
+    def find(self, method: str, path: str) -> tuple[Handler, tuple[str, ...]]:
+        """Return the handler of a path and its arguments; raises `LookupError`."""
         method = "GET" if method == "HEAD" else method
         for route_method, pattern, handler in self._routes:
             if route_method == method and (match := pattern.fullmatch(path)):
                 return handler, match.groups()
-        return None
+        raise LookupError(path)
 
 
 routes = Routes()
-"""The site's routes; the modules of `pages` fill them."""
+"""The site's routes; `shop`, `forum` and `widgets` fill them."""
 
 
-# What all pages have in common, and the pieces that they are made of.
-
-CURRENCIES = ("USD", "EUR", "GBP", "JPY")
-
-
-def document(world: World, title: str, content: Child) -> str:
-    """Return a page of the site."""
+def _document(world: World, title: str, content: Child) -> str:
     head = (
         element("link", rel="stylesheet", href="/static/site.css"),
         element("link", rel="icon", href="data:,"),
         element("script", src="/static/site.js"),
     )
-    body = (
-        element("header", link("Larch & Lantern", "/", class_="brand"), _search(), _menu(world)),
-        element("main", element("h1", title), content),
-        element("footer", link("Help", "/help"), " ", link("Extras", "/extras")),
-    )
-    return page(f"{title} - Larch & Lantern", head, body)
-
-
-def _search() -> Markup:
-    return element(
+    search = element(
         "form",
         element("input", type="search", name="q", aria_label="Search products"),
         element("button", "Search"),
         action="/products",
         role="search",
     )
+    body = (
+        element("header", link("Larch & Lantern", "/"), search, _menu(world)),
+        element("main", element("h1", title), content),
+        element("footer", link("Help", "/help"), " ", link("Extras", "/extras")),
+    )
+    return page(f"{title} - Larch & Lantern", head, body)
 
 
 def _menu(world: World) -> Markup:
@@ -192,13 +147,12 @@ def _menu(world: World) -> Markup:
         who = [link("Log in", "/login")]
     currencies = [
         element("li", form("/currency", button(code, name="currency", value=code)))
-        for code in CURRENCIES
+        for code in ("USD", "EUR", "GBP", "JPY")
     ]
     return element(
         "nav",
         link("Products", "/products"),
         link("Forum", "/forum"),
-        link("Wish list", "/wish-list"),
         link(f"Cart ({sum(world.cart.values())})", "/cart"),
         element(
             "div",
@@ -210,26 +164,22 @@ def _menu(world: World) -> Markup:
     )
 
 
-def link(text: Child, href: str, **attributes: str | None) -> Markup:
-    """Return a link."""
-    return element("a", text, href=href, **attributes)
+def link(text: Child, href: str) -> Markup:
+    return element("a", text, href=href)
 
 
-def button(text: str, **attributes: str | bool | None) -> Markup:
+def button(text: str, **attributes: str) -> Markup:
     """Return a button that sends its form."""
     return element("button", text, **attributes)
 
 
-def form(action: str, *content: Child, **attributes: str | bool) -> Markup:
+def form(action: str, *content: Child, **attributes: str) -> Markup:
     """Return a form that is sent by POST."""
     return element("form", content, action=action, method="post", **attributes)
 
 
-def field(
-    label: str, name: str, value: str = "", *, error: str = "", **attributes: str | bool
-) -> Markup:
+def field(label: str, name: str, value: str = "", *, error: str = "", **attributes: str) -> Markup:
     """Return a labelled input, with what was wrong about its value."""
-    attributes.setdefault("type", "text")
     return element(
         "p",
         element("label", label, for_=f"field-{name}"),
@@ -239,12 +189,10 @@ def field(
 
 
 def listing(items: Iterable[Child], **attributes: str) -> Markup:
-    """Return a list of items."""
     return element("ul", [element("li", item) for item in items], **attributes)
 
 
 def table(head: Iterable[str], rows: Iterable[Iterable[Child]]) -> Markup:
-    """Return a table."""
     return element(
         "table",
         element("thead", element("tr", [element("th", cell) for cell in head])),
@@ -259,6 +207,4 @@ def script(name: str) -> Markup:
 
 def query(values: Mapping[str, object]) -> str:
     """Return a query string, empty values left out."""
-    from urllib.parse import urlencode
-
     return urlencode({key: value for key, value in values.items() if value not in ("", None)})
