@@ -22,7 +22,7 @@ SOURCE = ROOT / "src" / "webtraj"
 FILE = ROOT / "docs" / "images" / "house.svg"
 
 FLOORS = (
-    ("the data model, settings, addresses", "errors trajectory settings net _homes"),
+    ("the data model, settings, addresses", "errors shown trajectory settings net _homes"),
     ("files on disk, in buckets", "store"),
     ("find and hide secrets", "redaction"),
     ("record episodes", "collectors"),

@@ -13,6 +13,7 @@ from __future__ import annotations
 import dataclasses
 import datetime
 import enum
+import itertools
 import secrets
 import time
 from collections.abc import Iterable, Iterator, Mapping
@@ -20,6 +21,8 @@ from typing import Annotated, Any
 
 import numpy as np
 from dm_env import StepType
+
+from webtraj.shown import Shown, as_html, short, thumbnail
 
 __all__ = [
     "AGENT_FAILURES",
@@ -256,8 +259,8 @@ def new_episode_id() -> str:
     return f"{now:%Y%m%dT%H%M%S}-{secrets.token_hex(8)}"
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Derivation:
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class Derivation(Shown):
     """One processing step that made this episode from a recorded one."""
 
     step: str
@@ -283,8 +286,8 @@ class Derivation:
     """What the step changed, such as the original indices of the steps it dropped."""
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class EpisodeInfo:
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class EpisodeInfo(Shown):
     """Facts about an episode that are known before its first step or right after it."""
 
     episode_id: str = dataclasses.field(default_factory=new_episode_id)
@@ -327,8 +330,8 @@ class AsData:
         raise NotImplementedError
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class ModelCall:
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class ModelCall(Shown):
     """One request to a model and its reply, complete enough to train on without re-tokenising."""
 
     model: str = ""
@@ -373,8 +376,8 @@ class ModelCall:
             object.__setattr__(self, "messages", messages)
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Decision:
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class Decision(Shown):
     """An agent's decision for one step, and how it was reached."""
 
     action: Any = None
@@ -391,8 +394,8 @@ class Decision:
     """Anything else worth keeping."""
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class StepRecord:
+@dataclasses.dataclass(frozen=True, slots=True, repr=False)
+class StepRecord(Shown):
     """One timestep as the environment emitted it, with the action that led to it."""
 
     index: Count
@@ -416,6 +419,19 @@ class StepRecord:
     ignored_action: Any = None
     """On FIRST: the action passed to `step`, which dm_env's rule ignores."""
 
+    def _repr_html_(self) -> str:
+        rows = [
+            (field.name, short(value, width=300))
+            for field in dataclasses.fields(self)
+            if (value := getattr(self, field.name)) is not None and field.name != "observation"
+        ]
+        seen = self.observation
+        channels = seen.items() if isinstance(seen, Mapping) else [("observation", seen)]
+        rows += [(str(name)[:80], short(value, width=300)) for name, value in channels]
+        picture = thumbnail(seen)
+        shown = [*rows, ("screenshot", picture)] if picture else rows
+        return as_html(f"Step {self.index}", ("field", "value"), shown)
+
     @property
     def step_index(self) -> int:
         """The step's index, under ARES's name."""
@@ -437,8 +453,8 @@ class StepRecord:
         return self.step_type is StepType.LAST
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class ErrorInfo:
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class ErrorInfo(Shown):
     """An exception, kept as text."""
 
     type: str
@@ -449,8 +465,8 @@ class ErrorInfo:
     """The formatted traceback, causes included."""
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Judgement:
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class Judgement(Shown):
     """One judge's verdict on an episode, with its evidence."""
 
     judge: str
@@ -471,8 +487,8 @@ class Judgement:
     """When the verdict was reached, in seconds since the epoch (UTC)."""
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class EpisodeEnd:
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class EpisodeEnd(Shown):
     """How an episode's record ended."""
 
     reason: EndReason
@@ -506,8 +522,8 @@ class EpisodeEnd:
         )
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Transition:
+@dataclasses.dataclass(frozen=True, slots=True, repr=False)
+class Transition(Shown):
     """One (observation, action, reward, next observation) tuple of an episode."""
 
     observation: Any
@@ -518,8 +534,8 @@ class Transition:
     decision: Decision | None = None
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class EpisodeTrajectory:
+@dataclasses.dataclass(frozen=True, slots=True, repr=False)
+class EpisodeTrajectory(Shown):
     """One complete episode."""
 
     info: EpisodeInfo
@@ -531,14 +547,26 @@ class EpisodeTrajectory:
     end_time: Timestamp | None = None
     """When it ended; for a crashed episode, when its last record was written."""
 
-    def __str__(self) -> str:
-        # Not the repr with all fields: one step may hold a megabyte of picture.
+    def __repr__(self) -> str:
+        return f"<EpisodeTrajectory {self._title}>"
+
+    def _repr_html_(self) -> str:
+        rows = (
+            (step.index, _action_of(step), _reward_of(step), thumbnail(step.observation))
+            for step in self.steps
+        )
+        title = " · ".join(filter(None, (self._title, self.info.goal[:300])))
+        columns = ("step", "action", "reward", "screenshot")
+        return as_html(title, columns, itertools.islice(rows, 50), total=len(self.steps))
+
+    @property
+    def _title(self) -> str:
         ended = "open" if self.end is None else f"{self.end_reason.name}, {self.outcome.name}"
         total = self.total_reward
         reward = "no reward" if total is None else f"reward {total:g}"
         return (
-            f"<EpisodeTrajectory {self.episode_id!r} of {self.info.task!r:.100}: "
-            f"{self.num_steps} steps, {reward}, {ended}>"
+            f"{self.episode_id!r:.140} of {self.info.task!r:.100}: "
+            f"{self.num_steps} steps, {reward}, {ended}"
         )
 
     @property
@@ -607,6 +635,17 @@ class EpisodeTrajectory:
                 next_observation=after.observation,
                 decision=after.decision,
             )
+
+
+def _action_of(step: StepRecord) -> str:
+    """Return a step's action as a table shows it."""
+    if step.first:
+        return ""
+    return step.action[:200] if isinstance(step.action, str) else short(step.action)
+
+
+def _reward_of(step: StepRecord) -> str:
+    return "" if step.reward is None else short(step.reward)
 
 
 def sum_of_rewards(rewards: Iterable[Any]) -> float | None:

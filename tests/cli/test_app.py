@@ -9,6 +9,7 @@ import pytest
 
 from rows import each
 from webtraj.cli import app as app_lib
+from webtraj.cli import terminal
 
 
 def test_help_names_every_command_and_loads_nothing_heavy(run_webtraj):
@@ -140,3 +141,11 @@ def test_presets_are_json_for_machines(call):
     code, out, _ = call("presets", "click-tab-2", "--json")
     assert code == 0
     assert {"name", "description", "num_tasks"} <= set(json.loads(out)[0])
+
+
+def test_a_table_leaves_out_columns_without_a_value(capsys):
+    rows = [("a", "-", "", 0), ("-", "", "-", 1), ()]
+    terminal.make_console().print(terminal.make_table("one", "two", ">three", ">four", rows=rows))
+    assert capsys.readouterr().out.split() == ["one", "four", "a", "0", "-", "1"]
+    terminal.make_console().print(terminal.make_table("one", "two"))
+    assert capsys.readouterr().out.split() == ["one", "two"]

@@ -32,6 +32,7 @@ from webtraj.trajectory import (
     StepRecord,
     StepType,
 )
+from whole import whole
 
 
 def encoded(image_format: str) -> bytes:
@@ -143,7 +144,7 @@ def test_what_is_not_shared_is_found_and_counted(case: str) -> None:
     assert stripper.counts[kind] >= 1
     assert set(stripper.counts) == {kind}
     assert stripped["note"] == "kept"
-    shown = repr(stripped)
+    shown = whole(stripped)
     for leak in (
         "t0psecret",
         "secret source",

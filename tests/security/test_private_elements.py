@@ -23,6 +23,7 @@ from webtraj.environments.browser.observation import (
 from webtraj.environments.browser.pool import BrowserPool
 from webtraj.environments.browser.tasks import WebTask
 from webtraj.redaction import RedactionRules
+from whole import whole
 
 pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.browser, pytest.mark.gate]
 
@@ -105,7 +106,7 @@ async def test_no_record_holds_what_a_private_element_shows(
     page = f"<p>{INNOCENT}</p>{PLACES[place].format(SHOWN)}"
     seen, episode = await record(environment(pool, site, page, redaction=RULES), a.Wait(0.01))
     assert SHOWN in seen[0]["axtree"]  # The agent itself sees it.
-    assert SHOWN not in repr(episode)
+    assert SHOWN not in whole(episode)
     public = place != "body"
     assert (INNOCENT in episode.steps[0].observation["axtree"]) is public
     name = "account" if place == "own selector" else ""
@@ -166,7 +167,7 @@ async def test_a_frame_of_another_origin_is_redacted_as_the_page_is(
     seen, episode = await record(environment(pool, site, page, redaction=RULES), a.Wait(0.01))
     assert SHOWN in seen[0]["axtree"]
     assert '"17"' in seen[0]["axtree"]
-    assert SHOWN not in repr(episode)
+    assert SHOWN not in whole(episode)
     kept = episode.steps[0].observation["axtree"]
     assert '"17"' not in kept
     assert "42" in kept
@@ -180,7 +181,7 @@ async def test_a_private_frame_of_another_origin_is_private_within(
     page = f"<iframe data-private src='http://localhost:{site.port}/frame'></iframe>"
     seen, episode = await record(environment(pool, site, page, redaction=RULES), a.Wait(0.01))
     assert SHOWN in seen[0]["axtree"]
-    assert SHOWN not in repr(episode)
+    assert SHOWN not in whole(episode)
 
 
 async def test_short_texts_are_left_out_of_the_tree_and_the_text(
@@ -218,7 +219,7 @@ async def test_what_is_typed_into_a_private_field_is_not_recorded(
         assert 'value="<secret:payment>"' in step.observation["axtree"]
         assert text not in step.observation["axtree"]
     if len(text) > 3:
-        assert text not in repr(episode)
+        assert text not in whole(episode)
 
 
 @pytest.mark.smoke
@@ -232,7 +233,7 @@ async def test_patterns_are_painted_over_where_the_page_shows_them(
     rules = {"patterns": ["email", "card"]}
     seen, episode = await record(environment(pool, site, page, redaction=rules))
     kept = episode.steps[0].observation
-    assert "anna@example.com" not in repr(kept)
+    assert "anna@example.com" not in whole(kept)
     assert "Pay <secret:card>" in kept["text"]
     given, covered = picture(seen[0]["screenshot"]), picture(kept["screenshot"])
     difference = ImageChops.difference(given, covered)
@@ -247,7 +248,7 @@ async def test_the_rules_of_a_task_go_for_its_environment(pool: BrowserPool, sit
     page = f"<p data-private>{SHOWN}</p>"
     rules = RedactionRules(elements=("marked",))
     _, episode = await record(environment(pool, site, page, task_rules=rules))
-    assert SHOWN not in repr(episode)
+    assert SHOWN not in whole(episode)
 
 
 @pytest.mark.smoke

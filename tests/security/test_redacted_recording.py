@@ -15,6 +15,7 @@ from webtraj import trajectory as trajectory_lib
 from webtraj.environments.redacting import RedactingCollector, redacting
 from webtraj.redaction import Redactor
 from webtraj.testing.fakes import CatchEnvironment
+from whole import whole
 
 SECRET = "s3cret-value"
 HIDDEN = "<secret:key>"
@@ -67,7 +68,7 @@ async def test_a_recorded_episode_is_redacted_throughout() -> None:
     collector = webtraj.MemoryTrajectoryCollector()
     await play(Leaky(), collector)
     (episode,) = collector.trajectories
-    assert SECRET not in repr(episode)
+    assert SECRET not in whole(episode)
     assert episode.info.goal == f"log in with {HIDDEN}"
     assert [step.observation for step in episode.steps] == [{"axtree": f"text '{HIDDEN}'"}] * 5
     assert episode.steps[1].action == f"fill('1', '{HIDDEN}')"
@@ -111,7 +112,7 @@ async def test_an_error_s_message_and_traceback_are_redacted() -> None:
     assert episode.end.error.message == f"bad {HIDDEN}"
     assert SECRET not in episode.end.error.traceback
     assert episode.end.in_flight_action == f"fill('1', '{HIDDEN}')"
-    assert SECRET not in repr(episode.end)
+    assert SECRET not in whole(episode.end)
 
 
 async def test_a_cancelled_action_is_redacted() -> None:
@@ -121,7 +122,7 @@ async def test_a_cancelled_action_is_redacted() -> None:
     (episode,) = collector.trajectories
     assert episode.end.reason is webtraj.EndReason.CANCELLED
     assert episode.end.action_in_flight
-    assert SECRET not in repr(episode)
+    assert SECRET not in whole(episode)
 
 
 async def test_the_record_says_how_many_redactions_there_were() -> None:
@@ -152,7 +153,7 @@ async def test_a_synchronous_environment_s_secrets_are_kept_too() -> None:
         await recorded.reset()
         await recorded.step(f"{SECRET}")
         await recorded.close()
-    assert SECRET not in repr(collector.trajectories)
+    assert SECRET not in whole(collector.trajectories)
 
 
 class Broken(Leaky):
@@ -187,7 +188,7 @@ async def test_what_cannot_be_redacted_is_left_out_and_that_is_said(
     for call in (recorded.reset, lambda: recorded.step(decision()), recorded.close):
         await call()
     failures = [e for t in collector.trajectories for e in t.end.recording_errors]
-    assert SECRET not in repr(collector.trajectories)
+    assert SECRET not in whole(collector.trajectories)
     said = any("redacting it raised RuntimeError" in failure for failure in failures)
     assert said == (works < _CALLS - 1)
     assert ("redacting it raised RuntimeError" in caplog.text) == (works < _CALLS)

@@ -19,6 +19,7 @@ from webtraj.redaction.rules import PATTERNS, find_all
 from webtraj.redaction.searching import LEFT_OUT, MAX_TEXT
 from webtraj.testing.fakes import CatchEnvironment
 from webtraj.trajectory import EpisodeInfo, ModelCall
+from whole import whole
 
 FOUND = {
     "email": [
@@ -252,7 +253,7 @@ async def test_a_collector_with_rules_serves_parallel_episodes_of_any_environmen
     await asyncio.gather(*map(play, envs))
     assert len(kept.trajectories) == 3
     for episode in kept.trajectories:
-        assert "example.com" not in repr(episode)
+        assert "example.com" not in whole(episode)
         steps = len(episode.steps)
         assert episode.steps[1].decision.thought == "<secret:badge>"
         assert episode.steps[1].decision.model_calls[0].text == "<secret:card>"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -10,6 +11,7 @@ from webtraj import errors
 from webtraj.cli import terminal
 from webtraj.cli.options import (
     BucketOptions,
+    Csv,
     EndReason,
     Episode,
     Json,
@@ -48,14 +50,14 @@ def ls(
     min_reward: Annotated[float | None, typer.Option(help="At least this total reward.")] = None,
     where: Where = None,
     limit: Annotated[int, typer.Option(min=0, help="Show only the latest; 0 shows all.")] = 50,
+    csv: Csv = None,
     json: JsonLines = False,
     option: BucketOptions = None,
 ) -> None:
     """List a dataset's episodes, even while it is being written."""
     import sys
 
-    from rich.table import Table
-
+    from webtraj.datasets import tables
     from webtraj.datasets.dataset import open_dataset
 
     whole = open_dataset(dataset, storage_options=storage_options(option))
@@ -68,29 +70,30 @@ def ls(
         min_reward=min_reward,
     )
     shown = found.summaries[-limit:] if limit else found.summaries
+    if csv is not None:
+        tables.write_csv(csv, list(tables.episode_columns()), map(tables.episode_row, shown))
     if json:
         for summary in shown:
             sys.stdout.write(summary.to_line().decode())
         if not shown and task is not None:
             say(_no_match(task, whole), stderr=True)
         return
-    console = terminal.make_console()
-    table = Table(box=None, pad_edge=False)
-    for column in ("episode", "task", "policy", "began (UTC)", "steps", "reward", "end", "outcome"):
-        table.add_column(column, no_wrap=True, overflow="fold")
-    for summary in shown:
-        table.add_row(
+    rows = (
+        (
             summary.episode_id,
-            printable(summary.task),
-            printable(summary.policy),
+            summary.task,
+            summary.policy,
             clock(summary.start_time),
-            str(summary.num_steps),
+            summary.num_steps,
             "" if summary.total_reward is None else f"{summary.total_reward:g}",
-            summary.end_reason.name.lower(),
-            summary.outcome.name.lower(),
+            summary.end_reason,
+            summary.outcome,
         )
+        for summary in shown
+    )
+    columns = ("episode", "task", "policy", "began (UTC)", "steps", "reward", "end", "outcome")
     if shown:
-        console.print(table)
+        terminal.make_console().print(terminal.make_table(*columns, rows=rows))
     else:
         say(_no_match(task, whole))
     still_open = len(whole.open_episodes)
@@ -121,12 +124,16 @@ def show(
     step: Annotated[
         int | None, typer.Option(help="Show this step's full observation and decision.")
     ] = None,
+    csv: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Also write its steps as a CSV file.")
+    ] = None,
     json: Json = False,
     option: BucketOptions = None,
 ) -> None:
     """Show one episode's details, steps and end; the latest by default."""
     import sys
 
+    from webtraj.datasets import tables
     from webtraj.datasets.dataset import open_dataset
     from webtraj.store import encoding
 
@@ -136,6 +143,8 @@ def show(
         raise errors.InvalidInputError(
             f"No step {step}: the episode has steps 0 to {len(trajectory.steps) - 1}."
         )
+    if csv is not None:
+        tables.write_csv(csv, tables.STEP_COLUMNS, tables.step_rows([trajectory]))
     if json:
         shown = {"episode": trajectory} if step is None else {"step": trajectory.steps[step]}
         data, _ = encoding.dumps_fields(shown)
@@ -329,26 +338,38 @@ def index(
     parquet: Annotated[
         str | None, typer.Option(help="Write the index as a Parquet file to this path or URL.")
     ] = None,
+    csv: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Write the index as a CSV file.")
+    ] = None,
     json: Json = False,
     option: BucketOptions = None,
 ) -> None:
     """Rebuild a dataset's index, or write it as a table. Safe while others write and read."""
+    from webtraj.datasets import tables
     from webtraj.datasets.dataset import open_dataset
     from webtraj.datasets.parquet import write_parquet
     from webtraj.datasets.recovery import rebuild as rebuild_index
 
-    if rebuild == (parquet is not None):
+    given = [name for name, value in (("--parquet", parquet), ("--csv", csv)) if value is not None]
+    if rebuild == bool(given):
         raise errors.InvalidInputError(
-            "Give either --rebuild or --parquet FILE; " + ("got both." if rebuild else "got none.")
+            "Give either --rebuild or --parquet FILE or --csv FILE; got "
+            + (f"{' and '.join(['--rebuild', *given])}." if rebuild else "none.")
         )
-    if parquet is not None:
-        opened = open_dataset(dataset, storage_options=options_for(dataset, option, parquet))
-        elsewhere = options_for(parquet, option, dataset)
-        rows = write_parquet(opened.summaries, parquet, storage_options=elsewhere)
+    if given:
+        opened = open_dataset(dataset, storage_options=options_for(dataset, option, parquet or ""))
+        if csv is not None:
+            columns = list(tables.episode_columns())
+            rows = tables.write_csv(csv, columns, map(tables.episode_row, opened.summaries))
+        if parquet is not None:
+            elsewhere = options_for(parquet, option, dataset)
+            rows = write_parquet(opened.summaries, parquet, storage_options=elsewhere)
+        targets = [target for target in (parquet, csv) if target is not None]
         if json:
-            terminal.print_json({"target": parquet, "rows": rows})
+            terminal.print_json({"targets": targets, "rows": rows})
         else:
-            say(f"{parquet}: {counted(rows, 'row')}")
+            for target in targets:
+                say(f"{target}: {counted(rows, 'row')}")
         return
     report = rebuild_index(dataset, storage_options=storage_options(option))
     if json:

@@ -16,7 +16,7 @@ import typer
 
 from webtraj import errors
 from webtraj.cli import terminal
-from webtraj.cli.options import Json
+from webtraj.cli.options import Csv, Json
 from webtraj.cli.terminal import say
 
 __all__ = [
@@ -274,6 +274,7 @@ def presets(
     containing: Annotated[
         str, typer.Argument(help="Show only presets whose name contains this text.")
     ] = "",
+    csv: Csv = None,
     json: Json = False,
 ) -> None:
     """List the presets for `webtraj rollout` and `webtraj.make`."""
@@ -281,6 +282,11 @@ def presets(
 
     known = registry.info()
     shown = [preset for preset in known if containing in preset.name]
+    if csv is not None:
+        from webtraj.datasets.tables import write_csv
+
+        fields = [field.name for field in dataclasses.fields(registry.PresetInfo)]
+        write_csv(csv, fields, map(dataclasses.asdict, shown))
     if json:
         terminal.print_json(shown)
         return

@@ -89,6 +89,13 @@ def metrics(
     write: Annotated[
         bool, typer.Option("--write", help="Write the run's metrics beside its plan: metrics.json.")
     ] = False,
+    csv: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="Also write a CSV file, with a row for each dataset and for each of its groups.",
+        ),
+    ] = None,
     json: JsonLines = False,
     option: BucketOptions = None,
 ) -> None:
@@ -119,7 +126,10 @@ def metrics(
     options: dict[str, Any] = {}
     if html is not None:
         rule = crash_rule if crash_rule != "typed" else ""
-        beside = {"by": by, "crash-rule": rule, "pass-at": pass_at, "price": price, "write": write}
+        beside = {
+            "by": by, "crash-rule": rule, "pass-at": pass_at, "price": price, "write": write,
+            "csv": csv,
+        }  # fmt: skip
         for name, value in beside.items():
             if value:
                 raise errors.InvalidInputError(f"--{name} does not go with --html. Leave out one.")
@@ -130,7 +140,10 @@ def metrics(
         if by is not None:
             options["by"] = [by]
         else:
-            options |= {"by": DEFAULT_GROUPINGS if json or write else (), "max_groups": MAX_GROUPS}
+            options |= {
+                "by": DEFAULT_GROUPINGS if json or write or csv else (),
+                "max_groups": MAX_GROUPS,
+            }
     subjects = [
         subject
         for place in datasets
@@ -157,6 +170,8 @@ def metrics(
         for _, point in points:
             storage = open_storage(point.place, storage_options(option))
             write_metrics(Run(storage, point.report.run), point.report)
+    if csv is not None:
+        _write_csv(csv, found)
     if json:
         for _, report in found:
             sys.stdout.write(to_bytes(report, indent=False).decode())
@@ -170,6 +185,19 @@ def metrics(
     terminal.make_console().print(table)
     for name, report in found:
         say(_said_of(name, report))
+
+
+def _write_csv(file: Path, reports: Sequence[tuple[str, MetricsReport]]) -> None:
+    from webtraj.datasets.tables import write_csv
+
+    rows: list[dict[str, str]] = []
+    for name, report in reports:
+        groups = [("", "", report.overall)]
+        groups += [(by, key, m) for by, of in report.by.items() for key, m in of.items()]
+        for by, group, metrics in groups:
+            numbers = {key: f"{value:.12g}" for key, value in metrics.scalars().items()}
+            rows.append({"dataset": name, "by": by, "group": group, **numbers})
+    write_csv(file, list(dict.fromkeys(column for row in rows for column in row)), rows)
 
 
 def details_table(report: MetricsReport) -> Table:

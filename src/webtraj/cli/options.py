@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -23,6 +24,7 @@ __all__ = [
     "Imports",
     "Episode",
     "Host",
+    "Csv",
     "Json",
     "JsonLines",
     "MaxSteps",
@@ -70,6 +72,9 @@ BucketOptions = Annotated[list[str] | None, typer.Option("--option", help=OPTION
 Json = Annotated[bool, typer.Option("--json", help="Print JSON, and nothing else, on stdout.")]
 JsonLines = Annotated[
     bool, typer.Option("--json", help="Print JSON on stdout, one object per line.")
+]
+Csv = Annotated[
+    Path | None, typer.Option("--csv", metavar="FILE", help="Also write the table as a CSV file.")
 ]
 Parallel = Annotated[int, typer.Option(min=1, help="Episodes at a time.")]
 

@@ -11,9 +11,10 @@ import datetime
 import json
 import os
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, TextIO
 
+from webtraj.shown import short
 from webtraj.store.closing import Closing
 
 if TYPE_CHECKING:
@@ -70,20 +71,30 @@ def make_table(
 
     Args:
         columns: The columns' names. One that begins with `>` is for numbers: aligned to the right.
-            Without any name, there is no header.
+            Without any name, there is no header. A column after the first in which every cell is
+            empty or `-` is left out.
         rows: The cells of each row: any values, made printable, or Rich's own text.
         widest: The most characters of the first column before it is folded.
     """
     from rich.table import Table
     from rich.text import Text
 
+    cells = [[c if isinstance(c, Text) else printable(str(c)) for c in row] for row in rows]
+    kept = [
+        at
+        for at in range(len(columns))
+        if at == 0
+        or not cells
+        or any(str(row[at]) not in ("", "-") for row in cells if at < len(row))
+    ]
     table = Table(box=None, pad_edge=False, show_header=any(columns))
-    for name in columns:
+    for at in kept:
+        name = columns[at]
         side: Any = "right" if name.startswith(">") else "left"
         table.add_column(name.removeprefix(">"), justify=side, overflow="fold")
     table.columns[0].max_width = widest
-    for row in rows:
-        table.add_row(*(c if isinstance(c, Text) else printable(str(c)) for c in row))
+    for row in cells:
+        table.add_row(*(row[at] for at in kept if at < len(row)))
     return table
 
 
@@ -176,8 +187,8 @@ def printable(text: str, *, keep_lines: bool = False) -> str:
 
 
 def brief(value: Any, width: int = 60) -> str:
-    """Return a value on one line of at most `width` characters."""
-    text = printable(_describe(value))
+    """Return a value on one line of at most `width` characters; text without quotes."""
+    text = printable(value if isinstance(value, str) else short(value, width=width))
     return text if len(text) <= width else text[: width - 1] + "…"
 
 
@@ -204,28 +215,3 @@ def clock(seconds: float | None) -> str:
     if seconds is None:
         return "-"
     return f"{datetime.datetime.fromtimestamp(seconds, datetime.UTC):%Y-%m-%d %H:%M:%S}"
-
-
-def _describe(value: Any) -> str:
-    import numpy as np
-
-    from webtraj.store.blobs import LazyBlob
-
-    match value:
-        case bytes():
-            return f"<{len(value):,} bytes>"
-        case LazyBlob():
-            return f"<{value.blob.size:,} bytes of {value.blob.ext}>"
-        case np.ndarray():
-            return f"<{value.dtype} array {'x'.join(map(str, value.shape)) or 'scalar'}>"
-        case Mapping():
-            return ", ".join(f"{key}={_describe(item)}" for key, item in value.items()) or "{}"
-        case str():
-            return value
-    if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        fields = {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
-        shown = ", ".join(
-            f"{name}={item!r}" for name, item in fields.items() if item not in ("", ())
-        )
-        return f"{type(value).__name__}({shown})"
-    return repr(value)

@@ -8,10 +8,14 @@ drops data to keep up.
 
 A collector must have `begin_episode`, and its recorder `record_step` and `end_episode`. The rest
 has defaults: inherit them from the two protocols, or omit the methods.
+
+A collector for one episode at a time, as ARES has it, works too: `begin_episode(*, task_name)`,
+`record_step(step)` and `end_episode(*, truncated)`. See `begin`.
 """
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Sequence
 from types import TracebackType
 from typing import Any, Protocol, Self, runtime_checkable
@@ -24,6 +28,7 @@ __all__ = [
     "NullTrajectoryCollector",
     "TrajectoryCollector",
     "aclose",
+    "begin",
     "drain",
     "flush",
     "optional",
@@ -120,6 +125,55 @@ class TrajectoryCollector(Protocol):
         traceback: TracebackType | None,
     ) -> None:
         await self.aclose()
+
+
+def begin(collector: TrajectoryCollector, info: trajectory_lib.EpisodeInfo) -> EpisodeRecorder:
+    """Begin the record of one episode with any collector, also with one for an episode at a time.
+
+    Raises:
+        CollectorError: The record could not be started.
+        InvalidEpisodeIdError: The id cannot name an episode.
+    """
+    try:
+        takes = inspect.signature(collector.begin_episode).parameters
+    except (TypeError, ValueError):  # A method that is not written in Python.
+        return collector.begin_episode(info)
+    if next(iter(takes), "") == "task_name":
+        return _OneAtATime(collector, info)
+    return collector.begin_episode(info)
+
+
+class _OneAtATime(EpisodeRecorder):
+    """Records an episode on a collector that has the methods of both, and takes a task's name.
+
+    It begins with the first step: only then is the task of many environments known.
+    """
+
+    def __init__(self, collector: Any, info: trajectory_lib.EpisodeInfo) -> None:
+        self._collector = collector
+        self._info = info
+        self._has_begun = False
+
+    def record_info(self, info: trajectory_lib.EpisodeInfo) -> None:
+        """Keep the description until the episode begins."""
+        self._info = info
+
+    def record_step(self, step: trajectory_lib.StepRecord) -> None:
+        """Record a step, as `EpisodeRecorder.record_step`."""
+        self._begin()
+        self._collector.record_step(step)
+
+    def end_episode(self, end: trajectory_lib.EpisodeEnd) -> None:
+        """End the episode, as `EpisodeRecorder.end_episode`."""
+        self._begin()
+        # There, an episode that did not terminate by itself is truncated.
+        truncated = end.reason is not trajectory_lib.EndReason.TERMINATED
+        self._collector.end_episode(truncated=truncated)
+
+    def _begin(self) -> None:
+        if not self._has_begun:
+            self._has_begun = True
+            self._collector.begin_episode(task_name=self._info.task)
 
 
 async def seal(collector: TrajectoryCollector) -> None:

@@ -12,6 +12,7 @@ from webtraj.collectors.base import (
     EpisodeRecorder,
     TrajectoryCollector,
     aclose,
+    begin,
     drain,
     flush,
     optional,
@@ -49,7 +50,7 @@ class TeeTrajectoryCollector(TrajectoryCollector, Closing):
         failures: list[Exception] = []
         for collector in self._collectors:
             try:
-                recorders.append(collector.begin_episode(info))
+                recorders.append(begin(collector, info))
             except Exception as error:
                 failures.append(error)
         if not recorders:

@@ -33,6 +33,7 @@ from webtraj.datasets.place import (
     map_in_order,
     open_place,
 )
+from webtraj.shown import as_html
 from webtraj.store import encoding, records
 from webtraj.store.blobs import BlobSink, BlobSource, LazyBlobs, blobs_of
 from webtraj.store.decoding import Budget
@@ -645,6 +646,30 @@ class Dataset:
 
         return write_parquet(self._summaries, target, storage_options=storage_options)
 
+    def to_pandas(self, rows: Literal["episodes", "steps"] = "episodes") -> Any:
+        """Return a pandas DataFrame with a row for each episode, or for each step.
+
+        Args:
+            rows: "episodes" reads the index alone, and has the fields of its summaries as columns;
+                "steps" reads every episode, and has the columns of
+                `webtraj.datasets.tables.STEP_COLUMNS`.
+
+        Raises:
+            MissingDependencyError: pandas is not installed.
+            InvalidInputError: `rows` is neither.
+            CorruptDataError: An episode is damaged; only with "steps".
+            StorageError: The bucket cannot be read.
+        """
+        from webtraj.datasets import tables
+
+        if rows == "episodes":
+            return tables.to_frame(
+                map(tables.episode_row, self._summaries), list(tables.episode_columns())
+            )
+        if rows == "steps":
+            return tables.to_frame(tables.step_rows(self), tables.STEP_COLUMNS)
+        raise errors.InvalidInputError(f"rows={rows!r:.60}: expected 'episodes' or 'steps'.")
+
     def _part(
         self,
         summaries: Iterable[EpisodeSummary],
@@ -654,7 +679,22 @@ class Dataset:
         return Dataset(self._place, summaries, blobs, judgements, self.superseded)
 
     def __repr__(self) -> str:
-        return f"<Dataset {self.url!r}: {len(self)} episodes>"
+        return f"<Dataset {self.url!r:.300}: {len(self)} episodes>"
+
+    def _repr_html_(self) -> str:
+        rows = [
+            (
+                summary.episode_id,
+                (summary.task or summary.goal)[:100],
+                summary.policy[:100],
+                summary.num_steps,
+                "" if summary.total_reward is None else f"{summary.total_reward:g}",
+                summary.outcome,
+            )
+            for summary in self._summaries[:50]
+        ]
+        columns = ("episode", "task", "policy", "steps", "reward", "outcome")
+        return as_html(repr(self), columns, rows, total=len(self))
 
     def _load(self, episode_id: str) -> trajectory_lib.EpisodeTrajectory:
         summary = self._by_id[episode_id]

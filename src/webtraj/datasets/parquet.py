@@ -1,27 +1,22 @@
 """Write a dataset's index as a Parquet file, for pandas, DuckDB, `datasets` and the like.
 
-One row per episode, in the dataset's order, with the fields of
-`webtraj.store.index.EpisodeSummary` as columns. Times are seconds since the epoch (UTC), as in
-the index; outcomes and end reasons are names in lower case. A seed beyond 64 bits becomes null, and
-lone surrogates become question marks; the episode itself keeps both. Needs the extra `parquet`.
+One row per episode, in the dataset's order, as in `webtraj.datasets.tables`. Needs the extra
+`parquet`.
 """
 
 from __future__ import annotations
 
-import enum
-import functools
 import itertools
 import os
 import secrets
 import tempfile
-import typing
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from webtraj import errors
+from webtraj.datasets.tables import episode_columns, episode_row
 from webtraj.store.files import make_folder
-from webtraj.store.foreign import valid_text
 from webtraj.store.index import EpisodeSummary
 from webtraj.store.places import is_url, open_storage
 
@@ -100,7 +95,9 @@ def _write(summaries: Iterable[EpisodeSummary], path: Path) -> int:
     count = 0
     with pq.ParquetWriter(path, schema, compression="zstd") as writer:
         for rows in _batches(summaries):
-            writer.write_table(pa.Table.from_pylist([_row(row) for row in rows], schema=schema))
+            writer.write_table(
+                pa.Table.from_pylist([episode_row(row) for row in rows], schema=schema)
+            )
             count += len(rows)
     return count
 
@@ -109,36 +106,10 @@ def _schema() -> pa.Schema:
     import pyarrow as pa
 
     types = {int: pa.int64(), float: pa.float64()}
-    return pa.schema([(name, types.get(of, pa.string())) for name, of in _columns().items()])
-
-
-@functools.cache
-def _columns() -> dict[str, type]:
-    """Return the type of each field of a summary, without None and bounds."""
-    return {name: _bare(hint) for name, hint in typing.get_type_hints(EpisodeSummary).items()}
-
-
-def _bare(hint: Any) -> Any:
-    return next((of for of in typing.get_args(hint) if of is not type(None)), hint)
+    return pa.schema([(name, types.get(of, pa.string())) for name, of in episode_columns().items()])
 
 
 def _batches(summaries: Iterable[EpisodeSummary]) -> Iterator[list[EpisodeSummary]]:
     waiting = iter(summaries)
     while batch := list(itertools.islice(waiting, _ROWS_AT_ONCE)):
         yield batch
-
-
-def _row(summary: EpisodeSummary) -> dict[str, Any]:
-    return {name: _cell(getattr(summary, name), of) for name, of in _columns().items()}
-
-
-def _cell(value: Any, of: type[Any]) -> Any:
-    if value is None:
-        return None
-    if of is str:
-        return valid_text(value)
-    if issubclass(of, enum.Enum):
-        return value.name.lower()
-    if of is int and not -(2**63) <= value < 2**63:
-        return None
-    return of(value)

@@ -51,6 +51,7 @@ from webtraj.collectors.base import (
     EpisodeRecorder,
     NullTrajectoryCollector,
     TrajectoryCollector,
+    begin,
     optional,
     seal,
 )
@@ -484,7 +485,7 @@ class EpisodeTracker:
         self._start_time = trajectory_lib.now()
         info = self._describe_new()
         try:
-            recorder = self._collector.begin_episode(info)
+            recorder = begin(self._collector, info)
         except Exception as error:
             if self._raise:
                 self.not_recorded([error, *failures])

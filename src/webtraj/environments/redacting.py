@@ -17,6 +17,7 @@ from webtraj.collectors.base import (
     NullTrajectoryCollector,
     TrajectoryCollector,
     aclose,
+    begin,
     drain,
     flush,
     optional,
@@ -90,7 +91,7 @@ class RedactingCollector(TrajectoryCollector):
         redacts = self._redacts_of()
         redacts.take_redactions()
         safe, failure = _safely(redacts.redact, info, "episode's description", _bare_info)
-        recorder = self._collector.begin_episode(safe)
+        recorder = begin(self._collector, safe)
         return _RedactingRecorder(recorder, redacts, safe, failure)
 
     async def drain(self) -> None:

@@ -10,6 +10,7 @@ import dataclasses
 import hashlib
 import itertools
 import os
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Annotated, Any, BinaryIO, Literal, Self
 from urllib.parse import urlsplit
@@ -349,7 +350,7 @@ class _WebGymRow(_Row):
 
     def to_spec(self) -> TaskSpec:
         url = url_of(self.website)
-        name = _digest(self.subdomain, self.website, self.difficulty, self.task_name)
+        name = _named(site_of(url), self.task_name, self.subdomain, self.website, self.difficulty)
         answer = self.definite_answer
         return TaskSpec(
             name=name if self.task_id is None else str(self.task_id),
@@ -379,7 +380,7 @@ class _CoarseRow(_Row):
         if not given:
             raise ValueError("url: expected the site's address (or website, or site)")
         url = url_of(given)
-        name = _digest("coarse", url, self.description)
+        name = _named(site_of(url), self.description, "coarse", url)
         return TaskSpec(
             name=name if self.task_id is None else str(self.task_id),
             goal=self.description,
@@ -412,7 +413,8 @@ class _OwnRow(_Row):
         url = url_of(self.start_url) if self.start_url else ""
         if preset == "web" and not (url and self.goal):
             raise ValueError("goal, start_url: a task of the preset 'web' needs both")
-        described = _digest(preset, url, self.goal) if url or self.goal else preset
+        place = site_of(url) if url else preset
+        described = _named(place, self.goal, preset, url) if url or self.goal else preset
         return TaskSpec(
             name=self.name or described,
             preset=preset,
@@ -430,10 +432,22 @@ class _OwnRow(_Row):
         )
 
 
-def _digest(*parts: object) -> str:
-    """Return a name derived from a task's contents, for rows without one."""
-    text = "\0".join(map(str, parts))
-    return hashlib.sha256(text.encode()).hexdigest()[:16]
+_LONGEST_WORDS = 48
+
+
+def _named(site: str, goal: str, *parts: object) -> str:
+    """Return a name for a row without one: the site, the goal's first words, and a short digest.
+
+    The digest covers everything that tells the task from others.
+    """
+    words = ""
+    for word in re.findall(r"\w+", goal.lower()):
+        if words and len(words) + len(word) >= _LONGEST_WORDS:
+            break
+        words += f"-{word[:_LONGEST_WORDS]}" if words else word[:_LONGEST_WORDS]
+    text = "\0".join(map(str, (*parts, goal)))
+    digest = hashlib.sha256(text.encode("utf-8", "replace")).hexdigest()[:8]
+    return "/".join(filter(None, (site, "-".join(filter(None, (words, digest))))))
 
 
 def _told(error: pydantic.ValidationError) -> str:

@@ -46,10 +46,12 @@ import dataclasses
 import enum
 import importlib
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, ParamSpec, TypeVar
 
 import numpy as np
+
+from webtraj.shown import Shown
 
 __all__ = [
     "INT_BITS",
@@ -85,12 +87,29 @@ _NAMES: dict[type, str] = {}
 _HOMES = {"action": "webtraj.environments.actions"}
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class OpaqueRecord:
-    """A record of an unknown class: its type's name and its fields."""
+@dataclasses.dataclass(frozen=True, slots=True, repr=False)
+class OpaqueRecord(Shown):
+    """A record of an unknown class: its type's name and its fields.
+
+    `record["temperature"]` and `record.temperature` return a field. Only items reach fields whose
+    name begins with an underscore or is `fields` or `type_name`.
+    """
 
     type_name: str
     fields: Mapping[str, Any]
+
+    def __getitem__(self, name: str) -> Any:
+        return self.fields[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.fields)
+
+    def __getattr__(self, name: str) -> Any:
+        # Libraries ask for private names, to find out what an object can do. The record's own
+        # names arrive here only while it is being made.
+        if name.startswith("_") or name in ("type_name", "fields") or name not in self.fields:
+            raise AttributeError(f"The record has no field {name!r}.")
+        return self.fields[name]
 
     def __hash__(self) -> int:
         # It may be a dict key, and many keys with one hash would take extremely long.

@@ -13,7 +13,7 @@ from unittest import mock
 
 from webtraj import errors
 from webtraj import trajectory as trajectory_lib
-from webtraj.collectors.base import EpisodeRecorder, TrajectoryCollector
+from webtraj.collectors.base import EpisodeRecorder, TrajectoryCollector, begin
 
 __all__ = ["FailingCollector", "disk_full", "file_size_limit"]
 
@@ -62,7 +62,7 @@ class FailingCollector(TrajectoryCollector):
     def begin_episode(self, info: trajectory_lib.EpisodeInfo) -> EpisodeRecorder:
         """See `TrajectoryCollector.begin_episode`."""
         self._check("begin_episode")
-        return _FailingRecorder(self._collector.begin_episode(info), self._check)
+        return _FailingRecorder(begin(self._collector, info), self._check)
 
     async def drain(self) -> None:
         """See `TrajectoryCollector.drain`."""

@@ -3,7 +3,7 @@
 ::
 
     GET /api/datasets               {"datasets": [{"name", "place", "episodes", "iteration", "open",
-                                    "writing", "has_run", "problem"}]}
+                                    "writing", "runs", "problem"}]}
     GET /api/episodes               {"total", "offset", "rows", "facets", "graded": {"success",
                                     "of", "low", "high", "broken"}}
     GET /api/episodes/DATASET/ID    what `webtraj.view.episode.episode_data` returns, with

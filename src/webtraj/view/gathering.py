@@ -148,17 +148,20 @@ class Followed:
     """Why the last read failed, or found no folder."""
     looking: threading.Lock = dataclasses.field(default_factory=threading.Lock)
     """Held while reading. Taken before the viewer's own lock, never after it."""
-    _has_run: bool | None = None
+    _runs: list[str] | None = None
 
-    def has_run(self) -> bool:
-        """Return whether a rollout wrote the dataset. A bucket is asked only once."""
+    def runs(self) -> list[str]:
+        """Return the ids of the rollouts that wrote the dataset, the latest first.
+
+        A bucket is asked only once.
+        """
         place = self.source.place
-        if self._has_run is None or not (self._has_run or place.is_remote):
+        if self._runs is None or not place.is_remote:
             try:
-                self._has_run = bool(run_ids(place.storage))
+                self._runs = run_ids(place.storage)[::-1]
             except errors.StorageError:
-                self._has_run = False
-        return self._has_run
+                self._runs = []
+        return self._runs
 
 
 class Gathering(Closing):

@@ -34,6 +34,7 @@ REFRESH_BUCKET = 10.0
 LOOK, LOOK_BUCKET = 1.0, 5.0
 """The least seconds between two looks at a run, however many visitors ask."""
 _WRITING = 60.0
+_MOST_RUNS = 50
 """Seconds for which a dataset counts as being written after its last change."""
 
 
@@ -107,7 +108,7 @@ class Viewer(Closing):
                     "iteration": followed.source.iteration,
                     "open": len(followed.still_open),
                     "writing": self._is_written(followed),
-                    "has_run": followed.has_run(),
+                    "runs": followed.runs()[:_MOST_RUNS],
                     "problem": followed.problem,
                 }
                 for name, followed in self._gathering.followed.items()

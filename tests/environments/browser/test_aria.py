@@ -6,6 +6,7 @@ import webtraj
 from webtraj.agents.contexts import ContextSettings, page_of
 from webtraj.environments import actions as a
 from webtraj.environments.browser.observation import aria_refs_in, refs_in
+from whole import whole
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -63,7 +64,7 @@ async def test_passwords_are_bullets_for_the_agent_and_typed_ones_reach_no_recor
         after = await env.step(a.Fill(ref, "correct horse"))
         assert "correct horse" not in after.observation["aria"]
     (episode,) = collector.trajectories
-    assert "correct horse" not in repr(episode)
+    assert "correct horse" not in whole(episode)
     assert episode.steps[0].observation["aria"] == snapshot
 
 
@@ -77,7 +78,7 @@ async def test_given_secrets_are_redacted_in_it(open_page):
     async with webtraj.TrajectoryCollectingEnvironment(environment, collector) as env:
         assert "8431-XYZ-77" in (await env.reset()).observation["aria"]
     (episode,) = collector.trajectories
-    assert "8431-XYZ-77" not in repr(episode)
+    assert "8431-XYZ-77" not in whole(episode)
     assert "The key is" in episode.steps[0].observation["aria"]
 
 

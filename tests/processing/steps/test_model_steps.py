@@ -16,6 +16,7 @@ from webtraj.processing.steps.relabel import Relabel
 from webtraj.testing.assertions import assert_valid_trajectory
 from webtraj.testing.model_server import FakeModelServer, Reply
 from webtraj.trajectory import Judgement, ModelCall
+from whole import whole
 
 CLICKED = step(a.Click("1"), page(LIST, url="https://shop.test/list", **done("link", "Shop")))
 LOST = episode(
@@ -76,11 +77,11 @@ BROKEN = {
 async def test_broken_reply_is_an_error_and_never_half_an_answer(case, name, served):
     with FakeModelServer(lambda request: BROKEN[case](good)) as server:
         asks, trajectory, good = steps_of(served(server), attempts=2)[name]
-        before = repr(trajectory)
+        before = whole(trajectory)
         with pytest.raises(errors.ModelError, match="no usable answer") as raised:
             await asks(trajectory)
     assert isinstance(raised.value.call, ModelCall)
-    assert repr(trajectory) == before
+    assert whole(trajectory) == before
     assert len(server.requests) >= 2
     assert not server.errors
 

@@ -12,6 +12,7 @@ from webtraj.environments import actions as a
 from webtraj.processing.steps.redact import Redact
 from webtraj.testing.assertions import assert_valid_trajectory
 from webtraj.trajectory import Decision, ErrorInfo, ModelCall
+from whole import whole
 
 PASSWORD = "hunter2-hunter2"
 REDACT = Redact(secrets={"password": PASSWORD}, patterns=("email",))
@@ -39,12 +40,12 @@ def leaky():
 
 def test_secret_is_nowhere_in_the_episode():
     trajectory = leaky()
-    assert PASSWORD in repr(trajectory)
+    assert PASSWORD in whole(trajectory)
     result = REDACT(trajectory)
     made = only(result)
     assert_valid_trajectory(made)
-    assert PASSWORD not in repr(made)
-    assert "anna@example.org" not in repr(made)
+    assert PASSWORD not in whole(made)
+    assert "anna@example.org" not in whole(made)
     assert made.info.goal == "Log in with <secret:password>."
     assert made.steps[1].decision.model_calls[0].completion_token_ids == ()
     assert result.changes["redactions"]["email"] == 1

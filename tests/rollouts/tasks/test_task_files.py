@@ -118,6 +118,19 @@ def test_a_task_without_an_id_is_named_by_what_it_says():
     assert spec_of_row({**WEBGYM, "task_id": 17}).name == "17"
 
 
+@each(
+    ("row", "name"),
+    [
+        ({"url": "http://www.a.org/x", "description": "Find tents!"}, r"a\.org/find-tents-\w{8}"),
+        ({"name": None, "preset": "p", "goal": "茶の値段"}, r"p/茶の値段-\w{8}"),
+        ({"url": "a.org", "description": "?" + "word " * 99}, r"a\.org/(word-){9}\w{8}"),
+        ({"url": "a.org", "description": "x" * 999}, r"a\.org/x{48}-\w{8}"),
+    ],
+)
+def test_a_name_says_the_site_and_the_goal(row, name):
+    assert re.fullmatch(name, spec_of_row(row).name)
+
+
 def test_a_coarse_task():
     spec = spec_of_row({"url": "http://example.org", "description": "Compare tents"})
     assert spec.coarse

@@ -43,8 +43,8 @@ def client(played):
 
 def test_a_run_is_told_with_its_rows(client):
     (dataset,) = client.get("/api/datasets").json()["datasets"]
-    assert dataset["has_run"]
     status = client.get("/api/runs/data").json()
+    assert dataset["runs"] == [status["run_id"]]
     assert status["cells"] == "+-e"
     assert status["counts"] == {"success": 1, "failure": 1, "env_error": 1}
     row = client.get("/api/runs/data/rows/1", params={"run": status["run_id"]}).json()
@@ -72,7 +72,7 @@ def test_a_dataset_without_a_rollout_has_no_run(tmp_path):
 
     DatasetWriter(tmp_path / "data").close()
     with Viewer([str(tmp_path / "data")]) as viewer:
-        assert not viewer.datasets()[0]["has_run"]
+        assert viewer.datasets()[0]["runs"] == []
         with pytest.raises(errors.InvalidInputError, match="No run in"):
             viewer.run("data")
 
@@ -106,6 +106,29 @@ def test_the_command_serves_until_a_signal(played):
     finally:
         process.kill()
         process.communicate()
+
+
+@pytest.mark.browser
+@pytest.mark.slow
+def test_a_run_links_to_the_others(played):
+    from playwright.sync_api import expect, sync_playwright
+
+    from webtraj.rollouts.making import Browsers
+
+    out = played("climb")
+    first = RunMonitor(out).run_id
+    played("slip", "slip", out=out)
+    with served(out) as url, sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=Browsers().find().path)
+        page = browser.new_page()
+        page.goto(f"{url}#/run")
+        title, other = page.locator("h1 bdi"), page.locator(".other-runs a")
+        expect(other).to_have_text([first])
+        latest = title.text_content()
+        other.click()
+        expect(title).to_have_text(first)
+        expect(other).to_have_text([latest])
+        browser.close()
 
 
 @pytest.mark.browser

@@ -11,7 +11,7 @@ from typing import Annotated, Literal
 import typer
 
 from webtraj.cli import signals, terminal
-from webtraj.cli.options import Json, Parallel
+from webtraj.cli.options import Csv, Json, Parallel
 from webtraj.cli.terminal import counted
 
 __all__ = ["check", "commands", "install", "list_", "open_", "remove", "tasks"]
@@ -41,7 +41,7 @@ def install(
 
 
 @commands.command("list", short_help="List the applications, and whether they are installed.")
-def list_(json: Json = False) -> None:
+def list_(csv: Csv = None, json: Json = False) -> None:
     """List the applications, their licences, and whether they are installed."""
     from webtraj_apps.app import find_apps
     from webtraj_apps.names import sources
@@ -58,6 +58,10 @@ def list_(json: Json = False) -> None:
         }
         for app in find_apps()
     ]
+    if csv is not None:
+        from webtraj.datasets.tables import write_csv
+
+        write_csv(csv, list(rows[0]), rows)
     if json:
         terminal.print_json(rows)
         return

@@ -32,7 +32,7 @@ class EpisodeList {
   constructor() {
     this.query = {};
     this.total = 0;
-    this.several = false;
+    this.has = { several: false, iterated: false };
     this.active = 0;
     this.pages = new Map();
     this.asked = new Map();
@@ -132,8 +132,10 @@ class EpisodeList {
       this.datasets.value = this.query.dataset ?? "";
       const single = datasets.some(({ iteration }) => iteration === null); // A loop's have a number.
       const several = datasets.length > 1 && single;
-      if (several === this.several) return;
-      this.several = this.element.classList.toggle("several", several);
+      const iterated = datasets.some(({ iteration }) => iteration !== null);
+      if (several === this.has.several && iterated === this.has.iterated) return;
+      this.has = { several, iterated };
+      for (const [name, is] of Object.entries(this.has)) this.element.classList.toggle(name, is);
       this.drawHeader();
       this.redraw();
     } catch (error) {
@@ -288,7 +290,7 @@ class EpisodeList {
 
   drawHeader() {
     const choose = (sort) => this.change({ sort });
-    fill(this.header, headCells(columnsFor(this.several), this.query.sort ?? "", choose));
+    fill(this.header, headCells(columnsFor(this.has), this.query.sort ?? "", choose));
   }
 
   drawRow(index) {
@@ -298,7 +300,7 @@ class EpisodeList {
       return h("div", { ...props, data: { waiting: "yes" } }, h("div", { role: "gridcell", class: "cell wait" }, "…"));
     }
     const chosen = this.chosen.some((one) => one.id === row.id && one.dataset === row.dataset);
-    return rowElement(row, columnsFor(this.several), props, chosen, () => this.choose(row), () => this.open(index));
+    return rowElement(row, columnsFor(this.has), props, chosen, () => this.choose(row), () => this.open(index));
   }
 
   mark() {

@@ -8,7 +8,7 @@ import { go } from "./router.js";
 
 const OTHER_PLACES = {
   iterations: { key: "i", does: "Iterations", isThere: ({ iteration }) => iteration !== null },
-  run: { key: "r", does: "Run", isThere: ({ has_run }) => has_run },
+  run: { key: "r", does: "Run", isThere: ({ runs }) => runs.length > 0 },
 };
 
 // Shows the links to the views that the datasets have something for.

@@ -23,9 +23,9 @@ const COLUMNS = [
   { name: "start_time", title: "Started", sort: "start_time" },
 ];
 
-// Returns the columns of a list of one dataset or of several.
-export function columnsFor(several) {
-  return several ? COLUMNS : COLUMNS.filter(({ name }) => name !== "dataset");
+// Returns the columns of a list of one dataset or of several, with iterations or without.
+export function columnsFor({ several, iterated }) {
+  return COLUMNS.filter(({ name }) => (several || name !== "dataset") && (iterated || name !== "iteration"));
 }
 
 // Returns the cells above the columns; `choose` is called with the order that a person selects.
@@ -77,7 +77,7 @@ function cellsOf(row) {
     outcome: outcomeBadge(row.outcome || "unknown"),
     last: thumbnail(row),
     dataset: said(short(row.dataset, 80)),
-    task: h("a", { href, tabindex: -1, title: row.task ? null : row.id }, said(row.task ? short(row.task, 200) : endOf(row.id))),
+    task: h("a", { href, tabindex: -1, title: row.task ? null : row.id }, row.task ? nameOf(short(row.task, 200)) : said(endOf(row.id))),
     goal: said(short(row.goal, 300)),
     reward: number(row.reward),
     steps: number(row.steps),
@@ -86,6 +86,12 @@ function cellsOf(row) {
     iteration: number(row.iteration),
     start_time: h("span", { title: when(row.start_time) }, when(row.start_time, { brief: true })),
   };
+}
+
+// Tasks of one list often begin alike: the part up to the last slash gives way first.
+function nameOf(task) {
+  const at = task.lastIndexOf("/") + 1;
+  return [at > 0 && said(task.slice(0, at), "family"), said(task.slice(at))];
 }
 
 // Ids begin with the time, so that their ends differ.

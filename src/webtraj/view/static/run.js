@@ -11,6 +11,7 @@ const EVERY_LOOK = 1_000;
 const EVERY_LOOK_AFTER = 5_000;
 const CELL_AT_MOST = 18;
 const GRID_AT_MOST = 420;
+const OTHERS_AT_MOST = 20;
 
 // What each letter of a status's cells means.
 const CELLS = {
@@ -41,15 +42,17 @@ export function runView(route) {
   let now = route;
   let timer = 0;
   let asked = 0;
+  let datasets = []; // Those with runs, as of when the page or another run was opened.
   const look = async () => {
     clearTimeout(timer);
     const mine = ++asked;
     let wait = EVERY_LOOK;
     try {
-      const dataset = now.params.dataset ?? (await likeliestDataset());
+      if (datasets.length === 0) datasets = (await fetchDatasets()).filter(({ runs }) => runs.length > 0);
+      const dataset = now.params.dataset ?? likeliestOf(datasets);
       const status = await fetchRun(dataset, now.params.run ?? "");
       if (mine !== asked) return;
-      page.show(status, dataset);
+      page.show(status, dataset, datasets);
       if (status.is_over) wait = EVERY_LOOK_AFTER;
     } catch (error) {
       if (mine !== asked) return;
@@ -64,6 +67,7 @@ export function runView(route) {
     element: page.element,
     update(to) {
       now = to;
+      datasets = [];
       look();
     },
     leave() {
@@ -76,11 +80,19 @@ export function runView(route) {
 }
 
 // Returns the dataset that a rollout is writing, or the last one that a rollout wrote.
-async function likeliestDataset() {
-  const datasets = (await fetchDatasets()).filter(({ has_run }) => has_run);
+function likeliestOf(datasets) {
   const found = datasets.find(({ writing }) => writing) ?? datasets.at(-1);
   if (!found) throw new Error("No rollout wrote these datasets. One that has just started appears once its plan is written.");
   return found.name;
+}
+
+// Returns links to all runs but the one that is shown.
+function otherRuns(datasets, shown, run) {
+  const every = datasets.flatMap(({ name, runs }) => runs.map((id) => ({ dataset: name, run: id })));
+  const others = every.filter((one) => one.dataset !== shown || one.run !== run).slice(0, OTHERS_AT_MOST);
+  return others.map((params) =>
+    h("a", { href: formatRoute({ view: "run", params }) }, said(short(datasets.length > 1 ? `${params.dataset}: ${params.run}` : params.run, 80))),
+  );
 }
 
 // Builds the page once; later statuses are put into it.
@@ -88,6 +100,8 @@ function runPage() {
   const name = h("bdi", {}, "Run");
   const writer = h("span", { class: "badge writer" });
   const place = h("p", { class: "dim place" });
+  const others = h("nav", { class: "other-runs", aria: { label: "Other runs" } });
+  let linked = "";
   const notes = h("p", { class: "run-notes", role: "status", aria: { live: "polite" } });
   const numbers = h("section", { class: "card run-numbers", aria: { label: "Numbers" } });
   const grid = planGrid();
@@ -98,7 +112,7 @@ function runPage() {
   const element = h(
     "div",
     { class: "view iterations run", tabindex: -1 },
-    h("header", {}, h("h1", {}, name, " ", writer), place),
+    h("header", {}, h("h1", {}, name, " ", writer), place, others),
     notes,
     numbers,
     h("section", { class: "card" }, h("h2", {}, "Rows of the plan"), grid.element),
@@ -118,7 +132,7 @@ function runPage() {
     element,
     tell,
     leave: grid.leave,
-    show(status, dataset) {
+    show(status, dataset, datasets) {
       element.classList.add("known"); // Without a run there is nothing on the cards.
       const episode = (id, words = id) => (id ? h("a", { href: formatRoute({ view: "episode", dataset, id }) }, said(words)) : "");
       document.title = `${status.over}/${status.planned} · ${status.run_id}`;
@@ -126,6 +140,9 @@ function runPage() {
       place.textContent = status.place;
       writer.textContent = status.writer;
       writer.dataset.writer = status.writer;
+      const key = JSON.stringify([dataset, status.run_id, datasets]);
+      if (key !== linked) fill(others, otherRuns(datasets, dataset, status.run_id));
+      linked = key;
       tell(status.notes.join("\n"));
       fill(numbers, numbersOf(status));
       grid.show(status, dataset, episode);
