@@ -29,7 +29,6 @@ from webtraj.environments.browser.reading import last_action_of
 from webtraj.store.blobs import LazyBlob
 from webtraj.tasks import TaskSpec
 from webtraj.trajectory import (
-    INFRASTRUCTURE_FAILURES,
     Decision,
     EndReason,
     EpisodeInfo,
@@ -39,6 +38,7 @@ from webtraj.trajectory import (
     StepRecord,
     counts_for_agent,
     is_broken,
+    name_of_end,
 )
 
 if TYPE_CHECKING:
@@ -47,7 +47,6 @@ if TYPE_CHECKING:
     from webtraj.store.index import EpisodeSummary
 
 __all__ = [
-    "BROKEN",
     "CRASH_RULES",
     "CrashRule",
     "EpisodeClass",
@@ -59,7 +58,6 @@ __all__ = [
     "check_rule",
     "classify",
     "fault_of",
-    "is_fault",
     "phase_times",
     "step_facts",
 ]
@@ -549,9 +547,6 @@ def _webgym(facts: EpisodeFacts) -> EpisodeClass:
 
 # The error that ended an episode, as a kind and a message.
 
-BROKEN = (*INFRASTRUCTURE_FAILURES, Outcome.AGENT_ERROR)
-"""The outcomes of episodes that ended with an error."""
-
 _LONGEST = 400
 
 
@@ -566,11 +561,6 @@ class Fault:
     """The start of the message's first line."""
 
 
-def is_fault(summary: EpisodeSummary) -> bool:
-    """Return whether an episode ended with an error, according to its summary."""
-    return summary.outcome in BROKEN or summary.end_reason in (EndReason.ERRORED, EndReason.CRASHED)
-
-
 def fault_of(trajectory: EpisodeTrajectory) -> Fault:
     """Return the error that ended an episode."""
     end = trajectory.end
@@ -580,9 +570,7 @@ def fault_of(trajectory: EpisodeTrajectory) -> Fault:
     if trajectory.outcome is Outcome.JUDGE_ERROR:
         judgements = () if end is None else end.judgements
         return Fault("judge_error", _first_line(judgements[-1].reason) if judgements else "")
-    if trajectory.outcome in BROKEN:
-        return Fault(trajectory.outcome.name.lower())
-    return Fault(trajectory.end_reason.name.lower())
+    return Fault(name_of_end(trajectory.outcome, trajectory.end_reason))
 
 
 def _first_line(message: object) -> str:

@@ -37,7 +37,14 @@ from webtraj.runs.plan import PlannedEpisode, plan_from_bytes, plan_to_bytes
 from webtraj.store.index import EpisodeSummary
 from webtraj.store.places import Storage
 from webtraj.store.tries import counting
-from webtraj.trajectory import EndReason, Outcome, counts_for_agent, is_finished, is_scored
+from webtraj.trajectory import (
+    EndReason,
+    Outcome,
+    counts_for_agent,
+    is_broken,
+    is_finished,
+    is_scored,
+)
 
 __all__ = [
     "EpisodeResult",
@@ -381,8 +388,8 @@ class EpisodeResult:
 
     @property
     def broke(self) -> bool:
-        """Whether an infrastructure failure ended the episode."""
-        return self.failed and not self.counts
+        """Whether the machinery failed, and so the result does not count for the agent."""
+        return is_broken(self.outcome, self.end_reason) and not self.counts
 
     @property
     def finished(self) -> bool:
@@ -582,4 +589,4 @@ def is_done(tries: Sequence[EpisodeResult], retry: RetryPolicy) -> bool:
 
 
 def _failures_of(tries: Sequence[EpisodeResult]) -> int:
-    return sum(result.outcome in RETRIED and not result.finished for result in tries)
+    return sum(result.outcome in RETRIED for result in tries)

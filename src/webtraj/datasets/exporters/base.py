@@ -29,7 +29,7 @@ from webtraj.named import check_installed, make_of, nearest, offered
 from webtraj.store import files, records
 from webtraj.store.index import EpisodeSummary
 from webtraj.store.places import FolderStorage, Storage, is_url, open_storage
-from webtraj.trajectory import Count, EndReason, EpisodeTrajectory, Outcome
+from webtraj.trajectory import Count, EndReason, EpisodeTrajectory, Outcome, is_finished
 
 __all__ = [
     "ENTRY_POINT_GROUP",
@@ -96,11 +96,8 @@ class Written:
 
     @property
     def finished(self) -> bool:
-        """Whether it terminated or was truncated; all others stopped midway."""
-        return self.end_reason in (
-            EndReason.TERMINATED,
-            EndReason.TRUNCATED,
-        )
+        """Whether it ended by itself and nothing broke; all others stopped midway."""
+        return is_finished(self.outcome, self.end_reason)
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)

@@ -51,7 +51,6 @@ from webtraj.datasets.exporters.plain import (
     unicode_text,
 )
 from webtraj.trajectory import (
-    INFRASTRUCTURE_FAILURES,
     LAST_TIME,
     Ending,
     EndReason,
@@ -62,7 +61,9 @@ from webtraj.trajectory import (
     StepRecord,
     ending_of,
     has_succeeded,
+    is_broken,
     is_scored,
+    name_of_end,
 )
 
 __all__ = ["InspectExporter"]
@@ -79,7 +80,6 @@ _SAMPLING = (
     "temperature", "top_p", "top_k", "max_tokens", "seed", "frequency_penalty", "presence_penalty",
 )  # fmt: skip
 _ROLES = ("system", "user", "assistant")
-_BROKEN = (EndReason.ERRORED, EndReason.CANCELLED, EndReason.CRASHED)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -349,11 +349,10 @@ class _Sample:
         outcome, found = end.outcome, end.error
         if has_succeeded(outcome, end.reason) is not None:
             return None
-        if outcome not in (*INFRASTRUCTURE_FAILURES, Outcome.CANCELLED) and (
-            end.reason not in _BROKEN
-        ):
+        cancelled = outcome is Outcome.CANCELLED or end.reason is EndReason.CANCELLED
+        if not (is_broken(outcome, end.reason) or cancelled or found is not None):
             return None
-        message = (end.reason if outcome is Outcome.UNKNOWN else outcome).name.lower()
+        message = name_of_end(outcome, end.reason)
         if found is not None:
             message = f"{message}: {found.type}: {found.message}"
         elif end.detail:

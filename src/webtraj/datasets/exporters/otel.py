@@ -53,7 +53,6 @@ from webtraj.datasets.exporters.plain import (
     unicode_text,
 )
 from webtraj.trajectory import (
-    INFRASTRUCTURE_FAILURES,
     LAST_TIME,
     Decision,
     EndReason,
@@ -64,7 +63,9 @@ from webtraj.trajectory import (
     ModelCall,
     Outcome,
     StepRecord,
+    ended_in_error,
     is_scored,
+    name_of_end,
     reward_value,
 )
 
@@ -110,7 +111,6 @@ _SAMPLING = {
     "frequency_penalty": float, "presence_penalty": float,
 }  # fmt: skip
 """Sampling parameters with an attribute of their own, and its type."""
-_FAILED = (*INFRASTRUCTURE_FAILURES, Outcome.AGENT_ERROR)
 
 
 class EpisodeIds(IdGenerator):
@@ -252,10 +252,8 @@ class EpisodeSpans:
         """Mark an episode that something broke; one that the agent failed is no error."""
         if end.error is not None:
             _fail(self._root, end.error.type, end.error.message)
-        elif end.outcome in _FAILED:
-            _fail(self._root, end.outcome.name.lower(), end.detail)
-        elif end.reason in (EndReason.ERRORED, EndReason.CANCELLED, EndReason.CRASHED):
-            _fail(self._root, end.reason.name.lower(), end.detail)
+        elif ended_in_error(end.outcome, end.reason) or end.reason is EndReason.CANCELLED:
+            _fail(self._root, name_of_end(end.outcome, end.reason), end.detail)
 
     def _chats(
         self, place: str, decision: Decision | None, within: Context, start: int, before: int
