@@ -44,6 +44,7 @@ __all__ = [
     "counts_for_agent",
     "ended_in_error",
     "ending_of",
+    "group_of",
     "has_succeeded",
     "is_broken",
     "is_finished",
@@ -158,6 +159,14 @@ def is_broken(outcome: Outcome, reason: EndReason) -> bool:
 def ended_in_error(outcome: Outcome, reason: EndReason) -> bool:
     """Return whether an error ended an episode: the machinery's, or the agent's own."""
     return outcome is Outcome.AGENT_ERROR or is_broken(outcome, reason)
+
+
+def group_of(group_id: str, policy: str, task: str) -> str:
+    """Return a key for the attempts that an episode is compared with.
+
+    They share its group id, or without one its policy and task.
+    """
+    return group_id or f"{policy}\0{task}"
 
 
 def is_scored(outcome: Outcome, reason: EndReason) -> bool:

@@ -334,7 +334,6 @@ def index(
 ) -> None:
     """Rebuild a dataset's index, or write it as a table. Safe while others write and read."""
     from webtraj.datasets.dataset import open_dataset
-    from webtraj.datasets.parquet import write_parquet
     from webtraj.datasets.recovery import rebuild as rebuild_index
 
     if rebuild == (parquet is not None):
@@ -344,7 +343,7 @@ def index(
     if parquet is not None:
         opened = open_dataset(dataset, storage_options=options_for(dataset, option, parquet))
         elsewhere = options_for(parquet, option, dataset)
-        rows = write_parquet(opened.summaries, parquet, storage_options=elsewhere)
+        rows = opened.to_parquet(parquet, storage_options=elsewhere)
         if json:
             terminal.print_json({"target": parquet, "rows": rows})
         else:

@@ -548,6 +548,12 @@ class Dataset:
             return self._load(key)
         return self._load(self._summaries[key].episode_id)
 
+    @property
+    def counting(self) -> Dataset:
+        """The episodes that no other try of their row supersedes."""
+        gone = self.superseded
+        return self.filter(lambda one: one.episode_id not in gone) if gone else self
+
     def filter(
         self,
         predicate: Callable[[EpisodeSummary], bool] | None = None,
@@ -643,7 +649,9 @@ class Dataset:
         """
         from webtraj.datasets.parquet import write_parquet
 
-        return write_parquet(self._summaries, target, storage_options=storage_options)
+        return write_parquet(
+            self._summaries, target, superseded=self.superseded, storage_options=storage_options
+        )
 
     def _part(
         self,

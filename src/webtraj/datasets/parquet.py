@@ -1,9 +1,10 @@
 """Write a dataset's index as a Parquet file, for pandas, DuckDB, `datasets` and the like.
 
 One row per episode, in the dataset's order, with the fields of
-`webtraj.store.index.EpisodeSummary` as columns. Times are seconds since the epoch (UTC), as in
-the index; outcomes and end reasons are names in lower case. A seed beyond 64 bits becomes null, and
-lone surrogates become question marks; the episode itself keeps both. Needs the extra `parquet`.
+`webtraj.store.index.EpisodeSummary` as columns, and `superseded`: whether another try of its row
+counts. Times are seconds since the epoch (UTC), as in the index; outcomes and end reasons are names
+in lower case. A seed beyond 64 bits becomes null, and lone surrogates become question marks; the
+episode itself keeps both. Needs the extra `parquet`.
 """
 
 from __future__ import annotations
@@ -31,12 +32,14 @@ if TYPE_CHECKING:
 __all__ = ["pyarrow", "write_parquet"]
 
 _ROWS_AT_ONCE = 10_000
+_SUPERSEDED = "superseded"
 
 
 def write_parquet(
     summaries: Iterable[EpisodeSummary],
     target: str | os.PathLike[str],
     *,
+    superseded: frozenset[str] = frozenset(),
     storage_options: Mapping[str, Any] | None = None,
 ) -> int:
     """Write summaries as a Parquet file, completely or not at all.
@@ -44,6 +47,8 @@ def write_parquet(
     Args:
         summaries: The summaries, consumed as a stream.
         target: The file's path or URL.
+        superseded: The ids of the episodes that do not count, because another try of their row
+            does.
         storage_options: Bucket options; see `webtraj.store.bucket.BucketStorage`.
 
     Returns:
@@ -57,7 +62,7 @@ def write_parquet(
         url, _, name = os.fspath(target).rpartition("/")
         with tempfile.TemporaryDirectory(prefix="webtraj-") as folder:
             path = Path(folder) / "index.parquet"
-            count = _write(summaries, path)
+            count = _write(summaries, superseded, path)
             open_storage(url, storage_options).write(name, path.read_bytes())
         return count
     path = Path(target)
@@ -65,7 +70,7 @@ def write_parquet(
     try:
         make_folder(path.parent)
         try:
-            count = _write(summaries, temporary)
+            count = _write(summaries, superseded, temporary)
             temporary.replace(path)
         finally:
             temporary.unlink(missing_ok=True)
@@ -94,13 +99,14 @@ def pyarrow() -> tuple[Any, Any]:
     return pa, pq
 
 
-def _write(summaries: Iterable[EpisodeSummary], path: Path) -> int:
+def _write(summaries: Iterable[EpisodeSummary], superseded: frozenset[str], path: Path) -> int:
     pa, pq = pyarrow()
     schema = _schema()
     count = 0
     with pq.ParquetWriter(path, schema, compression="zstd") as writer:
         for rows in _batches(summaries):
-            writer.write_table(pa.Table.from_pylist([_row(row) for row in rows], schema=schema))
+            made = [{**_row(row), _SUPERSEDED: row.episode_id in superseded} for row in rows]
+            writer.write_table(pa.Table.from_pylist(made, schema=schema))
             count += len(rows)
     return count
 
@@ -109,7 +115,8 @@ def _schema() -> pa.Schema:
     import pyarrow as pa
 
     types = {int: pa.int64(), float: pa.float64()}
-    return pa.schema([(name, types.get(of, pa.string())) for name, of in _columns().items()])
+    columns = [(name, types.get(of, pa.string())) for name, of in _columns().items()]
+    return pa.schema([*columns, (_SUPERSEDED, pa.bool_())])
 
 
 @functools.cache

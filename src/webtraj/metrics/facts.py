@@ -37,6 +37,7 @@ from webtraj.trajectory import (
     Outcome,
     StepRecord,
     counts_for_agent,
+    group_of,
     is_broken,
     name_of_end,
 )
@@ -387,7 +388,7 @@ class EpisodeFacts:
             episode_id=info.episode_id,
             task=info.task,
             policy=info.policy,
-            attempts_key=info.group_id or f"{info.policy}\0{info.task}",
+            attempts_key=group_of(info.group_id, info.policy, info.task),
             outcome=played.outcome,
             end_reason=played.end_reason,
             num_steps=played.num_steps,

@@ -495,6 +495,7 @@ class AtifExporter:
             tell = functools.partial(job.ledger.note, episode.episode_id)
             data = _trajectory(episode, StepWriter(files, tell, self.messages), tell)
             data["schema_version"] = f"ATIF-v{self.schema_version}"
+            data["extra"]["superseded"] = episode.episode_id in job.ledger.superseded
             name = f"{episode.episode_id}.json"
             path = job.folder / name
             path.write_bytes(orjson.dumps(data, option=orjson.OPT_INDENT_2))

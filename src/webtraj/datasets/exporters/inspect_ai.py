@@ -138,6 +138,7 @@ class _Sample:
     def __init__(self, episode: EpisodeTrajectory, ledger: base.Ledger, images: bool) -> None:
         self._episode = episode
         self._note = functools.partial(ledger.note, episode.episode_id)
+        self._superseded = episode.episode_id in ledger.superseded
         self._images = images
         self._end = episode.end or EpisodeEnd(reason=EndReason.UNKNOWN)
         self._begun = _begin(episode)
@@ -161,7 +162,7 @@ class _Sample:
                 self._model(call, episode.end_time, None)
         error, scores = self._error(), {}
         if error is None:
-            scores = self._scores()
+            scores = {} if self._superseded else self._scores()
         else:
             self._event("error", episode.end_time, error=error)
         for name, score in scores.items():
@@ -182,6 +183,7 @@ class _Sample:
                 **{name: plain(getattr(info, name)) for name in _IN_METADATA},
                 "end_reason": reason,
                 "outcome": episode.outcome.name.lower(),
+                "superseded": self._superseded,
                 "num_steps": episode.num_steps,
                 **({"metadata": plain(info.metadata)} if info.metadata else {}),
             },

@@ -148,6 +148,7 @@ class EpisodeSpans:
         content: Whether to include what was said.
         ids: The provider's id generator, if it is one of ours.
         within: The context that the episode's span belongs to; by default it begins a trace.
+        superseded: Whether another try of its row counts; None if it is not known.
     """
 
     def __init__(
@@ -159,7 +160,9 @@ class EpisodeSpans:
         content: bool = False,
         ids: EpisodeIds | None = None,
         within: Context | None = None,
+        superseded: bool | None = None,
     ) -> None:
+        self._superseded = superseded
         self._tracer = provider.get_tracer("webtraj", webtraj.__version__)
         self.info = info
         self._content = content
@@ -230,6 +233,7 @@ class EpisodeSpans:
             "webtraj.group_id": info.group_id or None,
             "webtraj.attempt": info.attempt,
             "webtraj.retry_of": info.retry_of or None,
+            "webtraj.superseded": self._superseded,
             "webtraj.num_steps": self._num_steps,
             "webtraj.end_reason": end.reason.name.lower(),
             "webtraj.outcome": end.outcome.name.lower(),
@@ -498,9 +502,12 @@ def spans_maker(resource: Resource, *, content: bool) -> Callable[..., list[Read
     provider = TracerProvider(ALWAYS_ON, resource, shutdown_on_exit=False, id_generator=ids)
     provider.add_span_processor(SimpleSpanProcessor(kept))
 
-    def spans_of(episode: EpisodeTrajectory) -> list[ReadableSpan]:
+    def spans_of(
+        episode: EpisodeTrajectory, *, superseded: bool | None = None
+    ) -> list[ReadableSpan]:
         made = EpisodeSpans(
-            provider, episode.info, _first_time(episode), content=content, ids=ids
+            provider, episode.info, _first_time(episode), content=content, ids=ids,
+            superseded=superseded,
         )  # fmt: skip
         for step in episode.steps:
             made.step(step)
@@ -547,7 +554,8 @@ class OtelExporter:
                 if self.content:
                     note = functools.partial(job.ledger.note, episode.episode_id)
                     note_lost(episode, note, _SAMPLING)
-                line = _otlp_json(spans_of(episode))
+                gone = episode.episode_id in job.ledger.superseded
+                line = _otlp_json(spans_of(episode, superseded=gone))
                 written.append(hashlib.sha256(line).digest())
                 file.write(line + b"\n")
                 job.ledger.wrote(episode)
