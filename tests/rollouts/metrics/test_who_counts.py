@@ -55,6 +55,8 @@ KEPT = Filters(
     valid_actions_only=False,
 )  # fmt: skip
 
+MEMORY = "/dev/shm" if Path("/dev/shm").is_dir() else None
+"""Where syncing a file costs nothing."""
 HAS = {
     name: importlib.util.find_spec(name.partition(".")[0]) is not None
     for name in ("pyarrow", "inspect_ai", "opentelemetry.sdk")
@@ -217,7 +219,7 @@ def test_everything_that_counts_agrees_with_the_reference_in_many_examples(drawn
 def record_and_check(plan, made, judged):
     """Record episodes and verdicts, and compare everything that counts them."""
     hypothesis.assume(made)
-    with tempfile.TemporaryDirectory() as folder:
+    with tempfile.TemporaryDirectory(dir=MEMORY) as folder:
         path = Path(folder, "d")
         with DatasetWriter(path) as writer:
             for one in made:
