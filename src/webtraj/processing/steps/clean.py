@@ -133,7 +133,7 @@ class Dedupe(options.PlainStep):
     """
 
     name: str = dataclasses.field(default="dedupe", init=False)
-    version: str = dataclasses.field(default="1", init=False)
+    version: str = dataclasses.field(default="2", init=False)
     threshold: float = 0.9
     """The similarity from which an episode is dropped; above 0, at most 1."""
     prefer_reward: bool = False
