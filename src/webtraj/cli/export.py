@@ -360,7 +360,10 @@ def _data(report: ExportReport, out: str) -> dict[str, Any]:
 
 
 def _print_report(report: ExportReport, out: str, dataset: Dataset) -> None:
-    ends = Counter(item.end_reason.name.lower() for item in report.written if not item.finished)
+    from webtraj.trajectory import name_of_end
+
+    unfinished = (item for item in report.written if not item.finished)
+    ends = Counter(name_of_end(item.outcome, item.end_reason) for item in unfinished)
     rows: list[tuple[Any, ...]] = [
         ("kept, and flagged", f"did not finish: {end}", count, "")
         for end, count in sorted(ends.items())

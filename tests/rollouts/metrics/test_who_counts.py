@@ -14,7 +14,6 @@ import math
 import os
 import subprocess
 import tempfile
-import zipfile
 from pathlib import Path
 
 import hypothesis
@@ -225,21 +224,23 @@ def test_everything_that_counts_agrees_with_the_reference_in_many_examples(drawn
 
 @pytest.mark.slow
 @pytest.mark.skipif(not INSPECT.exists(), reason="needs .venv-inspect, or WEBTRAJ_INSPECT_PYTHON")
-@hypothesis.settings(max_examples=3, deadline=None)
+@hypothesis.settings(max_examples=3, deadline=None, phases=[hypothesis.Phase.generate])
 @hypothesis.given(datasets())
 def test_logs_of_inspect_agree_with_the_reference(drawn):
     with recorded(*drawn) as (dataset, _, folder):
-        command = [INSPECT.parent / "webtraj", "export", dataset.path, "--format", "inspect"]
-        known = {**os.environ, "PYTHONPATH": str(ROOT / "src")}
-        subprocess.run([*command, "--out", folder / "inspect"], env=known, check=True)
+
+        def run(command, *arguments):
+            known = {**os.environ, "PYTHONPATH": str(ROOT / "src")}
+            line = [INSPECT.parent / command, *arguments]
+            return subprocess.run(line, env=known, check=True, stdout=subprocess.PIPE).stdout
+
+        run("webtraj", "export", dataset.path, "--format", "inspect", "--out", folder / "inspect")
         every = {one.episode_id: one for one in dataset}
         counted = {one.episode_id for one in counting(every.values())}
         samples = [
-            json.loads(log.read(name))
+            sample
             for path in (folder / "inspect").glob("*.eval")
-            for log in [zipfile.ZipFile(path)]
-            for name in log.namelist()
-            if name.startswith("samples/")
+            for sample in json.loads(run("inspect", "log", "dump", path))["samples"]
         ]
     assert {sample["uuid"] for sample in samples} == every.keys()
     for sample in samples:
@@ -382,6 +383,8 @@ def check(dataset, plan, run, folder):
         KEPT, filter_successful_only=True))  # fmt: skip
     won = {one.episode_id for one in usable if one.outcome is O.SUCCESS}
     assert set(only.all.episode_ids) == won
+    for sample in only.all:
+        assert close(sample.advantage, wanted.get(sample.key.episode_id))
 
 
 def check_exports_of_episodes(dataset, every, gone, folder):
