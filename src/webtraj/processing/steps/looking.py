@@ -101,7 +101,7 @@ def content_of(value: Any) -> Any:
     if isinstance(value, (bytes, bytearray, memoryview)):
         return hashlib.sha256(value).hexdigest()
     if isinstance(value, np.ndarray) and not value.dtype.hasobject:
-        content = hashlib.sha256(np.ascontiguousarray(value).view(np.uint8))
+        content = hashlib.sha256(value.tobytes())
         return value.dtype.str, value.shape, content.hexdigest()
     if isinstance(value, np.ndarray):
         return tuple(content_of(item) for item in value.ravel().tolist())
