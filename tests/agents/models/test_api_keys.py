@@ -10,7 +10,7 @@ from rows import each
 from webtraj import errors
 from webtraj.agents import models
 from webtraj.agents.models import endpoint
-from webtraj.environments.redaction import without_keys
+from webtraj.redaction import without_keys
 from webtraj.store import encoding
 from webtraj.testing.model_server import FakeModelServer, Reply
 
