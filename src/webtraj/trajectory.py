@@ -45,12 +45,15 @@ __all__ = [
     "StepRecord",
     "StepType",
     "Transition",
-    "ending_of",
     "counts_for_agent",
+    "ended_in_error",
+    "ending_of",
+    "group_of",
     "has_succeeded",
     "is_broken",
     "is_finished",
     "is_scored",
+    "name_of_end",
     "new_episode_id",
     "now",
     "reward_value",
@@ -131,7 +134,7 @@ CUT_SHORT = (Outcome.ENV_ERROR, Outcome.MODEL_ERROR, Outcome.TIMEOUT, Outcome.CA
 _VERDICTS = (Outcome.SUCCESS, Outcome.FAILURE, Outcome.UNKNOWN)
 
 # What an end says about the agent: one rule for everything that counts episodes. docs/metrics.md
-# explains it. Which try of a planned row counts is in `webtraj.runs.tries`.
+# explains it. Which try of a planned row counts is in `webtraj.store.tries`.
 
 
 def is_finished(outcome: Outcome, reason: EndReason) -> bool:
@@ -157,6 +160,19 @@ def is_broken(outcome: Outcome, reason: EndReason) -> bool:
     )
 
 
+def ended_in_error(outcome: Outcome, reason: EndReason) -> bool:
+    """Return whether an error ended an episode: the machinery's, or the agent's own."""
+    return outcome is Outcome.AGENT_ERROR or is_broken(outcome, reason)
+
+
+def group_of(group_id: str, policy: str, task: str) -> str:
+    """Return a key for the attempts that an episode is compared with.
+
+    They share its group id, or without one its policy and task.
+    """
+    return group_id or f"{policy}\0{task}"
+
+
 def is_scored(outcome: Outcome, reason: EndReason) -> bool:
     """Return whether an episode's rewards say what it was worth. Otherwise its reward is None.
 
@@ -166,6 +182,18 @@ def is_scored(outcome: Outcome, reason: EndReason) -> bool:
     False
     """
     return outcome in _VERDICTS and is_finished(outcome, reason)
+
+
+def name_of_end(outcome: Outcome, reason: EndReason) -> str:
+    """Return the word for how an episode ended: its outcome, or what kept it from ending by itself.
+
+    >>> name_of_end(Outcome.SUCCESS, EndReason.CRASHED)
+    'crashed'
+    >>> name_of_end(Outcome.TIMEOUT, EndReason.ERRORED)
+    'timeout'
+    """
+    tells = outcome not in _VERDICTS or is_finished(outcome, reason)
+    return (outcome if tells else reason).name.lower()
 
 
 def has_succeeded(outcome: Outcome, reason: EndReason) -> bool | None:
@@ -613,6 +641,11 @@ class EpisodeTrajectory(Shown):
     def truncated(self) -> bool:
         """Whether the episode was truncated, by the environment or by its run loop."""
         return self.end_reason is EndReason.TRUNCATED
+
+    @property
+    def finished(self) -> bool:
+        """Whether the episode ended by itself, and nothing broke. See `is_finished`."""
+        return is_finished(self.outcome, self.end_reason)
 
     @property
     def lost_step(self) -> int | None:

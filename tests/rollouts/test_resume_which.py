@@ -26,7 +26,7 @@ CANCELLED = EpisodeEnd(reason=EndReason.CANCELLED, outcome=Outcome.CANCELLED)
 def played(tmp_path):
     """Records runs: their ids with the ends of their rows; None for one without an episode."""
 
-    def play(retries=0, **runs):
+    def play(retries=0, given=None, **runs):
         plan = plan_episodes("ladder/climb", episodes=2)
         with DatasetWriter(tmp_path / "d") as writer:
             storage = open_storage(tmp_path / "d")
@@ -41,7 +41,7 @@ def played(tmp_path):
                             StepRecord(1, StepType.LAST, "b"),
                         )
                         writer.add(EpisodeTrajectory(info, steps, end, start_time=1.0))
-        return run_of(storage, resume=True).run_id
+        return run_of(storage, resume=True, max_retries=given).run_id
 
     return play
 
@@ -54,9 +54,20 @@ def played(tmp_path):
         ({"a": (SUCCESS, CANCELLED), "b": (SUCCESS, SUCCESS)}, {}, "a"),
         ({"a": (SUCCESS, BROKE), "b": (SUCCESS, SUCCESS)}, {}, "b"),
         ({"a": (SUCCESS, BROKE), "b": (SUCCESS, SUCCESS)}, {"retries": 1}, "a"),
+        ({"a": (SUCCESS, BROKE), "b": (SUCCESS, SUCCESS)}, {"given": 1}, "a"),
+        ({"a": (SUCCESS, BROKE), "b": (SUCCESS, SUCCESS)}, {"retries": 1, "given": 0}, "b"),
         ({"a": (None, None), "b": (SUCCESS, None)}, {}, "b"),
     ],
-    ids=["all done", "an earlier one open", "cut off", "retries used up", "a retry left", "latest"],
+    ids=[
+        "all done",
+        "an earlier one open",
+        "cut off",
+        "retries used up",
+        "a retry left",
+        "a retry given",
+        "no retry given",
+        "latest",
+    ],
 )
 def test_the_latest_run_that_is_not_done_is_resumed(played, runs, options, expected):
     times = {name: f"2026112{n}T000000-000-{name}" for n, name in enumerate(runs)}

@@ -71,7 +71,8 @@ def ls(
     )
     shown = found.summaries[-limit:] if limit else found.summaries
     if csv is not None:
-        tables.write_csv(csv, list(tables.episode_columns()), map(tables.episode_row, shown))
+        rows = [tables.episode_row(summary, found.superseded) for summary in shown]
+        tables.write_csv(csv, list(tables.episode_columns()), rows)
     if json:
         for summary in shown:
             sys.stdout.write(summary.to_line().decode())
@@ -347,7 +348,6 @@ def index(
     """Rebuild a dataset's index, or write it as a table. Safe while others write and read."""
     from webtraj.datasets import tables
     from webtraj.datasets.dataset import open_dataset
-    from webtraj.datasets.parquet import write_parquet
     from webtraj.datasets.recovery import rebuild as rebuild_index
 
     given = [name for name, value in (("--parquet", parquet), ("--csv", csv)) if value is not None]
@@ -360,10 +360,10 @@ def index(
         opened = open_dataset(dataset, storage_options=options_for(dataset, option, parquet or ""))
         if csv is not None:
             columns = list(tables.episode_columns())
-            rows = tables.write_csv(csv, columns, map(tables.episode_row, opened.summaries))
+            rows = tables.write_csv(csv, columns, opened.episode_rows())
         if parquet is not None:
             elsewhere = options_for(parquet, option, dataset)
-            rows = write_parquet(opened.summaries, parquet, storage_options=elsewhere)
+            rows = opened.to_parquet(parquet, storage_options=elsewhere)
         targets = [target for target in (parquet, csv) if target is not None]
         if json:
             terminal.print_json({"targets": targets, "rows": rows})

@@ -355,17 +355,23 @@ def _data(report: ExportReport, out: str) -> dict[str, Any]:
         "written": [item.episode_id for item in report.written],
         "steps": sum(item.num_steps for item in report.written),
         "unfinished": [item.episode_id for item in report.written if not item.finished],
+        "superseded": [item.episode_id for item in report.written if item.superseded],
         "left_out": report.left_out,
         "notes": report.notes,
     }
 
 
 def _print_report(report: ExportReport, out: str, dataset: Dataset) -> None:
-    ends = Counter(item.end_reason.name.lower() for item in report.written if not item.finished)
+    from webtraj.trajectory import name_of_end
+
+    unfinished = (item for item in report.written if not item.finished)
+    ends = Counter(name_of_end(item.outcome, item.end_reason) for item in unfinished)
     rows: list[tuple[Any, ...]] = [
         ("kept, and flagged", f"did not finish: {end}", count, "")
         for end, count in sorted(ends.items())
     ]
+    if gone := sum(item.superseded for item in report.written):
+        rows.append(("kept, and flagged", "superseded: another try of its row counts", gone, ""))
     left: dict[str, list[str]] = {}
     for item in report.left_out:
         # Unreadable episodes have one reason each.

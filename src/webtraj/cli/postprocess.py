@@ -247,6 +247,9 @@ def print_report(report: ProcessingReport, target: str) -> None:
             f"not processed again: {', '.join(report.stale[:3])}"
             + (", ..." if len(report.stale) > 3 else "")
         )
+    if report.superseded:
+        left_out = counted(report.superseded, "episode")
+        say(f"{left_out} left out, because another try of the row counts.")
     if report.episodes and report.dropped == report.episodes:
         console.print(_all_dropped(report), soft_wrap=True)
     found = f", {report.found} done earlier" if report.found else ""

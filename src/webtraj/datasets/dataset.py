@@ -549,6 +549,12 @@ class Dataset:
             return self._load(key)
         return self._load(self._summaries[key].episode_id)
 
+    @property
+    def counting(self) -> Dataset:
+        """The episodes that no other try of their row supersedes."""
+        gone = self.superseded
+        return self.filter(lambda one: one.episode_id not in gone) if gone else self
+
     def filter(
         self,
         predicate: Callable[[EpisodeSummary], bool] | None = None,
@@ -644,7 +650,15 @@ class Dataset:
         """
         from webtraj.datasets.parquet import write_parquet
 
-        return write_parquet(self._summaries, target, storage_options=storage_options)
+        return write_parquet(
+            self._summaries, target, superseded=self.superseded, storage_options=storage_options
+        )
+
+    def episode_rows(self) -> Iterator[dict[str, Any]]:
+        """Yield a row of plain values for each episode; see `webtraj.datasets.tables`."""
+        from webtraj.datasets import tables
+
+        return (tables.episode_row(summary, self.superseded) for summary in self._summaries)
 
     def to_pandas(self, rows: Literal["episodes", "steps"] = "episodes") -> Any:
         """Return a pandas DataFrame with a row for each episode, or for each step.
@@ -663,9 +677,7 @@ class Dataset:
         from webtraj.datasets import tables
 
         if rows == "episodes":
-            return tables.to_frame(
-                map(tables.episode_row, self._summaries), list(tables.episode_columns())
-            )
+            return tables.to_frame(self.episode_rows(), list(tables.episode_columns()))
         if rows == "steps":
             return tables.to_frame(tables.step_rows(self), tables.STEP_COLUMNS)
         raise errors.InvalidInputError(f"rows={rows!r:.60}: expected 'episodes' or 'steps'.")

@@ -153,11 +153,6 @@ class Judgements(Closing):
         found = [line.judgement.outcome for line, _ in self._of.get(episode_id, ())]
         return next((outcome for outcome in reversed(found) if outcome), None)
 
-    def reward_of(self, episode_id: str) -> float | None:
-        """Return the reward of the judgement that gives an episode its outcome; None if none."""
-        found = [line.judgement for line, _ in self._of.get(episode_id, ())]
-        return next((one.reward for one in reversed(found) if one.outcome), None)
-
     @property
     def episode_ids(self) -> frozenset[str]:
         """The ids of the episodes that have judgements beside them."""

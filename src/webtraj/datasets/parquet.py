@@ -32,6 +32,7 @@ def write_parquet(
     summaries: Iterable[EpisodeSummary],
     target: str | os.PathLike[str],
     *,
+    superseded: frozenset[str] = frozenset(),
     storage_options: Mapping[str, Any] | None = None,
 ) -> int:
     """Write summaries as a Parquet file, completely or not at all.
@@ -39,6 +40,8 @@ def write_parquet(
     Args:
         summaries: The summaries, consumed as a stream.
         target: The file's path or URL.
+        superseded: The ids of the episodes that do not count, because another try of their row
+            does.
         storage_options: Bucket options; see `webtraj.store.bucket.BucketStorage`.
 
     Returns:
@@ -52,7 +55,7 @@ def write_parquet(
         url, _, name = os.fspath(target).rpartition("/")
         with tempfile.TemporaryDirectory(prefix="webtraj-") as folder:
             path = Path(folder) / "index.parquet"
-            count = _write(summaries, path)
+            count = _write(summaries, superseded, path)
             open_storage(url, storage_options).write(name, path.read_bytes())
         return count
     path = Path(target)
@@ -60,7 +63,7 @@ def write_parquet(
     try:
         make_folder(path.parent)
         try:
-            count = _write(summaries, temporary)
+            count = _write(summaries, superseded, temporary)
             temporary.replace(path)
         finally:
             temporary.unlink(missing_ok=True)
@@ -89,15 +92,14 @@ def pyarrow() -> tuple[Any, Any]:
     return pa, pq
 
 
-def _write(summaries: Iterable[EpisodeSummary], path: Path) -> int:
+def _write(summaries: Iterable[EpisodeSummary], superseded: frozenset[str], path: Path) -> int:
     pa, pq = pyarrow()
     schema = _schema()
     count = 0
     with pq.ParquetWriter(path, schema, compression="zstd") as writer:
         for rows in _batches(summaries):
-            writer.write_table(
-                pa.Table.from_pylist([episode_row(row) for row in rows], schema=schema)
-            )
+            made = [episode_row(row, superseded) for row in rows]
+            writer.write_table(pa.Table.from_pylist(made, schema=schema))
             count += len(rows)
     return count
 
@@ -105,7 +107,7 @@ def _write(summaries: Iterable[EpisodeSummary], path: Path) -> int:
 def _schema() -> pa.Schema:
     import pyarrow as pa
 
-    types = {int: pa.int64(), float: pa.float64()}
+    types = {int: pa.int64(), float: pa.float64(), bool: pa.bool_()}
     return pa.schema([(name, types.get(of, pa.string())) for name, of in episode_columns().items()])
 
 

@@ -1,7 +1,7 @@
 """A dataset as tables: a row for each episode, or for each step.
 
-The columns of an episode are the fields of `webtraj.store.index.EpisodeSummary`; those of a step
-are `STEP_COLUMNS`. Times are seconds since the epoch (UTC), as in the index; outcomes and end
+The columns of an episode are the fields of `webtraj.store.index.EpisodeSummary`, and `superseded`:
+whether another try of its row counts. Those of a step are `STEP_COLUMNS`. Times are seconds since the epoch (UTC), as in the index; outcomes and end
 reasons are names in lower case. A seed beyond 64 bits becomes null, and lone surrogates become
 question marks; the episode itself keeps both.
 """
@@ -14,7 +14,7 @@ import functools
 import os
 import secrets
 import typing
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -36,13 +36,24 @@ text, and `url` is the page's address after the action."""
 
 @functools.cache
 def episode_columns() -> dict[str, type]:
-    """Return the type of each field of a summary, without None and bounds."""
-    return {name: _bare(hint) for name, hint in typing.get_type_hints(EpisodeSummary).items()}
+    """Return the type of each column of `episode_row`, without None and bounds."""
+    hints = typing.get_type_hints(EpisodeSummary)
+    return {**{name: _bare(hint) for name, hint in hints.items()}, "superseded": bool}
 
 
-def episode_row(summary: EpisodeSummary) -> dict[str, Any]:
-    """Return a summary as a row of plain values."""
-    return {name: _cell(getattr(summary, name), of) for name, of in episode_columns().items()}
+def episode_row(summary: EpisodeSummary, superseded: Container[str]) -> dict[str, Any]:
+    """Return a summary as a row of plain values.
+
+    Args:
+        summary: The summary.
+        superseded: The dataset's `superseded`: the ids of tries that do not count.
+    """
+    values = {
+        name: _cell(getattr(summary, name), of)
+        for name, of in episode_columns().items()
+        if name != "superseded"
+    }
+    return {**values, "superseded": summary.episode_id in superseded}
 
 
 def step_rows(

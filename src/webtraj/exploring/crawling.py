@@ -117,9 +117,14 @@ async def explore(
         Exception: As `webtraj.rollouts.collect` and `webtraj.exploring.propose` raise.
     """
     coarse = () if resume else require_coarse(tasks)
-    run = run_of(open_storage(out, storage_options), run_id=run_id, resume=resume).run_id
     channels = channels_with(getattr(agent, "channels", ()))
     base = settings or RolloutSettings(max_repetitive_actions=_MAX_REPETITIVE_ACTIONS)
+    run = run_of(
+        open_storage(out, storage_options),
+        run_id=run_id,
+        resume=resume,
+        max_retries=base.retry.max_retries,
+    ).run_id
     summary = await collect(
         coarse,
         agent,

@@ -15,7 +15,7 @@ import orjson
 
 from webtraj import errors
 from webtraj.datasets.dataset import Dataset, open_dataset
-from webtraj.metrics.facts import BROKEN, Fault, fault_of, is_fault
+from webtraj.metrics.facts import Fault, fault_of
 from webtraj.metrics.live import flat
 from webtraj.metrics.measuring import MetricsReport, measure
 from webtraj.metrics.rates import (
@@ -28,13 +28,12 @@ from webtraj.metrics.rates import (
 from webtraj.runs.iterations import Iterations, Split
 from webtraj.runs.run import Run, run_ids
 from webtraj.store.places import Storage, open_storage
-from webtraj.trajectory import Outcome, has_succeeded
+from webtraj.trajectory import ended_in_error, has_succeeded, name_of_end
 
 if TYPE_CHECKING:
     from webtraj.store.index import EpisodeSummary
 
 __all__ = [
-    "BROKEN",
     "Comparison",
     "Difference",
     "Fault",
@@ -45,7 +44,6 @@ __all__ = [
     "Subject",
     "compare",
     "fault_of",
-    "is_fault",
     "subjects_of",
 ]
 
@@ -275,7 +273,7 @@ def _faults(
 
     The kind is the outcome if the episode is not read.
     """
-    broken = [summary for summary in summaries if is_fault(summary)]
+    broken = [one for one in summaries if ended_in_error(one.outcome, one.end_reason)]
     counts: collections.Counter[str] = collections.Counter()
     examples: dict[str, str] = {}
     lazy = dataset.of(broken, blobs="lazy")
@@ -286,8 +284,7 @@ def _faults(
                 kind = fault_of(lazy[summary.episode_id]).kind
             except errors.DatasetError:
                 kind = ""
-        known = summary.outcome is not Outcome.UNKNOWN
-        kind = kind or (summary.outcome if known else summary.end_reason).name.lower()
+        kind = kind or name_of_end(summary.outcome, summary.end_reason)
         counts[kind] += 1
         examples[kind] = summary.episode_id
     return dict(counts.most_common()), examples

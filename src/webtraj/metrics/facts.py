@@ -29,7 +29,6 @@ from webtraj.environments.browser.reading import as_number, last_action_of
 from webtraj.environments.tasks import TaskSpec
 from webtraj.store.blobs import LazyBlob
 from webtraj.trajectory import (
-    INFRASTRUCTURE_FAILURES,
     Decision,
     EndReason,
     EpisodeInfo,
@@ -38,7 +37,9 @@ from webtraj.trajectory import (
     Outcome,
     StepRecord,
     counts_for_agent,
+    group_of,
     is_broken,
+    name_of_end,
 )
 
 if TYPE_CHECKING:
@@ -47,7 +48,6 @@ if TYPE_CHECKING:
     from webtraj.store.index import EpisodeSummary
 
 __all__ = [
-    "BROKEN",
     "CRASH_RULES",
     "CrashRule",
     "EpisodeClass",
@@ -59,7 +59,6 @@ __all__ = [
     "check_rule",
     "classify",
     "fault_of",
-    "is_fault",
     "phase_times",
     "step_facts",
 ]
@@ -390,7 +389,7 @@ class EpisodeFacts:
             episode_id=info.episode_id,
             task=info.task,
             policy=info.policy,
-            attempts_key=info.group_id or f"{info.policy}\0{info.task}",
+            attempts_key=group_of(info.group_id, info.policy, info.task),
             outcome=played.outcome,
             end_reason=played.end_reason,
             num_steps=played.num_steps,
@@ -550,9 +549,6 @@ def _webgym(facts: EpisodeFacts) -> EpisodeClass:
 
 # The error that ended an episode, as a kind and a message.
 
-BROKEN = (*INFRASTRUCTURE_FAILURES, Outcome.AGENT_ERROR)
-"""The outcomes of episodes that ended with an error."""
-
 _LONGEST = 400
 
 
@@ -567,11 +563,6 @@ class Fault:
     """The start of the message's first line."""
 
 
-def is_fault(summary: EpisodeSummary) -> bool:
-    """Return whether an episode ended with an error, according to its summary."""
-    return summary.outcome in BROKEN or summary.end_reason in (EndReason.ERRORED, EndReason.CRASHED)
-
-
 def fault_of(trajectory: EpisodeTrajectory) -> Fault:
     """Return the error that ended an episode."""
     end = trajectory.end
@@ -581,9 +572,7 @@ def fault_of(trajectory: EpisodeTrajectory) -> Fault:
     if trajectory.outcome is Outcome.JUDGE_ERROR:
         judgements = () if end is None else end.judgements
         return Fault("judge_error", _first_line(judgements[-1].reason) if judgements else "")
-    if trajectory.outcome in BROKEN:
-        return Fault(trajectory.outcome.name.lower())
-    return Fault(trajectory.end_reason.name.lower())
+    return Fault(name_of_end(trajectory.outcome, trajectory.end_reason))
 
 
 def _first_line(message: object) -> str:

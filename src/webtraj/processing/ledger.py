@@ -343,6 +343,8 @@ class ProcessingReport:
     """The tasks, sorted by name."""
     stale: tuple[str, ...] = ()
     """Ids of episodes whose file changed after processing; they are not processed again."""
+    superseded: int = 0
+    """The number of episodes left out, because another try of their row counts."""
     now: int = 0
     """The number of recorded episodes that this run processed."""
     found: int = 0
@@ -361,6 +363,7 @@ def make_report(
     entries: Iterable[Entry],
     *,
     stale: tuple[str, ...] = (),
+    superseded: int = 0,
     now: int = 0,
     found: int = 0,
 ) -> ProcessingReport:
@@ -371,6 +374,7 @@ def make_report(
         steps: The name and version of each step.
         entries: One entry per episode.
         stale: See `ProcessingReport`.
+        superseded: See `ProcessingReport`.
         now: See `ProcessingReport`.
         found: See `ProcessingReport`.
     """
@@ -396,6 +400,7 @@ def make_report(
         steps=tuple(_of_step(n, *step, entries) for n, step in enumerate(steps)),
         tasks=tuple(_of_task(task, tasks[task]) for task in sorted(tasks)),
         stale=stale,
+        superseded=superseded,
         now=now,
         found=found,
     )

@@ -85,6 +85,7 @@ class Run:
         self._target: Target
         self._ledger: Ledger
         self._stale: tuple[str, ...] = ()
+        self._superseded = 0
 
     async def play(
         self,
@@ -118,7 +119,9 @@ class Run:
         return await asyncio.get_running_loop().run_in_executor(self._threads, function)
 
     async def _process(self, dataset: Dataset) -> None:
-        chosen = dataset if self.where is None else dataset.filter(self.where)
+        matching = dataset if self.where is None else dataset.filter(self.where)
+        chosen = matching.counting
+        self._superseded = len(matching) - len(chosen)
         entries = self._ledger.entries
         listed = [output for entry in entries.values() for output in entry.passage.outputs]
         await self._in_thread(lambda: self._target.find_outputs(listed))
@@ -250,6 +253,7 @@ class Run:
             [(step.name, step.version) for step in self.pipeline.steps],
             self._ledger.entries.values(),
             stale=self._stale,
+            superseded=self._superseded,
             now=self._committed,
             found=self._found,
         )
@@ -312,7 +316,8 @@ async def process(
         read: The recorded dataset: its folder, or its URL.
         write: The destination: a folder or URL that is new, empty, or begun by this pipeline.
         pipeline: The steps to run.
-        where: A filter of episodes; by default all are processed.
+        where: A filter of episodes; by default all that count are processed. A try that another
+            try of its row supersedes never is.
         parallel: The number of episodes to process at once.
         format: The output's format; None for that of the recorded dataset.
         retry_failed: Whether to retry episodes that failed in an earlier run.

@@ -176,7 +176,8 @@ async def collect(
         run, progress = None, Progress((), tuple(Turn(planned=planned) for planned in plan))
         if out is not None:
             storage = open_storage(out, storage_options)
-            run = run_of(storage, run_id=run_id, resume=resume)
+            retries = settings.retry.max_retries
+            run = run_of(storage, run_id=run_id, resume=resume, max_retries=retries)
             if resume:
                 plan = run.read_plan()
             else:

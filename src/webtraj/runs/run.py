@@ -37,7 +37,14 @@ from webtraj.runs.plan import PlannedEpisode, plan_from_bytes, plan_to_bytes
 from webtraj.store.index import EpisodeSummary
 from webtraj.store.places import Storage
 from webtraj.store.tries import counting
-from webtraj.trajectory import EndReason, Outcome, counts_for_agent, is_finished, is_scored
+from webtraj.trajectory import (
+    EndReason,
+    Outcome,
+    counts_for_agent,
+    is_broken,
+    is_finished,
+    is_scored,
+)
 
 __all__ = [
     "EpisodeResult",
@@ -125,8 +132,15 @@ class Run:
         return runs[0] if len(runs) == 1 else max(runs, key=cls._begun)
 
     @classmethod
-    def unfinished(cls, storage: Storage, run_ids: Iterable[str]) -> Run | None:
+    def unfinished(
+        cls, storage: Storage, run_ids: Iterable[str], max_retries: int | None
+    ) -> Run | None:
         """Return the latest of some runs that is not done; None if all are done.
+
+        Args:
+            storage: The dataset.
+            run_ids: The runs.
+            max_retries: The number of retries to judge by; None for that of each run.
 
         Raises:
             StorageError: The runs or the index cannot be read.
@@ -137,8 +151,10 @@ class Run:
         _, summaries = IndexTail(storage).read()
         for run in runs:
             with contextlib.suppress(errors.InvalidInputError):  # A damaged plan plays nothing.
-                retry = retry_policy(run.read_settings())
-                if progress_of(run, run.read_plan(), summaries, retry).left:
+                policy = retry_policy(run.read_settings())
+                if max_retries is not None:
+                    policy = dataclasses.replace(policy, max_retries=max_retries)
+                if progress_of(run, run.read_plan(), summaries, policy).left:
                     return run
         return None
 
@@ -277,10 +293,22 @@ class Run:
 # Tries at the rows of a plan.
 
 
-def run_of(storage: Storage, *, run_id: str | None = None, resume: bool | str) -> Run:
+def run_of(
+    storage: Storage,
+    *,
+    run_id: str | None = None,
+    resume: bool | str,
+    max_retries: int | None = None,
+) -> Run:
     """Return the run to play; a new run has no plan yet.
 
     To resume without an id, it is the latest run that is not done, or the latest if all are done.
+
+    Args:
+        storage: The dataset.
+        run_id: The id of a new run, or of the one to resume.
+        resume: Whether to resume a run, or its id.
+        max_retries: The number of retries that the resumed run will have; None for its own.
 
     Raises:
         InvalidInputError: `resume` and `run_id` name different runs, or there is none to resume.
@@ -296,7 +324,7 @@ def run_of(storage: Storage, *, run_id: str | None = None, resume: bool | str) -
         return Run(storage, wanted)
     last = Run.last(storage)
     known = run_ids(storage)
-    found = Run.unfinished(storage, known) if len(known) > 1 else None
+    found = Run.unfinished(storage, known, max_retries) if len(known) > 1 else None
     if found is None or found.run_id == last.run_id:
         return last
     _logger.warning(
@@ -381,8 +409,8 @@ class EpisodeResult:
 
     @property
     def broke(self) -> bool:
-        """Whether an infrastructure failure ended the episode."""
-        return self.failed and not self.counts
+        """Whether the machinery failed, and so the result does not count for the agent."""
+        return is_broken(self.outcome, self.end_reason) and not self.counts
 
     @property
     def finished(self) -> bool:
@@ -582,4 +610,4 @@ def is_done(tries: Sequence[EpisodeResult], retry: RetryPolicy) -> bool:
 
 
 def _failures_of(tries: Sequence[EpisodeResult]) -> int:
-    return sum(result.outcome in RETRIED and not result.finished for result in tries)
+    return sum(result.outcome in RETRIED for result in tries)

@@ -38,11 +38,6 @@ __all__ = [
 
 _Record = TypeVar("_Record")
 
-_FAILURES_OF_SERVERS = tuple(
-    f"{cls.__module__}.{cls.__qualname__}"
-    for cls in (errors.ModelError, errors.ModelRefusedError, errors.ModelUnavailableError)
-)
-
 _FromJson = Callable[[Any, Reading], Any]
 
 
@@ -179,8 +174,6 @@ def read_lines(
 
 def _read_record(cls: type, data: Any, reading: Reading) -> Any:
     fields = read_fields(cls, data, reading)
-    if cls is trajectory_lib.EpisodeEnd:
-        _tell_model_error(fields)
     mutable = _mutable(cls)
     try:
         record = mutable(**fields)
@@ -189,17 +182,6 @@ def _read_record(cls: type, data: Any, reading: Reading) -> Any:
     if mutable is not cls:
         record.__class__ = cls
     return record
-
-
-def _tell_model_error(end: dict[str, Any]) -> None:
-    """Correct the end of an old episode: before MODEL_ERROR, a failed server was an AGENT_ERROR."""
-    error = end.get("error")
-    if (
-        end.get("outcome") is trajectory_lib.Outcome.AGENT_ERROR
-        and error is not None
-        and error.type in _FAILURES_OF_SERVERS
-    ):
-        end["outcome"] = trajectory_lib.Outcome.MODEL_ERROR
 
 
 @functools.cache

@@ -250,8 +250,8 @@ _KNOWN = frozenset(
         "messages", "prompt", "completion", "images", "loss_weight", "prompt_token_ids",
         "completion_token_ids", "prompt_ids", "completion_ids", "episode_id", "step", "call",
         "weight", "sample", "logprobs", "reward", "advantage", "group", "iteration",
-        "policy_version", "temperature", "tools", "task", "goal", "mask", "chosen", "rejected",
-        "margin", "rejected_sample", "finish_reason", "outcome",
+        "policy", "policy_version", "temperature", "tools", "task", "goal", "mask", "chosen",
+        "rejected", "margin", "rejected_sample", "finish_reason", "outcome",
     }
 )  # fmt: skip
 
@@ -336,6 +336,7 @@ def read_row(
         iteration=iteration,
         task=str(row.get("task") or ""),
         goal=str(row.get("goal") or ""),
+        policy=str(row.get("policy") or ""),
         policy_version=str(row.get("policy_version") or ""),
         loss_weight=float(weight),
         metadata={key: value for key, value in row.items() if key not in _KNOWN},

@@ -23,7 +23,6 @@ from webtraj import errors
 from webtraj.datasets.dataset import IndexTail
 from webtraj.datasets.judgements import Judgements
 from webtraj.datasets.place import open_place
-from webtraj.metrics.facts import is_fault
 from webtraj.metrics.measuring import plain, read_metrics
 from webtraj.metrics.rates import Rate
 from webtraj.rollouts.distributed.driver import NOTE_INTERVAL, Away, Underway, read_underway
@@ -31,7 +30,7 @@ from webtraj.runs.run import Run, retry_policy
 from webtraj.store.index import EpisodeSummary
 from webtraj.store.places import FolderStorage, is_url
 from webtraj.store.retrying import RetryPolicy
-from webtraj.trajectory import Outcome
+from webtraj.trajectory import Outcome, ended_in_error
 from webtraj.view.journals import (
     JournalTail,
     JournalTails,
@@ -490,13 +489,14 @@ class RunMonitor:
         self._pace.add(summary, now)
         planned = self._plan[row]
         start, end = summary.start_time, summary.end_time
+        failed = ended_in_error(summary.outcome, summary.end_reason)
         self._sites.add(
             planned.spec.site or summary.site or summary.task or planned.task,
             None if start is None or end is None else max(end - start, 0.0),
             summary.num_steps,
-            fault=is_fault(summary),
+            fault=failed,
         )
-        if is_fault(summary):
+        if failed:
             self._faults.add(summary, in_spool=in_spool)
 
     def _as_judged(self, verdicts: Mapping[str, Outcome] | None, now: float) -> _Judged:

@@ -16,7 +16,7 @@ from webtraj.runs.plan import PlannedEpisode
 from webtraj.runs.run import EpisodeResult, RetryPolicy, is_done
 from webtraj.store.index import EpisodeSummary
 from webtraj.store.tries import counting
-from webtraj.trajectory import Outcome, has_succeeded
+from webtraj.trajectory import INFRASTRUCTURE_FAILURES, Outcome, has_succeeded
 
 if TYPE_CHECKING:
     from webtraj.view.journals import WatchedRun
@@ -427,6 +427,6 @@ class Rows:
         if not is_done(tries, self._retry):
             return False, Cell.AGAIN if tries[-1].failed else Cell.CUT_SHORT
         (counted,) = counting(tries)
-        if counted.outcome is Outcome.UNKNOWN and counted.broke:
+        if counted.broke and counted.outcome not in INFRASTRUCTURE_FAILURES:
             return True, Cell.ENV_ERROR
         return True, CELL_OF_OUTCOME[counted.outcome]

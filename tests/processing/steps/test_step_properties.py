@@ -1,5 +1,6 @@
 """What holds of every step, whatever the episode."""
 
+import copy
 import itertools
 import json
 
@@ -10,6 +11,7 @@ from made_episodes import LIST, SHOP, done, episode, only, page, step
 
 from webtraj.environments import actions as a
 from webtraj.processing.base import Drop
+from webtraj.processing.steps import looking
 from webtraj.processing.steps.clean import Clean, Dedupe
 from webtraj.processing.steps.filters import Filter, FilterOutcome, FilterSite, FilterTask
 from webtraj.processing.steps.pruning import DropNoEffect, PruneLoops
@@ -125,3 +127,18 @@ def test_admission_is_the_same_each_time(episodes):
         return [dedupe.admit(dedupe.signature(one)) for one in episodes]
 
     assert kept() == kept()
+
+
+def test_the_key_of_a_content_is_small_and_differs_with_it():
+    screen = np.arange(720 * 1280 * 3, dtype=np.uint32).astype(np.uint8).reshape(720, 1280, 3)
+    other = screen.copy()
+    other[-1, -1, -1] ^= 1
+    made = [
+        screen, other, screen.transpose(1, 0, 2), screen[::2], screen.astype(np.int16),
+        np.array(["a", "b"]), np.array(["a", "c"]), np.array([{"a": 1}]), np.array([{"a": 2}]),
+        np.array(1.5), np.array([]), [1, 2], [2, 1], "a", b"b", None,
+    ]  # fmt: skip
+    keys = [looking.content_of(value) for value in made]
+    assert len(set(keys)) == len(keys)
+    assert max(len(repr(key)) for key in keys) < 200
+    assert keys == [looking.content_of(copy.deepcopy(value)) for value in made]

@@ -4,9 +4,15 @@ Runs are drawn with every mixture of tries, failures of the machinery, retries, 
 cut-offs, cancellations, verdicts and groups; beside them lie episodes without a plan.
 """
 
+import asyncio
 import collections
+import contextlib
 import dataclasses
+import importlib.util
+import json
 import math
+import os
+import subprocess
 import tempfile
 from pathlib import Path
 
@@ -15,11 +21,13 @@ import pytest
 from hypothesis import strategies as st
 
 from webtraj import EndReason, Outcome, errors, open_dataset
+from webtraj.datasets.exporters import export_dataset
 from webtraj.datasets.exporters.base import read_manifest
 from webtraj.datasets.writer import DatasetWriter
 from webtraj.environments.actions import Click
 from webtraj.metrics import measure, measure_results, measure_trajectories
 from webtraj.metrics.live import MetricsObserver
+from webtraj.processing import Pipeline, process
 from webtraj.rollouts import RetryPolicy, RolloutSummary, plan_episodes
 from webtraj.runs.run import Run, progress_of
 from webtraj.store.places import open_storage
@@ -49,6 +57,16 @@ KEPT = Filters(
     filter_successful_only=False, distinct=False, filter_same_screenshot=False,
     valid_actions_only=False,
 )  # fmt: skip
+
+MEMORY = "/dev/shm" if Path("/dev/shm").is_dir() else None
+"""Where syncing a file costs nothing."""
+ROOT = Path(__file__).parents[3]
+INSPECT = Path(os.environ.get("WEBTRAJ_INSPECT_PYTHON", ROOT / ".venv-inspect/bin/python"))
+"""Inspect needs an environment of its own."""
+HAS = {
+    name: importlib.util.find_spec(name.partition(".")[0]) is not None
+    for name in ("pyarrow", "opentelemetry.sdk")
+}
 
 # The reference: a dataset's episodes in, all numbers out.
 
@@ -98,11 +116,15 @@ def counting(episodes):
     return [known[max(tries)[-1]] for tries in rows.values()]
 
 
+def group_of(one):
+    return one.info.group_id or (one.info.policy, one.info.task)
+
+
 def advantages(counted):
     groups, found = collections.defaultdict(list), {}
     for one in counted:
         if worth(one) is not None:
-            groups[one.info.group_id or one.info.task].append(one)
+            groups[group_of(one)].append(one)
     for members in groups.values():
         mean = sum(map(worth, members)) / len(members)
         solved = any(one.outcome is O.SUCCESS for one in members)
@@ -136,7 +158,7 @@ def episodes(draw, name, ends, **info):
             model="m", provider="vllm", messages=({"role": "user", "content": prompt},),
             text=f"click('1') {draw(st.integers(0, 2))}", finish_reason="stop",
             sampling={"temperature": 1.0}, prompt_token_ids=(1, 2), completion_token_ids=(3, 4),
-            logprobs=(-0.5, -0.25), policy_version="p",
+            logprobs=(-0.5, -0.25), policy_version=draw(st.sampled_from(["1", "2"])),
         )  # fmt: skip
         steps.append(
             StepRecord(
@@ -148,7 +170,8 @@ def episodes(draw, name, ends, **info):
     verdicts = ()
     if outcome in (O.SUCCESS, O.FAILURE) and draw(st.booleans()):
         verdicts = (Judgement(judge="environment", outcome=outcome, reward=draw(SHAPED)),)
-    about = EpisodeInfo(**{"episode_id": name, "task": "t", "policy": "p", **info})
+    policy = draw(st.sampled_from(["p", "p", "q"]))
+    about = EpisodeInfo(**{"episode_id": name, "task": "t", "policy": policy, **info})
     end = EpisodeEnd(reason=reason, outcome=outcome, judgements=verdicts)
     start = float(draw(st.integers(1, 10**6)))
     return EpisodeTrajectory(about, tuple(steps), end, start_time=start, end_time=start + 1)
@@ -186,23 +209,63 @@ def datasets(draw):
     return plan, draw(st.permutations(made)), judged
 
 
-@hypothesis.settings(max_examples=8, deadline=None)
+@hypothesis.settings(max_examples=5, deadline=None)
 @hypothesis.given(datasets())
 def test_everything_that_counts_agrees_with_the_reference(drawn):
     record_and_check(*drawn)
 
 
 @pytest.mark.slow
-@hypothesis.settings(max_examples=200, deadline=None)
+@hypothesis.settings(max_examples=80, deadline=None)
 @hypothesis.given(datasets())
 def test_everything_that_counts_agrees_with_the_reference_in_many_examples(drawn):
     record_and_check(*drawn)
 
 
+@pytest.mark.slow
+@pytest.mark.skipif(not INSPECT.exists(), reason="needs .venv-inspect, or WEBTRAJ_INSPECT_PYTHON")
+@hypothesis.settings(max_examples=3, deadline=None, phases=[hypothesis.Phase.generate])
+@hypothesis.given(datasets())
+def test_logs_of_inspect_agree_with_the_reference(drawn):
+    with recorded(*drawn) as (dataset, _, folder):
+
+        def run(command, *arguments):
+            known = {**os.environ, "PYTHONPATH": str(ROOT / "src")}
+            line = [INSPECT.parent / command, *arguments]
+            return subprocess.run(line, env=known, check=True, stdout=subprocess.PIPE).stdout
+
+        run("webtraj", "export", dataset.path, "--format", "inspect", "--out", folder / "inspect")
+        every = {one.episode_id: one for one in dataset}
+        counted = {one.episode_id for one in counting(every.values())}
+        samples = [
+            sample
+            for path in (folder / "inspect").glob("*.eval")
+            for sample in json.loads(run("inspect", "log", "dump", path))["samples"]
+        ]
+    assert {sample["uuid"] for sample in samples} == every.keys()
+    for sample in samples:
+        one = every[sample["uuid"]]
+        graded = counts(one) and one.outcome in (O.SUCCESS, O.FAILURE, O.AGENT_ERROR)
+        score = (sample.get("scores") or {}).get("outcome")
+        expected = "C" if one.outcome is O.SUCCESS else "I"
+        expected = expected if graded and one.episode_id in counted else None
+        assert (score and score["value"]) == expected
+        assert sample["metadata"]["superseded"] is (one.episode_id not in counted)
+        cancelled = R.CANCELLED is one.end.reason or O.CANCELLED is one.outcome
+        assert (sample.get("error") is not None) is (broke(one) or cancelled)
+
+
 def record_and_check(plan, made, judged):
     """Record episodes and verdicts, and compare everything that counts them."""
+    with recorded(plan, made, judged) as (dataset, run, folder):
+        check(dataset, plan, run, folder)
+
+
+@contextlib.contextmanager
+def recorded(plan, made, judged):
+    """Record episodes and verdicts; yield the dataset, its run and a folder beside it."""
     hypothesis.assume(made)
-    with tempfile.TemporaryDirectory() as folder:
+    with tempfile.TemporaryDirectory(dir=MEMORY) as folder:
         path = Path(folder, "d")
         with DatasetWriter(path) as writer:
             for one in made:
@@ -210,7 +273,7 @@ def record_and_check(plan, made, judged):
         run = Run(open_storage(path), RUN)
         run.write_plan(plan, seed=0, settings={})
         open_dataset(path).judgements.add(judged.items())
-        check(open_dataset(path), plan, run, Path(folder))
+        yield open_dataset(path), run, Path(folder)
 
 
 def check(dataset, plan, run, folder):
@@ -247,6 +310,15 @@ def check(dataset, plan, run, folder):
     assert tuple(map(sum, zip(*(one.counts for one in tasks), strict=True))) == (
         rate if rate[1] else ()
     )
+
+    # What postprocessing keeps, and the dataset that it makes.
+    made = asyncio.run(process(dataset.path, folder / "processed", Pipeline(())))
+    assert made.superseded == len(gone)
+    processed = open_dataset(folder / "processed")
+    assert set(processed.episode_ids) == {one.episode_id for one in counted}
+    assert measure(processed).overall.success_rate.counts == rate
+
+    check_exports_of_episodes(dataset, {one.episode_id: one for one in every}, gone, folder)
 
     # The run: its summary, live metrics, status, and what is left to resume.
     ours = [one for one in counted if run.place_of(one.episode_id) is not None]
@@ -286,10 +358,15 @@ def check(dataset, plan, run, folder):
         assert close(sample.advantage, wanted.get(name))
     known = {one.episode_id: one for one in usable}
     with_reward = {one.episode_id for one in usable if worth(one) is not None}
-    for format_name in ("tokens", "sharegpt", "openai"):
+    for format_name in ("tokens", "sharegpt", "openai", *(["trl"] if HAS["pyarrow"] else [])):
         out = folder / format_name
         expected = with_reward if format_name == "tokens" else set(rewards)
         assert exported(buffer, out, format_name) == expected
+    if HAS["pyarrow"] and rewards:
+        for row in rows_of(folder / "trl", "data/*.parquet"):
+            name = row["sample"].partition("/")[0]
+            assert row["reward"] == rewards[name]
+            assert close(row["advantage"], wanted.get(name))
     if with_reward:
         samples = list(read_export(folder / "tokens"))
         ours_too = Advantages(samples, PolicySettings())
@@ -299,14 +376,66 @@ def check(dataset, plan, run, folder):
             assert close(ours_too.of(sample), wanted[name] or 0.0)
     for chosen, rejected in pairs_of(buffer):
         better, worse = known[chosen], known[rejected]
-        group = better.info.group_id or better.info.task
-        assert group == (worse.info.group_id or worse.info.task)
-        members = [one for one in counted if (one.info.group_id or one.info.task) == group]
+        assert group_of(better) == group_of(worse)
+        members = [one for one in counted if group_of(one) == group_of(better)]
         assert any(one.outcome is O.SUCCESS and counts(one) for one in members)
     only = ReplayBuffer.from_datasets([dataset.path], filters=dataclasses.replace(
         KEPT, filter_successful_only=True))  # fmt: skip
     won = {one.episode_id for one in usable if one.outcome is O.SUCCESS}
     assert set(only.all.episode_ids) == won
+    for sample in only.all:
+        assert close(sample.advantage, wanted.get(sample.key.episode_id))
+
+
+def check_exports_of_episodes(dataset, every, gone, folder):
+    """Compare what each format says of every episode with the reference."""
+
+    def export(format_name):
+        export_dataset(dataset, folder / format_name, format=format_name)
+        return folder / format_name
+
+    def says(name, total_reward, finished, superseded):
+        one = every[name]
+        by_itself = one.end.reason in BY_ITSELF and one.outcome not in (*MACHINERY, O.CANCELLED)
+        assert (total_reward, finished, superseded) == (total(one), by_itself, name in gone)
+
+    for path in export("atif").glob("*.json"):
+        told = json.loads(path.read_bytes())
+        extra = told["extra"]
+        says(told["session_id"], extra.get("reward"), "notes" not in told, extra["superseded"])
+    _, lines = read_manifest(folder / "atif")
+    for line in lines:
+        one = every[line["episode_id"]]
+        says(one.episode_id, total(one), line["finished"], line["superseded"])
+    if HAS["pyarrow"]:
+        dataset.to_parquet(folder / "index.parquet")
+        for row in rows_of(folder, "index.parquet"):
+            assert row["total_reward"] == total(every[row["episode_id"]])
+            assert row["superseded"] is (row["episode_id"] in gone)
+        for row in rows_of(export("huggingface"), "trajectories/*.parquet"):
+            says(row["episode_id"], row["total_reward"], row["finished"], row["superseded"])
+    if HAS["opentelemetry.sdk"]:
+        for line in (export("otel") / "traces.jsonl").read_text().splitlines():
+            (root,) = [
+                span
+                for scope in json.loads(line)["resourceSpans"][0]["scopeSpans"]
+                for span in scope["spans"]
+                if not span.get("parentSpanId")
+            ]
+            told = {item["key"]: item["value"] for item in root["attributes"]}
+            one = every[told["gen_ai.conversation.id"]["stringValue"]]
+            assert told.get("webtraj.reward", {}).get("doubleValue") == total(one)
+            assert told["webtraj.superseded"]["boolValue"] is (one.episode_id in gone)
+            failed = root.get("status", {}).get("code") in (2, "STATUS_CODE_ERROR")
+            cancelled = one.end.reason is R.CANCELLED
+            assert failed is (broke(one) or one.outcome is O.AGENT_ERROR or cancelled)
+
+
+def rows_of(folder, pattern):
+    """Return the rows of a folder's Parquet files."""
+    import pyarrow.parquet as pq
+
+    return [row for path in folder.glob(pattern) for row in pq.read_table(path).to_pylist()]
 
 
 def pairs_of(buffer):

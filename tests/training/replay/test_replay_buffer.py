@@ -161,21 +161,16 @@ def test_of_the_same_prompt_and_completion_a_success_stays(episode, dataset, cal
     assert dropped(buffer) == {"duplicate": 1}
 
 
-def test_a_judges_reward_counts_for_its_group_also_if_the_episode_is_left_out(episode, dataset):
-    place = dataset(
-        "d",
-        [
-            episode("won", group_id="g"),
-            *(episode(f"lost{n}", group_id="g", outcome=Outcome.FAILURE) for n in range(3)),
-        ],
-    )
+@pytest.mark.parametrize("beside", [True, False], ids=["beside it", "on record"])
+def test_a_judges_reward_counts_for_its_group_also_if_the_episode_is_left_out(
+    episode, dataset, beside
+):
+    said = Judgement(judge="mine", outcome=Outcome.FAILURE, reward=0.6)
+    known = {"group_id": "g", "outcome": Outcome.FAILURE, "judgements": () if beside else (said,)}
+    lost = [episode(f"lost{n}", **known) for n in range(3)]
+    place = dataset("d", [episode("won", group_id="g"), *lost])
     with Judgements(open_dataset(place).place) as judgements:
-        judgements.add(
-            [
-                (f"lost{n}", Judgement(judge="mine", outcome=Outcome.FAILURE, reward=0.6))
-                for n in range(3)
-            ]
-        )
+        judgements.add([(one.episode_id, said) for one in lost if beside])
     for only in (True, False):
         buffer = ReplayBuffer.from_datasets(place, filters=Filters(filter_successful_only=only))
         advantages = {one.key.episode_id: one.advantage for one in buffer.all}

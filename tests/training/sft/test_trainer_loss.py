@@ -1,6 +1,7 @@
 """The loss: what it is, what has no part in it, and that packing changes nothing of it."""
 
 import dataclasses
+import functools
 
 import pytest
 import torch
@@ -123,3 +124,23 @@ def test_nothing_to_train_on_is_an_error(text_model, tmp_path):
     with pytest.raises(TrainingError, match="Nothing to train on"):
         train(settings(text_model, tmp_path / "run"), [])
     assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize(
+    "finish_reason", ["stop", "end_turn", "tool_calls", "", "length", "MAX_TOKENS"]
+)
+def test_a_reply_ends_with_the_end_token_unless_it_was_cut_off(text_model, finish_reason):
+    tools = load_tools(text_model)
+    encode = functools.partial(tools.tokenizer.encode, add_special_tokens=False)
+    (end,) = encode("<|im_end|>")
+    for reply in ("click('1')", "x\n", "\n\n", " ", "Größe 漢字", "the end<|im_end|>"):
+        made = Encoder(tools).encode(sample(1, reply=reply, finish_reason=finish_reason))
+        prompt = encode(
+            "<|im_start|>system\nReply with an action.<|im_end|>\n<|im_start|>user\n"
+            + "Click the button with the number 1." * 2
+            + "<|im_end|>\n<|im_start|>assistant\n"
+        )
+        cut = finish_reason in ("length", "MAX_TOKENS")
+        expected = encode(reply) + ([] if cut else [end])
+        assert made.input_ids.tolist() == prompt + expected, reply
+        assert made.trained.tolist() == [False] * len(prompt) + [True] * len(expected)

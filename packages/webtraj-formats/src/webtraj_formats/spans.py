@@ -42,7 +42,6 @@ from webtraj.datasets.exporters.plain import (
     unicode_text,
 )
 from webtraj.trajectory import (
-    INFRASTRUCTURE_FAILURES,
     LAST_TIME,
     Decision,
     EndReason,
@@ -53,7 +52,9 @@ from webtraj.trajectory import (
     ModelCall,
     Outcome,
     StepRecord,
+    ended_in_error,
     is_scored,
+    name_of_end,
     reward_value,
 )
 
@@ -89,7 +90,6 @@ SAMPLING = {
     "frequency_penalty": float, "presence_penalty": float,
 }  # fmt: skip
 """Sampling parameters with an attribute of their own, and its type."""
-_FAILED = (*INFRASTRUCTURE_FAILURES, Outcome.AGENT_ERROR)
 
 
 class EpisodeIds(IdGenerator):
@@ -127,6 +127,7 @@ class EpisodeSpans:
         content: Whether to include what was said.
         ids: The provider's id generator, if it is one of ours.
         within: The context that the episode's span belongs to; by default it begins a trace.
+        superseded: Whether another try of its row counts; None if it is not known.
     """
 
     def __init__(
@@ -138,7 +139,9 @@ class EpisodeSpans:
         content: bool = False,
         ids: EpisodeIds | None = None,
         within: Context | None = None,
+        superseded: bool | None = None,
     ) -> None:
+        self._superseded = superseded
         self._tracer = provider.get_tracer("webtraj", webtraj.__version__)
         self.info = info
         self._content = content
@@ -209,6 +212,7 @@ class EpisodeSpans:
             "webtraj.group_id": info.group_id or None,
             "webtraj.attempt": info.attempt,
             "webtraj.retry_of": info.retry_of or None,
+            "webtraj.superseded": self._superseded,
             "webtraj.num_steps": self._num_steps,
             "webtraj.end_reason": end.reason.name.lower(),
             "webtraj.outcome": end.outcome.name.lower(),
@@ -231,10 +235,8 @@ class EpisodeSpans:
         """Mark an episode that something broke; one that the agent failed is no error."""
         if end.error is not None:
             _fail(self._root, end.error.type, end.error.message)
-        elif end.outcome in _FAILED:
-            _fail(self._root, end.outcome.name.lower(), end.detail)
-        elif end.reason in (EndReason.ERRORED, EndReason.CANCELLED, EndReason.CRASHED):
-            _fail(self._root, end.reason.name.lower(), end.detail)
+        elif ended_in_error(end.outcome, end.reason) or end.reason is EndReason.CANCELLED:
+            _fail(self._root, name_of_end(end.outcome, end.reason), end.detail)
 
     def _chats(
         self, place: str, decision: Decision | None, within: Context, start: int, before: int
@@ -479,9 +481,12 @@ def spans_maker(resource: Resource, *, content: bool) -> Callable[..., list[Read
     provider = TracerProvider(ALWAYS_ON, resource, shutdown_on_exit=False, id_generator=ids)
     provider.add_span_processor(SimpleSpanProcessor(kept))
 
-    def spans_of(episode: EpisodeTrajectory) -> list[ReadableSpan]:
+    def spans_of(
+        episode: EpisodeTrajectory, *, superseded: bool | None = None
+    ) -> list[ReadableSpan]:
         made = EpisodeSpans(
-            provider, episode.info, first_time(episode), content=content, ids=ids
+            provider, episode.info, first_time(episode), content=content, ids=ids,
+            superseded=superseded,
         )  # fmt: skip
         for step in episode.steps:
             made.step(step)

@@ -96,6 +96,7 @@ def send_traces(
     exporter: SpanExporter,
     *,
     content: bool = False,
+    superseded: frozenset[str] = frozenset(),
 ) -> tuple[int, int]:
     """Send recorded episodes as traces.
 
@@ -103,6 +104,7 @@ def send_traces(
         episodes: The episodes.
         exporter: Sends the spans, such as `otlp_exporter(...)`.
         content: Whether to include what was said.
+        superseded: The dataset's `superseded`: the ids of tries that do not count.
 
     Returns:
         The number of episodes and of spans.
@@ -113,7 +115,7 @@ def send_traces(
     spans_of = spans_maker(_own_resource(), content=content)
     num_episodes = num_spans = 0
     for episode in episodes:
-        spans = spans_of(episode)
+        spans = spans_of(episode, superseded=episode.episode_id in superseded)
         for first in range(0, len(spans), _BATCH):
             if exporter.export(spans[first : first + _BATCH]) is not SpanExportResult.SUCCESS:
                 raise errors.StorageError(

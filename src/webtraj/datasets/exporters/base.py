@@ -36,7 +36,7 @@ from webtraj.settings.named import (
 from webtraj.store import files, records
 from webtraj.store.index import EpisodeSummary
 from webtraj.store.places import FolderStorage, Storage, is_url, open_storage
-from webtraj.trajectory import Count, EndReason, EpisodeTrajectory, Outcome
+from webtraj.trajectory import Count, EndReason, EpisodeTrajectory, Outcome, is_finished
 
 __all__ = [
     "ENTRY_POINT_GROUP",
@@ -103,14 +103,13 @@ class Written:
     num_steps: int
     end_reason: EndReason
     outcome: Outcome
+    superseded: bool
+    """Whether another try of its row counts."""
 
     @property
     def finished(self) -> bool:
-        """Whether it terminated or was truncated; all others stopped midway."""
-        return self.end_reason in (
-            EndReason.TERMINATED,
-            EndReason.TRUNCATED,
-        )
+        """Whether it ended by itself and nothing broke; all others stopped midway."""
+        return is_finished(self.outcome, self.end_reason)
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -131,7 +130,9 @@ class ExportReport:
 class Ledger:
     """Collects the results of an export."""
 
-    def __init__(self) -> None:
+    def __init__(self, superseded: frozenset[str] = frozenset()) -> None:
+        self.superseded = superseded
+        """The ids of the episodes that do not count, because another try of their row does."""
         self._written: dict[str, Written] = {}
         self._left_out: dict[str, LeftOut] = {}
         self._notes: dict[tuple[str, str, str], int] = {}
@@ -139,7 +140,11 @@ class Ledger:
     def wrote(self, episode: EpisodeTrajectory) -> None:
         """Record that an episode was exported."""
         self._written[episode.episode_id] = Written(
-            episode.episode_id, episode.num_steps, episode.end_reason, episode.outcome
+            episode.episode_id,
+            episode.num_steps,
+            episode.end_reason,
+            episode.outcome,
+            episode.episode_id in self.superseded,
         )
         if episode.lost_step is not None:
             self.note(episode.episode_id, "steps", "some could not be recorded")
@@ -257,7 +262,7 @@ def options_of(exporter: Any) -> dict[str, Any]:
 #
 #     {"episode_id": "...", "sha256": "<of its file in the dataset>", "num_steps": 3,
 #      "end_reason": "terminated", "outcome": "success", "finished": true,
-#      "notes": [{"field": "...", "why": "...", "count": 3}]}
+#      "superseded": false, "notes": [{"field": "...", "why": "...", "count": 3}]}
 #     {"episode_id": "...", "sha256": "...", "left_out": "<why>"}
 #
 # It contains no times or paths: the same dataset and options give the same bytes.
@@ -392,6 +397,7 @@ def _episode_lines(
                 "end_reason": item.end_reason.name.lower(),
                 "outcome": item.outcome.name.lower(),
                 "finished": item.finished,
+                "superseded": item.superseded,
                 "notes": notes.get(episode_id, []),
             }
 
@@ -612,7 +618,7 @@ def export_dataset(
     """
     exporter = make_exporter(format, options)
     dataset.place.check_outside(out)
-    ledger = Ledger()
+    ledger = Ledger(dataset.superseded)
     episodes = Episodes(dataset, ledger, transform)
     with new_place(out, overwrite=overwrite, storage_options=storage_options) as folder:
         exporter.export(Job(episodes, folder, name_of(out), ledger))

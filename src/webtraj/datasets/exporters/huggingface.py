@@ -123,7 +123,8 @@ TRAJECTORIES: dict[str, Column] = {
     "attempt": Column("int64", "Number of the attempt in its group, from 0."),
     "end_reason": Column("string", "Why the record ends: terminated, truncated, crashed, ..."),
     "outcome": Column("string", "What it was worth; only success and failure carry a reward."),
-    "finished": Column("bool", "Whether it terminated or was truncated."),
+    "finished": Column("bool", "Whether it ended by itself, and nothing broke."),
+    "superseded": Column("bool", "Whether another try of its row counts in its place."),
     "num_steps": Column("int64", "Number of actions."),
     "total_reward": Column("float64", "Sum of the rewards; null if it was not scored."),
     "actions": Column(["string"], "The actions as text."),
@@ -145,6 +146,7 @@ class RowWriter:
     def __init__(self, episode: EpisodeTrajectory, ledger: base.Ledger) -> None:
         self._episode = episode
         self._note = functools.partial(ledger.note, episode.episode_id)
+        self._superseded = episode.episode_id in ledger.superseded
 
     def steps(self) -> Iterator[dict[str, Any]]:
         """Yield the rows of `STEPS`."""
@@ -163,7 +165,8 @@ class RowWriter:
             "attempt": self._int64(info.attempt, "info.attempt"),
             "end_reason": episode.end_reason.name.lower(),
             "outcome": episode.outcome.name.lower(),
-            "finished": episode.terminated or episode.truncated,
+            "finished": episode.finished,
+            "superseded": self._superseded,
             "num_steps": episode.num_steps,
             "total_reward": episode.total_reward,
             # What these cannot hold is noted with the steps.

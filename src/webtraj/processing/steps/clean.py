@@ -16,21 +16,11 @@ from webtraj import trajectory as trajectory_lib
 from webtraj.environments.actions.recorded import is_invalid
 from webtraj.processing.base import Drop
 from webtraj.processing.steps import looking, options
-from webtraj.trajectory import INFRASTRUCTURE_FAILURES, EndReason, Outcome
+from webtraj.trajectory import EndReason, ended_in_error
 
 __all__ = ["Clean", "Dedupe"]
 
 # `clean`: drops episodes that teach nothing and counts the reasons.
-
-_BROKEN_ENDS = {
-    EndReason.UNKNOWN: "open",
-    EndReason.INTERRUPTED: "interrupted",
-    EndReason.CLOSED: "closed",
-    EndReason.ERRORED: "errored",
-    EndReason.CANCELLED: "cancelled",
-    EndReason.CRASHED: "crashed",
-}
-_BROKEN = (*INFRASTRUCTURE_FAILURES, Outcome.AGENT_ERROR, Outcome.CANCELLED)
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,15 +58,16 @@ class Clean(options.PlainStep):
         return next(self._faults(trajectory), trajectory)
 
     def _faults(self, trajectory: trajectory_lib.EpisodeTrajectory) -> Iterator[Drop]:
-        if trajectory.end_reason in _BROKEN_ENDS:
+        outcome, reason = trajectory.outcome, trajectory.end_reason
+        if not (trajectory.terminated or trajectory.truncated):
             error = trajectory.end.error if trajectory.end is not None else None
             yield Drop(
-                _BROKEN_ENDS[trajectory.end_reason],
+                "open" if reason is EndReason.UNKNOWN else reason.name.lower(),
                 f"{error.type}: {error.message}" if error else "",
             )
-        if trajectory.outcome in _BROKEN:
+        if not trajectory.finished or ended_in_error(outcome, reason):
             detail = trajectory.end.detail if trajectory.end is not None else ""
-            yield Drop(f"outcome {trajectory.outcome.name.lower()}", detail)
+            yield Drop(f"outcome {outcome.name.lower()}", detail)
         if all(looking.is_empty(step.observation) for step in trajectory.steps):
             yield Drop("empty")
         if trajectory.num_steps < self.min_steps:
@@ -142,7 +133,7 @@ class Dedupe(options.PlainStep):
     """
 
     name: str = dataclasses.field(default="dedupe", init=False)
-    version: str = dataclasses.field(default="1", init=False)
+    version: str = dataclasses.field(default="2", init=False)
     threshold: float = 0.9
     """The similarity from which an episode is dropped; above 0, at most 1."""
     prefer_reward: bool = False

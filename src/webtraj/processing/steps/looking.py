@@ -100,6 +100,9 @@ def content_of(value: Any) -> Any:
         return hashlib.sha256(value.encode("utf-8", "surrogatepass")).hexdigest()
     if isinstance(value, (bytes, bytearray, memoryview)):
         return hashlib.sha256(value).hexdigest()
+    if isinstance(value, np.ndarray) and not value.dtype.hasobject:
+        content = hashlib.sha256(value.tobytes())
+        return value.dtype.str, value.shape, content.hexdigest()
     if isinstance(value, np.ndarray):
         return tuple(content_of(item) for item in value.ravel().tolist())
     if isinstance(value, Mapping):

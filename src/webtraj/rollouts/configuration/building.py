@@ -117,7 +117,7 @@ def resume_run(
             changed.
     """
     storage = open_storage(out, bucket_options(out, storage_options or {}))
-    run = run_of(storage, resume=run_id or True)
+    run = run_of(storage, resume=run_id or True, max_retries=given.get("max_retries"))
     run.read_plan()
     begun = run.read_begun(RECORD)
     if begun is None:
@@ -159,7 +159,7 @@ def _of_config(config: RolloutConfig, resume: bool | str) -> ConfiguredRollout:
     suffix = "" if rank is None else rank.suffix
     claimed = False
     if resume:
-        number, run = _run_to_resume(iterations, config.iteration, suffix, resume)
+        number, run = _run_to_resume(iterations, config.iteration, suffix, resume, spec.max_retries)
         plan, run_id = run.read_plan(), run.run_id
     else:
         number, plan, claimed = _planned(config, spec, blocklist, iterations, rank)
@@ -215,7 +215,7 @@ def _planned(
 
 
 def _run_to_resume(
-    iterations: Iterations, number: int | None, suffix: str, resume: bool | str
+    iterations: Iterations, number: int | None, suffix: str, resume: bool | str, max_retries: int
 ) -> tuple[int, Run]:
     """Return the run to resume and its iteration.
 
@@ -232,7 +232,7 @@ def _run_to_resume(
             continue
         if isinstance(resume, str):
             return found, Run(storage, ids[-1])
-        run = Run.unfinished(storage, ids)
+        run = Run.unfinished(storage, ids, max_retries)
         if run is not None:
             if found != numbers[-1]:
                 _LOGGER.warning(
@@ -260,7 +260,7 @@ def _of_run(spec: RunSpec, resume: bool | str, agent: Agent | None) -> Configure
     if not resume:
         return _playable(spec, agent=agent)
     storage = open_storage(spec.out, bucket_options(spec.out, spec.storage_options))
-    run = run_of(storage, resume=resume)
+    run = run_of(storage, resume=resume, max_retries=spec.given().get("max_retries"))
     begun = run.read_begun(RECORD)
     if begun is None:
         return _playable(spec, run, agent)

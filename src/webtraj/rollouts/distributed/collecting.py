@@ -144,7 +144,8 @@ async def collect_on_ray(
         await check_tasks(plan, agent.make(), environment_options or {}, elsewhere=True)
     async with connected(address, runtime_env):
         storage = open_storage(place, storage_options)
-        run = run_of(storage, run_id=run_id, resume=resume)
+        retries = settings.retry.max_retries
+        run = run_of(storage, run_id=run_id, resume=resume, max_retries=retries)
         if resume:
             plan = run.read_plan()
             written = settle_format(format, place, storage_options, run=run)

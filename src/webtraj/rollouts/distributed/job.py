@@ -229,7 +229,8 @@ def _new(job: JobSpec) -> ConfiguredRollout:
 def _resumed(job: JobSpec) -> ConfiguredRollout:
     """Return the rest of a run, as it was begun but for what the job changes."""
     storage = open_storage(job.out, job.storage_options or None)
-    run = run_of(storage, run_id=job.run_id, resume=job.resume)
+    retries = job.given().get("max_retries")
+    run = run_of(storage, run_id=job.run_id, resume=job.resume, max_retries=retries)
     if run.read_begun(RECORD) is None:  # It was begun by `collect_on_ray`.
         return build_rollout(job, resume=run.run_id)
     given = {name: value for name, value in job.given().items() if name not in _OF_THE_SCRIPT}

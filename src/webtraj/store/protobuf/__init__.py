@@ -1,6 +1,6 @@
 """Episodes as Protobuf files: one self-contained file each, blobs included.
 
-The schema is `store/proto/webtraj/v1/trajectory.proto`, documented by its comments. The formats,
+The schema is `webtraj/proto/webtraj/v1/trajectory.proto`, documented by its comments. The formats,
 by file extension:
 
 * `pb`: one `TrajectoryData` message.

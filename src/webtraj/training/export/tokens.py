@@ -4,8 +4,8 @@
 
     {"prompt_ids": [...], "completion_ids": [...], "logprobs": [...], "mask": [0, ..., 1, ...],
      "temperature": 1.0, "reward": 1.0, "outcome": "success", "advantage": 0.5, "group": "...",
-     "weight": 1.0,
-     "policy_version": "...", "iteration": 3, "task": "...", "finish_reason": "stop",
+     "weight": 1.0, "policy": "...", "policy_version": "...", "iteration": 3, "task": "...",
+     "finish_reason": "stop",
      "images": ["images/<sha256>.png"], "sample": "<episode>/<step>/<call>"}
 
 Token ids are those that the server saw and sampled; nothing is tokenised again. Log-probabilities
@@ -85,6 +85,7 @@ class TokensFormat(SampleFormat):
                 "advantage": sample.advantage,
                 "group": sample.group_id,
                 "weight": sample.loss_weight,
+                "policy": sample.policy,
                 "policy_version": sample.policy_version,
                 "iteration": sample.iteration,
                 "task": sample.task,
@@ -104,8 +105,8 @@ class TokensFormat(SampleFormat):
         numbers = (sample.reward, sample.advantage, sample.loss_weight, sample.temperature)
         rest = (
             sample.key, [None if number is None else float(number) for number in numbers],
-            sample.group_id, sample.policy_version, sample.task, sample.finish_reason,
-            sample.outcome.name,
+            sample.group_id, sample.policy, sample.policy_version, sample.task,
+            sample.finish_reason, sample.outcome.name,
             [image.uuid for image in sample.images],
         )  # fmt: skip
         total.update(repr(rest).encode("utf-8", "surrogatepass"))

@@ -22,7 +22,7 @@ from webtraj.training.replay.cutting import Renderer
 from webtraj.training.replay.filters import Filters, HeldOut, Reason
 from webtraj.training.replay.scanning import Batch, EpisodeScan, Scanner, scan_batches, unit_digest
 from webtraj.training.replay.weights import EPISODES, LEVELS, STEPS, Growing, Names, View, ranked
-from webtraj.trajectory import has_succeeded
+from webtraj.trajectory import group_of, has_succeeded
 
 __all__ = ["Contents", "Places", "Source", "fill", "open_sources"]
 
@@ -238,14 +238,12 @@ class _Filling:
 
     def counting(self, dataset: Dataset) -> Dataset:
         """Return the dataset's episodes that count, and count the others as left out."""
-        gone = [one for one in dataset.summaries if one.episode_id in dataset.superseded]
-        for summary in gone:
-            self._num_episodes += 1
-            self._num_steps += summary.num_steps
-            self._drop(Reason.SUPERSEDED, summary.task)
-        if not gone:
-            return dataset
-        return dataset.filter(lambda one: one.episode_id not in dataset.superseded)
+        for summary in dataset.summaries:
+            if summary.episode_id in dataset.superseded:
+                self._num_episodes += 1
+                self._num_steps += summary.num_steps
+                self._drop(Reason.SUPERSEDED, summary.task)
+        return dataset.counting
 
     def add(self, batch: Batch) -> None:
         """Add episodes of the current dataset."""
@@ -293,7 +291,7 @@ class _Filling:
         """Count an episode for its task and group, and return the group's index."""
         iteration = self._sources[-1].iteration
         # Attempts in another iteration came from other weights.
-        shared = summary.group_id or f"{summary.policy}\0{summary.task}"
+        shared = group_of(summary.group_id, summary.policy, summary.task)
         group = self._groups.number(f"{iteration}\0{shared}")
         if group == len(self._rewards):
             self._rewards.append([])

@@ -10,7 +10,6 @@ import collections
 import contextlib
 import dataclasses
 import hashlib
-import math
 from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -131,7 +130,6 @@ def _is_content(value: Any) -> bool:
 _CHARACTERS_PER_TOKEN = 4
 _TOKENS_PER_IMAGE = 1000
 _MAY_HAVE_EFFECT = DropNoEffect()
-_GRADED = {Outcome.SUCCESS: 1.0, Outcome.FAILURE: 0.0}
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -200,12 +198,7 @@ class Scanner:
     def _scan(self, dataset: Dataset, summary: EpisodeSummary, found: _Rows) -> EpisodeScan:
         reason = self._before_reading(summary)
         if reason is not None:
-            scored = is_scored(summary.outcome, summary.end_reason)
-            reward = _GRADED.get(summary.outcome) if scored else None
-            judged = dataset.judgements.reward_of(summary.episode_id)
-            if reward is not None and judged is not None and math.isfinite(judged):
-                reward = judged
-            return EpisodeScan(reason, reward=reward, site=summary.site)
+            return EpisodeScan(reason, site=summary.site)
         trajectory = dataset[summary.episode_id]
         reason = self._why_not(
             trajectory.outcome,
@@ -230,12 +223,16 @@ class Scanner:
         )
 
     def _before_reading(self, summary: EpisodeSummary) -> Reason | None:
-        """Return why an episode is left out, as far as the index shows; None otherwise."""
+        """Return why an episode neither gives samples nor counts in its group; None if it may.
+
+        What else is left out counts in its group with a reward that only the episode has.
+        """
+        outcome, end = summary.outcome, summary.end_reason
         if self._where is not None and not self._where(summary):
             return Reason.WHERE
-        # Only the episode shows whether an unknown outcome was judged.
-        reason = self._why_not(summary.outcome, summary.end_reason, summary.num_steps, judged=False)
-        return None if reason is Reason.NOT_JUDGED else reason
+        if is_scored(outcome, end):
+            return None
+        return self._why_not(outcome, end, summary.num_steps, judged=False)
 
     def _why_not(
         self, outcome: Outcome, end: EndReason, num_steps: int, *, judged: bool

@@ -27,7 +27,7 @@ from webtraj.training.samples import Sample
 from webtraj.training.sft.batches import Batch
 from webtraj.training.sft.encoding import Encoded
 from webtraj.training.sft.settings import PolicySettings
-from webtraj.trajectory import Outcome
+from webtraj.trajectory import Outcome, group_of
 
 __all__ = [
     "SUMS",
@@ -227,9 +227,8 @@ def weighed(weight: float, trained_tokens: int, settings: PolicySettings) -> tup
 
 
 def _group_of(sample: Sample) -> str:
-    # As in the replay buffer: without a group id, attempts at one task are compared.
-    group = sample.group_id or f"{sample.policy_version}\0{sample.task}"
-    return f"{sample.iteration}\0{group}"
+    # As in the replay buffer: attempts in another iteration came from other weights.
+    return f"{sample.iteration}\0{group_of(sample.group_id, sample.policy, sample.task)}"
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -48,7 +48,7 @@ from webtraj.datasets.exporters.plain import (
     tool_call,
     unicode_text,
 )
-from webtraj.trajectory import Decision, EpisodeTrajectory, ModelCall, StepRecord
+from webtraj.trajectory import Decision, EpisodeTrajectory, ModelCall, StepRecord, name_of_end
 
 __all__ = ["SCHEMA_VERSION", "AtifExporter", "Trajectory"]
 
@@ -495,6 +495,7 @@ class AtifExporter:
             tell = functools.partial(job.ledger.note, episode.episode_id)
             data = _trajectory(episode, StepWriter(files, tell, self.messages), tell)
             data["schema_version"] = f"ATIF-v{self.schema_version}"
+            data["extra"]["superseded"] = episode.episode_id in job.ledger.superseded
             name = f"{episode.episode_id}.json"
             path = job.folder / name
             path.write_bytes(orjson.dumps(data, option=orjson.OPT_INDENT_2))
@@ -508,7 +509,7 @@ def _trajectory(episode: EpisodeTrajectory, writer: StepWriter, tell: Tell) -> d
     model = next((step["model_name"] for step in steps if "model_name" in step), None)
     totals = _totals(step.get("metrics", {}) for step in steps)
     reason = episode.end_reason.name.lower()
-    finished = episode.terminated or episode.truncated
+    why = name_of_end(episode.outcome, episode.end_reason)
     return _without_none(
         {
             "schema_version": SCHEMA_VERSION,
@@ -522,7 +523,7 @@ def _trajectory(episode: EpisodeTrajectory, writer: StepWriter, tell: Tell) -> d
                 }
             ),
             "steps": [{"step_id": i + 1, **step} for i, step in enumerate(steps)],
-            "notes": None if finished else f"The episode did not come to its end: {reason}.",
+            "notes": None if episode.finished else f"The episode did not come to its end: {why}.",
             "final_metrics": {**totals, "total_steps": len(steps)},
             "extra": {
                 **{name: plain(getattr(info, name)) for name in _IN_EXTRA},

@@ -51,7 +51,6 @@ from webtraj.datasets.exporters.plain import (
     unicode_text,
 )
 from webtraj.trajectory import (
-    INFRASTRUCTURE_FAILURES,
     LAST_TIME,
     Ending,
     EndReason,
@@ -62,7 +61,9 @@ from webtraj.trajectory import (
     StepRecord,
     ending_of,
     has_succeeded,
+    is_broken,
     is_scored,
+    name_of_end,
 )
 
 __all__ = ["InspectExporter"]
@@ -79,7 +80,6 @@ _SAMPLING = (
     "temperature", "top_p", "top_k", "max_tokens", "seed", "frequency_penalty", "presence_penalty",
 )  # fmt: skip
 _ROLES = ("system", "user", "assistant")
-_BROKEN = (EndReason.ERRORED, EndReason.CANCELLED, EndReason.CRASHED)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -140,6 +140,7 @@ class _Sample:
     def __init__(self, episode: EpisodeTrajectory, ledger: base.Ledger, images: bool) -> None:
         self._episode = episode
         self._note = functools.partial(ledger.note, episode.episode_id)
+        self._superseded = episode.episode_id in ledger.superseded
         self._images = images
         self._end = episode.end or EpisodeEnd(reason=EndReason.UNKNOWN)
         self._begun = _begin(episode)
@@ -163,7 +164,7 @@ class _Sample:
                 self._model(call, episode.end_time, None)
         error, scores = self._error(), {}
         if error is None:
-            scores = self._scores()
+            scores = {} if self._superseded else self._scores()
         else:
             self._event("error", episode.end_time, error=error)
         for name, score in scores.items():
@@ -184,6 +185,7 @@ class _Sample:
                 **{name: plain(getattr(info, name)) for name in _IN_METADATA},
                 "end_reason": reason,
                 "outcome": episode.outcome.name.lower(),
+                "superseded": self._superseded,
                 "num_steps": episode.num_steps,
                 **({"metadata": plain(info.metadata)} if info.metadata else {}),
             },
@@ -351,11 +353,10 @@ class _Sample:
         outcome, found = end.outcome, end.error
         if has_succeeded(outcome, end.reason) is not None:
             return None
-        if outcome not in (*INFRASTRUCTURE_FAILURES, Outcome.CANCELLED) and (
-            end.reason not in _BROKEN
-        ):
+        cancelled = outcome is Outcome.CANCELLED or end.reason is EndReason.CANCELLED
+        if not (is_broken(outcome, end.reason) or cancelled or found is not None):
             return None
-        message = (end.reason if outcome is Outcome.UNKNOWN else outcome).name.lower()
+        message = name_of_end(outcome, end.reason)
         if found is not None:
             message = f"{message}: {found.type}: {found.message}"
         elif end.detail:

@@ -67,7 +67,8 @@ class OtelExporter:
                 if self.content:
                     note = functools.partial(job.ledger.note, episode.episode_id)
                     note_lost(episode, note, SAMPLING)
-                line = _otlp_json(spans_of(episode))
+                gone = episode.episode_id in job.ledger.superseded
+                line = _otlp_json(spans_of(episode, superseded=gone))
                 written.append(hashlib.sha256(line).digest())
                 file.write(line + b"\n")
                 job.ledger.wrote(episode)

@@ -46,7 +46,10 @@ def otel(
     ledger = Ledger()
     try:
         episodes, spans = send_traces(
-            Episodes(found[:limit] if limit else found, ledger, None), exporter, content=content
+            Episodes(found[:limit] if limit else found, ledger, None),
+            exporter,
+            content=content,
+            superseded=opened.superseded,
         )
     finally:
         exporter.shutdown()  # type: ignore[no-untyped-call]
