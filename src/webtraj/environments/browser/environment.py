@@ -575,8 +575,12 @@ class BrowserEnvironment(base_lib.Environment):
     ) -> dm_env.TimeStep:
         """Return the timestep of an action's result."""
         task, answer = self.task, None
-        said_so = isinstance(action, actions_lib.Answer | actions_lib.ReportInfeasible)
-        if isinstance(action, actions_lib.Answer):
+        # BrowserGym's agents answer in a message. Only a judge can tell it from one on the way.
+        is_answer = isinstance(action, actions_lib.Answer) or (
+            isinstance(action, actions_lib.SendMessage) and not task.has_judge
+        )
+        said_so = is_answer or isinstance(action, actions_lib.ReportInfeasible)
+        if is_answer:
             answer = action.text
         if task.judges_refusals and isinstance(action, actions_lib.ReportInfeasible):
             verdict = await task.validate_refusal(session, action.reason)
