@@ -453,7 +453,7 @@ class Judgement:
     """One judge's verdict on an episode, with its evidence."""
 
     judge: str = ""
-    """The judge's name: `environment`, `rules`, `model`, ... If a judge leaves it out, the name, the
+    """The judge's name: `environment`, `rules`, `model`, ... If a judge leaves it out, its name and
     version and the reward are filled in."""
     version: str = ""
     """The version of the judge's code, prompts and settings: equal versions ask the same."""

@@ -576,12 +576,11 @@ class BrowserEnvironment(base_lib.Environment):
         """Return the timestep of an action's result."""
         task, answer = self.task, None
         # BrowserGym's agents answer in a message. Only a judge can tell it from one on the way.
-        is_answer = isinstance(action, actions_lib.Answer) or (
+        if isinstance(action, actions_lib.Answer) or (
             isinstance(action, actions_lib.SendMessage) and not task.has_judge
-        )
-        said_so = is_answer or isinstance(action, actions_lib.ReportInfeasible)
-        if is_answer:
+        ):
             answer = action.text
+        said_so = answer is not None or isinstance(action, actions_lib.ReportInfeasible)
         if task.judges_refusals and isinstance(action, actions_lib.ReportInfeasible):
             verdict = await task.validate_refusal(session, action.reason)
         else:
