@@ -10,6 +10,7 @@ from typing import Annotated, Literal
 
 import typer
 
+from webtraj import errors
 from webtraj.cli import signals, terminal
 from webtraj.cli.options import Json, Parallel
 from webtraj.cli.terminal import counted
@@ -182,8 +183,16 @@ def tasks(
 
     from webtraj.environments.apps.names import TEMPLATES
     from webtraj.environments.apps.tasks import difficulty_of, find_template
+    from webtraj.named import nearest
     from webtraj.tasks import TaskSpec
 
+    known = {word for name in TEMPLATES for word in (name, name.partition("/")[0])}
+    for name in names or ():
+        if name not in known:
+            raise errors.InvalidInputError(
+                f"No application or task is named {name!r:.100}. {nearest(name, known)}"
+                "`webtraj apps list` lists the applications."
+            )
     chosen = {
         name: (level, belongs)
         for name, (level, belongs) in TEMPLATES.items()

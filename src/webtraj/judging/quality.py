@@ -381,8 +381,8 @@ async def evaluate(
     """
     if not labels:
         raise errors.InvalidInputError(
-            "There are no labels to measure the judge by. Give a file of them, or a dataset whose "
-            "episodes were recorded with their outcome."
+            "There are no labels to measure the judge by. Give a file of them (--labels), or a "
+            "dataset whose episodes were recorded with their outcome."
         )
     if parallel < 1:
         raise errors.InvalidInputError(f"parallel is {parallel}; expected at least 1.")

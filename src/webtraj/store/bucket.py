@@ -166,7 +166,7 @@ class BucketStorage:
         if elsewhere and elsewhere[:5].lower() == "http:" and not client_options.get("allow_http"):
             raise errors.InvalidInputError(
                 f"The endpoint {elsewhere!r:.200} is not encrypted. Use https://, or set "
-                "allow_http=True."
+                "allow_http=true."
             )
         self._maker = stores.StoreMaker(
             place,
