@@ -144,12 +144,10 @@ async def judgement_by(judge: NamedJudge, trajectory: EpisodeTrajectory) -> Judg
     if inspect.isawaitable(found):
         found = await found
     if isinstance(found, Judgement) and not found.judge:
-        found = dataclasses.replace(
-            found,
-            judge=judge.name,
-            version=found.version or judge.version,
-            reward=REWARDS.get(found.outcome) if found.reward is None else found.reward,
-        )
+        reward = REWARDS.get(found.outcome) if found.reward is None else found.reward
+        found = dataclasses.replace(found, judge=judge.name, reward=reward)
+    if isinstance(found, Judgement) and not found.version:
+        found = dataclasses.replace(found, version=judge.version)
     if (
         not isinstance(found, Judgement)
         or (found.judge, found.version) != (judge.name, judge.version)
