@@ -83,7 +83,7 @@ test-gate: setup
 	WEBTRAJ_ORACLE_SEEDS=1 $(BIN)/pytest $(PYTEST_ARGS) --durations=25 -m gate
 
 test-slow: setup
-	WEBTRAJ_EXAMPLES=$(MORE_EXAMPLES) WEBTRAJ_ORACLE_SEEDS=$(ORACLE_SEEDS) $(BIN)/pytest $(PYTEST_ARGS) --hypothesis-seed=$(SEED) --durations=25 -m "(slow or hypothesis) and not gate" --ignore=tests/docs
+	WEBTRAJ_EXAMPLES=$(MORE_EXAMPLES) WEBTRAJ_ORACLE_SEEDS=$(ORACLE_SEEDS) $(BIN)/pytest $(PYTEST_ARGS) --hypothesis-seed=$(SEED) --durations=25 -m "(slow or hypothesis) and not gate" --ignore=tests/docs --ignore=packages/webtraj-apps
 
 full: setup
 	$(BIN)/python scripts/lanes.py full

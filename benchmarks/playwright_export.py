@@ -41,7 +41,7 @@ from webtraj.environments.miniwob.oracles import has_oracle
 from webtraj.environments.miniwob.tasks import TASKS, html_folder
 from webtraj.rollouts.collecting import collect
 
-RUNNER = Path(__file__).parents[1] / "scripts/run_playwright_scripts.py"
+RUNNER = Path(__file__).parents[1] / "packages/webtraj-formats/scripts/run_playwright_scripts.py"
 SITE = (
     "add-to-cart", "answer-return-days", "cancel-item", "change-password", "checkout-plain",
     "choose-currency", "delete-post", "edit-post", "log-in", "move-house", "rate-shop", "reply",
@@ -177,8 +177,8 @@ async def run_on_site(folder: Path, options: argparse.Namespace) -> list[dict[st
 async def run_on_apps(folder: Path, options: argparse.Namespace) -> list[dict[str, Any]]:
     """Run the scripts of application tasks, each in worlds of its own, and judge these."""
     from webtraj.environments.actions.recorded import final_answer
-    from webtraj.environments.apps.opening import open_task, script_variables
-    from webtraj.environments.apps.tasks import AppTask, find_template, find_templates
+    from webtraj_apps.opening import open_task, script_variables
+    from webtraj_apps.tasks import AppTask, find_template, find_templates
 
     names = find_templates(None)[:: options.apps]
     out = options.dataset or folder / "played"

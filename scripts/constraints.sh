@@ -18,6 +18,6 @@ sed -n 's/^\(torch[a-z]*==[^+]*\).*/\1/p' scripts/train_requirements.txt >"$torc
     --no-annotate --no-header --constraint "$torch" --output-file "$new" "$@"
 {
     echo "# The versions that webtraj is developed and tested with. Written by scripts/constraints.sh."
-    # Builds for CPUs do not have these.
-    grep -vE '^(nvidia|cuda)-|^triton==' "$new"
+    # Builds for CPUs do not have the first; the last are the packages of this checkout.
+    grep -vE '^(nvidia|cuda)-|^triton==|^(-e |webtraj|\./)' "$new"
 } >constraints.txt

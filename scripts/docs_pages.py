@@ -41,7 +41,7 @@ LINK = re.compile(
 )
 """A link or picture within the repository. The README, which package indexes show as well, names
 the repository's address; the site has the files themselves."""
-MODULE = re.compile(r"\bwebtraj(?:\.[a-z_0-9]+)+")
+MODULE = re.compile(r"\bwebtraj(?:_[a-z]+)?(?:\.[a-z_0-9]+)+")
 IMPORT = re.compile(r"from (webtraj[a-z_0-9.]*) import (?:\(([^)]*)\)|(.*))")
 FACE = re.compile(r"from (webtraj[a-z_.]+) import \(?\s*(\w+) as")
 
@@ -143,7 +143,9 @@ def _packages() -> dict[str, list[str]]:
     modules = {module for name in found if (module := _module(name))}
     packages: dict[str, list[str]] = {"webtraj": []}
     for module in sorted(name for name in modules if "._" not in name and name != "webtraj"):
-        packages.setdefault(".".join(module.split(".")[:2]), []).append(module)
+        library, *rest = module.split(".")
+        package = ".".join([library, *rest[:1]]) if library == "webtraj" else library
+        packages.setdefault(package, []).append(module)
     return packages
 
 
@@ -152,12 +154,16 @@ def _module(name: str) -> str | None:
     parts = name.split(".")
     while len(parts) > 1 and _file(".".join(parts)) is None:
         parts.pop()
-    return ".".join(parts) if len(parts) > 1 else None
+    return ".".join(parts) if len(parts) > 1 or "_" in parts[0] else None
 
 
 def _file(module: str) -> Path | None:
-    path = ROOT / "src" / module.replace(".", "/")
-    files = (path.with_suffix(".py"), path / "__init__.py")
+    path = module.replace(".", "/")
+    files = (
+        folder / name
+        for folder in (ROOT / "src", *ROOT.glob("packages/*/src"))
+        for name in (f"{path}.py", f"{path}/__init__.py")
+    )
     return next((file for file in files if file.is_file()), None)
 
 

@@ -35,7 +35,7 @@ FLOORS = (
     ("make datasets from datasets", "processing"),
     ("play many episodes at once", "rollouts demonstrating"),
     ("find tasks, train, serve", "exploring training serving"),
-    ("repeat, watch, look, connect", "loop view integrations"),
+    ("repeat, watch, look", "loop view"),
     ("commands, and tools for tests", "cli testing"),
 )
 """From the lowest to the highest: what a floor is for, and its packages. On one floor, packages may

@@ -71,8 +71,8 @@ make_environment() {
         "lowest and python3.x."
 
     # The checkout's path is included because a virtual environment cannot be moved.
-    wanted=$({ pwd -P; "$its_python" -VV; cat "$requirements" pyproject.toml constraints.txt \
-        examples/two_cores/pyproject.toml \
+    wanted=$({ pwd -P; "$its_python" -VV; cat "$requirements" pyproject.toml constraints.txt packages/*/pyproject.toml \
+        examples/*/pyproject.toml \
         scripts/environment.sh scripts/packages.sh scripts/other_pythons.sh scripts/cpu_torchvision.sh; } | cksum)
     stamp=$venv/.webtraj-setup
     if [ -f "$stamp" ] && [ "$(cat "$stamp")" = "$wanted" ]; then
@@ -123,7 +123,7 @@ make_environment() {
         must_load 'browsergym.miniwob, agentlab.agents.generic_agent.generic_agent'
         ;;
     browseruse)
-        install "$venv" --requirement "$requirements" --editable '.[web,mcp]' || fail "see above."
+        install "$venv" --requirement "$requirements" --editable '.[web]' --editable 'packages/webtraj-integrations[mcp]' || fail "see above."
         must_load browser_use
         ;;
     stagehand)
@@ -132,18 +132,21 @@ make_environment() {
         ;;
     openenv)
         install_for_cpus "$venv" --requirement "$requirements" --editable '.[web,test]' \
-            --editable examples/two_cores pytest-timeout
+            --editable 'packages/webtraj-integrations[openenv]' --editable examples/two_cores \
+            pytest-timeout
         must_load 'openenv.core.env_server, trl'
         ;;
     verifiers)
-        install "$venv" --requirement "$requirements" --editable '.[web]' || fail "see above."
+        install "$venv" --requirement "$requirements" --editable '.[web]' \
+            --editable packages/webtraj-integrations || fail "see above."
         install "$venv" --no-deps --editable examples/verifiers_web || fail "see above."
         must_load 'verifiers.v1.tasksets.openenv, webtraj_web'
         ;;
     trainers)
-        install_for_cpus "$venv" --requirement "$requirements" --editable '.[web,test]' pytest-timeout
+        install_for_cpus "$venv" --requirement "$requirements" --editable '.[web,test]' \
+            --editable packages/webtraj-integrations pytest-timeout
         # SkyRL asks for CUDA's packages and for Python 3.12. Its generator does without them;
-        # tests/integrations/trainers says what it needs of Python 3.12.
+        # packages/webtraj-integrations/tests/trainers says what it needs of Python 3.12.
         "$venv/bin/python" -m pip install --quiet --disable-pip-version-check --no-deps \
             --ignore-requires-python skyrl==0.4.0 || fail "see above."
         must_load 'skyrl_gym.envs.base_text_env, verl.trainer.ppo.v1.agent_loop_tq'
@@ -153,7 +156,8 @@ make_environment() {
         must_load wandb
         ;;
     inspect)
-        install "$venv" --requirement "$requirements" --editable . || fail "see above."
+        install "$venv" --requirement "$requirements" --editable . \
+            --editable packages/webtraj-formats || fail "see above."
         must_load inspect_ai.log
         # Of Harbor only its models of ATIF are used; they do without its packages and Python 3.12.
         for version in 1.7=0.22.0 1.8=0.26.0; do
@@ -169,16 +173,16 @@ make_environment() {
         "$uv_of_checkout" pip compile pyproject.toml --quiet --no-header --no-annotate --no-deps \
             --resolution lowest-direct --python "$python" --output-file "$venv/floors.txt" \
             --extra web --extra config --extra ray --extra s3 --extra protobuf --extra parquet \
-            --extra gymnasium --extra minari --extra tensorboard --extra wandb --extra report \
+            --extra gymnasium --extra tensorboard --extra wandb --extra report \
             --extra test >/dev/null || fail "cannot resolve the lowest versions in pyproject.toml; the messages are above."
         # uv alone: pip would look for an answer for minutes where there is none.
         WEBTRAJ_FALLBACK=none install "$venv" --requirement "$venv/floors.txt" --editable '.[dev]' \
-            --editable examples/two_cores ||
+            $our_packages ||
             fail "the floors of pyproject.toml exclude each other; see above."
         ;;
     python3.*)
         install "$venv" --constraint constraints.txt --editable '.[dev]' \
-            --editable examples/two_cores || fail "see above."
+            $our_packages || fail "see above."
         ;;
     esac
     echo "$wanted" >"$stamp"

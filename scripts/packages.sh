@@ -1,7 +1,14 @@
 #!/bin/sh
 # Sourced by the scripts that make virtual environments: `install VENV ARGUMENTS` is `pip install
 # ARGUMENTS` in that environment, by uv, which links packages from its cache instead of copying them.
+# `$our_packages` are their own arguments for the packages of this checkout.
 # uv comes from the package index into .venv. Without it, or with WEBTRAJ_INSTALLER=pip, pip installs.
+
+# All packages beside the library, as developed, those of the examples included: two words for each.
+our_packages="--editable examples/two_cores --editable examples/own_application"
+for each_package in packages/*/; do
+    our_packages="$our_packages --editable ${each_package%/}[dev]"
+done
 
 uv_of_checkout=.venv/bin/uv
 

@@ -50,8 +50,8 @@ python=$(find_python) || {
 } || fail "no Python 3.11 or newer was found${PYTHON:+ at PYTHON=$PYTHON}. Install one, or set PYTHON."
 
 # The checkout's path is included because a virtual environment cannot be moved.
-wanted=$({ pwd -P; "$python" -VV; cat pyproject.toml constraints.txt \
-    examples/two_cores/pyproject.toml; } | cksum)
+wanted=$({ pwd -P; "$python" -VV; cat pyproject.toml constraints.txt packages/*/pyproject.toml \
+    examples/*/pyproject.toml; } | cksum)
 stamp=.venv/.webtraj-setup
 done_before() {
     grep -qsxF "dev $wanted" "$stamp" || grep -qsxF "$extra $wanted" "$stamp"
@@ -72,10 +72,10 @@ web) echo "setup: installing webtraj with browser support and the viewer (300 MB
 dev) echo "setup: installing webtraj and its development packages (1.8 GB)" ;;
 *) echo "setup: installing webtraj[$extra]" ;;
 esac
-example=
-[ "$extra" != dev ] || example="--editable examples/two_cores"
-# shellcheck disable=SC2086  # Two words, or none.
-install .venv --constraint constraints.txt --editable ".[$extra]" $example ||
+others=
+[ "$extra" != dev ] || others="$our_packages"
+# shellcheck disable=SC2086  # Many words, or none.
+install .venv --constraint constraints.txt --editable ".[$extra]" $others ||
     fail "the packages could not be installed; the messages are above."
 
 # Playwright's driver includes Node.js, which needs a library that a minimal Debian lacks.

@@ -1,12 +1,12 @@
 #!/bin/sh
-# Install the applications into .venv-apps, and check their tasks on SEEDS seeds: the oracle succeeds,
-# and doing nothing or something else fails, and each value of a goal counts. The arguments are for
-# `webtraj apps check`.
+# Install the applications into .venv-apps, that of the examples included, run the tests of webtraj-apps,
+# and check all tasks on SEEDS seeds: the oracle succeeds, and doing nothing or something else fails, and
+# each value of a goal counts. The arguments are for `webtraj apps check`.
 set -eu
 cd "$(dirname "$0")/.."
 export WEBTRAJ_APPS="$PWD/.venv-apps"
 began=$(date +%s)
 .venv/bin/webtraj apps install --all
 echo "apps: installed in $(($(date +%s) - began)) s, $(du -sh "$WEBTRAJ_APPS" | cut -f1)"
-.venv/bin/pytest -q tests/environments/apps/test_drawn_values.py
+.venv/bin/pytest -q -p no:xdist packages/webtraj-apps
 .venv/bin/webtraj apps check --seeds "${SEEDS:-20}" --parallel "${PARALLEL:-4}" "$@"

@@ -5,4 +5,4 @@ set -eu
 cd "$(dirname "$0")/.."
 sh scripts/environment.sh openenv verifiers
 HF_HUB_OFFLINE=1 exec .venv-openenv/bin/python -m pytest -p no:xdist \
-    --confcutdir tests/integrations/openenv --durations=15 tests/integrations/openenv "$@"
+    --confcutdir packages/webtraj-integrations/tests/openenv --durations=15 packages/webtraj-integrations/tests/openenv "$@"

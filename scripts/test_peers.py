@@ -21,8 +21,8 @@ import peers  # noqa: E402 (it lives with the benchmarks)
 
 WANDB_TESTS = ["tests/rollouts/metrics/test_metrics_sinks.py", "tests/loop/test_loop_wandb.py"]
 INSPECT_TESTS = [
-    "tests/datasets/exporters/test_export_inspect.py",
-    "tests/datasets/exporters/test_export_atif.py",
+    "packages/webtraj-formats/tests/exporters/test_export_inspect.py",
+    "packages/webtraj-formats/tests/exporters/test_export_atif.py",
 ]
 
 

@@ -6,4 +6,4 @@ set -eu
 cd "$(dirname "$0")/.."
 sh scripts/environment.sh trainers
 HF_HUB_OFFLINE=1 exec .venv-trainers/bin/python -m pytest -p no:xdist -W ignore \
-    --confcutdir tests/integrations/trainers --durations=15 tests/integrations/trainers "$@"
+    --confcutdir packages/webtraj-integrations/tests/trainers --durations=15 packages/webtraj-integrations/tests/trainers "$@"

@@ -12,4 +12,4 @@ mkdir -p "$folder"
 npm install --prefix "$folder" --no-save --no-audit --no-fund --silent \
     @playwright/test@1.65.1 typescript@5 @types/node@20
 WEBTRAJ_TYPESCRIPT="$PWD/$folder" exec .venv/bin/python -m pytest -p no:xdist \
-    -m "slow or not slow" -k typescript tests/datasets/exporters/test_export_playwright.py "$@"
+    -m "slow or not slow" -k typescript packages/webtraj-formats/tests/exporters/test_export_playwright.py "$@"

@@ -1,5 +1,6 @@
 #!/bin/sh
-# What a stranger gets: builds the archives, checks them as a package index does, and installs the wheel
+# What a stranger gets: builds the archives of the library and of each package beside it, checks them as a
+# package index does, and installs the library's wheel
 # in fresh environments, with the oldest Python that it is for and the newest that is found here. In
 # each, first with the core alone, then with `web`: an episode is recorded and read, one is played in a
 # browser, and the viewer is asked for its page; the example package two_cores is installed and its recipe
@@ -23,8 +24,14 @@ cp -R examples/two_cores "$work/two_cores"
 install "$work/tools" --constraint constraints.txt build==1.6.1 twine==7.0.0 setuptools
 "$work/tools/bin/python" -m build --no-isolation --outdir "$work/dist" "$work/copy" >"$work/build.log" 2>&1 ||
     { cat "$work/build.log" >&2; exit 1; }
+for package in packages/*/; do
+    name=$(basename "$package")
+    tar --exclude=__pycache__ --exclude='*.egg-info' -cf - "$package" | tar -xf - -C "$work/copy"
+    "$work/tools/bin/python" -m build --no-isolation --outdir "$work/dist" "$work/copy/packages/$name" \
+        >"$work/build.log" 2>&1 || { cat "$work/build.log" >&2; exit 1; }
+done
 "$work/tools/bin/twine" check --strict "$work"/dist/*
-wheel=$(echo "$work"/dist/*.whl)
+wheel=$(echo "$work"/dist/webtraj-[0-9]*.whl)
 files=$("$work/tools/bin/python" -m zipfile -l "$wheel" | tail -n +2 | wc -l)
 echo "test_wheel: ${wheel##*/} has $files files, $(($(wc -c <"$wheel") / 1024)) KiB"
 
@@ -67,6 +74,31 @@ PYTHON
     cd "$checkout"
     echo "test_wheel: $("$venv/bin/python" -V) took $(($(date +%s) - began)) s, $(du -sh "$venv" | cut -f1)"
 }
+
+# Each package beside the library, alone with it: its own modules load, and its commands are found.
+beside_the_library() {
+    venv=$work/beside-$1
+    began=$(date +%s)
+    module=$(echo "$1" | tr - _)
+    "$(find_other_python python3.11)" -m venv "$venv"
+    install "$venv" --constraint constraints.txt --find-links "$work/dist" "$1[$2]"
+    mkdir "$venv/place" && cd "$venv/place"
+    case $("$venv/bin/python" -c "import $module; print($module.__file__)") in
+    "$venv"/*) ;;
+    *) echo "test_wheel: another $module is imported" >&2 && return 1 ;;
+    esac
+    "$venv/bin/webtraj" --help >help.txt
+    for command in $3; do
+        grep -q "^ *$command " help.txt
+        "$venv/bin/webtraj" "$command" --help >/dev/null
+    done
+    cd "$checkout"
+    echo "test_wheel: $1 took $(($(date +%s) - began)) s"
+}
+
+beside_the_library webtraj-apps dev apps
+beside_the_library webtraj-integrations mcp,otel "mcp openenv otel"
+beside_the_library webtraj-formats minari,otel ""
 
 oldest=python3.11
 newest=$oldest

@@ -16,7 +16,7 @@ if [ "$name" = newest-python ]; then
 fi
 sh scripts/environment.sh "$name"
 [ $# -gt 0 ] || set -- tests/packaging/test_import.py tests/formats tests/serialization \
-    tests/storage/test_bucket_access.py tests/agents/models tests/cli tests/datasets/exporters \
+    tests/storage/test_bucket_access.py tests/agents/models tests/cli tests/datasets/exporters packages/webtraj-formats \
     tests/datasets/test_parquet.py tests/rollouts/configuration tests/rollouts/metrics \
     tests/environments/bridges tests/testing tests/test_trajectory.py
 ".venv-$name/bin/python" -VV

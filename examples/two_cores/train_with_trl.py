@@ -13,7 +13,7 @@ from pathlib import Path
 import transformers
 from trl import GRPOConfig, GRPOTrainer
 
-from webtraj.integrations.trl import WebTasks, web_reward
+from webtraj_integrations.trl import WebTasks, web_reward
 
 TASKS = """
     click-test click-test-2 click-button click-link click-dialog click-dialog-2 click-tab

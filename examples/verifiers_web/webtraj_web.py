@@ -19,8 +19,8 @@ import verifiers.v1 as vf
 from pydantic import Field
 from verifiers.v1.dialects.chat import message_to_wire
 
-from webtraj.integrations.sessions import Sessions
-from webtraj.integrations.trainers import reward_of, scored, shown
+from webtraj_integrations.sessions import Sessions
+from webtraj_integrations.trainers import reward_of, scored, shown
 
 __all__ = ["ChatHarness", "WebEnv", "WebTaskset"]
 

@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from webtraj import environments as environments
     from webtraj import errors as errors
     from webtraj import exploring as exploring
-    from webtraj import integrations as integrations
     from webtraj import judging as judging
     from webtraj import loop as loop
     from webtraj import metrics as metrics
@@ -102,7 +101,7 @@ _HOMES = {
 }
 
 _PACKAGES = (
-    "agents", "collectors", "datasets", "environments", "errors", "exploring", "integrations",
+    "agents", "collectors", "datasets", "environments", "errors", "exploring",
     "judging", "loop", "metrics", "processing", "rollouts", "serving", "testing", "training",
     "view",
 )  # fmt: skip

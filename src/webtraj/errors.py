@@ -89,15 +89,18 @@ class MissingDependencyError(WebtrajError, ImportError):
     """An optional package is needed but not installed."""
 
 
-def missing_dependency(need: str, extra: str) -> MissingDependencyError:
+def missing_dependency(
+    need: str, extra: str, *, package: str = "webtraj"
+) -> MissingDependencyError:
     """Return the error for a missing package, including the command that installs it.
 
     Args:
         need: What needs which package, such as "The viewer needs starlette".
-        extra: The extra of webtraj that installs it.
+        extra: The extra that installs it.
+        package: The package of the extra.
     """
     return MissingDependencyError(
-        f"{need}, which is not installed. Install it with: {install_command(extra)}"
+        f"{need}, which is not installed. Install it with: {install_command(extra, package)}"
     )
 
 
@@ -121,15 +124,15 @@ def command(*words: object) -> str:
     return shlex.join(["webtraj", *map(str, words)])
 
 
-def install_command(extra: str = "") -> str:
-    """Return the command that installs what webtraj, or one of its extras, needs.
+def install_command(extra: str = "", package: str = "webtraj") -> str:
+    """Return the command that installs what a package, or one of its extras, needs.
 
     pip keeps the webtraj that is installed, wherever it came from: a checkout, Git or an index.
 
     >>> install_command("web")
     "pip install 'webtraj[web]'"
     """
-    return f"pip install 'webtraj[{extra}]'" if extra else "pip install webtraj"
+    return f"pip install '{package}[{extra}]'" if extra else f"pip install {package}"
 
 
 class CollectorError(WebtrajError, OSError):

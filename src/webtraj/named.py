@@ -26,7 +26,8 @@ import pydantic
 from webtraj import errors
 
 __all__ = [
-    "check_installed", "class_at", "import_modules", "make_of", "nearest", "offered", "registering",
+    "check_installed", "class_at", "import_modules", "listing", "make_of", "nearest", "offered",
+    "registering",
 ]  # fmt: skip
 
 _EXTRAS: dict[str, dict[str, str]] = {
@@ -70,6 +71,22 @@ def check_installed(group: str, name: str) -> None:
     if extra and name not in offered(group):
         kind = group.removeprefix("webtraj.").removesuffix("s")
         raise errors.missing_dependency(f"The {kind} {name!r} needs another package", extra)
+
+
+def listing(group: str, known: Iterable[str]) -> str:
+    """Return names for a message, and what packages that are not installed would add to them.
+
+    Args:
+        group: The entry-point group.
+        known: The built-in names and those that are `offered`.
+    """
+    names = list(known)
+    said = ", ".join(names)
+    for extra in dict.fromkeys(_EXTRAS[group].values()):
+        missing = [name for name, its in _EXTRAS[group].items() if its == extra]
+        if missing := [name for name in missing if name not in names]:
+            said += f"; with webtraj[{extra}] also {', '.join(missing)}"
+    return said
 
 
 def registering(group: str, name: str, taken: Iterable[str]) -> Callable[[_Made], _Made]:

@@ -25,6 +25,7 @@ __all__ = [
     "AGENT_FAILURES",
     "CUT_SHORT",
     "INFRASTRUCTURE_FAILURES",
+    "LAST_TIME",
     "AsData",
     "Decision",
     "Derivation",

@@ -12,7 +12,7 @@ from webtraj import errors, registry
 from webtraj.cli import app as app_lib
 from webtraj.cli import plugins
 from webtraj.datasets.exporters.base import make_exporter
-from webtraj.datasets.importers import Source, read_episodes
+from webtraj.datasets.importers import Source, detect, read_episodes
 
 GREETING = '''"""Greet people."""
 import sys
@@ -147,3 +147,6 @@ def test_a_name_whose_package_is_not_installed_says_what_to_install(monkeypatch,
     for extra, use in cases.items():
         with pytest.raises(errors.MissingDependencyError, match=rf"\[{extra.strip()}\]"):
             use()
+    for unknown in (lambda: make_exporter("x"), lambda: detect(tmp_path)):
+        with pytest.raises(errors.InvalidInputError, match=r"with webtraj\[formats\] also .*atif"):
+            unknown()

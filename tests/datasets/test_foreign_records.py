@@ -17,21 +17,19 @@ from click.exceptions import ClickException
 from typer.testing import CliRunner
 
 import webtraj
+from hostile_records import hostile_record
 from webtraj import errors
 from webtraj.agents.replay import _acted_on, _elements_of
 from webtraj.cli.app import make_app
+from webtraj.datasets.exporters.base import all_formats
 from webtraj.environments.browser.observation import refs_in, text_in
 from webtraj.exploring.seen import seen_in
 from webtraj.trajectory import EndReason, EpisodeEnd, EpisodeInfo, Outcome
 from webtraj.view.table import Query
 from webtraj.view.viewer import Viewer
 
-sys.path.insert(0, str(Path(__file__).parent / "exporters"))
-from hostile_records import hostile_record
-
 COUNT = int(os.environ.get("WEBTRAJ_FOREIGN_DATASETS", "2"))
 TYPED = (errors.WebtrajError, ClickException, SystemExit)
-FORMATS = ("atif", "otel", "inspect", "playwright", "har", "html", "huggingface", "minari")
 SAMPLES = ("sharegpt", "openai", "trl", "tokens", "preferences")
 STEPS = (
     "clean", "drop-no-effect", "prune-loops", "judge:environment", "relabel-clicks",
@@ -75,7 +73,7 @@ def commands(place, out):
     yield ("copy", place, out / "copy.pb", "--format", "pb")
     yield ("split", place, out / "parts", "--part", "train=0.5", "--part", "test=0.5")
     yield ("judge", "run", place, "--judge", f"rules:{rules}", "--when", "always")
-    for name in (*FORMATS, *SAMPLES):
+    for name in (*all_formats(), *SAMPLES):
         yield ("export", place, "--format", name, "--out", out / name)
     yield ("export", place, "--format", "json", "--shareable", "--out", out / "shared")
     for name in STEPS:

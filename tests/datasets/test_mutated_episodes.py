@@ -104,7 +104,7 @@ def readers(place, out, slow):
     yield "metrics", metrics
     if slow:
         yield "report", report
-    for name in all_formats() if slow else ("atif", "html"):
+    for name in all_formats() if slow else ("html",):
         yield name, lambda name=name: export(name)
     yield "recover", lambda: recover(place)
     viewer.close()

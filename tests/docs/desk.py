@@ -46,7 +46,7 @@ OTHERS = (
     ".venv-openenv",
 )
 """Environments of the checkout that have what a block may need, if they were made."""
-AGENTLAB = ROOT / "tests/datasets/importers/data/browsergym"
+AGENTLAB = ROOT / "packages/webtraj-formats/tests/importers/data/browsergym"
 
 _WINDOWED = ("browser_use", "stagehand")
 """What does not work with a headless shell."""

@@ -89,10 +89,6 @@ def test_the_source_archive_is_the_package_and_what_builds_it(source, package):
     [
         "py.typed",
         "agents/prompts/v1/plain.txt",
-        "environments/apps/forum/content.toml",
-        "environments/apps/mail/router.php",
-        "environments/apps/names.txt",
-        "environments/apps/tracker/trac.ini",
         "environments/browser/page/observe.js",
         "loop/files/one_gpu.yaml",
         "proto/webtraj/v1/trajectory.proto",

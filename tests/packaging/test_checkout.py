@@ -22,8 +22,9 @@ def constraints():
 
 
 def test_every_requirement_is_pinned():
-    requirements = importlib.metadata.requires("webtraj")
-    names = {normalized(re.match(r"[\w.-]+", each)[0]) for each in requirements} - {"webtraj"}
+    packages = {"webtraj", *(path.name for path in (ROOT / "packages").iterdir())}
+    requirements = [each for name in packages for each in importlib.metadata.requires(name)]
+    names = {normalized(re.match(r"[\w.-]+", each)[0]) for each in requirements} - packages
     # What OpenEnv and Inspect require excludes pinned versions, so each has its own environment.
     files = [ROOT / f"scripts/{name}_requirements.txt" for name in ("openenv", "inspect")]
     apart = re.findall(

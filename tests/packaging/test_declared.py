@@ -25,26 +25,26 @@ def normalized(name):
 
 def declared():
     """Return what users can ask for: the dependencies and every extra but those of a checkout."""
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-    extras = project["optional-dependencies"]
-    lists = [
-        project["dependencies"],
-        *(extras[name] for name in extras if name not in ("dev", "docs")),
-    ]
+    lists = []
+    for file in (ROOT / "pyproject.toml", *ROOT.glob("packages/*/pyproject.toml")):
+        project = tomllib.loads(file.read_text())["project"]
+        extras = project["optional-dependencies"]
+        lists.append(project["dependencies"])
+        lists += (extras[name] for name in extras if name not in ("dev", "docs"))
     return {normalized(re.match(r"[\w.-]+", each)[0]) for every in lists for each in every}
 
 
 def runs_elsewhere(path):
     """Return whether a file runs in an application's own environment, not in webtraj's."""
-    if path.parent.parent.name == "apps":
+    if path.parent.parent.name == "webtraj_apps":
         return path.stem not in ("__init__", "tasks", "state")
-    return path.parent.name == "apps" and path.stem in ("serve", "django_worlds")
+    return path.parent.name == "webtraj_apps" and path.stem in ("serve", "django_worlds")
 
 
 def imported():
     """Return the top-level name of each third-party import, with a file that has it."""
     found = {}
-    for path in sorted((ROOT / "src").rglob("*.py")):
+    for path in sorted([*ROOT.glob("src/**/*.py"), *ROOT.glob("packages/*/src/**/*.py")]):
         if runs_elsewhere(path):
             continue
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
@@ -56,7 +56,8 @@ def imported():
                 continue
             for name in names:
                 found.setdefault(name.partition(".")[0], path.relative_to(ROOT).as_posix())
-    ours = {*sys.stdlib_module_names, "webtraj"} | OF_ANOTHER_ENVIRONMENT
+    packages = {path.parent.name for path in ROOT.glob("packages/*/src/*/__init__.py")}
+    ours = {*sys.stdlib_module_names, "webtraj", *packages} | OF_ANOTHER_ENVIRONMENT
     return {name: path for name, path in found.items() if name not in ours}
 
 

@@ -9,8 +9,6 @@ from pathlib import Path
 import pytest
 
 import webtraj
-from webtraj.environments import actions, browser
-from webtraj.environments.browser import oracles
 
 ROOT = Path(__file__).parents[2]
 
@@ -23,16 +21,6 @@ house = importlib.util.module_from_spec(_spec)
 sys.modules[_spec.name] = house
 
 _spec.loader.exec_module(house)
-
-PUBLIC = {
-    "webtraj": {"errors", "tasks"},
-    "webtraj.environments": {"actions", "browser"},
-    "webtraj.environments.actions": set(actions.__all__),
-    "webtraj.environments.browser.oracles": set(oracles.__all__),
-    "webtraj.environments.browser": set(browser.__all__),
-}
-
-"""The modules and names that the applications, like any other package, may import."""
 
 LAYERS = [names for _, names in house.FLOORS]
 
@@ -64,16 +52,30 @@ def test_imports_run_down():
     assert up.keys() == STILL_UP.keys(), up
 
 
-def test_the_applications_import_public_names_alone():
+def test_the_packages_beside_the_library_import_public_names_alone():
     private = set()
-    for file in (SOURCE / "environments/apps").rglob("*.py"):
+    for file in ROOT.glob("packages/*/src/**/*.py"):
         for node in ast.walk(ast.parse(file.read_text("utf-8"))):
             if isinstance(node, ast.Import):
-                private |= {one.name for one in node.names if one.name.startswith("webtraj.")}
-            elif isinstance(node, ast.ImportFrom) and (node.module or "").startswith("webtraj"):
-                names = {one.name for one in node.names} - PUBLIC.get(node.module, set())
-                private |= {f"{node.module}.{name}" for name in names}
-    assert {name for name in private if not name.startswith("webtraj.environments.apps")} == set()
+                found = {(one.name, "") for one in node.names}
+            elif isinstance(node, ast.ImportFrom):
+                found = {(node.module or "", one.name) for one in node.names}
+            else:
+                continue
+            ours = {one for one in found if one[0].partition(".")[0] == "webtraj"}
+            private |= {f"{module}:{name}" for module, name in ours if not is_public(module, name)}
+    assert private == set()
+
+
+def is_public(module, name):
+    """Return whether a name has no underscore, and its module lists it, or it is a module."""
+    if any(part.startswith("_") for part in (*module.split("."), name)):
+        return False
+    loaded = importlib.import_module(module)
+    if not name or name in getattr(loaded, "__all__", ()):
+        return True
+    is_package = hasattr(loaded, "__path__")
+    return is_package and importlib.util.find_spec(f"{module}.{name}") is not None
 
 
 def test_no_two_packages_of_a_layer_import_each_other():
@@ -101,6 +103,19 @@ def test_files_of_the_browser_import_each_other_in_no_circle():
     graph = {name: found & imported.keys() for name, found in imported.items()}
     assert len(graph) > 10
     graphlib.TopologicalSorter(graph).prepare()  # Raises if there is one.
+
+
+def test_the_library_knows_no_package_beside_it():
+    """Not by an import, and not by a name that is imported later."""
+    modules = [path.parent.name for path in (ROOT / "packages").glob("*/src/*/__init__.py")]
+    assert modules
+    found = {
+        (path.relative_to(ROOT).as_posix(), module)
+        for path in SOURCE.rglob("*.py")
+        for module in modules
+        if module in path.read_text("utf-8")
+    }
+    assert not found
 
 
 @pytest.mark.parametrize(

@@ -69,6 +69,22 @@ def test_citation_and_changelog_know_the_version():
     assert changelog.index("\n## Unreleased\n") < changelog.index(heading)
 
 
+def test_versions_move_together():
+    for file in ROOT.glob("packages/*/pyproject.toml"):
+        project = tomllib.loads(file.read_text())["project"]
+        assert project["version"] == PROJECT["version"], file
+        needed = [one for one in project["dependencies"] if one.startswith("webtraj")]
+        assert needed
+        assert all(one.endswith(f"=={PROJECT['version']}") for one in needed), file
+    brought = [
+        one
+        for extra in ("apps", "formats", "integrations")
+        for one in PROJECT["optional-dependencies"][extra]
+        if one.startswith("webtraj-")
+    ]
+    assert all(one.endswith(f"=={PROJECT['version']}") for one in brought)
+
+
 def test_no_command_takes_webtraj_from_an_index_alone():
     """Outside of `errors.install_command`: its command is for where webtraj is installed."""
     written = re.compile(r"pip3? install (-\S+ )*[\"']?webtraj")

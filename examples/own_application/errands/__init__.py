@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from webtraj.environments.apps import App, register_app
+from webtraj_apps import App
 
 APP = App(
     name="errands",
@@ -11,4 +11,3 @@ APP = App(
     license="MIT",
     folder=Path(__file__).parent,
 )
-register_app(APP, tasks=f"{__name__}.tasks")

@@ -2,8 +2,8 @@
 
 import random
 
-from webtraj.environments.apps.tasks import Assignment, Facts, added, changed, template
 from webtraj.environments.browser.oracles import click, fill
+from webtraj_apps.tasks import Assignment, Facts, added, changed, template
 
 
 @template("errands/add", level=1, split="train")

@@ -1,4 +1,4 @@
-"""The dialect `pointing`, as trainers speak it with `webtraj.integrations.sessions`."""
+"""The dialect `pointing`, as trainers speak it with `webtraj_integrations.sessions`."""
 
 import re
 
@@ -6,8 +6,8 @@ import pytest
 
 import webtraj
 from webtraj import errors
-from webtraj.integrations.sessions import Sessions
 from webtraj.trajectory import Outcome
+from webtraj_integrations.sessions import Sessions
 
 pytestmark = [pytest.mark.browser, pytest.mark.smoke]
 

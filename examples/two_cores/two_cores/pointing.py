@@ -727,7 +727,7 @@ class Pointer:
 
 
 class PointingDialect(Pointer):
-    """The dialect `pointing`: see `webtraj.integrations.sessions.PageDialect`.
+    """The dialect `pointing`: see `webtraj_integrations.sessions.PageDialect`.
 
     Args:
         seed: The page's seed, which shuffles the tokens.

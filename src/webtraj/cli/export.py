@@ -70,9 +70,10 @@ def export(
         str,
         typer.Option(
             "--format",
-            help="For episodes: atif, minari, huggingface, otel, inspect, playwright, har or html; "
-            "with --shareable also json, pb or pb.zst (a webtraj dataset). For training samples: "
-            "sharegpt, openai, trl, tokens, preferences or trl-preferences.",
+            help="For episodes: huggingface or html; of webtraj[formats] also atif, har, inspect, "
+            "minari, otel or playwright; with --shareable also json, pb or pb.zst (a webtraj "
+            "dataset). For training samples: sharegpt, openai, trl, tokens, preferences or "
+            "trl-preferences.",
         ),
     ],
     out: Annotated[str, typer.Option(help="A new folder or URL.")],
@@ -198,7 +199,7 @@ def export(
     from webtraj.datasets.dataset import open_dataset
     from webtraj.datasets.exporters import export_dataset
     from webtraj.datasets.exporters.base import ENTRY_POINT_GROUP, all_formats
-    from webtraj.named import check_installed, nearest
+    from webtraj.named import check_installed, listing, nearest
     from webtraj.store.layout import FORMATS
     from webtraj.training.export.running import all_formats as all_sample_formats
 
@@ -231,8 +232,9 @@ def export(
         check_installed(ENTRY_POINT_GROUP, to)
         raise errors.InvalidInputError(
             f"No export format {to!r:.60}. {nearest(to, known, cutoff=0.6)}"
-            f"The formats of episodes are {', '.join(of_episodes)}; with --shareable also "
-            f"{', '.join(FORMATS)}; those of samples for trainers {', '.join(of_samples)}."
+            f"The formats of episodes are {listing(ENTRY_POINT_GROUP, of_episodes)}; with "
+            f"--shareable also {', '.join(FORMATS)}; those of samples for trainers "
+            f"{', '.join(of_samples)}."
         )
     if training.given:
         raise errors.InvalidInputError(

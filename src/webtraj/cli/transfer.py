@@ -361,8 +361,8 @@ def import_(
         str,
         typer.Option(
             "--from",
-            help="The system that recorded it: agentlab, webgym, orby, miniwob-demos or atif; "
-            "auto detects it.",
+            help="The system that recorded it: orby; of webtraj[formats] also agentlab, atif, "
+            "miniwob-demos or webgym; auto detects it.",
         ),
     ] = "auto",
     format: Annotated[  # noqa: A002  (The option's name.)

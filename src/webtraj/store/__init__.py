@@ -1,6 +1,27 @@
 """The on-disk format: values, records, files, layout, index and storage."""
 
-from webtraj.store.places import Entry, Storage, is_url, open_file, open_storage
-from webtraj.store.retrying import RetryPolicy
+from __future__ import annotations
 
-__all__ = ["Entry", "RetryPolicy", "Storage", "is_url", "open_file", "open_storage"]
+from typing import TYPE_CHECKING
+
+from webtraj import _homes
+
+if TYPE_CHECKING:
+    from webtraj.store.places import Entry as Entry
+    from webtraj.store.places import Storage as Storage
+    from webtraj.store.places import is_url as is_url
+    from webtraj.store.places import open_file as open_file
+    from webtraj.store.places import open_storage as open_storage
+    from webtraj.store.retrying import RetryPolicy as RetryPolicy
+
+_HOMES = {
+    "Entry": "places",
+    "RetryPolicy": "retrying",
+    "Storage": "places",
+    "is_url": "places",
+    "open_file": "places",
+    "open_storage": "places",
+}
+
+__all__ = [*sorted(_HOMES)]
+__getattr__, __dir__ = _homes.face(__name__, _HOMES)

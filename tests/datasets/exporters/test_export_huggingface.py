@@ -5,6 +5,7 @@ import json
 
 import numpy as np
 import pytest
+
 from export_episodes import SHOP_ACTIONS, picture
 
 pq = pytest.importorskip("pyarrow.parquet")

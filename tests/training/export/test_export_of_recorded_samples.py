@@ -175,11 +175,11 @@ def test_the_command_exports_splits_and_previews(played, tmp_path):
     with pytest.raises(errors.InvalidInputError, match="no split 'test'"):
         run("preview", tokens, "--split", "test")
 
-    run(folder, "--format", "atif", "--out", tmp_path / "atif")
+    run(folder, "--format", "html", "--out", tmp_path / "pages")
     with pytest.raises(errors.InvalidInputError, match="holds episodes"):
-        run("preview", tmp_path / "atif")
+        run("preview", tmp_path / "pages")
     for words, message in {
-        ("--format", "atif", "--samples", "3"): "--samples cannot be used with the episode format",
+        ("--format", "html", "--samples", "3"): "--samples cannot be used with the episode format",
         ("--format", "trl", "--limit", "3"): "--shareable, --redact, --id and --limit",
         ("--format", "trl", "--filter", "min_step=1"): "No filter 'min_step'",
         ("--format", "trl", "--recency-bias-power", "3"): "--recency-bias-power needs --samples",

@@ -3,9 +3,11 @@
 import datetime
 import json
 import os
+import pickle
 import shlex
 import subprocess
 import sys
+import zipfile
 
 import pytest
 import yaml
@@ -17,6 +19,7 @@ from webtraj import errors
 from webtraj.cli import app
 from webtraj.training.llamafactory import checking, load_update_config, prepare_update, publish
 from webtraj.training.llamafactory.checkpoints import (
+    base_rates,
     find_checkpoint,
     incomplete,
     steps_for,
@@ -195,6 +198,23 @@ def test_only_what_has_an_optimizer_is_a_checkpoint(tmp_path):
     (sharded / "global_step10" / "bf16_zero_pp_rank_0_mp_rank_00_optim_states.pt").touch()
     found = find_checkpoint(tmp_path / "run")
     assert (found.global_step, found.deepspeed) == (10, True)
+
+
+def test_the_rates_of_a_scheduler_are_read_without_loading_it(tmp_path):
+    state = {"base_lrs": [3e-6, 1], "last_epoch": 4, "_last_lr": [0.0, 0.0], "lr_lambdas": [None]}
+    for stored, rates in (
+        (state, (3e-6, 1.0)),
+        ({"base_lrs": [3e-6], "lr_lambdas": [run_training]}, (3e-6,)),
+        ({"base_lrs": [datetime.timedelta(3)]}, None),
+        ({"base_lrs": []}, None),
+        ({"last_epoch": 4}, None),
+    ):
+        for protocol in (2, 5):
+            with zipfile.ZipFile(tmp_path / "scheduler.pt", "w") as file:
+                file.writestr("scheduler/data.pkl", pickle.dumps(stored, protocol))
+            assert base_rates(tmp_path) == rates
+    (tmp_path / "scheduler.pt").write_bytes(b"PK")
+    assert base_rates(tmp_path) is None
 
 
 def test_an_update_begins_with_the_model_that_was_published(tmp_path):

@@ -25,7 +25,7 @@ import webtraj
 from webtraj import errors
 from webtraj.datasets.dataset import Dataset
 from webtraj.datasets.place import Place
-from webtraj.named import check_installed, make_of, nearest, offered
+from webtraj.named import check_installed, listing, make_of, nearest, offered
 from webtraj.store import files, records
 from webtraj.store.index import EpisodeSummary
 from webtraj.store.places import FolderStorage, Storage, is_url, open_storage
@@ -419,7 +419,8 @@ def make_exporter(name: str, options: Mapping[str, Any] | None = None) -> Export
         check_installed(ENTRY_POINT_GROUP, name)
         raise errors.InvalidInputError(
             f"No export format {name!r:.60}. "
-            f"{nearest(name, known, cutoff=0.6)}The formats are {', '.join(known)}."
+            f"{nearest(name, known, cutoff=0.6)}"
+            f"The formats are {listing(ENTRY_POINT_GROUP, known)}."
         )
     made: Exporter = make_of(known[name], name, options)
     return made

@@ -3,16 +3,15 @@
 `import_episodes` detects the format of a file or folder, and adds its episodes to a dataset. Each
 system has a module with a function `read`, which yields its episodes (see `base`).
 
-* `agentlab`: experiment folders of BrowserGym and AgentLab.
-* `webgym`: trajectory files of WebGym.
-* `orby`: Protobuf files of Orby's collector.
-* `miniwob-demos`: demonstrations of MiniWoB++.
-* `atif`: the Agent Trajectory Interchange Format.
+`orby`, Protobuf files of Orby's collector, is built in. Packages add systems through the
+entry-point group `webtraj.importers`; `webtraj-formats` adds AgentLab, WebGym, MiniWoB++'s
+demonstrations and ATIF.
 """
 
 from webtraj.datasets.importers.base import (
     Found,
     ImportReport,
+    Limits,
     Problem,
     Skipped,
     Source,
@@ -26,6 +25,7 @@ from webtraj.datasets.importers.base import (
 __all__ = [
     "Found",
     "ImportReport",
+    "Limits",
     "Problem",
     "Skipped",
     "Source",

@@ -24,10 +24,9 @@ import orjson
 import webtraj
 from webtraj import errors
 from webtraj.datasets.dataset import encode_episode, open_dataset
-from webtraj.datasets.importers.pickles import Limits
 from webtraj.datasets.place import Place
 from webtraj.datasets.writer import DatasetWriter, MemoryBlobs
-from webtraj.named import check_installed, class_at, offered
+from webtraj.named import check_installed, class_at, listing, offered
 from webtraj.store import decoding
 from webtraj.store.index import EpisodeSummary
 from webtraj.store.layout import HEADER
@@ -39,6 +38,7 @@ __all__ = [
     "Found",
     "IMPORTER_VERSION",
     "ImportReport",
+    "Limits",
     "Problem",
     "Reader",
     "Skipped",
@@ -122,6 +122,20 @@ def problem(where: str, error: Exception) -> Problem:
             f"{where!r} does not follow its format: {type(error).__name__}: {error!s:.200}."
         )
     return Problem(where, error)
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """Limits on what a file may ask for: above all known files, below a machine's memory."""
+
+    file_bytes: int = 4 << 30
+    """Bytes in a file, after decompression."""
+    seconds: int = 10
+    """Seconds of processor time for a file, and one more for each megabyte of it."""
+    expanded: int = 50_000_000
+    """Values in the result, shared ones counted each time."""
+    depth: int = 100
+    """Nesting depth of containers."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -424,7 +438,7 @@ def detect(path: Path) -> str:
             f"{str(path)!r} is already a webtraj dataset, so there is nothing to import. `webtraj "
             "copy` copies datasets into one, or converts them."
         )
-    names = ", ".join(_all_homes())
+    names = listing(ENTRY_POINT_GROUP, _all_homes())
     raise errors.InvalidInputError(
         f"Cannot tell which system recorded {str(path)!r}. Choose one with --from: {names}."
     )
@@ -508,7 +522,8 @@ def _reader(path: Path, system: str) -> tuple[str, Reader]:
     if system != "auto" and system not in homes:
         check_installed(ENTRY_POINT_GROUP, system)
         raise errors.InvalidInputError(
-            f"Cannot import from the system {system!r}; expected auto or one of {', '.join(homes)}."
+            f"Cannot import from the system {system!r}; expected auto or one of "
+            f"{listing(ENTRY_POINT_GROUP, homes)}."
         )
     _check_exists(path)
     name = detect(path) if system == "auto" else system

@@ -8,14 +8,22 @@ or on pages, history and tabs; or they wait, look and talk. `InvalidAction` stan
 is not an action.
 """
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from webtraj import _homes
 from webtraj.environments.actions.base import VERBS, Action
-from webtraj.environments.actions.dialects.browsergym import (
-    format_action,
-    parse_action,
-    read_action,
-)
 from webtraj.environments.actions.verbs import *  # noqa: F403
 from webtraj.environments.actions.verbs import __all__ as _verbs
 
-__all__ = ["VERBS", "Action", "format_action", "parse_action", "read_action"]
+if TYPE_CHECKING:
+    from webtraj.environments.actions.dialects.browsergym import format_action as format_action
+    from webtraj.environments.actions.dialects.browsergym import parse_action as parse_action
+    from webtraj.environments.actions.dialects.browsergym import read_action as read_action
+
+_HOMES = dict.fromkeys(("format_action", "parse_action", "read_action"), "dialects.browsergym")
+
+__all__ = ["VERBS", "Action", *_HOMES]
 __all__ += _verbs
+__getattr__, __dir__ = _homes.face(__name__, _HOMES)

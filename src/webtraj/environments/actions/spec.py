@@ -9,7 +9,8 @@ from dm_env import specs
 
 from webtraj import errors
 from webtraj import trajectory as trajectory_lib
-from webtraj.environments.actions import Action, Wait, parse_action
+from webtraj.environments import actions as actions_lib
+from webtraj.environments.actions import Action, Wait
 
 __all__ = ["ActionSpec", "to_action"]
 
@@ -52,7 +53,7 @@ def to_action(value: Any) -> Action:
     if isinstance(value, np.ndarray) and value.ndim == 0:
         value = value.item()
     if isinstance(value, str):
-        return parse_action(value)
+        return actions_lib.parse_action(value)
     if isinstance(value, Action):
         return value
     raise errors.InvalidInputError(_NO_ACTION.format(given=value))

@@ -6,7 +6,7 @@ import dataclasses
 import difflib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import MappingProxyType
-from typing import Any, Final, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 from webtraj import errors as errors_lib
 from webtraj.environments.browser import (
@@ -28,8 +28,10 @@ from webtraj.environments.browser import (
 from webtraj.environments.browser import (
     tasks as browser_tasks_lib,
 )
-from webtraj.environments.miniwob import oracles as oracles_lib
 from webtraj.environments.miniwob import tasks as tasks_lib
+
+if TYPE_CHECKING:
+    from webtraj.environments.miniwob.oracles import Solution
 
 __all__ = [
     "MiniwobEnvironment",
@@ -167,6 +169,8 @@ class MiniwobTask(browser_tasks_lib.BrowserTask):
     @property
     def has_solution(self) -> bool:
         """See `BrowserTask.has_solution`."""
+        from webtraj.environments.miniwob import oracles as oracles_lib  # Not for other agents.
+
         return oracles_lib.has_oracle(self.page)
 
     async def setup(self, session: session_lib.BrowserSession, seed: int) -> Mapping[str, Any]:
@@ -187,8 +191,10 @@ class MiniwobTask(browser_tasks_lib.BrowserTask):
         """See `BrowserTask.validate`."""
         return judge(state, reward=self.reward, success=self.success)
 
-    def solve(self, session: session_lib.BrowserSession, goal: str) -> oracles_lib.Solution:
+    def solve(self, session: session_lib.BrowserSession, goal: str) -> Solution:
         """See `BrowserTask.solve`."""
+        from webtraj.environments.miniwob import oracles as oracles_lib
+
         return oracles_lib.solve(self.page, oracles_lib.PageView(session, goal=goal))
 
 

@@ -6,7 +6,10 @@ import dataclasses
 import hashlib
 import math
 import os
+import pickletools
 import shutil
+import zipfile
+import zlib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -49,6 +52,8 @@ STATE = "trainer_state.json"
 
 _REWRITTEN = ("scheduler.pt", "optimizer.pt")
 _SECONDS = 600
+_MOST_SCHEDULER = 1 << 20
+"""The most bytes that are read of a scheduler's state."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -122,16 +127,26 @@ def steps_for(rows: int, *, batch: int, accumulation: int, devices: int, epochs:
 def base_rates(checkpoint: Path) -> tuple[float, ...] | None:
     """Return the learning rates of a checkpoint's scheduler; None if they cannot be read here.
 
-    The file is read as plain data: no code in it runs, and torch is not needed.
+    The pickle in the file is not loaded: the numbers that it lists are read from its opcodes.
     """
-    from webtraj.datasets.importers.torch_files import read_torch_file
-
-    path = checkpoint / "scheduler.pt"
+    rates: list[float] = []
     try:
-        rates = read_torch_file(path.read_bytes(), str(path))["base_lrs"]
-        return tuple(float(rate) for rate in rates) or None
-    except (OSError, errors.WebtrajError, KeyError, TypeError, ValueError):
+        with zipfile.ZipFile(checkpoint / "scheduler.pt") as archive:
+            (name,) = [name for name in archive.namelist() if name.endswith("/data.pkl")]
+            with archive.open(name) as file:
+                content = file.read(_MOST_SCHEDULER)
+        opcodes = ((opcode.name, value) for opcode, value, _ in pickletools.genops(content))
+        if any(value == "base_lrs" for _, value in opcodes):
+            for opcode, value in opcodes:
+                if opcode in ("APPEND", "APPENDS"):
+                    return tuple(rates)
+                if isinstance(value, float) or (value is not None and "BININT" in opcode):
+                    rates.append(float(value))
+                elif opcode not in ("EMPTY_LIST", "MARK", "BINPUT", "LONG_BINPUT", "MEMOIZE"):
+                    break
+    except (OSError, ValueError, RuntimeError, zipfile.BadZipFile, zlib.error):
         return None
+    return None
 
 
 def copy_checkpoint(

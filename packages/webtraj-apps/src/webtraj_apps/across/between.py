@@ -1,0 +1,1001 @@
+"""Tasks between the help desk, the tracker, the wiki, the forum, the shop, budgets and intranet."""
+
+from __future__ import annotations
+
+import functools
+import html
+import random
+from collections.abc import Mapping, Sequence
+from typing import Any, Final, NamedTuple
+
+from webtraj.environments.browser.oracles import Step, check, click, fill, goto, select
+from webtraj_apps.budget import tasks as budget
+from webtraj_apps.cms import tasks as cms
+from webtraj_apps.forum import tasks as forum
+from webtraj_apps.helpdesk import tasks as helpdesk
+from webtraj_apps.shop.assignments import browsing, buying, common, office
+from webtraj_apps.tasks import (
+    Assignment,
+    Expected,
+    Facts,
+    Statement,
+    Steps,
+    added,
+    find,
+    same_text,
+    template,
+)
+from webtraj_apps.tracker import content as tracker_content
+from webtraj_apps.tracker import tasks as tracker
+from webtraj_apps.wiki import tasks as wiki
+
+task = functools.partial(template, user="user")
+
+_TODAY: Final = "2026-03-02"
+_BOARDS: Final = ("Ideas", "Projects", "Software")
+"""Categories of the forum where everybody may start a topic."""
+
+
+def _site(app: str, path: str = "/") -> Step:
+    """Change to another application."""
+    return goto(f"http://{app}.test{path}")
+
+
+# The help desk.
+
+_DESK: Final = "/dashboard/"
+
+
+class _Request(NamedTuple):
+    """A ticket that somebody has just opened in the help desk."""
+
+    ticket: Mapping[str, Any]
+    prepare: tuple[Statement, ...]
+
+
+def _request(facts: Facts, queue: str, sender: str, title: str, text: str) -> _Request:
+    """Return a new ticket in a queue, with the SQL that opens it."""
+    number = 1 + max(int(ticket["id"]) for ticket in facts["tickets"])
+    opened = "2026-03-02 08:40:00"
+    ticket = (
+        "INSERT INTO helpdesk_ticket (id, title, created, modified, submitter_email, status, "
+        "on_hold, description, resolution, priority, queue_id, secret_key) "
+        "VALUES (?, ?, ?, ?, ?, 1, 0, ?, '', 3, ?, ?)"
+    )
+    follow_up = (
+        "INSERT INTO helpdesk_followup (date, title, comment, public, ticket_id) "
+        "VALUES (?, 'Ticket Opened Via Web', ?, 1, ?)"
+    )
+    place = helpdesk._queue(facts, queue)["id"]
+    return _Request(
+        {"id": number, "title": title, "email": sender},
+        (
+            (ticket, (number, title, opened, opened, sender, text, place, f"{number:016x}")),
+            (follow_up, (opened, text, number)),
+        ),
+    )
+
+
+def _answered(request: _Request, text: str) -> tuple[Expected, ...]:
+    """Expect a public answer."""
+    return (
+        helpdesk._said(request.ticket, text, public=True),
+        *helpdesk._silent(request.ticket),
+    )
+
+
+def _looking(request: _Request, app: str, *steps: Steps, path: str = "/") -> Steps:
+    """Read a ticket, find something out in another application, and come back to the ticket."""
+    ticket = helpdesk._jump(request.ticket)
+    return (ticket, _site(app, path), steps, _site("helpdesk", _DESK), ticket)
+
+
+def _sender(facts: Facts, rng: random.Random) -> str:
+    """Return the mail address of a colleague who is no agent."""
+    agents = {agent["email"] for agent in facts["agents"]}
+    return str(rng.choice([p["email"] for p in facts["people"] if p["email"] not in agents]))
+
+
+def _from(request: _Request) -> str:
+    """Return what a goal calls a new ticket."""
+    return f"help desk ticket #{request.ticket['id']} from {request.ticket['email']}"
+
+
+# The forum.
+
+
+class _Post(NamedTuple):
+    """A topic that somebody has just started in the forum."""
+
+    topic: dict[str, Any]
+    prepare: tuple[Statement, ...]
+
+
+def _post(
+    facts: Facts,
+    rng: random.Random,
+    category: str,
+    title: str,
+    text: str,
+    items: Sequence[str] = (),
+) -> _Post:
+    """Return a new topic with a text and a list below it, with the SQL that starts it."""
+    author = rng.choice([u for u in facts["users"] if u["username"] != facts["user"]])
+    number = 1 + max(int(topic["id"]) for topic in (*facts["topics"], *facts["private"]))
+    moment = "2026-02-27 10:12:00"
+    lines = "".join(f"<li>{html.escape(item)}</li>\n" for item in items)
+    shown = f"<p>{html.escape(text)}</p>" + (f"\n<ul>\n{lines}</ul>" if items else "")
+    written = "\n".join([text, "", *(f"* {item}" for item in items)]).strip()
+    slug = "-".join("".join(c if c.isalnum() else " " for c in title.lower()).split())[:50]
+    place = find(facts["categories"], title=category)["id"]
+    topic = (
+        "INSERT INTO spirit_topic_topic (id, title, slug, date, last_active, reindex_at, is_pinned,"
+        " is_globally_pinned, is_closed, is_removed, view_count, comment_count, category_id, "
+        "user_id) VALUES (?, ?, ?, ?, ?, ?, 0, 0, 0, 0, 3, 1, ?, ?)"
+    )
+    comment = (
+        "INSERT INTO spirit_comment_comment (comment, comment_html, action, date, is_removed, "
+        "is_modified, ip_address, modified_count, likes_count, topic_id, user_id) "
+        "VALUES (?, ?, 0, ?, 0, 0, '127.0.0.1', 0, 0, ?, ?)"
+    )
+    return _Post(
+        {"id": number, "title": title, "category": category, "comments": [{"text": written}]},
+        (
+            (topic, (number, title, slug, moment, moment, moment, place, author["id"])),
+            (comment, (written, shown, moment, number, author["id"])),
+        ),
+    )
+
+
+# Help desk and tracker.
+
+
+@task("across/report-defect", level=3, split="train", apps=("helpdesk", "tracker"), start=_DESK)
+def report_defect(facts: Facts, rng: random.Random) -> Assignment:
+    """File a defect for a ticket of the help desk, and note its number there."""
+    desk, trac = facts["helpdesk"], facts["tracker"]
+    ticket = rng.choice(helpdesk._tickets(desk, lambda one: one["queue"] == "web"))
+    component, priority = rng.choice(trac["components"]), rng.choice(("critical", "minor"))
+    number = len(trac["tickets"]) + 1
+    text = f"Filed in the tracker under the number {number}."
+    return Assignment(
+        goal=f"Help desk ticket #{ticket['id']} is about a mistake in our software. File it in the "
+        f"tracker: type defect, component {component['name']}, priority {priority}, and as summary "
+        "the title of the help desk ticket, word by word; leave the other fields as they are. Then "
+        "add a note to the help desk ticket that its submitter must not see: “Filed in the "
+        "tracker under the number N.”, with the number of the new defect in the place of N.",
+        expect={
+            "helpdesk": (
+                helpdesk._said(ticket, text, public=False),
+                helpdesk._silent(ticket),
+            ),
+            "tracker": tracker._created(
+                number,
+                type="defect",
+                summary=same_text(ticket["title"]),
+                component=component["name"],
+                priority=priority,
+                milestone=None,
+                version=None,
+                owner=component["owner"],
+                status="new",
+            ),
+        },
+        steps=(
+            helpdesk._jump(ticket),
+            _site("tracker"),
+            tracker._file(summary=ticket["title"], component=component["name"], priority=priority),
+            _site("helpdesk", _DESK),
+            helpdesk._jump(ticket),
+            helpdesk._reply(text, public=False),
+        ),
+    )
+
+
+@task("across/fixed-in-build", level=2, split="train", apps=("helpdesk", "tracker"), start=_DESK)
+def fixed_in_build(facts: Facts, rng: random.Random) -> Assignment:
+    """Tell a customer in which build an error was fixed."""
+    desk, trac = facts["helpdesk"], facts["tracker"]
+    fixed = rng.choice(
+        tracker._tickets(trac, type="defect", status="closed", resolution="fixed", code=bool)
+    )
+    request = _request(
+        desk,
+        "it",
+        _sender(desk, rng),
+        f"Error {fixed['code']} on the screen",
+        f"For weeks we have been seeing the error {fixed['code']}. Is there a build without it?",
+    )
+    text = f"This was fixed in build {fixed['build']}."
+    return Assignment(
+        goal=f"In {_from(request)}, somebody asks about an error. Find out in the "
+        "tracker in which build it was fixed, and answer the ticket, so that the submitter can "
+        "read it, with this sentence: “This was fixed in build X.”, with the build in the place "
+        "of X.",
+        prepare={"helpdesk": request.prepare},
+        expect={"helpdesk": _answered(request, text)},
+        steps=(
+            _looking(request, "tracker", tracker._look_up(fixed, fixed["code"])),
+            helpdesk._reply(text, public=True),
+        ),
+    )
+
+
+@task("across/pass-on-workaround", level=3, split="test", apps=("helpdesk", "tracker"), start=_DESK)
+def pass_on_workaround(facts: Facts, rng: random.Random) -> Assignment:
+    """Answer a customer with the developers' workaround, and raise the defect's priority."""
+    desk, trac = facts["helpdesk"], facts["tracker"]
+    defect = rng.choice(
+        tracker._open(trac, workaround=bool, priority=("major", "minor", "trivial"))
+    )
+    request = _request(
+        desk,
+        "it",
+        _sender(desk, rng),
+        f"We cannot work because of {defect['code']}",
+        f"The error {defect['code']} appears several times a day. What can we do until it is gone?",
+    )
+    return Assignment(
+        goal=f"In {_from(request)}, somebody asks about an error that the tracker knows. "
+        "Answer it, so that the submitter can read it, with the workaround from the comments of "
+        "the tracker's ticket: the words behind the colon, and nothing else. Then set the priority "
+        "of the tracker's ticket to critical.",
+        prepare={"helpdesk": request.prepare},
+        expect={
+            "helpdesk": _answered(request, defect["workaround"]),
+            "tracker": tracker._edited(defect, priority="critical"),
+        },
+        steps=(
+            _looking(
+                request,
+                "tracker",
+                tracker._look_up(defect, defect["code"]),
+                tracker._change(priority="critical"),
+            ),
+            helpdesk._reply(defect["workaround"], public=True),
+        ),
+    )
+
+
+# Help desk and wiki.
+
+
+class _Question(NamedTuple):
+    """What the wiki answers."""
+
+    title: str
+    text: str
+    answer: str
+    page: str
+
+
+def _question(facts: Facts, rng: random.Random) -> _Question:
+    """Return a question whose answer is on a page of the wiki."""
+    team, customer, product, server, procedure = (
+        rng.choice(facts[kind])
+        for kind in ("teams", "customers", "products", "servers", "procedures")
+    )
+    member = rng.choice(team["members"])
+    return rng.choice(
+        (
+            _Question(
+                f"Extension of {member['name']}",
+                f"I have to call {member['name']}. What is the extension?",
+                member["extension"],
+                team["page"],
+            ),
+            _Question(
+                f"Room of {member['name']}",
+                f"I have a parcel for {member['name']}. Which room is that?",
+                member["room"],
+                team["page"],
+            ),
+            _Question(
+                f"Contract of {customer['name']}",
+                f"What is the number of our contract with {customer['name']}?",
+                customer["contract"],
+                customer["page"],
+            ),
+            _Question(
+                f"Price of {product['name']}",
+                f"How many euros does {product['name']} cost for a user and month?",
+                str(product["price"]),
+                product["page"],
+            ),
+            _Question(
+                f"Address of {server['name']}",
+                f"Which address does the server {server['name']} have in the network?",
+                server["address"],
+                server["page"],
+            ),
+            _Question(
+                f"Procedure “{procedure['name']}”",
+                f"Who is responsible for the procedure “{procedure['name']}”? The full name, "
+                "please.",
+                procedure["owner"],
+                procedure["page"],
+            ),
+        )
+    )
+
+
+@task("across/answer-from-wiki", level=2, split="train", apps=("helpdesk", "wiki"), start=_DESK)
+def answer_from_wiki(facts: Facts, rng: random.Random) -> Assignment:
+    """Answer a question in the help desk from the wiki."""
+    desk = facts["helpdesk"]
+    question = _question(facts["wiki"], rng)
+    request = _request(desk, "it", _sender(desk, rng), question.title, question.text)
+    return Assignment(
+        goal=f"There is a question in {_from(request)}. The wiki "
+        "knows the answer. Reply in the ticket, so that the submitter can read it, with nothing "
+        "but what was asked for, as the wiki writes it.",
+        prepare={"helpdesk": request.prepare},
+        expect={"helpdesk": _answered(request, question.answer)},
+        steps=(
+            _looking(request, "wiki", wiki._go_to(question.page)),
+            helpdesk._reply(question.answer, public=True),
+        ),
+    )
+
+
+@task(
+    "across/question-without-answer", level=2, split="test", apps=("helpdesk", "wiki"), start=_DESK
+)
+def question_without_answer(facts: Facts, rng: random.Random) -> Assignment:
+    """Ask for an answer that the wiki does not have."""
+    desk = facts["helpdesk"]
+    customer = rng.choice(facts["wiki"]["customers"])
+    what = rng.choice(("bank account", "tax number", "turnover of last year"))
+    request = _request(
+        desk,
+        "fin",
+        _sender(desk, rng),
+        f"{what.capitalize()} of {customer['name']}",
+        f"What is the {what} of our customer {customer['name']}?",
+    )
+    return Assignment(
+        goal=f"There is a question in {_from(request)}. Reply with "
+        "the answer from the wiki, so that the submitter can read it. Do not reply anything else.",
+        prepare={"helpdesk": request.prepare},
+        infeasible=True,
+        steps=(
+            helpdesk._jump(request.ticket),
+            _site("wiki"),
+            wiki._go_to(customer["page"]),
+        ),
+    )
+
+
+@task(
+    "across/correct-the-wiki",
+    level=3,
+    split="train",
+    apps=("helpdesk", "wiki"),
+    start=_DESK,
+    allow={"wiki": wiki._COMMITS},
+)
+def correct_the_wiki(facts: Facts, rng: random.Random) -> Assignment:
+    """Change a page of the wiki as a ticket asks for, and resolve the ticket."""
+    desk, team = facts["helpdesk"], rng.choice(facts["wiki"]["teams"])
+    member = rng.choice(team["members"])
+    room, extension = f"0.{rng.randint(30, 60)}", str(rng.randint(700, 999))
+    request = _request(
+        desk,
+        "it",
+        f"{member['name'].split()[0].lower()}@northfield.test",
+        f"{member['name']} has moved",
+        f"I have moved: my room is {room} now, and my extension is {extension}. "
+        f"Please correct the page of the team {team['name']} in the wiki.",
+    )
+    before = (member["name"], member["role"], member["room"], member["extension"])
+    text = wiki._replaced(
+        facts["wiki"]["pages"][team["page"]],
+        wiki._row(*before),
+        wiki._row(member["name"], member["role"], room, extension),
+    )
+    end = rng.choice(("Corrected in the wiki.", "Done, thank you.", "The page is right now."))
+    return Assignment(
+        goal=f"In {_from(request)}, somebody asks for a correction in the wiki. Make "
+        f"it, then resolve the ticket; the resolution, public, is: “{end}”",
+        prepare={"helpdesk": request.prepare},
+        expect={
+            "helpdesk": (
+                helpdesk._ticket(
+                    request.ticket, status=helpdesk._RESOLVED, resolution=same_text(end)
+                ),
+                _answered(request, end),
+            ),
+            "wiki": wiki._rewritten(team["page"], text),
+        },
+        steps=(
+            _looking(request, "wiki", wiki._edit(team["page"], text)),
+            helpdesk._reply(end, check("#st_resolved"), public=True),
+        ),
+    )
+
+
+# Help desk and shop.
+
+
+@task(
+    "across/status-of-order", level=3, split="test", apps=("helpdesk", "shop"), user="", start=_DESK
+)
+def status_of_order(facts: Facts, rng: random.Random) -> Assignment:
+    """Look up an order in the back office of the shop, and tell the customer its status."""
+    desk, shop = facts["helpdesk"], facts["shop"]
+    others = [one for one in shop["orders"] if one["user"] != shop["user"]]
+    order = rng.choice([one for one in others if one["total"] < 1000])
+    request = _request(
+        desk,
+        "ord",
+        f"{order['user']}@northfield.test",
+        f"What about my order {order['number']}?",
+        f"What is the status of my order {order['number']}, and how much is it in total?",
+    )
+    text = f"Status: {order['status']}. Total: £{order['total']:.2f}."
+    return Assignment(
+        goal=f"In {_from(request)}, a customer asks about an order. Look "
+        "it up in the back office of the shop (Dashboard; you are logged in there as staff), and "
+        "answer the ticket, so that the submitter can read it, with this text: “Status: X. "
+        "Total: £Y.”, as the back office says, with two decimals.",
+        users={"helpdesk": desk["user"], "shop": shop["staff"]},
+        prepare={"helpdesk": request.prepare},
+        expect={"helpdesk": _answered(request, text)},
+        steps=(
+            _looking(request, "shop", office._to_order(order["number"]), path="/dashboard/"),
+            helpdesk._reply(text, public=True),
+        ),
+    )
+
+
+# Wiki and tracker.
+
+
+@task("across/points-to-tickets", level=3, split="train", apps=("wiki", "tracker"))
+def points_to_tickets(facts: Facts, rng: random.Random) -> Assignment:
+    """File the open points of a meeting as tickets."""
+    meeting, points = _meeting(facts["wiki"], rng, 2)
+    component = rng.choice(facts["tracker"]["components"])
+    shared = {"component": component["name"], "milestone": rng.choice(tracker._UPCOMING)}
+    first = len(facts["tracker"]["tickets"]) + 1
+    return Assignment(
+        goal=f"In the tracker, file a ticket for each point of the wiki page {meeting['page']} "
+        "that is open and not ticked off yet: type task, component "
+        f"{shared['component']}, milestone {shared['milestone']}, and as summary the words of the "
+        "point without the name of the person. Leave the other fields as they are.",
+        expect={
+            "tracker": (
+                [
+                    added(
+                        "ticket",
+                        type="task",
+                        summary=same_text(point["what"]),
+                        status="new",
+                        owner=component["owner"],
+                        priority="major",
+                        **tracker._EMPTY,
+                        **shared,
+                    )
+                    for point in points
+                ],
+                [
+                    added(
+                        "ticket_custom",
+                        ticket=first + at,
+                        name=name,
+                        value="0" if name == "billable" else None,
+                    )
+                    for at in range(len(points))
+                    for name in tracker._CUSTOM
+                ],
+            )
+        },
+        steps=(
+            wiki._go_to(meeting["page"]),
+            _site("tracker"),
+            [tracker._file(summary=point["what"], type="task", **shared) for point in points],
+        ),
+    )
+
+
+def _meeting(
+    facts: Facts, rng: random.Random, least: int
+) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+    """Return a meeting with open points of different words, and these points."""
+    while True:
+        meeting = rng.choice(facts["meetings"])
+        points = [point for point in meeting["points"] if not point["done"]]
+        words = {point["what"] for point in meeting["points"]}
+        if len(points) >= least and len(words) == len(meeting["points"]):
+            return meeting, points
+
+
+@task(
+    "across/tick-off-closed",
+    level=3,
+    split="test",
+    apps=("wiki", "tracker"),
+    allow={"wiki": wiki._COMMITS},
+)
+def tick_off_closed(facts: Facts, rng: random.Random) -> Assignment:
+    """Tick off the points of a meeting whose tickets are closed."""
+    meeting, points = _meeting(facts["wiki"], rng, 3)
+    trac = facts["tracker"]
+    count = rng.randint(1, len(points) - 1)
+    done = set(rng.sample(range(len(points)), count))
+    closed = rng.sample(tracker._tickets(trac, type="task", status="closed"), count)
+    working = rng.sample(tracker._open(trac, type="task"), len(points) - count)
+    text = facts["wiki"]["pages"][meeting["page"]]
+    prepare: list[Statement] = []
+    looking: list[Step] = []
+    for at, point in enumerate(points):
+        ticket = {**(closed if at in done else working).pop(), "summary": point["what"]}
+        change = "UPDATE ticket SET summary = ?, description = 'From the minutes.' WHERE id = ?"
+        prepare.append((change, (ticket["summary"], ticket["id"])))
+        looking += tracker._look_up(ticket)
+        if at in done:
+            line = f"{point['name']}: {point['what']}"
+            text = wiki._replaced(text, f"[ ] {line}", f"[x] {line}")
+    return Assignment(
+        goal=f"The open points of the wiki page {meeting['page']} are in the tracker, as tickets "
+        "with the same words as summary. Tick off in the wiki those points whose ticket is closed.",
+        prepare={"tracker": prepare},
+        expect={"wiki": wiki._rewritten(meeting["page"], text)},
+        steps=(
+            wiki._go_to(meeting["page"]),
+            _site("tracker"),
+            looking,
+            _site("wiki"),
+            wiki._edit(meeting["page"], text),
+        ),
+    )
+
+
+@task("across/lead-in-copy", level=2, split="train", apps=("wiki", "tracker"))
+def lead_in_copy(facts: Facts, rng: random.Random) -> Assignment:
+    """Put the lead of a team into the copies of a ticket."""
+    trac, team = facts["tracker"], rng.choice(facts["wiki"]["teams"])
+    lead = team["lead"].split()[0].lower()
+    ticket = rng.choice(tracker._open(trac, cc=lambda cc: cc and lead not in cc.split(", ")))
+    wanted = {*ticket["cc"].split(", "), lead}
+    return Assignment(
+        goal=f"Find the lead of the team {team['name']} in the wiki, and add this person to the Cc "
+        f"of ticket #{ticket['id']} in the tracker, by user name: the first name in small letters. "
+        "Keep those who are there.",
+        expect={
+            "tracker": tracker._edited(
+                ticket, cc=lambda cc: set(cc.replace(",", " ").split()) == wanted
+            )
+        },
+        steps=(
+            wiki._go_to(team["page"]),
+            _site("tracker"),
+            tracker._go_to(ticket),
+            tracker._change(cc=f"{ticket['cc']}, {lead}"),
+        ),
+    )
+
+
+@task("across/defects-of-contract", level=2, split="test", apps=("wiki", "tracker"))
+def defects_of_contract(facts: Facts, rng: random.Random) -> Assignment:
+    """Find the customer of a contract in the wiki, and its defects in the tracker."""
+    customer = rng.choice(facts["wiki"]["customers"])
+    kind = rng.choice(tracker_content.WORDS.types)
+    found = tracker._open(facts["tracker"], customer=customer["name"], type=kind)
+    return Assignment(
+        goal=f"Which customer has the contract {customer['contract']} according to the wiki, and "
+        f"how many tickets of the type {kind} of this customer are not closed in the tracker? "
+        "Answer with the customer's name and the number, separated by a semicolon.",
+        answer=(customer["name"], str(len(found))),
+        steps=(
+            wiki._search(customer["contract"]),
+            click(f'#column-main a[href^="{wiki._path(customer["page"])}"]'),
+            _site("tracker"),
+            tracker._query(("customer", "Customer", customer["name"]), ("type", "Type", kind)),
+        ),
+    )
+
+
+# Shop and budget.
+
+
+def _mine(facts: Facts) -> list[Facts]:
+    """Return the user's orders that were neither cancelled nor returned."""
+    lost = ("Cancelled", "Returned")
+    return [o for o in common.orders_of(facts, facts["user"]) if o["status"] not in lost]
+
+
+@task("across/order-to-budget", level=3, split="train", apps=("shop", "budget"))
+def order_to_budget(facts: Facts, rng: random.Random) -> Assignment:
+    """Enter an order of the shop as a bill."""
+    order, project = rng.choice(_mine(facts["shop"])), rng.choice(budget._projects(facts["budget"]))
+    bill = _bill(facts["budget"], project, f"Order {order['number']}", order["total"])
+    return Assignment(
+        goal=f"I have bought my order {order['number']} of the shop for everyone in the budget "
+        f'"{project["name"]}". Enter it there as one bill that I ({bill["payer"]}) paid, for '
+        f'everyone: the description is "{bill["what"]}", the date is that of the order, and the '
+        "amount is its total, delivery included.",
+        expect={"budget": budget._new_bill(project, bill, day=order["date"])},
+        steps=(
+            common.to_order(order["number"]),
+            _site("budget"),
+            budget._open(project),
+            budget._ADD,
+            budget._fill_bill(project, bill, day=order["date"]),
+            budget._SUBMIT,
+        ),
+    )
+
+
+def _bill(facts: Facts, project: Facts, what: str, amount: float) -> dict[str, Any]:
+    """Return a bill that the user paid for everyone."""
+    names = [one["name"] for one in budget._active(dict(project))]
+    return {"what": what, "amount": amount, "payer": facts["name"], "owers": names}
+
+
+@task("across/products-to-budget", level=3, split="test", apps=("shop", "budget"))
+def products_to_budget(facts: Facts, rng: random.Random) -> Assignment:
+    """Enter each product of an order as a bill."""
+    order = rng.choice([one for one in _mine(facts["shop"]) if 2 <= len(one["lines"]) <= 3])
+    project = rng.choice(budget._projects(facts["budget"]))
+    bills = [
+        _bill(facts["budget"], project, line["title"], line["price"] * line["quantity"])
+        for line in order["lines"]
+    ]
+    return Assignment(
+        goal=f"I ({bills[0]['payer']}) have paid order {order['number']} of the shop for everyone "
+        f'in the budget "{project["name"]}". Enter a bill of today (2 March 2026) there for each '
+        "product of the order, for everyone, with the product's name as description. The amount "
+        "is what all pieces of the product cost together, without delivery.",
+        expect={"budget": [budget._new_bill(project, bill) for bill in bills]},
+        steps=(
+            common.to_order(order["number"]),
+            _site("budget"),
+            budget._open(project),
+            [(budget._ADD, budget._fill_bill(project, bill), budget._SUBMIT) for bill in bills],
+        ),
+    )
+
+
+@task("across/missing-order", level=2, split="train", apps=("shop", "budget"))
+def missing_order(facts: Facts, rng: random.Random) -> Assignment:
+    """Ask to enter an order that the user never made."""
+    project = rng.choice(budget._projects(facts["budget"]))
+    number = f"100{rng.randint(400, 990)}"
+    return Assignment(
+        goal=f"Enter my order {number} of the shop as a bill in the budget "
+        f'"{project["name"]}": paid by {facts["budget"]["name"]}, for everyone, with the '
+        f'description "Order {number}", and with the date and the total of the order.',
+        infeasible=True,
+        steps=common.to_account("Order History"),
+    )
+
+
+# Forum and budget.
+
+
+@task("across/second-hand", level=2, split="train", apps=("forum", "budget"))
+def second_hand(facts: Facts, rng: random.Random) -> Assignment:
+    """Enter as a bill what somebody sells in the forum."""
+    forum_facts, project = facts["forum"], rng.choice(budget._projects(facts["budget"]))
+    topic = rng.choice(
+        [
+            one
+            for one in forum._seen(forum_facts["topics"])
+            if one["category"] == "For Sale" and one["author"] != forum_facts["user"]
+        ]
+    )
+    item, price = topic["details"]["item"], float(topic["details"]["price"])
+    bill = _bill(facts["budget"], project, item, price)
+    return Assignment(
+        goal=f'I have bought what the topic "{topic["title"]}" in the forum offers, at the price '
+        f'that its opening comment asks for. Enter this in the budget "{project["name"]}" as a '
+        f"bill of today (2 March 2026) that I ({bill['payer']}) paid for everyone, with the "
+        f'description "{item}".',
+        expect={"budget": budget._new_bill(project, bill)},
+        steps=(
+            forum._search(topic["title"]),
+            _site("budget"),
+            budget._open(project),
+            budget._ADD,
+            budget._fill_bill(project, bill),
+            budget._SUBMIT,
+        ),
+    )
+
+
+@task(
+    "across/who-paid-most",
+    level=3,
+    split="test",
+    apps=("budget", "forum"),
+    allow={"forum": (forum._NOTIFICATION,)},
+)
+def who_paid_most(facts: Facts, rng: random.Random) -> Assignment:
+    """Tell in the forum who has paid most in a budget."""
+    project = rng.choice(
+        [
+            one
+            for one in budget._projects(facts["budget"])
+            if len({member["paid"] for member in one["members"]}) == len(one["members"])
+        ]
+        or budget._projects(facts["budget"])[:1]
+    )
+    best = max(project["members"], key=lambda one: float(one["paid"]))
+    board, title = rng.choice(_BOARDS), f"{project['name']}: thank you"
+    text = f"{best['name']} has paid most, {best['paid']:.2f} in total. Thank you!"
+    return Assignment(
+        goal=f'Who has paid most in the budget "{project["name"]}", by the column "Paid" of its '
+        f'statistics? Create a topic in the category "{board}" of the forum with the title '
+        f'"{title}" and this text, with the name and the amount in the places of X and Y: '
+        '"X has paid most, Y in total. Thank you!" Write the amount like 1234.50.',
+        expect={"forum": forum._started(facts["forum"], board, title, text)},
+        steps=(
+            budget._open(project),
+            budget._tab("Statistics"),
+            _site("forum"),
+            forum._start(facts["forum"], board, title, text),
+        ),
+    )
+
+
+# Tracker and forum.
+
+
+@task(
+    "across/milestone-complete",
+    level=3,
+    split="train",
+    apps=("tracker", "forum"),
+    allow={"forum": (forum._NOTIFICATION,)},
+)
+def milestone_complete(facts: Facts, rng: random.Random) -> Assignment:
+    """Announce in the forum when a milestone was completed."""
+    name, _, day, _ = rng.choice([m for m in tracker_content.WORDS.milestones if m[2]])
+    count = len(tracker._open(facts["tracker"], milestone=name))
+    board, title = rng.choice(_BOARDS), f"{name} is {rng.choice(('complete', 'finished', 'out'))}"
+    text = f"{name} was completed on {day}. Tickets that are not closed: {count}."
+    return Assignment(
+        goal=f"Look up in the tracker when the milestone {name} was completed, and how many of "
+        f'its tickets are not closed. Then create a topic in the category "{board}" of the forum, '
+        f'with the title "{title}" and this text: "{name} was completed on YYYY-MM-DD. Tickets '
+        'that are not closed: N." Write the date and the number in these places.',
+        expect={"forum": forum._started(facts["forum"], board, title, text)},
+        steps=(
+            tracker._query(("milestone", "Milestone", name)),
+            click("#mainnav a", "Roadmap"),
+            check("#showcompleted"),
+            click("#prefs input[type=submit]"),
+            _site("forum"),
+            forum._start(facts["forum"], board, title, text),
+        ),
+    )
+
+
+@task(
+    "across/release-status",
+    level=3,
+    split="train",
+    apps=("tracker", "forum"),
+    allow={"forum": (forum._NOTIFICATION,)},
+)
+def release_status(facts: Facts, rng: random.Random) -> Assignment:
+    """Tell in the forum how far a release is."""
+    name, due, _, _ = rng.choice(
+        [m for m in tracker_content.WORDS.milestones if m[0] in tracker._DATED]
+    )
+    component = rng.choice(tracker._open(facts["tracker"], milestone=name))["component"]
+    count = len(tracker._open(facts["tracker"], milestone=name, component=component))
+    board, title = rng.choice(_BOARDS), f"{name}: {component}"
+    text = f"{name} is due on {due}. Tickets that are not closed: {count}."
+    return Assignment(
+        goal=f"Look up in the tracker when the milestone {name} is due, and how many of its "
+        f"tickets of the component {component} are not closed. Then create a topic in the category "
+        f'"{board}" of the forum, with the title "{title}" and this text: "{name} is due on '
+        'YYYY-MM-DD. Tickets that are not closed: N." Write the date and the number in these '
+        "places.",
+        expect={"forum": forum._started(facts["forum"], board, title, text)},
+        steps=(
+            tracker._query(("milestone", "Milestone", name), ("component", "Component", component)),
+            click("#mainnav a", "Roadmap"),
+            _site("forum"),
+            forum._start(facts["forum"], board, title, text),
+        ),
+    )
+
+
+# Forum and shop.
+
+
+@task(
+    "across/cheapest-for-wish",
+    level=3,
+    split="train",
+    apps=("forum", "shop"),
+    allow={"forum": (forum._NOTIFICATION,)},
+)
+def cheapest_for_wish(facts: Facts, rng: random.Random) -> Assignment:
+    """Find the cheapest product for a wish in the forum, and reply."""
+    name, found = browsing._leaf(facts["shop"], rng)
+    best, user = found[0], facts["forum"]["user"]
+    post = _post(
+        facts["forum"],
+        rng,
+        "Wanted",
+        f"Wanted: something cheap from {name}",
+        f"Which product in the category {name} of our shop is the cheapest? I would take that one.",
+    )
+    text = f"The {best['title']} costs £{best['price']:.2f}."
+    return Assignment(
+        goal=f'In the forum, the topic "{post.topic["title"]}" asks for a product of our shop. '
+        'Find it, and reply in the topic with this text: "The X costs £Y.", with the full name of '
+        "the product and its price in the places of X and Y.",
+        user=user,
+        prepare={"forum": post.prepare},
+        expect={"forum": forum._reply(facts["forum"], post.topic, user, text)},
+        steps=(
+            forum._search(post.topic["title"]),
+            _site("shop"),
+            browsing._to_category(facts["shop"], name),
+            select("#id_sort_by", "price-asc"),
+            click(f".product_pod h3 a[href='{best['url']}']"),
+            _site("forum"),
+            forum._search(post.topic["title"]),
+            forum._write_reply(text),
+        ),
+    )
+
+
+@task("across/list-to-basket", level=3, split="test", apps=("forum", "shop"))
+def list_to_basket(facts: Facts, rng: random.Random) -> Assignment:
+    """Put the products of a list in the forum into the basket."""
+    shop, room = facts["shop"], rng.choice(forum._ROOMS)
+    chosen = [(one, rng.randint(1, 4)) for one in rng.sample(common.free(shop), 3)]
+    post = _post(
+        facts["forum"],
+        rng,
+        "Office Life",
+        f"Shopping list for the {room} room",
+        "Could somebody order this for us, please?",
+        [f"{count} x {product['title']}" for product, count in chosen],
+    )
+    buying_steps: list[Step] = []
+    for product, count in chosen:
+        buying_steps += [*common.to_product(product), buying._ADD]
+        if count > 1:
+            buying_steps += [common.to_basket(), *buying._set_quantity(product, count)]
+    return Assignment(
+        goal=f'Put everything from the list in the forum\'s topic "{post.topic["title"]}" into my '
+        "basket of the shop, as many pieces as the list says. Do not order yet.",
+        prepare={"forum": post.prepare},
+        expect={"shop": [buying._put(shop, product, count) for product, count in chosen]},
+        steps=(forum._search(post.topic["title"]), _site("shop"), buying_steps),
+    )
+
+
+# Forum and help desk.
+
+
+@task(
+    "across/topic-to-ticket",
+    level=3,
+    split="train",
+    apps=("forum", "helpdesk"),
+    allow={"forum": (forum._NOTIFICATION,)},
+)
+def topic_to_ticket(facts: Facts, rng: random.Random) -> Assignment:
+    """Enter a topic of the forum as a ticket, and tell its number in the forum."""
+    desk, user = facts["helpdesk"], facts["forum"]["user"]
+    topic = rng.choice(
+        [
+            one
+            for one in forum._quiet(facts["forum"]["topics"])
+            if one["category"] in ("Hardware", "Network") and one["author"] != user
+        ]
+    )
+    number = 1 + max(int(ticket["id"]) for ticket in desk["tickets"])
+    sender = f"{topic['author']}@northfield.test"
+    queue, body = helpdesk._queue(desk, "it"), f"See the forum: {topic['title']}."
+    priority = rng.choice((2, 4))
+    text = f"I have entered this as ticket {number} of the help desk."
+    return Assignment(
+        goal=f"In the forum, {forum._name(facts['forum'], topic['author'])} ({sender}) describes a "
+        f'problem: "{topic["title"]}". Enter a ticket for this address in the help desk: queue '
+        f'{queue["title"]}, the title of the topic as summary, "{body}" as description, priority '
+        f'"{helpdesk._PRIORITIES[priority]}", no owner and no date. Then reply in the topic with '
+        'this text: "I have entered this as ticket N of the help desk.", with the number of the '
+        "new ticket in the place of N.",
+        user=user,
+        expect={
+            "forum": forum._reply(facts["forum"], topic, user, text),
+            "helpdesk": (
+                helpdesk._opened(
+                    topic["title"],
+                    body,
+                    id=number,
+                    queue_id=queue["id"],
+                    priority=priority,
+                    due_date=None,
+                    assigned_to_id=None,
+                    submitter_email=sender,
+                ),
+            ),
+        },
+        steps=(
+            forum._search(topic["title"]),
+            _site("helpdesk", _DESK),
+            click(".sidebar a", "New Ticket"),
+            select("#id_queue", str(queue["id"])),
+            fill("#id_title", topic["title"]),
+            fill("#id_body", body),
+            select("#id_priority", str(priority)),
+            fill("#id_submitter_email", sender),
+            click('#content-wrapper form button[type="submit"]'),
+            _site("forum"),
+            forum._search(topic["title"]),
+            forum._write_reply(text),
+        ),
+    )
+
+
+# The intranet.
+
+
+@task("across/glossary-to-intranet", level=2, split="train", apps=("wiki", "cms"))
+def glossary_to_intranet(facts: Facts, rng: random.Random) -> Assignment:
+    """Copy words of the wiki's glossary into that of the intranet."""
+    meanings = facts["wiki"]["glossary"]
+    words = rng.sample(sorted(meanings), 2)
+    return Assignment(
+        goal=f"The terms {words[0]} and {words[1]} are in the wiki's glossary. Add both to the "
+        "glossary of the intranet too (Snippets), with the meanings that the wiki gives.",
+        expect={
+            "cms": [
+                added("northfield_term", word=word, meaning=same_text(meanings[word]))
+                for word in words
+            ]
+        },
+        steps=(
+            wiki._go_to("Company/Glossary"),
+            _site("cms", cms._START),
+            cms._snippets("term"),
+            [
+                (
+                    click('a.w-header-button[href$="/term/add/"]'),
+                    fill("#id_word", word),
+                    fill("#id_meaning", meanings[word]),
+                    cms._SAVE,
+                )
+                for word in words
+            ],
+        ),
+    )
+
+
+@task(
+    "across/event-to-forum",
+    level=2,
+    split="train",
+    apps=("cms", "forum"),
+    allow={"forum": (forum._NOTIFICATION,)},
+)
+def event_to_forum(facts: Facts, rng: random.Random) -> Assignment:
+    """Announce an event of the intranet in the forum."""
+    coming = cms._pages(
+        facts["cms"], lambda one: one["fields"]["date"] > _TODAY, sections=("events",)
+    )
+    page, board = rng.choice(coming), rng.choice(_BOARDS)
+    event = page["fields"]
+    text = f"{event['date']}, {event['place']}. Seats: {event['seats']}."
+    return Assignment(
+        goal=f"Announce the intranet's event {cms._name(page)} in the forum: create a topic in the "
+        f'category "{board}" with the title of the event as title, and this text: "YYYY-MM-DD, '
+        'PLACE. Seats: N." Write the date, the place and the number of seats in these places, as '
+        "the page of the event says.",
+        expect={"forum": forum._started(facts["forum"], board, page["title"], text)},
+        steps=(
+            cms._go(page),
+            _site("forum"),
+            forum._start(facts["forum"], board, page["title"], text),
+        ),
+    )

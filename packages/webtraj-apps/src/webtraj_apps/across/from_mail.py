@@ -1,0 +1,871 @@
+"""Tasks that begin or end in the webmail, and act in one more application."""
+
+from __future__ import annotations
+
+import functools
+import random
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from webtraj.environments.browser.oracles import Step, check, click, fill, goto, select
+from webtraj_apps.budget import tasks as budget
+from webtraj_apps.forum import tasks as forum
+from webtraj_apps.helpdesk import tasks as helpdesk
+from webtraj_apps.mail import tasks as mail
+from webtraj_apps.shop.assignments import buying
+from webtraj_apps.shop.assignments import common as shop
+from webtraj_apps.tasks import (
+    Assignment,
+    Changes,
+    Facts,
+    Statement,
+    Steps,
+    added,
+    find,
+    listed,
+    other_than,
+    same_text,
+    spoken,
+    template,
+)
+from webtraj_apps.tracker import tasks as tracker
+from webtraj_apps.wiki import tasks as wiki
+
+task = functools.partial(template, user="user")
+
+_SITES: Final = {
+    "budget": "http://budget.test/",
+    "forum": "http://forum.test/",
+    "helpdesk": "http://helpdesk.test/dashboard/",
+    "mail": "http://mail.test/",
+    "shop": "http://shop.test/",
+    "tracker": "http://tracker.test/",
+    "wiki": "http://wiki.test/",
+}
+
+
+# What these tasks share.
+
+
+def _across(
+    app: str,
+    goal: str,
+    *steps: Steps,
+    sent: Changes = (),
+    expect: Changes = (),
+    allow: Sequence[str] = (),
+    prepare: Sequence[Statement] = (),
+    infeasible: bool = False,
+) -> Assignment:
+    """Return an assignment in the webmail and another application.
+
+    Args:
+        app: The other application.
+        goal: The goal.
+        *steps: The oracle.
+        sent: What changes in the mailbox, besides that mails are read.
+        expect: What changes in the other application.
+        allow: The tables of it that may change besides.
+        prepare: What the mailbox gets before the episode.
+        infeasible: Whether it cannot be done.
+    """
+    return Assignment(
+        goal=goal,
+        expect={"mail": sent, app: expect},
+        allow={"mail": mail._READ, app: allow},
+        prepare={"mail": prepare},
+        infeasible=infeasible,
+        steps=steps,
+    )
+
+
+def _to(app: str) -> Step:
+    return goto(_SITES[app])
+
+
+def _again(letter: Mapping[str, Any]) -> tuple[Step, ...]:
+    """Go back to the webmail and to a mail."""
+    return (_to("mail"), *mail.pick(letter))
+
+
+def _person(facts: Facts, username: str) -> Mapping[str, Any]:
+    return find(facts["mail"]["people"], username=username)
+
+
+def _requests(facts: Facts, app: str) -> list[Mapping[str, Any]]:
+    return [one for one in facts["mail"]["requests"] if one["app"] == app]
+
+
+def _known(facts: Facts, username: str) -> bool:
+    """Return whether somebody else is in the address book."""
+    email = _person(facts, username)["email"]
+    contacts = {contact["email"] for contact in facts["mail"]["contacts"]}
+    return email in contacts - {facts["mail"]["email"]}
+
+
+def _question(
+    facts: Facts,
+    rng: random.Random,
+    app: str,
+    question: str,
+    answer: str,
+    *steps: Steps,
+    sender: Mapping[str, Any] | None = None,
+) -> Assignment:
+    """Return the assignment to answer a colleague's question by what another application says.
+
+    Args:
+        facts: The facts.
+        rng: Chooses the rest.
+        app: The application that knows it.
+        question: What the colleague writes, with the form of the answer.
+        answer: The whole text of the right answer.
+        *steps: How one finds it there.
+        sender: Who asks; anybody by default.
+    """
+    sender = sender or mail._colleague(facts["mail"], rng)
+    subject = rng.choice(("A question", "Can you look this up?", "I need to know something"))
+    letter, delivery = mail.written(facts["mail"], sender, subject, question)
+    return _across(
+        app,
+        f"{sender['name']} has sent you a question, the mail “{subject}” in the inbox. Find the "
+        f"answer in the {_PLACES[app]}, and answer the mail in the way it asks for, only to the "
+        "sender.",
+        mail.pick(letter),
+        _to(app),
+        steps,
+        _again(letter),
+        mail.reply(answer),
+        sent=mail._answered(facts["mail"], letter, answer),
+        prepare=delivery,
+    )
+
+
+_PLACES: Final = {
+    "budget": "shared budgets",
+    "helpdesk": "help desk",
+    "shop": "shop",
+    "tracker": "issue tracker",
+    "wiki": "wiki",
+}
+
+
+# The issue tracker.
+
+
+@task("across/file-ticket", apps=("mail", "tracker"), level=3, split="train")
+def file_ticket(facts: Facts, rng: random.Random) -> Assignment:
+    """File the ticket that a colleague asks for, and tell its number."""
+    request = rng.choice(_requests(facts, "tracker"))
+    letter = mail._mail(facts["mail"], request["mail"])
+    component = rng.choice(facts["tracker"]["components"])
+    priority = rng.choice(("blocker", "critical", "minor", "trivial"))
+    number = len(facts["tracker"]["tickets"]) + 1
+    answer = f"It is ticket #{number}."
+    fields = {
+        "summary": request["summary"],
+        "description": request["description"],
+        "component": component["name"],
+        "priority": priority,
+    }
+    return _across(
+        "tracker",
+        f"{request['from']} has asked you by mail to file a ticket: {mail._the(letter)} in the "
+        "inbox. File it in the issue tracker as a defect, with the summary and the description "
+        f"that the mail gives, the component {component['name']} and the priority {priority}; "
+        "leave the other fields as they are. Then answer the mail with the sentence “It is ticket "
+        "#N.”, with the number of the ticket in place of N.",
+        mail.pick(letter),
+        _to("tracker"),
+        tracker._file(**fields),
+        _again(letter),
+        mail.reply(answer),
+        sent=mail._answered(facts["mail"], letter, answer),
+        expect=tracker._created(
+            number,
+            summary=same_text(request["summary"]),
+            description=same_text(request["description"]),
+            component=component["name"],
+            priority=priority,
+            type="defect",
+            milestone=None,
+            version=None,
+            owner=component["owner"],
+            reporter=facts["tracker"]["user"],
+            status="new",
+        ),
+    )
+
+
+@task("across/ask-tracker", apps=("mail", "tracker"), level=2, split="train")
+def ask_tracker(facts: Facts, rng: random.Random) -> Assignment:
+    """Answer a question about a ticket."""
+    own = facts["tracker"]
+    kind = rng.choice(("build", "owner", "milestone", "workaround"))
+    if kind == "build":
+        ticket = rng.choice(tracker._tickets(own, type="defect", resolution="fixed", build=bool))
+        answer, asked = ticket["build"], "in which build was it fixed? Answer with the build"
+    elif kind == "owner":
+        ticket = rng.choice(tracker._open(own))
+        answer = tracker._name(own, ticket["owner"])
+        asked = "who owns it now? Answer with the full name"
+    elif kind == "milestone":
+        ticket = rng.choice(tracker._open(own, milestone=bool))
+        answer, asked = ticket["milestone"], "which milestone is it in? Answer with its name"
+    else:
+        ticket = rng.choice(tracker._tickets(own, workaround=bool))
+        answer = ticket["workaround"]
+        asked = (
+            "one of its comments names a workaround; which? Answer with the words of the comment "
+            "after the colon"
+        )
+    return _question(
+        facts,
+        rng,
+        "tracker",
+        f"this is about ticket #{ticket['id']} in the tracker, “{ticket['summary']}”: {asked} and "
+        "with nothing else, please.",
+        answer,
+        tracker._go_to(ticket),
+    )
+
+
+@task("across/hand-over-ticket", apps=("mail", "tracker"), level=2, split="train")
+def hand_over_ticket(facts: Facts, rng: random.Random) -> Assignment:
+    """Give a ticket to whom its owner names."""
+    own = facts["tracker"]
+    ticket = rng.choice(tracker._open(own, owner=lambda name: name != own["user"]))
+    owner = other_than(rng, own["developers"], ticket["owner"])
+    name, sender = tracker._name(own, owner), _person(facts, ticket["owner"])
+    comment = f"{sender['name']} is away until {rng.randint(9, 27)} March."
+    letter, delivery = mail.written(
+        facts["mail"],
+        sender,
+        rng.choice(("While I am away", "My ticket")),
+        f"could you please reassign my ticket “{ticket['summary']}” to {name}, with this comment?"
+        f"\n\n{comment}",
+    )
+    return _across(
+        "tracker",
+        f"{sender['name']} asks you by mail (“{letter['subject']}”, in the inbox) to do something "
+        "in the issue tracker. Do what the mail says; no answer is needed.",
+        mail.pick(letter),
+        _to("tracker"),
+        tracker._look_up(ticket),
+        tracker._change(tracker._comment(comment), *tracker._hand_to(name)),
+        expect=tracker._edited(ticket, comment, owner=owner, status="assigned"),
+        prepare=delivery,
+    )
+
+
+@task("across/note-decision", apps=("mail", "tracker"), level=3, split="train")
+def note_decision(facts: Facts, rng: random.Random) -> Assignment:
+    """Note in a ticket what a thread of mails ends with."""
+    thread = rng.choice(facts["mail"]["threads"])
+    first = mail._mail(facts["mail"], thread["mail"])
+    ticket = rng.choice(tracker._open(facts["tracker"]))
+    asked = {
+        "budget": "the amount that may be spent, as in “4,000.00 EUR”",
+        "deadline": "the day by which it has to be ready, as in “Monday, 2 March 2026”",
+        "supplier": "the name of the company that shall deliver",
+    }[thread["topic"]]
+    comment = f"Decided by mail: {thread['value']}"
+    return _across(
+        "tracker",
+        f"In the mail folder Projects/{thread['project']} colleagues write about "
+        f"“{first['subject']}”. Find out what holds in the end; one answer was corrected. Then "
+        f"comment on ticket #{ticket['id']} in the issue tracker with “Decided by mail: ” followed "
+        f"by {asked}, and with nothing else.",
+        mail.to_folder(first["folder"]),
+        mail.search(first["subject"]),
+        [mail._nth_mail(i) for i in (2, 1, 0)],
+        mail._READABLE,
+        _to("tracker"),
+        tracker._go_to(ticket),
+        tracker._comment(comment),
+        tracker._SUBMIT,
+        expect=tracker._history(ticket["id"], comment),
+    )
+
+
+@task("across/mail-owner", apps=("tracker", "mail"), level=2, split="train")
+def mail_owner(facts: Facts, rng: random.Random) -> Assignment:
+    """Write a mail to the owner of a ticket."""
+    ticket = rng.choice(tracker._open(facts["tracker"], owner=lambda name: _known(facts, name)))
+    owner = _person(facts, ticket["owner"])
+    text = rng.choice(mail._TEXTS)
+    subject = f"Ticket #{ticket['id']}"
+    return _across(
+        "tracker",
+        f"Send a mail to the owner of the ticket “{ticket['summary']}” in the issue tracker, whose "
+        f"address is in the address book of the webmail. The subject is “Ticket #N”, with the "
+        f"ticket's number in place of N, and the text “{text}”",
+        tracker._look_up(ticket),
+        _mail_to(owner, subject, text),
+        sent=mail._sent([owner["email"]], subject, text=same_text(text)),
+    )
+
+
+def _mail_to(person: Mapping[str, Any], subject: str, text: str) -> tuple[Step, ...]:
+    """Look up an address, and write a mail to it."""
+    return (
+        _to("mail"),
+        mail.to_contacts(),
+        *mail.pick_contact(person["name"]),
+        mail.tap("#taskmenu a.mail"),
+        *mail.compose(to=[person["email"]], subject=subject, text=text),
+    )
+
+
+@task("across/no-such-ticket", apps=("mail", "tracker"), level=2, split="test")
+def no_such_ticket(facts: Facts, rng: random.Random) -> Assignment:
+    """Ask for a change of a ticket that does not exist."""
+    sender = mail._colleague(facts["mail"], rng)
+    number = rng.randint(400, 990)
+    letter, delivery = mail.written(
+        facts["mail"],
+        sender,
+        rng.choice(("Please close a ticket", "A ticket of mine")),
+        f"could you please close ticket #{number} in the tracker as fixed? I cannot do it myself.",
+    )
+    return _across(
+        "tracker",
+        f"{sender['name']} asks you by mail (“{letter['subject']}”, in the inbox) to close a "
+        "ticket in the issue tracker. Do what the mail says; no answer is needed.",
+        mail.pick(letter),
+        _to("tracker"),
+        tracker._go_to({"id": number}),
+        prepare=delivery,
+        infeasible=True,
+    )
+
+
+# The shop.
+
+
+def _bought(product: Facts, count: int) -> tuple[Step, ...]:
+    """Go to the basket with so many pieces of a product."""
+    return (
+        *shop.to_product(product),
+        buying._ADD,
+        shop.to_basket(),
+        *buying._set_quantity(product, count),
+    )
+
+
+@task("across/basket-for-colleague", apps=("mail", "shop"), level=3, split="train")
+def basket_for_colleague(facts: Facts, rng: random.Random) -> Assignment:
+    """Put what a colleague wants into the basket, and say so."""
+    request, product = rng.choice(_requests(facts, "shop")), rng.choice(shop.free(facts["shop"]))
+    letter, delivery = _ordering(facts, request, product["title"])
+    answer = rng.choice(("It is in the basket.", "I will order it tomorrow.", "Done, thank you."))
+    count = request["quantity"]
+    return _across(
+        "shop",
+        f"{request['from']} wants something from our shop, see {mail._the(letter)} in the inbox. "
+        "Add what the mail asks for to your basket in the shop, in the right quantity, and leave "
+        "what is there already. Do not order yet. Then answer the mail with the text "
+        f"“{answer}”",
+        mail.pick(letter),
+        _to("shop"),
+        _bought(product, count),
+        _again(letter),
+        mail.reply(answer),
+        sent=mail._answered(facts["mail"], letter, answer),
+        expect=buying._put(facts["shop"], product, count),
+        prepare=delivery,
+    )
+
+
+def _ordering(
+    facts: Facts, request: Mapping[str, Any], product: str
+) -> tuple[dict[str, Any], tuple[Statement, ...]]:
+    """Deliver a request for a product. See `mail.written`."""
+    sender = {**request, "name": request["from"]}
+    return mail.written(facts["mail"], sender, request["subject"], product=product)
+
+
+@task("across/order-for-colleague", apps=("mail", "shop"), level=3, split="test")
+def order_for_colleague(facts: Facts, rng: random.Random) -> Assignment:
+    """Order what a colleague wants, and tell the order's number."""
+    own = facts["shop"]
+    request, product = rng.choice(_requests(facts, "shop")), rng.choice(shop.free(own))
+    letter, delivery = _ordering(facts, request, product["title"])
+    address, method = rng.choice(own["addresses"]), rng.choice(shop.CHECKOUT)
+    count = request["quantity"]
+    bought = [*((one, n) for one, _, n in shop.lines_of(own)), (product, count)]
+    answer = f"Order {_FIRST_ORDER + own['basket']['id']}"
+    return _across(
+        "shop",
+        f"{request['from']} wants something from our shop, see {mail._the(letter)} in the inbox. "
+        "Add what the mail asks for to your basket in the shop, in the right quantity, then order "
+        f"everything in the basket. Ship it to {buying._name(address)}; shipping method: {method}. "
+        "Then answer the mail with the text “Order N”, with the number of the order in place of N.",
+        mail.pick(letter),
+        _to("shop"),
+        _bought(product, count),
+        click("a", "Proceed to checkout"),
+        buying._ship(address),
+        buying._finish(method),
+        _again(letter),
+        mail.reply(answer),
+        sent=mail._answered(facts["mail"], letter, answer),
+        expect=(
+            buying._put(own, product, count),
+            buying._ordered(own, bought, method, address),
+        ),
+        allow=shop.ORDERED,
+        prepare=delivery,
+    )
+
+
+_FIRST_ORDER: Final = 100_000
+"""An order's number is this and the number of its basket."""
+
+
+@task("across/cheapest-of-three", apps=("mail", "shop"), level=3, split="train")
+def cheapest_of_three(facts: Facts, rng: random.Random) -> Assignment:
+    """Tell a colleague which of three products is the cheapest, or the lightest."""
+    what, of = rng.choice((("cheapest", "price"), ("lightest", "weight")))
+    three: list[Facts] = []
+    while len({float(one[of]) for one in three}) < 3:
+        three = rng.sample([one for one in facts["shop"]["products"] if one["stock"]], 3)
+    best = min(three, key=lambda one: float(one[of]))
+    names = [one["title"] for one in three]
+    return _question(
+        facts,
+        rng,
+        "shop",
+        f"which of these three products in our shop is the {what}: the {names[0]}, the {names[1]} "
+        f"or the {names[2]}? Answer with its full name and with nothing else, please.",
+        best["title"],
+        [shop.to_product(one) for one in three],
+    )
+
+
+@task("across/unknown-product", apps=("mail", "shop"), level=2, split="train")
+def unknown_product(facts: Facts, rng: random.Random) -> Assignment:
+    """Ask for something that the shop does not have."""
+    request = rng.choice(_requests(facts, "shop"))
+    titles = [one["title"] for one in facts["shop"]["products"]]
+    series = rng.choice(titles).split()[0]
+    thing = rng.choice([one for one in _ABSENT if one not in " ".join(titles)])
+    letter, delivery = _ordering(facts, request, f"{series} {thing}")
+    return _across(
+        "shop",
+        f"{request['from']} wants something from our shop, see {mail._the(letter)} in the inbox. "
+        "Add exactly what the mail asks for to your basket in the shop. If the shop does not have "
+        "it, report that it cannot be done; buy nothing instead of it.",
+        mail.pick(letter),
+        _to("shop"),
+        fill("#id_q", f"{series} {thing}"),
+        click("nav form[action='/search/'] button"),
+        prepare=delivery,
+        infeasible=True,
+    )
+
+
+_ABSENT: Final = (
+    "Accordion", "Aquarium", "Barometer", "Canoe", "Easel", "Gramophone", "Globe", "Hammock",
+    "Snowboard", "Telescope", "Trampoline", "Wheelbarrow",
+)  # fmt: skip
+
+
+# The forum.
+
+
+@task("across/start-thread", apps=("mail", "forum"), level=2, split="train")
+def start_thread(facts: Facts, rng: random.Random) -> Assignment:
+    """Start the thread that a colleague asks for."""
+    own, request = facts["forum"], rng.choice(_requests(facts, "forum"))
+    letter = mail._mail(facts["mail"], request["mail"])
+    category = rng.choice([one for one in own["categories"] if one["title"] != "Announcements"])
+    return _across(
+        "forum",
+        f"{request['from']} has asked you by mail to start a thread in the forum: "
+        f"{mail._the(letter)} in the inbox. Create this topic in the category "
+        f"“{category['title']}”, with the title and the text that the mail gives. No answer is "
+        "needed.",
+        mail.pick(letter),
+        _to("forum"),
+        forum._start(own, category["title"], request["title"], request["text"]),
+        expect=forum._started(own, category["title"], request["title"], request["text"]),
+        allow=(forum._NOTIFICATION,),
+    )
+
+
+@task("across/announce-vote", apps=("mail", "forum"), level=3, split="test")
+def announce_vote(facts: Facts, rng: random.Random) -> Assignment:
+    """Count the votes in mails, and tell the forum."""
+    vote, own = rng.choice(facts["mail"]["votes"]), facts["forum"]
+    first = mail._mail(facts["mail"], vote["mail"])
+    count = vote["counts"][vote["winner"]]
+    topic = rng.choice(forum._open(own["topics"]))
+    text = f"{vote['title']}: {count} votes for {vote['winner']}."
+    return _across(
+        "forum",
+        f"In the mail folder Team there is a vote, “{first['subject']}”. Count the votes in the "
+        f"answers. Then reply in the forum, in the topic “{topic['title']}”, with the text "
+        f"“{vote['title']}: N votes for X.”, with the option that won in place of X, in the words "
+        "of the first mail, and the number of its votes in place of N.",
+        mail.to_folder("Team"),
+        mail.search(vote["title"]),
+        [mail._nth_mail(i) for i in range(vote["voters"] + 1)],
+        mail._READABLE,
+        _to("forum"),
+        forum._search(topic["title"]),
+        forum._write_reply(text),
+        expect=forum._reply(own, topic, own["user"], text),
+        allow=(forum._NOTIFICATION,),
+    )
+
+
+@task("across/mail-author", apps=("forum", "mail"), level=2, split="train")
+def mail_author(facts: Facts, rng: random.Random) -> Assignment:
+    """Write a mail to the author of a topic."""
+    topics = [one for one in forum._seen(facts["forum"]["topics"]) if _known(facts, one["author"])]
+    topic = rng.choice(topics)
+    author = _person(facts, topic["author"])
+    subject, text = rng.choice(mail._SUBJECTS), rng.choice(mail._TEXTS)
+    return _across(
+        "forum",
+        f"Who started the topic “{topic['title']}” in the forum? Send this person a mail with the "
+        f"subject “{subject}” and the text “{text}” The address is in the address book of the "
+        "webmail.",
+        forum._search(topic["title"]),
+        _mail_to(author, subject, text),
+        sent=mail._sent([author["email"]], subject, text=same_text(text)),
+    )
+
+
+# The wiki.
+
+
+@task("across/new-page", apps=("mail", "wiki"), level=2, split="train")
+def new_page(facts: Facts, rng: random.Random) -> Assignment:
+    """Make the page that a colleague asks for, and file the mail."""
+    request = rng.choice(_requests(facts, "wiki"))
+    letter = mail._mail(facts["mail"], request["mail"])
+    parent, folder = rng.choice(("Company", "Procedures")), rng.choice(mail._TARGETS)
+    page = f"{parent}/{request['title']}"
+    return _across(
+        "wiki",
+        f"{request['from']} has asked you by mail to make a page in the wiki: {mail._the(letter)} "
+        f"in the inbox. Create the page {page}; it consists of the text that the mail gives, "
+        f"without a heading and without anything else. Then move the mail to the folder {folder}.",
+        mail.pick(letter),
+        _to("wiki"),
+        wiki._create(page, request["text"]),
+        _again(letter),
+        mail.move_to(folder),
+        sent=mail._moved([letter], folder),
+        expect=added("page", path=page, text=wiki._reads(request["text"])),
+        allow=wiki._COMMITS,
+    )
+
+
+@task("across/moved-desk", apps=("mail", "wiki"), level=2, split="train")
+def moved_desk(facts: Facts, rng: random.Random) -> Assignment:
+    """Correct a colleague's room and extension."""
+    own = facts["wiki"]
+    team = rng.choice(own["teams"])
+    member = rng.choice([one for one in team["members"] if one["name"] != own["name"]])
+    room, extension = f"1.{rng.randint(30, 79)}", str(rng.randint(700, 999))
+    text = wiki._replaced(
+        own["pages"][team["page"]],
+        wiki._row(member["name"], member["role"], member["room"], member["extension"]),
+        wiki._row(member["name"], member["role"], room, extension),
+    )
+    letter, delivery = mail.written(
+        facts["mail"],
+        find(facts["mail"]["people"], name=member["name"]),
+        rng.choice(("I have moved", "New desk")),
+        f"I sit in room {room} now, and my extension is {extension}. Could you please correct both "
+        f"in the table on the page of the team {team['name']} in the wiki?",
+    )
+    return _across(
+        "wiki",
+        f"{member['name']} asks you by mail (“{letter['subject']}”, in the inbox) to correct "
+        "something in the wiki. Do what the mail says; no answer is needed.",
+        mail.pick(letter),
+        _to("wiki"),
+        wiki._edit(team["page"], text),
+        expect=wiki._rewritten(team["page"], text),
+        allow=wiki._COMMITS,
+        prepare=delivery,
+    )
+
+
+@task("across/ask-wiki", apps=("mail", "wiki"), level=2, split="test")
+def ask_wiki(facts: Facts, rng: random.Random) -> Assignment:
+    """Answer a question about a customer."""
+    customer = rng.choice(facts["wiki"]["customers"])
+    ends = "until which day does our contract with {} run? Answer with the date, as YYYY-MM-DD,"
+    number = "what is the number of our contract with {}? Answer with it"
+    manager = "who at Northfield looks after the customer {}? Answer with the full name"
+    kind = rng.choice(("ends", "contract", "manager"))
+    asked = {"ends": ends, "contract": number, "manager": manager}[kind]
+    return _question(
+        facts,
+        rng,
+        "wiki",
+        f"{asked.format(customer['name'])} and with nothing else, please.",
+        customer[kind],
+        wiki._go_to(customer["page"]),
+    )
+
+
+@task("across/meeting-page", apps=("mail", "wiki"), level=3, split="train")
+def meeting_page(facts: Facts, rng: random.Random) -> Assignment:
+    """Make a page for a meeting, which is moved once more."""
+    meeting = rng.choice(facts["mail"]["meetings"])
+    title, organiser = meeting["title"], find(facts["mail"]["people"], name=meeting["organiser"])
+    day, hour = f"2026-04-{rng.randint(13, 30)}", f"{rng.randint(8, 16):02d}:00"
+    room = rng.choice([one for one in mail._ROOMS if one != meeting["room"]])
+    letter, delivery = mail.written(
+        facts["mail"],
+        organiser,
+        f"Moved again: {title}",
+        f"the {title.lower()} has to be moved once more. It is now on {mail._long(day)} at {hour}. "
+        f"The room is {room}.",
+    )
+    page = f"Meetings/{day} {title}"
+    text = f"# {day} {title}\n\nTime: {hour}\n\nRoom: {room}\n\nInvited by: {organiser['name']}"
+    return _across(
+        "wiki",
+        f"You have been invited by mail to the {title.lower()}, which has been moved since. Create "
+        f"the page “Meetings/DAY {title}” in the wiki, with the day on which it takes place now, "
+        "written like 2026-03-02, in place of DAY. The page has four lines, each a paragraph: the "
+        f"heading “# DAY {title}”, then “Time: ” and the time, written like 08:00, then “Room: ” "
+        "and the room, then “Invited by: ” and the full name of who wrote the mails. The last mail "
+        "about the meeting holds.",
+        mail.pick(mail._mail(facts["mail"], meeting["invitation"])),
+        mail.pick(letter),
+        _to("wiki"),
+        wiki._create(page, text),
+        expect=added("page", path=page, text=wiki._reads(text)),
+        allow=wiki._COMMITS,
+        prepare=delivery,
+    )
+
+
+# The shared budgets.
+
+
+def _spender(
+    facts: Facts, rng: random.Random, *, everyone: bool
+) -> tuple[budget.Project, budget.Bill, Mapping[str, Any]]:
+    """Return a project, a bill that somebody else paid, and who did."""
+    own = facts["budget"]
+    while True:
+        project, bill = budget._purchase(own, rng, everyone=everyone)
+        if bill["payer"] != own["name"]:
+            return project, bill, _person(facts, bill["payer"].lower())
+
+
+@task("across/enter-expense", apps=("mail", "budget"), level=2, split="train")
+def enter_expense(facts: Facts, rng: random.Random) -> Assignment:
+    """Enter what somebody paid for some."""
+    project, bill, sender = _spender(facts, rng, everyone=False)
+    day = budget._some_day(rng)
+    letter, delivery = mail.written(
+        facts["mail"],
+        sender,
+        rng.choice(("I have paid something", "One more bill")),
+        f"on {spoken(day)} I paid {bill['amount']:.2f} for “{bill['what']}”. Could you please "
+        f"enter this in our budget “{project['name']}”, with these words? It is only for "
+        f"{listed(bill['owers'])}.",
+    )
+    return _across(
+        "budget",
+        f"{sender['name']} asks you by mail (“{letter['subject']}”, in the inbox) to enter a bill "
+        "in the shared budgets. Do what the mail says; no answer is needed.",
+        mail.pick(letter),
+        _to("budget"),
+        budget._open(project),
+        budget._ADD,
+        budget._fill_bill(project, bill, day=day),
+        budget._SUBMIT,
+        expect=budget._new_bill(project, bill, day=day),
+        prepare=delivery,
+    )
+
+
+@task("across/enter-expenses", apps=("mail", "budget"), level=3, split="test")
+def enter_expenses(facts: Facts, rng: random.Random) -> Assignment:
+    """Enter three bills, and answer with their sum."""
+    project, first, sender = _spender(facts, rng, everyone=True)
+    day, titles = budget._some_day(rng), budget._titles(project)
+    things = rng.sample([one for one in budget._BOUGHT if one not in titles], 3)
+    bills = [{**first, "what": what, "amount": budget._amount(rng)} for what in things]
+    lines = "\n".join(f"- {bill['what']}: {bill['amount']:.2f}" for bill in bills)
+    letter, delivery = mail.written(
+        facts["mail"],
+        sender,
+        rng.choice(("My shopping", "Three bills")),
+        f"on {spoken(day)} I paid for three things for our budget “{project['name']}”:\n\n"
+        f"{lines}\n\nEach of them is for everyone. Could you please enter them as three bills, "
+        "and tell me what they cost together? Answer with nothing but the amount, please.",
+    )
+    answer = f"{sum(bill['amount'] for bill in bills):.2f}"
+    return _across(
+        "budget",
+        f"{sender['name']} asks you by mail (“{letter['subject']}”, in the inbox) to enter bills "
+        "in the shared budgets. Do what the mail says, and answer it, only to the sender, in the "
+        "way it asks for. Write the amount like 1234.50.",
+        mail.pick(letter),
+        _to("budget"),
+        budget._open(project),
+        [
+            (budget._ADD, budget._fill_bill(project, bill, day=day), budget._SUBMIT)
+            for bill in bills
+        ],
+        _again(letter),
+        mail.reply(answer),
+        sent=mail._answered(facts["mail"], letter, answer),
+        expect=[budget._new_bill(project, bill, day=day) for bill in bills],
+        prepare=delivery,
+    )
+
+
+@task("across/ask-budget", apps=("mail", "budget"), level=2, split="train")
+def ask_budget(facts: Facts, rng: random.Random) -> Assignment:
+    """Tell a participant how much they paid or spent."""
+    own = facts["budget"]
+    project = rng.choice(budget._projects(own))
+    members = [one for one in budget._active(project) if one["name"] != own["name"]]
+    member = rng.choice([one for one in members if one["paid"] and one["spent"]])
+    column = rng.choice(("paid", "spent"))
+    return _question(
+        facts,
+        rng,
+        "budget",
+        f"how much have I {column} in our budget “{project['name']}” so far, according to the "
+        f"column “{column.title()}” of its statistics? Answer with nothing but the amount, written "
+        "like 1234.50, please.",
+        f"{member[column]:.2f}",
+        budget._open(project),
+        budget._tab("Statistics"),
+        sender=_person(facts, member["name"].lower()),
+    )
+
+
+# The help desk.
+
+
+@task("across/report-problem", apps=("mail", "helpdesk"), level=3, split="train")
+def report_problem(facts: Facts, rng: random.Random) -> Assignment:
+    """Enter a ticket for a colleague who reports something, and tell its number."""
+    own, sender = facts["helpdesk"], mail._colleague(facts["mail"], rng)
+    slug, title, body = helpdesk._case(rng)
+    queue, priority = helpdesk._queue(own, slug), rng.choice((1, 2, 4, 5))
+    letter, delivery = mail.written(facts["mail"], sender, title, body)
+    answer = f"Your ticket has the number {len(own['tickets']) + 1}."
+    return _across(
+        "helpdesk",
+        f"{sender['name']} reports something by mail (“{title}”, in the inbox). Enter a ticket for "
+        f"{sender['email']} in the help desk, in the queue {queue['title']}. Its summary is the "
+        "subject of the mail, and its description what the mail says between the greeting and the "
+        f"closing; its priority is “{helpdesk._PRIORITIES[priority]}”. Nobody owns it, and it has "
+        "no due date. Then answer the mail with “Your ticket has the number N.”, with the number "
+        "of the ticket in place of N.",
+        mail.pick(letter),
+        _to("helpdesk"),
+        click(".sidebar a", "New Ticket"),
+        select("#id_queue", str(queue["id"])),
+        fill("#id_title", title),
+        fill("#id_body", body),
+        select("#id_priority", str(priority)),
+        fill("#id_submitter_email", sender["email"]),
+        click('#content-wrapper form button[type="submit"]'),
+        _again(letter),
+        mail.reply(answer),
+        sent=mail._answered(facts["mail"], letter, answer),
+        expect=helpdesk._opened(
+            title,
+            body,
+            queue_id=queue["id"],
+            priority=priority,
+            due_date=None,
+            assigned_to_id=None,
+            submitter_email=sender["email"],
+            status=1,
+        ),
+        prepare=delivery,
+    )
+
+
+@task("across/resolve-as-told", apps=("mail", "helpdesk"), level=2, split="train")
+def resolve_as_told(facts: Facts, rng: random.Random) -> Assignment:
+    """Resolve a ticket with what a colleague has done about it."""
+    own, sender = facts["helpdesk"], mail._colleague(facts["mail"], rng)
+    ticket = rng.choice(helpdesk._tickets(own, lambda one: not one["depends"]))
+    text = rng.choice(helpdesk._ENDS)
+    letter, delivery = mail.written(
+        facts["mail"],
+        sender,
+        rng.choice(("It is done", "News about a ticket")),
+        f"I have dealt with the ticket “{ticket['title']}”. Could you please set it to resolved? "
+        f"The resolution is:\n\n{text}",
+    )
+    return _across(
+        "helpdesk",
+        f"{sender['name']} has written to you about a ticket of the help desk (“"
+        f"{letter['subject']}”, in the inbox). Do what the mail says: the submitter shall be able "
+        "to read the resolution. The mail needs no answer.",
+        mail.pick(letter),
+        _to("helpdesk"),
+        helpdesk._find(ticket),
+        helpdesk._reply(text, check("#st_resolved"), public=True),
+        expect=(
+            helpdesk._ticket(ticket, status=helpdesk._RESOLVED, resolution=same_text(text)),
+            helpdesk._said(ticket, text, public=True),
+            helpdesk._silent(ticket),
+        ),
+        prepare=delivery,
+    )
+
+
+@task("across/ask-helpdesk", apps=("mail", "helpdesk"), level=2, split="test")
+def ask_helpdesk(facts: Facts, rng: random.Random) -> Assignment:
+    """Tell a colleague who works on a ticket, and until when."""
+    own = facts["helpdesk"]
+    senders = {one["email"]: one for one in facts["mail"]["people"][1:]}
+    ticket = rng.choice(
+        helpdesk._tickets(
+            own, lambda one: one["email"] in senders, lambda one: one["owner"] and one["due"]
+        )
+    )
+    owner = helpdesk._agent(own, ticket["owner"])
+    return _question(
+        facts,
+        rng,
+        "helpdesk",
+        f"whom is my ticket “{ticket['title']}” in the help desk assigned to, and when is it due? "
+        "Answer with the full name, a comma, a space and the date, like “Jo Smith, 2026-03-02”, "
+        "and with nothing else, please.",
+        f"{owner['name']}, {ticket['due']}",
+        helpdesk._find(ticket),
+        sender=senders[ticket["email"]],
+    )
+
+
+@task("across/note-invoice", apps=("mail", "helpdesk"), level=2, split="train")
+def note_invoice(facts: Facts, rng: random.Random) -> Assignment:
+    """Note in a ticket what an invoice says."""
+    invoice = rng.choice(facts["mail"]["invoices"])
+    letter = mail._mail(facts["mail"], invoice["mail"])
+    ticket = rng.choice(helpdesk._tickets(facts["helpdesk"]))
+    note = f"{invoice['number']}: {invoice['amount']} EUR until {invoice['due']}"
+    return _across(
+        "helpdesk",
+        f"Find the mail with the invoice {invoice['number']}; it is {mail._where(letter)}. Then "
+        f"add a note to ticket #{ticket['id']} of the help desk, which its submitter must not see: "
+        "“NUMBER: AMOUNT EUR until DAY”, with the number of the invoice, its amount, written like "
+        "1234.50, and the day by which it is payable, written like 2026-03-02.",
+        mail.pick(letter),
+        _to("helpdesk"),
+        helpdesk._jump(ticket),
+        helpdesk._reply(note, public=False),
+        expect=helpdesk._said(ticket, note, public=False),
+    )

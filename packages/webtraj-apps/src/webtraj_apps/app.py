@@ -1,0 +1,467 @@
+"""Real web applications on this machine, and isolated worlds of them.
+
+An application is installed once, into a virtual environment of its own, with the state of its
+worlds' first moment for each of a few contents. A world is a copy of such a state, made and thrown
+away in milliseconds. One server process for each application serves all worlds of this process; it
+dies with it, and is restarted if it dies before.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import atexit
+import contextlib
+import dataclasses
+import fcntl
+import functools
+import hashlib
+import json
+import os
+import shutil
+import sqlite3
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+import venv
+import warnings
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from typing import Any, Final
+
+from webtraj import errors
+from webtraj.environments import browser
+from webtraj_apps import names
+from webtraj_apps import state as state_lib
+
+__all__ = ["App", "World", "find_app", "find_apps", "home"]
+
+CONTENTS: Final = 2
+"""How many contents each application has; a world's seed chooses one."""
+
+_INSTALLED = (".html", ".ini", ".js", ".php", ".py", ".toml", ".txt")
+_NOT_INSTALLED = ("__init__.py", "state.py", "tasks.py", names.NAMES)
+_HOME = "WEBTRAJ_APPS"
+_SOCKET = "host.sock"
+_START_SECONDS = 60.0
+_CONNECT_SECONDS = 20.0
+_LOG_LINES = 20
+_CHUNK = 64 * 1024
+_IDLE_SECONDS = 0.01
+_IDLE_TRIES = 500
+
+
+def home() -> Path:
+    """Return the folder of installed applications: `$WEBTRAJ_APPS`, or the user's data folder."""
+    if os.environ.get(_HOME):
+        return Path(os.environ[_HOME]).resolve()
+    if sys.platform == "darwin":
+        return Path.home() / "Library/Application Support/webtraj/apps"
+    data = os.environ.get("XDG_DATA_HOME") or Path.home() / ".local/share"
+    return Path(data) / "webtraj/apps"
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class App:
+    """An application. Its folder holds `host.py`, `requirements.txt` and `tasks.py`."""
+
+    name: str
+    """Its name: `shop`. Browsers see it at `http://shop.test/`."""
+    title: str
+    """What it is: "Online shop"."""
+    package: str
+    """The software and its version: `django-oscar 4.2.1`."""
+    license: str
+    """Its licence, by SPDX."""
+    folder: Path
+    """The folder of its files."""
+    database: str = "db.sqlite3"
+    """The SQLite file of a world's state."""
+    ignored: frozenset[str] = frozenset()
+    """Tables whose changes never count: sessions, caches."""
+    columns: Mapping[str, Iterable[str]] = dataclasses.field(default_factory=dict)
+    """Columns whose changes never count, by table (`*` for all): when a user was last seen."""
+    read_state: Callable[[Path], state_lib.State] | None = None
+    """Reads a world's state, if it is more than its database."""
+    debian: tuple[str, ...] = ()
+    """Debian packages that it needs; none for what pip installs alone."""
+    megabytes: int = 2048
+    """The most memory of its server."""
+
+    @property
+    def host(self) -> str:
+        """The host name that browsers see."""
+        return f"{self.name}.test"
+
+    @property
+    def origin(self) -> str:
+        """The origin that browsers see."""
+        return f"http://{self.host}"
+
+    # Installing.
+
+    @property
+    def has_requirements(self) -> bool:
+        """Whether it needs packages from an index."""
+        file = self.folder / "requirements.txt"
+        return file.exists() and bool(file.read_text("utf-8").strip())
+
+    @property
+    def home(self) -> Path:
+        """The folder of this version of the application, installed or not."""
+        digest = hashlib.sha256()
+        common = (Path(__file__).parent / name for name in ("people.py", "django_worlds.py"))
+        for file in (*common, *sorted(self.folder.iterdir())):
+            if file.suffix in _INSTALLED and file.name not in _NOT_INSTALLED:
+                digest.update(file.read_bytes())
+        return home() / f"{self.name}-{digest.hexdigest()[:12]}"
+
+    @property
+    def installed(self) -> bool:
+        """Whether it is installed."""
+        return (self.home / "installed").exists()
+
+    def install(self, say: Callable[[str], None] = lambda _: None) -> None:
+        """Install the application, unless it is installed. Older versions are removed.
+
+        Raises:
+            InvalidInputError: A step failed; the message has its last output.
+        """
+        if self.installed:
+            return
+        home().mkdir(parents=True, exist_ok=True)
+        with (home() / f"{self.name}.lock").open("w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            if not self.installed:  # Another process may have done it.
+                self._install(say)
+
+    def _install(self, say: Callable[[str], None]) -> None:
+        say(f"Installing {self.title} ({self.package}).")
+        folder = self.home
+        shutil.rmtree(folder, ignore_errors=True)
+        folder.mkdir(parents=True)
+        self._install_debian(say)
+        venv.create(folder / "venv", with_pip=self.has_requirements, symlinks=True)
+        if self.has_requirements:
+            pip = ("-m", "pip", "install", "--quiet", "--disable-pip-version-check")
+            self._run(
+                "install its packages", *pip, "--requirement", str(self.folder / "requirements.txt")
+            )
+            self._run("remove pip", "-m", "pip", "uninstall", "--quiet", "--yes", "pip")
+        say(f"Filling {self.title}.")
+        for content in range(CONTENTS):
+            made = folder / "contents" / str(content)
+            self._run("fill its worlds", *self._serve("build", str(made), str(content)))
+        (folder / "installed").touch()
+        for old in home().glob(f"{self.name}-*"):
+            if old != folder:
+                shutil.rmtree(old, ignore_errors=True)
+
+    def remove(self) -> None:
+        """Remove the installed application."""
+        shutil.rmtree(self.home, ignore_errors=True)
+
+    def _install_debian(self, say: Callable[[str], None]) -> None:
+        missing = (
+            [
+                name
+                for name in self.debian
+                if subprocess.run(["dpkg", "-s", name], capture_output=True, check=False).returncode
+            ]
+            if shutil.which("dpkg")
+            else list(self.debian)
+        )
+        if not missing:
+            return
+        command = "apt-get install --no-install-recommends " + " ".join(missing)
+        if not shutil.which("apt-get") or os.geteuid() != 0:
+            raise errors.InvalidInputError(
+                f"{self.title} needs Debian packages. Install them with: sudo {command}"
+            )
+        say(f"Installing {' '.join(missing)} with apt-get.")
+        environment = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
+        for arguments in (["update", "-qq"], [*command.split()[1:], "-y", "-qq"]):
+            done = subprocess.run(
+                ["apt-get", *arguments], env=environment, capture_output=True, check=False
+            )
+        if done.returncode:
+            raise errors.InvalidInputError(
+                f"apt-get could not install {' '.join(missing)}:\n{_tail(done.stderr)}"
+            )
+
+    def _serve(self, command: str, *arguments: str) -> tuple[str, ...]:
+        script = str(Path(__file__).with_name("serve.py"))
+        return script, command, str(self.folder / "host.py"), *arguments
+
+    def _run(self, what: str, *arguments: str) -> None:
+        done = subprocess.run(
+            [self._python, *arguments], capture_output=True, check=False, env=_environment()
+        )
+        if done.returncode:
+            output = _tail(done.stdout + done.stderr)
+            raise errors.InvalidInputError(f"Cannot {what} for {self.title}:\n{output}")
+
+    @property
+    def _python(self) -> str:
+        return str(self.home / "venv/bin/python")
+
+    # Worlds.
+
+    def facts(self, seed: int) -> Mapping[str, Any]:
+        """Return what tasks may mention of the worlds of a seed.
+
+        Raises:
+            MissingDependencyError: The application is not installed.
+        """
+        return _facts(self._content(seed))
+
+    def require(self) -> None:
+        """Check that the application is installed.
+
+        Raises:
+            MissingDependencyError: It is not.
+        """
+        if not self.installed:
+            raise errors.MissingDependencyError(
+                f"The application {self.name!r} is not installed. Install it with: "
+                f"webtraj apps install {self.name}"
+            )
+
+    def _content(self, seed: int) -> Path:
+        self.require()
+        return self.home / "contents" / str(seed % CONTENTS)
+
+    async def world(self, seed: int = 0) -> World:
+        """Return a new world. Its server is started if it does not run.
+
+        Raises:
+            MissingDependencyError: The application is not installed.
+            BrowserError: The server does not start.
+        """
+        content = self._content(seed)
+        host = _host_of(self)
+        await asyncio.to_thread(host.start)
+        return World(self, host, content, seed)
+
+    def read(self, folder: Path) -> state_lib.State:
+        """Return the state of a world as rows."""
+        if self.read_state is not None:
+            return self.read_state(folder)
+        return state_lib.read_sqlite(folder / self.database)
+
+
+def find_apps() -> tuple[App, ...]:
+    """Return all applications, those of webtraj-apps first; one that is broken is a warning."""
+    found = []
+    for source in names.sources().values():
+        if source.app is not None:
+            try:
+                found.append(source.load_app())
+            except errors.WebtrajError as error:  # One package must not stop the others.
+                warnings.warn(str(error), stacklevel=2)
+    return tuple(found)
+
+
+def find_app(name: str) -> App:
+    """Return an application by name.
+
+    Raises:
+        InvalidInputError: There is none, or it cannot be imported.
+    """
+    source = names.find(name)
+    if source is None or source.app is None:
+        known = [name for name, one in names.sources().items() if one.app is not None]
+        raise errors.InvalidInputError(
+            f"No application {name!r:.60}. Choose one of {', '.join(known)}."
+        )
+    return source.load_app()
+
+
+class World:
+    """An isolated copy of an application's state, from the same first moment.
+
+    Args:
+        app: The application.
+        host: Its server.
+        content: The folder of the state to copy.
+        seed: The seed that chose it.
+    """
+
+    def __init__(self, app: App, host: _Host, content: Path, seed: int) -> None:
+        self.app = app
+        self.seed = seed
+        self.facts = app.facts(seed)
+        self._host = host
+        self._answering = 0
+        self.folder = host.new_world(content)
+        """The folder of its state."""
+
+    @property
+    def name(self) -> str:
+        """Its name, unique among all worlds of the server."""
+        return self.folder.name
+
+    def read(self) -> state_lib.State:
+        """Return its state as rows."""
+        return self.app.read(self.folder)
+
+    def execute(self, statements: Iterable[tuple[str, tuple[Any, ...]]]) -> None:
+        """Change its database directly, before an episode begins."""
+        file = self.folder / self.app.database
+        with contextlib.closing(sqlite3.connect(file)) as database, database:
+            for statement, values in statements:
+                database.execute(statement, values)
+
+    async def serve(
+        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, begun: bytes = b""
+    ) -> None:
+        """Answer a browser's connection to the application. See `network.Serve`.
+
+        Args:
+            reader: What the browser sends.
+            writer: Where the answer goes.
+            begun: What was read of the request before.
+        """
+        begun = begun or await reader.read(_CHUNK)  # Browsers open connections they may not use.
+        if not begun:
+            return
+        self._answering += 1
+        try:
+            far = await self._host.connect()
+            try:
+                far[1].write(f"WORLD {self.name}\n".encode() + begun)
+                await browser.pipe_both((reader, writer), far)
+            finally:
+                far[1].close()
+        finally:
+            self._answering -= 1
+
+    async def idle(self) -> None:
+        """Wait until every request is answered, but not for ever."""
+        for _ in range(_IDLE_TRIES):
+            if not self._answering:
+                return
+            await asyncio.sleep(_IDLE_SECONDS)
+
+    def discard(self) -> None:
+        """Throw the world away. Idempotent."""
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+
+class _Host:
+    """The server of an application's worlds, in this process's name."""
+
+    def __init__(self, app: App) -> None:
+        self._app = app
+        self._lock = threading.Lock()
+        self._process: subprocess.Popen[bytes] | None = None
+        self._made = 0
+        # Short: the path of a socket may have 104 characters at the most.
+        self.root = Path(tempfile.mkdtemp(prefix=f"webtraj-{app.name}-"))
+        self._log = self.root / "log"
+
+    def new_world(self, content: Path) -> Path:
+        with self._lock:
+            self._made += 1
+            folder = self.root / f"w{self._made}"
+        shutil.copytree(content, folder, copy_function=shutil.copyfile)
+        return folder
+
+    def start(self) -> subprocess.Popen[bytes]:
+        """Start the server unless it runs; wait until it listens."""
+        with self._lock:
+            if self._process is not None and self._process.poll() is None:
+                return self._process
+            self._close_input()
+            (self.root / _SOCKET).unlink(missing_ok=True)
+            arguments = (str(self.root), str(self._app.megabytes))
+            with self._log.open("ab") as log:
+                self._process = subprocess.Popen(
+                    [self._app._python, *self._app._serve("serve", *arguments)],
+                    stdin=subprocess.PIPE,  # Its end tells the server that we are gone.
+                    stdout=log,
+                    stderr=log,
+                    env=_environment(),
+                    process_group=0,  # Ctrl-C is for us.
+                )
+            ended = time.monotonic() + _START_SECONDS
+            while not (self.root / _SOCKET).exists():
+                if self._process.poll() is not None or time.monotonic() > ended:
+                    self._process.kill()
+                    raise errors.BrowserError(
+                        f"The server of {self._app.title} did not start. Its last output:\n"
+                        f"{_tail(self._log.read_bytes())}"
+                    )
+                time.sleep(0.01)
+            return self._process
+
+    def _close_input(self) -> None:
+        if self._process is not None and self._process.stdin is not None:
+            self._process.stdin.close()
+
+    async def connect(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+        """Return a connection to the server, which is restarted if it died."""
+        try:
+            return await self._connect()
+        except OSError:
+            await asyncio.to_thread(self.start)
+            return await self._connect()
+
+    async def _connect(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+        ended = time.monotonic() + _CONNECT_SECONDS
+        while True:
+            reader, writer = await asyncio.open_unix_connection(self.root / _SOCKET)
+            # If too many wait already (EAGAIN), asyncio takes the socket for connected. It is not.
+            if writer.get_extra_info("peername") is not None:
+                return reader, writer
+            writer.close()
+            if time.monotonic() > ended:
+                raise ConnectionRefusedError(f"{self._app.title} has too many requests waiting.")
+            await asyncio.sleep(0.01)
+
+    def stop(self) -> None:
+        """End the server and throw all worlds away. Idempotent."""
+        if self._process is not None:
+            self._process.terminate()
+            try:
+                self._process.wait(5)
+            except subprocess.TimeoutExpired:
+                self._process.kill()
+            self._close_input()
+        shutil.rmtree(self.root, ignore_errors=True)
+
+
+_hosts: dict[tuple[str, int], _Host] = {}
+_hosts_lock = threading.Lock()
+
+
+def _host_of(app: App) -> _Host:
+    """Return the application's server of this process; a forked process gets its own."""
+    with _hosts_lock:
+        key = (str(app.home), os.getpid())
+        if key not in _hosts:
+            _hosts[key] = _Host(app)
+            atexit.register(_stop, key)
+        return _hosts[key]
+
+
+def _stop(key: tuple[str, int]) -> None:
+    if key[1] == os.getpid():
+        _hosts[key].stop()
+
+
+@functools.lru_cache
+def _facts(content: Path) -> Mapping[str, Any]:
+    facts: Mapping[str, Any] = json.loads(content.with_suffix(".json").read_text("utf-8"))
+    return facts
+
+
+def _environment() -> dict[str, str]:
+    """Return the environment of an application: ours, without what concerns our Python."""
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
+    return {**kept, "TZ": "UTC", "PYTHONDONTWRITEBYTECODE": "", "LC_ALL": "C.UTF-8"}
+
+
+def _tail(output: bytes) -> str:
+    return "\n".join(output.decode(errors="replace").splitlines()[-_LOG_LINES:])

@@ -1,0 +1,46 @@
+"""The shared budgets of Northfield's people: I hate money, on Flask."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final
+
+from webtraj_apps.app import App
+from webtraj_apps.state import State, read_sqlite
+
+__all__ = ["APP"]
+
+
+def _read(folder: Path) -> State:
+    """Return the rows of a world; bills also with the names of their payer and their project."""
+    state = read_sqlite(folder / APP.database)
+    people = {one["id"]: one for one in state["person"].values()}
+
+    def named(bill: Mapping[str, Any]) -> dict[str, Any]:
+        payer = people.get(bill["payer_id"], {})
+        return {**bill, "payer": payer.get("name"), "project": payer.get("project_id")}
+
+    return {**state, "bill": {key: named(bill) for key, bill in state["bill"].items()}}
+
+
+APP: Final = App(
+    name="budget",
+    title="Shared budgets",
+    package="ihatemoney 7.2.1",
+    license="BSD-3-Clause",
+    folder=Path(__file__).parent,
+    # The history, which tells once more what the other tables hold.
+    ignored=frozenset(
+        {
+            "bill_version",
+            "billowers_version",
+            "person_version",
+            "project_version",
+            "transaction",
+        }
+    ),
+    # They follow from the tables of people and of projects.
+    columns={"bill": ("payer", "project")},
+    read_state=_read,
+)

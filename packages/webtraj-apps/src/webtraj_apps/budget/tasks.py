@@ -1,0 +1,1151 @@
+"""Tasks in the shared budgets: bills, participants, settlements, statistics and settings."""
+
+from __future__ import annotations
+
+import functools
+import random
+from collections.abc import Callable, Iterable
+from datetime import date
+from typing import Any, TypeAlias
+
+from webtraj.environments.browser.oracles import Step, check, click, fill, select, uncheck
+from webtraj_apps.tasks import (
+    Assignment,
+    Expected,
+    Facts,
+    added,
+    changed,
+    find,
+    hash_of,
+    listed,
+    optional,
+    removed,
+    same_text,
+    spoken,
+    template,
+)
+
+task = functools.partial(template, user="user")
+
+Project: TypeAlias = dict[str, Any]
+Member: TypeAlias = dict[str, Any]
+Bill: TypeAlias = dict[str, Any]
+
+_TODAY = "2026-03-02"
+_NEW = 1000
+"""From here on are the ids of rows that worlds are prepared with."""
+
+
+# Facts.
+
+
+def _projects(facts: Facts) -> list[Project]:
+    """Return the projects that the user's browser knows."""
+    return [project for project in facts["projects"] if project["joined"]]
+
+
+def _member(project: Project, name: str) -> Member:
+    return find(project["members"], name=name)
+
+
+def _active(project: Project) -> list[Member]:
+    return [one for one in project["members"] if one["activated"]]
+
+
+def _titles(project: Project) -> list[str]:
+    return [bill["what"] for bill in project["bills"]]
+
+
+def _plain(project: Project) -> list[Bill]:
+    """Return the expenses with a title of their own, by and for active participants."""
+    active, titles = {one["name"] for one in _active(project)}, _titles(project)
+    return [
+        bill
+        for bill in project["bills"]
+        if not bill["reimbursement"]
+        and titles.count(bill["what"]) == 1
+        and active.issuperset([bill["payer"], *bill["owers"]])
+    ]
+
+
+def _chosen(
+    facts: Facts, rng: random.Random, test: Callable[[Project, Bill], bool] = lambda *_: True
+) -> tuple[Project, Bill]:
+    """Return a project and a plain bill of it that passes a test."""
+    fit = [
+        (project, bills)
+        for project in _projects(facts)
+        if (bills := [bill for bill in _plain(project) if test(project, bill)])
+    ]
+    project, bills = rng.choice(fit)
+    return project, rng.choice(bills)
+
+
+def _some_day(rng: random.Random) -> str:
+    return date(2026, rng.randint(1, 2), rng.randint(1, 28)).isoformat()
+
+
+def _amount(rng: random.Random) -> float:
+    return rng.randint(305, 18990) / 100
+
+
+# Expectations.
+
+
+def _near(amount: float, tolerance: float = 0.006) -> Callable[[Any], bool]:
+    return lambda value: abs(float(value) - amount) < tolerance
+
+
+def _paid(
+    what: str, amount: float, *, day: str = _TODAY, kind: str = "EXPENSE", **payer: Any
+) -> Expected:
+    return added(
+        "bill", what=same_text(what), amount=_near(amount), **payer, date=day, bill_type=kind
+    )
+
+
+def _new_bill(
+    project: Project, bill: Bill, *, day: str = _TODAY, kind: str = "EXPENSE"
+) -> list[Expected]:
+    payer = _member(project, bill["payer"])["id"]
+    return [
+        _paid(bill["what"], bill["amount"], day=day, kind=kind, payer_id=payer),
+        *(added("billowers", person_id=_member(project, name)["id"]) for name in bill["owers"]),
+    ]
+
+
+def _changed_bill(bill: Bill, **new: Any) -> Expected:
+    return changed("bill", {"id": bill["id"]}, **new)
+
+
+def _no_bill(project: Project, ids: Iterable[int], bill: Bill) -> list[Expected]:
+    """Expect one of some equal bills to be gone."""
+    wanted = set(ids)
+
+    def one_of_them(value: Any) -> bool:
+        return value in wanted
+
+    return [
+        removed("bill", id=one_of_them),
+        *(
+            removed("billowers", bill_id=one_of_them, person_id=_member(project, name)["id"])
+            for name in bill["owers"]
+        ),
+    ]
+
+
+# Steps.
+
+
+def _open(project: Project) -> tuple[Step, ...]:
+    """Open a project from the home page, or from another project."""
+    return (
+        click("#navbarProjectsLinks"),
+        click(f".dropdown-menu a[href='/{project['id']}/']"),
+    )
+
+
+def _tab(name: str) -> Step:
+    return click("#navbarToggler .nav-link", name)
+
+
+def _settings(project: Project) -> tuple[Step, ...]:
+    return (
+        *_open(project),
+        click("#navbarProjectsLinks"),
+        click(f".dropdown-menu a[href='/{project['id']}/edit']"),
+    )
+
+
+def _owers(project: Project, before: Iterable[str], after: Iterable[str]) -> list[Step]:
+    """Tick those who are to be in a bill, and untick the others."""
+    old, new = set(before), set(after)
+    return [
+        (check if one["name"] in new else uncheck)(f"#payed_for-{one['id']}")
+        for one in _active(project)
+        if (one["name"] in new) != (one["name"] in old)
+    ]
+
+
+_SUBMIT = click("#submit[value=Submit]")
+
+
+def _fill_bill(
+    project: Project, bill: Bill, *, day: str = "", before: Iterable[str] | None = None
+) -> list[Step]:
+    ticked = [one["name"] for one in _active(project)] if before is None else before
+    return [
+        *([fill("#date", day)] if day else []),
+        fill("#what", bill["what"]),
+        select("#payer", bill["payer"]),
+        fill("#amount", f"{bill['amount']:.2f}"),
+        *_owers(project, ticked, bill["owers"]),
+    ]
+
+
+_ADD = click("#new-bill > a")
+
+
+def _delete(project: Project, bill: Bill) -> tuple[Step, Step]:
+    """Delete a bill; the second click confirms the first."""
+    button = click(f"form[action='/{project['id']}/delete/{bill['id']}'] button")
+    return button, button
+
+
+def _change(project: Project, bill: Bill, *fields: Step) -> tuple[Step, ...]:
+    """Change a bill."""
+    edit = click(f"a.edit[href='/{project['id']}/edit/{bill['id']}']")
+    return (*_open(project), edit, *fields, _SUBMIT)
+
+
+def _filter(project: Project, *fields: Step) -> tuple[Step, ...]:
+    """Filter the list of bills."""
+    button = click("#filterCollapse button")
+    return (*_open(project), click("#toggle-filters"), *fields, button)
+
+
+def _of_member(member: Member, action: str) -> Step:
+    return click(f"#bal-member-{member['id']} form.{action} button")
+
+
+def _edit_member(member: Member, field: str, value: str) -> tuple[Step, ...]:
+    """Change a field of a participant of the project that is open."""
+    return _of_member(member, "edit"), fill(f"#{field}", value), click("main form button")
+
+
+# Words.
+
+_BOUGHT = (
+    "Firewood",
+    "Bus tickets",
+    "Ice cream",
+    "Wine",
+    "Batteries",
+    "Printer paper",
+    "Sandwiches",
+    "Taxi",
+    "Flowers for the host",
+    "Board game",
+    "Sunscreen",
+    "Breakfast rolls",
+)
+
+
+def _purchase(facts: Facts, rng: random.Random, *, everyone: bool) -> tuple[Project, Bill]:
+    """Return a project and a new bill for it."""
+    project = rng.choice(_projects(facts))
+    names = [one["name"] for one in _active(project)]
+    what = rng.choice([one for one in _BOUGHT if one not in _titles(project)])
+    some = sorted(rng.sample(names, rng.randint(2, len(names) - 1)), key=names.index)
+    return project, {
+        "what": what,
+        "amount": _amount(rng),
+        "payer": rng.choice(names),
+        "owers": names if everyone else some,
+    }
+
+
+# Bills.
+
+
+@task("budget/add-bill", level=1, split="train")
+def add_bill(facts: Facts, rng: random.Random) -> Assignment:
+    """Add a bill for everyone."""
+    project, bill = _purchase(facts, rng, everyone=True)
+    return Assignment(
+        goal=(
+            f'In the project "{project["name"]}", add a bill of today (2 March 2026): '
+            f'{bill["payer"]} paid {bill["amount"]:.2f} for "{bill["what"]}", for everyone.'
+        ),
+        expect=_new_bill(project, bill),
+        steps=(_open(project), _ADD, _fill_bill(project, bill), _SUBMIT),
+    )
+
+
+@task("budget/add-bill-for-some", level=2, split="train")
+def add_bill_for_some(facts: Facts, rng: random.Random) -> Assignment:
+    """Add a dated bill for some participants."""
+    project, bill = _purchase(facts, rng, everyone=False)
+    day = _some_day(rng)
+    return Assignment(
+        goal=(
+            f'Add a bill to the project "{project["name"]}": on {spoken(day)}, {bill["payer"]} '
+            f'paid {bill["amount"]:.2f} for "{bill["what"]}", for {listed(bill["owers"])} only.'
+        ),
+        expect=_new_bill(project, bill, day=day),
+        steps=(_open(project), _ADD, _fill_bill(project, bill, day=day), _SUBMIT),
+    )
+
+
+@task("budget/add-reimbursement", level=2, split="test")
+def add_reimbursement(facts: Facts, rng: random.Random) -> Assignment:
+    """Enter that somebody gave money back."""
+    project = rng.choice(_projects(facts))
+    payer, receiver = rng.sample([one["name"] for one in _active(project)], 2)
+    bill = {
+        "what": f"Cash for {receiver}",
+        "amount": float(rng.randint(11, 180)),
+        "payer": payer,
+        "owers": [receiver],
+    }
+    return Assignment(
+        goal=(
+            f"{payer} gave {receiver} {bill['amount']:.0f} in cash today (2 March 2026). Enter "
+            f'this in the project "{project["name"]}" as a bill of the type Reimbursement with the '
+            f'description "{bill["what"]}".'
+        ),
+        expect=_new_bill(project, bill, kind="REIMBURSEMENT"),
+        steps=(
+            _open(project),
+            _ADD,
+            _fill_bill(project, bill),
+            click("#bill-form details summary"),
+            select("#bill_type", "Reimbursement"),
+            _SUBMIT,
+        ),
+    )
+
+
+@task("budget/add-three-bills", level=3, split="train")
+def add_three_bills(facts: Facts, rng: random.Random) -> Assignment:
+    """Add three bills of one day."""
+    project = rng.choice(_projects(facts))
+    names = [one["name"] for one in _active(project)]
+    things = rng.sample([one for one in _BOUGHT if one not in _titles(project)], 3)
+    bills = [
+        {"what": what, "amount": _amount(rng), "payer": rng.choice(names), "owers": names}
+        for what in things
+    ]
+    day = _some_day(rng)
+    told = "; ".join(f'{one["payer"]}: {one["amount"]:.2f} for "{one["what"]}"' for one in bills)
+    return Assignment(
+        goal=(
+            f'Add three bills of {spoken(day)} to the project "{project["name"]}", each for '
+            f"everyone. Payers, amounts and descriptions: {told}."
+        ),
+        expect=[_new_bill(project, bill, day=day) for bill in bills],
+        steps=(
+            _open(project),
+            [(_ADD, _fill_bill(project, bill, day=day), _SUBMIT) for bill in bills],
+        ),
+    )
+
+
+@task("budget/change-amount", level=1, split="train")
+def change_amount(facts: Facts, rng: random.Random) -> Assignment:
+    """Correct the amount of a bill."""
+    project, bill = _chosen(facts, rng)
+    amount = _amount(rng)
+    return Assignment(
+        goal=(
+            f'The bill "{bill["what"]}" in the project "{project["name"]}" has a wrong amount. '
+            f"Change it to {amount:.2f}."
+        ),
+        expect=_changed_bill(bill, amount=_near(amount), converted_amount=_near(amount)),
+        steps=_change(project, bill, fill("#amount", f"{amount:.2f}")),
+    )
+
+
+@task("budget/change-payer", level=1, split="train")
+def change_payer(facts: Facts, rng: random.Random) -> Assignment:
+    """Correct who paid a bill."""
+    project, bill = _chosen(facts, rng)
+    payer = rng.choice([one for one in _active(project) if one["name"] != bill["payer"]])
+    return Assignment(
+        goal=(
+            f'{payer["name"]}, not {bill["payer"]}, paid the bill "{bill["what"]}" in the project '
+            f'"{project["name"]}". Correct it.'
+        ),
+        expect=_changed_bill(bill, payer_id=payer["id"]),
+        steps=_change(project, bill, select("#payer", payer["name"])),
+    )
+
+
+@task("budget/change-date-and-title", level=2, split="train")
+def change_date_and_title(facts: Facts, rng: random.Random) -> Assignment:
+    """Correct the date and the description of a bill."""
+    project, bill = _chosen(facts, rng)
+    day = _some_day(rng)
+    what = f"{bill['what']} ({rng.choice(('with receipt', 'no receipt', 'by card', 'in cash'))})"
+    return Assignment(
+        goal=(
+            f'In the project "{project["name"]}", change the date of the bill "{bill["what"]}" to '
+            f'{spoken(day)} and its description to "{what}".'
+        ),
+        expect=_changed_bill(bill, date=day, what=same_text(what)),
+        steps=_change(project, bill, fill("#date", day), fill("#what", what)),
+    )
+
+
+@task("budget/leave-out", level=2, split="test")
+def leave_out(facts: Facts, rng: random.Random) -> Assignment:
+    """Take somebody out of a bill."""
+    project, bill = _chosen(facts, rng, lambda _, one: len(one["owers"]) > 2)
+    name = rng.choice(bill["owers"])
+    left = [one for one in bill["owers"] if one != name]
+    return Assignment(
+        goal=(
+            f'{name} had no part in the bill "{bill["what"]}" of the project "{project["name"]}". '
+            f"Correct for whom it was paid; change nothing else."
+        ),
+        expect=removed("billowers", bill_id=bill["id"], person_id=_member(project, name)["id"]),
+        steps=_change(project, bill, *_owers(project, bill["owers"], left)),
+    )
+
+
+@task("budget/add-to-bill", level=2, split="train")
+def add_to_bill(facts: Facts, rng: random.Random) -> Assignment:
+    """Let everybody share a bill."""
+    project, bill = _chosen(facts, rng, lambda p, one: len(one["owers"]) < len(_active(p)))
+    names = [one["name"] for one in _active(project)]
+    missing = [name for name in names if name not in bill["owers"]]
+    return Assignment(
+        goal=(
+            f'The bill "{bill["what"]}" in the project "{project["name"]}" was for all active '
+            "participants. Correct for whom it was paid; change nothing else."
+        ),
+        expect=[
+            added("billowers", bill_id=bill["id"], person_id=_member(project, name)["id"])
+            for name in missing
+        ],
+        steps=_change(project, bill, *_owers(project, bill["owers"], names)),
+    )
+
+
+@task("budget/delete-bill", level=1, split="train")
+def delete_bill(facts: Facts, rng: random.Random) -> Assignment:
+    """Delete a bill."""
+    project, bill = _chosen(facts, rng)
+    return Assignment(
+        goal=f'Delete the bill "{bill["what"]}" from the project "{project["name"]}".',
+        expect=_no_bill(project, [bill["id"]], bill),
+        steps=(_open(project), _delete(project, bill)),
+    )
+
+
+_COPY_BILL = (
+    """
+    INSERT INTO bill (id, payer_id, amount, date, what, creation_date, external_link,
+        converted_amount, original_currency, bill_type)
+    SELECT ?, payer_id, amount, date, what, creation_date, external_link,
+        converted_amount, original_currency, bill_type FROM bill WHERE id = ?
+    """,
+    "INSERT INTO billowers SELECT ?, person_id FROM billowers WHERE bill_id = ?",
+)
+
+
+@task("budget/delete-duplicate", level=2, split="test")
+def delete_duplicate(facts: Facts, rng: random.Random) -> Assignment:
+    """Find the bill that was entered twice, and delete one of the two."""
+    project, bill = _chosen(facts, rng)
+    twin = {**bill, "id": _NEW + bill["id"]}
+    return Assignment(
+        goal=(
+            f'One bill of the project "{project["name"]}" was entered twice, with the same '
+            "description, date and amount. Delete one of the two."
+        ),
+        prepare=tuple((statement, (twin["id"], bill["id"])) for statement in _COPY_BILL),
+        expect=_no_bill(project, [bill["id"], twin["id"]], bill),
+        steps=(_open(project), _delete(project, rng.choice((bill, twin)))),
+    )
+
+
+@task("budget/split-bill", level=3, split="train")
+def split_bill(facts: Facts, rng: random.Random) -> Assignment:
+    """Replace a bill by two."""
+    project, bill = _chosen(facts, rng)
+    names = [one["name"] for one in _active(project)]
+    first = round(bill["amount"] * rng.choice((0.25, 0.4, 0.6)), 2)
+    parts: list[Bill] = [
+        {"what": f"{bill['what']}, part {number}", "amount": amount, "payer": payer, "owers": names}
+        for number, amount, payer in zip(
+            (1, 2), (first, bill["amount"] - first), rng.sample(names, 2), strict=True
+        )
+    ]
+    told = " and ".join(
+        f'"{one["what"]}", {one["amount"]:.2f}, paid by {one["payer"]}' for one in parts
+    )
+    return Assignment(
+        goal=(
+            f'Two persons paid the bill "{bill["what"]}" in the project "{project["name"]}". '
+            f"Delete it, and add two new bills of the same date ({spoken(bill['date'])}) instead, "
+            f"both for everyone: {told}."
+        ),
+        expect=[
+            _no_bill(project, [bill["id"]], bill),
+            [_new_bill(project, part, day=bill["date"]) for part in parts],
+        ],
+        steps=(
+            _open(project),
+            _delete(project, bill),
+            [(_ADD, _fill_bill(project, part, day=bill["date"]), _SUBMIT) for part in parts],
+        ),
+    )
+
+
+# Participants.
+
+
+@task("budget/add-participant", level=1, split="train")
+def add_participant(facts: Facts, rng: random.Random) -> Assignment:
+    """Add a participant."""
+    project = rng.choice(_projects(facts))
+    name = _newcomer(facts, project, rng)
+    return Assignment(
+        goal=f'Add {name} as a participant to the project "{project["name"]}".',
+        expect=_new_member(project["id"], name),
+        steps=(_open(project), _add_member(name)),
+    )
+
+
+def _newcomer(facts: Facts, project: Project, rng: random.Random) -> str:
+    inside = {one["name"] for one in project["members"]}
+    return str(rng.choice([name for name in facts["people"] if name not in inside]))
+
+
+def _new_member(project: str, name: str, weight: float = 1.0) -> Expected:
+    return added("person", project_id=project, name=name, weight=weight, activated=1)
+
+
+def _add_member(name: str) -> tuple[Step, Step]:
+    return (
+        fill("#add-member-form input[name=name]", name),
+        click("#add-member-form button"),
+    )
+
+
+@task("budget/change-weight", level=2, split="train")
+def change_weight(facts: Facts, rng: random.Random) -> Assignment:
+    """Change how much a participant counts."""
+    project = rng.choice(_projects(facts))
+    member = rng.choice(_active(project))
+    weight = rng.choice([one for one in (0.5, 1.5, 2.5, 3.0, 4.0) if one != member["weight"]])
+    return Assignment(
+        goal=(
+            f'In the project "{project["name"]}", set the weight of {member["name"]} to {weight:g}.'
+        ),
+        expect=changed("person", {"id": member["id"]}, weight=weight),
+        steps=(_open(project), _edit_member(member, "weight", f"{weight:g}")),
+    )
+
+
+@task("budget/rename-participant", level=1, split="test")
+def rename_participant(facts: Facts, rng: random.Random) -> Assignment:
+    """Rename a participant."""
+    project = rng.choice(_projects(facts))
+    member = rng.choice(_active(project))
+    name = f"{member['name']} {rng.choice('ABCDFGHKLMNPRSTVW')}."
+    return Assignment(
+        goal=(
+            f'In the project "{project["name"]}", rename the participant {member["name"]} to '
+            f'"{name}" (with the full stop).'
+        ),
+        expect=changed("person", {"id": member["id"]}, name=name),
+        steps=(_open(project), _edit_member(member, "name", name)),
+    )
+
+
+@task("budget/deactivate-participant", level=1, split="train")
+def deactivate_participant(facts: Facts, rng: random.Random) -> Assignment:
+    """Deactivate a participant."""
+    project = rng.choice(_projects(facts))
+    fit = [one for one in _active(project) if one["bills"] and one["name"] != facts["name"]]
+    member = rng.choice(fit)
+    button = _of_member(member, "delete")
+    return Assignment(
+        goal=f'Deactivate the participant {member["name"]} of the project "{project["name"]}".',
+        expect=changed("person", {"id": member["id"]}, activated=0),
+        steps=(_open(project), button, button),
+    )
+
+
+_NEW_PERSON = """
+    INSERT INTO person (id, project_id, name, weight, activated) VALUES (?, ?, ?, 1, 1)
+"""
+
+
+@task("budget/remove-participant", level=2, split="test")
+def remove_participant(facts: Facts, rng: random.Random) -> Assignment:
+    """Remove the participant without a bill."""
+    project = rng.choice(_projects(facts))
+    member = {"id": _NEW, "name": _newcomer(facts, project, rng)}
+    button = _of_member(member, "delete")
+    return Assignment(
+        goal=(
+            f'One participant of the project "{project["name"]}" has part in no bill at all, '
+            "neither as payer nor otherwise. Remove this participant with the deactivate button, "
+            "which deletes participants without bills."
+        ),
+        prepare=((_NEW_PERSON, (_NEW, project["id"], member["name"])),),
+        expect=removed("person", id=_NEW),
+        steps=(_open(project), _tab("Statistics"), _tab("Bills"), button, button),
+    )
+
+
+@task("budget/reactivate-participant", level=1, split="train")
+def reactivate_participant(facts: Facts, rng: random.Random) -> Assignment:
+    """Bring a participant back."""
+    # Those with a balance of zero are not shown.
+    fit = [(p, one) for p in _projects(facts) for one in p["members"] if abs(one["balance"]) > 1]
+    project, member = rng.choice(fit)
+    return Assignment(
+        goal=f'Reactivate the participant {member["name"]} of the project "{project["name"]}".',
+        prepare=(("UPDATE person SET activated = 0 WHERE id = ?", (member["id"],)),),
+        expect=changed("person", {"id": member["id"]}, activated=1),
+        steps=(_open(project), _of_member(member, "reactivate")),
+    )
+
+
+@task("budget/join-late", level=3, split="test")
+def join_late(facts: Facts, rng: random.Random) -> Assignment:
+    """Add a participant with a weight, and a bill that this participant paid."""
+    project, bill = _purchase(facts, rng, everyone=False)
+    name, weight = _newcomer(facts, project, rng), rng.choice((0.5, 2.0, 3.0))
+    known = ", ".join(f"#bal-member-{one['id']}" for one in project["members"])
+    return Assignment(
+        goal=(
+            f'Add {name} to the project "{project["name"]}" with the weight {weight:g}. Then add a '
+            f'bill of today (2 March 2026): {name} paid {bill["amount"]:.2f} for "{bill["what"]}", '
+            f"for {listed(bill['owers'])} only."
+        ),
+        expect=[
+            _new_member(project["id"], name, weight),
+            added(
+                "bill",
+                what=same_text(bill["what"]),
+                amount=_near(bill["amount"]),
+                date=_TODAY,
+                bill_type="EXPENSE",
+                payer=name,
+                project=project["id"],
+            ),
+            [added("billowers", person_id=_member(project, one)["id"]) for one in bill["owers"]],
+        ],
+        steps=(
+            _open(project),
+            _add_member(name),
+            click(f"tr[id^=bal-member-]:not({known}) form.edit button"),
+            fill("#weight", f"{weight:g}"),
+            click("main form button"),
+            _ADD,
+            _fill_bill(project, {**bill, "payer": name}),
+            _untick_newcomer(project),
+            _SUBMIT,
+        ),
+    )
+
+
+def _untick_newcomer(project: Project) -> Step:
+    """Untick who was not in the project before."""
+    known = ", ".join(f"#payed_for-{one['id']}" for one in project["members"])
+    return uncheck(f"#bill-form input[name=payed_for]:not({known})")
+
+
+# Settlements.
+
+
+@task("budget/register-settlement", level=2, split="train")
+def register_settlement(facts: Facts, rng: random.Random) -> Assignment:
+    """Register that a debt was paid."""
+    fit = [(p, one) for p in _projects(facts) for one in _settlements(p)]
+    project, settlement = rng.choice(fit)
+    return Assignment(
+        goal=(
+            f"{settlement['payer']} has paid {settlement['receiver']} what the settlement plan of "
+            f'the project "{project["name"]}" proposes. Register this settlement.'
+        ),
+        expect=_settled(project, settlement),
+        steps=(_open(project), _tab("Settle"), _register(project, settlement)),
+    )
+
+
+def _settlements(project: Project) -> list[dict[str, Any]]:
+    return [one for one in project["settlements"] if one["amount"] >= 0.05]
+
+
+def _settled(project: Project, settlement: dict[str, Any]) -> list[Expected]:
+    return [
+        added(
+            "bill",
+            payer_id=_member(project, settlement["payer"])["id"],
+            amount=_near(settlement["amount"], 0.025),  # Earlier ones may have been rounded.
+            bill_type="REIMBURSEMENT",
+        ),
+        added("billowers", person_id=_member(project, settlement["receiver"])["id"]),
+    ]
+
+
+def _register(project: Project, settlement: dict[str, Any]) -> Step:
+    payer = _member(project, settlement["payer"])["id"]
+    receiver = _member(project, settlement["receiver"])["id"]
+    sender = f"input[name=sender_id][value='{payer}']"
+    return click(f"tr[receiver='{receiver}']:has({sender}) button")
+
+
+@task("budget/settle-all", level=3, split="train")
+def settle_all(facts: Facts, rng: random.Random) -> Assignment:
+    """Register all settlements of a project."""
+    project = rng.choice([p for p in _projects(facts) if 2 < len(_settlements(p)) < 8])
+    return Assignment(
+        goal=(
+            f'Everybody in the project "{project["name"]}" has paid what the settlement plan '
+            "proposes. Register every settlement of the plan. Ignore settlements below 0.05, which "
+            "rounding may leave."
+        ),
+        expect=[
+            [_settled(project, item) for item in _settlements(project)],
+            [optional(one) for _ in range(3) for one in _rest()],
+        ],
+        steps=(
+            _open(project),
+            _tab("Settle"),
+            [_register(project, one) for one in _settlements(project)],
+        ),
+    )
+
+
+def _rest() -> tuple[Expected, Expected]:
+    """Return a settlement of what rounding left."""
+    return added("bill", amount=lambda value: abs(value) < 0.05), added("billowers")
+
+
+# Questions.
+
+
+@task("budget/balance", level=1, split="train")
+def balance(facts: Facts, rng: random.Random) -> Assignment:
+    """Tell a participant's balance."""
+    project = rng.choice(_projects(facts))
+    member = rng.choice([one for one in _active(project) if one["bills"]])
+    return Assignment(
+        goal=(
+            f'What is the balance of {member["name"]} in the project "{project["name"]}"? Answer '
+            "with the amount, with a minus sign if it is negative."
+        ),
+        answer=f"{member['balance']:.2f}",
+        steps=_open(project),
+    )
+
+
+@task("budget/lowest-balance", level=1, split="train")
+def lowest_balance(facts: Facts, rng: random.Random) -> Assignment:
+    """Tell who owes most, or is owed most."""
+    project, lowest = rng.choice(_projects(facts)), rng.random() < 0.5
+    choose = min if lowest else max
+    best = choose(project["members"], key=lambda one: float(one["balance"]))
+    return Assignment(
+        goal=(
+            f'Which participant of the project "{project["name"]}" has the '
+            f"{'lowest' if lowest else 'highest'} balance? Answer with the name."
+        ),
+        answer=best["name"],
+        steps=_open(project),
+    )
+
+
+@task("budget/who-paid", level=1, split="train")
+def who_paid(facts: Facts, rng: random.Random) -> Assignment:
+    """Tell who paid a bill."""
+    project, bill = _chosen(facts, rng)
+    return Assignment(
+        goal=(
+            f'Who paid the bill "{bill["what"]}" in the project "{project["name"]}"? '
+            "Answer with the name."
+        ),
+        answer=bill["payer"],
+        steps=_open(project),
+    )
+
+
+@task("budget/share", level=2, split="test")
+def share(facts: Facts, rng: random.Random) -> Assignment:
+    """Tell who shares a bill."""
+    project, bill = _chosen(facts, rng, lambda p, one: 1 < len(one["owers"]) < len(_active(p)))
+    return Assignment(
+        goal=(
+            f'For whom was the bill "{bill["what"]}" in the project "{project["name"]}" paid? '
+            "Answer with all the names, separated by commas."
+        ),
+        answer=tuple(bill["owers"]),
+        steps=_change(project, bill)[:-1],
+    )
+
+
+@task("budget/settlement-amount", level=1, split="test")
+def settlement_amount(facts: Facts, rng: random.Random) -> Assignment:
+    """Tell what somebody has to pay."""
+    fit = [(p, one) for p in _projects(facts) for one in _settlements(p)]
+    project, settlement = rng.choice(fit)
+    return Assignment(
+        goal=(
+            f"How much should {settlement['payer']} pay to {settlement['receiver']} according to "
+            f'the settlement plan of the project "{project["name"]}"? Answer with the amount.'
+        ),
+        answer=f"{settlement['amount']:.2f}",
+        steps=(_open(project), _tab("Settle")),
+    )
+
+
+@task("budget/total-paid", level=1, split="train")
+def total_paid(facts: Facts, rng: random.Random) -> Assignment:
+    """Tell how much a participant paid in all."""
+    project = rng.choice(_projects(facts))
+    member = rng.choice([one for one in _active(project) if one["paid"]])
+    return Assignment(
+        goal=(
+            f'How much has {member["name"]} paid for bills in the project "{project["name"]}" in '
+            'total, according to the column "Paid" of the statistics? Answer with the amount.'
+        ),
+        answer=f"{member['paid']:.2f}",
+        steps=(_open(project), _tab("Statistics")),
+    )
+
+
+@task("budget/month", level=1, split="test")
+def month(facts: Facts, rng: random.Random) -> Assignment:
+    """Tell the expenses of a month."""
+    project = rng.choice(_projects(facts))
+    spent = [bill for bill in project["bills"] if not bill["reimbursement"]]
+    chosen = rng.choice(sorted({bill["date"][:7] for bill in spent}))
+    total = sum(bill["amount"] for bill in spent if bill["date"].startswith(chosen))
+    return Assignment(
+        goal=(
+            f"What were the expenses of {date.fromisoformat(f'{chosen}-01'):%B %Y} in the project "
+            f'"{project["name"]}", according to the statistics? Answer with the amount.'
+        ),
+        answer=f"{total:.2f}",
+        steps=(_open(project), _tab("Statistics")),
+    )
+
+
+@task("budget/count-bills", level=2, split="train")
+def count_bills(facts: Facts, rng: random.Random) -> Assignment:
+    """Count the bills of a payer."""
+    project = rng.choice(_projects(facts))
+    member = rng.choice([one for one in _active(project) if one["paid"]])
+    count = sum(bill["payer"] == member["name"] for bill in project["bills"])
+    return Assignment(
+        goal=(
+            f'How many bills of the project "{project["name"]}" were paid by {member["name"]}? '
+            "Count every row of the list of bills, transfers included. Answer with the number."
+        ),
+        answer=str(count),
+        steps=_filter(project, select("#filterCollapse #payer", member["name"])),
+    )
+
+
+@task("budget/most-expensive", level=2, split="train")
+def most_expensive(facts: Facts, rng: random.Random) -> Assignment:
+    """Tell the highest bill of a payer."""
+    fit = [
+        (project, member)
+        for project in _projects(facts)
+        for member in _active(project)
+        if len(_highest(project, member)) == 1
+    ]
+    project, member = rng.choice(fit)
+    return Assignment(
+        goal=(
+            f'What did {member["name"]} pay most for in the project "{project["name"]}"? Answer '
+            "with the description of the bill with the highest amount."
+        ),
+        answer=_highest(project, member)[0],
+        steps=_filter(project, select("#filterCollapse #payer", member["name"])),
+    )
+
+
+def _highest(project: Project, member: Member) -> list[str]:
+    own = [bill for bill in project["bills"] if bill["payer"] == member["name"]]
+    most = max((bill["amount"] for bill in own), default=0)
+    return [bill["what"] for bill in own if bill["amount"] == most]
+
+
+_KEYWORDS = (
+    "Groceries",
+    "Dinner",
+    "Tickets",
+    "Parking",
+    "Electricity",
+    "Internet",
+    "Milk",
+    "Biscuits",
+    "Outing",
+    "Evening",
+    "Train",
+    "Drinks",
+    "Buffet",
+)
+
+
+@task("budget/sum-of-kind", level=3, split="test")
+def sum_of_kind(facts: Facts, rng: random.Random) -> Assignment:
+    """Add up bills of one kind."""
+    fit = [
+        (project, word, bills)
+        for project in _projects(facts)
+        for word in _KEYWORDS
+        if 2 < len(bills := [b for b in project["bills"] if word in b["what"]]) < 9
+    ]
+    project, word, bills = rng.choice(fit)
+    return Assignment(
+        goal=(
+            f'What is the sum of all bills of the project "{project["name"]}" whose description '
+            f'contains the word "{word}"? Count every such row of the list of bills. Answer with '
+            "the amount."
+        ),
+        answer=f"{sum(bill['amount'] for bill in bills):.2f}",
+        steps=_filter(project, fill("#filterCollapse #search", word)),
+    )
+
+
+@task("budget/own-total", level=3, split="train")
+def own_total(facts: Facts, rng: random.Random) -> Assignment:
+    """Add one's balances in several projects."""
+    projects = rng.sample(_projects(facts), rng.choice((3, 4)))
+    total = sum(float(_member(project, facts["name"])["balance"]) for project in projects)
+    names = ", ".join(f'"{project["name"]}"' for project in projects)
+    return Assignment(
+        goal=(
+            f"You are {facts['name']}. What is the sum of your balances in these projects? "
+            f"{names}. Answer with the amount, with a minus sign if it is negative."
+        ),
+        answer=f"{total:.2f}",
+        steps=[_open(project) for project in projects],
+    )
+
+
+@task("budget/log-in", level=2, split="train")
+def log_in(facts: Facts, rng: random.Random) -> Assignment:
+    """Open a project with its code, and read a balance."""
+    project = rng.choice([one for one in facts["projects"] if not one["joined"]])
+    member = rng.choice([one for one in _active(project) if one["bills"]])
+    return Assignment(
+        goal=(
+            f'Log in to the project with the identifier "{project["id"]}" and the private code '
+            f'"{project["code"]}". What is the balance of {member["name"]} there? Answer with the '
+            "amount, with a minus sign if it is negative."
+        ),
+        answer=f"{member['balance']:.2f}",
+        steps=_log_in(project),
+    )
+
+
+def _log_in(project: Project) -> tuple[Step, ...]:
+    return (
+        fill("#authentication-form #id", project["id"]),
+        fill("#authentication-form #password", project["code"]),
+        click("#authentication-form button"),
+    )
+
+
+@task("budget/log-in-and-add", level=3, split="test")
+def log_in_and_add(facts: Facts, rng: random.Random) -> Assignment:
+    """Open a project with its code, and add a bill."""
+    project = rng.choice([one for one in facts["projects"] if not one["joined"]])
+    names = [one["name"] for one in _active(project)]
+    some = sorted(rng.sample(names, rng.randint(2, len(names) - 1)), key=names.index)
+    bill = {
+        "what": rng.choice(_BOUGHT),
+        "amount": _amount(rng),
+        "payer": rng.choice(names),
+        "owers": some,
+    }
+    return Assignment(
+        goal=(
+            f'Log in to the project with the identifier "{project["id"]}" and the private code '
+            f'"{project["code"]}". Add a bill of today (2 March 2026): {bill["payer"]} paid '
+            f'{bill["amount"]:.2f} for "{bill["what"]}", for {listed(some)} only.'
+        ),
+        expect=_new_bill(project, bill),
+        steps=(_log_in(project), _ADD, _fill_bill(project, bill), _SUBMIT),
+    )
+
+
+# Projects.
+
+
+@task("budget/rename-project", level=2, split="train")
+def rename_project(facts: Facts, rng: random.Random) -> Assignment:
+    """Rename a project."""
+    project = rng.choice(_projects(facts))
+    name = f"{project['name']} {rng.choice(('2025', '2026', 'old', 'new', 'shared'))}"
+    return Assignment(
+        goal=(
+            f'Rename the project "{project["name"]}" to "{name}". Its private code is '
+            f'"{project["code"]}".'
+        ),
+        expect=changed("project", {"id": project["id"]}, name=same_text(name)),
+        steps=(_settings(project), fill("#edit-project #name", name), _save(project)),
+    )
+
+
+def _save(project: Project) -> tuple[Step, Step]:
+    return (
+        fill("#edit-project #current_password", project["code"]),
+        click("#edit-project button"),
+    )
+
+
+@task("budget/change-email", level=2, split="test")
+def change_email(facts: Facts, rng: random.Random) -> Assignment:
+    """Change the mail address of a project."""
+    project = rng.choice(_projects(facts))
+    name = rng.choice([one["name"] for one in project["members"] if one["name"] != facts["name"]])
+    email = f"{name.lower()}@northfield.test"
+    return Assignment(
+        goal=(
+            f'Change the email address in the settings of the project "{project["name"]}" to '
+            f'{email}. The private code of the project is "{project["code"]}".'
+        ),
+        expect=changed("project", {"id": project["id"]}, contact_email=email),
+        steps=(_settings(project), fill("#edit-project #contact_email", email), _save(project)),
+    )
+
+
+@task("budget/create-project", level=2, split="train")
+def create_project(facts: Facts, rng: random.Random) -> Assignment:
+    """Create a project."""
+    name, code, email = _idea(rng)
+    return Assignment(
+        goal=(
+            f'Create a project with the name "{name}", the private code "{code}" and the email '
+            f"address {email}."
+        ),
+        expect=_new_project(name, code, email),
+        steps=_create(name, code, email),
+    )
+
+
+def _idea(rng: random.Random) -> tuple[str, str, str]:
+    """Return the name, code and mail address of a new project."""
+    what = rng.choice(("Canoe tour", "Office plants", "Farewell gift", "Choir", "Allotment"))
+    name = f"{what} {rng.choice(('2026', 'spring', 'summer', 'team A', 'team B'))}"
+    code = f"{rng.choice(('pebble', 'saffron', 'velvet', 'maple'))}{rng.randint(100, 999)}"
+    return name, code, f"{rng.choice(('money', 'budget', 'fund'))}@northfield.test"
+
+
+def _new_project(name: str, code: str, email: str) -> Expected:
+    return added(
+        "project",
+        id=_identifier(name),
+        name=same_text(name),
+        password=hash_of(code),
+        contact_email=email,
+        default_currency="XXX",
+    )
+
+
+def _identifier(name: str) -> str:
+    """Return the identifier that a new project gets."""
+    return name.lower().replace(" ", "-")
+
+
+def _create(name: str, code: str, email: str) -> tuple[Step, ...]:
+    return (
+        fill("#creation-form #name", name),
+        fill("#creation-form #password", code),
+        fill("#creation-form #contact_email", email),
+        click("#creation-form button"),
+    )
+
+
+@task("budget/start-project", level=3, split="train")
+def start_project(facts: Facts, rng: random.Random) -> Assignment:
+    """Create a project with participants and its first bill."""
+    name, code, email = _idea(rng)
+    people = rng.sample(facts["people"], 3)
+    what, amount, payer = rng.choice(_BOUGHT), _amount(rng), rng.choice(people)
+    return Assignment(
+        goal=(
+            f'Create a project with the name "{name}", the private code "{code}" and the email '
+            f"address {email}. Add the participants {listed(people)}, and then a bill of today "
+            f'(2 March 2026): {payer} paid {amount:.2f} for "{what}", for everyone.'
+        ),
+        expect=[
+            _new_project(name, code, email),
+            [_new_member(_identifier(name), one) for one in people],
+            _paid(what, amount, payer=payer, project=_identifier(name)),
+            [added("billowers") for _ in people],
+        ],
+        steps=(
+            _create(name, code, email),
+            [_add_member(one) for one in people],
+            _ADD,
+            fill("#what", what),
+            select("#payer", payer),
+            fill("#amount", f"{amount:.2f}"),
+            _SUBMIT,
+        ),
+    )
+
+
+@task("budget/delete-project", level=2, split="train")
+def delete_project(facts: Facts, rng: random.Random) -> Assignment:
+    """Delete a project."""
+    project = rng.choice(_projects(facts))
+    button = click("#delete-project button")
+    return Assignment(
+        goal=(
+            f'Delete the project "{project["name"]}" for good. Its private code is '
+            f'"{project["code"]}".'
+        ),
+        expect=(
+            removed("project", id=project["id"]),
+            [changed("person", {"id": one["id"]}, project_id=None) for one in project["members"]],
+        ),
+        steps=(
+            _settings(project),
+            fill("#delete-project #password", project["code"]),
+            button,
+            button,
+        ),
+    )
+
+
+# What cannot be done.
+
+
+@task("budget/change-currency", level=2, split="train")
+def change_currency(facts: Facts, rng: random.Random) -> Assignment:
+    """A project with bills has to keep its currency."""
+    project = rng.choice(_projects(facts))
+    currency = rng.choice(("EUR", "USD", "GBP", "CHF"))
+    return Assignment(
+        goal=(
+            f'Set the default currency of the project "{project["name"]}" to {currency}, and keep '
+            f'all its bills. Its private code is "{project["code"]}".'
+        ),
+        infeasible=True,
+        steps=_settings(project),
+    )
+
+
+@task("budget/change-missing-bill", level=1, split="test")
+def change_missing_bill(facts: Facts, rng: random.Random) -> Assignment:
+    """There is no such bill."""
+    project = rng.choice(_projects(facts))
+    what = rng.choice(("Helicopter flight", "Grand piano", "Opera box", "Diving course"))
+    return Assignment(
+        goal=(
+            f'Change the amount of the bill "{what}" in the project "{project["name"]}" to '
+            f"{_amount(rng):.2f}."
+        ),
+        infeasible=True,
+        steps=_filter(project, fill("#filterCollapse #search", what)),
+    )
+
+
+@task("budget/unknown-payer", level=1, split="train")
+def unknown_payer(facts: Facts, rng: random.Random) -> Assignment:
+    """The payer is not in the project."""
+    project, bill = _purchase(facts, rng, everyone=True)
+    name = _newcomer(facts, project, rng)
+    return Assignment(
+        goal=(
+            f'Add a bill of today to the project "{project["name"]}": {name} paid '
+            f'{bill["amount"]:.2f} for "{bill["what"]}", for everyone. Do not add or change '
+            "participants."
+        ),
+        infeasible=True,
+        steps=(_open(project), _ADD),
+    )

@@ -1,0 +1,1124 @@
+"""Tasks in the intranet, and their oracles."""
+
+from __future__ import annotations
+
+import functools
+import random
+import re
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from typing import Any, Final
+
+from webtraj.environments import actions
+from webtraj.environments.browser.oracles import (
+    PATIENCE,
+    OracleView,
+    Step,
+    check,
+    click,
+    fill,
+    press,
+    select,
+    uncheck,
+    wait_until,
+)
+from webtraj_apps.state import Expected
+from webtraj_apps.tasks import (
+    Assignment,
+    Facts,
+    added,
+    changed,
+    contains,
+    find,
+    hash_of,
+    optional,
+    removed,
+    same_text,
+    template,
+)
+
+_START: Final = "/admin/"
+task = functools.partial(template, user="user", start=_START)
+_TODAY: Final = "2026-03-02"
+_REVISIONS: Final = ("wagtailcore_revision",)
+_TABLES: Final = {
+    "": "northfield_sectionpage",
+    "news": "northfield_articlepage",
+    "events": "northfield_eventpage",
+    "policies": "northfield_policypage",
+    "jobs": "northfield_jobpage",
+    "archive": "northfield_eventpage",
+}
+_SECTIONS: Final = ("news", "events", "policies", "jobs")
+_PLACES: Final = ("Aarhus", "Bergen", "Bremen", "Cork", "Dundee", "Ghent", "Graz", "Leeds", "Turku")
+_SUMMARIES: Final = (
+    "Please read this again: it has changed.",
+    "More details will follow next week.",
+    "Only for colleagues in the north wing.",
+    "Ask the reception if anything is unclear.",
+    "Valid from April on.",
+    "With thanks to all who have helped.",
+)
+
+
+# What is there.
+
+
+def _section(facts: Facts, slug: str) -> Mapping[str, Any]:
+    return find(facts["pages"], slug=slug, section="")
+
+
+def _pages(
+    facts: Facts, *tests: Callable[[Any], Any], sections: Sequence[str] = _SECTIONS
+) -> list[Mapping[str, Any]]:
+    """Return pages of these sections that are live, without a newer draft, and not locked."""
+    return [
+        page
+        for page in facts["pages"]
+        if page["section"] in sections
+        and page["live"]
+        and not page["draft"]
+        and not page["locked"]
+        and all(test(page) for test in tests)
+    ]
+
+
+def _drafts(facts: Facts) -> list[Mapping[str, Any]]:
+    return [page for page in facts["pages"] if not page["live"] and page["section"] in _SECTIONS]
+
+
+def _not_redirected(facts: Facts) -> Callable[[Any], bool]:
+    targets = {one["page"] for one in facts["redirects"]}
+    return lambda page: page["id"] not in targets
+
+
+def _names(pages: Iterable[Mapping[str, Any]]) -> str:
+    return ", ".join(map(_name, pages))
+
+
+def _name(page: Mapping[str, Any]) -> str:
+    return f'"{page["title"]}"'
+
+
+# What changes.
+
+
+def _page(page: Mapping[str, Any], **new: Any) -> Expected:
+    return changed("wagtailcore_page", {"id": page["id"]}, **new)
+
+
+def _fields(page: Mapping[str, Any], **new: Any) -> Expected:
+    """Expect new values of a page; its text may be written in other HTML, but says the same."""
+    if "body" in page["fields"]:
+        new.setdefault("body", _same_body(page["fields"]["body"]))
+    return changed(_TABLES[page["section"]], {"page_ptr_id": page["id"]}, **new)
+
+
+def _same_body(html: str) -> Callable[[Any], bool]:
+    return lambda text: _plain(text) == _plain(html)
+
+
+def _plain(html: str) -> str:
+    return " ".join(re.sub(r"<[^>]*>", " ", html).split())
+
+
+def _draft(page: Mapping[str, Any], **values: Any) -> tuple[Expected, ...]:
+    """Expect a newest version with these values, and else as the page, that is not published."""
+    return (
+        _page(page, has_unpublished_changes=1),
+        *_newest(object_id=str(page["id"]), **_content(page) | values),
+    )
+
+
+def _content(page: Mapping[str, Any]) -> dict[str, Any]:
+    """Return tests of what a version contains that is as the page."""
+    same = {"title": page["title"], "slug": page["slug"], **page["fields"]}
+    none = ("seo_title", "search_description", "show_in_menus", "go_live_at", "expire_at")
+    return {name: _same_body(text) for name, text in {**dict.fromkeys(none, ""), **same}.items()}
+
+
+def _newest(**values: Any) -> tuple[Expected, ...]:
+    """Expect a newest version with these values, and allow older ones: one may save twice."""
+    older = {name: value for name, value in values.items() if name == "object_id"}
+    return (
+        added("wagtailcore_revision", newest=True, **values),
+        *[optional(added("wagtailcore_revision", newest=False, **older))] * 4,
+    )
+
+
+# How to get there.
+
+
+def _open(page: Mapping[str, Any]) -> tuple[Step, ...]:
+    """Find a page from the dashboard, and open it for editing."""
+    return (
+        fill("main #id_q", page["title"]),
+        press("main #id_q", "Enter"),
+        click(f'main td a[href="/admin/pages/{page["id"]}/edit/"]'),
+    )
+
+
+_HOME: Final = click("a.sidebar-wagtail-branding")
+_MORE: Final = click(".w-dropdown__toggle.button", "More actions")
+_PUBLISH: Final = (_MORE, click('button[name="action-publish"]'))
+_ACTIONS: Final = click("button.w-dropdown__toggle.w-h-slim-header")
+_SAVE: Final = click("button.action-save")
+
+
+def _action(page: Mapping[str, Any], name: str) -> tuple[Step, ...]:
+    """Choose an action of the page that is open."""
+    return (
+        _ACTIONS,
+        click(f'a[href^="/admin/pages/{page["id"]}/{name}/"]'),
+    )
+
+
+def _add(facts: Facts, slug: str, kind: str) -> tuple[Step, ...]:
+    """Open the form of a new page below a section."""
+    section = _section(facts, slug)["id"]
+    return (
+        click('main a[href="/admin/pages/3/"]'),
+        click(f'main td a[href="/admin/pages/{section}/"]'),
+        click(f'a.w-header-button[href="/admin/pages/{section}/add_subpage/"]'),
+        *(() if slug == "" else (click(f'a[href*="/{kind}/{section}/"]'),)),
+    )
+
+
+def _grown(facts: Facts, slug: str, by: int) -> Expected:
+    """Expect a section to have more or fewer pages."""
+    section = _section(facts, slug)
+    return _page(section, numchild=section["children"] + by)
+
+
+def _below(facts: Facts, slug: str) -> Callable[[Any], bool]:
+    path = str(_section(facts, slug)["path"])
+    return lambda value: str(value).startswith(path)
+
+
+def _snippets(kind: str, link: str = "") -> tuple[Step, ...]:
+    """Open the list of snippets of a kind, and follow a link of it."""
+    follow = (click(link),) if link else ()
+    return (
+        click('a[href="/admin/snippets/"]'),
+        click(f'main a[href$="/northfield/{kind}/"]'),
+        *follow,
+    )
+
+
+def _new_snippet(kind: str) -> tuple[Step, ...]:
+    return _snippets(kind, f'a.w-header-button[href$="/{kind}/add/"]')
+
+
+def _account(person: Mapping[str, Any]) -> tuple[Step, ...]:
+    """Open a user account for editing."""
+    link = f'main a[href="/admin/users/edit/{person["id"]}/"]'
+    return (
+        *_settings("users"),
+        fill("main #id_q", person["username"]),
+        wait_until(link),
+        click(link),
+    )
+
+
+def _button(name: str) -> Step:
+    return click('main button[type="submit"]', name)
+
+
+def _settings(path: str) -> tuple[Step, ...]:
+    return (
+        click("button.sidebar-menu-item__link", "Settings"),
+        click(f'a.sidebar-menu-item__link[href="/admin/{path}/"]'),
+    )
+
+
+# One page.
+
+
+@task("cms/edit-summary", level=1, split="train", allow=_REVISIONS)
+def edit_summary(facts: Facts, rng: random.Random) -> Assignment:
+    """Change the summary of a page."""
+    page, text = rng.choice(_pages(facts)), rng.choice(_SUMMARIES)
+    return Assignment(
+        goal=f'Replace the summary of the page {_name(page)} by "{text}" and publish the page.',
+        expect=_fields(page, summary=same_text(text)),
+        steps=(_open(page), fill("#id_summary", text), _PUBLISH),
+    )
+
+
+@task("cms/save-draft", level=1, split="train")
+def save_draft(facts: Facts, rng: random.Random) -> Assignment:
+    """Prepare a change that is not public yet."""
+    page, text = rng.choice(_pages(facts)), rng.choice(_SUMMARIES)
+    return Assignment(
+        goal=f'Prepare a new summary of the page {_name(page)}: "{text}" Save it as a draft. The'
+        " public page must stay as it is for now.",
+        expect=_draft(page, summary=same_text(text)),
+        steps=(_open(page), fill("#id_summary", text), _SAVE),
+    )
+
+
+@task("cms/edit-event", level=1, split="train", allow=_REVISIONS)
+def edit_event(facts: Facts, rng: random.Random) -> Assignment:
+    """Change where an event takes place, and for how many."""
+    page = rng.choice(_pages(facts, sections=("events",)))
+    place = f"{rng.choice(_PLACES)}, room {rng.randint(41, 90)}"
+    seats = rng.randint(42, 90) * 5
+    return Assignment(
+        goal=f"The event {_name(page)} moves to {place} and has {seats} seats there. Publish this.",
+        expect=_fields(page, place=same_text(place), seats=seats),
+        steps=(
+            _open(page),
+            fill("#id_place", place),
+            fill("#id_seats", str(seats)),
+            _PUBLISH,
+        ),
+    )
+
+
+@task("cms/postpone-event", level=1, split="test", allow=_REVISIONS)
+def postpone_event(facts: Facts, rng: random.Random) -> Assignment:
+    """Change the date of an event, and who organises it."""
+    page = rng.choice(_pages(facts, sections=("events",)))
+    date = f"2026-{rng.randint(5, 9):02d}-{rng.randint(10, 28)}"
+    host = f"{rng.choice(('Chess', 'Sailing', 'Singing', 'Hiking'))} group"
+    return Assignment(
+        goal=f"The event {_name(page)} now takes place on {date}, and its organiser is now"
+        f' "{host}". Publish this.',
+        expect=_fields(page, date=date, host=same_text(host)),
+        steps=(_open(page), fill("#id_date", date), fill("#id_host", host), _PUBLISH),
+    )
+
+
+@task("cms/edit-job", level=2, split="train", allow=_REVISIONS)
+def edit_job(facts: Facts, rng: random.Random) -> Assignment:
+    """Change hours, date and contact of a vacancy."""
+    page = rng.choice(_pages(facts, sections=("jobs",)))
+    hours = rng.choice((18, 22, 28, 30, 38))
+    date = f"2026-{rng.randint(5, 9):02d}-{rng.randint(10, 28)}"
+    person = rng.choice(facts["people"][13:])
+    return Assignment(
+        goal=f"Correct the vacancy {_name(page)}: {hours} hours a week, apply until {date}, contact"
+        f" {person['email']}. Publish it.",
+        expect=_fields(page, hours=hours, closing_date=date, contact=person["email"]),
+        steps=(
+            _open(page),
+            fill("#id_closing_date", date),
+            fill("#id_hours", str(hours)),
+            fill("#id_contact", person["email"]),
+            _PUBLISH,
+        ),
+    )
+
+
+@task("cms/change-category", level=2, split="test", allow=_REVISIONS)
+def change_category(facts: Facts, rng: random.Random) -> Assignment:
+    """Move a piece of news into another category, with another author."""
+    page = rng.choice(_pages(facts, sections=("news",)))
+    names = ("company", "people", "products", "sites")
+    category = rng.choice([one for one in names if one != page["fields"]["category"]])
+    author = rng.choice(
+        [one for one in _shown_authors(facts) if str(one["id"]) != page["fields"]["author"]]
+    )
+    return Assignment(
+        goal=f'The news page {_name(page)} belongs into the category "{category.title()}", and its'
+        f" author is {author['name']}. Correct and publish it.",
+        expect=_fields(page, category=category, author_id=author["id"]),
+        steps=(
+            _open(page),
+            select("#id_category", category),
+            click('#panel-child-content-author-content button[aria-label="Actions"]'),
+            click("[data-tippy-root] [data-chooser-action-choose]"),
+            _choose(author),
+            _PUBLISH,
+        ),
+    )
+
+
+def _shown_authors(facts: Facts) -> list[Mapping[str, Any]]:
+    """Return the authors on the first page of the list to choose from."""
+    return sorted(facts["authors"], key=lambda one: str(one["name"]))[:10]
+
+
+def _choose(author: Mapping[str, Any]) -> tuple[Step, ...]:
+    link = f'.modal a[href$="/author/chosen/{author["id"]}/"]'
+    return (_shown(link), click(link), _DIALOG_GONE)
+
+
+def _shown(selector: str, wanted: bool = True) -> Step:
+    """Wait until an element of a dialog can be seen, or until none can."""
+
+    async def step(page: OracleView) -> AsyncIterator[actions.Action]:
+        for seconds in PATIENCE:
+            if any(element.visible for element in await page.all(selector)) == wanted:
+                return
+            yield actions.Wait(seconds)
+
+    return step
+
+
+_DIALOG_GONE: Final = _shown(".modal, .modal-backdrop", False)
+
+
+@task("cms/rename", level=2, split="train", allow=_REVISIONS)
+def rename(facts: Facts, rng: random.Random) -> Assignment:
+    """Rename a page, in its address too."""
+    page = rng.choice(_pages(facts, _not_redirected(facts)))
+    word = rng.choice(("revised", "continued", "second edition", "update"))
+    title = f"{page['title']} ({word})"
+    slug = f"{word.replace(' ', '-')}-{rng.randint(100, 999)}"
+    return Assignment(
+        goal=f'Rename the page {_name(page)} to "{title}", give it the slug "{slug}", and publish'
+        " it.",
+        expect=(
+            _page(page, title=title, slug=slug, url_path=contains(slug)),
+            optional(_fields(page)),
+            optional(added("wagtailredirects_redirect", redirect_page_id=page["id"])),
+        ),
+        steps=(
+            _open(page),
+            fill("#id_title", title),
+            click("#tab-label-promote"),
+            fill("#id_slug", slug),
+            _PUBLISH,
+        ),
+    )
+
+
+@task("cms/publish-draft", level=1, split="train", allow=_REVISIONS)
+def publish_draft(facts: Facts, rng: random.Random) -> Assignment:
+    """Publish a page that is a draft."""
+    page = rng.choice(_drafts(facts))
+    return Assignment(
+        goal=f"The page {_name(page)} is still a draft. Publish it as it is.",
+        expect=(
+            _page(page, live=1, has_unpublished_changes=0),
+            optional(_fields(page)),
+        ),
+        steps=(_open(page), _PUBLISH),
+    )
+
+
+@task("cms/finish-draft", level=2, split="train", allow=_REVISIONS)
+def finish_draft(facts: Facts, rng: random.Random) -> Assignment:
+    """Complete a draft and publish it."""
+    page, text = rng.choice(_drafts(facts)), rng.choice(_SUMMARIES)
+    return Assignment(
+        goal=f"The page {_name(page)} is a draft. Change its summary to"
+        f' "{text}", show the page in menus, and publish it.',
+        expect=(
+            _page(page, live=1, has_unpublished_changes=0, show_in_menus=1),
+            _fields(page, summary=same_text(text)),
+        ),
+        steps=(
+            _open(page),
+            fill("#id_summary", text),
+            click("#tab-label-promote"),
+            press("#id_show_in_menus", "Space"),
+            _PUBLISH,
+        ),
+    )
+
+
+@task("cms/publish-changes", level=1, split="test", allow=_REVISIONS)
+def publish_changes(facts: Facts, rng: random.Random) -> Assignment:
+    """Publish what is newer than the public page."""
+    page = rng.choice([one for one in facts["pages"] if one.get("draft")])
+    return Assignment(
+        goal=f"The page {_name(page)} has changes that are not public yet. Publish them as they"
+        " are.",
+        expect=(
+            _page(page, has_unpublished_changes=0),
+            _fields(page, summary=same_text(page["draft"])),
+        ),
+        steps=(_open(page), _PUBLISH),
+    )
+
+
+@task("cms/unpublish", level=1, split="train")
+def unpublish(facts: Facts, rng: random.Random) -> Assignment:
+    """Take a page off the site."""
+    page = rng.choice(_pages(facts))
+    return Assignment(
+        goal=f"Take the page {_name(page)} off the public site, without deleting it.",
+        expect=_page(page, live=0, has_unpublished_changes=1),
+        steps=(_open(page), _unpublish(page)),
+    )
+
+
+def _unpublish(page: Mapping[str, Any]) -> tuple[Step, ...]:
+    return (
+        _MORE,
+        click(f'[data-tippy-root] a[href^="/admin/pages/{page["id"]}/unpublish/"]'),
+        click("main button", "Yes, unpublish it"),
+    )
+
+
+@task("cms/archive", level=2, split="train", allow=("wagtailredirects_redirect",))
+def archive(facts: Facts, rng: random.Random) -> Assignment:
+    """Move a page into the archive."""
+    page = rng.choice(_pages(facts))
+    return Assignment(
+        goal=f'Move the page {_name(page)} from "{page["section"].title()}" to "Archive".',
+        expect=_moved(facts, page),
+        steps=(_open(page), _move(facts, page)),
+    )
+
+
+def _moved(facts: Facts, *pages: Mapping[str, Any]) -> tuple[Expected, ...]:
+    """Expect pages of one section to be in the archive."""
+    return (
+        *(
+            _page(page, path=_below(facts, "archive"), url_path=contains("/archive/"))
+            for page in pages
+        ),
+        _grown(facts, str(pages[0]["section"]), -len(pages)),
+        _grown(facts, "archive", len(pages)),
+    )
+
+
+def _move(facts: Facts, page: Mapping[str, Any]) -> tuple[Step, ...]:
+    target = f'.modal a.choose-page[data-id="{_section(facts, "archive")["id"]}"]'
+    return (
+        *_action(page, "move"),
+        click('main form button[aria-label="Actions"]'),
+        click("[data-tippy-root] [data-chooser-action-choose]"),
+        _shown(target),
+        click(target),
+        _DIALOG_GONE,
+        click('main input[value="Confirm"]'),
+        click('main input[type="submit"][value^="Yes"]'),
+    )
+
+
+@task("cms/delete", level=2, split="train", allow=_REVISIONS)
+def delete(facts: Facts, rng: random.Random) -> Assignment:
+    """Delete a page."""
+    page = rng.choice(_pages(facts, _not_redirected(facts)))
+    return Assignment(
+        goal=f"Delete the page {_name(page)} for good.",
+        expect=(
+            removed("wagtailcore_page", id=page["id"]),
+            removed(_TABLES[page["section"]], page_ptr_id=page["id"]),
+            _grown(facts, page["section"], -1),
+        ),
+        steps=(
+            _open(page),
+            _action(page, "delete"),
+            click('main input[value="Yes, delete it"]'),
+        ),
+    )
+
+
+@task("cms/copy", level=2, split="test")
+def copy(facts: Facts, rng: random.Random) -> Assignment:
+    """Copy a page, as a draft."""
+    page = rng.choice(_pages(facts))
+    title = f"{page['title']} - {rng.choice(('template', 'copy', 'new version'))}"
+    slug = f"copy-{rng.randint(1000, 9999)}"
+    return Assignment(
+        goal=f'Copy the page {_name(page)} within its section, with the title "{title}" and the'
+        f' slug "{slug}". The copy must not be public yet.',
+        expect=(
+            added(
+                "wagtailcore_page",
+                title=title,
+                slug=slug,
+                live=0,
+                path=_below(facts, page["section"]),
+            ),
+            added(_TABLES[page["section"]], summary=page["fields"]["summary"]),
+            _newest(**_content(page) | {"title": title, "slug": slug}),
+            _grown(facts, page["section"], 1),
+        ),
+        steps=(
+            _open(page),
+            _action(page, "copy"),
+            fill("#id_new_title", title),
+            fill("#id_new_slug", slug),
+            uncheck("#id_publish_copies"),
+            click('main input[value="Copy this page"]'),
+        ),
+    )
+
+
+# New pages.
+
+
+@task("cms/new-article", level=2, split="train", allow=_REVISIONS)
+def new_article(facts: Facts, rng: random.Random) -> Assignment:
+    """Write a piece of news."""
+    category = rng.choice(("company", "people", "products", "sites"))
+    author, text = rng.choice(_shown_authors(facts)), rng.choice(_SUMMARIES)
+    title = f"{rng.choice(('Notes', 'Letter', 'Report', 'Greetings'))} from {rng.choice(_PLACES)}"
+    title += f", part {rng.randint(2, 40)}"
+    date = f"2026-03-{rng.randint(10, 28)}"
+    return Assignment(
+        goal=f'Publish a news page "{title}" of {date} in the category "{category.title()}", by'
+        f' {author["name"]}, with the summary "{text}"',
+        expect=(
+            added("wagtailcore_page", title=title, live=1, path=_below(facts, "news")),
+            added(
+                "northfield_articlepage",
+                date=date,
+                category=category,
+                author_id=author["id"],
+                summary=same_text(text),
+            ),
+            _grown(facts, "news", 1),
+        ),
+        steps=(
+            _add(facts, "news", "articlepage"),
+            fill("#id_title", title),
+            fill("#id_date", date),
+            press("#id_date", "Tab"),
+            fill("#id_summary", text),
+            select("#id_category", category),
+            click(".chooser__choose-button"),
+            _choose(author),
+            _PUBLISH,
+        ),
+    )
+
+
+@task("cms/new-event", level=2, split="test", allow=_REVISIONS)
+def new_event(facts: Facts, rng: random.Random) -> Assignment:
+    """Announce an event."""
+    title = f"{rng.choice(('Breakfast', 'Concert', 'Reading', 'Repair day'))} {rng.randint(50, 99)}"
+    place = f"{rng.choice(_PLACES)}, room {rng.randint(41, 90)}"
+    host = f"{rng.choice(('Chess', 'Sailing', 'Singing', 'Hiking'))} group"
+    seats, text = rng.randint(4, 60), rng.choice(_SUMMARIES)
+    date = f"2026-{rng.randint(4, 9):02d}-{rng.randint(10, 28)}"
+    return Assignment(
+        goal=f'Publish an event "{title}" on {date}: place "{place}", {seats} seats, organised by'
+        f' "{host}", with the summary "{text}"',
+        expect=(
+            added("wagtailcore_page", title=title, live=1, path=_below(facts, "events")),
+            added(
+                "northfield_eventpage",
+                date=date,
+                place=same_text(place),
+                seats=seats,
+                host=same_text(host),
+                summary=same_text(text),
+            ),
+            _grown(facts, "events", 1),
+        ),
+        steps=(
+            _add(facts, "events", "eventpage"),
+            fill("#id_title", title),
+            fill("#id_date", date),
+            fill("#id_place", place),
+            fill("#id_seats", str(seats)),
+            fill("#id_host", host),
+            fill("#id_summary", text),
+            _PUBLISH,
+        ),
+    )
+
+
+@task("cms/new-job", level=2, split="train")
+def new_job(facts: Facts, rng: random.Random) -> Assignment:
+    """Prepare a vacancy as a draft."""
+    place = rng.choice(_PLACES)
+    title = f"{rng.choice(('Carpenter', 'Glazier', 'Cook', 'Archivist', 'Gardener'))} in {place}"
+    department = rng.choice(("design", "finance", "logistics", "sales", "support"))
+    hours, text = rng.choice((16, 24, 32, 40)), rng.choice(_SUMMARIES)
+    date = f"2026-{rng.randint(4, 9):02d}-{rng.randint(10, 28)}"
+    person = rng.choice(facts["people"])
+    return Assignment(
+        goal=f'Prepare a vacancy "{title}" as a draft: department {department.title()}, place'
+        f" {place}, {hours} hours a week, apply until {date}, contact {person['email']}, with the"
+        f' summary "{text}" Do not publish it.',
+        expect=(
+            added("wagtailcore_page", live=0, path=_below(facts, "jobs")),
+            added("northfield_jobpage"),
+            _newest(
+                title=title,
+                department=department,
+                place=place,
+                hours=str(hours),
+                closing_date=date,
+                contact=person["email"],
+                summary=same_text(text),
+            ),
+            _grown(facts, "jobs", 1),
+        ),
+        steps=(
+            _add(facts, "jobs", "jobpage"),
+            fill("#id_title", title),
+            select("#id_department", department),
+            fill("#id_closing_date", date),
+            fill("#id_place", place),
+            fill("#id_hours", str(hours)),
+            fill("#id_contact", person["email"]),
+            fill("#id_summary", text),
+            _SAVE,
+        ),
+    )
+
+
+@task("cms/submit-for-approval", level=2, split="train", user="editor")
+def submit_for_approval(facts: Facts, rng: random.Random) -> Assignment:
+    """Change a page without the right to publish it."""
+    page, text = rng.choice(_pages(facts)), rng.choice(_SUMMARIES)
+    return Assignment(
+        goal=f'Change the summary of the page {_name(page)} to "{text}" and submit the change to'
+        " the moderators for approval.",
+        expect=(
+            _draft(page, summary=same_text(text)),
+            added("wagtailcore_workflowstate", object_id=str(page["id"]), status="in_progress"),
+            added("wagtailcore_taskstate", status="in_progress"),
+        ),
+        steps=(
+            _open(page),
+            fill("#id_summary", text),
+            _MORE,
+            click('button[name="action-submit"]'),
+        ),
+    )
+
+
+# Snippets, redirects, settings, users.
+
+
+@task("cms/new-notice", level=1, split="train")
+def new_notice(facts: Facts, rng: random.Random) -> Assignment:
+    """Put a notice on all pages."""
+    text = f"{rng.choice(('The gate', 'The garage', 'The print room'))} is closed on"
+    text += f" {rng.choice(('Monday', 'Tuesday', 'Wednesday'))} from {rng.randint(8, 15)}:00."
+    level = rng.choice(("information", "warning", "disruption"))
+    return Assignment(
+        goal=f'Put the notice "{text}" on the site, as "{level.title()}".',
+        expect=added("northfield_notice", text=same_text(text), level=level, is_shown=1),
+        steps=(
+            _new_snippet("notice"),
+            fill("#id_text", text),
+            select("#id_level", level),
+            _SAVE,
+        ),
+    )
+
+
+@task("cms/change-notice", level=1, split="train")
+def change_notice(facts: Facts, rng: random.Random) -> Assignment:
+    """Show or hide a notice."""
+    notice = rng.choice(facts["notices"])
+    levels = [one for one in ("information", "warning", "disruption") if one != notice["level"]]
+    level, shown = rng.choice(levels), not notice["is_shown"]
+    return Assignment(
+        goal=f'{"Show" if shown else "Hide"} the notice "{notice["text"]}", and set its level to'
+        f' "{level.title()}".',
+        expect=changed("northfield_notice", {"id": notice["id"]}, is_shown=int(shown), level=level),
+        steps=(
+            _snippets("notice", f'main a[href$="/notice/edit/{notice["id"]}/"]'),
+            (check if shown else uncheck)("#id_is_shown"),
+            select("#id_level", level),
+            _SAVE,
+        ),
+    )
+
+
+_NEW_TERMS: Final = (
+    ("Dead stock", "Goods that nobody has bought for a year."),
+    ("Cross docking", "Moving goods from one lorry into the next without storing them."),
+    ("Bill of lading", "The paper that says what is on board."),
+    ("Shrinkage", "What is in the books but not on the shelf."),
+    ("Reverse auction", "The lowest price wins."),
+)
+
+
+@task("cms/new-term", level=1, split="train")
+def new_term(facts: Facts, rng: random.Random) -> Assignment:
+    """Add a word to the glossary."""
+    word, meaning = rng.choice(_NEW_TERMS)
+    word = f"{word} {rng.choice(('(sales)', '(logistics)', '(finance)', '(purchasing)'))}"
+    return Assignment(
+        goal=f'Add the glossary term "{word}" with the meaning "{meaning}"',
+        expect=added("northfield_term", word=word, meaning=same_text(meaning)),
+        steps=(
+            _new_snippet("term"),
+            fill("#id_word", word),
+            fill("#id_meaning", meaning),
+            _SAVE,
+        ),
+    )
+
+
+@task("cms/correct-term", level=1, split="test")
+def correct_term(facts: Facts, rng: random.Random) -> Assignment:
+    """Correct a word's meaning in the glossary."""
+    term, (_, meaning) = rng.choice(facts["glossary"]), rng.choice(_NEW_TERMS)
+    return Assignment(
+        goal=f'Replace the meaning of the glossary term "{term["word"]}" by "{meaning}"',
+        expect=changed("northfield_term", {"id": term["id"]}, meaning=same_text(meaning)),
+        steps=(
+            _snippets("term", f'main a[href$="/term/edit/{term["id"]}/"]'),
+            fill("#id_meaning", meaning),
+            _SAVE,
+        ),
+    )
+
+
+@task("cms/new-author", level=2, split="train")
+def new_author(facts: Facts, rng: random.Random) -> Assignment:
+    """Enter a colleague as an author, with what the list of users says."""
+    person = rng.choice(facts["people"][13:])
+    role = rng.choice(("Guest author", "Photographer", "Cartoonist"))
+    return Assignment(
+        goal=f'Add {person["name"]} to the authors, with the role "{role}" and the e-mail'
+        " address of their user account.",
+        expect=added("northfield_author", name=person["name"], role=role, email=person["email"]),
+        steps=(
+            _account(person),
+            _new_snippet("author"),
+            fill("#id_name", person["name"]),
+            fill("#id_role", role),
+            fill("#id_email", person["email"]),
+            _SAVE,
+        ),
+    )
+
+
+@task("cms/contact-details", level=1, split="train")
+def contact_details(facts: Facts, rng: random.Random) -> Assignment:
+    """Change what is below every page."""
+    phone = f"+44 20 7946 0{rng.randint(100, 999)}"
+    hours = f"8:00 to {rng.choice(('16:30', '17:00', '19:00', '20:00'))}"
+    return Assignment(
+        goal=f'Change the contact details at the foot of the site: the phone number is "{phone}",'
+        f' and the opening hours are "{hours}".',
+        expect=changed("northfield_contactdetails", {}, phone=same_text(phone), hours=hours),
+        steps=(
+            _settings("settings/northfield/contactdetails"),
+            fill("#id_phone", phone),
+            fill("#id_hours", hours),
+            _button("Save"),
+        ),
+    )
+
+
+@task("cms/new-redirect", level=1, split="train")
+def new_redirect(facts: Facts, rng: random.Random) -> Assignment:
+    """Redirect a path to another site."""
+    word = rng.choice(("shop", "wiki", "mail", "forum", "tickets"))
+    path = f"/{rng.choice(('to', 'use', 'see'))}-{word}"
+    url = f"https://{word}{rng.randint(2, 9)}.northfield.test/start"
+    return Assignment(
+        goal=f"Create a permanent redirect from {path} to {url}",
+        expect=added("wagtailredirects_redirect", old_path=path, redirect_link=url, is_permanent=1),
+        steps=(
+            _settings("redirects"),
+            click('a.w-header-button[href="/admin/redirects/add/"]'),
+            fill("#id_old_path", path),
+            fill("#id_redirect_link", url),
+            _button("Create"),
+        ),
+    )
+
+
+@task("cms/redirect-to-page", level=2, split="test")
+def redirect_to_page(facts: Facts, rng: random.Random) -> Assignment:
+    """Redirect a path to a page."""
+    page = rng.choice(_pages(facts, sections=("policies",)))
+    path = f"/{rng.choice(('rule', 'rules', 'law'))}-{rng.randint(10, 99)}"
+    link = f'.modal a.choose-page[data-id="{page["id"]}"]'
+    return Assignment(
+        goal=f"Create a redirect from {path} to the page {_name(page)}: choose the page itself, do"
+        " not type its URL. It must not be permanent.",
+        expect=added(
+            "wagtailredirects_redirect",
+            old_path=path,
+            redirect_page_id=page["id"],
+            is_permanent=0,
+        ),
+        steps=(
+            _settings("redirects"),
+            click('a.w-header-button[href="/admin/redirects/add/"]'),
+            fill("#id_old_path", path),
+            uncheck("#id_is_permanent"),
+            click(".chooser__choose-button"),
+            _shown(".modal #id_q"),
+            fill(".modal #id_q", page["title"]),
+            _shown(link),
+            click(link),
+            _DIALOG_GONE,
+            _button("Create"),
+        ),
+    )
+
+
+@task("cms/delete-redirect", level=2, split="train")
+def delete_redirect(facts: Facts, rng: random.Random) -> Assignment:
+    """Delete the redirect to a page."""
+    redirect = rng.choice(facts["redirects"])
+    page = find(facts["pages"], id=redirect["page"])
+    return Assignment(
+        goal=f"There is a redirect to the page {_name(page)}. Delete it.",
+        expect=removed("wagtailredirects_redirect", id=redirect["id"]),
+        steps=(
+            _settings("redirects"),
+            click(f'main a[href="/admin/redirects/{redirect["id"]}/"]'),
+            _ACTIONS,
+            click(f'a[href^="/admin/redirects/{redirect["id"]}/delete/"]'),
+            click('main [type="submit"].serious'),
+        ),
+    )
+
+
+@task("cms/give-role", level=2, split="train")
+def give_role(facts: Facts, rng: random.Random) -> Assignment:
+    """Put somebody into a group."""
+    person = rng.choice([one for one in facts["people"][13:] if not one["group"]])
+    group = rng.choice(("Editors", "Moderators"))
+    return Assignment(
+        goal=f"{person['name']} should be one of the {group}. Give the user account this role.",
+        expect=added("auth_user_groups", user_id=person["id"], group_id=facts["groups"][group]),
+        steps=(
+            _account(person),
+            click("#tab-label-roles"),
+            check(f'input[name="groups"][value="{facts["groups"][group]}"]'),
+            _button("Save"),
+        ),
+    )
+
+
+@task("cms/new-user", level=2, split="train")
+def new_user(facts: Facts, rng: random.Random) -> Assignment:
+    """Create an account."""
+    first = rng.choice(("Bertram", "Wilma", "Quentin", "Odile", "Thaddeus"))
+    last = rng.choice(("Oyelaran", "Castellan", "Abernathy", "Fairweather"))
+    group = rng.choice(("Editors", "Moderators"))
+    password = f"{rng.choice(('Teapot', 'Lantern', 'Harbour'))}-{rng.randint(1000, 9999)}-blue"
+    name = first.lower()
+    return Assignment(
+        goal=f'Create a user account "{name}" for {first} {last} ({name}@northfield.test) with the'
+        f" password {password} and the role {group[:-1]}.",
+        expect=(
+            added(
+                "auth_user",
+                username=name,
+                password=hash_of(password),
+                email=f"{name}@northfield.test",
+                first_name=first,
+                last_name=last,
+                is_superuser=0,
+            ),
+            added("auth_user_groups", group_id=facts["groups"][group]),
+        ),
+        steps=(
+            _settings("users"),
+            click('a.w-header-button[href="/admin/users/new/"]'),
+            fill("#id_username", name),
+            fill("#id_email", f"{name}@northfield.test"),
+            fill("#id_first_name", first),
+            fill("#id_last_name", last),
+            fill("#id_password1", password),
+            fill("#id_password2", password),
+            click("#tab-label-roles"),
+            check(f'input[name="groups"][value="{facts["groups"][group]}"]'),
+            _button("Create"),
+        ),
+    )
+
+
+@task("cms/deactivate-user", level=2, split="test")
+def deactivate_user(facts: Facts, rng: random.Random) -> Assignment:
+    """Close an account."""
+    person = rng.choice(facts["people"][13:])
+    return Assignment(
+        goal=f"{person['name']} has left. Deactivate the user account without deleting it.",
+        expect=changed("auth_user", {"id": person["id"]}, is_active=0),
+        steps=(
+            _account(person),
+            uncheck("#id_is_active"),
+            _button("Save"),
+        ),
+    )
+
+
+# Questions.
+
+
+def _go(page: Mapping[str, Any]) -> tuple[Step, ...]:
+    """Open a page of the public site from the front page."""
+    return (
+        click("header a", page["section"].title()),
+        click("main a", page["title"]),
+    )
+
+
+@task("cms/who-keeps", level=1, split="train", user="editor", start="/")
+def who_keeps(facts: Facts, rng: random.Random) -> Assignment:
+    """Find out who looks after a rule."""
+    page = rng.choice(_pages(facts, sections=("policies",)))
+    return Assignment(
+        goal=f"Who looks after the policy {_name(page)}, and which version is it? Answer with the"
+        " name and the version, separated by a comma.",
+        answer=(page["fields"]["keeper"], page["fields"]["version"]),
+        steps=_go(page),
+    )
+
+
+@task("cms/job-contact", level=1, split="test", user="editor", start="/")
+def job_contact(facts: Facts, rng: random.Random) -> Assignment:
+    """Find out whom to write to."""
+    page = rng.choice(_pages(facts, sections=("jobs",)))
+    return Assignment(
+        goal=f"To which mail address does one write for the vacancy {_name(page)}, and how many"
+        " hours a week is it? Answer with both, separated by a comma.",
+        answer=(page["fields"]["contact"], page["fields"]["hours"]),
+        steps=_go(page),
+    )
+
+
+@task("cms/find-drafts", level=2, split="train")
+def find_drafts(facts: Facts, rng: random.Random) -> Assignment:
+    """Find what is not public in a section."""
+    slug = rng.choice(("policies", "jobs"))
+    section = _section(facts, slug)
+    mine = [page for page in facts["pages"] if page["section"] == slug]
+    drafts = rng.sample(mine, rng.randint(2, 3))
+    return Assignment(
+        goal=f'Which pages directly below "{section["title"]}" are drafts that are not public at'
+        " all? Answer with their titles, separated by semicolons.",
+        prepare=(
+            *(_made_live(page, True) for page in mine if page not in drafts),
+            *(_made_live(page, False) for page in drafts),
+        ),
+        answer=tuple(page["title"] for page in drafts),
+        steps=(
+            click('main a[href="/admin/pages/3/"]'),
+            click(f'main td a[href="/admin/pages/{section["id"]}/"]'),
+        ),
+    )
+
+
+def _made_live(page: Mapping[str, Any], live: bool) -> tuple[str, tuple[Any, ...]]:
+    return "UPDATE wagtailcore_page SET live = ? WHERE id = ?", (int(live), page["id"])
+
+
+@task("cms/sum-seats", level=3, split="train", user="editor", start="/")
+def sum_seats(facts: Facts, rng: random.Random) -> Assignment:
+    """Add up the seats of some events."""
+    chosen = rng.sample(_pages(facts, sections=("events",)), 4)
+    names = _names(chosen)
+    return Assignment(
+        goal=f"How many seats do these events on the public site have together: {names}?"
+        " Answer with the number.",
+        answer=str(sum(int(page["fields"]["seats"]) for page in chosen)),
+        steps=[_go(page) for page in chosen],
+    )
+
+
+@task("cms/next-review", level=3, split="test", user="editor", start="/")
+def next_review(facts: Facts, rng: random.Random) -> Assignment:
+    """Find which of some rules has to be reviewed first, and which last."""
+    while True:
+        chosen = rng.sample(_pages(facts, sections=("policies",)), 5)
+        by_date = sorted(chosen, key=lambda page: str(page["fields"]["review_date"]))
+        if len({page["fields"]["review_date"] for page in chosen}) == len(chosen):
+            break
+    names = _names(chosen)
+    return Assignment(
+        goal=f"Which of these policies has to be reviewed first, and which one last: {names}?"
+        " Answer with both titles, separated by a comma.",
+        answer=(by_date[0]["title"], by_date[-1]["title"]),
+        ordered=True,
+        steps=[_go(page) for page in chosen],
+    )
+
+
+# Many pages.
+
+
+@task("cms/review-policies", level=3, split="train", allow=_REVISIONS)
+def review_policies(facts: Facts, rng: random.Random) -> Assignment:
+    """Give some rules a new version and a new date."""
+    chosen = rng.sample(_pages(facts, sections=("policies",)), 3)
+    date = f"2027-{rng.randint(2, 9):02d}-{rng.randint(10, 28)}"
+    version = f"{rng.randint(5, 9)}.{rng.randint(0, 9)}"
+    names = _names(chosen)
+    return Assignment(
+        goal=f"The policies {names} have been reviewed. Set each one's version to {version} and its"
+        f" review date to {date}, and publish them.",
+        expect=[_fields(page, version=version, review_date=date) for page in chosen],
+        steps=[
+            (
+                _HOME,
+                _open(page),
+                fill("#id_review_date", date),
+                fill("#id_version", version),
+                _PUBLISH,
+            )
+            for page in chosen
+        ],
+    )
+
+
+@task("cms/archive-several", level=3, split="train", allow=("wagtailredirects_redirect",))
+def archive_several(facts: Facts, rng: random.Random) -> Assignment:
+    """Move some events into the archive."""
+    chosen = rng.sample(_pages(facts, sections=("events",)), 2)
+    names = " and ".join(_name(page) for page in chosen)
+    return Assignment(
+        goal=f'Move the events {names} from "Events" to "Archive".',
+        expect=_moved(facts, *chosen),
+        steps=[(_HOME, _open(page), _move(facts, page)) for page in chosen],
+    )
+
+
+@task("cms/close-jobs", level=3, split="test")
+def close_jobs(facts: Facts, rng: random.Random) -> Assignment:
+    """Take vacancies off the site that are over."""
+    jobs = _pages(facts, sections=("jobs",))
+    over = [page for page in jobs if page["fields"]["closing_date"] < _TODAY]
+    late = rng.sample(over, rng.randint(1, 2))
+    chosen = [*late, *rng.sample([page for page in jobs if page not in over], 2)]
+    rng.shuffle(chosen)
+    names = _names(chosen)
+    return Assignment(
+        goal="Today is 2 March 2026. Unpublish those of the following vacancies whose closing date"
+        f" has passed: {names}.",
+        expect=[_page(page, live=0, has_unpublished_changes=1) for page in late],
+        steps=[
+            (_HOME, _open(page), *(_unpublish(page) if page in late else ())) for page in chosen
+        ],
+    )
+
+
+# What cannot be done.
+
+
+@task("cms/no-such-page", level=1, split="train")
+def no_such_page(facts: Facts, rng: random.Random) -> Assignment:
+    """Change a page that does not exist."""
+    name = rng.choice(("Company jets", "Smoking in the lift", "Pet snakes", "Night trains"))
+    return Assignment(
+        goal=f'Change the summary of the policy "{name}" to "{rng.choice(_SUMMARIES)}"',
+        infeasible=True,
+        steps=(fill("main #id_q", name), press("main #id_q", "Enter")),
+    )
+
+
+@task("cms/may-not-publish", level=1, split="test", user="editor")
+def may_not_publish(facts: Facts, rng: random.Random) -> Assignment:
+    """Publish a page without the right to."""
+    page = rng.choice(_drafts(facts))
+    return Assignment(
+        goal=f"Publish the draft {_name(page)} at once. Do not submit it for approval instead.",
+        infeasible=True,
+        steps=(_open(page), _MORE),
+    )
+
+
+@task("cms/no-such-user", level=1, split="train")
+def no_such_user(facts: Facts, rng: random.Random) -> Assignment:
+    """Give a role to somebody without an account."""
+    name = (
+        f"{rng.choice(('Gideon', 'Lavinia', 'Rufus'))} {rng.choice(('Marchbanks', 'Thistlewood'))}"
+    )
+    group = rng.choice(("Editors", "Moderators"))
+    return Assignment(
+        goal=f"Put the existing user {name} into the group {group}.",
+        infeasible=True,
+        steps=(_settings("users"), fill("main #id_q", name)),
+    )

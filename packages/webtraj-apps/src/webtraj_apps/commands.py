@@ -1,0 +1,207 @@
+"""Install real web applications, and check their tasks."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import sys
+from pathlib import Path
+from typing import Annotated, Literal
+
+import typer
+
+from webtraj import errors
+from webtraj.cli import signals, terminal
+from webtraj.cli.options import Json, Parallel
+from webtraj.cli.terminal import counted
+
+__all__ = ["check", "commands", "install", "list_", "open_", "remove", "tasks"]
+
+commands = typer.Typer(help=__doc__, no_args_is_help=True)
+
+_NAMES = typer.Argument(metavar="[NAME...]", help="Applications; default: those of pip alone.")
+
+
+@commands.command(short_help="Install applications.")
+def install(
+    names: Annotated[list[str] | None, _NAMES] = None,
+    everything: Annotated[
+        bool, typer.Option("--all", help="Also those that need Debian packages.")
+    ] = False,
+) -> None:
+    """Install applications, each in a virtual environment of its own.
+
+    An installed application needs no network. Those of other versions of webtraj are removed.
+    """
+    from webtraj_apps.app import find_app, find_apps
+
+    chosen = [find_app(name) for name in names] if names else find_apps()
+    for app in chosen:
+        if names or everything or not app.debian:
+            app.install(print)
+
+
+@commands.command("list", short_help="List the applications, and whether they are installed.")
+def list_(json: Json = False) -> None:
+    """List the applications, their licences, and whether they are installed."""
+    from webtraj_apps.app import find_apps
+    from webtraj_apps.names import sources
+
+    rows = [
+        {
+            "name": app.name,
+            "title": app.title,
+            "software": app.package,
+            "license": app.license,
+            "tasks": len(sources()[app.name].templates()),
+            "needs": "pip" if not app.debian else "pip and apt" if app.has_requirements else "apt",
+            "installed": app.installed,
+        }
+        for app in find_apps()
+    ]
+    if json:
+        terminal.print_json(rows)
+        return
+    columns = ("name", "what it is", "software", "licence", "tasks", "needs", "installed")
+    shown = ({**row, "installed": "yes" if row["installed"] else "no"}.values() for row in rows)
+    terminal.make_console().print(terminal.make_table(*columns, rows=shown))
+
+
+@commands.command("open", short_help="Serve a world to your own browser.")
+def open_(
+    name: Annotated[str, typer.Argument(help="The application, or a task of one.")],
+    seed: Annotated[int, typer.Option(min=0, help="The seed of the world, or of the task.")] = 0,
+    port: Annotated[int, typer.Option(min=1024, max=65000, help="The first port.")] = 8650,
+) -> None:
+    """Serve a world to your own browser, until Ctrl-C: to look at it, or to try a task by hand.
+
+    With a task, such as shop/add, you are logged in as its user. Ctrl-C tells whether the
+    task is done.
+    """
+    opened = _open_task if "/" in name else _open_app
+    with contextlib.suppress(signals.SignalReceivedError):
+        signals.run(opened(name.removeprefix("apps/"), seed, port))
+
+
+async def _open_app(name: str, seed: int, port: int) -> None:
+    from webtraj_apps.app import find_app
+    from webtraj_apps.opening import open_app
+    from webtraj_apps.people import PASSWORD
+
+    app = find_app(name)
+    async with open_app(app, seed=seed, port=port) as address:
+        print(f"{app.title}: {address}/")
+        if user := app.facts(seed).get("user", ""):
+            print(f"Log in as {user} with the password {PASSWORD}.")
+        print("Ctrl-C ends it.", flush=True)
+        await asyncio.Event().wait()
+
+
+async def _open_task(name: str, seed: int, port: int) -> None:
+    from webtraj_apps.app import find_app
+    from webtraj_apps.opening import open_task, script_variables
+    from webtraj_apps.tasks import AppTask, find_template
+
+    task = AppTask(find_template(name))
+    async with open_task(task, seed=seed, port=port) as addresses:
+        assignment = task.assignment
+        first, *others = addresses
+        goal = assignment.goal
+        for app, address in addresses.items():
+            goal = goal.replace(find_app(app).origin, address)
+        print(f"{goal}\n\nStart at {addresses[first]}{assignment.start}")
+        for other in others:
+            print(f"The other site: {addresses[other]}/")
+        known = " ".join("=".join(pair) for pair in script_variables(addresses).items())
+        print(f"For an exported script: {known}\nCtrl-C ends it.", flush=True)
+        try:
+            await asyncio.Event().wait()
+        finally:
+            wrong = await task.wrong_state()
+            print("\nNot done: " + wrong if wrong else "\nThe state is as the goal asks.")
+            if answer := assignment.answer:
+                print("The answer is:", ", ".join((answer,) if isinstance(answer, str) else answer))
+
+
+@commands.command(short_help="Check tasks: only their oracle succeeds.")
+def check(
+    names: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="[NAME...]", help="Applications or tasks; default: all installed."),
+    ] = None,
+    seeds: Annotated[int, typer.Option(min=1, help="Seeds of each task, from 0.")] = 3,
+    parallel: Parallel = 4,
+    every: Annotated[int, typer.Option(min=1, help="Only every Nth task.")] = 1,
+    quick: Annotated[
+        bool, typer.Option("--quick", help="Only the oracle, and an answer without any action.")
+    ] = False,
+    json: Json = False,
+) -> None:
+    """Check tasks: their oracle succeeds; doing nothing, or something else, fails.
+
+    Exits with 1 if any check fails.
+    """
+    from webtraj_apps import checking
+    from webtraj_apps.tasks import find_templates
+
+    templates = find_templates(names)[::every]
+
+    async def run() -> int:
+        failed = 0
+        async for found in checking.check(
+            templates, seeds=range(seeds), parallel=parallel, quick=quick
+        ):
+            failed += bool(found.problems)
+            if json:
+                terminal.print_json(found)
+                continue
+            verdict = "; ".join(found.problems) or "ok"
+            print(f"{found.template} {found.seed}: {found.steps} actions, {verdict}", flush=True)
+        return failed
+
+    failed = asyncio.run(run())
+    if not json:
+        print(f"{len(templates) * seeds - failed} passed, {failed} failed")
+    sys.exit(1 if failed else 0)
+
+
+@commands.command(short_help="Write tasks as a task file.")
+def tasks(
+    out: Annotated[Path, typer.Option(help="The file to write, as JSON lines.")],
+    names: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="[NAME...]", help="Applications or tasks; default: all."),
+    ] = None,
+    split: Annotated[Literal["train", "test"] | None, typer.Option(help="Only this split.")] = None,
+) -> None:
+    """Write tasks as a task file, for rollouts from a configuration."""
+    import orjson
+
+    from webtraj.tasks import TaskSpec
+    from webtraj_apps.names import sources
+    from webtraj_apps.tasks import difficulty_of, find_template, find_templates
+
+    rows = [
+        TaskSpec(
+            name=one.name,
+            preset=f"apps/{one.name}",
+            difficulty=difficulty_of(one.level),
+            site=f"{one.apps[0]}.test",
+            metadata={"split": one.split},
+        ).to_data()
+        for one in map(find_template, find_templates(names or [*sources()]))
+        if split in (None, one.split)
+    ]
+    out.write_bytes(b"".join(orjson.dumps(row) + b"\n" for row in rows))
+    print(f"{counted(len(rows), 'task')} in {out}")
+
+
+@commands.command()
+def remove(
+    names: Annotated[list[str], typer.Argument(metavar="NAME...", help="The names.")],
+) -> None:
+    """Remove installed applications. Debian packages stay."""
+    from webtraj_apps.app import find_app
+
+    for app in [find_app(name) for name in names]:
+        app.remove()

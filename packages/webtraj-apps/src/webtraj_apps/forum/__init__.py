@@ -1,0 +1,34 @@
+"""Northfield's forum: Spirit, on Django."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Final
+
+from webtraj_apps.app import App
+
+__all__ = ["APP"]
+
+APP: Final = App(
+    name="forum",
+    title="Discussion forum",
+    package="django-spirit 0.14.3",
+    license="MIT",
+    folder=Path(__file__).parent,
+    ignored=frozenset(
+        {
+            "django_session",
+            "spirit_comment_bookmark_commentbookmark",
+            # What comments said before.
+            "spirit_comment_history_commenthistory",
+            "spirit_topic_unread_topicunread",
+        }
+    ),
+    columns={
+        # A page that is looked at leaves these traces.
+        "auth_user": ("last_login",),
+        "spirit_topic_notification_topicnotification": ("is_read",),
+        "spirit_topic_topic": ("view_count",),
+        "spirit_user_userprofile": ("last_ip", "last_post_hash", "last_post_on", "last_seen"),
+    },
+)

@@ -1,0 +1,1698 @@
+"""Tasks in the help desk, and their oracles."""
+
+from __future__ import annotations
+
+import base64
+import functools
+import json
+import random
+import re
+from collections import Counter
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from typing import Any, Final
+
+from webtraj.environments import actions
+from webtraj.environments.browser.oracles import (
+    OracleView,
+    Step,
+    check,
+    click,
+    fill,
+    select,
+    uncheck,
+    wait_until,
+)
+from webtraj_apps.state import Expected
+from webtraj_apps.tasks import (
+    Assignment,
+    Facts,
+    added,
+    changed,
+    contains,
+    find,
+    optional,
+    removed,
+    same_text,
+    template,
+)
+
+task = functools.partial(template, user="user", start="/dashboard/")
+
+_TODAY: Final = "2026-03-02"
+_OPEN: Final = (1, 2)
+_RESOLVED: Final = 3
+_CLOSED: Final = 4
+_DUPLICATE: Final = 5
+_PRIORITIES: Final = {1: "1. Critical", 2: "2. High", 3: "3. Normal", 4: "4. Low", 5: "5. Very Low"}
+_MINUTE: Final = 60_000_000
+"""How the database counts durations."""
+_TEXTS: Final = (
+    "Thank you for your patience. A colleague will call you this afternoon.",
+    "We have found the cause and expect to have it solved by tomorrow.",
+    "Could you tell us when this happened for the first time?",
+    "The supplier has confirmed the delivery for Thursday.",
+    "Please send us the number on the back of the article.",
+    "We have tried this here and could not make it happen again.",
+)
+_NOTES: Final = (
+    "Waits for an offer from the supplier.",
+    "Same cause as last autumn, see the wiki.",
+    "Do not close before Friday.",
+    "The customer prefers to be called after four.",
+    "Costs go to cost centre 4410.",
+)
+_ENDS: Final = (
+    "Replaced the part and tested it.",
+    "Sent a new one by express.",
+    "Explained by phone, nothing left to do.",
+    "Corrected the entry in the master data.",
+    "Reset and checked together with the caller.",
+)
+
+
+# What is there.
+
+
+def _agent(facts: Facts, username: str) -> Mapping[str, Any]:
+    return find(facts["people"], username=username)
+
+
+def _queue(facts: Facts, slug: str) -> Mapping[str, Any]:
+    return find(facts["queues"], slug=slug)
+
+
+def _tickets(
+    facts: Facts, *tests: Callable[[Any], Any], status: Sequence[int] = _OPEN
+) -> list[Mapping[str, Any]]:
+    """Return tickets with one of these states for which all tests hold."""
+    return [
+        ticket
+        for ticket in facts["tickets"]
+        if ticket["status"] in status and all(test(ticket) for test in tests)
+    ]
+
+
+def _others(facts: Facts, *usernames: str) -> list[Mapping[str, Any]]:
+    """Return the agents without these and without the user."""
+    left_out = {facts["user"], *usernames}
+    return [agent for agent in facts["agents"] if agent["username"] not in left_out]
+
+
+def _mine(facts: Facts) -> list[Mapping[str, Any]]:
+    """Return the tickets that the colleague without special rights sees as theirs: 25 at most."""
+    email = _agent(facts, facts["colleague"])["email"]
+    mine = [ticket for ticket in facts["tickets"] if ticket["email"] == email]
+    return sorted(mine, key=lambda one: str(one["created"]))[-25:]
+
+
+def _name(ticket: Mapping[str, Any]) -> str:
+    return f'"{ticket["title"]}"'
+
+
+def _no_lists(ticket: Mapping[str, Any]) -> bool:
+    """Return whether a ticket has no checklists: assigning it quickly would untick their tasks."""
+    return not ticket["lists"]
+
+
+def _plain(ticket: Mapping[str, Any]) -> bool:
+    return not (ticket["depends"] or ticket["copies"] or ticket["lists"])
+
+
+def _groups(
+    tickets: Sequence[Mapping[str, Any]], *keys: str, low: int, high: int
+) -> list[list[Mapping[str, Any]]]:
+    """Return the groups of tickets with the same values that have a handy size."""
+    groups: dict[tuple[Any, ...], list[Mapping[str, Any]]] = {}
+    for ticket in tickets:
+        groups.setdefault(tuple(ticket[key] for key in keys), []).append(ticket)
+    return [group for group in groups.values() if low <= len(group) <= high]
+
+
+# What changes.
+
+
+def _silent(*tickets: Mapping[str, Any], **more: Any) -> tuple[Expected, ...]:
+    """Allow follow-ups without a text, by which the desk notes what was changed."""
+    return tuple(
+        optional(added("helpdesk_followup", ticket_id=ticket["id"], comment=comment, **more))
+        for ticket in tickets
+        for comment in ("", "", None, None)
+    )
+
+
+def _ticket(ticket: Mapping[str, Any], **new: Any) -> Expected:
+    return changed("helpdesk_ticket", {"id": ticket["id"]}, **new)
+
+
+def _said(ticket: Mapping[str, Any], text: str, *, public: bool, **more: Any) -> Expected:
+    return added(
+        "helpdesk_followup",
+        ticket_id=ticket["id"],
+        comment=same_text(text),
+        public=int(public),
+        **more,
+    )
+
+
+# How to get there.
+
+
+def _jump(ticket: Mapping[str, Any]) -> tuple[Step, ...]:
+    """Open a ticket by its number."""
+    return (fill("#search_query", str(ticket["id"])), click("#searchform button"))
+
+
+def _find(ticket: Mapping[str, Any]) -> tuple[Step, ...]:
+    """Open a ticket by its title."""
+    return (
+        fill("#search_query", ticket["title"]),
+        click("#searchform button"),
+        wait_until(".tickettitle a"),
+        click(".tickettitle a", f"{ticket['id']}. {ticket['title']}"),
+    )
+
+
+def _give(agent: int) -> tuple[Step, Step]:
+    """Assign the ticket that is open; to nobody if 0."""
+    return (
+        select('select[name="owner"]', str(agent)),
+        click('form select[name="owner"] ~ button'),
+    )
+
+
+def _act(entry: str, text: str | None = None) -> tuple[Step, Step]:
+    """Choose from the actions of the ticket that is open."""
+    return click("#content-wrapper .dropdown > button", "Actions"), click(entry, text)
+
+
+def _article(article: Mapping[str, Any]) -> tuple[Step, ...]:
+    """Open an article of the knowledge base."""
+    return (
+        click(".sidebar a", "Knowledge Base"),
+        click(f'a[href="/kb/{article["slug"]}/"]'),
+        click(f'button[data-bs-target="#collapse-{article["id"]}"]'),
+    )
+
+
+def _report(kind: str) -> tuple[Step, ...]:
+    return (
+        click(".sidebar a", "Reports"),
+        click("#content-wrapper button.dropdown-toggle", "Create new report"),
+        click(f'a[href="/reports/{kind}/"]'),
+    )
+
+
+_RESPOND: Final = click("#respond-tab")
+_DETAILS: Final = click('a[href="#collapseDetails"]')
+_SAVE: Final = click('#ticket-respond-form button[type="submit"]')
+
+
+def _detail(name: str, value: Any) -> tuple[Step, ...]:
+    return (_RESPOND, _DETAILS, _field(name, value), _SAVE)
+
+
+def _field(name: str, value: Any) -> Step:
+    """Set one of the details of the form to respond."""
+    field = f'#collapseDetails [name="{name}"]'
+    put = select if name in ("owner", "priority", "queue") else fill
+    return put(field, str(value))
+
+
+def _reply(text: str, *more: Step, public: bool) -> tuple[Step, ...]:
+    private = () if public else (uncheck("#id_public"),)
+    return (_RESPOND, fill("#commentBox", text), *private, *more, _SAVE)
+
+
+def _filter(*changes: Step) -> tuple[Step, ...]:
+    """Filter the list of all tickets; it shows open ones unless told otherwise."""
+    return (
+        click(".sidebar a", "All Tickets"),
+        click("#advanced-filters"),
+        *changes,
+        click('button[form="filtersForm"]'),
+    )
+
+
+def _by(what: str, *values: Any) -> tuple[Step, ...]:
+    """Open a part of the filters, and tick boxes in it."""
+    part = "owner" if what == "assigned_to" else what
+    return (
+        click(f'button[data-bs-target="#collapse{part.title()}"]'),
+        _scroll("#offcanvasFilters .offcanvas-body", 400),
+        *(check(f"#{part}-check-{value}") for value in values),
+    )
+
+
+def _scroll(selector: str, by: float) -> Step:
+    """Scroll inside an element."""
+
+    async def step(page: OracleView) -> AsyncIterator[actions.Action]:
+        yield actions.Scroll(0, by, (await page.one(selector)).ref)
+
+    return step
+
+
+def _bulk(action: str, *tickets: Mapping[str, Any]) -> tuple[Step, ...]:
+    """Choose tickets of the list, or all, and do something to them."""
+    return (
+        wait_until("input[name=ticket_id]"),
+        *(check(f'input[name=ticket_id][value="{ticket["id"]}"]') for ticket in tickets),
+        click("#actions-dropdown > button"),
+        *(() if tickets else (click("#select_all_btn"),)),
+        select("#id_mass_action", action),
+        click('#actions-dropdown button[type="submit"]'),
+    )
+
+
+def _admin(kind: str) -> tuple[Step, ...]:
+    """Open a list of the back office."""
+    return (
+        click("#userDropdown"),
+        click("a.dropdown-item", "System Settings"),
+        click("#content-wrapper a", kind),
+    )
+
+
+_ADD_ROW: Final = click(".object-tools a.addlink")
+_SAVE_ROW: Final = click('input[name="_save"]')
+
+
+# Single tickets.
+
+
+@task("helpdesk/set-priority", level=1, split="train")
+def set_priority(facts: Facts, rng: random.Random) -> Assignment:
+    """Change a ticket's priority."""
+    ticket = rng.choice(_tickets(facts))
+    priority = rng.choice([one for one in _PRIORITIES if one != ticket["priority"]])
+    return Assignment(
+        goal=f'Change the priority of ticket #{ticket["id"]} to "{_PRIORITIES[priority]}".',
+        expect=(_ticket(ticket, priority=priority), _silent(ticket)),
+        steps=(_jump(ticket), _detail("priority", priority)),
+    )
+
+
+@task("helpdesk/assign", level=1, split="train")
+def assign(facts: Facts, rng: random.Random) -> Assignment:
+    """Assign a ticket to an agent."""
+    ticket = rng.choice(_tickets(facts, _no_lists))
+    agent = rng.choice(_others(facts, ticket["owner"]))
+    return Assignment(
+        goal=f"Assign the ticket {_name(ticket)} to {agent['name']}.",
+        expect=(_ticket(ticket, assigned_to_id=agent["id"]), _silent(ticket)),
+        steps=(
+            _find(ticket),
+            _give(agent["id"]),
+        ),
+    )
+
+
+@task("helpdesk/take", level=1, split="train")
+def take(facts: Facts, rng: random.Random) -> Assignment:
+    """Take a ticket that nobody works on."""
+    ticket = rng.choice(_tickets(facts, lambda one: not one["owner"]))
+    return Assignment(
+        goal=f"Nobody works on the ticket {_name(ticket)} yet. Take it yourself.",
+        expect=(
+            _ticket(ticket, assigned_to_id=_agent(facts, facts["user"])["id"]),
+            _silent(ticket),
+        ),
+        steps=(_find(ticket), click('a[href="?take"]')),
+    )
+
+
+@task("helpdesk/unassign", level=1, split="test")
+def unassign(facts: Facts, rng: random.Random) -> Assignment:
+    """Take a ticket from its owner."""
+    ticket = rng.choice(_tickets(facts, _no_lists, lambda one: one["owner"]))
+    return Assignment(
+        goal=f"Nobody should own the ticket {_name(ticket)} any more: make it unassigned.",
+        expect=(_ticket(ticket, assigned_to_id=None), _silent(ticket)),
+        steps=(
+            _find(ticket),
+            _give(0),
+        ),
+    )
+
+
+@task("helpdesk/public-reply", level=1, split="train")
+def public_reply(facts: Facts, rng: random.Random) -> Assignment:
+    """Answer the submitter of a ticket."""
+    ticket, text = rng.choice(_tickets(facts)), rng.choice(_TEXTS)
+    return Assignment(
+        goal=f'Answer ticket #{ticket["id"]}, so that the submitter can read it: "{text}"',
+        expect=_said(ticket, text, public=True),
+        steps=(_jump(ticket), _reply(text, public=True)),
+    )
+
+
+@task("helpdesk/private-note", level=1, split="train")
+def private_note(facts: Facts, rng: random.Random) -> Assignment:
+    """Leave a note that the submitter does not see."""
+    ticket, text = rng.choice(_tickets(facts)), rng.choice(_NOTES)
+    return Assignment(
+        goal=f'Add a note to the ticket {_name(ticket)} that its submitter must not see: "{text}"',
+        expect=_said(ticket, text, public=False),
+        steps=(_find(ticket), _reply(text, public=False)),
+    )
+
+
+@task("helpdesk/hold", level=1, split="train")
+def hold(facts: Facts, rng: random.Random) -> Assignment:
+    """Put a ticket on hold."""
+    ticket = rng.choice(_tickets(facts, lambda one: not one["hold"]))
+    return Assignment(
+        goal=f"Put ticket #{ticket['id']} on hold.",
+        expect=(_ticket(ticket, on_hold=1), _silent(ticket)),
+        steps=(
+            _jump(ticket),
+            _act(".ticket-hold button"),
+        ),
+    )
+
+
+@task("helpdesk/unhold", level=1, split="test")
+def unhold(facts: Facts, rng: random.Random) -> Assignment:
+    """Go on with a ticket that was on hold, with a note."""
+    ticket, text = rng.choice(_tickets(facts, lambda one: one["hold"])), rng.choice(_NOTES)
+    return Assignment(
+        goal=f"The ticket {_name(ticket)} need not wait any longer. Take it off hold, and leave a"
+        f' private note in it: "{text}"',
+        expect=(
+            _ticket(ticket, on_hold=0),
+            _said(ticket, text, public=False),
+            _silent(ticket),
+        ),
+        steps=(
+            _find(ticket),
+            _act(".ticket-hold button"),
+            _reply(text, public=False),
+        ),
+    )
+
+
+@task("helpdesk/set-due", level=1, split="train")
+def set_due(facts: Facts, rng: random.Random) -> Assignment:
+    """Set the date when a ticket is due."""
+    ticket = rng.choice(_tickets(facts))
+    date = f"2026-{rng.choice(('03', '04'))}-{rng.randint(10, 28)}"
+    return Assignment(
+        goal=f"Ticket #{ticket['id']} should be due on {date}. Enter this.",
+        expect=(_ticket(ticket, due_date=contains(date)), _silent(ticket)),
+        steps=(_jump(ticket), _detail("due_date", date)),
+    )
+
+
+@task("helpdesk/move-queue", level=1, split="train")
+def move_queue(facts: Facts, rng: random.Random) -> Assignment:
+    """Move a ticket into another queue."""
+    ticket = rng.choice(_tickets(facts))
+    queue = rng.choice([one for one in facts["queues"] if one["slug"] != ticket["queue"]])
+    return Assignment(
+        goal=f"The ticket {_name(ticket)} is in the wrong queue. Move it to {queue['title']}.",
+        expect=(_ticket(ticket, queue_id=queue["id"]), _silent(ticket)),
+        steps=(_find(ticket), _detail("queue", queue["id"])),
+    )
+
+
+@task("helpdesk/triage", level=2, split="train")
+def triage(facts: Facts, rng: random.Random) -> Assignment:
+    """Set priority, owner and date of a new ticket at once, and leave a note."""
+    ticket = rng.choice(_tickets(facts, lambda one: not one["owner"] and not one["due"]))
+    priority = rng.choice([one for one in _PRIORITIES if one != ticket["priority"]])
+    agent, text = rng.choice(_others(facts)), rng.choice(_NOTES)
+    date = f"2026-03-{rng.randint(10, 28)}"
+    details = (
+        _field("owner", agent["id"]),
+        _field("priority", priority),
+        _field("due_date", date),
+    )
+    return Assignment(
+        goal=f"Sort the ticket {_name(ticket)}: give it to {agent['name']} with priority"
+        f' "{_PRIORITIES[priority]}", due on {date}. Add the private note "{text}"',
+        expect=(
+            _ticket(
+                ticket,
+                priority=priority,
+                assigned_to_id=agent["id"],
+                due_date=contains(date),
+            ),
+            _said(ticket, text, public=False),
+            _silent(ticket),
+        ),
+        steps=(_find(ticket), _reply(text, _DETAILS, *details, public=False)),
+    )
+
+
+@task("helpdesk/resolve", level=1, split="train")
+def resolve(facts: Facts, rng: random.Random) -> Assignment:
+    """Resolve a ticket with a resolution."""
+    ticket, text = rng.choice(_tickets(facts, lambda one: not one["depends"])), rng.choice(_ENDS)
+    return Assignment(
+        goal=f'Resolve the ticket {_name(ticket)}. The resolution, public, is: "{text}"',
+        expect=(
+            _ticket(ticket, status=_RESOLVED, resolution=same_text(text)),
+            _said(ticket, text, public=True),
+            _silent(ticket),
+        ),
+        steps=(_find(ticket), _reply(text, check("#st_resolved"), public=True)),
+    )
+
+
+@task("helpdesk/close-with-time", level=2, split="test")
+def close_with_time(facts: Facts, rng: random.Random) -> Assignment:
+    """Close a ticket and enter the time that it took."""
+    ticket, text = rng.choice(_tickets(facts, lambda one: not one["depends"])), rng.choice(_ENDS)
+    minutes = rng.randint(2, 23) * 5
+    time = f"{minutes // 60:02d}:{minutes % 60:02d}"
+    return Assignment(
+        goal=f'Close ticket #{ticket["id"]} with the private comment "{text}" and enter {minutes}'
+        " minutes as the time spent, in the same update.",
+        expect=(
+            _ticket(ticket, status=_CLOSED),
+            _said(ticket, text, public=False, time_spent=minutes * _MINUTE),
+        ),
+        steps=(
+            _jump(ticket),
+            _reply(text, check("#st_closed"), fill('[name="time_spent"]', time), public=False),
+        ),
+    )
+
+
+@task("helpdesk/preset-reply", level=2, split="train")
+def preset_reply(facts: Facts, rng: random.Random) -> Assignment:
+    """Answer with a pre-set reply."""
+    preset = rng.choice(facts["presets"])
+    fitting = _tickets(facts, lambda one: not preset["queues"] or one["queue"] in preset["queues"])
+    ticket = rng.choice(fitting)
+    return Assignment(
+        goal=f'Answer the ticket {_name(ticket)} with the pre-set reply "{preset["name"]}", without'
+        " changing its text. The submitter should receive it.",
+        expect=_said(ticket, preset["text"], public=True),
+        steps=(_find(ticket), _RESPOND, select("#id_preset", str(preset["id"])), _SAVE),
+    )
+
+
+@task("helpdesk/reopen", level=2, split="train")
+def reopen(facts: Facts, rng: random.Random) -> Assignment:
+    """Reopen a closed ticket for a colleague."""
+    ticket = rng.choice(_tickets(facts, status=(_CLOSED,)))
+    agent, text = rng.choice(_others(facts, ticket["owner"])), rng.choice(_TEXTS)
+    return Assignment(
+        goal=f'Reopen ticket #{ticket["id"]} with the public comment "{text}" and assign it to'
+        f" {agent['name']}.",
+        expect=(
+            _ticket(ticket, status=2, assigned_to_id=agent["id"]),
+            _said(ticket, text, public=True),
+            _silent(ticket),
+        ),
+        steps=(
+            _jump(ticket),
+            _reply(
+                text,
+                check("#st_reopened"),
+                _DETAILS,
+                _field("owner", agent["id"]),
+                public=True,
+            ),
+        ),
+    )
+
+
+@task("helpdesk/edit-ticket", level=2, split="test")
+def edit_ticket(facts: Facts, rng: random.Random) -> Assignment:
+    """Correct who submitted a ticket, and its title."""
+    ticket = rng.choice(_tickets(facts))
+    sender = rng.choice([one for one in facts["people"] if one["email"] != ticket["email"]])
+    title = f"{ticket['title']} - {rng.choice(('second report', 'urgent', 'by phone'))}"
+    return Assignment(
+        goal=f"Correct ticket #{ticket['id']}: its submitter is {sender['name']}"
+        f' ({sender["email"]}), and its title should be "{title}".',
+        expect=(
+            _ticket(ticket, submitter_email=sender["email"], title=title),
+            _silent(ticket),
+        ),
+        steps=(
+            _jump(ticket),
+            _act("a.dropdown-item", "Edit"),
+            fill("#id_title", title),
+            fill("#id_submitter_email", sender["email"]),
+            click('input[value="Save Changes"]'),
+        ),
+    )
+
+
+@task("helpdesk/delete-ticket", level=2, split="train")
+def delete_ticket(facts: Facts, rng: random.Random) -> Assignment:
+    """Delete a ticket with all that belongs to it."""
+    needed = {other for ticket in facts["tickets"] for other in ticket["depends"]}
+    ticket = rng.choice(_tickets(facts, _plain, lambda one: one["id"] not in needed))
+    gone = [removed("helpdesk_followup", ticket_id=ticket["id"])] * (1 + len(ticket["replies"]))
+    return Assignment(
+        goal=f"The ticket {_name(ticket)} was entered by mistake. Delete it.",
+        expect=(removed("helpdesk_ticket", id=ticket["id"]), gone),
+        steps=(
+            _find(ticket),
+            _act("a.dropdown-item", "Delete"),
+            click("button.btn-danger"),
+        ),
+    )
+
+
+@task("helpdesk/delete-note", level=2, split="test")
+def delete_note(facts: Facts, rng: random.Random) -> Assignment:
+    """Delete one follow-up of a ticket."""
+    ticket = rng.choice(
+        _tickets(facts, lambda one: [reply["public"] for reply in one["replies"]].count(False) == 1)
+    )
+    at = [reply["public"] for reply in ticket["replies"]].index(False)
+    row = f"#followup-list > li:nth-child({at + 2})"
+    return Assignment(
+        goal=f"Delete the private note in ticket #{ticket['id']}; all else stays.",
+        expect=removed(
+            "helpdesk_followup",
+            ticket_id=ticket["id"],
+            public=0,
+            comment=ticket["replies"][at]["text"],
+        ),
+        steps=(_jump(ticket), click(f"{row} .dropdown > a"), click(f"{row} a.link-danger")),
+    )
+
+
+@task("helpdesk/copy-to", level=2, split="train")
+def copy_to(facts: Facts, rng: random.Random) -> Assignment:
+    """Let an agent have copies of a ticket."""
+    ticket = rng.choice(_tickets(facts, lambda one: not one["copies"]))
+    agent = rng.choice(_others(facts, ticket["owner"]))
+    may_update = rng.random() < 0.5
+    boxes = (check("#UserCC #id_can_view"), *[check("#UserCC #id_can_update")] * may_update)
+    return Assignment(
+        goal=f"Put {agent['name']} (helpdesk user) on the copy list of ticket #{ticket['id']}, with"
+        f" the right to view the ticket {'and' if may_update else 'but not'} to update it.",
+        expect=added(
+            "helpdesk_ticketcc",
+            ticket_id=ticket["id"],
+            user_id=agent["id"],
+            can_view=1,
+            can_update=int(may_update),
+        ),
+        steps=(
+            _jump(ticket),
+            click(f'a[href="/tickets/{ticket["id"]}/cc/"]'),
+            click('a[href="add/"] button'),
+            click('a[href="#UserCC"]'),
+            select("#UserCC #id_user", str(agent["id"])),
+            boxes,
+            click('#UserCC button[type="submit"]'),
+        ),
+    )
+
+
+@task("helpdesk/stop-copy", level=2, split="test")
+def stop_copy(facts: Facts, rng: random.Random) -> Assignment:
+    """Take somebody off the copies of a ticket."""
+    ticket = rng.choice(_tickets(facts, lambda one: one["copies"]))
+    agent = _agent(facts, ticket["copies"][0])
+    return Assignment(
+        goal=f"{agent['name']} no longer wants copies of the ticket {_name(ticket)}. Change that.",
+        expect=removed("helpdesk_ticketcc", ticket_id=ticket["id"], user_id=agent["id"]),
+        steps=(
+            _find(ticket),
+            click(f'a[href="/tickets/{ticket["id"]}/cc/"]'),
+            click(f'a[href^="/tickets/{ticket["id"]}/cc/delete/"] button'),
+            click('button.btn-danger[type="submit"]'),
+        ),
+    )
+
+
+@task("helpdesk/depend", level=2, split="train")
+def depend(facts: Facts, rng: random.Random) -> Assignment:
+    """Make a ticket depend on another one."""
+    ticket, other = rng.sample(_tickets(facts, lambda one: not one["depends"]), 2)
+    return Assignment(
+        goal=f"Ticket #{ticket['id']} cannot be solved before ticket #{other['id']}. Enter this"
+        " dependency.",
+        expect=added(
+            "helpdesk_ticketdependency", ticket_id=ticket["id"], depends_on_id=other["id"]
+        ),
+        steps=(
+            _jump(ticket),
+            click(f'a[href="/tickets/{ticket["id"]}/dependency/add/"]'),
+            select("#id_depends_on", str(other["id"])),
+            click('input[type="submit"]'),
+        ),
+    )
+
+
+@task("helpdesk/drop-dependency", level=2, split="train")
+def drop_dependency(facts: Facts, rng: random.Random) -> Assignment:
+    """Remove a dependency and resolve the ticket that waited."""
+    ticket, text = rng.choice(_tickets(facts, lambda one: one["depends"])), rng.choice(_ENDS)
+    return Assignment(
+        goal=f"Ticket #{ticket['id']} need not wait for ticket #{ticket['depends'][0]} any more."
+        f' Remove the dependency, and resolve ticket #{ticket["id"]} with the public text "{text}"',
+        expect=(
+            removed("helpdesk_ticketdependency", ticket_id=ticket["id"]),
+            _ticket(ticket, status=_RESOLVED, resolution=same_text(text)),
+            _said(ticket, text, public=True),
+            _silent(ticket),
+        ),
+        steps=(
+            _jump(ticket),
+            click(f'a[href^="/tickets/{ticket["id"]}/dependency/delete/"]'),
+            click('button.btn-danger[type="submit"]'),
+            _reply(text, check("#st_resolved"), public=True),
+        ),
+    )
+
+
+@task("helpdesk/merge", level=2, split="train", allow=("helpdesk_ticketcc",))
+def merge(facts: Facts, rng: random.Random) -> Assignment:
+    """Merge a ticket into another one."""
+    group = rng.choice(_groups(_tickets(facts, _plain), "queue", low=2, high=99))
+    kept, other = rng.sample(group, 2)
+    moved = changed(
+        "helpdesk_followup", {"ticket_id": other["id"]}, ticket_id=kept["id"], title=contains("")
+    )
+    return Assignment(
+        goal=f"The tickets {_name(kept)} and {_name(other)} are about the same thing. Merge the"
+        " second one into the first one, whose data stay as they are.",
+        expect=(
+            _ticket(other, merged_to_id=kept["id"], status=_DUPLICATE),
+            *[moved] * (1 + len(other["replies"])),
+        ),
+        steps=(
+            fill("#search_query", f"{kept['title']} OR {other['title']}"),
+            click("#searchform button"),
+            _bulk("merge", kept, other),
+            check(f'input[name="chosen_ticket"][value="{kept["id"]}"]'),
+            click("button", "Validate"),
+        ),
+    )
+
+
+# Checklists.
+
+
+@task("helpdesk/add-checklist", level=2, split="train")
+def add_checklist(facts: Facts, rng: random.Random) -> Assignment:
+    """Add a checklist to a ticket, from a template."""
+    ticket = rng.choice(_tickets(facts, lambda one: not one["lists"]))
+    kind = rng.choice(facts["checklist_templates"])
+    name = f"{kind['name']} {rng.choice(('(week 10)', '(morning)', '(second time)', '(test)'))}"
+    return Assignment(
+        goal=f'Add a checklist to ticket #{ticket["id"]} from the template "{kind["name"]}", and'
+        f' call it "{name}".',
+        expect=(
+            added("helpdesk_checklist", ticket_id=ticket["id"], name=name),
+            [
+                added("helpdesk_checklisttask", description=task, completion_date=None)
+                for task in kind["tasks"]
+            ],
+        ),
+        steps=(
+            _jump(ticket),
+            click('a[data-bs-target="#createChecklistModal"]'),
+            select("#id_checklist_template", str(kind["id"])),
+            fill("#createChecklistModal #id_name", name),
+            click("#createChecklistModal button.btn-primary"),
+        ),
+    )
+
+
+@task("helpdesk/tick-tasks", level=2, split="train")
+def tick_tasks(facts: Facts, rng: random.Random) -> Assignment:
+    """Tick the tasks that are left in a checklist."""
+    ticket = rng.choice(_tickets(facts, lambda one: one["lists"]))
+    left = [task for task in ticket["lists"][0]["tasks"] if not task["done"]]
+    return Assignment(
+        goal=f"All tasks of the checklist in the ticket {_name(ticket)} are done now. Tick those"
+        " that are left.",
+        expect=(
+            [
+                changed("helpdesk_checklisttask", {"id": task["id"]}, completion_date=contains(""))
+                for task in left
+            ],
+            _silent(ticket),
+        ),
+        steps=(
+            _find(ticket),
+            _RESPOND,
+            click('a[href="#collapseChecklists"]'),
+            [check(f"#task-{task['id']}") for task in left],
+            _SAVE,
+        ),
+    )
+
+
+@task("helpdesk/edit-checklist", level=2, split="test")
+def edit_checklist(facts: Facts, rng: random.Random) -> Assignment:
+    """Add a task to a ticket's checklist."""
+    ticket = rng.choice(_tickets(facts, lambda one: one["lists"]))
+    task = rng.choice(("Call the insurance", "Take photos", "Ask for a receipt", "Thank everyone"))
+    number = len(ticket["lists"][0]["tasks"])
+    return Assignment(
+        goal=f'Add the task "{task}" at the end of the checklist in ticket #{ticket["id"]}.',
+        expect=(
+            added(
+                "helpdesk_checklisttask",
+                checklist_id=ticket["lists"][0]["id"],
+                description=task,
+                completion_date=None,
+            ),
+            # The page numbers the tasks anew.
+            [
+                optional(changed("helpdesk_checklisttask", {"id": one["id"]}, position=at + 1))
+                for at, one in enumerate(ticket["lists"][0]["tasks"])
+            ],
+        ),
+        steps=(
+            _jump(ticket),
+            click(f'a[href="/tickets/{ticket["id"]}/checklists/{ticket["lists"][0]["id"]}/"]'),
+            click("#addRow"),
+            fill(f"#id_tasks-{number}-description", task),
+            click('#content-wrapper button[type="submit"]', "Save"),
+        ),
+    )
+
+
+@task("helpdesk/checklist-template", level=2, split="train")
+def checklist_template(facts: Facts, rng: random.Random) -> Assignment:
+    """Write a new template of checklists."""
+    name = rng.choice(("Fair stand", "Phone number change", "Stock taking", "Visitor day", "Audit"))
+    tasks = rng.sample(
+        (
+            "Write the plan",
+            "Inform everyone",
+            "Order the material",
+            "Book a room",
+            "Check the list",
+        ),
+        3,
+    )
+    return Assignment(
+        goal=f'Create a checklist template "{name}" with these tasks, in this order:'
+        f" {', '.join(tasks)}.",
+        expect=added(
+            "helpdesk_checklisttemplate",
+            name=name,
+            task_list=lambda text: json.loads(text) == tasks,
+        ),
+        steps=(
+            _admin("Checklist Templates"),
+            fill("#id_name", name),
+            fill("#tasks tr:nth-child(1) input", tasks[0]),
+            click("#addTask"),
+            fill("#tasks tr:nth-child(2) input", tasks[1]),
+            click("#addTask"),
+            fill("#tasks tr:nth-child(3) input", tasks[2]),
+            click('#content-wrapper button[type="submit"]', "Save"),
+        ),
+    )
+
+
+# New tickets.
+
+_NEW: Final = (
+    ("it", "Headset for room {n}", "The headset in room {n} is gone. Please order a new one."),
+    ("fac", "Plant in room {n} needs water", "Nobody waters the plant in room {n}."),
+    ("hr", "Change of my address, file {n}", "I have moved. My file number is {n}."),
+    ("web", "Old picture on page {n}", "Page {n} of the catalogue shows last year's picture."),
+    ("ord", "Second parcel of order NF-{n}", "Only one of two parcels of order NF-{n} has come."),
+    ("ret", "Wrong sum refunded for NF-{n}", "The refund for NF-{n} is ten euros short."),
+)
+
+
+def _case(rng: random.Random) -> tuple[str, str, str]:
+    """Return a queue, and the title and description of a new ticket."""
+    slug, title, body = rng.choice(_NEW)
+    number = rng.randint(100, 999)
+    return slug, title.format(n=number), body.format(n=number)
+
+
+def _opened(title: str, body: str, **more: Any) -> tuple[Expected, Expected]:
+    """Expect a new ticket."""
+    return (
+        added("helpdesk_ticket", title=same_text(title), description=same_text(body), **more),
+        added("helpdesk_followup", comment=same_text(body)),
+    )
+
+
+@task("helpdesk/new-ticket", level=2, split="train")
+def new_ticket(facts: Facts, rng: random.Random) -> Assignment:
+    """Enter a ticket for somebody who calls."""
+    slug, title, body = _case(rng)
+    queue, caller = _queue(facts, slug), rng.choice(facts["people"][8:])
+    agent, priority = rng.choice(_others(facts)), rng.choice((1, 2, 4, 5))
+    date = f"2026-03-{rng.randint(10, 28)}"
+    return Assignment(
+        goal=f"{caller['name']} ({caller['email']}) is on the phone. Enter a ticket for this"
+        f' address in the queue {queue["title"]}, with the summary "{title}" and the description'
+        f' "{body}" Its priority is "{_PRIORITIES[priority]}", it is due on {date}, and'
+        f" {agent['name']} owns it.",
+        expect=_opened(
+            title,
+            body,
+            queue_id=queue["id"],
+            priority=priority,
+            due_date=contains(date),
+            assigned_to_id=agent["id"],
+            submitter_email=caller["email"],
+            status=1,
+        ),
+        steps=(
+            click(".sidebar a", "New Ticket"),
+            fill("#id_due_date", date),
+            select("#id_queue", str(queue["id"])),
+            fill("#id_title", title),
+            fill("#id_body", body),
+            select("#id_priority", str(priority)),
+            fill("#id_submitter_email", caller["email"]),
+            select("#id_assigned_to", str(agent["id"])),
+            click('#content-wrapper form button[type="submit"]'),
+        ),
+    )
+
+
+@task("helpdesk/submit", level=1, split="train", user="colleague", start="/")
+def submit(facts: Facts, rng: random.Random) -> Assignment:
+    """Ask the desk for something, as somebody who is no agent."""
+    slug, title, body = _case(rng)
+    queue, priority = _queue(facts, slug), rng.choice((2, 3, 4))
+    sender = _agent(facts, facts["colleague"])
+    return Assignment(
+        goal=f'Submit a ticket to {queue["title"]}: "{title}". Describe it as "{body}" and choose'
+        f' the priority "{_PRIORITIES[priority]}".',
+        expect=_opened(
+            title,
+            body,
+            queue_id=queue["id"],
+            priority=priority,
+            due_date=None,
+            submitter_email=sender["email"],
+            kbitem_id=None,
+        ),
+        steps=(
+            select("#id_queue", str(queue["id"])),
+            fill("#id_title", title),
+            fill("#id_body", body),
+            select("#id_priority", str(priority)),
+            click('#content-wrapper form[enctype] button[type="submit"]'),
+        ),
+    )
+
+
+@task("helpdesk/submit-from-article", level=2, split="test", user="colleague", start="/")
+def submit_from_article(facts: Facts, rng: random.Random) -> Assignment:
+    """Ask for more than an article says."""
+    article = rng.choice(facts["answers"])
+    title = f"Question {rng.randint(100, 999)} about an article"
+    body = rng.choice(
+        ("Is this still true?", "Does this hold for me too?", "Who has decided this?")
+    )
+    sender = _agent(facts, facts["colleague"])
+    return Assignment(
+        goal=f'Find the article "{article["title"]}" in the knowledge base and create a ticket'
+        f' from it, so that the ticket refers to it. Summary: "{title}". Description: "{body}"',
+        expect=_opened(
+            title,
+            body,
+            kbitem_id=article["id"],
+            submitter_email=sender["email"],
+        ),
+        steps=(
+            _article(article),
+            click(f"#collapse-{article['id']} a", "Create New Ticket"),
+            fill("#id_title", title),
+            fill("#id_body", body),
+            click('#content-wrapper form[enctype] button[type="submit"]'),
+        ),
+    )
+
+
+def _resolved(ticket: Mapping[str, Any], text: str) -> tuple[tuple[str, tuple[Any, ...]], ...]:
+    """Return the SQL that makes a ticket a resolved one."""
+    return (
+        (
+            "UPDATE helpdesk_ticket SET status = ?, resolution = ? WHERE id = ?",
+            (_RESOLVED, text, ticket["id"]),
+        ),
+    )
+
+
+def _open_mine(ticket: Mapping[str, Any], *first: Step) -> tuple[Step, ...]:
+    """Open a ticket, as its submitter."""
+    return (
+        click(".sidebar a", "My Tickets"),
+        wait_until("#ticketsTable tbody a"),
+        *first,
+        fill('input[type="search"]', ticket["title"]),
+        click("#ticketsTable tbody a", ticket["title"]),
+    )
+
+
+@task("helpdesk/accept-resolution", level=1, split="train", user="colleague", start="/")
+def accept_resolution(facts: Facts, rng: random.Random) -> Assignment:
+    """Accept what the desk has done, as the submitter."""
+    ticket, text = rng.choice(_mine(facts)), rng.choice(_ENDS)
+    return Assignment(
+        goal=f"Your ticket {_name(ticket)} has been resolved to your satisfaction. Accept the"
+        " resolution, so that it is closed.",
+        prepare=_resolved(ticket, text),
+        expect=(
+            _ticket(ticket, status=_CLOSED),
+            added("helpdesk_followup", ticket_id=ticket["id"], comment=contains("accepted")),
+        ),
+        steps=(_open_mine(ticket), click('a[href$="&close"] button')),
+    )
+
+
+@task("helpdesk/my-ticket", level=1, split="test", user="colleague", start="/")
+def my_ticket(facts: Facts, rng: random.Random) -> Assignment:
+    """Read what the desk has done, as the submitter."""
+    ticket = rng.choice(_mine(facts))
+    text = f"{rng.choice(_ENDS)} Reference {rng.randint(1000, 9999)}."
+    return Assignment(
+        goal=f"What is written as the resolution of your ticket {_name(ticket)}? Answer with its"
+        " whole text.",
+        prepare=_resolved(ticket, text),
+        answer=text,
+        steps=_open_mine(ticket),
+    )
+
+
+# The knowledge base.
+
+
+@task("helpdesk/look-up", level=1, split="train", user="colleague", start="/")
+def look_up(facts: Facts, rng: random.Random) -> Assignment:
+    """Find something in the knowledge base."""
+    article = rng.choice(facts["answers"])
+    return Assignment(
+        goal=f"Look it up in the knowledge base: {article['asks']} Answer with nothing else.",
+        answer=article["value"],
+        steps=(_article(article),),
+    )
+
+
+@task("helpdesk/vote", level=1, split="train", user="colleague", start="/")
+def vote(facts: Facts, rng: random.Random) -> Assignment:
+    """Say whether an article helped."""
+    me = _agent(facts, facts["colleague"])
+    article = rng.choice([one for one in facts["answers"] if me["username"] not in one["voters"]])
+    up = rng.random() < 0.5
+    return Assignment(
+        goal=f'Mark the article "{article["title"]}" in the knowledge base as'
+        f" {'useful' if up else 'not useful'} (thumb {'up' if up else 'down'}).",
+        expect=(
+            changed(
+                "helpdesk_kbitem",
+                {"id": article["id"]},
+                votes=article["votes"] + 1,
+                recommendations=article["useful"] + up,
+            ),
+            added(
+                "helpdesk_kbitem_voted_by" if up else "helpdesk_kbitem_downvoted_by",
+                kbitem_id=article["id"],
+                user_id=me["id"],
+            ),
+        ),
+        steps=(
+            _article(article),
+            click(f'form[action="/kb/{article["id"]}/vote/{"up" if up else "down"}/"] button'),
+        ),
+    )
+
+
+@task("helpdesk/most-useful", level=2, split="test")
+def most_useful(facts: Facts, rng: random.Random) -> Assignment:
+    """Find the article of a category that most people, or fewest, found useful."""
+    groups: dict[str, list[Mapping[str, Any]]] = {}
+    for article in facts["answers"]:
+        groups.setdefault(article["slug"], []).append(article)
+    word, at, beside = rng.choice((("most", -1, -2), ("fewest", 0, 1)))
+    ranked = {
+        slug: sorted(group, key=lambda one: int(one["useful"])) for slug, group in groups.items()
+    }
+    slug = rng.choice(
+        [slug for slug, one in ranked.items() if one[at]["useful"] != one[beside]["useful"]]
+    )
+    found = ranked[slug][at]
+    return Assignment(
+        goal=f'Which article of the category "{found["category"]}" in the knowledge base was'
+        f" found useful by the {word} people? Answer with its title.",
+        answer=found["title"],
+        steps=(
+            click(".sidebar a", "Knowledge Base"),
+            click(f'a[href="/kb/{slug}/"]'),
+            [click(f'button[data-bs-target="#collapse-{one["id"]}"]') for one in groups[slug]],
+        ),
+    )
+
+
+_INSERT_TICKET: Final = (
+    "INSERT INTO helpdesk_ticket (id, title, created, modified, submitter_email, status, on_hold,"
+    " description, resolution, priority, secret_key, queue_id)"
+    " VALUES (?, ?, ?, ?, ?, 1, 0, ?, '', 3, 'f4c1', 1)"
+)
+_INSERT_FOLLOW_UP: Final = (
+    "INSERT INTO helpdesk_followup (ticket_id, date, title, comment, public)"
+    " VALUES (?, ?, 'Ticket Opened Via Web', ?, 1)"
+)
+
+
+@task("helpdesk/answer-from-article", level=3, split="train")
+def answer_from_article(facts: Facts, rng: random.Random) -> Assignment:
+    """Answer a question with what the knowledge base says, and resolve the ticket."""
+    article = rng.choice(facts["answers"])
+    number = len(facts["tickets"]) + 1
+    sender = rng.choice(facts["people"][8:])
+    title = f"Question of {sender['name']}"
+    ticket = {"id": number, "title": title}
+    moment = "2026-03-02 08:41:00"
+    says = _says(article["value"])
+    text = f"The answer is: {article['value']}"
+    return Assignment(
+        goal=f'The ticket "{title}" asks for something that is in the knowledge base. Look it up'
+        " there, answer the submitter with it, and set the ticket to resolved in the same update.",
+        prepare=(
+            (
+                _INSERT_TICKET,
+                (number, title, moment, moment, sender["email"], article["asks"]),
+            ),
+            (
+                _INSERT_FOLLOW_UP,
+                (number, moment, article["asks"]),
+            ),
+        ),
+        expect=(
+            _ticket(ticket, status=_RESOLVED, resolution=says),
+            added("helpdesk_followup", ticket_id=number, public=1, comment=says),
+        ),
+        steps=(
+            _find(ticket),
+            _article(article),
+            _jump(ticket),
+            _reply(text, check("#st_resolved"), public=True),
+        ),
+    )
+
+
+def _says(value: str) -> Callable[[Any], bool]:
+    """Test that a text contains a word or number, whole."""
+    pattern = re.compile(rf"(?<!\w){re.escape(value)}(?!\w)", re.IGNORECASE)
+    return lambda text: bool(pattern.search(text))
+
+
+# Looking into tickets.
+
+
+@task("helpdesk/owner-and-date", level=1, split="train")
+def owner_and_date(facts: Facts, rng: random.Random) -> Assignment:
+    """Find out who works on a ticket, and until when."""
+    ticket = rng.choice(_tickets(facts, lambda one: one["owner"] and one["due"]))
+    return Assignment(
+        goal=f"Who is the ticket {_name(ticket)} assigned to, and when is it due? Answer with the"
+        " full name and the date as YYYY-MM-DD, separated by a comma.",
+        answer=(_agent(facts, ticket["owner"])["name"], ticket["due"]),
+        steps=_find(ticket),
+    )
+
+
+@task("helpdesk/submitter", level=1, split="test")
+def submitter(facts: Facts, rng: random.Random) -> Assignment:
+    """Find out who submitted a ticket."""
+    ticket = rng.choice(_tickets(facts))
+    return Assignment(
+        goal=f"From which mail address was the ticket {_name(ticket)} submitted? Answer with "
+        "the address.",
+        answer=ticket["email"],
+        steps=_find(ticket),
+    )
+
+
+@task("helpdesk/count", level=2, split="train")
+def count(facts: Facts, rng: random.Random) -> Assignment:
+    """Count tickets by queue and priority."""
+    group = rng.choice(_groups(_tickets(facts), "queue", "priority", low=2, high=99))
+    queue, priority = _queue(facts, group[0]["queue"]), group[0]["priority"]
+    oldest = min(group, key=lambda one: str(one["created"]))
+    return Assignment(
+        goal=f"How many tickets of the queue {queue['title']} with the priority"
+        f' "{_PRIORITIES[priority]}" are open or reopened, and what is the number (ID) of the'
+        " oldest of them? Answer with both numbers, separated by a semicolon.",
+        answer=(str(len(group)), str(oldest["id"])),
+        ordered=True,
+        steps=_filter(*_by("priority", priority), *_by("queue", queue["id"])),
+    )
+
+
+@task("helpdesk/longest-unassigned", level=2, split="test")
+def longest_unassigned(facts: Facts, rng: random.Random) -> Assignment:
+    """Find the ticket that has waited longest, or shortest."""
+    waiting = _tickets(facts, lambda one: not one["owner"])
+    group = rng.choice(_groups(waiting, "queue", low=2, high=99))
+    queue, word = _queue(facts, group[0]["queue"]), rng.choice(("oldest", "newest"))
+    found = (min if word == "oldest" else max)(group, key=lambda one: str(one["created"]))
+    return Assignment(
+        goal=f"Of the tickets in the queue {queue['title']} that are open or reopened and belong to"
+        f" nobody: what is the number (ID) of the {word} one? Answer with the number.",
+        answer=str(found["id"]),
+        steps=_filter(*_by("assigned_to", -1), *_by("queue", queue["id"])),
+    )
+
+
+@task("helpdesk/time-spent", level=3, split="train")
+def time_spent(facts: Facts, rng: random.Random) -> Assignment:
+    """Add up the time that was spent on some tickets."""
+    owned = _tickets(facts, lambda one: one["owner"])
+    groups = _groups(owned, "queue", "owner", low=2, high=5)
+    group = rng.choice([one for one in groups if sum(t["minutes"] for t in one) > 0])
+    queue, agent = _queue(facts, group[0]["queue"]), _agent(facts, group[0]["owner"])
+    return Assignment(
+        goal=f"How many minutes in all have been spent on the tickets of the queue {queue['title']}"
+        f" that are open or reopened and assigned to {agent['name']}? Answer with the number of"
+        " minutes.",
+        answer=str(sum(ticket["minutes"] for ticket in group)),
+        steps=(
+            _filter(*_by("assigned_to", agent["id"]), *_by("queue", queue["id"])),
+            [_jump(ticket) for ticket in group],
+        ),
+    )
+
+
+@task("helpdesk/closed-of-queue", level=1, split="train")
+def closed_of_queue(facts: Facts, rng: random.Random) -> Assignment:
+    """Read the report by queue."""
+    queue = rng.choice(facts["queues"])
+    state, status = rng.choice((("resolved", _RESOLVED), ("closed", _CLOSED)))
+    found = _tickets(facts, lambda one: one["queue"] == queue["slug"], status=(status,))
+    return Assignment(
+        goal=f"By the reports, how many tickets of the queue {queue['title']} are {state}?"
+        " Answer with the number.",
+        answer=str(len(found)),
+        steps=click(".sidebar a", "Reports"),
+    )
+
+
+@task("helpdesk/report-by-user", level=2, split="train")
+def report_by_user(facts: Facts, rng: random.Random) -> Assignment:
+    """Read a report by user and priority."""
+    agent, priority = rng.choice(facts["agents"]), rng.choice(list(_PRIORITIES))
+    other = rng.choice([one for one in facts["agents"] if one is not agent])
+    found = Counter(one["owner"] for one in facts["tickets"] if one["priority"] == priority)
+    return Assignment(
+        goal=f"By the report of users by priority, how many tickets with the priority"
+        f' "{_PRIORITIES[priority]}" are assigned to {agent["name"]}, and how many to'
+        f" {other['name']}, in whatever state? Answer with both numbers, separated by a semicolon.",
+        answer=(str(found[agent["username"]]), str(found[other["username"]])),
+        ordered=True,
+        steps=_report("userpriority"),
+    )
+
+
+@task("helpdesk/busiest-agent", level=2, split="test")
+def busiest_agent(facts: Facts, rng: random.Random) -> Assignment:
+    """Find who has the most tickets of a kind, and how many."""
+    kinds: list[tuple[str, str, str, int]] = []
+    owned = [one for one in facts["tickets"] if one["owner"]]
+    for queue in facts["queues"]:
+        found = Counter(one["owner"] for one in owned if one["queue"] == queue["slug"])
+        (best, most), (_, second) = found.most_common(2)
+        if most > second:
+            kinds.append((f"of the queue {queue['title']}", "userqueue", best, most))
+    for priority, title in _PRIORITIES.items():
+        found = Counter(one["owner"] for one in owned if one["priority"] == priority)
+        (best, most), (_, second) = found.most_common(2)
+        if most > second:
+            kinds.append((f'with the priority "{title}"', "userpriority", best, most))
+    words, report, best, most = rng.choice(kinds)
+    return Assignment(
+        goal=f"By the reports, which agent has the most tickets {words} assigned, whatever their"
+        " state, and how many? Answer with the full name and the number, separated by a comma.",
+        answer=(_agent(facts, best)["name"], str(most)),
+        steps=_report(report),
+    )
+
+
+# Searches and settings.
+
+
+@task("helpdesk/save-search", level=2, split="train")
+def save_search(facts: Facts, rng: random.Random) -> Assignment:
+    """Save a search for others."""
+    queue, priority = rng.choice(facts["queues"]), rng.choice(list(_PRIORITIES))
+    shared = rng.random() < 0.5
+    name = f"{rng.choice(('Watch', 'Daily look', 'Round', 'To do'))} {rng.randint(10, 99)}"
+    wanted = {"status__in": [1, 2], "priority__in": [priority], "queue__id__in": [queue["id"]]}
+    return Assignment(
+        goal=f'Save a query "{name}" that lists the open and reopened tickets of the queue'
+        f' {queue["title"]} with priority "{_PRIORITIES[priority]}".'
+        + (" Share it with the others." if shared else " Do not share it."),
+        expect=added(
+            "helpdesk_savedsearch",
+            title=name,
+            shared=int(shared),
+            query=lambda text: _chosen(text) == wanted,
+        ),
+        steps=(
+            _filter(*_by("priority", priority), *_by("queue", queue["id"])),
+            click("#queries"),
+            fill("#offcanvasQueries #id_title", name),
+            *([check("#id_shared")] * shared),
+            click('#offcanvasQueries button[type="submit"]', "Save"),
+        ),
+    )
+
+
+def _chosen(text: str) -> Any:
+    """Return the filter of a saved search, if there is nothing else in it."""
+    query = json.loads(base64.b64decode(text))
+    if query.get("filtering_null") or query.get("search_string"):
+        return None
+    return {name: sorted(values) for name, values in query["filtering"].items()}
+
+
+_INSERT_SEARCH: Final = (
+    "INSERT INTO helpdesk_savedsearch (id, title, shared, query, user_id) VALUES (?, ?, 0, ?, ?)"
+)
+
+
+@task("helpdesk/delete-search", level=1, split="test")
+def delete_search(facts: Facts, rng: random.Random) -> Assignment:
+    """Delete one's own saved search."""
+    title = f"{rng.choice(('Old list', 'Try', 'Before the fair', 'Handover'))} {rng.randint(2, 99)}"
+    me, number = _agent(facts, facts["user"])["id"], len(facts["searches"]) + 1
+    query = base64.b64encode(json.dumps({"filtering": {"status__in": [1]}}).encode()).decode()
+    return Assignment(
+        goal=f'Delete your saved query "{title}".',
+        prepare=(
+            (
+                _INSERT_SEARCH,
+                (number, title, query, me),
+            ),
+        ),
+        expect=removed("helpdesk_savedsearch", id=number),
+        steps=(
+            click(".sidebar a", "Manage Saved Queries"),
+            click(f'a[href="/delete_query/{number}/"]'),
+            click("button.btn-danger"),
+        ),
+    )
+
+
+@task("helpdesk/settings", level=1, split="train")
+def settings(facts: Facts, rng: random.Random) -> Assignment:
+    """Change one's own settings."""
+    pages, layout = rng.choice((10, 50, 100)), rng.choice(("bottom", "top"))
+    boxes = (
+        ("email_on_ticket_change", "send you no mail when a ticket is changed"),
+        ("email_on_ticket_assign", "send you no mail when you are assigned a ticket"),
+        ("login_view_ticketlist", "do not show the ticket list on login"),
+        ("use_email_as_submitter", "do not use your address when you submit tickets"),
+    )
+    column, words = rng.choice(boxes)
+    return Assignment(
+        goal=f"Change your settings: show {pages} tickets per page, put the respond form"
+        f" {'below' if layout == 'bottom' else 'above'} the follow-ups, and {words}. Leave the rest"
+        " as it is.",
+        expect=changed(
+            "helpdesk_usersettings",
+            {"user_id": _agent(facts, facts["user"])["id"]},
+            tickets_per_page=pages,
+            ticket_respond_layout=layout,
+            **{column: 0},
+        ),
+        steps=(
+            click("#userDropdown"),
+            click("a.dropdown-item", "User Settings"),
+            select("#id_tickets_per_page", str(pages)),
+            select("#id_ticket_respond_layout", layout),
+            uncheck(f"#id_{column}"),
+            click('input[value="Save Changes"]'),
+        ),
+    )
+
+
+# The back office.
+
+
+@task("helpdesk/ignore-address", level=2, split="train")
+def ignore_address(facts: Facts, rng: random.Random) -> Assignment:
+    """Ignore mails from an address in some queues."""
+    name = rng.choice(("Press list", "Job portal", "Lottery", "Calendar robot", "Supplier's news"))
+    domain = name.split()[0].lower().replace("'", "")
+    email = f"{rng.choice(('info', 'news', 'bot'))}{rng.randint(10, 99)}@{domain}.example"
+    queues = rng.sample(facts["queues"], 2)
+    keep = rng.random() < 0.5
+    return Assignment(
+        goal=f'Add {email} to the e-mail ignore list under the name "{name}", for the queues'
+        f" {queues[0]['title']} and {queues[1]['title']} only. Its mails should"
+        f" {'be kept' if keep else 'not be kept'} in the mailbox.",
+        expect=(
+            added(
+                "helpdesk_ignoreemail", name=name, email_address=email, keep_in_mailbox=int(keep)
+            ),
+            [added("helpdesk_ignoreemail_queues", queue_id=queue["id"]) for queue in queues],
+        ),
+        steps=(
+            _admin("E-Mail Ignore list"),
+            click("#content-wrapper a", "Add an Email"),
+            [check(f'input[name="queues"][value="{queue["id"]}"]') for queue in queues],
+            fill("#id_name", name),
+            fill("#id_email_address", email),
+            *([check("#id_keep_in_mailbox")] * keep),
+            click('#content-wrapper button[type="submit"]'),
+        ),
+    )
+
+
+_INSERT_IGNORED: Final = (
+    "INSERT INTO helpdesk_ignoreemail (id, name, date, email_address, keep_in_mailbox)"
+    " VALUES (?, 'Oldgate', '2026-02-11', ?, 1)"
+)
+
+
+@task("helpdesk/stop-ignoring", level=2, split="test")
+def stop_ignoring(facts: Facts, rng: random.Random) -> Assignment:
+    """Take an address off the ignore list."""
+    email = f"{rng.choice(('lists', 'alerts', 'hello'))}{rng.randint(10, 99)}@oldgate.example"
+    number = len(facts["ignored"]) + 1
+    return Assignment(
+        goal=f"Mails from {email} should make tickets again. Take the address off the ignore list.",
+        prepare=(
+            (
+                _INSERT_IGNORED,
+                (number, email),
+            ),
+        ),
+        expect=removed("helpdesk_ignoreemail", id=number),
+        steps=(
+            _admin("E-Mail Ignore list"),
+            click(f'a[href="/ignore/delete/{number}/"]'),
+            click("button.btn-danger"),
+        ),
+    )
+
+
+@task("helpdesk/new-preset", level=2, split="train")
+def new_preset(facts: Facts, rng: random.Random) -> Assignment:
+    """Write a pre-set reply for one queue."""
+    queue, text = rng.choice(facts["queues"]), rng.choice(_TEXTS)
+    name = f"{rng.choice(('Short answer', 'Standard text', 'Polite answer'))} {rng.randint(10, 99)}"
+    return Assignment(
+        goal=f'Create a pre-set reply "{name}" for the queue {queue["title"]} only, with the text'
+        f' "{text}"',
+        expect=(
+            added("helpdesk_presetreply", name=name, body=same_text(text)),
+            added("helpdesk_presetreply_queues", queue_id=queue["id"]),
+        ),
+        steps=(
+            _admin("Maintain Pre-Set Replies"),
+            _ADD_ROW,
+            select("#id_queues", str(queue["id"])),
+            fill("#id_name", name),
+            fill("#id_body", text),
+            _SAVE_ROW,
+        ),
+    )
+
+
+@task("helpdesk/correct-article", level=2, split="train")
+def correct_article(facts: Facts, rng: random.Random) -> Assignment:
+    """Correct the answer of an article."""
+    article = rng.choice(facts["answers"])
+    text = f"This has changed: ask extension {rng.randint(4000, 4999)}."
+    return Assignment(
+        goal=f'Replace the answer of the knowledge base article "{article["title"]}" by "{text}"',
+        expect=changed("helpdesk_kbitem", {"id": article["id"]}, answer=same_text(text)),
+        steps=(
+            _admin("Maintain Knowledgebase Items"),
+            click("#result_list a", article["title"]),
+            fill("#id_answer", text),
+            _SAVE_ROW,
+        ),
+    )
+
+
+@task("helpdesk/new-article", level=2, split="test")
+def new_article(facts: Facts, rng: random.Random) -> Assignment:
+    """Write a new article."""
+    category = rng.choice(sorted({one["category"] for one in facts["answers"]}))
+    thing = rng.choice(("bicycle", "coffee grounds", "old paper", "lost glove", "empty battery"))
+    title = f"Where do I leave my {thing}?"
+    answer = f"In room {rng.randint(1, 5)}.{rng.randint(10, 18)}, between nine and ten."
+    question = f"What shall I do with my {thing}?"
+    return Assignment(
+        goal=f'Add an article to the knowledge base category "{category}" with the title "{title}",'
+        f' the question "{question}" and the answer "{answer}"',
+        expect=added(
+            "helpdesk_kbitem",
+            title=title,
+            question=same_text(question),
+            answer=same_text(answer),
+            category_id=_category(facts, category),
+            enabled=1,
+        ),
+        steps=(
+            _admin("Maintain Knowledgebase Items"),
+            _ADD_ROW,
+            select("#id_category", str(_category(facts, category))),
+            fill("#id_title", title),
+            fill("#id_question", question),
+            fill("#id_answer", answer),
+            _SAVE_ROW,
+        ),
+    )
+
+
+def _category(facts: Facts, title: str) -> int:
+    titles = list(dict.fromkeys(one["category"] for one in facts["answers"]))
+    return titles.index(title) + 1
+
+
+@task("helpdesk/new-queue", level=2, split="train")
+def new_queue(facts: Facts, rng: random.Random) -> Assignment:
+    """Set up a queue."""
+    title = rng.choice(("Fleet", "Canteen", "Warehouse", "Training", "Press"))
+    slug, days = title.lower(), rng.randint(2, 9)
+    return Assignment(
+        goal=f'Set up a new queue "{title}" with the slug "{slug}" and the e-mail address'
+        f" {slug}@desk.northfield.test, open to public submission, with {days} escalation days.",
+        expect=(
+            added(
+                "helpdesk_queue",
+                title=title,
+                slug=slug,
+                email_address=f"{slug}@desk.northfield.test",
+                allow_public_submission=1,
+                escalate_days=days,
+            ),
+            added("auth_permission", codename=f"queue_access_{slug}"),
+        ),
+        steps=(
+            _admin("Maintain Queues"),
+            _ADD_ROW,
+            fill("#id_title", title),
+            fill("#id_slug", slug),
+            fill("#id_email_address", f"{slug}@desk.northfield.test"),
+            check("#id_allow_public_submission"),
+            fill("#id_escalate_days", str(days)),
+            _SAVE_ROW,
+        ),
+    )
+
+
+@task("helpdesk/deactivate-user", level=2, split="train")
+def deactivate_user(facts: Facts, rng: random.Random) -> Assignment:
+    """Close the account of somebody who has left."""
+    person = rng.choice(facts["people"][9:])
+    return Assignment(
+        goal=f"{person['name']} has left the company. Make the account inactive, but do not delete"
+        " it.",
+        expect=changed("auth_user", {"id": person["id"]}, is_active=0),
+        steps=(
+            _admin("Maintain Users"),
+            click("#result_list a", person["username"]),
+            uncheck("#id_is_active"),
+            _SAVE_ROW,
+        ),
+    )
+
+
+# Many tickets.
+
+
+@task("helpdesk/reassign-all", level=3, split="train")
+def reassign_all(facts: Facts, rng: random.Random) -> Assignment:
+    """Give all tickets of an agent to another one."""
+    group = rng.choice(
+        _groups(
+            _tickets(facts, lambda one: one["owner"] not in ("", facts["user"])),
+            "owner",
+            low=2,
+            high=25,
+        )
+    )
+    away = _agent(facts, group[0]["owner"])
+    agent = rng.choice(_others(facts, away["username"]))
+    return Assignment(
+        goal=f"{away['name']} is ill. Assign all tickets that are open or reopened and belong to"
+        f" {away['name']} to {agent['name']}.",
+        expect=(
+            [_ticket(ticket, assigned_to_id=agent["id"]) for ticket in group],
+            _silent(*group),
+        ),
+        steps=(
+            _filter(*_by("assigned_to", away["id"])),
+            _bulk(f"assign_{agent['id']}"),
+        ),
+    )
+
+
+@task("helpdesk/close-resolved", level=3, split="test")
+def close_resolved(facts: Facts, rng: random.Random) -> Assignment:
+    """Close what an agent has resolved in a queue."""
+    group = rng.choice(_groups(_tickets(facts, status=(3,)), "queue", "owner", low=2, high=8))
+    queue, agent = _queue(facts, group[0]["queue"]), _agent(facts, group[0]["owner"])
+    return Assignment(
+        goal=f"Close all resolved tickets of the queue {queue['title']} that are assigned to"
+        f" {agent['name']}, without sending mails or writing comments.",
+        # A public follow-up would send a mail.
+        expect=(
+            [_ticket(ticket, status=_CLOSED) for ticket in group],
+            _silent(*group, public=0),
+        ),
+        steps=(
+            _filter(
+                uncheck("#status-check-1"),
+                uncheck("#status-check-2"),
+                check("#status-check-3"),
+                *_by("assigned_to", agent["id"]),
+                *_by("queue", queue["id"]),
+            ),
+            _bulk("close"),
+        ),
+    )
+
+
+@task("helpdesk/share-unassigned", level=3, split="train")
+def share_unassigned(facts: Facts, rng: random.Random) -> Assignment:
+    """Give what nobody works on to an agent, but for what is on hold."""
+    waiting = _tickets(facts, lambda one: not one["owner"])
+    group = rng.choice(_groups(waiting, "queue", low=2, high=12))
+    agent, queue = rng.choice(_others(facts)), _queue(facts, group[0]["queue"])
+    chosen = [ticket for ticket in group if not ticket["hold"]]
+    return Assignment(
+        goal=f"Assign the tickets of the queue {queue['title']} that are open or reopened, belong"
+        f" to nobody and are not on hold to {agent['name']}.",
+        expect=(
+            [_ticket(ticket, assigned_to_id=agent["id"]) for ticket in chosen],
+            _silent(*chosen),
+        ),
+        steps=(
+            _filter(*_by("assigned_to", -1), *_by("queue", queue["id"])),
+            _bulk(f"assign_{agent['id']}", *chosen),
+        ),
+    )
+
+
+@task("helpdesk/raise-overdue", level=3, split="train")
+def raise_overdue(facts: Facts, rng: random.Random) -> Assignment:
+    """Change the priority of overdue tickets."""
+    late = _tickets(facts, lambda one: one["owner"] and one["due"] and one["due"] < _TODAY)
+    priority = rng.choice((1, 2))
+    groups = _groups(late, "owner", low=1, high=4)
+    group = rng.choice([one for one in groups if any(t["priority"] != priority for t in one)])
+    agent = _agent(facts, group[0]["owner"])
+    chosen = [ticket for ticket in group if ticket["priority"] != priority]
+    return Assignment(
+        goal=f"Today is 2 March 2026. Every ticket that is open or reopened, assigned to"
+        f" {agent['name']} and was due before today should have the priority"
+        f' "{_PRIORITIES[priority]}". Change those that do not have it.',
+        expect=([_ticket(ticket, priority=priority) for ticket in chosen], _silent(*chosen)),
+        steps=(
+            _filter(*_by("assigned_to", agent["id"])),
+            [(_jump(ticket), _detail("priority", priority)) for ticket in chosen],
+        ),
+    )
+
+
+@task("helpdesk/answer-several", level=3, split="test")
+def answer_several(facts: Facts, rng: random.Random) -> Assignment:
+    """Write the same to all who wait for an agent in a queue, and set a date."""
+    group = rng.choice(
+        _groups(_tickets(facts, lambda one: one["owner"]), "queue", "owner", low=2, high=3)
+    )
+    queue, agent = _queue(facts, group[0]["queue"]), _agent(facts, group[0]["owner"])
+    dates = [f"2026-03-{day}" for day in range(10, 29)]
+    text = rng.choice(_TEXTS)
+    date = rng.choice([date for date in dates if date not in {one["due"] for one in group}])
+    return Assignment(
+        goal=f"Write to the submitters of all tickets of the queue {queue['title']} that are open"
+        f' or reopened and assigned to {agent["name"]}: "{text}" Make these tickets due on {date}.',
+        expect=(
+            [_ticket(ticket, due_date=contains(date)) for ticket in group],
+            [_said(ticket, text, public=True) for ticket in group],
+            _silent(*group),
+        ),
+        steps=(
+            _filter(*_by("assigned_to", agent["id"]), *_by("queue", queue["id"])),
+            [
+                (
+                    _jump(ticket),
+                    _reply(
+                        text,
+                        _DETAILS,
+                        _field("due_date", date),
+                        public=True,
+                    ),
+                )
+                for ticket in group
+            ],
+        ),
+    )
+
+
+# What cannot be done.
+
+
+@task("helpdesk/no-such-ticket", level=1, split="train")
+def no_such_ticket(facts: Facts, rng: random.Random) -> Assignment:
+    """Close a ticket that does not exist."""
+    number = rng.randint(200, 39999)
+    return Assignment(
+        goal=f"Close the ticket about the order NF-{number:05d}.",
+        infeasible=True,
+        steps=(
+            fill("#search_query", f"NF-{number:05d}"),
+            click("#searchform button"),
+            wait_until(".dt-empty"),
+        ),
+    )
+
+
+@task("helpdesk/no-agent", level=1, split="train")
+def no_agent(facts: Facts, rng: random.Random) -> Assignment:
+    """Assign a ticket to somebody who has no account."""
+    ticket = rng.choice(_tickets(facts))
+    name = rng.choice(
+        ("Bertram Oyelaran", "Wilma Castellan", "Quentin Abernathy", "Odile Fairweather")
+    )
+    return Assignment(
+        goal=f"Assign ticket #{ticket['id']} to {name}.",
+        infeasible=True,
+        steps=_jump(ticket),
+    )
+
+
+@task("helpdesk/not-permitted", level=1, split="test", user="colleague", start="/")
+def not_permitted(facts: Facts, rng: random.Random) -> Assignment:
+    """Change a ticket's priority without being an agent."""
+    ticket = rng.choice(_mine(facts))
+    priority = rng.choice([one for one in _PRIORITIES if one != ticket["priority"]])
+    return Assignment(
+        goal=f'Change the priority of your ticket {_name(ticket)} to "{_PRIORITIES[priority]}".',
+        infeasible=True,
+        steps=_open_mine(ticket, uncheck("#hideClosed")),
+    )

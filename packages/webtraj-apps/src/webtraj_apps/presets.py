@@ -1,0 +1,76 @@
+"""The applications' presets, `apps/NAME/all`, `apps/NAME/TASK`, ..., as the registry finds them."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+import webtraj
+from webtraj import errors, registry
+from webtraj_apps import names
+
+if TYPE_CHECKING:
+    from webtraj_apps.app import App
+
+__all__ = ["register_app", "register_presets"]
+
+_FACTORY = "webtraj_apps.environment:AppEnvironment"
+
+
+def register_presets() -> None:
+    """Register the presets of all installed applications.
+
+    The sets over all applications, such as `apps/test`, are those of webtraj-apps alone, so that
+    their tasks are the same everywhere.
+    """
+    benchmark: dict[str, tuple[int, str]] = {}
+    for source in names.installed().values():
+        try:
+            templates = source.templates()
+        except errors.WebtrajError as error:  # One package must not stop the others.
+            warnings.warn(str(error), registry.PresetPluginWarning, stacklevel=2)
+            continue
+        if source.is_ours:
+            benchmark |= templates
+        else:
+            _register_templates(templates, of=f"{source.name}/")
+    _register_templates(benchmark)
+
+
+def register_app(app: App, *, tasks: str) -> None:
+    """Add an application of this program, with its presets `apps/NAME/all`, `apps/NAME/TASK`, ...
+
+    An installed package offers its applications by the entry-point group `webtraj.apps` instead.
+
+    Args:
+        app: The application.
+        tasks: The module of its templates, whose names start with the application's.
+
+    Raises:
+        InvalidInputError: The name is taken, or the templates cannot be imported.
+    """
+    source = names.Source(name=app.name, tasks=tasks, app=lambda: app)
+    names.add(source)
+    _register_templates(source.templates(), of=f"{app.name}/")
+
+
+def _register_templates(templates: Mapping[str, tuple[int, str]], *, of: str = "") -> None:
+    """Register templates, and the sets of them whose names begin with `of`."""
+    for template, (level, split) in templates.items():
+        webtraj.register(
+            f"apps/{template}",
+            _FACTORY,
+            description=f"A task of level {level} in real applications, of the split {split!r}.",
+            tasks=(template,),
+            uses_browser=True,
+        )
+    for subset, members in names.subsets(templates).items():
+        if subset.startswith(of):
+            webtraj.register(
+                f"apps/{subset}",
+                _FACTORY,
+                description=f"The tasks {subset!r} in real applications, one after the other.",
+                tasks=members,
+                uses_browser=True,
+            )

@@ -1,0 +1,304 @@
+"""Finding products and answering questions about them; reviews."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+
+from webtraj.environments.actions import GoBack
+from webtraj.environments.browser.oracles import Step, act, click, fill, select
+from webtraj_apps.shop.assignments.common import (
+    assignment,
+    free,
+    money,
+    product_of,
+    task,
+    to_order,
+    to_product,
+)
+from webtraj_apps.tasks import Assignment, Facts, added, changed, find, same_text
+
+
+def _to_category(facts: Facts, name: str) -> tuple[Step, ...]:
+    """Open a category by its department."""
+    leaf = find(facts["categories"], name=name)
+    return (
+        click("a.dropdown-toggle", "Browse store"),
+        click(".dropdown-item", "All products"),
+        click(f".side_categories a[href='{leaf['url']}']"),
+    )
+
+
+def _leaf(facts: Facts, rng: random.Random) -> tuple[str, list[Facts]]:
+    """Return a category and its products, the cheapest first; no two cost the same."""
+    while True:
+        name = rng.choice(facts["products"])["category"]
+        found = sorted(_in(facts, name), key=lambda one: float(one["price"]))
+        if len({one["price"] for one in found}) == len(found):
+            return name, found
+
+
+def _in(facts: Facts, category: str) -> list[Facts]:
+    return [one for one in facts["products"] if one["category"] == category]
+
+
+@task("shop/price", level=1, split="train")
+def price(facts: Facts, rng: random.Random) -> Assignment:
+    """Find a product's price."""
+    product = rng.choice(facts["products"])
+    return assignment(
+        f"What does the {product['title']} cost? Answer with the amount.",
+        to_product(product),
+        answer=money(product["price"]),
+    )
+
+
+@task("shop/weight", level=1, split="test")
+def weight(facts: Facts, rng: random.Random) -> Assignment:
+    """Find a product's weight."""
+    product = rng.choice(facts["products"])
+    return assignment(
+        f"How many grams does the {product['title']} weigh? Answer with the number only.",
+        to_product(product),
+        answer=str(product["weight"]),
+    )
+
+
+@task("shop/stock", level=1, split="train")
+def stock(facts: Facts, rng: random.Random) -> Assignment:
+    """Find how many pieces are in stock, and the product's number."""
+    product = rng.choice(free(facts))
+    return assignment(
+        f"How many pieces of the {product['title']} are available, and what is its UPC? "
+        "Answer with both numbers, separated by a comma.",
+        to_product(product),
+        answer=(str(product["stock"]), product["upc"]),
+    )
+
+
+@task("shop/heaviest", level=2, split="train")
+def heaviest(facts: Facts, rng: random.Random) -> Assignment:
+    """Compare the weights of three products."""
+    while True:
+        three = rng.sample(facts["products"], 3)
+        if len({one["weight"] for one in three}) == 3:
+            break
+    names = [one["title"] for one in three]
+    return assignment(
+        f"Which weighs most: the {names[0]}, the {names[1]} or the {names[2]}? "
+        "Answer with the product's name.",
+        [to_product(one) for one in three],
+        answer=max(three, key=lambda one: int(one["weight"]))["title"],
+    )
+
+
+@task("shop/sum-of-prices", level=2, split="test")
+def sum_of_prices(facts: Facts, rng: random.Random) -> Assignment:
+    """Add up the prices of three products."""
+    three = rng.sample(facts["products"], 3)
+    names = [one["title"] for one in three]
+    return assignment(
+        f"What do the {names[0]}, the {names[1]} and the {names[2]} cost together, one of each, "
+        "before any offers and delivery? Answer with the amount only.",
+        [to_product(one) for one in three],
+        answer=money(sum(one["price"] for one in three)),
+    )
+
+
+@task("shop/cheapest", level=1, split="train")
+def cheapest(facts: Facts, rng: random.Random) -> Assignment:
+    """Find the cheapest or the dearest product of a category."""
+    name, found = _leaf(facts, rng)
+    dearest = rng.random() < 0.5
+    wanted = found[-1] if dearest else found[0]
+    return assignment(
+        f"Which product in the category {name} is the {'most expensive' if dearest else 'cheapest'}"
+        "? Answer with its full name.",
+        _to_category(facts, name),
+        select("#id_sort_by", "price-desc" if dearest else "price-asc"),
+        click(f".product_pod h3 a[href='{wanted['url']}']"),
+        answer=wanted["title"],
+    )
+
+
+@task("shop/two-cheapest", level=1, split="train")
+def two_cheapest(facts: Facts, rng: random.Random) -> Assignment:
+    """Add up the prices of a category's two cheapest products."""
+    name, found = _leaf(facts, rng)
+    return assignment(
+        f"What do the two cheapest products in the category {name} cost together, one of each, "
+        "before any offers? Answer with the amount.",
+        _to_category(facts, name),
+        select("#id_sort_by", "price-asc"),
+        [(click(f".product_pod h3 a[href='{one['url']}']"), act(GoBack())) for one in found[:2]],
+        answer=money(found[0]["price"] + found[1]["price"]),
+    )
+
+
+@task("shop/dearest-below", level=1, split="test")
+def dearest_below(facts: Facts, rng: random.Random) -> Assignment:
+    """Find the dearest product of a type within a price range."""
+    while True:
+        kind = rng.choice(facts["products"])["department"]
+        low, high, name = rng.choice(((20, 50, "£20 to £50"), (50, 100, "£50 to £100")))
+        found = [
+            one
+            for one in facts["products"]
+            if one["department"] == kind and low <= one["price"] < high
+        ]
+        top = rng.random() < 0.5
+        found.sort(key=lambda one: float(one["price"]), reverse=top)
+        if len(found) > 3 and found[0]["price"] != found[1]["price"]:
+            break
+    return assignment(
+        f"Among all products of the type {kind} that cost from £{low} to under £{high}, which is "
+        f"the {'most expensive' if top else 'cheapest'}? Answer with its full name.",
+        click("a.dropdown-toggle", "Browse store"),
+        click(".dropdown-item", "All products"),
+        click("aside dd a", kind),
+        click("aside dd a", name),
+        select("#id_sort_by", "price-desc" if top else "price-asc"),
+        click(f".product_pod h3 a[href='{found[0]['url']}']"),
+        answer=found[0]["title"],
+    )
+
+
+@task("shop/best-rated", level=1, split="train")
+def best_rated(facts: Facts, rng: random.Random) -> Assignment:
+    """Find a category's best rated product, and its price."""
+    while True:
+        name = rng.choice(facts["products"])["category"]
+        rated = sorted(_in(facts, name), key=lambda one: -float(one.get("rating", 0)))
+        # The difference must show in whole stars.
+        if int(rated[0].get("rating", 0)) > int(rated[1].get("rating", 0)):
+            break
+    return assignment(
+        f"Which product in the category {name} has the best customer rating, and what does it "
+        "cost? Answer with its full name and the price, separated by a semicolon.",
+        _to_category(facts, name),
+        select("#id_sort_by", "rating"),
+        click(f".product_pod h3 a[href='{rated[0]['url']}']"),
+        answer=(rated[0]["title"], money(rated[0]["price"])),
+    )
+
+
+@task("shop/count-material", level=1, split="test")
+def count_material(facts: Facts, rng: random.Random) -> Assignment:
+    """Count the products of two types that a search finds."""
+    while True:
+        material = rng.choice(facts["products"])["material"]
+        kinds = [
+            kind
+            for kind in sorted({one["department"] for one in facts["products"]})
+            if _matching(facts, kind, material)
+        ]
+        if len(kinds) > 1:
+            break
+    first, second = rng.sample(kinds, 2)
+    return assignment(
+        f"Search the shop for “{material}”. How many of the products found are of the type {first}"
+        f", and how many of the type {second}? Answer with the two numbers, separated by a comma.",
+        fill("#id_q", material),
+        click("nav form[action='/search/'] button"),
+        click("aside dd a", first),
+        answer=tuple(str(_matching(facts, kind, material)) for kind in (first, second)),
+        ordered=True,
+    )
+
+
+def _matching(facts: Facts, department: str, text: str) -> int:
+    """Count the products of a department that a search for a text finds."""
+    return sum(
+        one["department"] == department
+        and all(word in one["text"] for word in text.lower().split())
+        for one in facts["products"]
+    )
+
+
+@task("shop/reviewer", level=1, split="train")
+def reviewer(facts: Facts, rng: random.Random) -> Assignment:
+    """Find who wrote a review."""
+    review = rng.choice(_unique_reviews(facts))
+    product = product_of(facts, review["product"])
+    return assignment(
+        f"Who wrote the review “{review['title']}” of the {product['title']}? "
+        "Answer with the first and last name.",
+        to_product(product),
+        click(".product_main a[href$='/reviews/']"),
+        answer=find(facts["people"], username=review["user"])["name"],
+    )
+
+
+def _unique_reviews(facts: Facts) -> list[Facts]:
+    """Return published reviews whose title no other review of the product has."""
+    shown = [one for one in facts["reviews"] if not one["waits"]]
+    titles: Sequence[tuple[int, str]] = [(one["product"], one["title"]) for one in shown]
+    return [one for one in shown if titles.count((one["product"], one["title"])) == 1]
+
+
+@task("shop/vote-review", level=1, split="test")
+def vote_review(facts: Facts, rng: random.Random) -> Assignment:
+    """Say whether a review is helpful."""
+    review = rng.choice(_unique_reviews(facts))
+    product = product_of(facts, review["product"])
+    helpful = rng.random() < 0.5
+    vote = 1 if helpful else -1
+    return assignment(
+        f"Mark the review “{review['title']}” of the {product['title']} as "
+        f"{'helpful' if helpful else 'not helpful'}.",
+        to_product(product),
+        click(".product_main a[href$='/reviews/']"),
+        click(f"form[action*='/reviews/{review['id']}/'] button", "Yes" if helpful else "No"),
+        expect=(
+            added("reviews_vote", review_id=review["id"], delta=vote),
+            changed("reviews_productreview", {"id": review["id"]}, total_votes=1, delta_votes=vote),
+        ),
+    )
+
+
+_OPINIONS = (
+    ("Just what I wanted", "It arrived early and fits perfectly."),
+    ("Rather heavy", "Good quality, but heavier than I thought."),
+    ("The colour is off", "On the website it looked brighter."),
+    ("Recommended", "My whole family likes it."),
+    ("It squeaks", "After two weeks it began to squeak."),
+    ("Fine so far", "No complaints after a month of daily use."),
+)
+
+
+@task("shop/review", level=1, split="train")
+def review(facts: Facts, rng: random.Random) -> Assignment:
+    """Review a product that the user bought."""
+    order = rng.choice([one for one in facts["orders"] if one["user"] == facts["user"]])
+    line = rng.choice(order["lines"])
+    title, body = rng.choice(_OPINIONS)
+    score = rng.randint(1, 5)
+    return assignment(
+        f"Review the {line['title']} from my order {order['number']}: score {score}, "
+        f"title “{title}”, text “{body}”",
+        to_order(order["number"]),
+        click(f"tr:has(a[href$='_{line['product']}/']) a.btn", "Write a review"),
+        fill("#id_title", title),
+        select("#id_score", str(score)),
+        fill("#id_body", body),
+        click("#addreview button", "Save review"),
+        expect=added(
+            "reviews_productreview",
+            product_id=line["product"],
+            score=score,
+            title=same_text(title),
+            body=same_text(body),
+        ),
+    )
+
+
+@task("shop/three-for-two", level=1, split="train")
+def three_for_two(facts: Facts, rng: random.Random) -> Assignment:
+    """Work out a price with an offer."""
+    candle = rng.choice(_in(facts, "Candles"))
+    return assignment(
+        "There is an offer “Three candles for two”: the cheapest of three is free. What do three "
+        f"pieces of the {candle['title']} cost with it, without delivery? Answer with the amount.",
+        to_product(candle),
+        answer=money(2 * candle["price"]),
+    )

@@ -1,0 +1,455 @@
+"""The basket, vouchers and the checkout."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterable
+from typing import Any
+
+from webtraj.environments.browser.oracles import Step, click, fill, select, wait_until
+from webtraj_apps.shop.assignments.account import new_address, reorderable
+from webtraj_apps.shop.assignments.common import (
+    CHECKOUT,
+    ORDERED,
+    assignment,
+    empty_basket,
+    fill_all,
+    free,
+    lines_of,
+    orders_of,
+    product_of,
+    saved,
+    take_out,
+    task,
+    to_account,
+    to_basket,
+    to_order,
+    to_product,
+)
+from webtraj_apps.tasks import (
+    Assignment,
+    Expected,
+    Facts,
+    added,
+    changed,
+    removed,
+)
+
+_ADD = click(".add-to-basket button, #add_to_basket_form button", "Add to basket")
+
+
+def _set_quantity(product: Facts, count: int) -> tuple[Step, ...]:
+    """Change the quantity of a product in the basket, whose page is open."""
+    row = f".basket-items:has(a[href='{product['url']}'])"
+    return (
+        fill(f"{row} input[type=number]", str(count)),
+        click(f"{row} button", "Update"),
+        saved(),
+    )
+
+
+def _any_voucher(facts: Facts, rng: random.Random) -> dict[str, Any]:
+    """Choose a voucher for baskets of any value: offers may use up what a least value counts."""
+    return rng.choice([one for one in facts["vouchers"] if one["active"] and not one["least"]])
+
+
+def _use_voucher(code: str) -> tuple[Step, ...]:
+    """Give a voucher's code on the basket's page."""
+    return (
+        click("a", "I have a voucher code..."),
+        wait_until("#voucher_form_container:not([style*='none']) #id_code"),
+        fill("#id_code", code),
+        click("button", "Add voucher"),
+    )
+
+
+def _put(facts: Facts, product: Facts, count: int) -> Expected:
+    return added(
+        "basket_line", basket_id=facts["basket"]["id"], product_id=product["id"], quantity=count
+    )
+
+
+@task("shop/add", level=1, split="train")
+def add(facts: Facts, rng: random.Random) -> Assignment:
+    """Put a product in the basket."""
+    product = rng.choice(free(facts))
+    return assignment(
+        f"Put one {product['title']} in the basket.",
+        to_product(product),
+        _ADD,
+        expect=_put(facts, product, 1),
+    )
+
+
+@task("shop/add-several", level=2, split="train")
+def add_several(facts: Facts, rng: random.Random) -> Assignment:
+    """Put several pieces of a product in the basket."""
+    product, count = rng.choice(free(facts)), rng.randint(2, 12)
+    return assignment(
+        f"Put {count} pieces of the {product['title']} in the basket.",
+        to_product(product),
+        _ADD,
+        to_basket(),
+        _set_quantity(product, count),
+        expect=_put(facts, product, count),
+    )
+
+
+@task("shop/remove", level=1, split="train")
+def remove(facts: Facts, rng: random.Random) -> Assignment:
+    """Remove a product from the basket, and change another one's quantity."""
+    (first, line, _), (second, other, count) = rng.sample(lines_of(facts), 2)
+    new = rng.choice([n for n in range(1, 10) if n != count])
+    return assignment(
+        f"Remove the {first['title']} from my basket, and change the quantity of the "
+        f"{second['title']} to {new}.",
+        to_basket(),
+        take_out(first),
+        _set_quantity(second, new),
+        expect=(
+            removed("basket_line", id=line),
+            changed("basket_line", {"id": other}, quantity=new),
+        ),
+    )
+
+
+@task("shop/later", level=1, split="test")
+def later(facts: Facts, rng: random.Random) -> Assignment:
+    """Save a product of the basket for later, and change another one's quantity."""
+    (first, line, _), (second, other, count) = rng.sample(lines_of(facts), 2)
+    new = rng.choice([n for n in range(1, 10) if n != count])
+    return assignment(
+        f"In my basket, save the {first['title']} for later, and change the quantity of the "
+        f"{second['title']} to {new}.",
+        to_basket(),
+        take_out(first, "Save for later"),
+        _set_quantity(second, new),
+        allow=("basket_basket",),
+        expect=(
+            changed("basket_line", {"id": line}, basket_id=lambda n: n != facts["basket"]["id"]),
+            changed("basket_line", {"id": other}, quantity=new),
+        ),
+    )
+
+
+@task("shop/swap", level=2, split="test")
+def swap(facts: Facts, rng: random.Random) -> Assignment:
+    """Replace a product in the basket by another one."""
+    old, line, _ = rng.choice(lines_of(facts))
+    product, count = rng.choice(free(facts)), rng.randint(2, 9)
+    return assignment(
+        f"I do not want the {old['title']} any more. Replace it in my basket by {count} pieces of "
+        f"the {product['title']}.",
+        to_basket(),
+        take_out(old),
+        to_product(product),
+        _ADD,
+        to_basket(),
+        _set_quantity(product, count),
+        expect=(removed("basket_line", id=line), _put(facts, product, count)),
+    )
+
+
+@task("shop/list-to-basket", level=3, split="train")
+def list_to_basket(facts: Facts, rng: random.Random) -> Assignment:
+    """Put everything of a wish list in the basket."""
+    wishes = rng.choice(facts["wishlists"])
+    skipped = rng.choice(wishes["lines"])
+    products = [product_of(facts, line["product"]) for line in wishes["lines"] if line != skipped]
+    return assignment(
+        f"Put one piece of everything on my wish list “{wishes['name']}” in the basket, except the "
+        f"{product_of(facts, skipped['product'])['title']}. Leave the wish list as it is.",
+        [
+            (
+                to_account("Wish Lists"),
+                click("td a", wishes["name"]),
+                click(f"tr a.btn[href='{product['url']}']"),
+                _ADD,
+            )
+            for product in products
+        ],
+        expect=[_put(facts, product, 1) for product in products],
+    )
+
+
+@task("shop/three-cheapest", level=3, split="train")
+def three_cheapest(facts: Facts, rng: random.Random) -> Assignment:
+    """Put the cheapest product of three categories in the basket."""
+    taken = {product["id"] for product, _, _ in lines_of(facts)}
+    cheapest: dict[str, Facts] = {}
+    for name in sorted({one["category"] for one in facts["products"]}):
+        found = sorted(
+            (one for one in facts["products"] if one["category"] == name),
+            key=lambda one: float(one["price"]),
+        )
+        only = found[0]["price"] < found[1]["price"]
+        if only and found[0]["stock"] and found[0]["id"] not in taken:
+            cheapest[name] = found[0]
+    names = rng.sample(sorted(cheapest), 3)
+    urls = {one["name"]: one["url"] for one in facts["categories"]}
+    return assignment(
+        f"Put the cheapest product of each of these categories in the basket: {names[0]}, "
+        f"{names[1]} and {names[2]}. One piece each.",
+        [
+            (
+                click("a.dropdown-toggle", "Browse store"),
+                click(".dropdown-item", "All products"),
+                click(f".side_categories a[href='{urls[name]}']"),
+                select("#id_sort_by", "price-asc"),
+                click(f".product_pod h3 a[href='{cheapest[name]['url']}']"),
+                _ADD,
+            )
+            for name in names
+        ],
+        expect=[_put(facts, cheapest[name], 1) for name in names],
+    )
+
+
+@task("shop/voucher", level=2, split="train")
+def voucher(facts: Facts, rng: random.Random) -> Assignment:
+    """Change a quantity and use a voucher."""
+    product, line, count = rng.choice(lines_of(facts))
+    new = rng.choice([n for n in range(2, 15) if n != count])
+    chosen = _any_voucher(facts, rng)
+    return assignment(
+        f"Change the quantity of the {product['title']} in my basket to {new}, and use the voucher "
+        f"code {chosen['code']} for the basket. Do not order yet.",
+        to_basket(),
+        _set_quantity(product, new),
+        _use_voucher(chosen["code"]),
+        allow=("voucher_voucher",),
+        expect=(
+            changed("basket_line", {"id": line}, quantity=new),
+            added(
+                "basket_basket_vouchers",
+                basket_id=facts["basket"]["id"],
+                voucher_id=chosen["id"],
+            ),
+        ),
+    )
+
+
+# Checkout.
+
+
+def _ship(address: Facts) -> tuple[Step, ...]:
+    """Choose an address of the address book."""
+    card = f"form:has(input[name=address_id][value='{address['id']}'])"
+    return (click(f"{card} button[type=submit]"),)
+
+
+def _finish(method: str) -> tuple[Step, ...]:
+    """Choose the shipping method, and order."""
+    return (
+        click(f"form:has(input[value='{_CODES[method]}']) button"),
+        click("#view_preview"),
+        click("#place-order"),
+    )
+
+
+_CODES = dict(zip(CHECKOUT, ("standard", "express", "pickup"), strict=True))
+
+
+def _ordered(
+    facts: Facts, lines: Iterable[tuple[Facts, int]], method: str, address: Facts
+) -> tuple[Expected, ...]:
+    """Return what an order adds."""
+    fields: dict[str, Any] = {
+        name: address[name] for name in ("first_name", "last_name", "line1", "line4", "postcode")
+    }
+    return (
+        added("order_order", user_id=facts["people"][0]["id"], shipping_method=method),
+        *(added("order_line", product_id=one["id"], quantity=count) for one, count in lines),
+        added("order_shippingaddress", country_id="GB", **fields),
+    )
+
+
+def _name(address: Facts) -> str:
+    return f"{address['line1']}, {address['line4']}"
+
+
+@task("shop/checkout", level=2, split="train")
+def checkout(facts: Facts, rng: random.Random) -> Assignment:
+    """Order what is in the basket."""
+    address, method = rng.choice(facts["addresses"]), rng.choice(CHECKOUT)
+    product, line, count = rng.choice(lines_of(facts))
+    new = rng.choice([n for n in range(1, 12) if n != count])
+    bought = [(one, new if one == product else n) for one, _, n in lines_of(facts)]
+    return assignment(
+        f"Change the quantity of the {product['title']} in my basket to {new}, then order "
+        f"everything in it. Ship it to {_name(address)}; shipping method: {method}.",
+        to_basket(),
+        _set_quantity(product, new),
+        click("a", "Proceed to checkout"),
+        _ship(address),
+        _finish(method),
+        allow=ORDERED,
+        expect=(
+            changed("basket_line", {"id": line}, quantity=new),
+            _ordered(facts, bought, method, address),
+        ),
+    )
+
+
+@task("shop/buy", level=3, split="train")
+def buy(facts: Facts, rng: random.Random) -> Assignment:
+    """Order one product and nothing else."""
+    address, method = rng.choice(facts["addresses"]), rng.choice(CHECKOUT)
+    product, count = rng.choice(free(facts)), rng.randint(2, 9)
+    return assignment(
+        f"Remove everything from my basket, then order {count} pieces of the {product['title']} "
+        f"and nothing else. Ship it to {_name(address)}; shipping method: {method}.",
+        to_basket(),
+        empty_basket(facts),
+        to_product(product),
+        _ADD,
+        to_basket(),
+        _set_quantity(product, count),
+        click("a", "Proceed to checkout"),
+        _ship(address),
+        _finish(method),
+        allow=ORDERED,
+        expect=(
+            [removed("basket_line", id=line) for _, line, _ in lines_of(facts)],
+            _put(facts, product, count),
+            _ordered(facts, [(product, count)], method, address),
+        ),
+    )
+
+
+@task("shop/ship-to-new-address", level=3, split="test")
+def ship_to_new_address(facts: Facts, rng: random.Random) -> Assignment:
+    """Add a product to the basket and order it all, to an address that is not known yet."""
+    fields, method = new_address(facts, rng), rng.choice(CHECKOUT[:2])
+    product = rng.choice(free(facts))
+    bought = [*((one, n) for one, _, n in lines_of(facts)), (product, 1)]
+    return assignment(
+        f"Add one {product['title']} to my basket and order everything in it. Ship it to this new "
+        f"address: {fields['first_name']} {fields['last_name']}, {fields['line1']}, "
+        f"{fields['line4']}, {fields['postcode']}, United Kingdom; shipping method: {method}.",
+        to_product(product),
+        _ADD,
+        to_basket(),
+        click("a", "Proceed to checkout"),
+        fill_all(fields),
+        select("#id_country", "United Kingdom"),
+        click("#new_shipping_address button[type=submit]"),
+        _finish(method),
+        allow=ORDERED,
+        expect=(_put(facts, product, 1), _ordered(facts, bought, method, fields)),
+    )
+
+
+@task("shop/order-with-voucher", level=3, split="train")
+def order_with_voucher(facts: Facts, rng: random.Random) -> Assignment:
+    """Order with a voucher."""
+    address, method = rng.choice(facts["addresses"]), rng.choice(CHECKOUT)
+    chosen = _any_voucher(facts, rng)
+    product = rng.choice([one for one in free(facts) if one["price"] > 30])
+    bought = [*((one, n) for one, _, n in lines_of(facts)), (product, 1)]
+    return assignment(
+        f"Add one {product['title']} to my basket and order everything in it with the voucher code "
+        f"{chosen['code']}. Ship it to {_name(address)}; shipping method: {method}.",
+        to_product(product),
+        _ADD,
+        to_basket(),
+        _use_voucher(chosen["code"]),
+        click("a", "Proceed to checkout"),
+        _ship(address),
+        _finish(method),
+        allow=(*ORDERED, "basket_basket_vouchers", "voucher_voucher"),
+        expect=(
+            _put(facts, product, 1),
+            _ordered(facts, bought, method, address),
+            added("voucher_voucherapplication", voucher_id=chosen["id"]),
+        ),
+    )
+
+
+@task("shop/order-again", level=3, split="test")
+def order_again(facts: Facts, rng: random.Random) -> Assignment:
+    """Order an old order again, and nothing else."""
+    order = rng.choice(reorderable(facts))
+    address, method = rng.choice(facts["addresses"]), rng.choice(CHECKOUT)
+    bought = [(product_of(facts, line["product"]), line["quantity"]) for line in order["lines"]]
+    return assignment(
+        f"Remove everything from my basket. Then order everything from my order {order['number']} "
+        f"once more, in the same quantities. Ship it to {_name(address)}; shipping method: "
+        f"{method}.",
+        to_basket(),
+        empty_basket(facts),
+        to_order(order["number"]),
+        click("button", "Re-order all items"),
+        click("a", "Proceed to checkout"),
+        _ship(address),
+        _finish(method),
+        allow=ORDERED,
+        expect=(
+            [removed("basket_line", id=line) for _, line, _ in lines_of(facts)],
+            [_put(facts, product, count) for product, count in bought],
+            _ordered(facts, bought, method, address),
+        ),
+    )
+
+
+# What cannot be done.
+
+
+@task("shop/unknown-product", level=1, split="train")
+def unknown_product(facts: Facts, rng: random.Random) -> Assignment:
+    """Ask for a product that the shop does not have."""
+    titles = [str(one["title"]) for one in facts["products"]]
+    while True:
+        like, other = rng.sample(titles, 2)
+        series, (_, _, rest) = other.split()[0], like.partition(" ")
+        if not any(
+            one.startswith(series) and one.split()[-1] == rest.split()[-1] for one in titles
+        ):
+            break
+    return assignment(
+        f"Put one {series} {rest} in the basket.",
+        fill("#id_q", f"{series} {rest}"),
+        click("nav form[action='/search/'] button"),
+        infeasible=True,
+    )
+
+
+@task("shop/too-many", level=1, split="test")
+def too_many(facts: Facts, rng: random.Random) -> Assignment:
+    """Ask for more pieces than there are."""
+    product = rng.choice([one for one in facts["products"] if 0 < one["stock"] < 10])
+    count = product["stock"] + rng.randint(5, 40)
+    return assignment(
+        f"Put {count} pieces of the {product['title']} in the basket.",
+        to_product(product),
+        infeasible=True,
+        # Who tries may leave fewer.
+        allow=("basket_line",),
+    )
+
+
+@task("shop/dead-voucher", level=1, split="train")
+def dead_voucher(facts: Facts, rng: random.Random) -> Assignment:
+    """Use a voucher that is not valid."""
+    codes = [one["code"] for one in facts["vouchers"] if not one["active"]]
+    letters = "".join(rng.sample("BCDFGHKLMNP", 5))
+    code = rng.choice([*codes, f"{letters}{rng.randint(5, 50)}"])
+    return assignment(
+        f"Use the voucher code {code} for my basket.",
+        to_basket(),
+        _use_voucher(code),
+        infeasible=True,
+    )
+
+
+@task("shop/change-old-order", level=1, split="train")
+def change_old_order(facts: Facts, rng: random.Random) -> Assignment:
+    """Ask for a change that customers cannot make."""
+    order = rng.choice(orders_of(facts, facts["user"]))
+    line = rng.choice(order["lines"])
+    return assignment(
+        f"In my order {order['number']}, change the quantity of the {line['title']} to "
+        f"{line['quantity'] + rng.randint(1, 5)}.",
+        to_order(order["number"]),
+        infeasible=True,
+    )

@@ -1,0 +1,921 @@
+"""Tasks in the wiki."""
+
+from __future__ import annotations
+
+import functools
+import random
+import re
+from collections import Counter
+from collections.abc import Callable
+from typing import Any
+from urllib.parse import quote
+
+from webtraj.environments.browser.oracles import Step, click, fill, press
+from webtraj_apps.tasks import (
+    Assignment,
+    Expected,
+    Facts,
+    added,
+    changed,
+    contains,
+    find,
+    listed,
+    optional,
+    other_than,
+    removed,
+    same_text,
+    template,
+)
+from webtraj_apps.wiki.content import WORDS
+
+task = functools.partial(template, user="user")
+
+_COMMITS = ("commit",)
+"""Every change of a page is a commit; only tasks that ask for its message look at it."""
+
+
+# Pages and their texts.
+
+
+def _reads(text: str) -> Callable[[Any], bool]:
+    """Test that a page has this text, but for blank lines and spaces."""
+
+    def lines(given: str) -> list[str]:
+        squeezed = (re.sub(r"\s*\|\s*", "|", re.sub(r"\s+", " ", s)) for s in given.splitlines())
+        return [line.strip().replace("[X]", "[x]") for line in squeezed if line.strip()]
+
+    wanted = lines(text)
+    return lambda value: lines(value) == wanted
+
+
+def _rewritten(page: str, text: str) -> Expected:
+    return changed("page", {"path": page}, text=_reads(text))
+
+
+def _replaced(text: str, old: str, new: str) -> str:
+    """Return a text with one place changed.
+
+    Raises:
+        ValueError: The place is not there, or more than once.
+    """
+    if text.count(old) != 1:
+        raise ValueError(f"{old!r} is {text.count(old)} times in {text!r:.200}.")
+    return text.replace(old, new)
+
+
+def _after(text: str, line: str, new: str) -> str:
+    """Return a text with a new line after a line."""
+    return _replaced(f"{text}\n", f"{line}\n", f"{line}\n{new}\n").rstrip()
+
+
+def _row(*cells: object) -> str:
+    return f"| {' | '.join(map(str, cells))} |"
+
+
+def _revisions(facts: Facts, page: str) -> list[dict[str, Any]]:
+    """Return the revisions of a page, oldest first."""
+    return [one for one in facts["revisions"] if one["page"] == page]
+
+
+def _colleagues(facts: Facts) -> list[str]:
+    return [m["name"] for team in facts["teams"] for m in team["members"]]
+
+
+# How they are found and changed.
+
+
+def _path(page: str) -> str:
+    return "/" + quote(page, safe="/&")
+
+
+def _go_to(page: str) -> tuple[Step, ...]:
+    """Open a page from the index of all pages."""
+    return (
+        click('.sidebar-link[href="/-/index"]'),
+        click(f'a.pageindex-page[href="{_path(page)}"], a.pageindex-folder[href="{_path(page)}"]'),
+    )
+
+
+def _search(words: str) -> tuple[Step, ...]:
+    return fill("#search-query", words), press("#search-query", "Enter")
+
+
+def _found(words: str, page: str) -> tuple[Step, ...]:
+    """Search for words, and open a page from the results."""
+    return (*_search(words), click(f'#column-main a[href^="{_path(page)}"]'))
+
+
+def _follow(page: str) -> Step:
+    """Follow a link of the page that is open."""
+    return click(f'.content a[href="{_path(page)}"]')
+
+
+def _menu(entry: str) -> tuple[Step, ...]:
+    """Choose from the menu of a page."""
+    return (
+        click("#navbar-dropdown-toggle-btn-1"),
+        click(f'.dropdown-item-with-icon[href$="{entry}"]'),
+    )
+
+
+_EDIT = click('a.btn[href$="?edit"]')
+
+
+def _write(text: str, message: str = "") -> tuple[Step, ...]:
+    """Write a text into the editor, and save it."""
+    return (
+        fill("#content_editor", text),
+        click("#save-page-btn"),
+        *((fill("#commit-message", message),) if message else ()),
+        click('#modal-commit input[type="submit"]'),
+    )
+
+
+def _edit(page: str, text: str, message: str = "") -> tuple[Step, ...]:
+    """Go to a page and give it a new text."""
+    return (*_go_to(page), _EDIT, *_write(text, message))
+
+
+def _revert(page: str, revision: str) -> tuple[Step, ...]:
+    """Take a revision of a page back."""
+    return (
+        *_go_to(page),
+        *_menu("/history"),
+        click(f'a[href="/-/revert/{revision[:6]}"]'),
+        click('input[value="Revert"], button.btn-primary[type="submit"]'),
+    )
+
+
+def _create(page: str, text: str) -> tuple[Step, ...]:
+    return (
+        click("#create-page-btn"),
+        fill("#pagename", page),
+        click('input[value="Create and open in editor"]'),
+        *_write(text),
+    )
+
+
+def _made(page: str, text: str) -> Expected:
+    return added("page", path=page, text=_reads(text))
+
+
+def _change(facts: Facts, goal: str, page: str, text: str, message: str = "") -> Assignment:
+    """Return the assignment to give a page another text."""
+    return Assignment(
+        goal=goal,
+        user=facts["user"],
+        expect=_rewritten(page, text),
+        allow=_COMMITS,
+        steps=_edit(page, text, message),
+    )
+
+
+# Finding things out.
+
+
+@task("wiki/find-extension", level=1, split="train")
+def find_extension(facts: Facts, rng: random.Random) -> Assignment:
+    """Ask for a colleague's extension or room."""
+    team = rng.choice(facts["teams"])
+    member = rng.choice(team["members"])
+    what = rng.choice(("extension", "room"))
+    return Assignment(
+        goal=f"What is the {what} of {member['name']}? Answer with the {what}.",
+        answer=member[what],
+        steps=_found(member["name"], team["page"]),
+    )
+
+
+@task("wiki/find-price", level=1, split="train")
+def find_price(facts: Facts, rng: random.Random) -> Assignment:
+    """Ask what a product costs for some users in a year."""
+    product, users = rng.choice(facts["products"]), rng.randint(3, 40)
+    total = product["price"] * users * 12 + product["setup"]
+    return Assignment(
+        goal=f"What does {product['name']} cost {users} users in the first year, the setup fee "
+        "included? Answer with the number of euros.",
+        answer=str(total),
+        steps=_go_to(product["page"]),
+    )
+
+
+@task("wiki/find-step", level=1, split="train")
+def find_step(facts: Facts, rng: random.Random) -> Assignment:
+    """Ask what a step of a procedure says."""
+    procedure = rng.choice(facts["procedures"])
+    number = rng.randint(2, len(procedure["steps"]))
+    return Assignment(
+        goal=f"What is step {number} of the procedure “{procedure['name']}”? Answer with its "
+        "words.",
+        answer=procedure["steps"][number - 1],
+        steps=_go_to(procedure["page"]),
+    )
+
+
+@task("wiki/contact-of-customer", level=1, split="test")
+def contact_of_customer(facts: Facts, rng: random.Random) -> Assignment:
+    """Ask which customer has a contract number, and who looks after it."""
+    customer = rng.choice(facts["customers"])
+    return Assignment(
+        goal=f"Which customer has the contract {customer['contract']}, and who at Northfield "
+        "looks after this customer? Answer with the customer's name and the person's full name, "
+        "separated by a semicolon.",
+        answer=(customer["name"], customer["manager"]),
+        steps=_found(customer["contract"], customer["page"]),
+    )
+
+
+@task("wiki/team-of-product", level=2, split="train")
+def team_of_product(facts: Facts, rng: random.Random) -> Assignment:
+    """Ask for the lead of the team that develops a product, or for who is on duty there."""
+    product = rng.choice(facts["products"])
+    team = find(facts["teams"], name=product["team"])
+    who, name = rng.choice((("its lead", team["lead"]), ("who is on duty there", team["duty"])))
+    what = rng.choice(("extension", "room"))
+    member = find(team["members"], name=name)
+    return Assignment(
+        goal=f"Find the team that develops {product['name']}, and {who}. Answer with the full "
+        f"name and the {what} of that person, separated by a comma.",
+        answer=(name, member[what]),
+        steps=(_go_to(product["page"]), _follow(team["page"])),
+    )
+
+
+@task("wiki/find-server", level=2, split="train")
+def find_server(facts: Facts, rng: random.Random) -> Assignment:
+    """Ask for a fact about the server that does something."""
+    server = rng.choice(facts["servers"])
+    what, value = rng.choice(
+        (
+            ("the time of its nightly backup", server["backup"]),
+            ("its address", server["address"]),
+            ("its system", server["system"]),
+            ("the month in which its warranty ends, as the page writes it", server["until"]),
+        )
+    )
+    return Assignment(
+        goal=f"Which server is for {server['what']}? Answer with its name and {what}, separated "
+        "by a comma.",
+        answer=(server["name"], value),
+        steps=(_go_to("Servers"), _follow(server["page"])),
+    )
+
+
+@task("wiki/sum-memory", level=3, split="train")
+def sum_memory(facts: Facts, rng: random.Random) -> Assignment:
+    """Ask for the memory of five servers."""
+    found = rng.sample(facts["servers"], 5)
+    names = listed([one["name"] for one in found])
+    return Assignment(
+        goal=f"How much memory do the servers {names} have together? Answer with the number of GB.",
+        answer=str(sum(server["memory"] for server in found)),
+        steps=[(_go_to("Servers"), _follow(server["page"])) for server in found],
+    )
+
+
+@task("wiki/largest-customer", level=3, split="test")
+def largest_customer(facts: Facts, rng: random.Random) -> Assignment:
+    """Ask which of seven customers has the most users at all sites."""
+    while True:
+        seven = rng.sample(facts["customers"], 7)
+        totals = [sum(customer["users"]) for customer in seven]
+        if totals.count(max(totals)) == 1:
+            break
+    best = seven[totals.index(max(totals))]
+    return Assignment(
+        goal=f"Which of the customers {listed([one['name'] for one in seven])} has the "
+        "most users, all sites together? Answer with the name and the number of users, separated "
+        "by a semicolon.",
+        answer=(best["name"], str(max(totals))),
+        steps=[_go_to(customer["page"]) for customer in seven],
+    )
+
+
+@task("wiki/first-contract-to-end", level=3, split="train")
+def first_contract_to_end(facts: Facts, rng: random.Random) -> Assignment:
+    """Ask which of seven contracts ends first."""
+    while True:
+        seven = rng.sample(facts["customers"], 7)
+        first, second, *_ = sorted(seven, key=lambda customer: str(customer["ends"]))
+        if first["ends"] < second["ends"]:
+            break
+    return Assignment(
+        goal=f"The contracts of {listed([one['name'] for one in seven])} are to be "
+        "renewed. Which one ends first? Answer with its number and its last day (YYYY-MM-DD), "
+        "separated by a comma.",
+        answer=(first["contract"], first["ends"]),
+        steps=[_go_to(customer["page"]) for customer in seven],
+    )
+
+
+@task("wiki/open-points-of-person", level=2, split="train")
+def open_points_of_person(facts: Facts, rng: random.Random) -> Assignment:
+    """Ask how many points of a team's meetings are open for a person."""
+    team = rng.choice([t for t in facts["teams"] if len(_meetings(facts, t["name"])) >= 3])
+    held = _meetings(facts, team["name"])
+    counts = Counter(
+        point["name"] for meeting in held for point in meeting["points"] if not point["done"]
+    )
+    name = rng.choice(sorted(counts) or [team["lead"]])
+    return Assignment(
+        goal=f"Look through the minutes of all meetings of the team {team['name']}. How many of "
+        f"their open points belong to {name} and are not ticked off yet? Answer with the number.",
+        answer=str(counts[name]),
+        steps=[_go_to(meeting["page"]) for meeting in held],
+    )
+
+
+def _meetings(facts: Facts, team: str) -> list[dict[str, Any]]:
+    return [meeting for meeting in facts["meetings"] if meeting["team"] == team]
+
+
+@task("wiki/next-meeting", level=1, split="train")
+def next_meeting(facts: Facts, rng: random.Random) -> Assignment:
+    """Ask for the next meeting after a team's last one, and who wrote its minutes."""
+    team = rng.choice([t for t in facts["teams"] if _meetings(facts, t["name"])])
+    last = _meetings(facts, team["name"])[-1]
+    return Assignment(
+        goal=f"Who wrote the minutes of the latest meeting of the team {team['name']}, and for "
+        "which day do they announce the next one? Answer with the full name and the date "
+        "(YYYY-MM-DD), separated by a comma.",
+        answer=(last["minutes"], last["next"]),
+        steps=_go_to(last["page"]),
+    )
+
+
+@task("wiki/who-changed", level=1, split="train")
+def who_changed(facts: Facts, rng: random.Random) -> Assignment:
+    """Ask who changed a page last, and when."""
+    kind = rng.choice(("products", "customers", "procedures"))
+    page = rng.choice(facts[kind])["page"]
+    last = _revisions(facts, page)[-1]
+    return Assignment(
+        goal=f"Who made the last change to the page {page}, and on which day? Answer with the "
+        "full name and the date (YYYY-MM-DD), separated by a comma.",
+        answer=(last["author"], last["when"][:10]),
+        steps=(_go_to(page), _menu("/history")),
+    )
+
+
+@task("wiki/old-price", level=2, split="test")
+def old_price(facts: Facts, rng: random.Random) -> Assignment:
+    """Ask for a price before the last change."""
+    product = rng.choice(facts["products"])
+    name = _revisions(facts, product["page"])[-1]["name"]
+    return Assignment(
+        goal=f"The price of {product['name']} was changed. What did a user and month cost "
+        "before, in euros? Answer with the number.",
+        answer=str(product["old_price"]),
+        steps=(
+            _go_to(product["page"]),
+            _menu("/history"),
+            click(f'a[href="/-/commit/{name[:6]}"]'),
+        ),
+    )
+
+
+# Changing a page.
+
+
+@task("wiki/change-extension", level=1, split="train")
+def change_extension(facts: Facts, rng: random.Random) -> Assignment:
+    """Change a cell of a table."""
+    team = rng.choice(facts["teams"])
+    member = rng.choice(team["members"])
+    new = str(other_than(rng, map(str, range(700, 999)), member["extension"]))
+    old = facts["pages"][team["page"]]
+    text = _replaced(old, f"| {member['extension']} |", f"| {new} |")
+    goal = f"{member['name']} has a new extension: {new}. Correct the page of the team."
+    return _change(facts, goal, team["page"], text)
+
+
+@task("wiki/add-member", level=2, split="train")
+def add_member(facts: Facts, rng: random.Random) -> Assignment:
+    """Add a row at the end of a table."""
+    team = rng.choice(facts["teams"])
+    user = facts["name"]
+    room, extension = f"0.{rng.randint(30, 60)}", str(rng.randint(700, 999))
+    role = rng.choice(("developer", "tester", "analyst"))
+    last = team["members"][-1]
+    row = _row(last["name"], last["role"], last["room"], last["extension"])
+    text = _after(facts["pages"][team["page"]], row, _row(user, role, room, extension))
+    goal = (
+        f"Add yourself at the end of the table of members of the team {team['name']}: {user}, "
+        f"{role}, room {room}, extension {extension}."
+    )
+    return _change(facts, goal, team["page"], text)
+
+
+@task("wiki/correct-spelling", level=1, split="train", allow=_COMMITS)
+def correct_spelling(facts: Facts, rng: random.Random) -> Assignment:
+    """Correct a typing mistake, which a search finds."""
+    mistake = rng.choice(facts["mistakes"])
+    text = _replaced(facts["pages"][mistake["page"]], mistake["wrong"], mistake["right"])
+    return Assignment(
+        goal=f"A page has “{mistake['wrong']}” instead of “{mistake['right']}” on it. "
+        + (
+            "Find it and correct it."
+            if sum(m["wrong"] == mistake["wrong"] for m in facts["mistakes"]) == 1
+            else f"Correct it on the page {mistake['page']}; other pages are looked after already."
+        ),
+        expect=_rewritten(mistake["page"], text),
+        steps=(
+            _found(mistake["wrong"], mistake["page"]),
+            _EDIT,
+            _write(text),
+        ),
+    )
+
+
+@task("wiki/change-price", level=1, split="train")
+def change_price(facts: Facts, rng: random.Random) -> Assignment:
+    """Change a price, with a message for the history."""
+    product = rng.choice(facts["products"])
+    new = product["price"] + rng.randint(2, 9)
+    message = f"Price from {rng.choice(('April', 'May', 'June'))} on"
+    text = _replaced(
+        facts["pages"][product["page"]], f"month: {product['price']} euros", f"month: {new} euros"
+    )
+    return Assignment(
+        goal=f"{product['name']} costs {new} euros for a user and month now. Change its page, "
+        f"with the commit message “{message}”.",
+        expect=(
+            _rewritten(product["page"], text),
+            added("commit", message=same_text(message)),
+            *[optional(added("commit"))] * 3,
+        ),
+        steps=_edit(product["page"], text, message),
+    )
+
+
+@task("wiki/extend-contract", level=1, split="test", allow=_COMMITS)
+def extend_contract(facts: Facts, rng: random.Random) -> Assignment:
+    """Change the end of a contract, which is found by its number."""
+    customer = rng.choice(facts["customers"])
+    new = f"2031-{rng.randint(1, 12):02}-15"
+    text = _replaced(facts["pages"][customer["page"]], customer["ends"], new)
+    return Assignment(
+        goal=f"The contract {customer['contract']} is extended and now runs until {new}. Change "
+        "the page of the customer.",
+        expect=_rewritten(customer["page"], text),
+        steps=(
+            _found(customer["contract"], customer["page"]),
+            _EDIT,
+            _write(text),
+        ),
+    )
+
+
+@task("wiki/add-step", level=1, split="train")
+def add_step(facts: Facts, rng: random.Random) -> Assignment:
+    """Add a last step to a procedure."""
+    procedure = rng.choice(facts["procedures"])
+    step = rng.choice(
+        ("Write a line into the log book", "Tell the team lead", "Ask for feedback after a month")
+    )
+    count = len(procedure["steps"])
+    text = _after(
+        facts["pages"][procedure["page"]],
+        f"{count}. {procedure['steps'][-1]}",
+        f"{count + 1}. {step}",
+    )
+    goal = (
+        f"Add a step to the end of the numbered list of the procedure “{procedure['name']}”: "
+        f"“{step}”."
+    )
+    return _change(facts, goal, procedure["page"], text)
+
+
+@task("wiki/new-reviewer", level=2, split="train")
+def new_reviewer(facts: Facts, rng: random.Random) -> Assignment:
+    """Change who is responsible for a procedure, and the date of its review."""
+    procedure = rng.choice(facts["procedures"])
+    name = other_than(rng, _colleagues(facts), procedure["owner"])
+    text = _replaced(
+        facts["pages"][procedure["page"]],
+        f"Responsible: {procedure['owner']}",
+        f"Responsible: {name}",
+    )
+    text = _replaced(text, f"reviewed: {procedure['reviewed']}", "reviewed: 2026-03-02")
+    goal = (
+        f"{name} is responsible for the procedure “{procedure['name']}” from today on, and has "
+        "reviewed it. Change the name and set the date of the last review to 2026-03-02."
+    )
+    return _change(facts, goal, procedure["page"], text)
+
+
+@task("wiki/tick-off", level=1, split="train")
+def tick_off(facts: Facts, rng: random.Random) -> Assignment:
+    """Tick off an open point of a meeting."""
+    meeting, point = _open_point(facts, rng)
+    line = f"{point['name']}: {point['what']}"
+    text = _replaced(facts["pages"][meeting["page"]], f"[ ] {line}", f"[x] {line}")
+    goal = (
+        f"In the minutes {meeting['page'].removeprefix('Meetings/')}, tick off this open point: "
+        f"“{line}”. It is done."
+    )
+    return _change(facts, goal, meeting["page"], text)
+
+
+def _open_point(facts: Facts, rng: random.Random) -> tuple[dict[str, Any], dict[str, Any]]:
+    choices = [
+        (meeting, point)
+        for meeting in facts["meetings"]
+        for point in meeting["points"]
+        if not point["done"]
+    ]
+    return rng.choice(choices)
+
+
+@task("wiki/pass-on-point", level=2, split="test")
+def pass_on_point(facts: Facts, rng: random.Random) -> Assignment:
+    """Give an open point to somebody else."""
+    meeting, point = _open_point(facts, rng)
+    taker = other_than(rng, _colleagues(facts), point["name"])
+    line = f"{point['name']}: {point['what']}"
+    text = _replaced(
+        facts["pages"][meeting["page"]], f"[ ] {line}", f"[ ] {taker}: {point['what']}"
+    )
+    goal = (
+        f"{taker} takes over the open point “{point['what']}” of the team {meeting['team']}'s "
+        f"meeting on {meeting['date']}. Replace the name in the minutes."
+    )
+    return _change(facts, goal, meeting["page"], text)
+
+
+@task("wiki/add-to-glossary", level=2, split="train")
+def add_to_glossary(facts: Facts, rng: random.Random) -> Assignment:
+    """Add a word to the glossary, where it belongs by the alphabet."""
+    word = rng.choice(sorted(facts["not_in_glossary"]))
+    meaning = facts["not_in_glossary"][word]
+    page = "Company/Glossary"
+    lines = facts["pages"][page].splitlines()
+    place = next((i for i, line in enumerate(lines) if i > 3 and line > f"| {word}"), len(lines))
+    text = "\n".join([*lines[:place], _row(word, meaning), *lines[place:]])
+    goal = (
+        f"Add “{word}” to the glossary, with the meaning “{meaning}”. Keep the table in "
+        "alphabetical order."
+    )
+    return _change(facts, goal, page, text)
+
+
+@task("wiki/move-server", level=2, split="train", allow=_COMMITS)
+def move_server(facts: Facts, rng: random.Random) -> Assignment:
+    """Change the location of a server on both pages that name it."""
+    server = rng.choice(facts["servers"])
+    city = other_than(rng, WORDS.cities, server["city"])
+    page = server["page"]
+    text = _replaced(facts["pages"][page], _row("Location", server["city"]), _row("Location", city))
+    link, what = f"[[{page}]]", server["what"]
+    listed = _replaced(
+        facts["pages"]["Servers"], _row(link, what, server["city"]), _row(link, what, city)
+    )
+    return Assignment(
+        goal=f"The server {server['name']} has moved to {city}. Change the location on its own "
+        "page and in the list on the page Servers.",
+        expect=(_rewritten(page, text), _rewritten("Servers", listed)),
+        steps=(_edit(page, text), _edit("Servers", listed)),
+    )
+
+
+@task("wiki/change-lead", level=2, split="test")
+def change_lead(facts: Facts, rng: random.Random) -> Assignment:
+    """Make a member the lead of a team, in the sentence and in the table."""
+    team = rng.choice(facts["teams"])
+    old, new = team["members"][0], rng.choice(team["members"][1:])
+    text = _replaced(
+        facts["pages"][team["page"]], f"Its lead is {old['name']}.", f"Its lead is {new['name']}."
+    )
+    for member, role in ((old, new["role"]), (new, "lead")):
+        rest = (member["room"], member["extension"])
+        text = _replaced(
+            text, _row(member["name"], member["role"], *rest), _row(member["name"], role, *rest)
+        )
+    goal = (
+        f"{new['name']} becomes the lead of the team {team['name']}. Change the page of the team: "
+        "the sentence at its beginning, and the roles in the table, where "
+        f"{old['name']} becomes {new['role']}."
+    )
+    return _change(facts, goal, team["page"], text)
+
+
+@task("wiki/remove-section", level=1, split="test")
+def remove_section(facts: Facts, rng: random.Random) -> Assignment:
+    """Remove the last section of a page."""
+    server = rng.choice(facts["servers"])
+    text = facts["pages"][server["page"]].partition("## Notes")[0].rstrip()
+    goal = f"Remove the section “Notes” with its text from the page of the server {server['name']}."
+    return _change(facts, goal, server["page"], text)
+
+
+# New pages, names and old texts.
+
+
+@task("wiki/create-page", level=1, split="train", allow=_COMMITS)
+def create_page(facts: Facts, rng: random.Random) -> Assignment:
+    """Create a page with a given text."""
+    name, line = rng.choice(
+        (
+            ("Book club", "We read one novel a month."),
+            ("Chess", "We play every second Thursday."),
+            ("Garden", "Everybody waters the plants once a week."),
+            ("Lost and found", "Things are kept for three months."),
+        )
+    )
+    host = rng.choice(_colleagues(facts))
+    page, text = f"Company/{name}", f"# {name}\n\n{line}\n\nContact: {host}"
+    return Assignment(
+        goal=f"Create the page {page} with this text:\n\n{text}",
+        expect=_made(page, text),
+        steps=_create(page, text),
+    )
+
+
+@task("wiki/announce-page", level=3, split="train", allow=_COMMITS)
+def announce_page(facts: Facts, rng: random.Random) -> Assignment:
+    """Create a procedure and link it from the list of procedures."""
+    name, first, second = rng.choice(
+        (
+            ("First aid", "Call reception", "Fetch the box from the kitchen"),
+            ("Parking", "Ask reception for a card", "Leave the gate free"),
+            ("Visitors", "Announce visitors a day before", "Fetch them at reception"),
+        )
+    )
+    owner = rng.choice(_colleagues(facts))
+    page = f"Procedures/{name}"
+    text = f"# {name}\n\nResponsible: {owner}\n\n## Steps\n\n1. {first}\n2. {second}"
+    listed = f"{facts['pages']['Procedures']}\n- [[{name}|{page}]]"
+    return Assignment(
+        goal=f"Create the page {page} with this text:\n\n{text}\n\nThen add a link to it, in the "
+        "same form as the others, at the end of the list on the page Procedures.",
+        expect=(_made(page, text), _rewritten("Procedures", listed)),
+        steps=(_create(page, text), _edit("Procedures", listed)),
+    )
+
+
+@task("wiki/write-minutes", level=2, split="test", allow=_COMMITS)
+def write_minutes(facts: Facts, rng: random.Random) -> Assignment:
+    """Write the minutes of a meeting, with facts from the team's page."""
+    team = rng.choice(facts["teams"])
+    topic = rng.choice(("new printers", "the audit in May", "summer holidays", "test data"))
+    page = f"Meetings/2026-03-02 {team['name']}"
+    text = (
+        f"# 2026-03-02 {team['name']}\n\nTopic: {topic}\n\nLead: {team['lead']}\n\n"
+        f"On duty: {team['duty']}"
+    )
+    return Assignment(
+        goal=f"Create the page {page} with four lines, each a paragraph: the heading "
+        f"“# 2026-03-02 {team['name']}”, then “Topic: {topic}”, then “Lead: ” and the lead of the "
+        "team, then “On duty: ” and who is on duty this quarter. The page of the team knows both.",
+        expect=_made(page, text),
+        steps=(_go_to(team["page"]), _create(page, text)),
+    )
+
+
+@task("wiki/collect-points", level=3, split="train", allow=_COMMITS)
+def collect_points(facts: Facts, rng: random.Random) -> Assignment:
+    """Copy the open points of four meetings to a new page."""
+    held = [m for m in facts["meetings"] if 1 <= sum(not p["done"] for p in m["points"]) <= 3]
+    four = sorted(rng.sample(held, 4), key=lambda meeting: str(meeting["page"]))
+    lines = [
+        f"- {point['name']}: {point['what']}"
+        for meeting in four
+        for point in meeting["points"]
+        if not point["done"]
+    ]
+    page = "Company/To do"
+    names = ", ".join(f"“{meeting['page'].removeprefix('Meetings/')}”" for meeting in four)
+    return Assignment(
+        goal=f"Create the page {page}. It has a line for each point that is still open in the "
+        f"minutes {names}, in this order and that of the minutes, and nothing "
+        "else; no heading. A line has the form “- Name: what is to be done”.",
+        expect=_made(page, "\n".join(lines)),
+        steps=(
+            [_go_to(meeting["page"]) for meeting in four],
+            _create(page, "\n".join(lines)),
+        ),
+    )
+
+
+@task("wiki/rename-page", level=1, split="train", allow=_COMMITS)
+def rename_page(facts: Facts, rng: random.Random) -> Assignment:
+    """Rename a page that no other page links to."""
+    meeting = rng.choice(facts["meetings"])
+    old = meeting["page"]
+    new = f"{old} {meeting['topic']}"
+    return Assignment(
+        goal=f"Rename the page {old} to “{new}”.",
+        expect=(
+            removed("page", path=old),
+            _made(new, facts["pages"][old]),
+        ),
+        steps=(
+            _go_to(old),
+            _menu("/rename"),
+            fill("#new_pagename", new),
+            click('input[value="Rename"]'),
+        ),
+    )
+
+
+@task("wiki/delete-page", level=1, split="train", allow=_COMMITS)
+def delete_page(facts: Facts, rng: random.Random) -> Assignment:
+    """Delete the minutes of a meeting that did not take place."""
+    meeting = rng.choice(facts["meetings"])
+    team, day = meeting["team"], meeting["date"]
+    return Assignment(
+        goal=f"The meeting of the team {team} on {day} did not take place. Delete its minutes.",
+        expect=removed("page", path=meeting["page"]),
+        steps=(_go_to(meeting["page"]), _menu("/delete"), click('input[value="Delete"]')),
+    )
+
+
+@task("wiki/revert", level=2, split="train", allow=_COMMITS)
+def revert(facts: Facts, rng: random.Random) -> Assignment:
+    """Take back the last change of a page, which is nonsense."""
+    spoiled = rng.choice(facts["spoiled"])
+    page = spoiled["page"]
+    name = _revisions(facts, page)[-1]["name"]
+    return Assignment(
+        goal=f"Somebody wrote nonsense at the end of the page {page}. Bring back the text from "
+        "before.",
+        expect=_rewritten(page, spoiled["good"]),
+        steps=_revert(page, name),
+    )
+
+
+@task("wiki/revert-mistake", level=2, split="test", allow=_COMMITS)
+def revert_mistake(facts: Facts, rng: random.Random) -> Assignment:
+    """Bring back the text from before the last change."""
+    # Some pages got a typing mistake in the same change, which an editor would keep.
+    misspelt = {mistake["page"] for mistake in facts["mistakes"]}
+    things = facts[rng.choice(("products", "customers", "procedures"))]
+    page = rng.choice([thing["page"] for thing in things if thing["page"] not in misspelt])
+    before, last = _revisions(facts, page)
+    return Assignment(
+        goal=f"The last change of the page {page}, with the message “{last['message']}”, was a "
+        "mistake. Take it back.",
+        expect=_rewritten(page, before["files"][page]),
+        steps=_revert(page, last["name"]),
+    )
+
+
+# Administration.
+
+
+@task("wiki/approve-user", level=1, split="train")
+def approve_user(facts: Facts, rng: random.Random) -> Assignment:
+    """Approve a user, with some of the rights."""
+    number, user = rng.choice([(i, u) for i, u in _users(facts) if not u["approved"]])
+    rights, words = rng.choice(
+        (
+            (("allow_read",), "to read, but neither to write nor to upload files"),
+            (("allow_read", "allow_write"), "to read and to write, but not to upload files"),
+            (("allow_read", "allow_write", "allow_upload"), "to read, to write and to upload"),
+        )
+    )
+    boxes = ("is_approved", *rights)
+    return Assignment(
+        goal=f"Let {user['name']} into the wiki: approve the account, and allow it {words}.",
+        expect=changed("user", {"id": number}, **dict.fromkeys(boxes, 1)),
+        steps=_account(number, *(click(f'label[for="{box}"]') for box in boxes)),
+    )
+
+
+@task("wiki/lock-user", level=1, split="test")
+def lock_user(facts: Facts, rng: random.Random) -> Assignment:
+    """Take away a right of a user."""
+    number, user = rng.choice([(i, u) for i, u in _users(facts) if u["approved"] and i > 1])
+    return Assignment(
+        goal=f"{user['name']} ({user['email']}) may still read the wiki, but must not write or "
+        "upload files any more. Change the rights of the account; it stays approved.",
+        expect=changed("user", {"id": number}, allow_write=0, allow_upload=0),
+        steps=_account(
+            number, click('label[for="allow_write"]'), click('label[for="allow_upload"]')
+        ),
+    )
+
+
+@task("wiki/rename-user", level=1, split="train")
+def rename_user(facts: Facts, rng: random.Random) -> Assignment:
+    """Change the name of a user."""
+    number, user = rng.choice([(i, u) for i, u in _users(facts) if i > 1])
+    name = f"{user['name'].split()[0]} {rng.choice(('Winter', 'Sommer', 'Castle', 'Rivers'))}"
+    return Assignment(
+        goal=f"{user['name']} has married and is called {name} now. Change the name of the "
+        "account; the mail address stays.",
+        expect=changed("user", {"id": number}, name=name),
+        steps=_account(number, fill("#name", name)),
+    )
+
+
+@task("wiki/site-description", level=1, split="train")
+def site_description(facts: Facts, rng: random.Random) -> Assignment:
+    """Change the name or the description of the wiki."""
+    what, field = rng.choice((("name", "site_name"), ("description", "site_description")))
+    first = rng.choice(("Northfield", "Our", "The", "Internal", "Company"))
+    value = (
+        f"{first} {rng.choice(('handbook', 'notes', 'memory', 'knowledge', 'pages', 'library'))}"
+    )
+    return Assignment(
+        goal=f"Change the {what} of this wiki, in its application preferences, to “{value}”.",
+        expect=(
+            added("preferences", name=field.upper(), value=value),
+            *[optional(added("preferences", name=lambda n: n != field.upper()))] * 20,
+        ),
+        steps=(
+            _admin("Application Preferences"),
+            fill(f'input[name="{field}"]', value),
+            click('input[name="update_preferences"]'),
+        ),
+    )
+
+
+@task("wiki/menu-entry", level=2, split="test")
+def menu_entry(facts: Facts, rng: random.Random) -> Assignment:
+    """Add an entry to the menu of the sidebar."""
+    page = rng.choice(
+        (
+            "Company/Glossary",
+            "Company/Offices",
+            "Company/Holidays 2026",
+            rng.choice(facts["procedures"])["page"],
+        )
+    )
+    title = page.rpartition("/")[2]
+    return Assignment(
+        goal=f"Add an entry to the custom menu of the sidebar, with the link “{page}” and the "
+        f"title “{title}”.",
+        expect=(
+            added(
+                "preferences",
+                name="SIDEBAR_CUSTOM_MENU",
+                value=contains(f'"link": "{page}"', f'"title": "{title}"'),
+            ),
+            *[optional(added("preferences", name=lambda n: n != "SIDEBAR_CUSTOM_MENU"))] * 20,
+        ),
+        steps=(
+            _admin("Sidebar Preferences"),
+            fill('input[name="link"]', page),
+            fill('input[name="title"]', title),
+            click('input[name="update_preferences"]'),
+        ),
+    )
+
+
+def _users(facts: Facts) -> list[tuple[int, dict[str, Any]]]:
+    return list(enumerate(facts["users"], 1))
+
+
+def _account(number: int, *changes: Step) -> tuple[Step, ...]:
+    """Change a user."""
+    return (
+        *_admin("User Management"),
+        click(f'a[href="/-/user/{number}"]'),
+        *changes,
+        click('input[value="Update"]'),
+    )
+
+
+def _admin(panel: str) -> tuple[Step, ...]:
+    return (*_menu("/-/settings"), click(".sidebar-link", panel))
+
+
+# What cannot be done.
+
+
+@task("wiki/no-such-page", level=1, split="train")
+def no_such_page(facts: Facts, rng: random.Random) -> Assignment:
+    """Ask for a change of a page that does not exist."""
+    name = rng.choice(("Dry cleaning", "Company cars", "Sabbaticals", "Fire drill"))
+    return Assignment(
+        goal=f"On the page Procedures/{name}, change the responsible person to "
+        f"{rng.choice(_colleagues(facts))}. Do not create pages.",
+        infeasible=True,
+        steps=_search(name),
+    )
+
+
+@task("wiki/unknown-fact", level=1, split="test")
+def unknown_fact(facts: Facts, rng: random.Random) -> Assignment:
+    """Ask for something that a page does not say."""
+    customer = rng.choice(facts["customers"])
+    what = rng.choice(("turnover of last year", "number of employees", "bank account"))
+    return Assignment(
+        goal=f"According to the wiki, what is the {what} of the customer {customer['name']}?",
+        infeasible=True,
+        steps=_go_to(customer["page"]),
+    )
+
+
+@task("wiki/not-permitted", level=1, split="train")
+def not_permitted(facts: Facts, rng: random.Random) -> Assignment:
+    """Ask somebody who is no administrator to approve a user."""
+    waiting = rng.choice([user for _, user in _users(facts) if not user["approved"]])
+    me = rng.choice([user for i, user in _users(facts) if user["approved"] and i > 1])
+    return Assignment(
+        goal=f"Approve the account of {waiting['name']} in this wiki, from your own account.",
+        user=me["username"],
+        infeasible=True,
+        steps=_menu("/-/settings"),
+    )

@@ -1,0 +1,128 @@
+"""What changed between two states, and whether that is what was expected."""
+
+import sqlite3
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rows import each
+from webtraj_apps.state import (
+    added,
+    changed,
+    changes,
+    differences,
+    hash_of,
+    optional,
+    read_sqlite,
+    removed,
+)
+
+BEFORE = {
+    "line": {1: {"id": 1, "product": 7, "count": 1}, 2: {"id": 2, "product": 8, "count": 3}},
+    "session": {1: {"id": 1, "seen": "monday"}},
+}
+
+
+def after(**tables):
+    return {**BEFORE, **tables}
+
+
+ROW = {"id": 3, "product": 9, "count": 2}
+MORE = after(line={**BEFORE["line"], 3: ROW})
+FEWER = after(line={1: BEFORE["line"][1]})
+OTHER = after(line={**BEFORE["line"], 1: {"id": 1, "product": 7, "count": 5}})
+
+
+@each(
+    ("state", "expected", "wrong"),
+    [
+        (BEFORE, (), ""),
+        (MORE, (added("line", product=9, count=2),), ""),
+        (MORE, (added("line", product=9, count=3),), "missing: added line"),
+        (MORE, (), "unexpected: added line"),
+        (MORE, (added("line"), added("line")), "missing: added line"),
+        (FEWER, (removed("line", product=8),), ""),
+        (FEWER, (removed("line", product=7),), "unexpected: removed line"),
+        (OTHER, (changed("line", {"product": 7}, count=5),), ""),
+        (OTHER, (changed("line", {"product": 7}, count=lambda n: n > 4),), ""),
+        (OTHER, (changed("line", {"product": 7}, product=7),), "unexpected: changed line"),
+        (OTHER, (changed("line", {"count": 5}, count=5),), "missing: changed line"),
+        (BEFORE, (optional(added("line")),), ""),
+        (MORE, (optional(added("line")),), ""),
+        (MORE, (optional(added("line")), added("line", product=9)), ""),
+    ],
+)
+def test_expected_changes(state, expected, wrong):
+    found = differences(changes(BEFORE, state), expected)
+    assert wrong in found
+    assert bool(found) == bool(wrong)
+
+
+def test_noise_does_not_count():
+    noisy = after(session={1: {"id": 1, "seen": "tuesday"}})
+    assert changes(BEFORE, noisy)
+    assert not changes(BEFORE, noisy, ignored=["session"])
+    assert not changes(BEFORE, noisy, columns={"session": ["seen"]})
+    assert not changes(BEFORE, noisy, columns={"*": ["seen"]})
+
+
+def test_each_expectation_takes_one_change_whatever_their_order():
+    both = after(line={**BEFORE["line"], 3: ROW, 4: {**ROW, "id": 4, "count": 9}})
+    one, two = added("line", product=9), added("line", count=2)
+    assert not differences(changes(BEFORE, both), (one, two))
+    assert not differences(changes(BEFORE, both), (two, one))
+
+
+STATES = st.dictionaries(
+    st.sampled_from("abc"),
+    st.dictionaries(
+        st.integers(0, 3), st.fixed_dictionaries({"x": st.integers(0, 2), "y": st.integers(0, 2)})
+    ),
+)
+
+
+@given(STATES, STATES)
+def test_changes_are_found_if_and_only_if_states_differ(one, two):
+    found = changes(one, two)
+    filled = {table: rows for table, rows in one.items() if rows}
+    assert bool(found) == (filled != {table: rows for table, rows in two.items() if rows})
+    exact = [
+        added(c.table, **c.row)
+        if c.kind == "added"
+        else removed(c.table, **c.row)
+        if c.kind == "removed"
+        else changed(c.table, {**c.row, **c.old}, **c.row)
+        for c in found
+    ]
+    assert not differences(found, exact[::-1])
+
+
+@pytest.mark.parametrize(
+    "stored",
+    [
+        "md5$northfield$549dcbaae5595b3ac9c5135a4049d579",
+        "pbkdf2:sha1:9$northfield$d8edd8a8b9e4e3f48c0de08662528afc65658b26",
+    ],
+)
+def test_a_hash_is_of_one_password(stored):
+    assert hash_of("Teapot-1234-blue")(stored)
+    assert not hash_of("Teapot-1234-red")(stored)
+    assert not hash_of("Teapot-1234-blue")("!unusable")
+
+
+def test_a_database_is_read_by_its_keys_without_indexes_of_text(tmp_path):
+    with sqlite3.connect(tmp_path / "x.db") as database:
+        database.execute("CREATE TABLE a (k INTEGER PRIMARY KEY, v TEXT)")
+        database.execute("CREATE TABLE b (x TEXT, y TEXT, PRIMARY KEY (x, y))")
+        database.execute("CREATE TABLE c (v BLOB)")
+        database.execute("CREATE VIRTUAL TABLE f USING fts5(v)")
+        database.execute("INSERT INTO a VALUES (5, 'x')")
+        database.execute("INSERT INTO b VALUES ('p', 'q')")
+        database.execute("INSERT INTO c VALUES (x'00ff')")
+        database.execute("INSERT INTO f VALUES ('words')")
+    assert read_sqlite(tmp_path / "x.db") == {
+        "a": {(5,): {"k": 5, "v": "x"}},
+        "b": {("p", "q"): {"x": "p", "y": "q"}},
+        "c": {1: {"v": b"\x00\xff"}},
+    }

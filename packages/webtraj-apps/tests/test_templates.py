@@ -1,0 +1,99 @@
+"""The templates that come with webtraj, without playing them; and answers."""
+
+import random
+
+import pytest
+
+import webtraj
+from rows import each
+from webtraj import errors
+from webtraj_apps import app as app_lib
+from webtraj_apps import names, tasks
+from webtraj_apps.people import people
+
+
+@each(
+    ("given", "wanted", "right"),
+    [
+        ("42", "42", True),
+        ("£42.00", "42", True),
+        ("1,200.50 EUR", "1200.5", True),
+        (" Emma  Raman.", "emma raman", True),
+        ('"Emma Raman"', "Emma Raman", True),
+        ("42", "43", False),
+        ("", "43", False),
+        ("It is 42", "42", False),
+        ("b, a", ("a", "b"), True),
+        ("a and b", ("a", "b"), True),
+        ("a\nb;", ("a", "b"), True),
+        ("1,200 and 3", ("3", "1200"), True),
+        ("a", ("a", "b"), False),
+        ("a, b, c", ("a", "b"), False),
+        ("a, a", ("a", "b"), False),
+        ("174,200,213", ("174", "200", "213"), True),
+        ("#174, #200", ("174", "200"), True),
+        ("#77", ("77",), True),
+        ("\N{MINUS SIGN}12.30", "-12.3", True),
+        ("- £12.30", "-12.3", True),
+        ("0.00", "-0.00", True),
+        ("1 200", "1200", True),
+        (".5", "0.5", True),
+        (".5", "5", False),
+        ("12,50", "1250", False),
+        ("1,2", "12", False),
+        ("+44207 9460123", "+44 20 7946 0123", True),
+        ("1,2345", "12345", False),
+    ],
+)
+def test_answers(given, wanted, right):
+    assert tasks.same_answer(given, wanted) is right
+
+
+AGENTS = [{"username": name, "name": name.title()} for name in ("ann", "bob")]
+TICKETS = [
+    {"id": number, "status": 1, "queue": "it", "priority": number // 4, "created": f"{number}"}
+    | {"owner": "ann"}
+    for number in (5, 6)
+]
+POLICIES = [
+    {"title": f"Rule {number}", "section": "policies", "live": True, "draft": "", "locked": False}
+    | {"fields": {"review_date": f"2026-03-0{number}"}}
+    for number in range(1, 6)
+]
+
+
+@pytest.mark.parametrize("name", ["helpdesk/count", "helpdesk/report-by-user", "cms/next-review"])
+def test_the_order_counts_where_only_it_tells_answers_apart(name):
+    facts = {"user": "ann", "editor": "ann", "agents": AGENTS, "tickets": TICKETS}
+    facts |= {"pages": POLICIES, "queues": [{"id": 1, "slug": "it", "title": "IT"}]}
+    assert tasks.find_template(name).assign(facts, random.Random(0)).ordered
+
+
+OURS = [source for source in names.installed().values() if source.is_ours]
+
+
+@each("source", OURS)
+def test_the_list_of_names_is_that_of_the_templates(source):
+    source.load_tasks()
+    listed = source.templates()
+    assert listed == tasks.registered(source.name), "run packages/webtraj-apps/scripts/names.py"
+    for name in listed:
+        assert webtraj.info(f"apps/{name}").num_tasks == 1
+
+
+def test_sets_over_all_applications_are_those_of_this_package():
+    count = sum(len(source.templates()) for source in OURS)
+    train, test = (webtraj.info(f"apps/{split}").num_tasks for split in ("train", "test"))
+    assert webtraj.info("apps/all").num_tasks == train + test == count
+
+
+def test_people_are_the_same_for_the_same_seed_and_all_different():
+    assert people(3) == people(3) != people(4)
+    assert len({person.username for person in people(3)}) == 40
+
+
+def test_an_unknown_application_or_task_is_an_error_that_names_it():
+    with pytest.raises(errors.InvalidInputError, match=r"No application 'shopp'.*shop"):
+        app_lib.find_app("shopp")
+    with pytest.raises(errors.InvalidInputError, match="No application task 'shop/nothing'"):
+        tasks.find_template("shop/nothing")

@@ -1,0 +1,91 @@
+"""Worlds of an application: apart from each other, quick to make, gone with their owner."""
+
+import asyncio
+import signal
+import subprocess
+import sys
+import textwrap
+import time
+from pathlib import Path
+
+import pytest
+
+from webtraj import errors, registry
+
+
+async def fetch(world, method="GET", body=""):
+    """Send a request to a world, as a browser's proxy would hand it over."""
+    reader, writer = await world._host.connect()
+    writer.write(
+        f"WORLD {world.name}\n{method} / HTTP/1.1\r\nHost: errands.test\r\n"
+        f"Content-Length: {len(body)}\r\n\r\n{body}".encode()
+    )
+    answer = (await reader.read()).decode()
+    writer.close()
+    return answer
+
+
+def texts(world):
+    return [row["text"] for row in world.read()["errand"].values()]
+
+
+async def test_what_happens_in_one_world_happens_in_no_other(errands):
+    one, two, fresh = [await errands.world(0) for _ in range(3)]
+    await asyncio.gather(
+        fetch(one, "POST", "add=1&text=Erster"),
+        fetch(two, "POST", "add=1&text=Zweiter"),
+    )
+    assert "Erster" in texts(one)
+    assert "Zweiter" in texts(two)
+    assert texts(one)[:-1] == texts(two)[:-1] == texts(fresh) == texts(await errands.world(2))
+    assert "Erster" in await fetch(one)
+    assert "Erster" not in await fetch(two)
+
+
+async def test_a_server_that_died_is_started_again_and_its_worlds_are_as_they_were(errands):
+    world = await errands.world()
+    await fetch(world, "POST", "add=1&text=kept")
+    process = world._host.start()
+    process.kill()
+    process.wait()
+    assert "kept" in await fetch(world)
+    assert world._host.start().pid != process.pid
+
+
+def test_an_application_that_is_not_installed_says_how_to_install_it(
+    errands, monkeypatch, tmp_path
+):
+    monkeypatch.setenv("WEBTRAJ_APPS", str(tmp_path))
+    with pytest.raises(errors.MissingDependencyError, match="webtraj apps install errands"):
+        errands.facts(0)
+    with pytest.raises(errors.MissingDependencyError, match="webtraj apps install errands"):
+        registry.make("apps/errands/add")
+
+
+OWNER = """
+import asyncio, time
+import errands
+world = asyncio.run(errands.APP.world())
+print(world._host.start().pid, world.folder, flush=True)
+time.sleep(60)
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGINT])
+def test_a_server_and_its_worlds_go_with_their_owner(errands, number):
+    owner = subprocess.Popen(
+        [sys.executable, "-c", textwrap.dedent(OWNER)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+    )
+    pid, folder = owner.stdout.readline().split()
+    assert Path(folder).exists()
+    owner.send_signal(number)
+    owner.wait()
+    owner.stdout.close()
+    while Path(f"/proc/{pid}").exists() and "zombie" not in Path(f"/proc/{pid}/status").read_text():
+        time.sleep(0.05)
+    while Path(folder).parent.exists():
+        time.sleep(0.05)

@@ -1,0 +1,1 @@
+"""The commands `webtraj mcp`, `webtraj openenv` and `webtraj otel`."""

@@ -1,0 +1,260 @@
+"""TRL's GRPOTrainer: over the OpenEnv server, and with `webtraj_integrations.trl` in its process.
+
+Everything is TRL's own but the sampling, which is scripted: half of a group clicks the button.
+"""
+
+import json
+import re
+import subprocess
+import sys
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("trl")
+
+import psutil
+import transformers
+from openenv import GenericEnvClient
+from trl import GRPOConfig, GRPOTrainer, chat_template_utils
+
+import datasets
+import webtraj
+from bytewise import bytewise_tokenizer
+from two_cores import scratch
+from webtraj import errors
+from webtraj.trajectory import EndReason, Outcome
+from webtraj_integrations.trl import WebTasks, web_reward
+
+pytestmark = pytest.mark.filterwarnings("ignore")
+
+
+def make_tokenizer():
+    """Return a tokenizer of bytes that speaks as Qwen3 does."""
+    return bytewise_tokenizer(chat_template_utils.qwen3_chat_template)
+
+
+def make_model(tokenizer):
+    """Return a model of random weights."""
+    return transformers.Qwen3ForCausalLM(
+        transformers.Qwen3Config(
+            vocab_size=len(tokenizer),
+            hidden_size=16,
+            intermediate_size=16,
+            num_hidden_layers=1,
+            num_attention_heads=1,
+            num_key_value_heads=1,
+            head_dim=16,
+            eos_token_id=tokenizer.eos_token_id,
+            pad_token_id=tokenizer.pad_token_id,
+        )
+    )
+
+
+def settings(folder, **more):
+    """Return the trainer's settings for two steps on the CPU."""
+    return GRPOConfig(
+        output_dir=str(folder),
+        per_device_train_batch_size=2,
+        num_generations=2,
+        max_steps=2,
+        max_completion_length=2048,
+        report_to="none",
+        save_strategy="no",
+        use_cpu=True,
+        **more,
+    )
+
+
+class Scripted(GRPOTrainer):
+    """Replies by a script instead of sampling."""
+
+    calls = 0
+    argument = "reply"
+
+    def _generate_single_turn(self, prompt_ids, *_, **__):
+        completions = []
+        for prompt in prompt_ids:
+            text = self.processing_class.decode(prompt)
+            reply = "Done."
+            if not text.rstrip().endswith("</tool_response><|im_end|>\n<|im_start|>assistant"):
+                ref = re.findall(r"\[(\w+)\] button", text)[-1]
+                Scripted.calls += 1
+                action = f"click('{ref}')" if Scripted.calls % 2 else "answer('no')"
+                call = {"name": "act", "arguments": {self.argument: action}}
+                reply = f"<tool_call>\n{json.dumps(call)}\n</tool_call>"
+            completions.append(self.processing_class.encode(reply + "<|im_end|>"))
+        return completions, None
+
+
+def test_trl_trains(server, recorded, tmp_path):
+    rewards = []
+
+    class Browser:
+        """The environment of docs/openenv.md, with its rewards noted."""
+
+        def __init__(self):
+            self._client = GenericEnvClient(base_url=server).sync()
+
+        def reset(self, seed: int, **row) -> str:
+            result = self._client.reset(seed=seed, task="click-test", group_id=f"trl {seed}")
+            return f"{result.observation['goal']}\n{result.observation['page']}"
+
+        def act(self, reply: str) -> str:
+            """Act in the page.
+
+            Args:
+                reply: The action, such as click('4').
+            """
+            observation = self._client.step({"text": reply}).observation
+            return "\n".join([*observation["notices"], observation["page"]])
+
+        def get_reward(self) -> float | None:
+            rewards.append(self._client.state()["total_reward"])
+            return rewards[-1]
+
+    tokenizer = make_tokenizer()
+    prompts = [{"prompt": [{"role": "user", "content": "Act.\n"}], "seed": n} for n in range(2)]
+    trainer = Scripted(
+        model=make_model(tokenizer),
+        args=settings(tmp_path),
+        train_dataset=datasets.Dataset.from_list(prompts),
+        processing_class=tokenizer,
+        environment_factory=Browser,
+    )
+    trainer.train()
+    assert Counter(rewards) == {1.0: 2, 0.0: 2}
+    played = [one for one in webtraj.open_dataset(recorded) if one.info.group_id[:3] == "trl"]
+    assert Counter(one.end.outcome for one in played) == {Outcome.SUCCESS: 2, Outcome.FAILURE: 2}
+
+
+class Replying(GRPOTrainer):
+    """Replies in webtraj's dialect by a script: the odd ones click, the even ones wait first."""
+
+    turns: list  # The number of rollouts in each batch of the sampler.
+    before: list  # What each of them had read and written.
+
+    def _generate_single_turn(self, prompt_ids, *_, **__):
+        texts = [self.processing_class.decode(prompt) for prompt in prompt_ids]
+        self.turns.append(len(texts))
+        self.before.append(prompt_ids)
+        replies = []
+        for number, text in enumerate(texts):
+            ref = re.findall(r"\[(\w+)\] button", text)[-1]
+            waits = len(self.turns) % 2 and number % 2 == 0
+            replies.append("wait()" if waits else f"click('{ref}')")
+        ids = [self.processing_class.encode(reply + "<|im_end|>") for reply in replies]
+        return ids, None
+
+
+def test_rollouts_act_at_once_and_keep_their_tokens(tmp_path):
+    tokenizer = make_tokenizer()
+    with WebTasks("miniwob/click-test", sessions=4, out=tmp_path / "out") as tasks:
+        trainer = Replying(
+            model=make_model(tokenizer),
+            args=settings(tmp_path),
+            train_dataset=tasks.dataset(4),
+            processing_class=tokenizer,
+            rollout_func=tasks.rollout_func,
+            reward_funcs=web_reward,
+        )
+        trainer.turns, trainer.before = [], []
+        prompts = [row["prompt"] for row in tasks.dataset(2) for _ in range(2)]
+        played = tasks.rollout_func(prompts, trainer)
+        assert trainer.turns == [4, 2]  # All of them, then those that had waited.
+        assert played["web_reward"] == [1.0] * 4
+        assert played["logprobs"] is None
+        # The second prompt is the first one, the reply and the page, token by token.
+        ids, mask = played["completion_ids"][0], played["env_mask"][0]
+        assert len(ids) == len(mask)
+        shown = played["prompt_ids"][0] + ids
+        assert shown[: len(trainer.before[1][0])] == trainer.before[1][0]
+        own = [token for token, is_own in zip(ids, mask, strict=True) if is_own]
+        text = tokenizer.decode(own)
+        assert re.fullmatch(r"wait\(\)<\|im_end\|>click\('\w+'\)<\|im_end\|>", text)
+        page = tokenizer.decode([t for t, is_own in zip(ids, mask, strict=True) if not is_own])
+        assert page.startswith("\n<|im_start|>user\n")
+        assert page.endswith("<|im_end|>\n<|im_start|>assistant\n")
+
+        trainer.turns.clear()
+        trainer.train()
+    logs = trainer.state.log_history
+    assert {log["rewards/web_reward/mean"] for log in logs if "reward" in log} == {1.0}
+    episodes = list(webtraj.open_dataset(tmp_path / "out"))
+    assert len(episodes) == 8
+    assert {one.end.reason for one in episodes} == {EndReason.TERMINATED}
+    assert sorted(Counter(one.info.group_id for one in episodes).values()) == [2, 2, 2, 2]
+
+
+def test_the_example_trains_a_tiny_model_in_a_few_tokens_a_turn(tmp_path):
+    model = scratch.make_model(tmp_path / "model", ["Click the button."], width=32, layers=1)
+    example = Path(__file__).parents[4] / "examples" / "two_cores" / "train_with_trl.py"
+    command = [sys.executable, example, model, "--out", tmp_path / "out", "--steps", "1"]
+    command += ["--tasks", "click-test", "click-button", "--pages", "1"]
+    command += ["--group", "2", "--groups", "2", "--learning-rate", "1e-4"]
+    subprocess.run(command, check=True)
+    result = json.loads((tmp_path / "out" / "result.json").read_bytes())
+    assert result["steps"] == 1
+    assert 0 <= result["before"] <= 1 >= result["after"] >= 0
+    episodes = list(webtraj.open_dataset(tmp_path / "out" / "episodes"))
+    assert len(episodes) == 8  # 4 to train on, 2 before and 2 after.
+    groups = Counter(one.info.group_id for one in episodes)
+    assert sorted(groups.values()) == [1, 1, 1, 1, 2, 2]
+    # A reply without an end is no action.
+    acted = [step.action for one in episodes for step in one.steps[1:]]
+    assert {type(action).__name__ for action in acted} <= {"InvalidAction", "Click"}
+
+
+def test_a_browser_that_dies_is_no_reward(tmp_path, kill_browsers):
+    class Killing(Replying):
+        def _generate_single_turn(self, prompt_ids, *rest, **more):
+            kill_browsers(psutil.Process())
+            return super()._generate_single_turn(prompt_ids, *rest, **more)
+
+    tokenizer = make_tokenizer()
+    with WebTasks("miniwob/click-test", sessions=2, out=tmp_path / "out") as tasks:
+        trainer = Killing(
+            model=make_model(tokenizer),
+            args=settings(tmp_path),
+            train_dataset=tasks.dataset(4),
+            processing_class=tokenizer,
+            rollout_func=tasks.rollout_func,
+            reward_funcs=web_reward,
+        )
+        trainer.turns, trainer.before = [], []
+        prompts = [row["prompt"] for row in tasks.dataset(1) for _ in range(2)]
+        assert tasks.rollout_func(prompts, trainer)["web_reward"] == [None, None]
+    outcomes = {one.end.outcome for one in webtraj.open_dataset(tmp_path / "out")}
+    assert outcomes == {Outcome.ENV_ERROR}
+
+
+def test_an_error_leaves_no_page_behind(tmp_path):
+    class Failing(Replying):
+        fails = True
+
+        def _generate_single_turn(self, *args, **more):
+            if self.fails:
+                raise RuntimeError("CUDA out of memory")
+            return super()._generate_single_turn(*args, **more)
+
+    tokenizer = make_tokenizer()
+    with WebTasks("miniwob/click-test", sessions=2) as tasks:
+        trainer = Failing(
+            model=make_model(tokenizer),
+            args=settings(tmp_path),
+            train_dataset=tasks.dataset(2),
+            processing_class=tokenizer,
+            rollout_func=tasks.rollout_func,
+            reward_funcs=web_reward,
+        )
+        trainer.turns, trainer.before = [], []
+        good, bad = tasks.dataset(1)[0]["prompt"], [{"role": "user", "content": "Task x, seed 1."}]
+        with pytest.raises(RuntimeError, match="CUDA"):
+            tasks.rollout_func([good] * 2, trainer)
+        assert not tasks.sessions.open
+        trainer.fails = False
+        with pytest.raises(errors.InvalidInputError, match="There is no task 'x'"):
+            tasks.rollout_func([good, bad], trainer)
+        assert not tasks.sessions.open
+        assert tasks.rollout_func([good] * 2, trainer)["web_reward"] == [1.0, 1.0]

@@ -1,0 +1,193 @@
+"""SkyRL's own generator plays `WebEnv`; only the model is scripted."""
+
+import asyncio
+import dataclasses
+import functools
+import gc
+import sys
+import time
+import typing
+from collections import Counter
+
+import pytest
+import typing_extensions
+
+pytest.importorskip("skyrl")
+
+if sys.version_info < (3, 12):
+    # SkyRL asks for Python 3.12 for this alone: before it, pydantic takes no other TypedDict. There
+    # is no PyTorch for CPUs for Python 3.12 everywhere.
+    typing.TypedDict = typing_extensions.TypedDict
+
+import skyrl_gym
+from skyrl.train.config import GeneratorConfig, SkyRLGymConfig
+from skyrl.train.generators.skyrl_gym_generator import SkyRLGymGenerator
+from skyrl.train.generators.utils import prepare_generator_input
+from skyrl_gym.envs.base_text_env import BaseTextEnv
+
+from webtraj import errors
+from webtraj.trajectory import EndReason, Outcome
+from webtraj_integrations.skyrl import WebEnv, WebRollouts
+from webtraj_integrations.trainers import shared_sessions, task_rows
+
+
+class Generator(WebRollouts, SkyRLGymGenerator):
+    """As documented."""
+
+
+class Engine:
+    """SkyRL's inference engine, as far as the generator asks it."""
+
+    def __init__(self, model):
+        self.model = model
+        self.finished = 0
+
+    async def generate(self, asked, model=None):
+        replies = [self.model.reply(ids) for ids in asked["prompt_token_ids"]]
+        return {
+            "responses": [text for text, _ in replies],
+            "response_ids": [ids for _, ids in replies],
+            "stop_reasons": ["stop"] * len(replies),
+            "response_logprobs": [[-0.5] * len(ids) for _, ids in replies],
+        }
+
+    async def finish_session(self, session):
+        self.finished += 1
+
+
+def settings(out):
+    return {"presets": "miniwob/click-test", "sessions": 4, "out": str(out), "policy": "mine"}
+
+
+@pytest.fixture
+def registered(record):
+    """Register `web` as SkyRL's documentation registers environments."""
+    skyrl_gym.register(
+        id="web",
+        entry_point="webtraj_integrations.skyrl:WebEnv",
+        kwargs=settings(record.out),
+    )
+    yield record
+    skyrl_gym.envs.deregister("web")
+
+
+def rows(*scripts):
+    """Return prompts as SkyRL's dataset yields them."""
+    prompts = []
+    for number, row in enumerate(task_rows("miniwob/click-test", len(scripts), seed=3)):
+        system = {"role": "system", "content": f"Script: {scripts[number]}"}
+        prompt = [system, *row.pop("prompt")]
+        prompts.append(
+            {"prompt": prompt, "env_class": "web", "env_extras": row, "uid": str(number)}
+        )
+    return prompts
+
+
+def generate(model, prompts, samples=1, made=Generator, workers=4, **more):
+    """Let SkyRL's generator play a batch."""
+    config = GeneratorConfig(max_turns=3, max_input_length=100_000, **more)
+    config.sampling_params.logprobs = 1
+    generator = made(
+        config, SkyRLGymConfig(max_env_workers=workers), Engine(model), model.tokenizer
+    )
+    batch, _ = prepare_generator_input(prompts, samples, None, "web", "train", global_step=0)
+    return asyncio.run(generator.generate(batch, disable_tqdm=True))
+
+
+def test_groups_are_played_with_their_tokens(registered, tokenizer, script):
+    given = generate(script(tokenizer), rows("click", "nonsense click", "fail"), samples=2)
+    assert [sum(rewards) for rewards in given["rewards"]] == [1.0] * 4 + [0.0] * 2
+    # The second prompt's reply is told in words, and costs a turn. The page is not trained on.
+    ids, mask = given["response_ids"][2], given["loss_masks"][2]
+    own = tokenizer.decode([token for token, is_own in zip(ids, mask, strict=True) if is_own])
+    assert own.startswith("Hello.<|im_end|>click(")
+    assert "Your last action was not carried out." in tokenizer.decode(ids)
+    prompt = tokenizer.decode(given["prompt_token_ids"][2])
+    assert prompt.startswith("<|im_start|>system\nScript: nonsense click<|im_end|>\n")
+    assert "Goal: Click the button." in prompt
+    assert "Task click-test" not in prompt
+    metrics = given["rollout_metrics"]
+    assert metrics["environment/success"] == pytest.approx(4 / 6)
+
+    episodes = registered.played()
+    assert Counter(one.end.outcome for one in episodes) == {Outcome.SUCCESS: 4, Outcome.FAILURE: 2}
+    groups = Counter((one.info.group_id, one.info.seed) for one in episodes)
+    assert sorted(groups.values()) == [2, 2, 2]
+    assert {seed for _, seed in groups} == {3, 4, 5}
+    assert sorted(one.info.attempt for one in episodes) == [0, 0, 0, 1, 1, 1]
+
+
+def test_more_rollouts_than_pages_wait(registered, tokenizer, script):
+    given = generate(script(tokenizer), rows(*["nonsense click"] * 3), samples=2, workers=2)
+    assert [sum(rewards) for rewards in given["rewards"]] == [1.0] * 6
+    assert len(registered.played()) == 6
+
+
+@pytest.mark.parametrize(
+    ("reward", "replies", "rewards"),
+    [
+        ("environment", ["wait()"], [0.0]),
+        ("environment", ["wait()", "answer('no')"], [0.0, 1.0]),
+        ("outcome", ["wait()", "answer('no')"], [0.0, 0.0]),
+    ],
+)
+def test_rewards_along_the_way_count_for_a_finished_rollout_alone(
+    registered, reward, replies, rewards
+):
+    """SkyRL adds up the rewards of turns. This judge pays 0.5 for each."""
+    extras = {"task": "click-test", "seed": 1, "max_turns": len(replies)}
+    environment = skyrl_gym.make("web", extras=extras, reward=reward)
+    environment.init([])
+    session = environment._session
+    act = session.act
+
+    async def paid(decision):
+        turn = await act(decision)
+        session._total += 0.5
+        return dataclasses.replace(turn, reward=turn.reward + 0.5)
+
+    session.act = paid
+    given = [environment.step(reply) for reply in replies]
+    environment.close()
+    assert [one["reward"] for one in given] == rewards
+    assert given[-1]["done"]
+
+
+def test_a_killed_browser_is_no_reward_and_played_again(registered, tokenizer, script):
+    given = generate(script(tokenizer, kills=1), rows("kill"), samples=2)
+    assert [sum(rewards) for rewards in given["rewards"]] == [1.0, 1.0]
+    episodes = registered.played()
+    assert [one.end.outcome for one in episodes] == [Outcome.SUCCESS] * 2
+    assert registered.lost
+    # A retried attempt stays in its group.
+    assert len({one.info.group_id for one in episodes + registered.lost}) == 1
+    assert {one.info.attempt for one in episodes} == {0, 1}
+
+
+def test_a_dropped_environment_frees_its_page(registered):
+    made = functools.partial(skyrl_gym.make, "web", extras={"task": "click-test", "seed": 1})
+    environment = made()
+    assert isinstance(environment, BaseTextEnv)
+    assert isinstance(environment, WebEnv)
+    prompt, _ = environment.init([{"role": "user", "content": "Go."}])
+    assert [message["role"] for message in prompt] == ["user"]
+    shared = shared_sessions(**settings(registered.out))
+    assert len(shared.sessions.open) == 1
+    del environment
+    gc.collect()
+    deadline = time.monotonic() + 30
+    while shared.sessions.open and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert not shared.sessions.open
+
+    several = [made() for _ in range(5)]
+    for each in several[:4]:
+        each.init([])
+    with pytest.raises(errors.InvalidInputError, match="All 4 pages are in use"):
+        several[4].init([])
+    several[0].close()
+    several[0].close()
+    several[4].init([])
+    for each in several:
+        each.close()
+    assert [one.end.reason for one in registered.played()] == [EndReason.CLOSED] * 6

@@ -1,5 +1,0 @@
-"""Tasks over two applications."""
-
-from webtraj.environments.apps.across import between, from_mail
-
-__all__ = ["between", "from_mail"]

@@ -1,5 +1,0 @@
-"""The shop's task templates. Importing this module registers them."""
-
-from webtraj.environments.apps.shop.assignments import account, browsing, buying, office
-
-__all__ = ["account", "browsing", "buying", "office"]
