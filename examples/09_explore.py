@@ -11,9 +11,9 @@ import sys
 import webtraj
 from webtraj.environments.actions import Answer, Click
 from webtraj.environments.browser import refs_in
+from webtraj.environments.tasks import TaskSpec
 from webtraj.exploring import CuriousAgent, HindsightProposer, explore
 from webtraj.rollouts import collect, read_tasks
-from webtraj.tasks import TaskSpec
 from webtraj.testing.site import FixtureSite
 
 COARSE = {"/forum": "Read the forum.", "/products": "Filter and sort products."}

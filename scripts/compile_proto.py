@@ -1,4 +1,4 @@
-"""Compiles the Protobuf schema: run it after changing src/webtraj/proto/**/trajectory.proto.
+"""Compiles the Protobuf schema: run it after changing src/webtraj/store/proto/**/trajectory.proto.
 
 It writes trajectory_pb2.py and its stub beside the schema, and what the schema holds to
 tests/golden/protobuf, by which later changes are judged. It refuses a change that would break
@@ -17,9 +17,9 @@ from google.protobuf import descriptor_pb2
 from proto_compatibility import breaking_changes
 
 ROOT = Path(__file__).resolve().parent.parent
-PROTOS = ROOT / "src/webtraj/proto"
+PROTOS = ROOT / "src/webtraj/store/proto"
 SCHEMA = "webtraj/v1/trajectory.proto"
-MODULE = "webtraj.proto.webtraj.v1.trajectory_pb2"
+MODULE = "webtraj.store.proto.webtraj.v1.trajectory_pb2"
 FROZEN = ROOT / "tests/golden/protobuf/trajectory_v1.descriptor"
 
 HEADER = '''"""The messages of trajectory.proto.

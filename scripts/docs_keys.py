@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from webtraj.configuration import keys_of
 from webtraj.rollouts.configuration.rollout import REFUSED, CrawlConfig, RolloutConfig
 from webtraj.runs.spec import RunSpec
+from webtraj.settings.configuration import keys_of
 
 HEAD = """\
 # Configuration keys

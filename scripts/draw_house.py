@@ -22,15 +22,13 @@ SOURCE = ROOT / "src" / "webtraj"
 FILE = ROOT / "docs" / "images" / "house.svg"
 
 FLOORS = (
-    (
-        "the data model, small rules",
-        ("errors trajectory credentials configuration closing hosts http model_names named _homes"),
-    ),
-    ("files on disk, in buckets", "proto store tasks"),
+    ("the data model, settings, addresses", "errors trajectory settings net _homes"),
+    ("files on disk, in buckets", "store"),
+    ("find and hide secrets", "redaction"),
     ("record episodes", "collectors"),
-    ("act on pages", "environments local_pages registry"),
+    ("act on pages", "environments registry"),
     ("read, check, convert", "datasets runs"),
-    ("decide what to do", "agents structured_output"),
+    ("decide what to do", "agents"),
     ("say what an episode was worth", "judging metrics"),
     ("make datasets from datasets", "processing"),
     ("play many episodes at once", "rollouts demonstrating"),

@@ -4,7 +4,14 @@ import pytest
 
 from rows import each
 from webtraj import errors
-from webtraj.credentials import HIDDEN, Secrets, conceal, concealed, is_secret_name, looks_like_key
+from webtraj.settings.credentials import (
+    HIDDEN,
+    Secrets,
+    conceal,
+    concealed,
+    is_secret_name,
+    looks_like_key,
+)
 
 SECRET_NAMES = [
     "password",

@@ -40,7 +40,8 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, cast, overload
 
-from webtraj import credentials, errors
+from webtraj import errors
+from webtraj.settings import credentials
 
 if TYPE_CHECKING:
     from webtraj.collectors.base import TrajectoryCollector
@@ -412,7 +413,7 @@ def _find(name: str) -> Preset:
     try:
         return _presets[name]
     except KeyError:
-        from webtraj.named import check_installed  # Imports pydantic, which costs time.
+        from webtraj.settings.named import check_installed  # Imports pydantic, which costs time.
 
         check_installed(ENTRY_POINT_GROUP, name.partition("/")[0])
         raise errors.UnknownPresetError(_unknown(name)) from None
@@ -525,7 +526,7 @@ def _check_arguments(
     try:
         signature.bind(*args, **kwargs)
     except TypeError as error:
-        from webtraj.named import nearest  # Imports pydantic, which costs time.
+        from webtraj.settings.named import nearest  # Imports pydantic, which costs time.
 
         parameters = list(signature.parameters.values())[len(args) :]
         names = [parameter.name for parameter in parameters]

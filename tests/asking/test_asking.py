@@ -4,8 +4,8 @@ import json
 
 import pytest
 
-from webtraj import errors, structured_output
-from webtraj.agents.models import OpenAICompatibleClient, RetryPolicy
+from webtraj import errors
+from webtraj.agents.models import OpenAICompatibleClient, RetryPolicy, structured_output
 from webtraj.agents.models.base import Image, Message, Sampling, Structure
 from webtraj.testing.model_server import FakeModelServer, Reply
 

@@ -5,7 +5,7 @@ import functools
 
 import pytest
 
-from webtraj.structured_output import all_of
+from webtraj.agents.models.structured_output import all_of
 
 
 @pytest.mark.parametrize("most", [1, 3, 50])

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rows import each
-from webtraj.structured_output import object_of, read_object
+from webtraj.agents.models.structured_output import object_of, read_object
 from webtraj.trajectory import ModelCall
 
 GOOD = '{"achieved": true, "goal": "Open the shop."}'

@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rows import each
+from webtraj.agents.models.structured_output import Quotes, defused, json_string, quoted
 from webtraj.judging.model.asking import read_reply
-from webtraj.structured_output import Quotes, defused, json_string, quoted
 
 WORDS = ("success", "failure", "unclear")
 

@@ -4,8 +4,8 @@ import logging
 
 import pytest
 
-from webtraj import credentials
 from webtraj.cli import app, logs
+from webtraj.settings import credentials
 
 KEY = "mkey-8fKz02mQx7Lw9"
 LOGGED = {

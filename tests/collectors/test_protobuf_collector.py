@@ -11,7 +11,7 @@ from webtraj import JsonTrajectoryCollector, errors, open_dataset
 from webtraj.collectors.local import ProtobufTrajectoryCollector
 from webtraj.datasets.recovery import recover
 from webtraj.datasets.verification import verify
-from webtraj.proto.webtraj.v1 import trajectory_pb2 as pb
+from webtraj.store.proto.webtraj.v1 import trajectory_pb2 as pb
 from webtraj.trajectory import EndReason
 
 SUFFIXES = {None: "pb", "zst": "pb.zst"}

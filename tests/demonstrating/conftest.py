@@ -15,7 +15,7 @@ import webtraj
 from webtraj.collectors.memory import MemoryTrajectoryCollector
 from webtraj.demonstrating import Progress, Recorder, page_environment
 from webtraj.environments.browser.pool import BrowserPool
-from webtraj.environments.redaction import RedactionRules
+from webtraj.redaction import RedactionRules
 
 CHANNELS = (
     "goal", "url", "title", "axtree", "scroll", "screenshot", "tabs", "dialogs", "last_action"

@@ -5,9 +5,9 @@ import dataclasses
 import pytest
 
 from rows import each
+from webtraj.environments.tasks import spec_of_row
 from webtraj.exploring.checking import DUPLICATE, Claim, Draft, check_drafts, problem_of
 from webtraj.exploring.seen import page_key, seen_in, site_key
-from webtraj.tasks import spec_of_row
 from webtraj.trajectory import EndReason
 
 SITE = "http://shop.example"

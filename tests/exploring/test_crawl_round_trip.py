@@ -17,10 +17,10 @@ from webtraj.agents.models import OpenAICompatibleClient
 from webtraj.datasets.verification import verify
 from webtraj.environments.browser.page_script import SERVED_PAGE
 from webtraj.environments.browser.pool import BrowserPool
+from webtraj.environments.tasks import Fact, TaskSpec, spec_of_row
 from webtraj.exploring import CuriousAgent, HindsightProposer, ModelProposer, explore, propose
 from webtraj.rollouts import collect, read_tasks
 from webtraj.rollouts.configuration.building import resume_run
-from webtraj.tasks import Fact, TaskSpec, spec_of_row
 from webtraj.testing.model_server import FakeModelServer
 from webtraj.testing.site import FixtureSite
 

@@ -287,7 +287,7 @@ class TestWithoutASchema:
             assert same(read_orby(content, "it"), browser_episode())
 
     def test_webtrajs_messages_without_its_own_fields_are_read_by_orbys(self):
-        from webtraj.proto.webtraj.v1 import trajectory_pb2 as pb
+        from webtraj.store.proto.webtraj.v1 import trajectory_pb2 as pb
 
         data, blobs = data_of(browser_episode())
         message = pb.TrajectoryData.FromString(format_named("pb").encode(data, blobs))

@@ -11,12 +11,12 @@ from google.protobuf import descriptor_pb2
 
 from rows import each
 from webtraj.datasets.dataset import decode_episode
-from webtraj.proto.webtraj.v1 import trajectory_pb2 as pb
 from webtraj.store.layout import format_named
+from webtraj.store.proto.webtraj.v1 import trajectory_pb2 as pb
 
 ROOT = Path(__file__).parents[2]
 GOLDEN = ROOT / "tests/golden/protobuf"
-PROTOS = ROOT / "src/webtraj/proto"
+PROTOS = ROOT / "src/webtraj/store/proto"
 SCHEMA = "webtraj/v1/trajectory.proto"
 
 

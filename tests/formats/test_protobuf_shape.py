@@ -13,8 +13,8 @@ from recorded_episodes import browser_episode, data_of
 from rows import each
 from webtraj import errors
 from webtraj.environments.actions import Answer, ReportInfeasible
-from webtraj.proto.webtraj.v1 import trajectory_pb2 as pb
 from webtraj.store.layout import format_named
+from webtraj.store.proto.webtraj.v1 import trajectory_pb2 as pb
 from webtraj.trajectory import EpisodeEnd, EpisodeTrajectory, Outcome, StepRecord, StepType
 
 ROOT = Path(__file__).parents[2]
@@ -166,7 +166,7 @@ def test_protocs_own_code_reads_a_file_without_webtraj(tmp_path):
     file = tmp_path / "episode.pb"
     file.write_bytes(format_named("pb").encode(data, blobs))
     schema = "webtraj/v1/trajectory.proto"
-    command = [sys.executable, "-m", "grpc_tools.protoc", f"-I{ROOT / 'src/webtraj/proto'}"]
+    command = [sys.executable, "-m", "grpc_tools.protoc", f"-I{ROOT / 'src/webtraj/store/proto'}"]
     subprocess.run([*command, f"--python_out={tmp_path}", schema], check=True, timeout=60)
     module = tmp_path / schema.replace(".proto", "_pb2.py")
     done = subprocess.run(

@@ -14,8 +14,9 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from rows import each
-from webtraj import errors, hosts, local_pages
-from webtraj.local_pages import HEADERS, Guard, serving
+from webtraj import errors
+from webtraj.net import hosts, local_pages
+from webtraj.net.local_pages import HEADERS, Guard, serving
 
 TOKEN = "a-token-of-enough-length"
 

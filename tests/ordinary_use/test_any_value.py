@@ -28,7 +28,7 @@ from hypothesis import strategies as st
 
 import webtraj
 from rows import each
-from webtraj.environments.redaction.redactor import Redactor
+from webtraj.redaction.redactor import Redactor
 from webtraj.testing.strategies import values
 
 FORMATS = {

@@ -5,7 +5,8 @@ import subprocess
 import sys
 
 import webtraj
-from webtraj import errors, named
+from webtraj import errors
+from webtraj.settings import named
 
 
 def test_pip_keeps_the_copy_that_is_installed_wherever_it_came_from():

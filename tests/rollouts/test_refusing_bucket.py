@@ -7,8 +7,8 @@ import pytest
 from webtraj import S3TrajectoryCollector, TeeTrajectoryCollector, open_dataset
 from webtraj.collectors.bucket import Pauses
 from webtraj.collectors.spool import Spool
-from webtraj.environments.redaction.recording import RedactingCollector
-from webtraj.environments.redaction.rules import RedactionRules
+from webtraj.environments.redacting import RedactingCollector
+from webtraj.redaction.rules import RedactionRules
 from webtraj.rollouts import RetryPolicy, RolloutSettings, collect
 
 pytestmark = [

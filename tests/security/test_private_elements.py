@@ -22,7 +22,7 @@ from webtraj.environments.browser.observation import (
 )
 from webtraj.environments.browser.pool import BrowserPool
 from webtraj.environments.browser.tasks import WebTask
-from webtraj.environments.redaction import RedactionRules
+from webtraj.redaction import RedactionRules
 
 pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.browser, pytest.mark.gate]
 

@@ -12,7 +12,8 @@ import pytest
 import webtraj
 from webtraj import errors
 from webtraj import trajectory as trajectory_lib
-from webtraj.environments.redaction import RedactingCollector, Redactor, redacting
+from webtraj.environments.redacting import RedactingCollector, redacting
+from webtraj.redaction import Redactor
 from webtraj.testing.fakes import CatchEnvironment
 
 SECRET = "s3cret-value"

@@ -13,9 +13,10 @@ from hypothesis import strategies as st
 import webtraj
 from rows import each
 from webtraj import errors
-from webtraj.environments.redaction import RedactingCollector, RedactionRules, Redactor
-from webtraj.environments.redaction.rules import PATTERNS, find_all
-from webtraj.environments.redaction.searching import LEFT_OUT, MAX_TEXT
+from webtraj.environments.redacting import RedactingCollector
+from webtraj.redaction import RedactionRules, Redactor
+from webtraj.redaction.rules import PATTERNS, find_all
+from webtraj.redaction.searching import LEFT_OUT, MAX_TEXT
 from webtraj.testing.fakes import CatchEnvironment
 from webtraj.trajectory import EpisodeInfo, ModelCall
 

@@ -25,12 +25,9 @@ import webtraj
 from rows import each
 from webtraj import errors
 from webtraj.environments import actions as a
-from webtraj.environments.redaction import (
-    RedactingCollector,
-    RedactionRules,
-    Redactor,
-)
-from webtraj.environments.redaction import redactor as redactor_module
+from webtraj.environments.redacting import RedactingCollector
+from webtraj.redaction import RedactionRules, Redactor
+from webtraj.redaction import redactor as redactor_module
 from webtraj.store import encoding
 from webtraj.store.encoding import dumps
 from webtraj.trajectory import Decision, EndReason, ErrorInfo, ModelCall, StepRecord, StepType

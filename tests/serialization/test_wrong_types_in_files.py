@@ -15,6 +15,7 @@ from mutations import changed, places_in
 from webtraj import errors
 from webtraj.datasets.exporters.base import read_manifest
 from webtraj.datasets.place import open_place
+from webtraj.environments.tasks import Fact, FactGroup, TaskSpec
 from webtraj.exploring.checking import Rejection
 from webtraj.exploring.proposing import Proposals, Record
 from webtraj.judging.quality import Label, read_labels, write_labels
@@ -29,7 +30,6 @@ from webtraj.runs.plan import plan_from_bytes, plan_tasks, plan_to_bytes
 from webtraj.runs.run import Run
 from webtraj.store.layout import DatasetHeader
 from webtraj.store.places import open_storage
-from webtraj.tasks import Fact, FactGroup, TaskSpec
 from webtraj.training.sft.logs import LOG, read_log
 from webtraj.trajectory import Outcome
 from webtraj.view.labels import LabelBook, PersonLabel

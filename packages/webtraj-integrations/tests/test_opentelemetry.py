@@ -12,8 +12,8 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 import webtraj
 from otlp_receiver import receiving, values
 from webtraj import MemoryTrajectoryCollector, TeeTrajectoryCollector
-from webtraj.environments.redaction import RedactionRules
-from webtraj.environments.redaction.recording import RedactingCollector
+from webtraj.environments.redacting import RedactingCollector
+from webtraj.redaction import RedactionRules
 from webtraj.testing.fakes import ScriptedEnvironment
 from webtraj.trajectory import Decision, EpisodeInfo, ModelCall
 from webtraj_formats.spans import spans_maker

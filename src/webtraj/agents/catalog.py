@@ -15,7 +15,7 @@ from webtraj import errors
 from webtraj.agents.base import Agent, as_agent
 from webtraj.agents.oracle import OracleAgent
 from webtraj.agents.random import SHARES, RandomAgent
-from webtraj.named import class_at, make_of, nearest, offered, registering
+from webtraj.settings.named import class_at, make_of, nearest, offered, registering
 
 __all__ = [
     "AGENTS", "ENTRY_POINT_GROUP", "AgentKind", "agent_names", "check_agent_name", "make_agent",

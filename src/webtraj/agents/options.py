@@ -208,7 +208,7 @@ def read_options(options: Mapping[str, Any], *, who: str = "the agent 'model'") 
 
 
 def _problem(problem: Any) -> str:
-    from webtraj.named import nearest
+    from webtraj.settings.named import nearest
 
     name = ".".join(map(str, problem["loc"])) or "options"
     if problem["type"] == "missing":

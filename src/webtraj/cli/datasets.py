@@ -101,7 +101,7 @@ def ls(
 
 
 def _no_match(task: str | None, whole: Dataset) -> str:
-    from webtraj.named import nearest
+    from webtraj.settings.named import nearest
 
     known = sorted({summary.task for summary in whole.summaries})
     if not known:

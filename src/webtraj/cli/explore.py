@@ -84,9 +84,9 @@ def explore(
 
 
 def _propose(fields: dict[str, Any], place: str, run: str | None, *, json: bool) -> None:
-    from webtraj.configuration import COMMAND_LINE, validate
     from webtraj.rollouts.configuration.recipes import proposing_of
     from webtraj.runs.spec import RunSpec
+    from webtraj.settings.configuration import COMMAND_LINE, validate
     from webtraj.store.places import is_url
 
     spec = validate(fields, RunSpec, COMMAND_LINE)

@@ -199,7 +199,7 @@ def export(
     from webtraj.datasets.dataset import open_dataset
     from webtraj.datasets.exporters import export_dataset
     from webtraj.datasets.exporters.base import ENTRY_POINT_GROUP, all_formats
-    from webtraj.named import check_installed, listing, nearest
+    from webtraj.settings.named import check_installed, listing, nearest
     from webtraj.store.layout import FORMATS
     from webtraj.training.export.running import all_formats as all_sample_formats
 

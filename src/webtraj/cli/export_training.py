@@ -183,7 +183,7 @@ def _buffer(
 
 
 def _filters(to: str, given: list[str] | None, conditions: Mapping[str, Any]) -> Filters:
-    from webtraj.named import nearest
+    from webtraj.settings.named import nearest
     from webtraj.training.replay import Filters
 
     known = [field.name for field in dataclasses.fields(Filters)]

@@ -7,8 +7,8 @@ import re
 import sys
 from typing import Any
 
-from webtraj import credentials
 from webtraj.cli import terminal
+from webtraj.settings import credentials
 
 __all__ = ["private", "show"]
 
@@ -47,7 +47,7 @@ def private(text: str) -> str:
     >>> private("[(b'Set-Cookie', b'a=b'), (b'Server', b'x')] --api-key sk-8fKz02mQx7Lw")
     "[(b'Set-Cookie', b'<hidden>'), (b'Server', b'x')] --api-key <hidden>"
     """
-    from webtraj.environments.redaction import without_keys
+    from webtraj.redaction import without_keys
 
     return terminal.printable(
         credentials.conceal(_HEADER.sub(_without_value, without_keys(text))), keep_lines=True

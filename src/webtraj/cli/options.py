@@ -12,7 +12,7 @@ import typer
 from webtraj import errors
 
 if TYPE_CHECKING:
-    from webtraj.environments.redaction import RedactionRules
+    from webtraj.redaction import RedactionRules
     from webtraj.store.index import EpisodeSummary
 
 __all__ = [
@@ -145,7 +145,7 @@ def import_now(modules: Sequence[str] | None) -> None:
     """
     if not modules:
         return
-    from webtraj.named import import_modules
+    from webtraj.settings.named import import_modules
 
     import_modules(modules)
     os.environ[IMPORTED] = os.pathsep.join((*imported(), *modules))
@@ -205,7 +205,7 @@ def read_pairs(flag: str, given: Iterable[str] | None, expected: str) -> dict[st
 
 def redaction_rules(patterns: Sequence[str] | None) -> RedactionRules | None:
     """Return the rules given with `--redact`; None if there are none."""
-    from webtraj.environments.redaction import RedactionRules
+    from webtraj.redaction import RedactionRules
 
     return RedactionRules(patterns=tuple(patterns)) if patterns else None
 

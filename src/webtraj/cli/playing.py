@@ -21,8 +21,8 @@ from webtraj.cli.flags import fields_of
 from webtraj.cli.judge_quality import judged_data, say_unjudged
 from webtraj.cli.options import imported, storage_options
 from webtraj.cli.terminal import counted, say
-from webtraj.configuration import without_secrets
-from webtraj.named import import_modules
+from webtraj.settings.configuration import without_secrets
+from webtraj.settings.named import import_modules
 from webtraj.trajectory import Outcome
 
 if TYPE_CHECKING:

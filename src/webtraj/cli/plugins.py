@@ -78,7 +78,7 @@ def find_command(name: str) -> importlib.metadata.EntryPoint | None:
     """
     from importlib.metadata import entry_points
 
-    from webtraj import named
+    from webtraj.settings import named
 
     if found := entry_points(group=ENTRY_POINT_GROUP, name=name):
         return next(iter(found))

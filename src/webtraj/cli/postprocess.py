@@ -127,9 +127,9 @@ def postprocess(
 
     Aliases: --read-s3-dir, --write-s3-dir, --model-name, --base-url.
     """
-    from webtraj.named import import_modules
     from webtraj.processing.configuration import load_config
     from webtraj.processing.registry import parse_step
+    from webtraj.settings.named import import_modules
     from webtraj.store.layout import DatasetLayout
     from webtraj.store.places import is_url
 

@@ -83,8 +83,8 @@ def submit(
     import asyncio
 
     from webtraj.cli.flags import fields_of
-    from webtraj.configuration import COMMAND_LINE, validate
     from webtraj.rollouts.distributed import job
+    from webtraj.settings.configuration import COMMAND_LINE, validate
 
     if not out or not (preset or resume):
         raise errors.InvalidInputError(

@@ -195,7 +195,7 @@ def _rules(given: Sequence[str] | None) -> Any:
     """Return redaction rules from `--redact`: names of kinds, and selectors with a name."""
     if not given:
         return None
-    from webtraj.environments.redaction import RedactionRules
+    from webtraj.redaction import RedactionRules
 
     selectors = dict(text.split("=", 1) for text in given if "=" in text)
     patterns = [text for text in given if "=" not in text]

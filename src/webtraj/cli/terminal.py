@@ -14,7 +14,7 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TextIO
 
-from webtraj.closing import Closing
+from webtraj.store.closing import Closing
 
 if TYPE_CHECKING:
     from rich.console import Console

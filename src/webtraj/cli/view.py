@@ -194,7 +194,7 @@ async def _serve(
 ) -> None:
     import asyncio
 
-    from webtraj.local_pages import open_privately
+    from webtraj.net.local_pages import open_privately
     from webtraj.view.app import serving
 
     async with serving(viewer, host=host, port=port, token=token) as url:

@@ -34,11 +34,11 @@ from typing import Any
 
 from webtraj import errors
 from webtraj import trajectory as trajectory_lib
-from webtraj.closing import Closing
 from webtraj.collectors.base import TrajectoryCollector, raise_first
 from webtraj.collectors.local import Fsync, JournalingCollector, at_exit
 from webtraj.collectors.spool import Spool, spool_for
 from webtraj.collectors.uploading import Pauses, Unsent, Uploader, UploadStatus
+from webtraj.store.closing import Closing
 from webtraj.store.index import EpisodeSummary
 from webtraj.store.journal import JournalRecorder
 from webtraj.store.layout import DatasetHeader, format_named

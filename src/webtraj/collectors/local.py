@@ -28,11 +28,11 @@ from typing import Literal, TypeVar
 
 from webtraj import errors
 from webtraj import trajectory as trajectory_lib
-from webtraj.closing import Closing
 from webtraj.collectors.base import TrajectoryCollector, raise_first
 from webtraj.collectors.spool import open_index
 from webtraj.store import sealing
 from webtraj.store.blobs import BlobStore
+from webtraj.store.closing import Closing
 from webtraj.store.index import EpisodeSummary
 from webtraj.store.journal import JournalRecorder, check_process
 from webtraj.store.layout import DatasetHeader, DatasetLayout, format_named

@@ -8,7 +8,6 @@ from typing import Any
 
 from webtraj import errors
 from webtraj import trajectory as trajectory_lib
-from webtraj.closing import Closing
 from webtraj.collectors.base import (
     EpisodeRecorder,
     TrajectoryCollector,
@@ -19,6 +18,7 @@ from webtraj.collectors.base import (
     raise_first,
     seal,
 )
+from webtraj.store.closing import Closing
 
 __all__ = ["TeeTrajectoryCollector"]
 

@@ -728,7 +728,7 @@ def _member(enum_class: type[_Enum], name: _Enum | str | None) -> _Enum | None:
         return name
     member = enum_class.__members__.get(str(name).upper())
     if member is None:
-        from webtraj.named import nearest
+        from webtraj.settings.named import nearest
 
         known = [member.lower() for member in enum_class.__members__]
         what = (

@@ -27,7 +27,7 @@ from webtraj.datasets.exporters.base import ExportReport
 from webtraj.datasets.judgements import FOLDER as JUDGEMENTS
 from webtraj.datasets.place import Place, open_place
 from webtraj.datasets.transfer import TransferReport
-from webtraj.environments.redaction import RedactionRules
+from webtraj.redaction import RedactionRules
 from webtraj.store import hub
 from webtraj.store.hub import HubPlace, asked
 from webtraj.store.index import EpisodeSummary, merge

@@ -27,11 +27,11 @@ from typing import Any
 import orjson
 
 from webtraj import errors
-from webtraj.closing import Closing
 from webtraj.datasets.place import DatasetPlace
 from webtraj.datasets.sidecar import Sidecar, check_line, sealed
 from webtraj.store import encoding, records
 from webtraj.store.blobs import Blob, BlobSource, blobs_of
+from webtraj.store.closing import Closing
 from webtraj.store.decoding import Budget
 from webtraj.store.index import EpisodeSummary
 from webtraj.store.layout import check_episode_id

@@ -28,8 +28,8 @@ from webtraj.datasets.place import Place
 from webtraj.datasets.stripping import KINDS, Stripper, is_image, is_picture, picture_in
 from webtraj.datasets.transfer import TransferReport
 from webtraj.datasets.writer import DatasetWriter, MemoryBlobs
-from webtraj.environments.redaction import RedactionRules, Redactor
-from webtraj.environments.redaction.recording import REDACTIONS, added
+from webtraj.environments.redacting import REDACTIONS, added
+from webtraj.redaction import RedactionRules, Redactor
 from webtraj.store.blobs import Blob
 from webtraj.store.index import EpisodeSummary
 

@@ -19,9 +19,9 @@ import time
 import zlib
 
 from webtraj import errors
-from webtraj.closing import Closing
 from webtraj.datasets.place import DatasetPlace, map_in_order
 from webtraj.store import files
+from webtraj.store.closing import Closing
 from webtraj.store.index import index_file_name
 from webtraj.store.places import is_key
 

@@ -7,7 +7,7 @@ video may contain pictures. The kinds, and what replaces them:
     images        bytes: empty; arrays: an empty one; in text: `<not shared: images>`
     files         bytes that are not text, such as downloads: empty
     html          page sources, found by field name or by their first tag
-    credentials   secrets (`webtraj.credentials`): keys, and values of headers, fields and URLs
+    credentials   secrets (`settings.credentials`): keys, and values of headers, fields and URLs
     storage       cookies and storage of a browser context
 """
 
@@ -26,9 +26,9 @@ from typing import Any, Final
 
 import numpy as np
 
-from webtraj import credentials
 from webtraj import trajectory as trajectory_lib
-from webtraj.environments.redaction.searching import with_items
+from webtraj.redaction.searching import with_items
+from webtraj.settings import credentials
 from webtraj.store.blobs import LazyBlob
 
 __all__ = ["KINDS", "Stripper", "is_image", "is_picture", "picture_in"]

@@ -21,11 +21,11 @@ import orjson
 
 from webtraj import errors
 from webtraj import trajectory as trajectory_lib
-from webtraj.closing import Closing
 from webtraj.datasets.dataset import encode_episode
 from webtraj.datasets.place import BucketBlobs, DatasetPlace, Place, create_place, map_in_order
 from webtraj.store import layout
 from webtraj.store.blobs import Blob, BlobSource, BlobStore, blobs_of
+from webtraj.store.closing import Closing
 from webtraj.store.index import EpisodeSummary, IndexWriter, index_file_name, merge, summarize
 from webtraj.store.layout import INDEX, DatasetHeader, episode_key, format_named
 

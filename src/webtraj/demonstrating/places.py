@@ -21,7 +21,7 @@ from webtraj.environments.browser import processes as processes_lib
 from webtraj.environments.browser import session as session_lib
 from webtraj.environments.browser import tasks as tasks_lib
 from webtraj.environments.browser.environment import BrowserEnvironment
-from webtraj.environments.redaction import RedactionRules
+from webtraj.redaction import RedactionRules
 
 __all__ = [
     "SETTLED",

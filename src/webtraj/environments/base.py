@@ -150,7 +150,7 @@ def outcome_of(environment: Any) -> trajectory_lib.Outcome:
 class Redacts(Protocol):
     """An environment that removes secrets from what is recorded. Optional.
 
-    `webtraj.environments.redaction` helps to implement it.
+    `webtraj.redaction` helps to implement it.
     """
 
     def redact_action(self, action: Any) -> Any:

@@ -45,7 +45,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Literal, NoReturn, Self
 
-from webtraj import errors
+from webtraj import errors, redaction
 from webtraj import trajectory as trajectory_lib
 from webtraj.collectors.base import (
     EpisodeRecorder,
@@ -55,7 +55,7 @@ from webtraj.collectors.base import (
     seal,
 )
 from webtraj.environments import base as contract
-from webtraj.environments import bridges, redaction
+from webtraj.environments import bridges, redacting
 from webtraj.store.foreign import bounded_repr
 from webtraj.trajectory import EndReason, Phase, StepType
 
@@ -133,7 +133,7 @@ class TrajectoryCollectingEnvironment(bridges.WrapsEnvironment):
         self._collector = trajectory_collector
         self._passes_decisions = getattr(self._environment, "accepts_decisions", False)
         self.tracker = EpisodeTracker(
-            redaction.redacting(trajectory_collector, self._environment),
+            redacting.redacting(trajectory_collector, self._environment),
             self._environment,
             episode_info,
             on_collector_error=on_collector_error,

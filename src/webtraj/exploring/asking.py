@@ -5,8 +5,8 @@ prompt. An unreadable reply is retried with the error; after `max_attempts` the 
 proposals, and its record says why. A single malformed proposal is rejected alone.
 
 Page text goes to the model in one block per step that no page can end
-(`webtraj.structured_output`). JSON strings would escape line ends too, but not a tokenizer's turn
-markup, and a page is hard to read as one line.
+(`webtraj.agents.models.structured_output`). JSON strings would escape line ends too, but not a
+tokenizer's turn markup, and a page is hard to read as one line.
 """
 
 from __future__ import annotations
@@ -18,14 +18,15 @@ from typing import Any, Literal
 
 import pydantic
 
-from webtraj import errors, structured_output
+from webtraj import errors
 from webtraj.agents import contexts
 from webtraj.agents import prompts as prompts_lib
+from webtraj.agents.models import structured_output
 from webtraj.agents.models.base import Message, ModelClient, Sampling, Structure
+from webtraj.agents.models.structured_output import Reading
 from webtraj.agents.parsing import without_reasoning
 from webtraj.exploring.checking import Claim, Draft, Drafts, Rejection
 from webtraj.exploring.seen import Seen, Sight, one_line
-from webtraj.structured_output import Reading
 from webtraj.trajectory import ModelCall
 
 __all__ = ["ModelProposer", "load_proposing_prompt", "read_reply"]

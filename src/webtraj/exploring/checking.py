@@ -21,8 +21,8 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any, Protocol
 
+from webtraj.environments.tasks import Fact, FactGroup, TaskSpec
 from webtraj.exploring.seen import Seen, Sight, one_line, page_key
-from webtraj.tasks import Fact, FactGroup, TaskSpec
 from webtraj.trajectory import ModelCall
 
 __all__ = [

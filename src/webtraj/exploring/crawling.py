@@ -20,19 +20,19 @@ from webtraj.agents import base as agents_lib
 from webtraj.agents import catalog as agents_catalog
 from webtraj.agents import prompts as prompts_lib
 from webtraj.agents.options import ModelOptions, read_options
-from webtraj.closing import aclose
+from webtraj.environments.tasks import TaskSpec
 from webtraj.exploring.checking import Proposer
 from webtraj.exploring.proposing import Proposed, Record, propose
 from webtraj.exploring.seen import channels_with
-from webtraj.named import nearest
 from webtraj.rollouts.collecting import collect
 from webtraj.rollouts.recording import EpisodeFormat
 from webtraj.rollouts.results import RolloutObserver, RolloutSummary
 from webtraj.rollouts.settings import RolloutSettings
 from webtraj.runs.plan import PlannedEpisode
 from webtraj.runs.run import run_of
+from webtraj.settings.named import nearest
+from webtraj.store.closing import aclose
 from webtraj.store.places import open_storage
-from webtraj.tasks import TaskSpec
 
 if TYPE_CHECKING:
     from webtraj.agents.model import ModelAgent

@@ -1,7 +1,7 @@
 """The explorer: a model agent with a list of what it has already seen and tried.
 
 Before the question, it adds the visited pages and what was tried on the current one. Both come from
-pages, so they are quoted (`webtraj.structured_output`).
+pages, so they are quoted (`webtraj.agents.models.structured_output`).
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from webtraj.agents import contexts as contexts_lib
 from webtraj.agents import prompts as prompts_lib
 from webtraj.agents.acting import ModelActor
 from webtraj.agents.model import ModelAgent
+from webtraj.agents.models.structured_output import json_string
 from webtraj.environments import base as environment_lib
 from webtraj.environments.actions import dialects as dialects_lib
 from webtraj.exploring.seen import CHANNELS, page_key, site_key
-from webtraj.structured_output import json_string
 
 __all__ = ["ExplorerAgent"]
 

@@ -19,12 +19,12 @@ import orjson
 
 from webtraj import errors
 from webtraj.datasets.place import map_in_order
+from webtraj.environments.tasks import TaskSpec, spec_of_row
 from webtraj.exploring.checking import DUPLICATE, Proposer, Rejection, check_drafts, normal
 from webtraj.exploring.seen import seen_in
 from webtraj.runs.run import Run, tries_of
 from webtraj.store import decoding, encoding, records
 from webtraj.store.places import Storage
-from webtraj.tasks import TaskSpec, spec_of_row
 from webtraj.trajectory import Decision, ModelCall, is_finished
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from webtraj import errors
 from webtraj.judging.base import NamedJudge, named
 from webtraj.judging.environment import EnvironmentJudge
-from webtraj.named import make_of, nearest, offered, registering
+from webtraj.settings.named import make_of, nearest, offered, registering
 
 if TYPE_CHECKING:
     from webtraj.agents.models.base import ModelClient

@@ -12,10 +12,10 @@ from urllib.parse import parse_qs, urlsplit
 
 from webtraj.environments import actions as a
 from webtraj.environments.browser.reading import channel_of, last_action_of, read_string
-from webtraj.environments.redaction.rules import find_all
 from webtraj.judging import predicates
 from webtraj.judging.final_state import Deed, FinalState, MissingError
 from webtraj.judging.predicates import DeedTest, ElementTest, Predicate, TextTest, UrlTest
+from webtraj.redaction.rules import find_all
 from webtraj.trajectory import Decision, StepRecord, sum_of_rewards
 
 if TYPE_CHECKING:
@@ -54,7 +54,7 @@ def is_masked(value: str) -> bool:
 
 
 def is_redacted(text: str) -> bool:
-    """Return whether part of a recorded text was redacted (`webtraj.environments.redaction`).
+    """Return whether part of a recorded text was redacted (`webtraj.redaction`).
 
     >>> is_redacted("<secret:password>"), is_redacted("secret")
     (True, False)

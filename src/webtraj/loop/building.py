@@ -11,7 +11,6 @@ from typing import Any
 
 from webtraj import errors
 from webtraj.agents.catalog import AGENTS, shared_options
-from webtraj.configuration import merged
 from webtraj.loop import configuration
 from webtraj.loop.configuration import (
     EvaluationConfig,
@@ -29,6 +28,7 @@ from webtraj.loop.configuration import (
 from webtraj.loop.groups import rollout_overrides, train_overrides
 from webtraj.loop.phases import Output, Phase, Policy, Slot, seed_of
 from webtraj.loop.places import Places, version_name
+from webtraj.settings.configuration import merged
 
 __all__ = ["check_first", "check_phases", "make_phase"]
 

@@ -15,11 +15,12 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
 
-from webtraj import configuration, errors
+from webtraj import errors
 from webtraj.agents.catalog import agent_names, shared_options
-from webtraj.configuration import Section
-from webtraj.named import nearest
 from webtraj.runs.spec import WandbConfig
+from webtraj.settings import configuration
+from webtraj.settings.configuration import Section
+from webtraj.settings.named import nearest
 from webtraj.store.places import is_url
 
 __all__ = [

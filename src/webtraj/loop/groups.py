@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from webtraj import configuration as configuration_lib
 from webtraj import errors
 from webtraj.agents.catalog import shared_options
 from webtraj.loop.configuration import LoopConfig, overrides_of
+from webtraj.settings import configuration as configuration_lib
 
 __all__ = ["check_groups", "rollout_overrides", "train_overrides"]
 

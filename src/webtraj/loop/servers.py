@@ -14,15 +14,15 @@ from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 
 from webtraj import errors
-from webtraj.closing import AsyncClosing
 from webtraj.loop import configuration, running
 from webtraj.loop.configuration import LoopConfig, ServeConfig
 from webtraj.loop.phases import Output, Policy
 from webtraj.loop.places import Places, version_name
-from webtraj.named import nearest
 from webtraj.serving import ModelServer, VllmLaunch, interpreters
 from webtraj.serving.rolling import WeightUpdater, make_updater, prepare_launch
+from webtraj.settings.named import nearest
 from webtraj.store import files
+from webtraj.store.closing import AsyncClosing
 
 __all__ = ["PolicyServer", "RunCommand", "check_programs", "open_server"]
 

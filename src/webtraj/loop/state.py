@@ -30,12 +30,12 @@ import orjson
 
 import webtraj
 from webtraj import errors
-from webtraj.closing import Closing
-from webtraj.configuration import flattened, without_secrets
 from webtraj.loop.configuration import LoopConfig
 from webtraj.loop.phases import LoopObserver, Phase, Slot, digest
 from webtraj.loop.places import Places
+from webtraj.settings.configuration import flattened, without_secrets
 from webtraj.store import files, records
+from webtraj.store.closing import Closing
 from webtraj.trajectory import Count
 
 __all__ = ["Begun", "LoopState", "begin", "own"]

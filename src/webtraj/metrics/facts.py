@@ -26,8 +26,8 @@ from webtraj.environments.actions.recorded import (
     verb_of,
 )
 from webtraj.environments.browser.reading import last_action_of
+from webtraj.environments.tasks import TaskSpec
 from webtraj.store.blobs import LazyBlob
-from webtraj.tasks import TaskSpec
 from webtraj.trajectory import (
     INFRASTRUCTURE_FAILURES,
     Decision,

@@ -18,12 +18,12 @@ from pathlib import Path
 from typing import Any, Literal, Protocol
 
 from webtraj import errors
-from webtraj.closing import Closing
 from webtraj.metrics.facts import EpisodeFacts
 from webtraj.metrics.tally import RolloutMetrics, Tally
 from webtraj.runs.plan import PlannedEpisode
 from webtraj.runs.run import EpisodeResult
 from webtraj.runs.spec import MetricsConfig
+from webtraj.store.closing import Closing
 from webtraj.store.tries import rank
 from webtraj.trajectory import counts_for_agent
 

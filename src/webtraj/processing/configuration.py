@@ -22,10 +22,11 @@ from typing import Any, Literal
 
 import pydantic
 
-from webtraj import configuration, errors
+from webtraj import errors
 from webtraj.agents.models.base import ModelClient, Provider
 from webtraj.processing.pipeline import PARALLEL, PATIENCE, Pipeline
 from webtraj.processing.registry import MAIN_OPTIONS, make_step, parse_step
+from webtraj.settings import configuration
 
 __all__ = [
     "ProcessingConfig",

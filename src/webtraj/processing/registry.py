@@ -24,9 +24,9 @@ from typing import Any
 
 from webtraj import errors
 from webtraj.agents.models.base import ModelClient
-from webtraj.named import class_at, nearest, offered
 from webtraj.processing.base import OrderedStep, Result, Step
 from webtraj.processing.steps import STEPS, step_class
+from webtraj.settings.named import class_at, nearest, offered
 from webtraj.trajectory import EpisodeTrajectory
 
 __all__ = [

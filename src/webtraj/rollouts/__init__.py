@@ -10,6 +10,7 @@
 Its plan and the other files from which it can be resumed are in `webtraj.runs`.
 """
 
+from webtraj.environments.tasks import TaskSpec, read_tasks
 from webtraj.rollouts.adapting import Adaptive
 from webtraj.rollouts.collecting import collect
 from webtraj.rollouts.deadlines import Deadlines
@@ -19,7 +20,6 @@ from webtraj.rollouts.settings import Completion, RolloutSettings
 from webtraj.runs.plan import PlannedEpisode, plan_episodes, plan_tasks
 from webtraj.runs.run import EpisodeResult
 from webtraj.runs.spec import RunSpec
-from webtraj.tasks import TaskSpec, read_tasks
 
 __all__ = [
     "Adaptive",

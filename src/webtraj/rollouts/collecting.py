@@ -16,6 +16,7 @@ from webtraj import errors
 from webtraj.agents import base as agents_lib
 from webtraj.agents import catalog
 from webtraj.agents.models.base import check_keys
+from webtraj.environments.tasks import TaskSpec
 from webtraj.judging.base import PARALLEL
 from webtraj.rollouts.adapting import Adaptive
 from webtraj.rollouts.judging import judge_rollout
@@ -29,7 +30,6 @@ from webtraj.runs.plan import PlannedEpisode, plan_episodes, plan_tasks
 from webtraj.runs.run import Progress, Run, progress_of, run_of
 from webtraj.runs.spec import RunSpec, When
 from webtraj.store.places import open_storage
-from webtraj.tasks import TaskSpec
 
 if TYPE_CHECKING:
     from webtraj.collectors.base import TrajectoryCollector

@@ -20,11 +20,11 @@ from typing import Any, Protocol
 import orjson
 
 from webtraj import errors
+from webtraj.environments.tasks import TaskSpec, check_same, site_of, url_of
 from webtraj.rollouts.results import NullRolloutObserver
 from webtraj.runs.run import EpisodeResult
 from webtraj.store import files
 from webtraj.store.places import is_url, open_storage
-from webtraj.tasks import TaskSpec, check_same, site_of, url_of
 from webtraj.trajectory import Outcome
 
 __all__ = [

@@ -28,8 +28,8 @@ from typing import Any, TypeVar
 import orjson
 
 from webtraj import errors, registry
+from webtraj.environments.tasks import TaskSpec, check_same
 from webtraj.store import records
-from webtraj.tasks import TaskSpec, check_same
 from webtraj.trajectory import Count
 
 __all__ = [

@@ -15,7 +15,7 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import BeforeValidator, Field, model_validator
 
-from webtraj.configuration import Section
+from webtraj.settings.configuration import Section
 
 __all__ = [
     "RECORD",

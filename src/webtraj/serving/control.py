@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, Literal, Protocol
 
 from webtraj import errors
-from webtraj.http import httpx
+from webtraj.net.http import httpx
 
 __all__ = [
     "AdapterKeptError",

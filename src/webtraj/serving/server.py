@@ -18,7 +18,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from webtraj import errors
-from webtraj.http import httpx
+from webtraj.net.http import httpx
 from webtraj.serving import process
 from webtraj.serving import vllm as vllm_lib
 from webtraj.serving.control import (

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Literal
 
 from webtraj import errors
-from webtraj.hosts import is_loopback
-from webtraj.model_names import looks_like_a_path
+from webtraj.agents.models.names import looks_like_a_path
+from webtraj.net.hosts import is_loopback
 from webtraj.serving import interpreters
 from webtraj.serving.control import Control
 from webtraj.serving.process import ServerLaunch

@@ -11,7 +11,8 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, TypeVar
 
-from webtraj import credentials, errors
+from webtraj import errors
+from webtraj.settings import credentials
 
 __all__ = [
     "Download",
@@ -124,7 +125,7 @@ _QUERY = re.compile(r"\?\S+")
 _CODE = re.compile(r"<Code>(\w{1,80})</Code>")
 _MESSAGE = re.compile(r"<Message>([^<]{1,300})</Message>")
 _KEYS = ("key", "sas_token", "signature")
-"""Endings of option names that hold secrets, beside those of `webtraj.credentials`."""
+"""Endings of option names that hold secrets, beside those of `webtraj.settings.credentials`."""
 _DEBUG = "\n\nDebug source:\n"
 
 NO_BUCKET = frozenset({"ContainerNotFound", "NoSuchBucket"})

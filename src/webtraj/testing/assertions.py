@@ -12,7 +12,7 @@ from webtraj import errors
 from webtraj import trajectory as trajectory_lib
 from webtraj.environments import base as base_lib
 from webtraj.environments.collecting import error_type
-from webtraj.named import nearest
+from webtraj.settings.named import nearest
 from webtraj.testing import messages
 from webtraj.trajectory import EndReason, Phase, StepType
 

@@ -44,7 +44,7 @@ from webtraj.agents.models.base import Image, Message, Part, Text, ToolCall
 from webtraj.agents.models.messages import PICTURE_MARKS
 from webtraj.agents.models.replies import tool_calls_of
 from webtraj.datasets.exporters.base import MANIFEST, read_manifest
-from webtraj.named import class_at, nearest
+from webtraj.settings.named import class_at, nearest
 from webtraj.training.samples import Sample, SampleKey, key_of
 from webtraj.trajectory import Outcome
 

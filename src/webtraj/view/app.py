@@ -40,9 +40,9 @@ from typing import TYPE_CHECKING, Any
 import orjson
 
 from webtraj import errors
-from webtraj import local_pages as serving_lib
-from webtraj.local_pages import missing
 from webtraj.metrics.rates import bounds
+from webtraj.net import local_pages as serving_lib
+from webtraj.net.local_pages import missing
 from webtraj.view import values
 from webtraj.view.table import parse_query
 

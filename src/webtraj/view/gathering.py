@@ -15,10 +15,10 @@ from pathlib import Path
 from typing import Any
 
 from webtraj import errors
-from webtraj.closing import Closing
 from webtraj.datasets.judgements import Judgements
 from webtraj.datasets.place import Place, open_place
 from webtraj.runs.run import run_ids
+from webtraj.store.closing import Closing
 from webtraj.store.layout import HEADER
 from webtraj.store.places import is_url
 from webtraj.view.labels import LabelBook

@@ -28,12 +28,12 @@ import orjson
 
 from webtraj import errors
 from webtraj import trajectory as trajectory_lib
-from webtraj.closing import Closing
 from webtraj.datasets.exporters.plain import unicode_text
 from webtraj.datasets.place import DatasetPlace, Place, open_place
 from webtraj.datasets.sidecar import Sidecar, check_line, sealed
 from webtraj.judging.quality import Label
 from webtraj.store import records
+from webtraj.store.closing import Closing
 from webtraj.store.layout import check_episode_id
 from webtraj.trajectory import Outcome
 

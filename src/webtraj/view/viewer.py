@@ -17,10 +17,10 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from webtraj import errors
-from webtraj.closing import Closing
 from webtraj.datasets.place import Place, absolute_place
 from webtraj.runs.run import run_ids
 from webtraj.store.blobs import Blob
+from webtraj.store.closing import Closing
 from webtraj.store.index import EpisodeSummary
 from webtraj.view.gathering import Followed, Gathering
 from webtraj.view.monitor import RunMonitor

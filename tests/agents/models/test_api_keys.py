@@ -12,7 +12,7 @@ from webtraj.agents import models
 from webtraj.agents.model import ModelAgent
 from webtraj.agents.models import endpoint
 from webtraj.agents.models.base import check_keys
-from webtraj.environments.redaction import without_keys
+from webtraj.redaction import without_keys
 from webtraj.rollouts import collect
 from webtraj.store import encoding
 from webtraj.testing.model_server import FakeModelServer, Reply

@@ -6,7 +6,7 @@ from rows import each
 from webtraj.agents.contexts import ContextSettings, Conversation, Round, build_context, page_of
 from webtraj.agents.models.base import Image
 from webtraj.agents.models.messages import Base64Cache, to_openai, without_markup
-from webtraj.structured_output import defused
+from webtraj.agents.models.structured_output import defused
 from webtraj.testing import tiny_models
 
 MARKUP = [

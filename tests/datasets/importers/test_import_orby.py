@@ -9,7 +9,7 @@ import pytest
 from webtraj import Outcome, errors, open_dataset
 from webtraj.datasets.importers import Problem, Source, import_episodes, orby
 from webtraj.datasets.writer import DatasetWriter
-from webtraj.proto.webtraj.v1 import trajectory_pb2 as pb
+from webtraj.store.proto.webtraj.v1 import trajectory_pb2 as pb
 from webtraj.trajectory import EndReason, EpisodeEnd, EpisodeInfo, EpisodeTrajectory
 
 

@@ -6,9 +6,9 @@ import numpy as np
 
 from rows import each
 from webtraj.environments import actions
+from webtraj.environments.tasks import spec_of_row
 from webtraj.judging.model import JudgeSettings
 from webtraj.judging.model.evidence import action_text, gather, step_list
-from webtraj.tasks import spec_of_row
 from webtraj.trajectory import EndReason, EpisodeEnd, EpisodeInfo, EpisodeTrajectory
 
 SETTINGS = JudgeSettings()

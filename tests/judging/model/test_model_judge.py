@@ -4,10 +4,10 @@ import pytest
 
 from rows import each
 from webtraj import errors
+from webtraj.environments.tasks import spec_of_row
 from webtraj.judging import with_judgement
 from webtraj.judging.model import JudgeSettings, ModelJudge, Routing, replayed
 from webtraj.judging.model.procedure import NO_ANSWER
-from webtraj.tasks import spec_of_row
 from webtraj.testing.model_server import Reply
 from webtraj.trajectory import EndReason, Outcome
 

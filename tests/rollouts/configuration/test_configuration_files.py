@@ -5,10 +5,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rows import each
-from webtraj import configuration, errors
-from webtraj.configuration import keys_of
+from webtraj import errors
 from webtraj.rollouts.configuration import load_configuration
 from webtraj.rollouts.configuration.rollout import REFUSED, CrawlConfig, RolloutConfig
+from webtraj.settings import configuration
+from webtraj.settings.configuration import keys_of
 
 
 def load(*overrides, name="rollout_train", config_dir=None):

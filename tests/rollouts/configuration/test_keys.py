@@ -7,9 +7,9 @@ import time
 import pytest
 
 from webtraj import errors
-from webtraj.configuration import keys_of
 from webtraj.rollouts.configuration.rollout import CrawlConfig, RolloutConfig
 from webtraj.rollouts.sampling import Blocklist
+from webtraj.settings.configuration import keys_of
 
 ROLLOUT = """
 format=pb.zst ; metrics.tensorboard=events ; metrics.wandb.project=mine ;

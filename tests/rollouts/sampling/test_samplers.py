@@ -9,10 +9,10 @@ from hypothesis import strategies as st
 
 from rows import each
 from webtraj import errors
+from webtraj.environments.tasks import TaskSpec
 from webtraj.rollouts import sampling
 from webtraj.rollouts.sampling import Band, CurriculumSampler, RatioSampler, UniformSampler
 from webtraj.runs.plan import plan_tasks
-from webtraj.tasks import TaskSpec
 
 
 def tasks(number, difficulty=lambda index: index % 9 + 1):

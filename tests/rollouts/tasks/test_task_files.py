@@ -9,8 +9,8 @@ from pyarrow import parquet
 
 from rows import each
 from webtraj import errors, registry
+from webtraj.environments.tasks import Fact, FactGroup, TaskSpec, read_tasks, spec_of_row
 from webtraj.runs.plan import plan_tasks
-from webtraj.tasks import Fact, FactGroup, TaskSpec, read_tasks, spec_of_row
 
 WEBGYM = {
     "task_name": "Find the cheapest tent",

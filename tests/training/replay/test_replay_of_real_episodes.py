@@ -9,9 +9,9 @@ from webtraj.agents.model import ModelAgent
 from webtraj.agents.models import OpenAICompatibleClient, RetryPolicy
 from webtraj.agents.oracle import OracleAgent
 from webtraj.environments.actions import parse_action
+from webtraj.environments.tasks import TaskSpec
 from webtraj.metrics import measure
 from webtraj.rollouts import collect
-from webtraj.tasks import TaskSpec
 from webtraj.testing.model_server import FakeModelServer
 from webtraj.training.replay import AgentRenderer, Filters, ReplayBuffer
 

@@ -10,7 +10,6 @@ from typing import Annotated, Literal
 
 import typer
 
-from webtraj import errors
 from webtraj.cli import signals, terminal
 from webtraj.cli.options import Json, Parallel
 from webtraj.cli.terminal import counted
@@ -177,7 +176,7 @@ def tasks(
     """Write tasks as a task file, for rollouts from a configuration."""
     import orjson
 
-    from webtraj.tasks import TaskSpec
+    from webtraj.environments.tasks import TaskSpec
     from webtraj_apps.names import sources
     from webtraj_apps.tasks import difficulty_of, find_template, find_templates
 

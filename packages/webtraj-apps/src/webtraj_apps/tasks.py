@@ -36,9 +36,9 @@ from types import MappingProxyType
 from typing import Any, Final, Literal, TypeAlias
 
 from webtraj import errors
-from webtraj import tasks as webtraj_tasks
 from webtraj.environments import actions as actions_lib
 from webtraj.environments import browser
+from webtraj.environments import tasks as webtraj_tasks
 from webtraj.environments.browser.oracles import OracleError, PageView, Step
 from webtraj_apps import app as app_lib
 from webtraj_apps import names as names_lib

@@ -38,8 +38,8 @@ from webtraj.environments.browser.access import WebAccess
 from webtraj.environments.browser.network import PUBLIC_WEB, OriginPolicy
 from webtraj.environments.browser.observation import Observe, page_changes, subtree_of
 from webtraj.environments.browser.page_script import LIVE_SITE
-from webtraj.local_pages import serving_programs
-from webtraj.tasks import TaskSpec
+from webtraj.environments.tasks import TaskSpec
+from webtraj.net.local_pages import serving_programs
 from webtraj.trajectory import Decision, Outcome
 from webtraj_integrations.mcp_tools import ACTING, MANAGING, SESSION, Tool
 

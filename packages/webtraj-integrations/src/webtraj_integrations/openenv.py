@@ -29,7 +29,7 @@ from typing import TYPE_CHECKING, Any
 
 import webtraj
 from webtraj import errors
-from webtraj.local_pages import serving_programs
+from webtraj.net.local_pages import serving_programs
 from webtraj_integrations.sessions import EpisodeFailedError, Session, Sessions, Turn
 
 try:

@@ -39,12 +39,12 @@ from webtraj.environments.actions.dialects import (
 )
 from webtraj.environments.base import outcome_of
 from webtraj.environments.collecting import TrajectoryCollectingEnvironment, outcome_of_error
-from webtraj.named import class_at, nearest, offered
+from webtraj.environments.tasks import TaskSpec
 from webtraj.rollouts import making
 from webtraj.rollouts import recording as recording_lib
 from webtraj.rollouts.episode import FATAL
 from webtraj.runs.plan import PlannedEpisode, episode_seed, plan_tasks, specs_of_presets
-from webtraj.tasks import TaskSpec
+from webtraj.settings.named import class_at, nearest, offered
 from webtraj.trajectory import (
     Decision,
     EndReason,

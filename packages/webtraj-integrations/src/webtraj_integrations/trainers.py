@@ -15,8 +15,8 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
 from webtraj import errors
-from webtraj.closing import Closing
 from webtraj.environments.bridges import LoopThread, at_end_of
+from webtraj.store.closing import Closing
 from webtraj_integrations.sessions import (
     EpisodeFailedError,
     Session,

@@ -11,13 +11,14 @@ import ssl
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Protocol, TypeVar
 
-from webtraj import credentials, errors
+from webtraj import errors
 from webtraj import trajectory as trajectory_lib
 from webtraj.agents.models import limits, replies
 from webtraj.agents.models.limits import Clock, Limits, RetryPolicy, Turn
 from webtraj.agents.models.replies import AttemptError
-from webtraj.hosts import is_loopback
-from webtraj.http import httpx
+from webtraj.net.hosts import is_loopback
+from webtraj.net.http import httpx
+from webtraj.settings import credentials
 
 __all__ = ["ApiKey", "Endpoint", "Exchange", "Timing", "Transport", "fail"]
 
@@ -30,8 +31,8 @@ class ApiKey:
     """An API key that never appears in a repr, log, record or error.
 
     Replies are passed on unchanged, since an agent acts on them. Records that leave this process
-    go through `webtraj.environments.redaction.without_keys`. A dummy key, such as vLLM's `EMPTY`,
-    is not a secret and is never replaced (`webtraj.credentials.looks_like_key`).
+    go through `webtraj.redaction.without_keys`. A dummy key, such as vLLM's `EMPTY`,
+    is not a secret and is never replaced (`webtraj.settings.credentials.looks_like_key`).
 
     Args:
         key: The key; empty for none.

@@ -25,7 +25,7 @@ import webtraj
 from webtraj import errors
 from webtraj.datasets.dataset import Dataset
 from webtraj.datasets.place import Place
-from webtraj.named import check_installed, listing, make_of, nearest, offered
+from webtraj.settings.named import check_installed, listing, make_of, nearest, offered
 from webtraj.store import files, records
 from webtraj.store.index import EpisodeSummary
 from webtraj.store.places import FolderStorage, Storage, is_url, open_storage

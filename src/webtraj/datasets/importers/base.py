@@ -26,7 +26,7 @@ from webtraj import errors
 from webtraj.datasets.dataset import encode_episode, open_dataset
 from webtraj.datasets.place import Place
 from webtraj.datasets.writer import DatasetWriter, MemoryBlobs
-from webtraj.named import check_installed, class_at, listing, offered
+from webtraj.settings.named import check_installed, class_at, listing, offered
 from webtraj.store import decoding
 from webtraj.store.index import EpisodeSummary
 from webtraj.store.layout import HEADER

@@ -19,7 +19,7 @@ from webtraj.environments.browser.network import (
     Verdict,
     with_start,
 )
-from webtraj.hosts import netloc
+from webtraj.net.hosts import netloc
 
 __all__ = ["AccessPolicy", "NoAccess", "WebAccess", "at_home", "network_of"]
 

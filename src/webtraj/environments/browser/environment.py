@@ -17,10 +17,10 @@ from dm_env import specs
 
 import webtraj
 from webtraj import errors as errors_lib
+from webtraj import redaction as redaction_lib
 from webtraj import trajectory as trajectory_lib
 from webtraj.environments import actions as actions_lib
 from webtraj.environments import base as base_lib
-from webtraj.environments import redaction as redaction_lib
 from webtraj.environments.actions import spec as action_spec_lib
 from webtraj.environments.browser import access as access_lib
 from webtraj.environments.browser import acting as acting_lib

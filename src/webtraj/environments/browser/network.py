@@ -26,7 +26,7 @@ from urllib.parse import unquote, urlsplit
 
 from webtraj import errors
 from webtraj.environments.local_server import LocalServer
-from webtraj.hosts import is_address, is_mine, netloc
+from webtraj.net.hosts import is_address, is_mine, netloc
 
 if TYPE_CHECKING:
     from playwright.async_api import Download, Page

@@ -33,8 +33,8 @@ from webtraj import trajectory as trajectory_lib
 from webtraj.environments import actions as a
 from webtraj.environments.actions import keys as keys_lib
 from webtraj.environments.actions import spec as spec_lib
-from webtraj.environments.redaction import MIN_LENGTH, RedactionRules, Redactor
-from webtraj.environments.redaction.searching import INVISIBLE
+from webtraj.redaction import MIN_LENGTH, RedactionRules, Redactor
+from webtraj.redaction.searching import INVISIBLE
 
 if TYPE_CHECKING:
     from webtraj.environments.browser.session import BrowserSession

@@ -19,7 +19,7 @@ from webtraj import errors
 from webtraj.environments import actions as actions_lib
 from webtraj.environments.browser import network as network_lib
 from webtraj.environments.browser import session as session_lib
-from webtraj.environments.redaction import RedactionRules
+from webtraj.redaction import RedactionRules
 
 __all__ = [
     "BrowserTask",

@@ -23,8 +23,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 import orjson
 
-from webtraj import credentials
-from webtraj.credentials import HIDDEN
+from webtraj.settings import credentials
+from webtraj.settings.credentials import HIDDEN
 
 if TYPE_CHECKING:
     from playwright.async_api import BrowserContext, Download, Page, Request, Response

@@ -18,8 +18,8 @@ from webtraj.agents.models.base import (
     Role,
     Text,
 )
+from webtraj.agents.models.structured_output import Reading, object_of, read_object
 from webtraj.judging.model.case import Answered, Case, Question, Vote
-from webtraj.structured_output import Reading, object_of, read_object
 from webtraj.trajectory import Judgement, ModelCall
 
 __all__ = [
@@ -36,7 +36,7 @@ __all__ = [
 ]
 
 # Parsing replies into verdicts.
-# A verdict is one JSON object (`webtraj.structured_output`) with exactly two members::
+# A verdict is one JSON object (`agents.models.structured_output`) with exactly two members::
 #
 #     {"reasoning": "The page says that the order was placed.", "verdict": "success"}
 # A reply with other words, other letter case, or missing or extra members is broken. So is one

@@ -16,15 +16,15 @@ from webtraj import errors
 from webtraj.agents.contexts import cut_lines
 from webtraj.agents.models.base import Image, Message, Part, Text
 from webtraj.agents.models.messages import media_type
+from webtraj.agents.models.structured_output import Quotes
 from webtraj.environments.actions.recorded import final_answer
 from webtraj.environments.browser.reading import last_action_of
 from webtraj.judging.model.case import Case, JudgeSettings, Question, spread
 from webtraj.judging.model.prompts import Prompts
-from webtraj.structured_output import Quotes
 from webtraj.trajectory import Decision, EndReason, EpisodeTrajectory, StepRecord
 
 if TYPE_CHECKING:
-    from webtraj.tasks import TaskSpec
+    from webtraj.environments.tasks import TaskSpec
 
 __all__ = ["Composer", "Evidence", "action_text", "gather", "halved", "one_line", "step_list"]
 
@@ -232,7 +232,7 @@ def _task(trajectory: EpisodeTrajectory) -> tuple[str, tuple[str, ...], str]:
     data = trajectory.info.metadata.get("task")
     if data is None:
         return "", (), ""
-    from webtraj.tasks import TaskSpec
+    from webtraj.environments.tasks import TaskSpec
 
     spec = TaskSpec.from_data(data)
     told = (spec.goal, tuple(_facts(spec)), spec.reference_answer)

@@ -10,15 +10,16 @@ from collections.abc import Awaitable, Callable, Sequence
 
 import orjson
 
-from webtraj import errors, structured_output
+from webtraj import errors
+from webtraj.agents.models import structured_output
 from webtraj.agents.models.base import Message, ModelClient, Sampling, Structure
-from webtraj.closing import AsyncClosing
 from webtraj.judging.base import REWARDS, is_judgeable, judged_as
 from webtraj.judging.model.asking import Ask, Compose, Recorded, Transcript, read_call, schema_of
 from webtraj.judging.model.case import Case, JudgeSettings, Question, Routing
 from webtraj.judging.model.evidence import Composer, Evidence, gather, halved
 from webtraj.judging.model.procedure import Examined, examine
 from webtraj.judging.model.prompts import load_prompts
+from webtraj.store.closing import AsyncClosing
 from webtraj.trajectory import EpisodeTrajectory, Judgement, ModelCall, Outcome
 
 __all__ = ["ModelJudge", "Rerun", "replayed", "rerun"]

@@ -1,7 +1,7 @@
 """Asking a model from a step: a prompt's question in, a parsed reply or an error out.
 
-A broken reply (`webtraj.structured_output`), or one that fails the step's own check, is retried and
-finally raises an error. So a step only ever records a complete answer.
+A broken reply (`agents.models.structured_output`), or one that fails the step's own check, is
+retried and finally raises an error. So a step only ever records a complete answer.
 """
 
 from __future__ import annotations
@@ -14,17 +14,18 @@ from typing import Any, Generic, TypeVar
 
 import pydantic
 
-from webtraj import errors, structured_output
+from webtraj import errors
 from webtraj import trajectory as trajectory_lib
 from webtraj.agents.contexts import cut_lines
+from webtraj.agents.models import structured_output
 from webtraj.agents.models.base import Image, Message, ModelClient, Sampling, Structure
+from webtraj.agents.models.structured_output import Reading
 from webtraj.environments.browser.observation import changes_between
 from webtraj.environments.browser.reading import last_action_of, text_of
 from webtraj.judging.model.evidence import one_line
 from webtraj.processing.base import Changed
 from webtraj.processing.steps import looking, options
 from webtraj.processing.steps.prompts import load_prompt
-from webtraj.structured_output import Reading
 from webtraj.trajectory import EpisodeTrajectory, ModelCall, StepRecord
 
 __all__ = [

@@ -8,7 +8,7 @@ from typing import Annotated, ClassVar
 
 import pydantic
 
-from webtraj import structured_output
+from webtraj.agents.models import structured_output
 from webtraj.environments.actions.recorded import is_invalid
 from webtraj.processing.base import Changed
 from webtraj.processing.steps import asking, options

@@ -8,7 +8,8 @@ from typing import Annotated, Any
 
 import pydantic
 
-from webtraj import errors, structured_output
+from webtraj import errors
+from webtraj.agents.models import structured_output
 from webtraj.processing.base import Changed
 from webtraj.processing.steps import asking, options
 from webtraj.trajectory import EpisodeInfo, EpisodeTrajectory
@@ -77,7 +78,7 @@ def _counted(info: EpisodeInfo) -> int:
     data = info.metadata.get("task")
     if data is None:
         return 0
-    from webtraj.tasks import TaskSpec
+    from webtraj.environments.tasks import TaskSpec
 
     try:
         spec = TaskSpec.from_data(data)
@@ -90,7 +91,7 @@ def _counted(info: EpisodeInfo) -> int:
 
 
 def _graded(trajectory: EpisodeTrajectory, grade: Mapping[str, Any]) -> Changed:
-    from webtraj.tasks import TaskSpec
+    from webtraj.environments.tasks import TaskSpec
 
     level = TaskSpec(name="graded", difficulty=grade["score"]).level
     grade = {"level": level, **grade}

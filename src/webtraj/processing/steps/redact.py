@@ -8,10 +8,10 @@ from typing import Any
 
 from webtraj import errors
 from webtraj import trajectory as trajectory_lib
-from webtraj.environments.redaction import RedactionRules, Redactor
-from webtraj.environments.redaction.recording import REDACTIONS, added
+from webtraj.environments.redacting import REDACTIONS, added
 from webtraj.processing.base import Changed
 from webtraj.processing.steps import options
+from webtraj.redaction import RedactionRules, Redactor
 
 __all__ = ["Redact"]
 
@@ -21,7 +21,7 @@ class Redact(options.PlainStep):
     r"""Replaces secrets and matches of rules by `<secret:name>` everywhere in an episode.
 
     It searches the text of pages, actions, thoughts, prompts and replies, bytes that are text,
-    names and keys, as `webtraj.environments.redaction` does while recording. Pictures are not
+    names and keys, as `webtraj.redaction` does while recording. Pictures are not
     searched: their content is only known while the page is open. A model call with a match loses
     its token ids, log-probabilities and raw reply, which contain the secret too.
 
@@ -36,7 +36,7 @@ class Redact(options.PlainStep):
     name: str = dataclasses.field(default="redact", init=False)
     version: str = dataclasses.field(default="1", init=False)
     patterns: tuple[str, ...] = ()
-    """Names of ready-made patterns (see `webtraj.environments.redaction.rules`)."""
+    """Names of ready-made patterns (see `webtraj.redaction.rules`)."""
     regexes: Mapping[str, str] = dataclasses.field(default_factory=dict)
     """Custom regexes by name."""
     secrets: Mapping[str, str] = dataclasses.field(default_factory=dict, repr=False)

@@ -9,7 +9,7 @@ from typing import Annotated, Any, ClassVar, Final
 
 import pydantic
 
-from webtraj import structured_output
+from webtraj.agents.models import structured_output
 from webtraj.judging.base import is_judgeable
 from webtraj.processing.base import Changed, Drop
 from webtraj.processing.steps import asking, options

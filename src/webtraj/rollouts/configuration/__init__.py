@@ -1,6 +1,6 @@
 """Configurations of rollouts: YAML and `key=value`, validated and built into a run.
 
-* `loading`: a file and the files that it builds on, read with `webtraj.configuration`.
+* `loading`: a file and the files that it builds on, read with `webtraj.settings.configuration`.
 * `rollout`: WebGym's and Orby's keys, and rejected keys of other systems with the reasons. Our own
   keys, which are also the flags, are the fields of `webtraj.runs.spec.RunSpec`.
 * `webgym`: what WebGym's keys mean, as a `RunSpec`; Orby's are its fields by other names.

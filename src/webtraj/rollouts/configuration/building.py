@@ -10,13 +10,6 @@ from typing import TYPE_CHECKING, Any
 import orjson
 
 from webtraj import errors
-from webtraj.configuration import (
-    COMMAND_LINE,
-    check_complete,
-    merged,
-    validate,
-    without_secrets,
-)
 from webtraj.rollouts.configuration import selection
 from webtraj.rollouts.configuration.loading import Configuration
 from webtraj.rollouts.configuration.recipes import judging_of, player_of, proposing_of
@@ -28,6 +21,13 @@ from webtraj.runs.iterations import Iterations
 from webtraj.runs.plan import PlannedEpisode
 from webtraj.runs.run import Run, new_run_id, run_ids, run_of
 from webtraj.runs.spec import RECORD, RunSpec
+from webtraj.settings.configuration import (
+    COMMAND_LINE,
+    check_complete,
+    merged,
+    validate,
+    without_secrets,
+)
 from webtraj.store.places import is_url, open_storage
 
 if TYPE_CHECKING:

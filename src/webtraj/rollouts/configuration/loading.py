@@ -9,7 +9,7 @@ marks the place of the file's own values::
     env_config:
       server_size: 32
 
-`webtraj.configuration` describes everything else in files.
+`webtraj.settings.configuration` describes everything else in files.
 """
 
 from __future__ import annotations
@@ -19,8 +19,9 @@ import os
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from webtraj import configuration, errors
+from webtraj import errors
 from webtraj.runs.spec import RunSpec
+from webtraj.settings import configuration
 
 if TYPE_CHECKING:
     from webtraj.rollouts.configuration.rollout import RolloutConfig

@@ -13,9 +13,9 @@ from webtraj import errors
 from webtraj.agents import base as agents_lib
 from webtraj.agents import catalog
 from webtraj.judging.base import PARALLEL
-from webtraj.named import class_at, nearest, offered
 from webtraj.runs.plan import PlannedEpisode
 from webtraj.runs.spec import RunSpec, When
+from webtraj.settings.named import class_at, nearest, offered
 
 if TYPE_CHECKING:
     from webtraj.judging.base import Judge

@@ -22,9 +22,9 @@ from webtraj import errors
 from webtraj.agents import catalog
 from webtraj.agents.contexts import ContextSettings
 from webtraj.agents.models.base import Provider
-from webtraj.configuration import Section
 from webtraj.judging.base import PARALLEL
 from webtraj.runs.spec import MODEL, EpisodeFormat, MetricsConfig, Patience, RunSpec, When
+from webtraj.settings.configuration import Section
 
 __all__ = [
     "ContextConfig",

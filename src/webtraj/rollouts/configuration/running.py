@@ -18,10 +18,8 @@ from typing import TYPE_CHECKING, Any
 
 import orjson
 
-from webtraj import configuration as configuration_lib
 from webtraj import errors
 from webtraj.agents.models.base import check_keys
-from webtraj.closing import aclose
 from webtraj.environments.browser.lease import OperationLimits
 from webtraj.metrics.facts import EpisodeFacts
 from webtraj.metrics.live import MetricsObserver, open_metrics
@@ -51,6 +49,8 @@ from webtraj.runs.iterations import Iterations
 from webtraj.runs.plan import PlannedEpisode
 from webtraj.runs.run import EpisodeResult, Run, tries_of
 from webtraj.runs.spec import RECORD, RunSpec
+from webtraj.settings import configuration as configuration_lib
+from webtraj.store.closing import aclose
 from webtraj.store.places import Storage, is_url, open_storage
 
 if TYPE_CHECKING:

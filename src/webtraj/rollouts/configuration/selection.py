@@ -13,6 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from webtraj import errors
+from webtraj.environments.tasks import TaskSpec, read_tasks
 from webtraj.metrics.facts import EpisodeFacts
 from webtraj.metrics.measuring import Measuring
 from webtraj.rollouts import sampling
@@ -27,7 +28,6 @@ from webtraj.runs.plan import (
 )
 from webtraj.runs.spec import RunSpec
 from webtraj.store.places import is_url
-from webtraj.tasks import TaskSpec, read_tasks
 
 if TYPE_CHECKING:
     from webtraj.rollouts.configuration.rollout import DifficultySteps, EnvConfig, RolloutConfig

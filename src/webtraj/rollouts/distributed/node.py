@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING, Any
 
 from webtraj import errors
 from webtraj.agents.base import Agent
-from webtraj.closing import aclose
 from webtraj.collectors.bucket import S3TrajectoryCollector
 from webtraj.collectors.spool import Spool
 from webtraj.datasets.transfer import push
@@ -29,6 +28,7 @@ from webtraj.rollouts.runner import Runner
 from webtraj.rollouts.scheduling import Scheduler, Turn
 from webtraj.rollouts.settings import RolloutSettings
 from webtraj.runs.run import EpisodeResult, Run
+from webtraj.store.closing import aclose
 from webtraj.store.layout import DatasetLayout
 from webtraj.store.places import open_storage
 

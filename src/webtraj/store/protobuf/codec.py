@@ -13,11 +13,11 @@ import zstandard
 from google.protobuf.message import DecodeError, EncodeError
 
 from webtraj import errors
-from webtraj.proto.webtraj.v1 import trajectory_pb2 as pb
 from webtraj.store import decoding
 from webtraj.store.blobs import Blob, BlobSource, as_text
 from webtraj.store.foreign import is_valid_text
 from webtraj.store.layout import SCHEMA_VERSION, StoredEpisode, check_data, unreadable
+from webtraj.store.proto.webtraj.v1 import trajectory_pb2 as pb
 from webtraj.store.protobuf import records
 from webtraj.store.protobuf.values import ValueReader, ValueWriter, blob_of, inline_bytes
 from webtraj.store.values import TAG

@@ -32,9 +32,9 @@ from google.protobuf.message import DecodeError
 from google.protobuf.unknown_fields import UnknownFieldSet
 
 from webtraj import errors
-from webtraj.proto.webtraj.v1 import trajectory_pb2 as pb
 from webtraj.store import records
 from webtraj.store.layout import unreadable
+from webtraj.store.proto.webtraj.v1 import trajectory_pb2 as pb
 from webtraj.store.protobuf import codec
 from webtraj.store.protobuf.codec import decode_message
 from webtraj.store.protobuf.records import START_OF_TRAJECTORY

@@ -15,7 +15,7 @@ from typing import Any, Protocol
 
 import orjson
 
-from webtraj.proto.webtraj.v1 import trajectory_pb2 as pb
+from webtraj.store.proto.webtraj.v1 import trajectory_pb2 as pb
 from webtraj.store.protobuf.values import ValueReader, ValueWriter, double
 from webtraj.store.values import TAG
 from webtraj.trajectory import (

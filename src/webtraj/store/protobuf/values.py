@@ -17,9 +17,9 @@ from typing import Any, Never
 import orjson
 
 from webtraj import errors
-from webtraj.proto.webtraj.v1 import trajectory_pb2 as pb
 from webtraj.store.blobs import Blob, blobs_of
 from webtraj.store.layout import unreadable
+from webtraj.store.proto.webtraj.v1 import trajectory_pb2 as pb
 from webtraj.store.values import TAG
 
 __all__ = ["ValueReader", "ValueWriter", "blob_of", "double", "inline_bytes"]

@@ -26,7 +26,7 @@ from webtraj import errors
 from webtraj.datasets.exporters import base as exporters_lib
 from webtraj.datasets.exporters.base import MANIFEST, VERSION, new_place, read_manifest
 from webtraj.datasets.place import Place
-from webtraj.named import make_of, nearest, offered
+from webtraj.settings.named import make_of, nearest, offered
 from webtraj.training.export.base import (
     ExportReport,
     LeftOut,

@@ -18,8 +18,9 @@ from typing import Any
 
 import orjson
 
-from webtraj import configuration, errors
+from webtraj import errors
 from webtraj.datasets.exporters.base import MANIFEST, is_manifest, read_manifest
+from webtraj.settings import configuration
 from webtraj.training.llamafactory import checkpoints, facts, rows
 from webtraj.training.llamafactory.facts import Effect, Installation, Problem
 from webtraj.training.llamafactory.train_config import FILE

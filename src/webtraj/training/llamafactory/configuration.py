@@ -12,8 +12,8 @@ from typing import Any, Literal, Self
 
 import pydantic
 
-from webtraj import configuration
-from webtraj.configuration import Section
+from webtraj.settings import configuration
+from webtraj.settings.configuration import Section
 from webtraj.store.places import is_url
 from webtraj.training.replay.buffer import SplitBy
 

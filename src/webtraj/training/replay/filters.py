@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from webtraj import errors
-from webtraj.tasks import read_tasks
+from webtraj.environments.tasks import read_tasks
 
 if TYPE_CHECKING:
     from webtraj.training.replay.buffer import Selection

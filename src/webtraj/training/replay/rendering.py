@@ -17,10 +17,10 @@ from webtraj.agents.contexts import ContextSettings, page_of
 from webtraj.agents.model import ModelAgent
 from webtraj.agents.models.base import Message, Sampling
 from webtraj.agents.prompts import Prompt, load_prompt
-from webtraj.closing import AsyncClosing
 from webtraj.environments.actions.base import Action
 from webtraj.environments.actions.dialects import Dialect
 from webtraj.environments.actions.verbs import InvalidAction
+from webtraj.store.closing import AsyncClosing
 from webtraj.training.replay.cutting import Rendered, action_of, loaded
 from webtraj.trajectory import Decision, EpisodeTrajectory, ModelCall
 

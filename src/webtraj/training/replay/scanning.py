@@ -25,6 +25,7 @@ from webtraj.datasets.place import map_in_order
 from webtraj.datasets.workers import Workers
 from webtraj.environments.actions.base import Action
 from webtraj.environments.actions.recorded import is_invalid
+from webtraj.environments.tasks import TaskSpec
 from webtraj.processing.base import Changed
 from webtraj.processing.steps.looking import is_unobserved, never_observed
 from webtraj.processing.steps.pruning import DropNoEffect
@@ -32,7 +33,6 @@ from webtraj.processing.steps.relabel import RELABELLED
 from webtraj.store import values
 from webtraj.store.blobs import LazyBlob, blob_key
 from webtraj.store.index import EpisodeSummary
-from webtraj.tasks import TaskSpec
 from webtraj.training.replay import cutting
 from webtraj.training.replay.cutting import Turn, outline, outline_of_messages
 from webtraj.training.replay.filters import Filters, Reason, matches

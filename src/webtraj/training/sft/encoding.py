@@ -21,7 +21,7 @@ import numpy.typing as npt
 from webtraj import errors
 from webtraj.agents.models.base import Image, Message, Text
 from webtraj.agents.models.messages import for_template, functions_of
-from webtraj.model_names import looks_like_a_path
+from webtraj.agents.models.names import looks_like_a_path
 from webtraj.training.samples import Sample
 from webtraj.trajectory import Ending, ending_of
 

@@ -8,8 +8,9 @@ from typing import Annotated, Any, Literal, Self
 
 import pydantic
 
-from webtraj import configuration, errors
-from webtraj.configuration import Section
+from webtraj import errors
+from webtraj.settings import configuration
+from webtraj.settings.configuration import Section
 
 __all__ = ["LoraSettings", "PolicySettings", "SftSettings", "TrainConfig", "load_train_config"]
 

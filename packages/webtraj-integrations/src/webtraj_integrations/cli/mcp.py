@@ -101,7 +101,7 @@ def mcp(
     Over standard input and output, until the client closes them; with --http, until Ctrl-C.
     """
     import_now(imports)
-    from webtraj.local_pages import listen
+    from webtraj.net.local_pages import listen
     from webtraj_integrations import mcp as mcp_lib
     from webtraj_integrations.sessions import Sessions
 

@@ -78,7 +78,7 @@ def serve(
     """
     import_now(imports)
     from webtraj.agents.contexts import ContextSettings
-    from webtraj.local_pages import listen
+    from webtraj.net.local_pages import listen
     from webtraj_integrations import openenv  # noqa: F401  Fails before anything begins.
     from webtraj_integrations.sessions import Sessions
 

@@ -11,7 +11,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from types import MappingProxyType
 from typing import Any, Final
 
-from webtraj import credentials, errors
+from webtraj import errors
+from webtraj.settings import credentials
 
 __all__ = [
     "ELEMENTS",
@@ -81,7 +82,7 @@ def find_all(source: str, text: str, *, until: float) -> list[tuple[int, int]]:
 #     card      a payment card's number: 13 to 19 digits, in groups or not, whose checksum holds
 #     iban      an international bank account number whose checksum holds
 #     phone     a number in international (`+49 ...`) or North American form, or with a leading 0
-#     api_key   credentials (`webtraj.credentials.find_secrets`): keys of well-known services,
+#     api_key   credentials (`settings.credentials.find_secrets`): keys of well-known services,
 #               private keys in PEM, values of headers, fields and parameters (`access_token`)
 #     jwt       a JSON web token
 #     ipv4      an address; also matches a version number of four parts
@@ -279,7 +280,7 @@ class RedactionRules:
 
     By default there are no rules:
 
-    >>> from webtraj.environments.redaction import Redactor
+    >>> from webtraj.redaction import Redactor
     >>> rules = RedactionRules(patterns=("email",), regexes={"badge": r"\bB-\d{6}\b"})
     >>> Redactor(rules=rules).redact({"text": "anna@example.com has badge B-123456"})
     {'text': '<secret:email> has badge <secret:badge>'}

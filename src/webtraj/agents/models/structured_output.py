@@ -20,7 +20,7 @@ from typing import Any, Generic, NoReturn, TypeVar
 from webtraj import errors
 from webtraj.agents.models.base import Message, ModelClient, Part, Sampling, Text
 from webtraj.agents.models.messages import without_markup
-from webtraj.environments.redaction import without_keys
+from webtraj.redaction import without_keys
 from webtraj.trajectory import Ending, ModelCall, ending_of
 
 __all__ = [

@@ -17,7 +17,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from webtraj.environments.redaction.rules import PATTERNS, RedactionRules, find_all
+from webtraj.redaction.rules import PATTERNS, RedactionRules, find_all
 
 __all__ = [
     "INVISIBLE",

@@ -3,24 +3,21 @@
 Secrets (passwords, keys, personal data) are replaced by `<secret:name>` on their way to the
 collector; the agent's own timestep never changes. A `Redactor` finds known secrets in any value, in
 all spellings that pages and protocols use (`searching`); `RedactionRules` describe further secrets,
-by their form or their place in a page; a `RedactingCollector` applies both to everything that is
-recorded.
+by their form or their place in a page; `webtraj.environments.redacting` applies both to everything
+that is recorded.
 
 Not found: a secret shorter than `MIN_LENGTH` characters, one that is split or transformed in other
 ways (encrypted, translated, drawn on a canvas or in a video), and one that was recorded before it
 was known to be secret. Declare secrets that must not leak beforehand.
 """
 
-from webtraj.environments.redaction.recording import RedactingCollector, redacting
-from webtraj.environments.redaction.redactor import MIN_LENGTH, Redactor, without_keys
-from webtraj.environments.redaction.rules import ELEMENTS, RedactionRules
+from webtraj.redaction.redactor import MIN_LENGTH, Redactor, without_keys
+from webtraj.redaction.rules import ELEMENTS, RedactionRules
 
 __all__ = [
     "ELEMENTS",
     "MIN_LENGTH",
-    "RedactingCollector",
     "RedactionRules",
     "Redactor",
-    "redacting",
     "without_keys",
 ]

@@ -20,10 +20,11 @@ from typing import Any, Final, TypeVar, cast
 
 import numpy as np
 
-from webtraj import credentials, errors
+from webtraj import errors
 from webtraj import trajectory as trajectory_lib
-from webtraj.environments.redaction.rules import NAME, RedactionRules
-from webtraj.environments.redaction.searching import Searcher, plain, spellings, with_items
+from webtraj.redaction.rules import NAME, RedactionRules
+from webtraj.redaction.searching import Searcher, plain, spellings, with_items
+from webtraj.settings import credentials
 from webtraj.store import encoding, foreign, values
 
 __all__ = ["DROPPED", "MIN_LENGTH", "PAINTED", "Redactor", "placeholder", "without_keys"]

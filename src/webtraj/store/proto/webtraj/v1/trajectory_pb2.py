@@ -152,5 +152,5 @@ DESCRIPTOR = descriptor_pool.Default().AddSerializedFile(
 
 builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, globals())
 builder.BuildTopDescriptorsAndMessages(
-    DESCRIPTOR, "webtraj.proto.webtraj.v1.trajectory_pb2", globals()
+    DESCRIPTOR, "webtraj.store.proto.webtraj.v1.trajectory_pb2", globals()
 )

@@ -1,6 +1,6 @@
 """Web pages served on this machine, for their user and no one else.
 
-The viewer is such an application; this module decides which requests reach it (`webtraj.hosts`
+The viewer is such an application; this module decides which requests reach it (`webtraj.net.hosts`
 parses hosts), adds the security headers, and serves it at an address of this machine for as long as
 a context lasts.
 """
@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 import orjson
 
 from webtraj import errors
-from webtraj.hosts import (
+from webtraj.net.hosts import (
     LOOPBACK,
     host_of,
     is_address,

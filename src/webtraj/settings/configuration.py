@@ -21,8 +21,9 @@ from typing import Any, ClassVar, Self, TypeVar
 
 import pydantic
 
-from webtraj import credentials, errors
-from webtraj.named import nearest
+from webtraj import errors
+from webtraj.settings import credentials
+from webtraj.settings.named import nearest
 
 __all__ = [
     "COMMAND_LINE",

@@ -23,8 +23,8 @@ from webtraj.collectors.base import (
     seal,
 )
 from webtraj.environments.base import Redacts
-from webtraj.environments.redaction.redactor import Redactor
-from webtraj.environments.redaction.rules import RedactionRules
+from webtraj.redaction.redactor import Redactor
+from webtraj.redaction.rules import RedactionRules
 
 __all__ = ["REDACTIONS", "RedactingCollector", "added", "redacting"]
 

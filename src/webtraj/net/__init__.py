@@ -1,0 +1,1 @@
+"""Addresses, the HTTP client, and pages served to people on this machine."""
