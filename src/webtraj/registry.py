@@ -37,6 +37,7 @@ import re
 import threading
 import warnings
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, cast, overload
 
 from webtraj import errors
@@ -421,6 +422,8 @@ def _find(name: str) -> Preset:
 def _unknown(name: str) -> str:
     nearest = difflib.get_close_matches(name, _presets, n=5, cutoff=0.5)
     hint = f"Did you mean {' or '.join(map(repr, nearest))}? " if nearest else ""
+    if Path(name).exists():
+        hint = "The name of a task file ends in .jsonl or .parquet. "
     return f"No preset is named {name!r}. {hint}`webtraj presets` lists all {len(_presets)}."
 
 

@@ -497,8 +497,9 @@ class ErrorInfo(Shown):
 class Judgement(Shown):
     """One judge's verdict on an episode, with its evidence."""
 
-    judge: str
-    """The judge's name: `environment`, `rules`, `model`, ..."""
+    judge: str = ""
+    """The judge's name: `environment`, `rules`, `model`, ... If a judge leaves it out, its name and
+    version and the reward are filled in."""
     version: str = ""
     """The version of the judge's code, prompts and settings: equal versions ask the same."""
     outcome: Outcome = Outcome.UNKNOWN

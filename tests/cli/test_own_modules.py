@@ -103,3 +103,12 @@ def test_a_fault_of_the_module_is_told_by_its_line(run, tmp_path):
     (tmp_path / "lacking.py").write_text("import no_such_package_at_all\n")
     told = run("rollout", "--import", "lacking", *PLAY, code=2).stderr
     assert "imports 'no_such_package_at_all', which is not installed" in told
+
+
+def test_tasks_that_nobody_judged_are_counted(run, tmp_path):
+    row = {"name": "mine/corridor", "preset": "mine/corridor", "facts": ["The end is reached."]}
+    (tmp_path / "tasks.jsonl").write_text(json.dumps(row))
+    play = ("rollout", "--import", "mine_of_the_test", "--preset", "tasks.jsonl", "--agent", "mine")
+    assert "webtraj judge run data --judge model" in run(*play, "--out", "data").stdout
+    judged = ("--judge", "swift", "--judge-when", "always")
+    assert "Nobody judged" not in run(*play, "--out", "more", *judged).stdout

@@ -12,8 +12,9 @@ from webtraj.cli.app import make_app
 from webtraj.datasets.dataset import open_dataset
 from webtraj.datasets.writer import DatasetWriter
 from webtraj.environments import actions
-from webtraj.judging.base import with_judgement
+from webtraj.judging.base import named, with_judgement
 from webtraj.judging.catalog import make_judge, make_judge_of
+from webtraj.judging.judged import judge_dataset
 from webtraj.judging.quality import Label, write_labels
 from webtraj.testing.model_server import FakeModelServer, Reply
 from webtraj.trajectory import (
@@ -21,6 +22,7 @@ from webtraj.trajectory import (
     EpisodeEnd,
     EpisodeInfo,
     EpisodeTrajectory,
+    Judgement,
     Outcome,
     StepRecord,
     StepType,
@@ -67,6 +69,33 @@ def dataset(tmp_path):
             writer.add(each)
     (tmp_path / "rules.json").write_text(json.dumps(RULES))
     return tmp_path / "data"
+
+
+class Brief:
+    """A judge that says no more than its verdict."""
+
+    async def judge(self, trajectory):
+        return Judgement(outcome=Outcome.SUCCESS)
+
+
+class Versioned(Brief):
+    name, version = "own", "2"
+
+
+@each(
+    ("judge", "name", "version"),
+    [(named(Brief(), "brief"), "brief", ""), (Brief(), "Brief", ""), (Versioned(), "own", "2")],
+)
+def test_a_judge_needs_no_name_and_says_no_more_than_its_verdict(judge, name, version, tmp_path):
+    with DatasetWriter(tmp_path / name) as writer:
+        writer.add(EPISODES[0])
+    for verdicts in (1, 0):
+        report = asyncio.run(judge_dataset(tmp_path / name, judge, when="always"))
+        assert report.verdicts == verdicts
+    (given,) = open_dataset(tmp_path / name)[0].end.judgements
+    assert (given.judge, given.version, given.outcome, given.reward) == (
+        name, version, Outcome.SUCCESS, 1.0,
+    )  # fmt: skip
 
 
 def test_run_judges_the_dataset_once(run, dataset, tmp_path) -> None:

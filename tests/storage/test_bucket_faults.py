@@ -225,7 +225,8 @@ def test_a_server_that_is_killed_and_started_again_loses_nothing(
 
 
 def test_who_is_refused_until_the_deadline_is_told(bucket_url, proxied_options, fault_proxy):
-    storage = open_storage(bucket_url, {**proxied_options, "retry": {"deadline": 0.3}})
+    retry = {"deadline": 600, "first_contact": 0.3}
+    storage = open_storage(bucket_url, {**proxied_options, "retry": retry})
     fault_proxy.refuse()
     for call in (
         lambda: storage.write("a/b", b""),
@@ -239,6 +240,7 @@ def test_who_is_refused_until_the_deadline_is_told(bucket_url, proxied_options, 
         with pytest.raises(errors.StorageUnavailableError, match="Connection refused") as caught:
             call()
         assert f"{bucket_url}/a/" in str(caught.value)
+        assert f"cannot reach the store at {proxied_options['endpoint']!r}" in str(caught.value)
         (note,) = caught.value.__notes__
         assert note.startswith("Given up after")
     fault_proxy.accept()

@@ -58,7 +58,7 @@ def test_what_names_no_storage_is_refused(url):
         (
             "s3://bucket",
             {"retry": {"tries": 3}},
-            "expected deadline, first_delay and longest_delay",
+            "expected deadline, first_contact, first_delay and longest_delay",
         ),
         ("s3://bucket", {"retry": {"deadline": -1}}, "deadline >= 0"),
         ("s3://bucket", {"store_options": {"colour": "red"}}, "colour"),

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from rows import each
 from webtraj import errors
-from webtraj.store.retrying import RetryPolicy, Secrets, understand
+from webtraj.store.retrying import RetryPolicy, Secrets, UnreachedError, understand
 
 
 class Clock:
@@ -79,6 +79,14 @@ def test_no_attempt_begins_after_the_deadline_and_the_last_one_near_it(seed, dea
     assert caught.value.__notes__ == [
         f"Given up after {len(begun)} attempts in {clock.now - 100:.1f} s."
     ]
+
+
+def test_what_was_never_reached_is_given_up_sooner():
+    for error, most in ((UnreachedError, 10), (errors.StorageUnavailableError, 120)):
+        clock = Clock()
+        with pytest.raises(error):
+            policy(clock).run(lambda error=error: (_ for _ in ()).throw(error()))
+        assert clock.now == pytest.approx(100 + most)
 
 
 def test_the_jitter_is_full():

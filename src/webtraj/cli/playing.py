@@ -206,6 +206,7 @@ def _is_judged(judged: Judged) -> bool:
 def _judge(built: ConfiguredRollout, summary: RolloutSummary, go_on: str) -> Judged | None:
     """Judge the recorded episodes and report the verdicts; None if there is no judge."""
     if built.judging is None:
+        _say_nobody_judged(built, summary)
         return None
     from webtraj.cli import progress
 
@@ -226,6 +227,25 @@ def _judge(built: ConfiguredRollout, summary: RolloutSummary, go_on: str) -> Jud
     if not judged.complete:
         say(f"To judge the rest: {go_on}")
     return judged
+
+
+def _say_nobody_judged(built: ConfiguredRollout, summary: RolloutSummary) -> None:
+    """Report unknown outcomes of tasks that have what a judge needs."""
+    judgeable = {
+        planned.spec.name
+        for planned in built.plan
+        if planned.spec.facts or planned.spec.reference_answer
+    }
+    unknown = sum(
+        result.task in judgeable and result.outcome is Outcome.UNKNOWN
+        for result in summary.last_tries
+    )
+    if unknown:
+        command = errors.command("judge", "run", built.out, "--judge", "model")
+        say(
+            f"Nobody judged {counted(unknown, 'episode')} of tasks with facts or an answer to "
+            f"judge by. To judge: {command} --model NAME"
+        )
 
 
 def tell_proposed(proposed: Proposed, go_on: str) -> bool:

@@ -190,6 +190,7 @@ async def _play(
     options: dict[str, Any],
     model: str | None,
 ) -> ProcessingReport:
+    from webtraj.agents.models.base import check_keys
     from webtraj.processing.configuration import asks_model, make_pipeline
     from webtraj.processing.pipeline import process
 
@@ -204,6 +205,7 @@ async def _play(
                 "a model. Add one that does, such as --step judge or --step describe, or leave it "
                 "out."
             )
+        check_keys(client)
         with terminal.Bar("Processing") as bar:
             return await process(
                 config.read,

@@ -133,7 +133,8 @@ class Spool:
         if not header.destination:
             raise errors.InvalidInputError(
                 f"{os.fspath(path)!r} is a dataset, not a spool with episodes for a bucket. "
-                "Give the spool folder that S3TrajectoryCollector printed."
+                "Give the spool folder that S3TrajectoryCollector printed. To send a dataset to a "
+                f"bucket: {errors.command('copy', os.fspath(path), 's3://BUCKET/PREFIX')}"
             )
         return cls(path, header.format), header.destination
 

@@ -111,8 +111,9 @@ def parse_condition(text: str) -> Callable[[EpisodeSummary], bool]:
             raise ValueError(f"it is longer than {_LONGEST} characters")
         value = _value(ast.parse(text.strip(), mode="eval").body)
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
+        why = error.msg if isinstance(error, SyntaxError) else error
         raise errors.InvalidInputError(
-            f"Invalid condition {text!r:.200}: {error}. Expected comparisons such as "
+            f"Invalid condition {text!r:.200}: {why}. Expected comparisons such as "
             f"outcome == 'success' and num_steps <= 10, joined by and, or, not. The fields: "
             f"{', '.join(_FIELDS)}."
         ) from error

@@ -18,7 +18,7 @@ import dataclasses
 import inspect
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any, Protocol
+from typing import Any, Protocol, cast
 
 from webtraj import errors
 from webtraj.store.closing import AsyncClosing
@@ -27,6 +27,7 @@ from webtraj.trajectory import EpisodeTrajectory, Judgement, Outcome, is_finishe
 __all__ = [
     "FirstKnown",
     "Judge",
+    "NamedJudge",
     "PARALLEL",
     "REWARDS",
     "VERDICTS",
@@ -36,6 +37,7 @@ __all__ = [
     "is_unanswered",
     "judged_as",
     "judgement_by",
+    "named",
     "with_judgement",
 ]
 
@@ -51,7 +53,23 @@ REWARDS: Mapping[Outcome, float] = {Outcome.SUCCESS: 1.0, Outcome.FAILURE: 0.0}
 
 
 class Judge(Protocol):
-    """Gives verdicts on episodes. Concurrent tasks share one judge."""
+    """Gives verdicts on episodes. Concurrent tasks share one judge.
+
+    It may have a `name` and a `version`; see `NamedJudge`.
+    """
+
+    async def judge(self, trajectory: EpisodeTrajectory, /) -> Judgement:
+        """Return the judgement of a judgeable episode; `Judgement(outcome=...)` is enough.
+
+        Failures while judging, an unavailable model included, give JUDGE_ERROR, not an exception.
+
+        Raises:
+            InvalidInputError: The judge is misconfigured and cannot judge any episode.
+        """
+
+
+class NamedJudge(Judge, Protocol):
+    """A judge with a name and a version. `named` gives them to a judge that has none."""
 
     @property
     def name(self) -> str:
@@ -61,18 +79,49 @@ class Judge(Protocol):
     def version(self) -> str:
         """The version of its code, prompts and settings."""
 
-    async def judge(self, trajectory: EpisodeTrajectory) -> Judgement:
-        """Return the judgement of a judgeable episode.
 
-        Failures while judging, an unavailable model included, give JUDGE_ERROR, not an exception.
+def named(judge: Judge, name: str = "") -> NamedJudge:
+    """Return a judge that has a name and a version: the judge itself if it has both.
 
-        Raises:
-            InvalidInputError: The judge is misconfigured and cannot judge any episode.
-        """
+    Args:
+        judge: The judge.
+        name: Its name if it has none of its own; by default that of its class. The version is
+            empty by default.
+
+    Raises:
+        InvalidInputError: It is no judge, or its name or version is not text.
+    """
+    if not callable(getattr(judge, "judge", None)):
+        raise errors.InvalidInputError(
+            f"The judge {judge!r:.100} has no method `judge`; expected an async method that takes "
+            "an episode and returns a Judgement."
+        )
+    own = {field: getattr(judge, field, None) for field in ("name", "version")}
+    for field, found in own.items():
+        if not (found is None or isinstance(found, str)):
+            raise errors.InvalidInputError(
+                f"The judge {judge!r:.100} has the {field} {found!r:.60}; expected text, or none."
+            )
+    if None not in own.values():
+        return cast(NamedJudge, judge)
+    under = own["name"] or name or type(judge).__name__
+    return cast(NamedJudge, _Named(judge, under, own["version"] or ""))
+
+
+class _Named:
+    """A judge under a name. Everything else is the judge's own."""
+
+    def __init__(self, judge: Judge, name: str, version: str) -> None:
+        self._judge, self.name, self.version = judge, name, version
+
+    def __getattr__(self, attribute: str) -> Any:
+        if attribute.startswith("_"):  # Not while it is copied.
+            raise AttributeError(attribute)
+        return getattr(self._judge, attribute)
 
 
 def judged_as(
-    judge: Judge, outcome: Outcome, reason: str, findings: Mapping[str, Any] | None = None
+    judge: NamedJudge, outcome: Outcome, reason: str, findings: Mapping[str, Any] | None = None
 ) -> Judgement:
     """Return a judge's judgement with the reward of its outcome."""
     return Judgement(
@@ -85,8 +134,8 @@ def judged_as(
     )
 
 
-async def judgement_by(judge: Judge, trajectory: EpisodeTrajectory) -> Judgement:
-    """Return a judge's judgement of a judgeable episode.
+async def judgement_by(judge: NamedJudge, trajectory: EpisodeTrajectory) -> Judgement:
+    """Return a judge's judgement of a judgeable episode, with what the judge left out filled in.
 
     Raises:
         InvalidInputError: What the judge returned is not a judgement that it can give.
@@ -94,6 +143,11 @@ async def judgement_by(judge: Judge, trajectory: EpisodeTrajectory) -> Judgement
     found: object = judge.judge(trajectory)
     if inspect.isawaitable(found):
         found = await found
+    if isinstance(found, Judgement) and not found.judge:
+        reward = REWARDS.get(found.outcome) if found.reward is None else found.reward
+        found = dataclasses.replace(found, judge=judge.name, reward=reward)
+    if isinstance(found, Judgement) and not found.version:
+        found = dataclasses.replace(found, version=judge.version)
     if (
         not isinstance(found, Judgement)
         or (found.judge, found.version) != (judge.name, judge.version)
@@ -103,8 +157,9 @@ async def judgement_by(judge: Judge, trajectory: EpisodeTrajectory) -> Judgement
         verdicts = ", ".join(verdict.name for verdict in VERDICTS)
         raise errors.InvalidInputError(
             f"The judge {judge.name!r} returned {found!r:.300} for the episode "
-            f"{trajectory.episode_id!r}; expected a Judgement with judge={judge.name!r}, "
-            f"version={judge.version!r}, an outcome of {verdicts}, and a finite reward or None."
+            f"{trajectory.episode_id!r}; expected a Judgement with an outcome of {verdicts}, "
+            f"a finite reward or None, and judge={judge.name!r} and version={judge.version!r} or "
+            "neither, as in Judgement(outcome=Outcome.SUCCESS, reason='...')."
         )
     return found
 
@@ -119,7 +174,7 @@ def is_judgeable(trajectory: EpisodeTrajectory) -> bool:
     return is_finished(outcome, trajectory.end_reason) and outcome is not Outcome.AGENT_ERROR
 
 
-def has_verdict(trajectory: EpisodeTrajectory, judge: Judge) -> bool:
+def has_verdict(trajectory: EpisodeTrajectory, judge: NamedJudge) -> bool:
     """Return whether the judge, of the same version, has reached a verdict on an episode."""
     judgements = () if trajectory.end is None else trajectory.end.judgements
     return any(
@@ -175,16 +230,16 @@ class FirstKnown(AsyncClosing):
     def __init__(self, judges: Sequence[Judge]) -> None:
         if not judges:
             raise errors.InvalidInputError("FirstKnown got no judges; give at least one.")
-        self.judges = tuple(judges)
+        self.judges = tuple(map(named, judges))
 
     @property
     def name(self) -> str:
-        """See `Judge.name`."""
+        """See `NamedJudge.name`."""
         return _BETWEEN.join(judge.name for judge in self.judges)
 
     @property
     def version(self) -> str:
-        """See `Judge.version`."""
+        """See `NamedJudge.version`."""
         return _BETWEEN.join(judge.version for judge in self.judges)
 
     async def judge(self, trajectory: EpisodeTrajectory) -> Judgement:

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from webtraj import errors
-from webtraj.judging.base import Judge
+from webtraj.judging.base import NamedJudge, named
 from webtraj.judging.environment import EnvironmentJudge
 from webtraj.settings.named import make_of, nearest, offered, registering
 
@@ -43,7 +43,7 @@ class JudgeKind:
 
     summary: str
     """A one-line summary."""
-    make: Callable[[str, Mapping[str, Any], ModelClient | None], Judge]
+    make: Callable[[str, Mapping[str, Any], ModelClient | None], NamedJudge]
     """Makes a judge from the text after `NAME:`, the options, and a client if given. Raises
     InvalidInputError for anything that the judge does not take."""
     takes: str = ""
@@ -63,7 +63,7 @@ def register(name: str) -> Callable[[_Made], _Made]:
 
 def make_judge(
     spec: str, *, client: ModelClient | None = None, options: Mapping[str, Any] | None = None
-) -> Judge:
+) -> NamedJudge:
     """Make a judge by name.
 
     A judge with an `aclose` method holds connections; the caller closes it.
@@ -87,8 +87,7 @@ def make_judge(
     others = offered(ENTRY_POINT_GROUP)
     if name in others:
         _refuse_argument(name, argument)
-        made: Judge = make_of(others[name], name, options, kind="judge")
-        return made
+        return named(make_of(others[name], name, options, kind="judge"), name)
     known = (*JUDGES, *others)
     raise errors.InvalidInputError(
         f"No judge is named {name!r}. {nearest(name, known)}Choose one of: {', '.join(known)}; "
@@ -101,7 +100,7 @@ def make_judge_of(
     *,
     client: ModelClient | None = None,
     options: Mapping[str, Any] | None = None,
-) -> Judge:
+) -> NamedJudge:
     """Make one judge from one or more specs; with several, the first with an opinion decides.
 
     >>> make_judge_of(["environment", "rules"]).name
@@ -150,14 +149,14 @@ def _environment(
     return EnvironmentJudge(success_reward=None if wanted is None else float(wanted))
 
 
-def _rules(argument: str, options: Mapping[str, Any], client: ModelClient | None) -> Judge:
+def _rules(argument: str, options: Mapping[str, Any], client: ModelClient | None) -> NamedJudge:
     from webtraj.judging.rules import RuleJudge
 
     _refuse_unknown("rules", options, ())
     return RuleJudge(argument) if argument else RuleJudge()
 
 
-def _model(argument: str, options: Mapping[str, Any], client: ModelClient | None) -> Judge:
+def _model(argument: str, options: Mapping[str, Any], client: ModelClient | None) -> NamedJudge:
     from webtraj.judging.model import JudgeSettings, ModelJudge
 
     _refuse_argument("model", argument)

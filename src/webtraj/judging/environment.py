@@ -35,7 +35,7 @@ class EnvironmentJudge:
 
     @property
     def version(self) -> str:
-        """See `Judge.version`."""
+        """See `NamedJudge.version`."""
         if self.success_reward is None:
             return _VERSION
         return f"{_VERSION}/success_reward={self.success_reward:g}"

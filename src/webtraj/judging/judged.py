@@ -22,10 +22,12 @@ from webtraj.datasets.place import DatasetPlace, Place, open_place
 from webtraj.judging.base import (
     PARALLEL,
     Judge,
+    NamedJudge,
     has_verdict,
     is_judgeable,
     is_unanswered,
     judgement_by,
+    named,
 )
 from webtraj.runs.spec import When
 from webtraj.store import files
@@ -72,29 +74,22 @@ class Judged:
         return not self.stopped and not self.failures
 
 
-def check_judging(judge: Judge, *, when: When = "unknown", parallel: int = PARALLEL) -> None:
-    """Raise if `judge_dataset` does not take these arguments; costs nothing.
+def check_judging(judge: Judge, *, when: When = "unknown", parallel: int = PARALLEL) -> NamedJudge:
+    """Return the judge with a name and a version, if `judge_dataset` takes these arguments.
+
+    It costs nothing.
 
     Raises:
         InvalidInputError: One is invalid.
     """
-    for name in ("name", "version"):
-        if not isinstance(found := getattr(judge, name, None), str):
-            raise errors.InvalidInputError(
-                f"The judge {judge!r:.100} has the {name} {found!r:.60}; expected text. A judge "
-                "has a name, a version and an async method `judge`; see `webtraj.judging.Judge`."
-            )
-    if not callable(getattr(judge, "judge", None)):
-        raise errors.InvalidInputError(
-            f"The judge {judge!r:.100} has no method `judge`; expected an async method that takes "
-            "an episode and returns a Judgement."
-        )
+    with_name = named(judge)
     if when not in WHEN:
         raise errors.InvalidInputError(
             f"when={when!r:.60} is invalid; expected one of {', '.join(WHEN)}."
         )
     if isinstance(parallel, bool) or not isinstance(parallel, int) or parallel < 1:
         raise errors.InvalidInputError(f"parallel must be 1 or more; got {parallel!r:.60}.")
+    return with_name
 
 
 async def judge_dataset(
@@ -132,7 +127,7 @@ async def judge_dataset(
         NotADatasetError: There is no dataset.
         StorageError: The dataset cannot be read.
     """
-    check_judging(judge, when=when, parallel=parallel)
+    checked = check_judging(judge, when=when, parallel=parallel)
     async with _own_turn(await asyncio.to_thread(open_place, place, storage_options)):
         dataset = await asyncio.to_thread(
             lambda: open_dataset(place, storage_options=storage_options, complete=True)
@@ -140,7 +135,7 @@ async def judge_dataset(
         if where is not None:
             dataset = dataset.filter(where)
         recorded = await asyncio.to_thread(dataset.as_recorded)
-        return await _Judging(dataset, recorded, judge, when, observer).run(parallel)
+        return await _Judging(dataset, recorded, checked, when, observer).run(parallel)
 
 
 @contextlib.asynccontextmanager
@@ -172,7 +167,7 @@ class _Judging:
         self,
         dataset: Dataset,
         recorded: Dataset,
-        judge: Judge,
+        judge: NamedJudge,
         when: When,
         observer: Callable[[int, int], None] | None,
     ) -> None:

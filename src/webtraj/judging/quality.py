@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 import orjson
 
 from webtraj import errors
-from webtraj.judging.base import Judge, is_judgeable
+from webtraj.judging.base import Judge, NamedJudge, is_judgeable, judgement_by, named
 from webtraj.metrics.rates import Rate
 from webtraj.store import files
 from webtraj.store.layout import is_episode_id
@@ -381,14 +381,14 @@ async def evaluate(
     """
     if not labels:
         raise errors.InvalidInputError(
-            "There are no labels to measure the judge by. Give a file of them, or a dataset whose "
-            "episodes were recorded with their outcome."
+            "There are no labels to measure the judge by. Give a file of them (--labels), or a "
+            "dataset whose episodes were recorded with their outcome."
         )
     if parallel < 1:
         raise errors.InvalidInputError(f"parallel is {parallel}; expected at least 1.")
     # A judge sees what was recorded, not what other judges have said since.
     dataset = await asyncio.to_thread(dataset.as_recorded)
-    run = _Run(judge, dataset, judged or (lambda label, judgement: None))
+    run = _Run(named(judge), dataset, judged or (lambda label, judgement: None))
     known = [summary.episode_id for summary in dataset.summaries if summary.episode_id in labels]
     if not known:
         raise errors.InvalidInputError(
@@ -408,7 +408,7 @@ async def evaluate(
 
 @dataclasses.dataclass(slots=True)
 class _Run:
-    judge: Judge
+    judge: NamedJudge
     dataset: Dataset
     judged: Callable[[Label, Judgement], None]
     found: dict[str, Disagreement] = dataclasses.field(default_factory=dict)
@@ -431,7 +431,7 @@ class _Run:
         if not is_judgeable(trajectory):
             self.unjudgeable.append(label.episode_id)
             return
-        judgement = await self.judge.judge(trajectory)
+        judgement = await judgement_by(self.judge, trajectory)
         task = trajectory.info.task
         self.counts[task][label.outcome, judgement.outcome] += 1
         if judgement.outcome is not label.outcome:

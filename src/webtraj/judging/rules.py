@@ -191,12 +191,12 @@ class RuleJudge:
 
     @property
     def name(self) -> str:
-        """See `Judge.name`."""
+        """See `NamedJudge.name`."""
         return "rules"
 
     @property
     def version(self) -> str:
-        """See `Judge.version`. It changes with the rules."""
+        """See `NamedJudge.version`. It changes with the rules."""
         return self._version
 
     async def judge(self, trajectory: EpisodeTrajectory) -> Judgement:

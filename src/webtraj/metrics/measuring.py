@@ -150,8 +150,9 @@ class Measuring:
                 )
         self._rule = check_rule(crash_rule)
         self._ks = None if ks is None else tuple(ks)
-        if any(k < 1 for k in self._ks or ()):
-            raise errors.InvalidInputError(f"The k of pass@k must be 1 or more; got {self._ks}.")
+        for k in self._ks or ():
+            if k < 1:
+                raise errors.InvalidInputError(f"The k of pass@k must be 1 or more; got {k}.")
         self.prices = prices
         self._max_groups = max_groups
         self._overall = self._tally()

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from webtraj import errors
 from webtraj.agents import base as agents_lib
 from webtraj.agents import catalog
+from webtraj.agents.models.base import check_keys
 from webtraj.environments.tasks import TaskSpec
 from webtraj.judging.base import PARALLEL
 from webtraj.rollouts.adapting import Adaptive
@@ -166,6 +167,7 @@ async def collect(
     if isinstance(agent, str):
         agent = catalog.make_agent(agent, seed=seed)
     agent = agents_lib.as_agent(agent)
+    check_keys(agent)
     plan = (
         ()
         if resume

@@ -64,12 +64,12 @@ async def judge_rollout(
     """
     from webtraj.judging.judged import Judged, check_judging, judge_dataset
 
-    check_judging(judge, when=when, parallel=parallel)
+    checked = check_judging(judge, when=when, parallel=parallel)
     place = os.fspath(out)
     try:
         judged = await judge_dataset(
             place,
-            judge,
+            checked,
             when=when,
             parallel=parallel,
             storage_options=storage_options,
@@ -77,9 +77,9 @@ async def judge_rollout(
         )
         outcomes = await asyncio.to_thread(_settle, place, run_id, plan, storage_options, blocklist)
     except errors.NotADatasetError:  # No episode was recorded.
-        return Judged(place=place, judge=judge.name, outcomes={})
+        return Judged(place=place, judge=checked.name, outcomes={})
     except (errors.WebtrajError, OSError) as error:
-        return Judged(place=place, judge=judge.name, outcomes={}, stopped=str(error))
+        return Judged(place=place, judge=checked.name, outcomes={}, stopped=str(error))
     return dataclasses.replace(judged, place=place, outcomes=outcomes)
 
 

@@ -17,7 +17,7 @@ import typing
 from collections.abc import Iterable, Iterator, Mapping
 from importlib import resources
 from pathlib import Path
-from typing import Any, ClassVar, TypeVar
+from typing import Any, ClassVar, Self, TypeVar
 
 import pydantic
 
@@ -104,6 +104,11 @@ def read_named(
         raise errors.InvalidInputError(
             f"Invalid configuration name {name!r:.120}: expected a file's name, such as my or "
             "my.yaml. Give its folder as config_dir (--config-dir)."
+        )
+    if config_dir is not None and not Path(config_dir).is_dir():
+        raise errors.InvalidInputError(
+            f"There is no folder {os.fspath(config_dir)!r:.200} (--config-dir); expected a folder "
+            "of .yaml files."
         )
     name = name.removesuffix(".yaml")
     places: list[Any] = [] if config_dir is None else [Path(config_dir) / f"{name}.yaml"]
@@ -276,6 +281,22 @@ class Section(pydantic.BaseModel):
 
     __str__ = pydantic.BaseModel.__repr__
 
+    @pydantic.model_validator(mode="after")
+    def _fits_into_records(self) -> Self:
+        """Refuse numbers that no record can hold."""
+        for name in self.model_fields_set:
+            if _has_huge(getattr(self, name)):
+                raise ValueError(f"{name}: must be a number from -2^63 to 2^63 - 1")
+        return self
+
+
+def _has_huge(value: Any) -> bool:
+    if isinstance(value, Mapping):
+        return any(map(_has_huge, value.values()))
+    if isinstance(value, list | tuple):
+        return any(map(_has_huge, value))
+    return isinstance(value, int) and not -(2**63) <= value < 2**63
+
 
 def checked(data: Mapping[str, Any], model: type[_Model], name: str) -> _Model:
     """Return data as a checked configuration: keys known, all values given and valid.
@@ -370,10 +391,7 @@ def validate(data: Any, model: type[_Model], name: str) -> _Model:
     try:
         return model.model_validate(data)
     except pydantic.ValidationError as error:
-        problems = {
-            f"{_path(problem['loc'])}: {_message(problem)}": None
-            for problem in error.errors(include_url=False)
-        }
+        problems = {_problem(problem): None for problem in error.errors(include_url=False)}
         raise errors.InvalidInputError(_told(name, list(problems))) from None
 
 
@@ -435,7 +453,15 @@ def _path(location: tuple[int | str, ...]) -> str:
 
 COMMAND_LINE = "command line"
 """The name under which a command's options are checked."""
+_KEYED = re.compile(r"[a-z_.]+: ")
+"""The beginning of a message that names its key, of a check of several keys."""
 _BRANCHES = frozenset({"str", "int", "float", "bool", "DifficultySteps"})
+
+
+def _problem(problem: Any) -> str:
+    message = _message(problem)
+    names_its_key = not problem["loc"] and _KEYED.match(message)
+    return message if names_its_key else f"{_path(problem['loc'])}: {message}"
 
 
 def _message(problem: Any) -> str:

@@ -6,12 +6,13 @@ MD5s. Google and Azure are trusted. The length of a read shows whether it is com
 
 Retries: calls of one request are repeated here, by `RetryPolicy`. In a multipart upload obstore
 repeats the parts, which only it can do; the upload starts over only if a part failed in a way that
-obstore does not repeat. Both keep the same deadline.
+obstore does not repeat. Both keep the same deadline. It is short until the store has answered once.
 """
 
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import datetime
 import os
 import secrets as secrets_lib
@@ -165,7 +166,7 @@ class BucketStorage:
         if elsewhere and elsewhere[:5].lower() == "http:" and not client_options.get("allow_http"):
             raise errors.InvalidInputError(
                 f"The endpoint {elsewhere!r:.200} is not encrypted. Use https://, or set "
-                "allow_http=True."
+                "allow_http=true."
             )
         self._maker = stores.StoreMaker(
             place,
@@ -174,6 +175,9 @@ class BucketStorage:
             credential_provider=credential_provider,
         )
         self._secrets = retrying.Secrets(config)
+        self._endpoint = elsewhere
+        self._reached = place.kind == "memory"
+        """Whether the store has ever answered."""
         self._sends_conditions = conditional_writes is not False
         self._looks_first = (
             elsewhere is not None if conditional_writes is None else not conditional_writes
@@ -401,12 +405,19 @@ class BucketStorage:
         except (BaseError, OSError, ValueError, NotImplementedError) as error:
             failure = retrying.understand(error, secrets=self._secrets)
         else:
-            self._bucket_seen = True
+            self._bucket_seen = self._reached = True
             return result
+        self._reached = self._reached or failure.answered
         missing = failure.kind is errors.StorageMissingError
         if missing and absent and failure.code not in retrying.NO_BUCKET:
             value: _T = absent["absent"]
             return value
+        if not self._reached:
+            at = f" at {self._endpoint!r:.200}" if self._endpoint else ""
+            raise retrying.UnreachedError(
+                f"{what}: cannot reach the store{at}, {failure.reason}. Check the endpoint and the "
+                "network."
+            )
         raise failure.error(what)
 
     def _store(self, size: int = 0) -> Any:
@@ -416,7 +427,11 @@ class BucketStorage:
         return self._maker.store(timeout=timeout)
 
     def _parts_store(self) -> Any:
-        return self._maker.store(timeout=self._timeout, retry=self._retry)
+        retry = self._retry
+        if not self._reached:
+            deadline = min(retry.deadline, retry.first_contact)
+            retry = dataclasses.replace(retry, deadline=deadline)
+        return self._maker.store(timeout=self._timeout, retry=retry)
 
 
 class _ChangedError(errors.StorageUnavailableError):

@@ -14,7 +14,16 @@ from typing import Any, TypeVar
 from webtraj import errors
 from webtraj.settings import credentials
 
-__all__ = ["Download", "Failure", "Listing", "NO_BUCKET", "RetryPolicy", "Secrets", "understand"]
+__all__ = [
+    "Download",
+    "Failure",
+    "Listing",
+    "NO_BUCKET",
+    "RetryPolicy",
+    "Secrets",
+    "UnreachedError",
+    "understand",
+]
 
 # Failed calls to an object store: their error class, and when to retry.
 #
@@ -37,6 +46,8 @@ class RetryPolicy:
 
     deadline: float = 120.0
     """Seconds from the first attempt after which no retry begins; 0 for a single attempt."""
+    first_contact: float = 10.0
+    """The same for a store that has never answered: its address may well be wrong."""
     first_delay: float = 0.2
     """Longest delay, in seconds, before the first retry."""
     longest_delay: float = 20.0
@@ -46,11 +57,13 @@ class RetryPolicy:
     random: Callable[[], float] = random.random
 
     def __post_init__(self) -> None:
-        if self.deadline < 0 or self.first_delay <= 0 or self.longest_delay < self.first_delay:
+        seconds = (self.deadline, self.first_contact)
+        if min(seconds) < 0 or not 0 < self.first_delay <= self.longest_delay:
             raise errors.InvalidInputError(
-                "Invalid retry policy: expected deadline >= 0, 0 < first_delay <= longest_delay; "
-                f"got deadline={self.deadline!r}, first_delay={self.first_delay!r}, "
-                f"longest_delay={self.longest_delay!r}."
+                "Invalid retry policy: expected deadline >= 0, first_contact >= 0, "
+                "0 < first_delay <= longest_delay; "
+                f"got deadline={self.deadline!r}, first_contact={self.first_contact!r}, "
+                f"first_delay={self.first_delay!r}, longest_delay={self.longest_delay!r}."
             )
 
     @classmethod
@@ -66,8 +79,8 @@ class RetryPolicy:
             return cls(**(retry or {}))
         except TypeError:
             raise errors.InvalidInputError(
-                "Invalid retry policy: expected deadline, first_delay and longest_delay, in "
-                f"seconds; got {retry!r:.200}."
+                "Invalid retry policy: expected deadline, first_contact, first_delay and "
+                f"longest_delay, in seconds; got {retry!r:.200}."
             ) from None
 
     def run(self, attempt: Callable[[], _T]) -> _T:
@@ -85,14 +98,21 @@ class RetryPolicy:
                 return attempt()
             except errors.StorageUnavailableError as error:
                 elapsed = self.clock() - start
-                if elapsed >= self.deadline:
+                deadline = self.deadline
+                if isinstance(error, UnreachedError):
+                    deadline = min(deadline, self.first_contact)
+                if elapsed >= deadline:
                     if not hasattr(error, "__notes__"):  # From an inner loop of the same call.
                         error.add_note(f"Given up after {attempts} attempts in {elapsed:.1f} s.")
                     raise
                 longest = min(self.longest_delay, self.first_delay * 2.0 ** min(attempts - 1, 60))
-                delay = min(self.random() * longest, self.deadline - elapsed)
+                delay = min(self.random() * longest, deadline - elapsed)
                 _logger.info("Retrying in %.1f s: %s", delay, error)
             self.sleep(delay)
+
+
+class UnreachedError(errors.StorageUnavailableError):
+    """No request has reached the store since it was opened."""
 
 
 _STATUS = re.compile(r"^\s*status: (\d{3}),$", re.MULTILINE)
@@ -157,6 +177,8 @@ class Failure:
     """The reason, in words, without credentials."""
     code: str = ""
     """The store's own code: `NoSuchBucket`, `SlowDown`, ..."""
+    answered: bool = True
+    """Whether the store answered at all."""
 
     def error(self, what: str) -> errors.StorageError:
         """Return the error; `what` says which operation failed, on which object."""
@@ -203,7 +225,8 @@ def understand(error: BaseException, secrets: Secrets) -> Failure:
     kind, reason = _kind_and_reason(error, status, code, display or debug, debug)
     if said:
         reason += f" (it answered {said.rstrip('.')!r})"
-    return Failure(kind, secrets.hide(reason), code)
+    answered = bool(status) or kind is not errors.StorageUnavailableError
+    return Failure(kind, secrets.hide(reason), code, answered)
 
 
 def _kind_and_reason(

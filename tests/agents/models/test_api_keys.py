@@ -9,8 +9,11 @@ import pytest
 from rows import each
 from webtraj import errors
 from webtraj.agents import models
+from webtraj.agents.model import ModelAgent
 from webtraj.agents.models import endpoint
+from webtraj.agents.models.base import check_keys
 from webtraj.redaction import without_keys
+from webtraj.rollouts import collect
 from webtraj.store import encoding
 from webtraj.testing.model_server import FakeModelServer, Reply
 
@@ -125,6 +128,24 @@ async def test_a_vendors_variable_is_for_the_vendor_alone(
     vendor = client_class("m")
     assert KEY in str(dict(vendor._endpoint._headers))
     await vendor.aclose()
+
+
+@each(
+    ("client_class", "variable"),
+    [
+        (models.OpenAICompatibleClient, "OPENAI_API_KEY"),
+        (models.ResponsesClient, "OPENAI_API_KEY"),
+        (models.AnthropicClient, "ANTHROPIC_API_KEY"),
+    ],
+)
+async def test_a_vendor_is_not_asked_without_a_key(ask, monkeypatch, client_class, variable):
+    monkeypatch.delenv(variable, raising=False)
+    async with client_class("m") as client:
+        for call in (lambda: client.complete(ask), lambda: collect([], ModelAgent(client=client))):
+            with pytest.raises(errors.InvalidInputError, match=rf"{variable}.*--base-url"):
+                await call()
+    async with client_class("m", headers={"Authorization": "Bearer mine"}) as client:
+        check_keys(ModelAgent(client=client))
 
 
 @pytest.mark.parametrize("key", ["two\nlines", "a b", "schlüssel"])

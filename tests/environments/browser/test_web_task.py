@@ -66,9 +66,18 @@ async def test_the_hooks_of_a_task_are_called_in_order(pool, start_url):
 async def test_what_nobody_judges_is_no_failure(pool, start_url):
     task = WebTask(goal="Find it", start_url=start_url)
     async with BrowserEnvironment(task, pool=pool, observe=CHANNELS) as environment:
+        for answer in ("answer('7')", "send_msg_to_user('7')"):
+            await environment.reset()
+            assert (await environment.step(answer)).last()
+            assert environment.episode_outcome() is webtraj.Outcome.UNKNOWN
+
+
+@pytest.mark.browser
+async def test_a_message_ends_no_episode_that_a_judge_decides(pool, start_url):
+    task = WebTask(goal="Find it", start_url=start_url, judge=lambda session, answer: Verdict())
+    async with BrowserEnvironment(task, pool=pool, observe=CHANNELS) as environment:
         await environment.reset()
-        assert (await environment.step("answer('7')")).last()
-        assert environment.episode_outcome() is webtraj.Outcome.UNKNOWN
+        assert not (await environment.step("send_msg_to_user('I am looking.')")).last()
 
 
 async def test_an_open_episode_is_judged_by_how_it_stands(pool, start_url):

@@ -120,8 +120,9 @@ def send_traces(
             if exporter.export(spans[first : first + _BATCH]) is not SpanExportResult.SUCCESS:
                 raise errors.StorageError(
                     f"The receiver did not take the spans of episode {episode.episode_id!r}, after "
-                    f"{num_episodes} episodes. Check the endpoint and the message above, then "
-                    "send them again: known spans keep their ids."
+                    f"{num_episodes} episodes. Check the endpoint (--endpoint, or "
+                    "OTEL_EXPORTER_OTLP_ENDPOINT) and the message above, then send them again: "
+                    "known spans keep their ids."
                 )
         num_episodes += 1
         num_spans += len(spans)

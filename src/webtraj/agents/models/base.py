@@ -28,6 +28,7 @@ __all__ = [
     "Structure",
     "Text",
     "ToolCall",
+    "check_keys",
 ]
 
 Role = Literal["system", "user", "assistant", "tool"]
@@ -201,3 +202,15 @@ class ModelClient(Protocol):
         exc: BaseException | None,
         traceback: TracebackType | None,
     ) -> None: ...
+
+
+def check_keys(user: object) -> None:
+    """Check the key of a model client, or those of an agent, judge or proposer. Send nothing.
+
+    Raises:
+        InvalidInputError: One is missing; see `HttpModelClient.check_key`.
+    """
+    routing = getattr(user, "routing", None)
+    for client in getattr(routing, "clients", (getattr(user, "client", user),)):
+        if (check := getattr(client, "check_key", None)) is not None:
+            check()

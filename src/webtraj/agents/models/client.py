@@ -207,6 +207,9 @@ class HttpModelClient(AsyncClosing):
                 "`model` is empty; expected the model's name on the server."
             )
         self.model = model
+        sent = {name.lower() for name in options.get("headers", {})}
+        has_key = key or transport or sent & {"authorization", "x-api-key"}
+        self._missing_key = "" if has_key else key.variable
         self._clock = options.get("clock", SYSTEM_CLOCK)
         self._name = options.get("name") or f"{provider}/{model}"
         self._sampling = options.get("sampling", Sampling())
@@ -284,6 +287,19 @@ class HttpModelClient(AsyncClosing):
         """Report that the server may have new weights, so that it is asked again at once."""
         self._versions.invalidate()
 
+    def check_key(self) -> None:
+        """Check that there is an API key, if the server is known to need one. Send nothing.
+
+        Raises:
+            InvalidInputError: It is missing.
+        """
+        if self._missing_key:
+            raise errors.InvalidInputError(
+                f"No API key for the model {self.model!r:.100} at {self.base_url}: set the "
+                f"environment variable {self._missing_key}, or name another with api_key_variable. "
+                "For a server of your own, give its URL: --base-url URL, or the option base_url."
+            )
+
     async def probe(self) -> bool:
         """Return whether the server answers now."""
         try:
@@ -319,6 +335,7 @@ class HttpModelClient(AsyncClosing):
         timeout: float | None = None,
     ) -> trajectory_lib.ModelCall:
         """See `ModelClient`."""
+        self.check_key()
         messages = messages_lib.with_valid_text(messages)
         merged = merge(self._sampling, sampling)
         timing = endpoint_lib.Timing(self._clock)

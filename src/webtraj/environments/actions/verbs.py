@@ -91,6 +91,8 @@ class CursorPosition(Action):
 class SendMessage(Action):
     """Send a message to the user.
 
+    In a task without a judge, it is the answer and ends the episode.
+
     Example: send_msg_to_user('The price is 12 dollars.')
     """
 

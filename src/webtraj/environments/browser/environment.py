@@ -576,9 +576,12 @@ class BrowserEnvironment(base_lib.Environment):
     ) -> dm_env.TimeStep:
         """Return the timestep of an action's result."""
         task, answer = self.task, None
-        said_so = isinstance(action, actions_lib.Answer | actions_lib.ReportInfeasible)
-        if isinstance(action, actions_lib.Answer):
+        # BrowserGym's agents answer in a message. Only a judge can tell it from one on the way.
+        if isinstance(action, actions_lib.Answer) or (
+            isinstance(action, actions_lib.SendMessage) and not task.has_judge
+        ):
             answer = action.text
+        said_so = answer is not None or isinstance(action, actions_lib.ReportInfeasible)
         if task.judges_refusals and isinstance(action, actions_lib.ReportInfeasible):
             verdict = await task.validate_refusal(session, action.reason)
         else:

@@ -10,10 +10,12 @@ from webtraj import errors
 from webtraj.agents.models.base import ModelClient
 from webtraj.judging.base import (
     Judge,
+    NamedJudge,
     has_verdict,
     is_judgeable,
     is_unanswered,
     judgement_by,
+    named,
     with_judgement,
 )
 from webtraj.judging.catalog import make_judge_of
@@ -63,12 +65,12 @@ class JudgeStep(options.PlainStep):
     on_judge_error: str = "fail"
     """The handling of a JUDGE_ERROR. `keep`: keep the episode with that outcome. `drop`: drop the
     episode. `fail`: if a model gave no reply, the step fails; otherwise as `keep`."""
-    _judge: Judge = dataclasses.field(init=False, repr=False, compare=False)
+    _judge: NamedJudge = dataclasses.field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         options.check_flags(self)
         options.choice(self.name, "on_judge_error", self.on_judge_error, _KINDS)
-        judge = self.judge if self.judge is not None else self._named()
+        judge = named(self.judge) if self.judge is not None else self._made()
         object.__setattr__(self, "_judge", judge)
         if self.judge is not None:
             object.__setattr__(self, "by", judge.name)
@@ -116,7 +118,7 @@ class JudgeStep(options.PlainStep):
     def _asks(self) -> bool:
         return "model" in ((self.by,) if isinstance(self.by, str) else self.by)
 
-    def _named(self) -> Judge:
+    def _made(self) -> NamedJudge:
         by = options.words(self.name, "by", self.by)
         if not by or not isinstance(self.options, Mapping):
             raise errors.InvalidInputError(

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 import orjson
 
 from webtraj import errors
+from webtraj.agents.models.base import check_keys
 from webtraj.environments.browser.lease import OperationLimits
 from webtraj.metrics.facts import EpisodeFacts
 from webtraj.metrics.live import MetricsObserver, open_metrics
@@ -268,7 +269,9 @@ class ConfiguredRollout:
             async with contextlib.AsyncExitStack() as stack:
                 for recipe in (self.judging, self.proposing):
                     if recipe is not None:  # Its errors show before anything is played.
-                        await aclose(recipe.make())
+                        made = recipe.make()
+                        stack.push_async_callback(aclose, made)
+                        check_keys(made)
                 if self.spec.metrics:
                     live = await asyncio.to_thread(self._open_metrics)
                     stack.push_async_callback(asyncio.to_thread, live.close)
@@ -288,6 +291,7 @@ class ConfiguredRollout:
         if agent is None:
             agent = self.player.make()
             stack.push_async_callback(aclose, agent)
+        check_keys(agent)
         pool = None
         if any(planned.selection.uses_browser for planned in self.plan):
             # Without a browser, start nothing.

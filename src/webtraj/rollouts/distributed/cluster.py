@@ -16,12 +16,22 @@ import secrets
 import signal
 import threading
 from collections.abc import AsyncIterator, Mapping, Sequence
+from pathlib import Path
 from typing import Any, cast
 
 from webtraj import errors
 from webtraj.rollouts.distributed.node import NodeLostError, NodeRunner, Place, Status, Work
 
-__all__ = ["LOAD_WEIGHT", "NAMESPACE", "NodeSizing", "RayCluster", "connected", "import_ray"]
+__all__ = [
+    "LOAD_WEIGHT",
+    "NAMESPACE",
+    "NodeSizing",
+    "RayCluster",
+    "connected",
+    "import_ray",
+    "use_own_token",
+    "wants_token",
+]
 
 # How many episodes a machine plays at a time.
 
@@ -109,6 +119,27 @@ def import_ray() -> Any:
     return ray
 
 
+def wants_token(error: BaseException) -> bool:
+    """Return whether a cluster refused a call without its token."""
+    return "Authentication" in f"{error} {error.__cause__} {error.__context__}"
+
+
+def use_own_token() -> bool:
+    """Use the token that `ray start` uses for this user, and return whether there is one.
+
+    Ray itself does so only for the address `auto`. RAY_AUTH_MODE, if set, decides instead.
+    """
+    token = Path.home() / ".ray" / "auth_token"
+    elsewhere = any(map(os.environ.get, ("RAY_AUTH_TOKEN", "RAY_AUTH_TOKEN_PATH")))
+    if "RAY_AUTH_MODE" in os.environ or not (elsewhere or token.is_file()):
+        return False
+    os.environ["RAY_AUTH_MODE"] = "token"
+    from ray import _raylet
+
+    cast(Any, _raylet).Config.initialize("")  # Ray reads the variable once, when imported.
+    return True
+
+
 @contextlib.asynccontextmanager
 async def connected(address: str, runtime_env: Mapping[str, Any] | None) -> AsyncIterator[None]:
     """Connect this process to a cluster during the block; keep an existing connection.
@@ -127,7 +158,8 @@ async def connected(address: str, runtime_env: Mapping[str, Any] | None) -> Asyn
     if ray.is_initialized():
         yield
         return
-    try:
+
+    async def connect() -> None:
         # In a thread, since Ray replaces the main thread's SIGTERM handler, which we need.
         await asyncio.to_thread(
             ray.init,
@@ -137,11 +169,19 @@ async def connected(address: str, runtime_env: Mapping[str, Any] | None) -> Asyn
             log_to_driver=False,
             logging_level=logging.ERROR,
         )
+
+    try:
+        try:
+            await connect()
+        except (ConnectionError, ValueError) as error:
+            if not (wants_token(error) and use_own_token()):
+                raise
+            await connect()
     except (ConnectionError, ValueError) as error:
-        if "Authentication" in f"{error.__cause__} {error.__context__}":
+        if wants_token(error):
             raise errors.InvalidInputError(
-                f"The Ray cluster at {address!r} asks for a token. Set RAY_AUTH_MODE=token, and "
-                "copy ~/.ray/auth_token from its head node."
+                f"The Ray cluster at {address!r} asks for another token than this user has. Copy "
+                "~/.ray/auth_token from its head node, and do not set RAY_AUTH_MODE=disabled."
             ) from error
         raise errors.InvalidInputError(
             f"No Ray cluster at {address!r} that includes this machine: "

@@ -23,6 +23,7 @@ from pydantic import Field
 from webtraj import errors
 from webtraj.rollouts.configuration.building import build_rollout, resume_run
 from webtraj.rollouts.configuration.running import ConfiguredRollout, Milestones
+from webtraj.rollouts.distributed.cluster import use_own_token, wants_token
 from webtraj.rollouts.results import RolloutSummary
 from webtraj.runs.run import run_of
 from webtraj.runs.spec import RECORD, RunSpec
@@ -164,7 +165,12 @@ def _client(address: str) -> Any:
     try:
         from ray.job_submission import JobSubmissionClient
 
-        return JobSubmissionClient(address)
+        try:
+            return JobSubmissionClient(address)
+        except (ConnectionError, RuntimeError) as error:
+            if not (wants_token(error) and use_own_token()):
+                raise
+            return JobSubmissionClient(address)
     except (ImportError, ConnectionError, RuntimeError, ValueError) as error:
         if isinstance(error, ImportError) or "ray[default]" in str(error):
             raise errors.missing_dependency("Jobs need Ray with its client", "ray") from error

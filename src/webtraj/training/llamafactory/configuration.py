@@ -185,7 +185,7 @@ class UpdateConfig(Section):
         if is_url(self.work_path or self.save_path):
             raise ValueError(
                 "work_path: must be a folder for training files, checkpoints and the model "
-                "when save_path is a bucket"
+                "when save_path is a bucket; set work_path=FOLDER"
             )
         return self
 
