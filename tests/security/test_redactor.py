@@ -127,6 +127,11 @@ def test_a_secret_is_found_in_arrays(dtype: Any) -> None:
     assert array[0, 1] == "a s3cret-value b"
 
 
+@each("number", [2**1100, -(2**1100), 10**5000, float("inf"), float("nan"), np.float32("inf")])
+def test_a_number_beyond_all_secrets_stays(number) -> None:
+    assert Redactor({"pin": "81930214"}).redact([number])[0] is number
+
+
 def test_a_number_is_found_where_it_is_a_number() -> None:
     assert Redactor({"pin": "482913"}).redact({"pin": 482913, "n": 48}) == {
         "pin": "<secret:pin>",

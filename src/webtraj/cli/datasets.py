@@ -71,8 +71,8 @@ def ls(
     )
     shown = found.summaries[-limit:] if limit else found.summaries
     if csv is not None:
-        rows = [tables.episode_row(summary, found.superseded) for summary in shown]
-        tables.write_csv(csv, list(tables.episode_columns()), rows)
+        made = [tables.episode_row(summary, found.superseded) for summary in shown]
+        tables.write_csv(csv, list(tables.episode_columns()), made)
     if json:
         for summary in shown:
             sys.stdout.write(summary.to_line().decode())

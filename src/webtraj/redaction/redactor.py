@@ -50,6 +50,8 @@ _ATOMS = (type(None), bool, int, float, complex, enum.Enum, np.number, np.bool_)
 _CYCLE = "<not recorded: contains itself>"
 _LEAST_NUMBER = 1_000_000
 """The smallest integer that rules check: token ids and counts are smaller."""
+_MOST_BITS = 10_000
+"""The longest integer that is searched: Python refuses to print one of more than 4,300 digits."""
 _MOST_NUMBERS = 10_000
 """The largest array of numbers that is searched; pictures are larger."""
 _LONG = 1000
@@ -431,7 +433,10 @@ class Redactor:
             return value
         if not (self._numbers or value >= _LEAST_NUMBER):
             return value
-        if not math.isfinite(value) or value != int(value):
+        if isinstance(value, int):
+            if value.bit_length() > _MOST_BITS:
+                return value
+        elif not math.isfinite(value) or value != int(value):
             return value
         shown = str(int(value))
         name = self._numbers.get(shown)
