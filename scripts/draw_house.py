@@ -4,7 +4,8 @@ A package imports only packages below it; the floors are those of `FLOORS`, whic
 tests/packaging/test_layers.py checks against the code. A room is the wider, the more lines it has.
 The arrows are the imports that run up all the same.
 
-Usage: python scripts/draw_house.py
+Usage: python scripts/draw_house.py          draw the picture
+       python scripts/draw_house.py --table  print each package's lines and modules
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import dataclasses
 import html
 import math
 import re
+import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
@@ -239,9 +241,22 @@ def _described() -> str:
     return html.escape(f"A house in section. From the roof to the cellar: {floors}.")
 
 
+def table() -> Iterator[str]:
+    """Yield a line of Markdown for each package, the packages beside the library last."""
+    rooms = [SOURCE / name for _, names in FLOORS for name in names.split()]
+    packages = sorted(ROOT.glob("packages/*/src/*/__init__.py"))
+    for place in [*sorted(rooms), SOURCE, *(path.parent for path in packages)]:
+        files = sorted(place.rglob("*.py")) if place.is_dir() else [place.with_suffix(".py")]
+        lines = sum(len(file.read_text(encoding="utf-8").splitlines()) for file in files)
+        yield f"| `{place.name}` | {lines:,} | {len(files)} |"
+
+
 def main() -> None:
-    """Draw the picture."""
-    FILE.write_text(draw(sizes(), upward()), encoding="utf-8")
+    """Draw the picture, or print the table."""
+    if sys.argv[1:] == ["--table"]:
+        print("\n".join(table()))
+    else:
+        FILE.write_text(draw(sizes(), upward()), encoding="utf-8")
 
 
 if __name__ == "__main__":

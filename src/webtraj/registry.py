@@ -319,7 +319,9 @@ def select(selector: str) -> SelectedPreset:
         UnknownPresetError: No preset has that name.
     """
     name, choose = parse_selector(selector)
-    _load_all()
+    _load_builtin()
+    if name not in _presets:  # Packages never replace a built-in preset.
+        _load_all()
     preset = _find(name)
     tasks = preset.list_tasks()
     if tasks is None:

@@ -43,6 +43,18 @@ def test_import_loads_nothing_heavy():
     assert loaded_by("import webtraj") == set()
 
 
+def test_a_miniwob_environment_loads_few_modules():
+    program = (
+        "import sys, webtraj; webtraj.make('miniwob/click-test'); "
+        "print(sum(name.partition('.')[0].startswith('webtraj') for name in sys.modules))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", program],
+        capture_output=True, text=True, timeout=60, check=True,
+    )  # fmt: skip
+    assert int(done.stdout) < 50
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "program",

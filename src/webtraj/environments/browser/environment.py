@@ -10,7 +10,7 @@ import time
 import warnings
 import weakref
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, Final, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 import dm_env
 from dm_env import specs
@@ -25,7 +25,6 @@ from webtraj.environments.actions import spec as action_spec_lib
 from webtraj.environments.browser import access as access_lib
 from webtraj.environments.browser import acting as acting_lib
 from webtraj.environments.browser import lease as lease_lib
-from webtraj.environments.browser import listening as listening_lib
 from webtraj.environments.browser import network as network_lib
 from webtraj.environments.browser import observation as observation_lib
 from webtraj.environments.browser import observer as observer_lib
@@ -34,6 +33,9 @@ from webtraj.environments.browser import pool as pool_lib
 from webtraj.environments.browser import secrecy as secrecy_lib
 from webtraj.environments.browser import session as session_lib
 from webtraj.environments.browser import tasks as tasks_lib
+
+if TYPE_CHECKING:
+    from webtraj.environments.browser import listening as listening_lib
 
 __all__ = ["BrowserEnvironment", "make_web_environment"]
 

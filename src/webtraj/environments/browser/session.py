@@ -13,12 +13,10 @@ from urllib.parse import urlsplit
 
 from webtraj import errors
 from webtraj.environments.browser import lease as lease_lib
-from webtraj.environments.browser import listening as listening_lib
 from webtraj.environments.browser import network as network_lib
 from webtraj.environments.browser import observation as observation_lib
 from webtraj.environments.browser import page_script as page_script_lib
 from webtraj.environments.browser import traffic as traffic_lib
-from webtraj.environments.browser import unseen as unseen_lib
 from webtraj.environments.browser.network import BLANK
 
 if TYPE_CHECKING:
@@ -34,6 +32,7 @@ if TYPE_CHECKING:
         Response,
     )
 
+    from webtraj.environments.browser import listening as listening_lib
     from webtraj.environments.browser.secrecy import SecretKeeper
 
 __all__ = ["BLANK", "BrowserSession", "LoadFailure"]
@@ -462,6 +461,8 @@ class BrowserSession:
 
     async def _show_unseen(self) -> bool:
         """Show the page script what it cannot see; return whether any of it is new."""
+        from webtraj.environments.browser import unseen as unseen_lib  # Few pages need it.
+
         page = self._active
         world = self._world.entered(page)
         if world is None:
