@@ -53,10 +53,10 @@ AREAS = {
     "failures and outcomes": "errors.py trajectory.py rollouts/episode.py rollouts/results.py "
     "rollouts/deadlines.py metrics/facts.py metrics/tally.py",
     "judging": "judging/**/*.py rollouts/judging.py",
-    "redaction": "environments/redaction/*.py environments/browser/secrecy.py credentials.py "
-    "store/credentials.py processing/steps/redact.py",
+    "redaction": "redaction/*.py environments/redacting.py environments/browser/secrecy.py "
+    "settings/credentials.py store/credentials.py processing/steps/redact.py",
     "network": "environments/browser/network.py environments/browser/access.py "
-    "environments/browser/guard.py hosts.py serving/guard.py",
+    "environments/browser/guard.py net/hosts.py serving/guard.py",
     "export": "training/export/*.py training/rows.py datasets/exporters/*.py",
 }
 """The modules of each area, as globs below src/webtraj; the first area that names one has it."""

@@ -2,6 +2,7 @@
 
 import base64
 import copy
+import dataclasses
 import io
 import pickle
 import re
@@ -68,6 +69,31 @@ def test_a_repr_leaves_out_defaults():
     assert repr(StepRecord(0, StepType.FIRST, None, reward=0.0)) == (
         "StepRecord(index=0, step_type=FIRST, observation=None, reward=0.0)"
     )
+
+
+class Hidden(dict):
+    def __repr__(self):
+        return "<hidden>"
+
+
+class HiddenText(str):
+    def __repr__(self):
+        return "<hidden>"
+
+
+@dataclasses.dataclass
+class Key:
+    value: str
+
+    def __repr__(self):
+        return "<hidden>"
+
+
+@pytest.mark.parametrize("value", [Hidden(pin="1234"), HiddenText("1234"), Key("1234")])
+def test_what_hides_itself_stays_hidden(value):
+    for record in (Decision(action=value), EpisodeInfo(metadata={"kept": [value]})):
+        assert "<hidden>" in repr(record)
+        assert "1234" not in repr(record)
 
 
 def test_a_broken_repr_is_named():

@@ -30,6 +30,7 @@ builtin keeps working::
      │   └─ ModelError                           a model gave no usable reply
      │       ├─ ContextOverflowError             the conversation exceeds the model's context
      │       ├─ ModelRefusedError                the server rejects the request
+     │       │   └─ MissingKeyError              no API key (InvalidInputError, too)
      │       └─ ModelUnavailableError            the server is down or too slow
      ├─ EpisodeTimeoutError (TimeoutError)       an episode, or a step of it, took too long
      ├─ RolloutStoppedError (RuntimeError)       too many episodes failed in a row
@@ -215,6 +216,10 @@ class ContextOverflowError(ModelError):
 
 class ModelRefusedError(ModelError):
     """The server rejects the request, and would reject it again."""
+
+
+class MissingKeyError(ModelRefusedError, InvalidInputError):
+    """There is no API key for a server that needs one."""
 
 
 class ModelUnavailableError(ModelError):

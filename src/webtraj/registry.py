@@ -33,11 +33,11 @@ import functools
 import importlib
 import importlib.metadata
 import inspect
+import os
 import re
 import threading
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, cast, overload
 
 from webtraj import errors
@@ -424,7 +424,7 @@ def _find(name: str) -> Preset:
 def _unknown(name: str) -> str:
     nearest = difflib.get_close_matches(name, _presets, n=5, cutoff=0.5)
     hint = f"Did you mean {' or '.join(map(repr, nearest))}? " if nearest else ""
-    if Path(name).exists():
+    if os.path.isfile(name):  # noqa: PTH113  # False for what can be no path.
         hint = "The name of a task file ends in .jsonl or .parquet. "
     return f"No preset is named {name!r}. {hint}`webtraj presets` lists all {len(_presets)}."
 

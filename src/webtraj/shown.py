@@ -11,6 +11,7 @@ import dataclasses
 import enum
 import html
 import io
+import types
 from collections.abc import Iterable, Mapping, Sequence, Set
 from typing import Any
 
@@ -53,14 +54,14 @@ def short_record(record: Any, *, depth: int = _DEPTH) -> str:
     return _cut(f"{type(record).__name__}({', '.join(shown)})", _LONGEST)
 
 
-def short(value: Any, *, width: int = _WIDTH, depth: int = _DEPTH) -> str:
+def short(value: Any, *, width: int = _WIDTH, depth: int = _DEPTH, most: int = _MOST_ITEMS) -> str:
     """Return a value on one line; a long one by its start or its size.
 
     >>> short({"title": "Shop", "screenshot": bytes(5000), "seen": list(range(100))})
     "{'title': 'Shop', 'screenshot': <5,000 bytes>, 'seen': [0, 1, 2, 3, 4, 5, 6, 7, ...]}"
     """
     match value:
-        case str():
+        case str() if not _has_own_repr(value):
             return repr(value if len(value) <= width else value[: width - 1] + "…")
         case bytes() | bytearray() | memoryview():
             return repr(value) if len(value) <= width // 4 else f"<{len(value):,} bytes>"
@@ -70,31 +71,41 @@ def short(value: Any, *, width: int = _WIDTH, depth: int = _DEPTH) -> str:
             return value.name
         case int() if value.bit_length() > 4096:  # Python refuses to print it in decimal.
             return f"<an integer of {value.bit_length():,} bits>"
-    if _is_record(value):
-        if issubclass(type(value), Shown):
-            return _cut(repr(value), _LONGEST)
+    if issubclass(type(value), Shown):
+        return _cut(repr(value), _LONGEST)
+    if _is_record(value) and type(value).__module__.startswith("webtraj."):
         return "..." if depth < 1 else short_record(value, depth=depth)
-    if isinstance(value, (Mapping, list, tuple, Set)):
+    if isinstance(value, (Mapping, list, tuple, Set)) and not _has_own_repr(value):
         if value and depth < 1:
             return "..."
-        return _container(value, width, depth - 1)
+        return _container(value, width, depth - 1, most)
+    return _own(value, width)
+
+
+def _own(value: Any, width: int) -> str:
+    """Return an object's own repr, which may hide what must not be seen."""
     try:
         return _cut(" ".join(repr(value).split()), 4 * width)
     except Exception as error:  # A foreign object's repr may run any code.
         return f"<repr failed: {type(error).__name__}>"
 
 
-def _container(value: Any, width: int, depth: int) -> str:
+def _has_own_repr(value: Any) -> bool:
+    """Return whether a class of Python's own form says itself how it shows."""
+    return isinstance(type(value).__repr__, types.FunctionType)
+
+
+def _container(value: Any, width: int, depth: int, most: int) -> str:
     shown = []
     for number, item in enumerate(value.items() if isinstance(value, Mapping) else value):
-        if number == _MOST_ITEMS:
+        if number == most:
             shown.append("...")
             break
         if isinstance(value, Mapping):
             key, inner = item
-            shown.append(f"{short(key)}: {short(inner, width=width, depth=depth)}")
+            shown.append(f"{short(key)}: {short(inner, width=width, depth=depth, most=most)}")
         else:
-            shown.append(short(item, width=width, depth=depth))
+            shown.append(short(item, width=width, depth=depth, most=most))
     left, right = "[]" if isinstance(value, list) else "()" if isinstance(value, tuple) else "{}"
     more = "," if isinstance(value, tuple) and len(value) == 1 else ""
     return f"{left}{', '.join(shown)}{more}{right}"

@@ -24,7 +24,7 @@ async def record(path, tasks):
             async with env:
                 timestep = await env.reset()
                 while not timestep.last():
-                    timestep = await env.step(Decision(action=1, thought="hold"))
+                    timestep = await env.step(Decision(action=1, thought="hold" * 5000))
     return webtraj.open_dataset(path)
 
 
@@ -48,10 +48,19 @@ async def test_data_frames_have_a_row_for_each_episode_or_step(tmp_path):
     assert list(steps["step"]) == [step.index for step in episode.steps]
     assert list(steps["action"])[1:] == ["1"] * episode.num_steps
     assert steps["reward"].sum() == episode.total_reward
-    assert set(steps["thought"][1:]) == {"hold"}
+    assert set(steps["thought"][1:]) == {"hold" * 5000}
     assert list(dataset[:0].to_pandas("steps").columns) == list(steps.columns)
+    lazy = webtraj.open_dataset(tmp_path / "runs", blobs="lazy")
+    assert lazy[:1].to_pandas("steps").equals(steps)
     with pytest.raises(errors.InvalidInputError, match="'episodes' or 'steps'"):
         dataset.to_pandas("rows")
+
+
+def test_a_csv_file_is_no_url(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(errors.InvalidInputError, match="a path"):
+        write_csv("s3://bucket/x.csv", ["a"], [])
+    assert not list(tmp_path.iterdir())
 
 
 def test_commands_write_what_they_show_as_csv(tmp_path):

@@ -91,7 +91,7 @@ def test_the_source_archive_is_the_package_and_what_builds_it(source, package):
         "agents/prompts/v1/plain.txt",
         "environments/browser/page/observe.js",
         "loop/files/one_gpu.yaml",
-        "proto/webtraj/v1/trajectory.proto",
+        "store/proto/webtraj/v1/trajectory.proto",
         "rollouts/configuration/files/rollout.yaml",
         "view/static/style.css",
     ],

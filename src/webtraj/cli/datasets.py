@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -126,7 +125,7 @@ def show(
         int | None, typer.Option(help="Show this step's full observation and decision.")
     ] = None,
     csv: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Also write its steps as a CSV file.")
+        str | None, typer.Option(metavar="FILE", help="Also write its steps as a CSV file.")
     ] = None,
     json: Json = False,
     option: BucketOptions = None,
@@ -340,7 +339,7 @@ def index(
         str | None, typer.Option(help="Write the index as a Parquet file to this path or URL.")
     ] = None,
     csv: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Write the index as a CSV file.")
+        str | None, typer.Option(metavar="FILE", help="Write the index as a CSV file.")
     ] = None,
     json: Json = False,
     option: BucketOptions = None,

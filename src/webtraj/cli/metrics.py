@@ -90,7 +90,7 @@ def metrics(
         bool, typer.Option("--write", help="Write the run's metrics beside its plan: metrics.json.")
     ] = False,
     csv: Annotated[
-        Path | None,
+        str | None,
         typer.Option(
             metavar="FILE",
             help="Also write a CSV file, with a row for each dataset and for each of its groups.",
@@ -187,7 +187,7 @@ def metrics(
         say(_said_of(name, report))
 
 
-def _write_csv(file: Path, reports: Sequence[tuple[str, MetricsReport]]) -> None:
+def _write_csv(file: str, reports: Sequence[tuple[str, MetricsReport]]) -> None:
     from webtraj.datasets.tables import write_csv
 
     rows: list[dict[str, str]] = []

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable, Iterable, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -74,7 +73,7 @@ JsonLines = Annotated[
     bool, typer.Option("--json", help="Print JSON on stdout, one object per line.")
 ]
 Csv = Annotated[
-    Path | None, typer.Option("--csv", metavar="FILE", help="Also write the table as a CSV file.")
+    str | None, typer.Option("--csv", metavar="FILE", help="Also write the table as a CSV file.")
 ]
 Parallel = Annotated[int, typer.Option(min=1, help="Episodes at a time.")]
 

@@ -680,7 +680,8 @@ class Dataset:
         if rows == "episodes":
             return tables.to_frame(self.episode_rows(), list(tables.episode_columns()))
         if rows == "steps":
-            return tables.to_frame(tables.step_rows(self), tables.STEP_COLUMNS)
+            whole = self.of(self._summaries, blobs="eager")
+            return tables.to_frame(tables.step_rows(whole), tables.STEP_COLUMNS)
         raise errors.InvalidInputError(f"rows={rows!r:.60}: expected 'episodes' or 'steps'.")
 
     def _part(

@@ -192,7 +192,7 @@ def _rows(dataset: Dataset, table: str, episode_ids: list[str]) -> Iterator[dict
     from webtraj.datasets.exporters.base import Ledger
 
     for episode_id in episode_ids:
-        rows = huggingface.RowWriter(dataset[episode_id], Ledger())
+        rows = huggingface.RowWriter(dataset[episode_id], Ledger(dataset.superseded))
         if table == "steps":
             yield from rows.steps()
         else:

@@ -23,6 +23,7 @@ from webtraj import trajectory as trajectory_lib
 from webtraj.store.files import make_folder
 from webtraj.store.foreign import valid_text
 from webtraj.store.index import EpisodeSummary
+from webtraj.store.places import is_url
 
 __all__ = ["STEP_COLUMNS", "episode_columns", "episode_row", "step_rows", "to_frame", "write_csv"]
 
@@ -110,8 +111,14 @@ def write_csv(
     """Write rows as CSV with a header, completely or not at all, and return their number.
 
     Raises:
+        InvalidInputError: The path is a URL.
         StorageError: The file cannot be written.
     """
+    if is_url(path):
+        raise errors.InvalidInputError(
+            f"A CSV file is written to this machine; got {os.fspath(path)!r:.200}. Give a path, or "
+            "write a bucket's table with --parquet."
+        )
     target = Path(path)
     temporary = target.with_name(f".{target.name}.{secrets.token_hex(4)}.tmp")
     number = 0

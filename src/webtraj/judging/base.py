@@ -91,7 +91,7 @@ def named(judge: Judge, name: str = "") -> NamedJudge:
     Raises:
         InvalidInputError: It is no judge, or its name or version is not text.
     """
-    if not callable(getattr(judge, "judge", None)):
+    if isinstance(judge, type) or not callable(getattr(judge, "judge", None)):
         raise errors.InvalidInputError(
             f"The judge {judge!r:.100} has no method `judge`; expected an async method that takes "
             "an episode and returns a Judgement."

@@ -164,6 +164,7 @@ async def collect(
         from webtraj.judging.judged import check_judging
 
         check_judging(judge, when=judge_when, parallel=judge_parallel)
+        check_keys(judge)
     if isinstance(agent, str):
         agent = catalog.make_agent(agent, seed=seed)
     agent = agents_lib.as_agent(agent)

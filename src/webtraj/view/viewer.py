@@ -34,8 +34,9 @@ REFRESH_BUCKET = 10.0
 LOOK, LOOK_BUCKET = 1.0, 5.0
 """The least seconds between two looks at a run, however many visitors ask."""
 _WRITING = 60.0
-_MOST_RUNS = 50
 """Seconds for which a dataset counts as being written after its last change."""
+_MOST_RUNS = 50
+"""The most runs of a dataset that its page links to."""
 
 
 class Viewer(Closing):

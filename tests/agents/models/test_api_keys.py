@@ -12,10 +12,12 @@ from webtraj.agents import models
 from webtraj.agents.model import ModelAgent
 from webtraj.agents.models import endpoint
 from webtraj.agents.models.base import check_keys
+from webtraj.environments.collecting import outcome_of_error
 from webtraj.redaction import without_keys
 from webtraj.rollouts import collect
 from webtraj.store import encoding
 from webtraj.testing.model_server import FakeModelServer, Reply
+from webtraj.trajectory import Outcome, Phase
 
 KEY = "sk-very-secret-0123456789"
 CLASSES = [models.OpenAICompatibleClient, models.AnthropicClient]
@@ -142,8 +144,9 @@ async def test_a_vendor_is_not_asked_without_a_key(ask, monkeypatch, client_clas
     monkeypatch.delenv(variable, raising=False)
     async with client_class("m") as client:
         for call in (lambda: client.complete(ask), lambda: collect([], ModelAgent(client=client))):
-            with pytest.raises(errors.InvalidInputError, match=rf"{variable}.*--base-url"):
+            with pytest.raises(errors.MissingKeyError, match=rf"{variable}.*--base-url") as caught:
                 await call()
+            assert outcome_of_error(caught.value, Phase.RESET) is Outcome.MODEL_ERROR
     async with client_class("m", headers={"Authorization": "Bearer mine"}) as client:
         check_keys(ModelAgent(client=client))
 

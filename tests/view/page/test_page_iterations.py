@@ -65,7 +65,7 @@ async def test_points_tell_their_numbers_and_lead_to_their_episodes(look, serve,
     await expect(page.locator(".total")).to_have_text("4 episodes")
     await expect(page.get_by_label("Dataset")).to_have_value("test-iteration_0002")
     rows = page.locator(".body .row .cell.task")
-    assert set(await rows.all_inner_texts()) == {"shop/hard"}
+    assert set(await rows.all_text_contents()) == {"shop/hard"}
     await page.go_back()
     await expect(drawing(page, MEAN)).to_have_count(4)
     numbers = page.get_by_role("region", name="Numbers").get_by_role("row")

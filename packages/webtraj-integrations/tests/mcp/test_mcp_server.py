@@ -216,7 +216,8 @@ async def test_clients_that_never_finish_their_start_are_forgotten(monkeypatch):
 
 async def test_no_more_clients_than_the_limit_are_let_in(monkeypatch):
     import httpx
-    from webtraj.integrations import mcp as mcp_lib
+
+    from webtraj_integrations import mcp as mcp_lib
 
     monkeypatch.setattr(mcp_lib, "_MOST_CONNECTIONS", 2)
     tools = mcp_lib.BrowserTools(None, shared=True, session_timeout=None)

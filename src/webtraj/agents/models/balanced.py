@@ -17,7 +17,7 @@ from webtraj import errors
 from webtraj import trajectory as trajectory_lib
 from webtraj.agents.models import endpoint as endpoint_lib
 from webtraj.agents.models import messages as messages_lib
-from webtraj.agents.models.base import Message, ModelClient, Sampling
+from webtraj.agents.models.base import Message, ModelClient, Sampling, check_keys
 from webtraj.agents.models.limits import SYSTEM_CLOCK, Clock, RetryPolicy
 from webtraj.agents.models.messages import Base64Cache
 from webtraj.agents.models.openai import OpenAICompatibleClient
@@ -91,6 +91,15 @@ class BalancedClient(AsyncClosing):
         self._someone_is_back = asyncio.Event()
         self._closed = False
         self._num_calls = 0
+
+    def check_key(self) -> None:
+        """Check that no server lacks the API key that it is known to need. Send nothing.
+
+        Raises:
+            MissingKeyError: One is missing.
+        """
+        for server in self._servers:
+            check_keys(server.client)
 
     @classmethod
     def to(

@@ -208,8 +208,10 @@ def check_keys(user: object) -> None:
     """Check the key of a model client, or those of an agent, judge or proposer. Send nothing.
 
     Raises:
-        InvalidInputError: One is missing; see `HttpModelClient.check_key`.
+        MissingKeyError: One is missing; see `HttpModelClient.check_key`.
     """
+    for judge in getattr(user, "judges", ()):
+        check_keys(judge)
     routing = getattr(user, "routing", None)
     for client in getattr(routing, "clients", (getattr(user, "client", user),)):
         if (check := getattr(client, "check_key", None)) is not None:

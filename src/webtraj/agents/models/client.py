@@ -291,10 +291,10 @@ class HttpModelClient(AsyncClosing):
         """Check that there is an API key, if the server is known to need one. Send nothing.
 
         Raises:
-            InvalidInputError: It is missing.
+            MissingKeyError: It is missing.
         """
         if self._missing_key:
-            raise errors.InvalidInputError(
+            raise errors.MissingKeyError(
                 f"No API key for the model {self.model!r:.100} at {self.base_url}: set the "
                 f"environment variable {self._missing_key}, or name another with api_key_variable. "
                 "For a server of your own, give its URL: --base-url URL, or the option base_url."

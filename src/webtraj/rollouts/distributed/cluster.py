@@ -14,12 +14,15 @@ import logging
 import os
 import secrets
 import signal
+import socket
 import threading
+import urllib.parse
 from collections.abc import AsyncIterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, cast
 
 from webtraj import errors
+from webtraj.net.hosts import is_address, is_loopback
 from webtraj.rollouts.distributed.node import NodeLostError, NodeRunner, Place, Status, Work
 
 __all__ = [
@@ -124,20 +127,37 @@ def wants_token(error: BaseException) -> bool:
     return "Authentication" in f"{error} {error.__cause__} {error.__context__}"
 
 
-def use_own_token() -> bool:
+def use_own_token(address: str) -> bool:
     """Use the token that `ray start` uses for this user, and return whether there is one.
 
-    Ray itself does so only for the address `auto`. RAY_AUTH_MODE, if set, decides instead.
+    Ray itself does so only for the address `auto`. The token of a file goes to no other machine
+    unasked. RAY_AUTH_MODE, if set, decides instead.
+
+    Args:
+        address: The cluster's address, or the URL of its dashboard.
     """
     token = Path.home() / ".ray" / "auth_token"
     elsewhere = any(map(os.environ.get, ("RAY_AUTH_TOKEN", "RAY_AUTH_TOKEN_PATH")))
-    if "RAY_AUTH_MODE" in os.environ or not (elsewhere or token.is_file()):
+    here = _is_here(address) and token.is_file()
+    if "RAY_AUTH_MODE" in os.environ or not (elsewhere or here):
         return False
     os.environ["RAY_AUTH_MODE"] = "token"
     from ray import _raylet
 
     cast(Any, _raylet).Config.initialize("")  # Ray reads the variable once, when imported.
     return True
+
+
+def _is_here(address: str) -> bool:
+    """Return whether an address is one of this machine's."""
+    host = urllib.parse.urlsplit(address if "//" in address else f"//{address}").hostname or ""
+    if address in ("auto", "local") or is_loopback(host):
+        return True
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    with contextlib.suppress(OSError), socket.socket(family) as probe:
+        probe.bind((host, 0))  # Only an address of this machine can be bound.
+        return is_address(host)
+    return False
 
 
 @contextlib.asynccontextmanager
@@ -174,14 +194,14 @@ async def connected(address: str, runtime_env: Mapping[str, Any] | None) -> Asyn
         try:
             await connect()
         except (ConnectionError, ValueError) as error:
-            if not (wants_token(error) and use_own_token()):
+            if not (wants_token(error) and use_own_token(address)):
                 raise
             await connect()
     except (ConnectionError, ValueError) as error:
         if wants_token(error):
             raise errors.InvalidInputError(
-                f"The Ray cluster at {address!r} asks for another token than this user has. Copy "
-                "~/.ray/auth_token from its head node, and do not set RAY_AUTH_MODE=disabled."
+                f"The Ray cluster at {address!r} asks for a token. Copy ~/.ray/auth_token from its "
+                "head node, and set RAY_AUTH_MODE=token."
             ) from error
         raise errors.InvalidInputError(
             f"No Ray cluster at {address!r} that includes this machine: "

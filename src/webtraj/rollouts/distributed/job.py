@@ -168,7 +168,7 @@ def _client(address: str) -> Any:
         try:
             return JobSubmissionClient(address)
         except (ConnectionError, RuntimeError) as error:
-            if not (wants_token(error) and use_own_token()):
+            if not (wants_token(error) and use_own_token(address)):
                 raise
             return JobSubmissionClient(address)
     except (ImportError, ConnectionError, RuntimeError, ValueError) as error:

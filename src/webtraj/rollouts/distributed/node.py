@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from webtraj import errors
 from webtraj.agents.base import Agent
+from webtraj.agents.models.base import check_keys
 from webtraj.collectors.bucket import S3TrajectoryCollector
 from webtraj.collectors.spool import Spool
 from webtraj.datasets.transfer import push
@@ -184,6 +185,7 @@ class NodeRunner:
                     work.setup()
                 self._agent = work.agent()
                 stack.push_async_callback(aclose, self._agent)
+                check_keys(self._agent)
                 stack.push_async_callback(lambda: aclose(self._collector))
                 found = await asyncio.to_thread(self._open_collector)
                 self._pool = await stack.enter_async_context(work.browsers.open(self._episodes))
