@@ -1,7 +1,7 @@
 #!/bin/sh
 # Sourced by the scripts that make virtual environments: `install VENV ARGUMENTS` is `pip install
 # ARGUMENTS` in that environment, by uv, which links packages from its cache instead of copying them.
-# `$our_packages` are their own arguments for the packages of this checkout.
+# `$our_packages` holds the arguments that install the packages of this checkout, to be developed.
 # uv comes from the package index into .venv. Without it, or with WEBTRAJ_INSTALLER=pip, pip installs.
 
 # All packages beside the library, as developed, those of the examples included: two words for each.

@@ -1,10 +1,10 @@
 #!/bin/sh
 # What a stranger gets: builds the archives of the library and of each package beside it, checks them as a
-# package index does, and installs the library's wheel
-# in fresh environments, with the oldest Python that it is for and the newest that is found here. In
-# each, first with the core alone, then with `web`: an episode is recorded and read, one is played in a
-# browser, and the viewer is asked for its page; the example package two_cores is installed and its recipe
-# read. The versions are those of constraints.txt, so that only a change here can fail this.
+# package index does, and installs the library's wheel in fresh environments, with the oldest Python that it
+# is for and the newest that is found here. In each, first with the core alone, then with `web`: an episode is
+# recorded and read, one is played in a browser, and the viewer is asked for its page; the example package
+# two_cores is installed and its recipe read. Each package beside the library is installed alone with it. The
+# versions are those of constraints.txt, so that only a change here can fail this.
 set -eu
 cd "$(dirname "$0")/.."
 . scripts/packages.sh

@@ -76,6 +76,9 @@ def test_versions_move_together():
         needed = [one for one in project["dependencies"] if one.startswith("webtraj")]
         assert needed
         assert all(one.endswith(f"=={PROJECT['version']}") for one in needed), file
+        among = [one for extra in project["optional-dependencies"].values() for one in extra]
+        others = [one for one in among if re.match(rf"webtraj-(?!{project['name'][8:]}\b)", one)]
+        assert all(one.endswith(f"=={PROJECT['version']}") for one in others), file
     brought = [
         one
         for extra in ("apps", "formats", "integrations")

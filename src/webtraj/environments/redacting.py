@@ -233,11 +233,13 @@ def redact_episode(
         InvalidInputError: A name or value is invalid.
     """
     before = _counts_of(trajectory.info)
-    redactor = Redactor(secrets, rules=rules, placeholders=filter(NAME.fullmatch, before))
+    redactor = Redactor(secrets, rules=rules, placeholders=before)
     steps = tuple(redactor.redact(step) for step in trajectory.steps)
     end = redactor.redact(trajectory.end)
-    # Names of secrets are no secrets.
-    metadata = {k: v for k, v in trajectory.info.metadata.items() if k != REDACTIONS}
+    # Names of secrets are no secrets. What somebody else keeps under this key may be one.
+    metadata = dict(trajectory.info.metadata)
+    if before:
+        del metadata[REDACTIONS]
     info = redactor.redact(dataclasses.replace(trajectory.info, metadata=metadata))
     counts = redactor.take_counts()
     if total := _summed(before, counts):
@@ -246,10 +248,15 @@ def redact_episode(
 
 
 def _counts_of(info: trajectory_lib.EpisodeInfo) -> dict[str, int]:
-    """Return the redaction counts in an episode's description."""
+    """Return the redaction counts in an episode's description; none if it has something else."""
     known = info.metadata.get(REDACTIONS)
-    counts = known.items() if isinstance(known, Mapping) else ()
-    return {str(name): count for name, count in counts if isinstance(count, int)}
+    if not isinstance(known, Mapping):
+        return {}
+    ours = all(
+        isinstance(name, str) and NAME.fullmatch(name) and type(count) is int
+        for name, count in known.items()
+    )
+    return dict(known) if ours else {}
 
 
 def _summed(before: Mapping[str, int], counts: Mapping[str, int]) -> dict[str, int]:

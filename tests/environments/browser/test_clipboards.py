@@ -28,6 +28,11 @@ COPIED = {
         ("From", "Control+a Control+c"),
         "a card",
     ),
+    "from an address": (
+        "<input aria-label=From type=email value='a@b.test'>",
+        ("From", "Control+a Control+c"),
+        "a@b.test",
+    ),
     "from a frame": (
         f'<iframe srcdoc="{FRAMED}"></iframe>',
         ("Framed", "Control+a Control+x"),

@@ -189,7 +189,7 @@ class ActionExecutor:
             await self.run(self.session.page.keyboard.type(text), "type")
 
     def _clipboard_for(self, *keys: str) -> contextlib.AbstractAsyncContextManager[None]:
-        """Return what to press keys in: holding the clipboard, if that may paste."""
+        """Return a context that holds the clipboard if these keys may paste."""
         if clipboard_lib.may_paste((*self._held_keys, *keys)):
             return self.session.own_clipboard()
         return contextlib.nullcontext()

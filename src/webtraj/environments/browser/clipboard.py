@@ -2,7 +2,8 @@
 
 So that nothing passes from one session to another, the page script notes what its pages copy
 (`clipboard.js`), and a session brings its own content along whenever it may paste. Rich text that a
-page leaves to the browser to copy is kept as plain text.
+page leaves to the browser to copy is kept as plain text. What a page writes or reads by
+`navigator.clipboard`, if the context has the permission, is not kept apart.
 """
 
 from __future__ import annotations
@@ -12,6 +13,8 @@ import contextlib
 from collections.abc import AsyncIterator, Iterable, Mapping
 from typing import TYPE_CHECKING, Final
 
+from webtraj import errors
+
 if TYPE_CHECKING:
     from playwright.async_api import Browser, Page
 
@@ -19,6 +22,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Clipboard", "may_paste"]
 
+_FILL: Final = 5.0
+"""Deadline in seconds of filling the clipboard."""
 _WRITE: Final = """
 content => {
   addEventListener("beforecopy", event => event.preventDefault(), {once: true});
@@ -71,5 +76,13 @@ class Clipboard:
             if self._page is None or self._page.is_closed():
                 context = await lease.run(self._browser.new_context(), "open a context")
                 self._page = await lease.run(context.new_page(), "open a page")
-            await lease.run(self._page.evaluate(_WRITE, dict(content)), "fill the clipboard")
+            try:
+                await lease.run(
+                    self._page.evaluate(_WRITE, dict(content)), "fill the clipboard", seconds=_FILL
+                )
+            except errors.BrowserError:  # The next one gets another page.
+                page, self._page = self._page, None
+                with contextlib.suppress(errors.BrowserError):
+                    await lease.run(page.context.close(), "close a context", seconds=_FILL)
+                raise
             yield

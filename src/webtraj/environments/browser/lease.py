@@ -69,8 +69,8 @@ class Lease:
     parked: int = dataclasses.field(default=0, init=False)
     """How often the pool has parked it."""
     _released: bool = dataclasses.field(default=False, init=False)
-    crashed: Page | None = dataclasses.field(default=None, init=False)
-    """The page that crashed since the last `mend`."""
+    crashed: set[Page] = dataclasses.field(default_factory=set, init=False)
+    """The pages that crashed and were not replaced; tabs may share a renderer."""
 
     def __post_init__(self) -> None:
         self.watch(self.page)
@@ -80,7 +80,7 @@ class Lease:
         page.on("crash", self._on_crash)
 
     def _on_crash(self, page: Page) -> None:
-        self.crashed = page
+        self.crashed.add(page)
         self.lifeline.cut("The page crashed")
 
     def mend(self) -> bool:

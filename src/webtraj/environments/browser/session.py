@@ -300,18 +300,21 @@ class BrowserSession:
         await self.run(page.bring_to_front(), what="switch tabs")
 
     async def replace_page(self) -> None:
-        """Close the tab that crashed or does not answer; a blank one takes an active one's place.
+        """Close the tabs that crashed, or else the active one, which does not answer.
+
+        A blank tab takes the active one's place.
 
         Raises:
             BrowserError: The browser failed.
         """
         active = self._active
-        stuck, self.lease.crashed = self.lease.crashed or active, None
-        if stuck is active:
+        stuck, self.lease.crashed = self.lease.crashed or {active}, set()
+        if active in stuck:
             active = await self.run(self.lease.context.new_page(), what="open a tab")
             await self.focus(active)
-        with contextlib.suppress(errors.BrowserError):
-            await self.run(stuck.close(), what="close a tab", seconds=_CLOSE)
+        for page in stuck:
+            with contextlib.suppress(errors.BrowserError):
+                await self.run(page.close(), what="close a tab", seconds=_CLOSE)
         self._active, self._opened = active, None
         self._tab_closed.clear()
         self.lease.timed_out = False  # The page was at fault, not the browser.
@@ -371,8 +374,10 @@ class BrowserSession:
         navigated = False
         begun = time.monotonic()
         network_quiet = await self._network_settled()
+        shown = False
         for left in reversed(range(_MAX_NAVIGATIONS)):
             if self._opened is not None:
+                await self._take_copied()
                 self._active, self._opened = self._opened, None
             options = {
                 **self._look_options(hidden),
@@ -415,8 +420,10 @@ class BrowserSession:
                 async with self.lease.turns.at("observe"):
                     await self.foreign_frames.look_into(self._active, seen, options)
             self._keep_copied(seen.pop("copied", None))
-            if left and await self._show_unseen():
-                continue  # Now it is seen, too.
+            # Once a look: on a lively page there is always something new.
+            if left and not shown and await self._show_unseen():
+                shown = True
+                continue
             if self._active not in self.tabs or (left and self._opened is not None):
                 navigated = True
                 continue
@@ -443,13 +450,19 @@ class BrowserSession:
         if self.lease.borrowed:
             yield
             return
+        await self._take_copied()
+        async with self.lease.browser.clipboard.holding(self._copied, self.lease):
+            yield
+
+    async def _take_copied(self) -> None:
+        """Keep what the active page copied since it was asked last."""
+        if self.lease.borrowed:
+            return
         with contextlib.suppress(errors.BrowserError):  # A page that left has been asked before.
             self._keep_copied(await self.call("takeCopied", None))
             for debugger, world in self.foreign_frames.entered(self._active):
                 ask = page_script_lib.sender(self, debugger, seconds=_QUESTION)
                 self._keep_copied(await world.call(ask, "takeCopied"))
-        async with self.lease.browser.clipboard.holding(self._copied, self.lease):
-            yield
 
     def forget_copied(self) -> None:
         """Forget what the pages of an earlier episode copied."""

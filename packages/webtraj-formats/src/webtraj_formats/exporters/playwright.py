@@ -732,8 +732,11 @@ def _select(to: _Converter, action: a.SelectOption, last: Mapping[str, Any]) -> 
     wanted = [squeezed(each) for each in action.options]
     chosen = [to.literal(each) for each in action.options]
     given = chosen[0] if len(chosen) == 1 else chosen
-    if option in options and wanted == [option.text] and labels.count(option.text) > 1:
-        call = Call("select_option", (), {"index": options.index(option)})
+    if option in options and len(wanted) <= 1:  # The ref decides, whatever its value is.
+        if labels.count(option.text) > 1:
+            call = Call("select_option", (), {"index": options.index(option)})
+        else:
+            call = Call("select_option", (), {"label": to.literal(option.text)})
     elif wanted and set(labels).issuperset(wanted):
         call = Call("select_option", (), {"label": given})
     else:  # To Playwright, a label or a value.

@@ -1,10 +1,12 @@
 // What the page copied or cut last, by MIME type, until it is taken (see clipboard.py).
 let copied = null;
+let copiedBefore = null;
 
 // The page's last handler decides what is copied, and any may stop the event, so this hears it after
 // each of them.
 function noteCopying(event) {
   if (!event.isTrusted) return;
+  copiedBefore = copied;
   noteCopy(event);
   for (const target of event.composedPath()) {
     target.removeEventListener(event.type, noteCopy);
@@ -16,7 +18,10 @@ function noteCopy(event) {
   if (event.defaultPrevented) {
     const given = event.clipboardData;
     const kinds = given.types.filter(kind => kind !== "Files");
-    copied = Object.fromEntries(kinds.map(kind => [kind, given.getData(kind)]));
+    // A page that only forbids copying leaves the clipboard as it is.
+    copied = kinds.length
+      ? Object.fromEntries(kinds.map(kind => [kind, given.getData(kind)]))
+      : copiedBefore;
   } else {
     const text = selectedText(event.composedPath()[0]);
     if (text) copied = {"text/plain": text};
@@ -26,7 +31,10 @@ function noteCopy(event) {
 function selectedText(target) {
   const field = focusedElement();
   if (field && /^(INPUT|TEXTAREA)$/.test(dom.tagName(field))) {
-    return field.type === "password" ? "" : field.value.slice(field.selectionStart, field.selectionEnd);
+    if (field.type === "password") return "";
+    // Fields such as email and number do not tell their selection.
+    if (field.selectionStart === null) return dom.ownerDocument(field).getSelection().toString() || field.value;
+    return field.value.slice(field.selectionStart, field.selectionEnd);
   }
   const root = dom.getRootNode(target);
   return (root.getSelection ? root : dom.ownerDocument(root)).getSelection().toString();
