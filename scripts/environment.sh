@@ -116,8 +116,9 @@ make_environment() {
         "$venv/bin/llamafactory-cli" version >/dev/null || fail "LLaMA-Factory does not load; see above."
         ;;
     browsergym)
-        # webtraj without extras: BrowserGym's Playwright is another.
-        install "$venv" --requirement "$requirements" --editable . || fail "see above."
+        # webtraj without extras: BrowserGym's Playwright is another. The formats read AgentLab's studies.
+        install "$venv" --requirement "$requirements" --editable . --editable packages/webtraj-formats ||
+            fail "see above."
         install "$venv" --no-deps agentlab==0.4.2 browsergym-experiments==0.14.3 || fail "see above."
         export LITELLM_LOCAL_MODEL_COST_MAP=True  # LiteLLM asks the internet for prices otherwise.
         must_load 'browsergym.miniwob, agentlab.agents.generic_agent.generic_agent'
