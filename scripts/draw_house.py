@@ -130,11 +130,6 @@ def sizes() -> dict[str, int]:
     return counted
 
 
-def drawn_sizes(svg: str) -> dict[str, int]:
-    """Return the figures that a picture was drawn with."""
-    return {name: int(size) for name, size in re.findall(r'id="(\w+)" data-lines="(\d+)"', svg)}
-
-
 def draw(lines: Mapping[str, int], ups: list[tuple[str, str]]) -> str:
     """Return the picture."""
     floors, bottom = _placed(lines)
@@ -178,7 +173,7 @@ def draw(lines: Mapping[str, int], ups: list[tuple[str, str]]) -> str:
             f"{html.escape(what)}</text>"
         )
         parts.extend(
-            f'<g id="{room.name}" data-lines="{lines[room.name]}"><rect class="room" '
+            f'<g id="{room.name}"><rect class="room" '
             f'x="{room.x}" y="{room.y}" width="{room.width}" height="{_ROOM}" rx="4"/>'
             f'<text class="name" x="{room.middle}" y="{room.y + 22}">{room.name}</text></g>'
             for room in row

@@ -188,7 +188,7 @@ def printable(text: str, *, keep_lines: bool = False) -> str:
 
 def brief(value: Any, width: int = 60) -> str:
     """Return a value on one line of at most `width` characters; text without quotes."""
-    most = width // 5  # An item takes five characters or more, such as "'a', ".
+    most = width // 5  # An item takes at least five characters: "'a', ".
     shown = value if isinstance(value, str) else short(value, width=width, depth=9, most=most)
     text = printable(shown)
     return text if len(text) <= width else text[: width - 1] + "…"

@@ -236,7 +236,7 @@ def redact_episode(
     redactor = Redactor(secrets, rules=rules, placeholders=before)
     steps = tuple(redactor.redact(step) for step in trajectory.steps)
     end = redactor.redact(trajectory.end)
-    # Names of secrets are no secrets. What somebody else keeps under this key may be one.
+    # Our own counts hold no secrets. What somebody else keeps under this key may be one.
     metadata = dict(trajectory.info.metadata)
     if before:
         del metadata[REDACTIONS]

@@ -267,7 +267,7 @@ def find_app(name: str) -> App:
     """Return an application by name.
 
     Raises:
-        InvalidInputError: There is none, or it cannot be imported.
+        InvalidInputError: No application has that name, or it cannot be imported.
     """
     source = names.find(name)
     if source is None or source.app is None:

@@ -6,10 +6,10 @@
         webtraj.JsonTrajectoryCollector("runs/x"), OpenTelemetryCollector("http://localhost:4318")
     )
 
-The spans are those of `webtraj_formats.spans`: a step's when it has been recorded, the
-episode's when it has ended. A background thread sends them. If the receiver is down or slow, spans
-are dropped and the SDK logs it; the run is neither stopped nor delayed, and `webtraj otel`
-sends the recorded episodes later, with the same ids. Needs the extra `otel`.
+The spans are those of `webtraj_formats.spans`: a step's when it has been recorded, the episode's
+when it has ended. A background thread sends them. If the receiver is down or slow, spans are
+dropped and the SDK logs it; the run is neither stopped nor delayed, and `webtraj otel` sends the
+recorded episodes later, with the same ids. Needs the extra `otel`.
 """
 
 from __future__ import annotations

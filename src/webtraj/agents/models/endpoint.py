@@ -31,8 +31,8 @@ class ApiKey:
     """An API key that never appears in a repr, log, record or error.
 
     Replies are passed on unchanged, since an agent acts on them. Records that leave this process
-    go through `webtraj.redaction.without_keys`. A dummy key, such as vLLM's `EMPTY`,
-    is not a secret and is never replaced (`webtraj.settings.credentials.looks_like_key`).
+    go through `webtraj.redaction.without_keys`. A dummy key, such as vLLM's `EMPTY`, is not a
+    secret and is never replaced (`webtraj.settings.credentials.looks_like_key`).
 
     Args:
         key: The key; empty for none.

@@ -136,7 +136,7 @@ class ActionExecutor:
                 await self.key_up(key)
 
     async def key_down(self, key: str) -> None:
-        """Press a key and keeps it down."""
+        """Press a key and keep it down."""
         self._held_keys.add(key)
         async with self._clipboard_for(key):
             await self.run(self.session.page.keyboard.down(key), "press a key")
@@ -152,7 +152,7 @@ class ActionExecutor:
         await self.run(self.session.page.mouse.move(x, y, steps=steps), "move the mouse")
 
     async def button_down(self, button: Any = "left") -> None:
-        """Press a mouse button and keeps it down."""
+        """Press a mouse button and keep it down."""
         self._held_buttons.add(button)
         await self.run(self.session.page.mouse.down(button=button), "press a mouse button")
 

@@ -61,7 +61,7 @@ def _run(command: tuple[str, ...], parent: int) -> int:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
         _die_with(guard)
         os.execv(command[0], command)
-    signal.signal(signal.SIGTERM, signal.SIG_IGN)  # It is for the program.
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)  # It is meant for the program.
     nothing = os.open(os.devnull, os.O_RDWR)
     for descriptor in range(3):  # The program's end is seen by the end of its output.
         os.dup2(nothing, descriptor)

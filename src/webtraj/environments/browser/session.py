@@ -44,7 +44,7 @@ _CLOSE: Final = 5.0
 """Seconds within which a tab that does not answer must close."""
 
 _QUESTION: Final = 2.0
-"""Seconds within which a page says what its script does not see."""
+"""Deadline in seconds of a question to the debugger of a page."""
 
 _ASKS_WITHIN: Final = 0.3
 """Seconds within which a page that leaves asks for the next document."""

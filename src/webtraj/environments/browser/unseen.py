@@ -16,7 +16,8 @@ from webtraj.environments.browser import page_script as page_script_lib
 __all__ = ["show_click_handlers", "show_closed_roots"]
 
 _QUERY: Final = "</"
-"""It finds all elements, and the texts and comments that contain it: `found` in `unseen.js`."""
+"""A search that finds all elements, and the texts and comments that contain it. `found` in
+`unseen.js` counts the same nodes."""
 
 _MOST_HANDLERS: Final = 500
 """The most click handlers of a process that are shown."""
@@ -35,7 +36,7 @@ async def show_closed_roots(
         worlds: The worlds of the page script in that process.
 
     Returns:
-        Whether there were any.
+        Whether there were any that it did not know.
 
     Raises:
         BrowserError: The browser failed, or a document was replaced.
@@ -68,7 +69,7 @@ async def show_click_handlers(
         worlds: The worlds of the page script in that process.
 
     Returns:
-        Whether they are others than before.
+        Whether the page hears clicks on other elements than before.
 
     Raises:
         BrowserError: The browser failed, or a document was replaced.

@@ -22,7 +22,7 @@ function found() {
   return count;
 }
 
-// Whether a closed shadow root around one of the nodes was unknown.
+// Returns whether one of the nodes is in a closed shadow root that was unknown.
 function showRootsOf(nodes) {
   let isNew = false;
   for (const root of nodes.map(node => dom.getRootNode(node))) {
@@ -35,7 +35,7 @@ function showRootsOf(nodes) {
 
 let handled = new Set();  // The elements on which the page hears clicks.
 
-// Whether they are others than before.
+// Returns whether they changed.
 function showHandlers(elements) {
   const before = handled;
   handled = new Set(elements.filter(element => element !== contentOf(dom.ownerDocument(element))));
