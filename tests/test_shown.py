@@ -13,6 +13,7 @@ from PIL import Image
 
 from webtraj import trajectory as trajectory_lib
 from webtraj.shown import short
+from webtraj.store.blobs import Blob, LazyBlob
 from webtraj.store.values import OpaqueRecord
 from webtraj.trajectory import (
     Decision,
@@ -94,6 +95,11 @@ def test_what_hides_itself_stays_hidden(value):
     for record in (Decision(action=value), EpisodeInfo(metadata={"kept": [value]})):
         assert "<hidden>" in repr(record)
         assert "1234" not in repr(record)
+
+
+def test_a_lazy_blob_says_its_size():
+    blob = LazyBlob(Blob("0" * 64, "jpg", 5000), text=False, store=None)
+    assert short({"screenshot": blob}) == "{'screenshot': <5,000 bytes of jpg>}"
 
 
 def test_a_broken_repr_is_named():

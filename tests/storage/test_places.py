@@ -77,3 +77,8 @@ def test_what_is_in_memory_is_shared_by_name():
     assert open_storage("memory://test-places-a").read("x/k") == b"1"
     assert open_storage("memory://test-places-b/x").size("k") is None
     assert open_storage("memory://test-places-a/y").size("k") is None
+
+
+def test_what_is_no_place_is_named():
+    with pytest.raises(errors.InvalidInputError, match=r"7 is no place; expected the path or URL"):
+        open_storage(7)

@@ -16,6 +16,7 @@ from typing import Any, Protocol
 import orjson
 
 from webtraj import errors
+from webtraj.shown import Shown
 from webtraj.store import files
 from webtraj.store.values import TAG
 
@@ -207,13 +208,16 @@ class RecordingSink:
         return blob
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class LazyBlob:
+@dataclasses.dataclass(frozen=True, slots=True, repr=False)
+class LazyBlob(Shown):
     """Bytes or text that are read on request."""
 
     blob: Blob
     text: bool
     store: BlobSource = dataclasses.field(repr=False, compare=False)
+
+    def __repr__(self) -> str:
+        return f"<{self.blob.size:,} bytes of {self.blob.ext}>"
 
     @property
     def path(self) -> Path:

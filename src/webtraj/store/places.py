@@ -307,12 +307,16 @@ def open_storage(
             Hugging Face Hub, those of `webtraj.store.hub.HubStorage`.
 
     Raises:
-        InvalidInputError: The kind of URL, or an option, is unknown.
+        InvalidInputError: It is no path or URL, or the kind of URL, or an option, is unknown.
         MissingDependencyError: It is a bucket or on the Hub, and `webtraj[s3]` or
             `webtraj[huggingface]` is not installed.
     """
     from webtraj.store import hub, stores
 
+    if not isinstance(place, (str, os.PathLike)):
+        raise errors.InvalidInputError(
+            f"{place!r:.200} is no place; expected the path or URL of a dataset."
+        )
     url = os.fspath(place)
     if hub.is_hub_url(place):
         _check_options(hub.HubStorage, hub.parse_hub_url(url).url, options)

@@ -51,7 +51,7 @@ _TYPED: Final = frozenset(
 )
 """Chrome's names for navigations that do not come from a page."""
 
-_SWAP: Final = (0.0, 0.02, 0.1, 0.5)
+_SWAP: Final = (0.0, 0.02, 0.1, 0.5, 1.0, 2.0, 4.0)
 """Seconds before each question about a tab's history: a tab that changes its process has none."""
 
 _NO_INPUT: Final = frozenset({"here", "leave", "navigated", "dialog_closed"})
@@ -254,6 +254,8 @@ class Listener:
         """Return how a tab came to its document; `asked`: its page itself led there."""
         for wait in _SWAP:
             await asyncio.sleep(wait)
+            if page not in self._debuggers:
+                break
             with contextlib.suppress(errors_lib.BrowserError, LookupError):
                 travel = await self.travel(page)
                 if asked and travel.kind in ("goto", "reload"):
