@@ -1,4 +1,4 @@
-"""Every package that the library imports is one that it declares."""
+"""Every package that the library or a package beside it imports is one that it declares."""
 
 import ast
 import importlib.metadata
@@ -8,6 +8,8 @@ import tomllib
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
+CHECKOUT = {"dev", "docs"}
+"""The extras that only this checkout needs."""
 # LLaMA-Factory is imported in its own environment, TRL, verl and SkyRL by the user's trainer.
 OF_ANOTHER_ENVIRONMENT = {"llamafactory", "trl", "verl", "skyrl_gym"}
 # Imported under another name than that of the package, where the package need not be installed.
@@ -23,31 +25,21 @@ def normalized(name):
     return re.sub(r"[-_.]+", "-", name).lower()
 
 
-def declared():
-    """Return what users can ask for: the dependencies and every extra but those of a checkout."""
-    lists = []
-    for file in (ROOT / "pyproject.toml", *ROOT.glob("packages/*/pyproject.toml")):
-        project = tomllib.loads(file.read_text())["project"]
-        extras = project["optional-dependencies"]
-        lists.append(project["dependencies"])
-        lists += (extras[name] for name in extras if name not in ("dev", "docs"))
+def declared(project):
+    """Return what users of a package can ask for: its dependencies, and extras but a checkout's."""
+    extras = project["optional-dependencies"]
+    lists = [project["dependencies"], *(extras[name] for name in extras if name not in CHECKOUT)]
     return {normalized(re.match(r"[\w.-]+", each)[0]) for every in lists for each in every}
 
 
-def runs_elsewhere(path):
-    """Return whether a file runs in an application's own environment, not in webtraj's."""
-    if path.parent.parent.name == "webtraj_apps":
-        return path.stem not in ("__init__", "tasks", "state")
-    return path.parent.name == "webtraj_apps" and path.stem in ("serve", "django_worlds")
-
-
-def imported():
-    """Return the top-level name of each third-party import, with a file that has it."""
+def imported(sources):
+    """Return the top-level name of each import, with a file that has it."""
     found = {}
-    for path in sorted([*ROOT.glob("src/**/*.py"), *ROOT.glob("packages/*/src/**/*.py")]):
-        if runs_elsewhere(path):
+    for path in sorted(sources.rglob("*.py")):
+        text = path.read_text(encoding="utf-8")
+        if text.startswith("# mypy: ignore-errors"):  # It runs in another environment.
             continue
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        for node in ast.walk(ast.parse(text)):
             if isinstance(node, ast.Import):
                 names = [alias.name for alias in node.names]
             elif isinstance(node, ast.ImportFrom) and not node.level:
@@ -56,20 +48,23 @@ def imported():
                 continue
             for name in names:
                 found.setdefault(name.partition(".")[0], path.relative_to(ROOT).as_posix())
-    packages = {path.parent.name for path in ROOT.glob("packages/*/src/*/__init__.py")}
-    ours = {*sys.stdlib_module_names, "webtraj", *packages} | OF_ANOTHER_ENVIRONMENT
-    return {name: path for name, path in found.items() if name not in ours}
+    return found
 
 
 def test_every_import_is_declared():
     distributions = importlib.metadata.packages_distributions()
-    files = imported()
-    provided = {
-        name: {normalized(each) for each in distributions.get(name, [name])} for name in files
-    }
-    for package, names in IMPORTED_AS.items():
-        for name in names & provided.keys():
-            provided[name].add(package)
-    known = declared()
-    undeclared = {name: files[name] for name in files if not provided[name] & known}
-    assert not undeclared, f"not in pyproject.toml: {undeclared}"
+    of_the_library = set()
+    for file in (ROOT / "pyproject.toml", *sorted(ROOT.glob("packages/*/pyproject.toml"))):
+        project = tomllib.loads(file.read_text())["project"]
+        known = declared(project)
+        of_the_library = of_the_library or known
+        own = {path.parent.name for path in file.parent.glob("src/*/__init__.py")}
+        undeclared = {}
+        for name, path in imported(file.parent / "src").items():
+            provided = {normalized(each) for each in distributions.get(name, [name])}
+            provided |= {package for package, names in IMPORTED_AS.items() if name in names}
+            if name in sys.stdlib_module_names or name in own | OF_ANOTHER_ENVIRONMENT:
+                continue
+            if not provided & (known | of_the_library):
+                undeclared[name] = path
+        assert not undeclared, f"not in {file.relative_to(ROOT)}: {undeclared}"

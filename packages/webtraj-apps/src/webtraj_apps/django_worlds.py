@@ -1,3 +1,4 @@
+# mypy: ignore-errors
 """What the hosts of Django applications share: settings, worlds, logged-in browsers, static files.
 
 Runs in the application's own virtual environment, so only the standard library and Django are

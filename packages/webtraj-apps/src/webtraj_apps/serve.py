@@ -1,3 +1,4 @@
+# mypy: ignore-errors
 """Build and serve the worlds of one application: `serve.py build|serve HOST.py ...`.
 
 This script runs in the application's own virtual environment, without webtraj, and uses only the

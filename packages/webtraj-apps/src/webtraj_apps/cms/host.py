@@ -1,3 +1,4 @@
+# mypy: ignore-errors
 """The intranet's part that runs in its own environment: its settings, and the content of a world.
 
 Wagtail (BSD licence), with the pages of `page_types`. A world is one SQLite file.

@@ -1,3 +1,4 @@
+# mypy: ignore-errors
 """Northfield's part of the site, as a Django application: its page types have no migrations."""
 
 from importlib import import_module

@@ -1,3 +1,4 @@
+# mypy: ignore-errors
 """The page types, snippets and settings of Northfield's intranet."""
 # ruff: noqa: D106, RUF012  Django reads these lists and inner classes.
 

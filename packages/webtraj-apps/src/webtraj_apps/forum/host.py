@@ -1,3 +1,4 @@
+# mypy: ignore-errors
 """The forum: Spirit on Django, in worlds of one SQLite file each.
 
 Runs in the application's own virtual environment, without webtraj. See `serve.py` for the contract.

@@ -1,3 +1,4 @@
+# mypy: ignore-errors
 """The help desk's part that runs in its own environment: its settings, and the content of a world.
 
 django-helpdesk (BSD licence). A world is one SQLite file; uploads lie beside it.

@@ -1,3 +1,4 @@
+# mypy: ignore-errors
 """Roundcube's part in its own environment; see `serve.py` for the contract.
 
 Roundcube is Debian's, with PHP's own web server; a second server of ours keeps the mails (see

@@ -1,3 +1,4 @@
+# mypy: ignore-errors
 """A small IMAP and SMTP server for mailboxes that lie in SQLite files, one for each world.
 
 It speaks what Roundcube needs: IMAP4rev1 (RFC 3501) with UIDPLUS, MOVE, SORT and UNSELECT for one

@@ -1,3 +1,4 @@
+# mypy: ignore-errors
 """The shop's content: users, products, orders, reviews, offers, and the facts about them.
 
 What only the application's environment has is imported where it is used.

@@ -1,3 +1,4 @@
+# mypy: ignore-errors
 """The shop's part in its own virtual environment: django-oscar, its content and its worlds.
 
 django-oscar is used as it comes, but for what every shop must add: shipping methods, a payment page

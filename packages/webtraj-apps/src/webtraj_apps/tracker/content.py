@@ -1,3 +1,4 @@
+# mypy: ignore-errors
 """The tickets of Northfield, as plain data. Nothing of Trac is imported here.
 
 The host writes this data with Trac's own models; the same data, with the numbers of the tickets,

@@ -1,3 +1,4 @@
+# mypy: ignore-errors
 """Trac as an application of worlds. See `serve.py` for the contract.
 
 One Trac environment serves all worlds. A world's folder holds `trac.db`, with its configuration in

@@ -1,3 +1,4 @@
+# mypy: ignore-errors
 """An Otter Wiki as an application of worlds. See `serve.py` for the contract.
 
 A world's folder holds `wiki.db`, with users and settings, and `pages`, a git repository with a file
