@@ -171,12 +171,12 @@ make_environment() {
         have_uv || fail "the lowest versions need uv, which could not be installed."
         # Only what people install: the tools of this checkout may be new. `train` is missing, as
         # there is no PyTorch for CPUs as old as its floor.
-        "$uv_of_checkout" pip compile pyproject.toml packages/webtraj-formats/pyproject.toml \
+        "$uv_of_checkout" pip compile pyproject.toml packages/*/pyproject.toml \
             --quiet --no-header --no-annotate --no-deps --resolution lowest-direct --python "$python" \
             --output-file "$venv/floors.txt" \
             --extra web --extra config --extra ray --extra s3 --extra protobuf --extra parquet \
             --extra gymnasium --extra minari --extra tensorboard --extra wandb --extra report \
-            --extra test >/dev/null || fail "cannot resolve the lowest versions in pyproject.toml; the messages are above."
+            --extra mcp --extra otel --extra test >/dev/null || fail "cannot resolve the lowest versions in pyproject.toml; the messages are above."
         # uv alone: pip would look for an answer for minutes where there is none.
         WEBTRAJ_FALLBACK=none install "$venv" --requirement "$venv/floors.txt" --editable '.[dev]' \
             $our_packages ||

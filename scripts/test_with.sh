@@ -19,7 +19,7 @@ sh scripts/environment.sh "$name"
     tests/storage/test_bucket_access.py tests/agents/models tests/cli tests/datasets/exporters \
     packages/webtraj-formats/tests/exporters tests/datasets/test_parquet.py \
     tests/rollouts/configuration tests/rollouts/metrics tests/environments/bridges \
-    tests/testing tests/test_trajectory.py
+    tests/testing tests/test_trajectory.py packages/webtraj-integrations/tests
 ".venv-$name/bin/python" -VV
 exec env WEBTRAJ_EXAMPLES="${WEBTRAJ_EXAMPLES:-3}" ".venv-$name/bin/python" -m pytest -n 2 \
     --dist worksteal -p no:cacheprovider -m "not slow and not browser" "$@"
