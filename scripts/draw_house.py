@@ -24,7 +24,7 @@ SOURCE = ROOT / "src" / "webtraj"
 FILE = ROOT / "docs" / "images" / "house.svg"
 
 FLOORS = (
-    ("the data model, settings, addresses", "errors shown trajectory settings net _homes"),
+    ("data model, settings, hosts", "errors shown trajectory settings net _homes"),
     ("files on disk, in buckets", "store"),
     ("find and hide secrets", "redaction"),
     ("record episodes", "collectors"),
@@ -54,14 +54,13 @@ _STYLE = """
   .roof { fill: #0b7d73 } .title { fill: #ffffff; font-size: 20px; font-weight: 700 }
   .slab { stroke: #b9dcd8 } .room { fill: #d3edea; stroke: #0b7d73 } .name { fill: #0b3b38 }
   .name { font-size: 13px; font-weight: 600; text-anchor: middle } .floor { fill: #44605e }
-  .up { fill: none; stroke: #c2570c; stroke-width: 2; stroke-dasharray: 5 4 }
-  .tip { fill: #c2570c } .exception { fill: #a84a08; font-size: 12px } .down { stroke: #0b7d73 }
+  .down { stroke: #0b7d73 }
   .arrow { fill: #0b7d73 } .rule { fill: #0b7d73; font-size: 13px; font-weight: 600 }
   @media (prefers-color-scheme: dark) {
     .ground { fill: #0e1718 } .soil { fill: #1a2626 } .wall { fill: #132021; stroke: #3fb5a9 }
     .roof { fill: #12665f } .slab { stroke: #28484a } .room { fill: #17413f; stroke: #3fb5a9 }
-    .name { fill: #d9f3ef } .floor { fill: #a2bdba } .up { stroke: #f2a15f } .tip { fill: #f2a15f }
-    .exception { fill: #f2a15f } .down { stroke: #3fb5a9 } .arrow, .rule { fill: #4fc9bd }
+    .name { fill: #d9f3ef } .floor { fill: #a2bdba }
+    .down { stroke: #3fb5a9 } .arrow, .rule { fill: #4fc9bd }
   }
 """
 
@@ -81,12 +80,12 @@ class Room:
         return self.x + self.width // 2
 
 
-def strings(tree: ast.AST) -> Iterator[tuple[str, int]]:
-    """Yield each module that a string `webtraj.x:y` names, to be imported later, and its line."""
+def strings(tree: ast.AST, *, bare: bool = False) -> Iterator[tuple[str, int]]:
+    """Yield each module named by a string `webtraj.x:y`, or `webtraj.x` if `bare`, and its line."""
     for node in ast.walk(tree):
         if isinstance(node, ast.Constant) and isinstance(node.value, str):
-            named = re.fullmatch(r"(webtraj\w*(?:\.\w+)+):\w+", node.value)
-            if named:
+            named = re.fullmatch(r"(webtraj\w*(?:\.\w+)+)(:\w+)?", node.value)
+            if named and (named[2] or bare):
                 yield named[1], node.lineno
 
 
@@ -96,7 +95,7 @@ def arrows() -> Iterator[tuple[str, str, str]]:
         place = path.relative_to(SOURCE)
         package = place.parts[0].removesuffix(".py")
         tree = ast.parse(path.read_text(encoding="utf-8"))
-        found = list(strings(tree))
+        found = list(strings(tree, bare=True))
         for node in ast.walk(tree):
             if isinstance(node, ast.ImportFrom) and node.module and not node.level:
                 found += [(f"{node.module}.{alias.name}", node.lineno) for alias in node.names]
@@ -107,14 +106,6 @@ def arrows() -> Iterator[tuple[str, str, str]]:
             imported = rest.partition(".")[0]
             if top == "webtraj" and imported and imported != package:
                 yield package, imported, f"{place}:{line}"
-
-
-def upward() -> list[tuple[str, str]]:
-    """Return the imports that run up, from package to package."""
-    height = {name: at for at, (_, names) in enumerate(FLOORS) for name in names.split()}
-    return sorted(
-        {(a, b) for a, b, _ in arrows() if a in height and b in height and height[b] > height[a]}
-    )
 
 
 def sizes() -> dict[str, int]:
@@ -130,10 +121,9 @@ def sizes() -> dict[str, int]:
     return counted
 
 
-def draw(lines: Mapping[str, int], ups: list[tuple[str, str]]) -> str:
+def draw(lines: Mapping[str, int]) -> str:
     """Return the picture."""
     floors, bottom = _placed(lines)
-    rooms = {room.name: room for _, _, row in floors for room in row}
     height = bottom + 46
     cellar = floors[0][1] - _SLAB // 2
     parts = [
@@ -178,8 +168,6 @@ def draw(lines: Mapping[str, int], ups: list[tuple[str, str]]) -> str:
             f'<text class="name" x="{room.middle}" y="{room.y + 22}">{room.name}</text></g>'
             for room in row
         )
-    for at, (low, high) in enumerate(ups):
-        parts.append(_up(rooms[low], rooms[high], list(rooms.values()), _RIGHT - 16 - 12 * at))
     x, last = _RIGHT + 38, bottom - 20
     parts.append(
         f'<path class="down" d="M{x} {_ROOF + 40}V{last}" stroke-width="2"/>'
@@ -187,11 +175,6 @@ def draw(lines: Mapping[str, int], ups: list[tuple[str, str]]) -> str:
         f'<text class="rule" transform="translate({x - 10} {(_ROOF + last) // 2}) rotate(-90)" '
         'text-anchor="middle">imports point down</text>'
     )
-    if ups:
-        parts.append(
-            f'<text class="exception" x="{_LEFT + 18}" y="{bottom + 30}">Dashed: imports that '
-            f"still point up. The wider a room, the more lines it has.</text>"
-        )
     return "\n".join([*parts, "</svg>\n"])
 
 
@@ -211,24 +194,6 @@ def _placed(lines: Mapping[str, int]) -> tuple[list[tuple[str, int, list[Room]]]
         floors.append((what, top, row))
         y += _ROOM + _SLAB
     return floors[::-1], y - _SLAB
-
-
-def _up(low: Room, high: Room, rooms: list[Room], channel: int) -> str:
-    """Return an arrow from a room to one above: straight if nothing is between, or by a channel."""
-    between = [room for room in rooms if high.y < room.y < low.y]
-    ends = range(max(low.x, high.x) + 14, min(low.x + low.width, high.x + high.width) - 13)
-    free = [x for x in ends if not any(r.x - 4 < x < r.x + r.width + 4 for r in between)]
-    end = free[-1] if free else high.x + high.width - 14
-    tip = high.y + _ROOM
-    if free:
-        path = f"M{end} {low.y}V{tip + 5}"
-    else:
-        leave, arrive = low.y - _SLAB // 2 + 3, tip + _SLAB // 2 - 3
-        path = f"M{low.x + low.width - 14} {low.y}V{leave}H{channel}V{arrive}H{end}V{tip + 5}"
-    return (
-        f'<path class="up" d="{path}" stroke-linejoin="round"/>'
-        f'<path class="tip" d="M{end - 5} {tip + 8}L{end} {tip}L{end + 5} {tip + 8}Z"/>'
-    )
 
 
 def _described() -> str:
@@ -251,7 +216,7 @@ def main() -> None:
     if sys.argv[1:] == ["--table"]:
         print("\n".join(table()))
     else:
-        FILE.write_text(draw(sizes(), upward()), encoding="utf-8")
+        FILE.write_text(draw(sizes()), encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from webtraj import _homes
+from webtraj.store import RECORD_MODULES
 
 if TYPE_CHECKING:
     from webtraj.datasets.dataset import Dataset as Dataset
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
     from webtraj.datasets.transfer import split as split
     from webtraj.datasets.verification import verify as verify
     from webtraj.datasets.writer import DatasetWriter as DatasetWriter
+
+RECORD_MODULES["action"] = "webtraj.environments.actions"
 
 _HOMES = {
     "Dataset": "dataset",

@@ -23,5 +23,10 @@ _HOMES = {
     "open_storage": "places",
 }
 
-__all__ = [*sorted(_HOMES)]
+RECORD_MODULES: dict[str, str] = {}
+"""For each namespace of record types, the module that registers them, filled in by the packages
+above. It is imported when a file first names one of the namespace, as code may read an episode
+before it has made such a record itself."""
+
+__all__ = ["RECORD_MODULES", *sorted(_HOMES)]
 __getattr__, __dir__ = _homes.face(__name__, _HOMES)

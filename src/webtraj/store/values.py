@@ -52,6 +52,7 @@ from typing import Any, ParamSpec, TypeVar
 import numpy as np
 
 from webtraj.shown import Shown
+from webtraj.store import RECORD_MODULES
 
 __all__ = [
     "INT_BITS",
@@ -81,10 +82,6 @@ _T = TypeVar("_T")
 
 _CLASSES: dict[str, type] = {}
 _NAMES: dict[type, str] = {}
-
-# webtraj's modules that register the names of a namespace (the part before the slash), imported
-# when a file first mentions one.
-_HOMES = {"action": "webtraj.environments.actions"}
 
 
 @dataclasses.dataclass(frozen=True, slots=True, repr=False)
@@ -155,7 +152,7 @@ def registered() -> Sequence[type]:
 
 def class_of(name: str) -> type | None:
     """Return the class registered under `name`, or None."""
-    if name not in _CLASSES and (home := _HOMES.get(name.partition("/")[0])):
+    if name not in _CLASSES and (home := RECORD_MODULES.get(name.partition("/")[0])):
         importlib.import_module(home)
     return _CLASSES.get(name)
 

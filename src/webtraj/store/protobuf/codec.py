@@ -332,13 +332,11 @@ def _decoded(data: Any) -> list[Any] | None:
 def _action_string(data: Any) -> str:
     if type(data) is not dict or not str(data.get("type")).startswith("action/"):
         return ""
-    from webtraj.environments import actions  # Not needed for other episodes.
-
     try:
-        action = decoding.decode(data)
-        text = actions.format_action(action) if isinstance(action, actions.Action) else ""
-    except errors.WebtrajError:  # It has a blob, or has no text form.
+        in_words = getattr(decoding.decode(data), "in_words", None)
+    except errors.WebtrajError:  # It has a blob, or breaks a rule of its class.
         return ""
+    text = in_words() if callable(in_words) else ""
     return text if is_valid_text(text) else ""
 
 
