@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import json
 import math
 import re
@@ -118,6 +119,8 @@ class AttemptError(Exception):
         message: str,
         *,
         error_class: type[errors.ModelError] = errors.ModelUnavailableError,
+        kind: str = "",
+        status: int | None = None,
         retry_after: float | None = None,
         response: Any = None,
     ) -> None:
@@ -126,11 +129,15 @@ class AttemptError(Exception):
         Args:
             message: What was requested, what came back, and what to do.
             error_class: The error for callers; only `ModelUnavailableError` is retried.
+            kind: See `FailedAttempt.error`; empty if nothing was sent.
+            status: The HTTP status of an error.
             retry_after: Seconds that the server asks to wait.
             response: The body of the answer, if any.
         """
         super().__init__(message)
         self.error_class = error_class
+        self.kind = kind
+        self.status = status
         self.retry_after = retry_after
         self.response = response
 
@@ -167,15 +174,16 @@ def failure_of(
         status = int(error.code) if error.code.isdecimal() and len(error.code) == 3 else 502
     error = error or ServerError(message=body[:500] if isinstance(body, str) else "")
     said = f"{url} answered HTTP {status}: {error}."
+    failed = functools.partial(AttemptError, kind="status", status=status, response=body)
     if status == 413 or (status in _OVERFLOW_STATUSES and error.is_overflow):
         message = f"The conversation is too long for the model. {said} Send less of its history."
-        return AttemptError(message, error_class=errors.ContextOverflowError, response=body)
+        return failed(message, error_class=errors.ContextOverflowError)
     if _may_heal(status, headers, error):
         message = f"The model server cannot answer now. {said}"
-        return AttemptError(message, retry_after=retry_after, response=body)
+        return failed(message, retry_after=retry_after)
     hint = _HINTS.get(status, "Change the request; the same one would be refused again.")
     message = f"The model server refuses the request. {said} {hint.format(key=key_hint)}"
-    return AttemptError(message, error_class=errors.ModelRefusedError, response=body)
+    return failed(message, error_class=errors.ModelRefusedError)
 
 
 def _may_heal(status: int, headers: Mapping[str, str], error: ServerError) -> bool:
@@ -494,5 +502,6 @@ def _no_reply(what: str, body: Any, error: Exception) -> AttemptError:
     return AttemptError(
         f"The model server did not answer with a {what} ({type(error).__name__}: {error}); it sent "
         f"{keys}. Check that base_url is that of a model server.",
+        kind="reply",
         response=body,
     )
