@@ -7,7 +7,7 @@ import functools
 import json
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, TypeVar
 
 import orjson
@@ -314,7 +314,7 @@ def read_anthropic(body: Any) -> Reply:
         text, fields = _text(body["content"]), _Fields()
         return Reply(
             text=text,
-            finish_reason=fields.word("stop_reason", body["stop_reason"]),
+            finish_reason=fields.word("stop_reason", body.get("stop_reason")),
             usage=fields.counts(body.get("usage")),
             dropped=tuple(fields.dropped),
         )
@@ -354,11 +354,15 @@ def _text(content: Any) -> str:
         case str():
             return content
         case Mapping():
-            own = content.get("type", "text") in _TEXTS
+            own = (content.get("type") or "text") in _TEXTS
             return _text(content.get("text") or content.get("refusal")) if own else ""
         case [*parts]:
             return "".join(map(_text, parts))
     raise TypeError(f"expected text, got {type(content).__name__}")
+
+
+_MOST_TOKENS = 2**53
+"""JSON's numbers are exact below it."""
 
 
 class _Fields:
@@ -393,22 +397,24 @@ class _Fields:
         """Return the counts of a usage; nested ones are named `outer.inner`."""
         if not isinstance(usage, Mapping):
             return self._without("usage", usage, {})
-        return _counts(usage, "")
+        return dict(self._counts(usage, ""))
+
+    def _counts(self, usage: Mapping[Any, Any], prefix: str) -> Iterator[tuple[str, int]]:
+        for name, value in usage.items():
+            # Others may be a price or the service's tier.
+            counts_tokens = str(name).endswith("tokens")
+            whole = counts_tokens and type(value) is float and value.is_integer()
+            if isinstance(value, Mapping):
+                yield from self._counts(value, f"{prefix}{name}.")
+            elif (whole or type(value) is int) and 0 <= value < _MOST_TOKENS:
+                yield f"{prefix}{name}", int(value)
+            elif counts_tokens:
+                self._without(f"usage.{prefix}{name}", value, None)
 
     def _without(self, name: str, value: Any, empty: _T) -> _T:
         if value:
             self.dropped.append(name)
         return empty
-
-
-def _counts(usage: Mapping[Any, Any], prefix: str) -> dict[str, int]:
-    counts: dict[str, int] = {}
-    for name, value in usage.items():
-        if isinstance(value, Mapping):
-            counts |= _counts(value, f"{prefix}{name}.")
-        elif isinstance(value, int) and not isinstance(value, bool):
-            counts[f"{prefix}{name}"] = value
-    return counts
 
 
 def tool_calls_of(response: Any) -> tuple[ToolCall, ...]:
