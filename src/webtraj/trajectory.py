@@ -38,6 +38,7 @@ __all__ = [
     "EpisodeInfo",
     "EpisodeTrajectory",
     "ErrorInfo",
+    "FailedAttempt",
     "Judgement",
     "ModelCall",
     "Outcome",
@@ -359,6 +360,21 @@ class AsData:
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class FailedAttempt(Shown):
+    """An attempt of a model call that gave no reply. The call was made again, or failed."""
+
+    error: str = ""
+    """`status` if the server answered with an HTTP error, `reply` if its answer was no whole reply,
+    `timeout` if its time was up, else `connection`."""
+    status: Count | None = None
+    """The HTTP status of an error."""
+    start_time: Timestamp | None = None
+    """When it began, in seconds since the epoch (UTC)."""
+    latency: float | None = None
+    """Seconds until it failed."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class ModelCall(Shown):
     """One request to a model and its reply, complete enough to train on without re-tokenising."""
 
@@ -390,9 +406,12 @@ class ModelCall(Shown):
     start_time: Timestamp | None = None
     """When the request was sent, in seconds since the epoch (UTC)."""
     latency: float | None = None
-    """Seconds from the first attempt to the full reply, time spent queueing excluded."""
+    """Seconds from the first attempt to the full reply, failed attempts and the waits between them
+    included, the wait for the first excluded."""
     error: str = ""
     """The error, if the call gave no reply."""
+    failed_attempts: tuple[FailedAttempt, ...] = ()
+    """The attempts that gave no reply, in order; of a failed call all."""
 
     def __post_init__(self) -> None:
         if isinstance(self.messages, (list, tuple)):

@@ -19,6 +19,7 @@ from webtraj.trajectory import (
     EpisodeInfo,
     EpisodeTrajectory,
     ErrorInfo,
+    FailedAttempt,
     ModelCall,
     Outcome,
     Phase,
@@ -70,6 +71,10 @@ def _won():
         logprobs=(-0.25, -math.inf),
         start_time=1795000001.0,
         latency=0.125,
+        failed_attempts=(
+            FailedAttempt(error="status", status=503, start_time=1795000001.0, latency=0.0625),
+            FailedAttempt(error="connection"),
+        ),
     )
     decision = Decision(
         action="click('12')",

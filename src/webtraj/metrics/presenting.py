@@ -133,7 +133,10 @@ def _rows(m: RolloutMetrics) -> Iterator[tuple[bool, tuple[str, str, str, str]]]
         took = f"{percent(seconds / times.total)} ({_seconds(seconds)})" if times.total else "-"
         yield bool(m.with_steps and times.total), (f"time: {phase}", took, "", "")
     models = m.models
-    calls = f"{models.failed_calls} failed, {models.uncounted_calls} without token counts"
+    calls = (
+        f"{models.failed_calls} failed, {models.failed_attempts} failed attempts, "
+        f"{models.uncounted_calls} without token counts"
+    )
     tokens_in = models.input_tokens + models.cached_input_tokens + models.cache_write_tokens
     yield bool(models.calls), ("model calls", f"{models.calls:,}", "", calls)
     yield bool(models.calls), ("tokens in", f"{tokens_in:,}", "", "")

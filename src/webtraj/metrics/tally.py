@@ -83,6 +83,8 @@ class ModelUse:
     """Calls, failed ones included."""
     failed_calls: int = 0
     """Calls without a reply."""
+    failed_attempts: int = 0
+    """Attempts without a reply, of all calls."""
     uncounted_calls: int = 0
     """Replies without token counts."""
     input_tokens: int = 0
@@ -433,6 +435,7 @@ class Tally:
         self._models.update(
             calls=account.calls,
             failed_calls=account.failures,
+            failed_attempts=account.failed_attempts,
             uncounted_calls=account.uncounted,
             input_tokens=tokens.input,
             cached_input_tokens=tokens.cached_input,

@@ -657,6 +657,7 @@ _RECORDS: tuple[type, ...] = (
     trajectory_lib.EpisodeInfo,
     trajectory_lib.EpisodeTrajectory,
     trajectory_lib.ErrorInfo,
+    trajectory_lib.FailedAttempt,
     trajectory_lib.Judgement,
     trajectory_lib.ModelCall,
     trajectory_lib.StepRecord,

@@ -139,6 +139,17 @@ def _model_calls() -> st.SearchStrategy[trajectory_lib.ModelCall]:
         logprobs=st.lists(st.floats(), max_size=4).map(tuple),
         start_time=st.none() | _times(),
         latency=st.none() | _times(),
+        failed_attempts=st.lists(_failed_attempts(), max_size=2).map(tuple),
+    )
+
+
+def _failed_attempts() -> st.SearchStrategy[trajectory_lib.FailedAttempt]:
+    return st.builds(
+        trajectory_lib.FailedAttempt,
+        error=texts(),
+        status=st.none() | st.integers(100, 599),
+        start_time=st.none() | _times(),
+        latency=st.none() | _times(),
     )
 
 

@@ -63,6 +63,15 @@ def call_data(values: Values, call: trajectory_lib.ModelCall) -> dict[str, Any]:
         "usage": values.data(call.usage),
         "latency": number(call.latency),
         "start_time": number(call.start_time),
+        "failed_attempts": [
+            {
+                **values.texts(attempt, "error"),
+                "status": attempt.status,
+                "start_time": number(attempt.start_time),
+                "latency": number(attempt.latency),
+            }
+            for attempt in call.failed_attempts
+        ],
         "sampling": values.data(call.sampling),
         "tokens": list(_tokens(values, call)),
         "prompt_tokens": len(call.prompt_token_ids),

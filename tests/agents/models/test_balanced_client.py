@@ -212,3 +212,11 @@ async def test_versions_are_said_to_all(servers, balance):
         server.weight_version = "2"
     client.invalidate_policy_version()
     assert {(await _ask(client)).policy_version for _ in range(2)} == {"2"}
+
+
+async def test_the_attempts_at_all_servers_are_on_record(servers, balance):
+    client = balance(servers)
+    for server in servers:
+        server.script(Reply.error(503))
+    call = await _ask(client)
+    assert [(one.error, one.status) for one in call.failed_attempts] == [("status", 503)] * 2

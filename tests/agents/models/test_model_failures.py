@@ -253,3 +253,64 @@ async def test_headers_that_are_none_do_not_heal(model_server, connect, ask):
     client = connect(model_server, headers={"x-note": "two\nlines"})
     with pytest.raises(errors.ModelRefusedError, match="Check `headers`"):
         await client.complete(ask)
+
+
+def kinds(call):
+    return [(failed.error, failed.status) for failed in call.failed_attempts]
+
+
+async def test_each_failed_attempt_is_on_record(model_server, connect, ask, clock):
+    model_server.script(
+        Reply.error(503, "The key is sk-very-secret-0123456789"),
+        Reply(body=b"<html>"),
+        Reply("", finish_reason="abort"),
+        Reply("lost", cut="before"),
+        "ok",
+    )
+    client = connect(model_server, clock=clock, api_key="sk-very-secret-0123456789", kind="openai")
+    call = await client.complete(ask)
+    assert (call.text, call.error) == ("ok", "")
+    expected = [("status", 503), ("reply", None), ("reply", None), ("connection", None)]
+    assert kinds(call) == expected
+    began = [failed.start_time - call.start_time for failed in call.failed_attempts]
+    assert began == pytest.approx([0.0, 0.375, 1.125, 2.625])
+    assert [failed.latency for failed in call.failed_attempts] == [0.0] * 4
+    assert "secret" not in repr(call.failed_attempts)
+
+
+@pytest.mark.parametrize(
+    ("reply", "expected"),
+    [
+        (Reply.error(401), [("status", 401)]),
+        (Reply.error(400, code="context_length_exceeded"), [("status", 400)]),
+        (Reply.error(503), [("status", 503)] * 4),
+    ],
+    ids=["refused", "too long", "given up"],
+)
+async def test_a_failed_call_has_all_its_attempts(model_server, connect, ask, reply, expected):
+    model_server.script(*[reply] * 4)
+    client = connect(model_server, retries=QUICK, kind="openai")
+    with pytest.raises(errors.ModelError) as caught:
+        await client.complete(ask)
+    assert kinds(caught.value.call) == expected
+
+
+async def test_attempts_that_time_out_are_on_record(model_server, connect, ask):
+    client = connect(model_server, retries=QUICK, kind="openai", attempt_timeout=0.02)
+    model_server.pause()
+    with pytest.raises(errors.ModelUnavailableError) as caught:
+        await client.complete(ask)
+    assert kinds(caught.value.call) == [("timeout", None)] * 4
+    client = connect(model_server, kind="openai")
+    with pytest.raises(errors.ModelUnavailableError) as caught:
+        await client.complete(ask, timeout=0.01)
+    assert kinds(caught.value.call) == [("timeout", None)]
+    model_server.resume()
+
+
+async def test_what_was_never_sent_is_no_attempt(model_server, connect, ask):
+    client = connect(model_server, kind="openai")
+    await client.aclose()
+    with pytest.raises(errors.ModelRefusedError) as caught:
+        await client.complete(ask)
+    assert caught.value.call.failed_attempts == ()

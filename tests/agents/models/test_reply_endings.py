@@ -7,6 +7,7 @@ import pytest
 
 from webtraj import errors
 from webtraj.agents import models, parsing
+from webtraj.agents.models import replies
 from webtraj.environments import actions as a
 from webtraj.environments.actions.dialects import make_dialect
 from webtraj.testing.model_server import Reply
@@ -113,6 +114,9 @@ ODD = {
         {"type": "thinking", "thinking": [{"type": "text", "text": "Hm."}]},
         {"type": "text", "text": "click("}, {"type": "text", "text": "'4')"},
     ]}), (1, 2), (-0.1, -0.5)),
+    "a part without a type": (replaced("", "", message={"content": [
+        {"type": None, "text": "click('4')"},
+    ]}), (1, 2), (-0.1, -0.5)),
     "one part": (replaced("", "", message={"content": {"type": "text", "text": "click('4')"}}),
                  (1, 2), (-0.1, -0.5)),
 }  # fmt: skip
@@ -135,6 +139,24 @@ async def test_a_dropped_field_is_reported_once(model_server, connect, ask, capl
     await client.complete(ask)
     (said,) = caplog.messages
     assert "whose field 'token_ids' is malformed" in said
+
+
+def test_odd_counts_are_dropped_and_named():
+    usage = {
+        "prompt_tokens": -5, "completion_tokens": 3.0, "total_tokens": "8", "cost": 0.5,
+        "prompt_tokens_details": {"cached_tokens": 1e300, "audio_tokens": None},
+    }  # fmt: skip
+    reply = replies.read_openai({**chat("stop"), "usage": usage})
+    assert reply.usage == {"completion_tokens": 3}
+    assert reply.dropped == (
+        "usage.prompt_tokens", "usage.total_tokens", "usage.prompt_tokens_details.cached_tokens",
+    )  # fmt: skip
+
+
+def test_a_message_without_a_stop_reason_is_a_reply():
+    body = {"content": [{"type": "text", "text": "click('4')"}]}
+    reply = replies.read_anthropic(body)
+    assert (reply.text, reply.finish_reason) == ("click('4')", "")
 
 
 async def test_half_a_character_in_a_reply_is_replaced(model_server, connect, ask):

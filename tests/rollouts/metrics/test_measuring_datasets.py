@@ -234,8 +234,8 @@ THROUGHPUT = {
 }  # fmt: skip
 PHASES = {"model", "act", "settle", "observe", "reset", "environment", "waiting", "other"}
 MODELS = {
-    "calls", "failed_calls", "uncounted_calls", "input_tokens", "cached_input_tokens",
-    "cache_write_tokens", "output_tokens", "cost", "unpriced_calls",
+    "calls", "failed_calls", "failed_attempts", "uncounted_calls", "input_tokens",
+    "cached_input_tokens", "cache_write_tokens", "output_tokens", "cost", "unpriced_calls",
 }  # fmt: skip
 REPORT = {
     "kind", "version", "webtraj_version", "source", "run", "planned", "played", "unreadable",

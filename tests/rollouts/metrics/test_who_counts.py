@@ -12,6 +12,7 @@ import importlib.util
 import json
 import math
 import os
+import shutil
 import subprocess
 import tempfile
 from pathlib import Path
@@ -25,7 +26,9 @@ from webtraj.datasets.exporters import export_dataset
 from webtraj.datasets.exporters.base import read_manifest
 from webtraj.datasets.writer import DatasetWriter
 from webtraj.environments.actions import Click
+from webtraj.judging.judged import judge_dataset
 from webtraj.metrics import measure, measure_results, measure_trajectories
+from webtraj.metrics.comparison import subjects_of
 from webtraj.metrics.live import MetricsObserver
 from webtraj.processing import Pipeline, process
 from webtraj.rollouts import RetryPolicy, RolloutSummary, plan_episodes
@@ -46,6 +49,7 @@ from webtraj.trajectory import (
     StepRecord,
     StepType,
 )  # fmt: skip
+from webtraj.view.episode import episode_data
 from webtraj.view.status import Rows
 from webtraj.view.table import Query, Row, Table
 
@@ -301,6 +305,13 @@ def check(dataset, plan, run, folder):
         if scored:
             assert math.isclose(report.overall.reward.mean, sum(scored) / len(scored), abs_tol=1e-9)
 
+    # Comparisons: the n-th graded attempt at a task and seed is paired with another subject's.
+    (subject,) = subjects_of(str(dataset.path), steps=False)
+    assert subject.main.report.overall.success_rate.counts == rate
+    seeded = [one for one in graded if one.info.seed is not None]
+    pairs = (sum(one.outcome is O.SUCCESS for one in seeded), len(seeded))
+    assert (sum(subject.main.graded.values()), len(subject.main.graded)) == pairs
+
     # The viewer.
     table = Table()
     table.put(Row("d", summary) for summary in dataset.summaries)
@@ -310,6 +321,15 @@ def check(dataset, plan, run, folder):
     assert tuple(map(sum, zip(*(one.counts for one in tasks), strict=True))) == (
         rate if rate[1] else ()
     )
+    for one in every:
+        assert episode_data(one, lambda data: "")["total_reward"] == total(one)
+
+    # A judge sees what ended by itself, once for each row. A copy, so that nothing else changes.
+    shutil.copytree(dataset.path, folder / "judged")
+    judge = Noting()
+    asyncio.run(judge_dataset(folder / "judged", judge, when="always"))
+    judgeable = [one for one in counted if counts(one) and one.outcome is not O.AGENT_ERROR]
+    assert sorted(judge.seen) == sorted(one.episode_id for one in judgeable)
 
     # What postprocessing keeps, and the dataset that it makes.
     made = asyncio.run(process(dataset.path, folder / "processed", Pipeline(())))
@@ -374,7 +394,10 @@ def check(dataset, plan, run, folder):
             name = sample.key.episode_id
             assert close(sample.advantage, wanted[name])
             assert close(ours_too.of(sample), wanted[name] or 0.0)
-    for chosen, rejected in pairs_of(buffer):
+    pairs = pairs_of(buffer)
+    for format_name in ("preferences", *(["trl-preferences"] if HAS["pyarrow"] else [])):
+        assert exported(buffer, folder / format_name, format_name) == {one for one, _ in pairs}
+    for chosen, rejected in pairs:
         better, worse = known[chosen], known[rejected]
         assert group_of(better) == group_of(worse)
         members = [one for one in counted if group_of(one) == group_of(better)]
@@ -385,6 +408,17 @@ def check(dataset, plan, run, folder):
     assert set(only.all.episode_ids) == won
     for sample in only.all:
         assert close(sample.advantage, wanted.get(sample.key.episode_id))
+
+
+class Noting:
+    """A judge that says nothing of what it sees."""
+
+    def __init__(self):
+        self.seen = []
+
+    async def judge(self, trajectory):
+        self.seen.append(trajectory.episode_id)
+        return Judgement(outcome=O.UNKNOWN)
 
 
 def check_exports_of_episodes(dataset, every, gone, folder):
@@ -407,6 +441,9 @@ def check_exports_of_episodes(dataset, every, gone, folder):
     for line in lines:
         one = every[line["episode_id"]]
         says(one.episode_id, total(one), line["finished"], line["superseded"])
+    for row in dataset.episode_rows():
+        assert row["total_reward"] == total(every[row["episode_id"]])
+        assert row["superseded"] is (row["episode_id"] in gone)
     if HAS["pyarrow"]:
         dataset.to_parquet(folder / "index.parquet")
         for row in rows_of(folder, "index.parquet"):

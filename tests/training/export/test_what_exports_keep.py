@@ -107,7 +107,7 @@ REST = {
     "`sampling`: all others": {"sampling": {"top_p": 0.8271}},
     "`policy_version`": {"policy_version": MARK},
     "`model`, `provider`": {"model": MARK},
-    "`usage`, `latency`, `start_time`": {"usage": {"total_tokens": NUMBER}},
+    "`usage`, `latency`, `start_time`, `failed_attempts`": {"usage": {"total_tokens": NUMBER}},
     "`response`: all else": {"response": {"id": MARK}},
 }
 PARTS = {

@@ -4,10 +4,25 @@ import logging
 
 import pytest
 
-from webtraj import Outcome, errors
+import groups
+from webtraj import EndReason, Outcome, errors
+from webtraj.datasets.writer import DatasetWriter
+from webtraj.environments.actions import Click
+from webtraj.training.export import export_selection
+from webtraj.training.export.running import read_export
+from webtraj.training.replay import Filters, ReplayBuffer, weights
 from webtraj.training.samples import Sample, SampleKey
 from webtraj.training.sft.policy_gradient import Advantages, temperature_of
 from webtraj.training.sft.settings import PolicySettings
+from webtraj.trajectory import (
+    Decision,
+    EpisodeEnd,
+    EpisodeInfo,
+    EpisodeTrajectory,
+    ModelCall,
+    StepRecord,
+    StepType,
+)
 
 S, F, U = Outcome.SUCCESS, Outcome.FAILURE, Outcome.UNKNOWN
 
@@ -52,6 +67,51 @@ def test_an_attempt_without_a_reward_changes_nothing():
     beside = Advantages([*scored, *broken], PolicySettings())
     assert [beside.of(one) for one in scored] == [alone.of(one) for one in scored]
     assert beside.of(broken[0]) is None
+
+
+def played(name, retry_of, outcome, total):
+    """Return a try as a rollout records it."""
+    call = ModelCall(
+        model="m", messages=({"role": "user", "content": "Go."},), text="click('1')",
+        finish_reason="stop", prompt_token_ids=(1, 2), completion_token_ids=(3,), logprobs=(-0.5,),
+        sampling={"temperature": 1.0},
+    )  # fmt: skip
+    decision = Decision(action=Click("1"), model_calls=(call,))
+    steps = (
+        StepRecord(0, StepType.FIRST, {"axtree": "page"}),
+        StepRecord(1, StepType.LAST, {"axtree": "end"}, Click("1"), total, 0.0, decision=decision),
+    )
+    info = EpisodeInfo(episode_id=name, task="t", group_id="g", retry_of=retry_of)
+    end = EpisodeEnd(reason=EndReason.TERMINATED, outcome=outcome)
+    return EpisodeTrajectory(info, steps, end, start_time=1.0, end_time=2.0)
+
+
+@pytest.mark.parametrize("ids", ["of a plan", "of retries"])
+@pytest.mark.parametrize("attempts", groups.GROUPS.values(), ids=groups.GROUPS)
+def test_advantages_are_those_of_the_reference(tmp_path, attempts, ids):
+    """TRL, verl and SkyRL are held to the same table."""
+    names = {}
+    with DatasetWriter(tmp_path / "d") as writer:
+        for place, tries in enumerate(attempts):
+            before = ""
+            for number, one in enumerate(tries):
+                name = (
+                    f"run-{place:06d}-{number:02d}" if ids == "of a plan" else f"{place}.{number}"
+                )
+                names[name] = place
+                writer.add(played(name, before if ids == "of retries" else "", *one))
+                before = name
+    kept = Filters(filter_successful_only=False, distinct=False, filter_same_screenshot=False)
+    buffer = ReplayBuffer.from_datasets(
+        [tmp_path / "d"], filters=kept, loss_weights=weights.uniform
+    )
+    export_selection(buffer.all, tmp_path / "rows", format="tokens")
+    rows = list(read_export(tmp_path / "rows"))
+    advantages = Advantages(rows, PolicySettings())
+    expected = groups.advantages(attempts)
+    for given in (advantages.of, lambda row: row.advantage):
+        found = {names[row.key.episode_id]: given(row) for row in rows}
+        assert groups.are_close(found, expected)
 
 
 @pytest.mark.parametrize(

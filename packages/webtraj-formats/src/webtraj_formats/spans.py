@@ -277,6 +277,18 @@ class EpisodeSpans:
             span = self._start(
                 f"{place}/calls/{number}", name, within, begun, attributes, SpanKind.CLIENT
             )
+            for attempt in call.failed_attempts:
+                told = {
+                    "error.type": unicode_text(attempt.error) or "_OTHER",
+                    "http.response.status_code": attempt.status,
+                    "webtraj.latency": _finite(attempt.latency),
+                }
+                failed_at = _nanoseconds(attempt.start_time)
+                span.add_event(
+                    "webtraj.failed_attempt",
+                    {name: value for name, value in told.items() if value is not None},
+                    begun if failed_at is None else failed_at,
+                )
             if call.error:
                 _fail(span, "model_error", call.error)
             span.end(start)

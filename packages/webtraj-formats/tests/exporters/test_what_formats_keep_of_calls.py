@@ -19,6 +19,7 @@ from webtraj.trajectory import (
     EpisodeEnd,
     EpisodeInfo,
     EpisodeTrajectory,
+    FailedAttempt,
     ModelCall,
     StepRecord,
     StepType,
@@ -49,6 +50,7 @@ PROBES = {
     "`start_time`": {"start_time": 8271.0},
     "`latency`": {"latency": 8271.0, "start_time": 0.0},
     "`error`": {"error": MARK},
+    "`failed_attempts`": {"failed_attempts": (FailedAttempt(error=MARK, status=503),)},
 }
 
 

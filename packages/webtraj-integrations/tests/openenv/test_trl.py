@@ -20,12 +20,13 @@ from openenv import GenericEnvClient
 from trl import GRPOConfig, GRPOTrainer, chat_template_utils
 
 import datasets
+import groups
 import webtraj
 from bytewise import bytewise_tokenizer
 from two_cores import scratch
 from webtraj import errors
 from webtraj.trajectory import EndReason, Outcome
-from webtraj_integrations.trl import WebTasks, web_reward
+from webtraj_integrations.trl import Rollout, WebTasks, web_reward
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 
@@ -54,16 +55,14 @@ def make_model(tokenizer):
 
 def settings(folder, **more):
     """Return the trainer's settings for two steps on the CPU."""
+    usual = {"per_device_train_batch_size": 2, "num_generations": 2, "max_steps": 2}
     return GRPOConfig(
         output_dir=str(folder),
-        per_device_train_batch_size=2,
-        num_generations=2,
-        max_steps=2,
         max_completion_length=2048,
         report_to="none",
         save_strategy="no",
         use_cpu=True,
-        **more,
+        **{**usual, **more},
     )
 
 
@@ -258,3 +257,48 @@ def test_an_error_leaves_no_page_behind(tmp_path):
             tasks.rollout_func([good, bad], trainer)
         assert not tasks.sessions.open
         assert tasks.rollout_func([good] * 2, trainer)["web_reward"] == [1.0, 1.0]
+
+
+def test_advantages_are_those_of_the_reference(tmp_path):
+    """TRL plays nothing again, so what counts of an attempt is its last try."""
+    tokenizer = make_tokenizer()
+    ids = tokenizer.encode("Done.<|im_end|>")
+    # The trainer's own group is as large as the largest; absent attempts were not scored.
+    size = max(map(len, groups.GROUPS.values()))
+    found = []
+
+    def play(prompts, trainer):
+        attempts = list(groups.GROUPS.values())[len(found)]
+        last = [groups.counting(tries) or tries[-1] for tries in attempts]
+        rollouts = [Rollout(*groups.rollout(*one)) for one in last]
+        rewards = [rollout.reward for rollout in rollouts] + [None] * (size - len(rollouts))
+        return {
+            "prompt_ids": [ids] * size,
+            "completion_ids": [ids] * size,
+            "logprobs": None,
+            "web_reward": rewards,
+        }
+
+    class Noting(GRPOTrainer):
+        def _generate_and_score_completions(self, inputs):
+            given = super()._generate_and_score_completions(inputs)
+            found.append(given["advantages"].tolist())
+            return given
+
+    args = settings(
+        tmp_path, scale_rewards="none", shuffle_dataset=False,
+        per_device_train_batch_size=size, num_generations=size, max_steps=len(groups.GROUPS),
+    )  # fmt: skip
+    Noting(
+        model=make_model(tokenizer),
+        args=args,
+        train_dataset=datasets.Dataset.from_list([{"prompt": "Act."}] * len(groups.GROUPS)),
+        processing_class=tokenizer,
+        rollout_func=play,
+        reward_funcs=web_reward,
+    ).train()
+    for attempts, given in zip(groups.GROUPS.values(), found, strict=True):
+        expected = groups.advantages(attempts)
+        # What was not scored teaches nothing.
+        expected |= {place: 0.0 for place in range(size) if place not in expected}
+        assert groups.are_close(dict(enumerate(given)), expected)

@@ -19,12 +19,16 @@ if sys.version_info < (3, 12):
     # is no PyTorch for CPUs for Python 3.12 everywhere.
     typing.TypedDict = typing_extensions.TypedDict
 
+import numpy as np
 import skyrl_gym
+import torch
+from skyrl.backends.skyrl_train.utils.ppo_utils import compute_grpo_outcome_advantage
 from skyrl.train.config import GeneratorConfig, SkyRLGymConfig
 from skyrl.train.generators.skyrl_gym_generator import SkyRLGymGenerator
 from skyrl.train.generators.utils import prepare_generator_input
 from skyrl_gym.envs.base_text_env import BaseTextEnv
 
+import groups
 from webtraj import errors
 from webtraj.trajectory import EndReason, Outcome
 from webtraj_integrations.skyrl import WebEnv, WebRollouts
@@ -162,6 +166,20 @@ def test_a_killed_browser_is_no_reward_and_played_again(registered, tokenizer, s
     # A retried attempt stays in its group.
     assert len({one.info.group_id for one in episodes + registered.lost}) == 1
     assert {one.info.attempt for one in episodes} == {0, 1}
+
+
+@pytest.mark.parametrize("attempts", groups.GROUPS.values(), ids=groups.GROUPS)
+def test_advantages_are_those_of_the_reference(attempts):
+    """SkyRL cannot leave out a rollout: where the reference does, the training ends."""
+    rewards = asyncio.run(groups.rewards_of_trainers(attempts))
+    given, _ = compute_grpo_outcome_advantage(
+        torch.tensor([[0.0, reward] for reward in rewards.values()]),
+        torch.ones(len(rewards), 2),
+        np.array(["g"] * len(rewards)),
+        grpo_norm_by_std=False,
+    )
+    found = dict(zip(rewards, given[:, -1].tolist(), strict=True))
+    assert groups.are_close(found, groups.advantages(attempts))
 
 
 def test_a_dropped_environment_frees_its_page(registered):

@@ -10,12 +10,15 @@ pytest.importorskip("verl")
 
 import hydra
 import numpy as np
+import torch
 import transformers
 import verl
 from verl.experimental.agent_loop import AgentLoopWorker
 from verl.protocol import DataProto
+from verl.trainer.ppo.core_algos import compute_grpo_outcome_advantage
 from verl.workers.rollout.replica import TokenOutput
 
+import groups
 from webtraj.trajectory import EndReason, Outcome
 from webtraj_integrations.trainers import task_rows
 
@@ -151,3 +154,16 @@ def test_a_killed_browser_is_no_reward_and_played_again(config, tokenizer, scrip
     assert record.lost
     assert {one.info.group_id for one in episodes + record.lost} == {"group 0"}
     assert {one.info.attempt for one in episodes} == {0, 1}
+
+
+@pytest.mark.parametrize("attempts", groups.GROUPS.values(), ids=groups.GROUPS)
+def test_advantages_are_those_of_the_reference(attempts):
+    rewards = asyncio.run(groups.rewards_of_trainers(attempts))
+    given, _ = compute_grpo_outcome_advantage(
+        torch.tensor([[0.0, reward] for reward in rewards.values()]),
+        torch.ones(len(rewards), 2),
+        np.array(["g"] * len(rewards)),
+        norm_adv_by_std_in_grpo=False,
+    )
+    found = dict(zip(rewards, given[:, -1].tolist(), strict=True))
+    assert groups.are_close(found, groups.advantages(attempts))

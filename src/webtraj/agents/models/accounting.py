@@ -87,6 +87,8 @@ class Account:
     """The number of calls, including failed ones."""
     failures: int = 0
     """The number of calls without a reply."""
+    failed_attempts: int = 0
+    """The attempts without a reply, of all calls."""
     uncounted: int = 0
     """The number of calls with a reply but without token counts."""
     tokens: Tokens = Tokens()
@@ -124,6 +126,7 @@ class Account:
         return cls(
             calls=sum(account.calls for account in accounts),
             failures=sum(account.failures for account in accounts),
+            failed_attempts=sum(account.failed_attempts for account in accounts),
             uncounted=sum(account.uncounted for account in accounts),
             tokens=sum((account.tokens for account in accounts), Tokens()),
             cost=math.fsum(account.cost for account in accounts),
@@ -163,6 +166,7 @@ def _account_for_one(call: trajectory_lib.ModelCall, prices: Mapping[str, Price]
     return Account(
         calls=1,
         failures=int(failed),
+        failed_attempts=len(call.failed_attempts),
         uncounted=int(not failed and not call.usage),
         tokens=tokens_of(call),
         cost=cost or 0.0,

@@ -199,6 +199,8 @@ class BalancedClient(AsyncClosing):
                 call = await self._ask(server, messages, sampling, left)
             except errors.ModelUnavailableError as error:
                 last = error
+                if error.call is not None:
+                    timing.failed_attempts += error.call.failed_attempts
                 if timeout is not None and timing.elapsed >= timeout:
                     # The call had too little time, which may not be the server's fault.
                     self._let_rest(server, ask_first=True)
@@ -206,9 +208,8 @@ class BalancedClient(AsyncClosing):
                 self._let_rest(server)
             else:
                 server.failures = 0
-                return dataclasses.replace(
-                    call, start_time=timing.start_time, latency=timing.elapsed
-                )
+                timing.failed_attempts += call.failed_attempts
+                return timing.record(call)
         raise self._failed(messages, last, timing) from last
 
     async def _ask(
@@ -277,9 +278,7 @@ class BalancedClient(AsyncClosing):
         if call is None:
             _, recorded = messages_lib.to_openai(messages, Base64Cache(), uuids=False)
             call = trajectory_lib.ModelCall(model=self._name, messages=tuple(recorded))
-        error.call = dataclasses.replace(
-            call, error=message, start_time=timing.start_time, latency=timing.elapsed
-        )
+        error.call = timing.record(call, error=message)
         return error
 
     async def aclose(self) -> None:

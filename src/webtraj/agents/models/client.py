@@ -357,11 +357,12 @@ class HttpModelClient(AsyncClosing):
                 raise AttemptError(
                     f"{self.base_url} broke off its reply (finish reason "
                     f"{reply.finish_reason!r:.50}).",
+                    kind="reply",
                     response=answer,
                 )
             self._report_dropped(reply)
             after = await self._versions.after_call()
-            return dataclasses.replace(
+            return timing.record(
                 known,
                 policy_version=span(before, after),
                 response=answer,
@@ -371,8 +372,6 @@ class HttpModelClient(AsyncClosing):
                 prompt_token_ids=reply.prompt_token_ids,
                 completion_token_ids=reply.completion_token_ids,
                 logprobs=reply.logprobs,
-                start_time=timing.start_time,
-                latency=timing.elapsed,
             )
 
         limited = self._exchange.limits.counts_tokens

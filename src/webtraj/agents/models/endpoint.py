@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import dataclasses
 import logging
 import os
 import re
 import ssl
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from typing import Any, Protocol, TypeVar
 
 from webtraj import errors
@@ -219,6 +220,7 @@ class Endpoint:
             raise replies.AttemptError(
                 f"{shown} did not answer with JSON: {content[:_SNIPPET]!r}. Check that base_url is "
                 "that of a model server.",
+                kind="reply",
                 response=content,
             )
         return content
@@ -245,16 +247,19 @@ class Endpoint:
         if isinstance(error, httpx.LocalProtocolError):
             return replies.AttemptError(
                 f"The request to {shown} is not valid HTTP: {detail}. Check `headers`.",
+                kind="connection",
                 error_class=errors.ModelRefusedError,
             )
         if _is_certificate_error(error):
             return replies.AttemptError(
                 f"The certificate of {shown} is not trusted: {detail}. Set SSL_CERT_FILE to that "
                 "of its authority, or correct base_url.",
+                kind="connection",
                 error_class=errors.ModelRefusedError,
             )
         return replies.AttemptError(
-            f"No answer from {shown}: {detail}. Check that the model server runs there."
+            f"No answer from {shown}: {detail}. Check that the model server runs there.",
+            kind="connection",
         )
 
 
@@ -381,10 +386,11 @@ _CONTROLS = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 
 @dataclasses.dataclass(slots=True)
 class Timing:
-    """The start and duration of a call, from its first attempt's turn."""
+    """The start and duration of a call, from its first attempt's turn, and its failed attempts."""
 
     clock: Clock
     start_time: float = dataclasses.field(init=False)
+    failed_attempts: list[trajectory_lib.FailedAttempt] = dataclasses.field(default_factory=list)
     _start: float = dataclasses.field(init=False)
 
     def __post_init__(self) -> None:
@@ -399,6 +405,35 @@ class Timing:
     def elapsed(self) -> float:
         """Seconds since the call started."""
         return self.clock.monotonic() - self._start
+
+    @contextlib.contextmanager
+    def attempt(self) -> Iterator[None]:
+        """Make one attempt, and note it if it fails."""
+        start_time, start = self.clock.time(), self.clock.monotonic()
+        try:
+            yield
+        except (AttemptError, asyncio.CancelledError) as error:
+            # The call's deadline cancels what is going on.
+            found = isinstance(error, AttemptError)
+            if kind := error.kind if found else "timeout":
+                failed = trajectory_lib.FailedAttempt(
+                    error=kind,
+                    status=error.status if found else None,
+                    start_time=start_time,
+                    latency=self.clock.monotonic() - start,
+                )
+                self.failed_attempts.append(failed)
+            raise
+
+    def record(self, call: trajectory_lib.ModelCall, **fields: Any) -> trajectory_lib.ModelCall:
+        """Return a call's record with its times, its failed attempts and other fields."""
+        return dataclasses.replace(
+            call,
+            start_time=self.start_time,
+            latency=self.elapsed,
+            failed_attempts=tuple(self.failed_attempts),
+            **fields,
+        )
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -450,7 +485,8 @@ class Exchange:
                             if attempts == 0:
                                 timing.begin()
                             attempts += 1
-                            return await self._attempt(attempt, turn)
+                            with timing.attempt():
+                                return await self._attempt(attempt, turn)
                     except AttemptError as error:
                         if not error.may_heal:
                             raise
@@ -473,7 +509,8 @@ class Exchange:
                 raise
             raise AttemptError(
                 f"The model server did not answer within {self.attempt_timeout:g} s, the limit of "
-                "one attempt (attempt_timeout)."
+                "one attempt (attempt_timeout).",
+                kind="timeout",
             ) from None
 
     async def _pause(self, failure: AttemptError, attempts: int, deadline: float | None) -> None:
@@ -536,12 +573,6 @@ def fail(
     """Return the error of a failed call, including its record."""
     message = str(failure)
     error = failure.error_class(message)
-    error.call = dataclasses.replace(
-        call,
-        response=failure.response,
-        error=message,
-        start_time=timing.start_time,
-        latency=timing.elapsed,
-    )
+    error.call = timing.record(call, response=failure.response, error=message)
     error.__cause__ = failure.__cause__
     return error

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import json
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, TypeVar
 
 import orjson
@@ -118,6 +119,8 @@ class AttemptError(Exception):
         message: str,
         *,
         error_class: type[errors.ModelError] = errors.ModelUnavailableError,
+        kind: str = "",
+        status: int | None = None,
         retry_after: float | None = None,
         response: Any = None,
     ) -> None:
@@ -126,11 +129,15 @@ class AttemptError(Exception):
         Args:
             message: What was requested, what came back, and what to do.
             error_class: The error for callers; only `ModelUnavailableError` is retried.
+            kind: See `FailedAttempt.error`; empty if nothing was sent.
+            status: The HTTP status of an error.
             retry_after: Seconds that the server asks to wait.
             response: The body of the answer, if any.
         """
         super().__init__(message)
         self.error_class = error_class
+        self.kind = kind
+        self.status = status
         self.retry_after = retry_after
         self.response = response
 
@@ -167,15 +174,16 @@ def failure_of(
         status = int(error.code) if error.code.isdecimal() and len(error.code) == 3 else 502
     error = error or ServerError(message=body[:500] if isinstance(body, str) else "")
     said = f"{url} answered HTTP {status}: {error}."
+    failed = functools.partial(AttemptError, kind="status", status=status, response=body)
     if status == 413 or (status in _OVERFLOW_STATUSES and error.is_overflow):
         message = f"The conversation is too long for the model. {said} Send less of its history."
-        return AttemptError(message, error_class=errors.ContextOverflowError, response=body)
+        return failed(message, error_class=errors.ContextOverflowError)
     if _may_heal(status, headers, error):
         message = f"The model server cannot answer now. {said}"
-        return AttemptError(message, retry_after=retry_after, response=body)
+        return failed(message, retry_after=retry_after)
     hint = _HINTS.get(status, "Change the request; the same one would be refused again.")
     message = f"The model server refuses the request. {said} {hint.format(key=key_hint)}"
-    return AttemptError(message, error_class=errors.ModelRefusedError, response=body)
+    return failed(message, error_class=errors.ModelRefusedError)
 
 
 def _may_heal(status: int, headers: Mapping[str, str], error: ServerError) -> bool:
@@ -306,7 +314,7 @@ def read_anthropic(body: Any) -> Reply:
         text, fields = _text(body["content"]), _Fields()
         return Reply(
             text=text,
-            finish_reason=fields.word("stop_reason", body["stop_reason"]),
+            finish_reason=fields.word("stop_reason", body.get("stop_reason")),
             usage=fields.counts(body.get("usage")),
             dropped=tuple(fields.dropped),
         )
@@ -346,11 +354,15 @@ def _text(content: Any) -> str:
         case str():
             return content
         case Mapping():
-            own = content.get("type", "text") in _TEXTS
+            own = (content.get("type") or "text") in _TEXTS
             return _text(content.get("text") or content.get("refusal")) if own else ""
         case [*parts]:
             return "".join(map(_text, parts))
     raise TypeError(f"expected text, got {type(content).__name__}")
+
+
+_MOST_TOKENS = 2**53
+"""JSON's numbers are exact below it."""
 
 
 class _Fields:
@@ -385,22 +397,24 @@ class _Fields:
         """Return the counts of a usage; nested ones are named `outer.inner`."""
         if not isinstance(usage, Mapping):
             return self._without("usage", usage, {})
-        return _counts(usage, "")
+        return dict(self._counts(usage, ""))
+
+    def _counts(self, usage: Mapping[Any, Any], prefix: str) -> Iterator[tuple[str, int]]:
+        for name, value in usage.items():
+            # Others may be a price or the service's tier.
+            counts_tokens = str(name).endswith("tokens")
+            whole = counts_tokens and type(value) is float and value.is_integer()
+            if isinstance(value, Mapping):
+                yield from self._counts(value, f"{prefix}{name}.")
+            elif (whole or type(value) is int) and 0 <= value < _MOST_TOKENS:
+                yield f"{prefix}{name}", int(value)
+            elif counts_tokens:
+                self._without(f"usage.{prefix}{name}", value, None)
 
     def _without(self, name: str, value: Any, empty: _T) -> _T:
         if value:
             self.dropped.append(name)
         return empty
-
-
-def _counts(usage: Mapping[Any, Any], prefix: str) -> dict[str, int]:
-    counts: dict[str, int] = {}
-    for name, value in usage.items():
-        if isinstance(value, Mapping):
-            counts |= _counts(value, f"{prefix}{name}.")
-        elif isinstance(value, int) and not isinstance(value, bool):
-            counts[f"{prefix}{name}"] = value
-    return counts
 
 
 def tool_calls_of(response: Any) -> tuple[ToolCall, ...]:
@@ -494,5 +508,6 @@ def _no_reply(what: str, body: Any, error: Exception) -> AttemptError:
     return AttemptError(
         f"The model server did not answer with a {what} ({type(error).__name__}: {error}); it sent "
         f"{keys}. Check that base_url is that of a model server.",
+        kind="reply",
         response=body,
     )

@@ -103,6 +103,7 @@ class SdkTransport:
         if isinstance(answer, str):
             raise replies.AttemptError(
                 f"{self.url} did not answer with JSON: {self._redact(answer)[:200]!r}.",
+                kind="reply",
                 response=self._redact(answer),
             )
         failure = replies.failure_of(
@@ -133,7 +134,7 @@ class SdkTransport:
             return failure
         shown = self._redact(f"{type(error).__name__} {error}".rstrip())
         if isinstance(error, self._package.APIConnectionError):
-            return replies.AttemptError(f"No answer from {self.url}: {shown}.")
+            return replies.AttemptError(f"No answer from {self.url}: {shown}.", kind="connection")
         return replies.AttemptError(
             f"The package {self._package.__name__!r} did not make the request to {self.url}: "
             f"{shown}. Check the credentials in the environment.",

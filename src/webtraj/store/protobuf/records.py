@@ -25,6 +25,7 @@ from webtraj.trajectory import (
     EpisodeEnd,
     EpisodeInfo,
     ErrorInfo,
+    FailedAttempt,
     Judgement,
     ModelCall,
     Outcome,
@@ -552,6 +553,7 @@ def _kind(hint: Any) -> _Kind:
 
 _OWN = ("webtraj",)
 
+_declare(FailedAttempt)
 _declare(
     ModelCall,
     _OWN,

@@ -43,6 +43,7 @@ export function callCard(call, title) {
     h("h4", {}, "Reply"),
     call.reply ? saidBlock(asText(call.reply), "reply") : h("p", { class: "nothing" }, "The reply has no text."),
     tokens.length > 0 && [h("h4", {}, count(tokens.length, "token")), tokenStrip(tokens)],
+    !isEmpty(call.failed_attempts) && h("details", { class: "rest" }, h("summary", {}, count(call.failed_attempts.length, "failed attempt")), jsonTree(call.failed_attempts)),
     !isEmpty(call.sampling) && h("details", { class: "rest" }, h("summary", {}, "Sampling"), jsonTree(call.sampling)),
     !isEmpty(call.response) && h("details", { class: "rest" }, h("summary", {}, "Raw response"), jsonTree(call.response)),
   );

@@ -38,6 +38,7 @@ from webtraj import errors
 from webtraj.datasets.exporters import base
 from webtraj.datasets.exporters.plain import (
     answer,
+    filled_fields,
     image_kind,
     inside,
     listed,
@@ -275,6 +276,11 @@ class _Sample:
         if not call.error:
             output["completion"] = said["content"]
         output |= {"usage": usage if counts else None, "time": _valid(call.latency)}
+        attempts = call.failed_attempts
+        rest = {
+            "policy_version": unicode_text(call.policy_version),
+            "failed_attempts": [plain(filled_fields(attempt)) for attempt in attempts],
+        }
         begun = _valid(call.start_time)
         done = None if begun is None else begun + (_valid(call.latency) or 0.0)
         self._event(
@@ -283,9 +289,8 @@ class _Sample:
             tools=[], tool_choice="auto", config=_config(call.sampling), output=output,
             error=unicode_text(call.error) or None, completed=_iso(done), span_id=place,
             working_time=_valid(call.latency),
-            metadata={"policy_version": unicode_text(call.policy_version)}
-            if call.policy_version
-            else None,
+            retries=len(attempts) - bool(call.error and attempts),
+            metadata={name: value for name, value in rest.items() if value} or None,
         )  # fmt: skip
         if not call.error:
             self._output = output

@@ -443,7 +443,7 @@ _CALL_FIELDS = (
 )  # fmt: skip
 _UNPLACED = (
     "provider", "messages", "sampling", "response", "finish_reason", "usage", "start_time",
-    "latency", "error",
+    "latency", "error", "failed_attempts",
 )  # fmt: skip
 
 

@@ -718,6 +718,7 @@ class ModelCallData(_message.Message):
         "start_time",
         "latency",
         "error",
+        "failed_attempts",
         "extra",
     )
     POLICY_VERSION_FIELD_NUMBER: _ClassVar[int]
@@ -731,6 +732,7 @@ class ModelCallData(_message.Message):
     START_TIME_FIELD_NUMBER: _ClassVar[int]
     LATENCY_FIELD_NUMBER: _ClassVar[int]
     ERROR_FIELD_NUMBER: _ClassVar[int]
+    FAILED_ATTEMPTS_FIELD_NUMBER: _ClassVar[int]
     EXTRA_FIELD_NUMBER: _ClassVar[int]
     policy_version: str
     sampling: Value
@@ -743,6 +745,7 @@ class ModelCallData(_message.Message):
     start_time: float
     latency: float
     error: str
+    failed_attempts: _containers.RepeatedCompositeFieldContainer[FailedAttempt]
     extra: ExtraFields
     def __init__(
         self,
@@ -757,6 +760,28 @@ class ModelCallData(_message.Message):
         start_time: _Optional[float] = ...,
         latency: _Optional[float] = ...,
         error: _Optional[str] = ...,
+        failed_attempts: _Optional[_Iterable[_Union[FailedAttempt, _Mapping]]] = ...,
+        extra: _Optional[_Union[ExtraFields, _Mapping]] = ...,
+    ) -> None: ...
+
+class FailedAttempt(_message.Message):
+    __slots__ = ("error", "status", "start_time", "latency", "extra")
+    ERROR_FIELD_NUMBER: _ClassVar[int]
+    STATUS_FIELD_NUMBER: _ClassVar[int]
+    START_TIME_FIELD_NUMBER: _ClassVar[int]
+    LATENCY_FIELD_NUMBER: _ClassVar[int]
+    EXTRA_FIELD_NUMBER: _ClassVar[int]
+    error: str
+    status: int
+    start_time: float
+    latency: float
+    extra: ExtraFields
+    def __init__(
+        self,
+        error: _Optional[str] = ...,
+        status: _Optional[int] = ...,
+        start_time: _Optional[float] = ...,
+        latency: _Optional[float] = ...,
         extra: _Optional[_Union[ExtraFields, _Mapping]] = ...,
     ) -> None: ...
 
