@@ -21,7 +21,9 @@ let roll = null;  // The scroll in progress.
 let typingIn = null;
 let movedAt = -Infinity;
 
-const tell = message => window[BINDING]?.(stringify(message));
+// In seconds, by the clock of the browser's machine.
+const moment = () => (timeOrigin + now()) / 1000;
+const tell = message => window[BINDING]?.(stringify({at: moment(), ...message}));
 
 // The page as it is before the gesture.
 const before = () => lookOptions && seenNow(lookOptions);
@@ -29,8 +31,9 @@ const before = () => lookOptions && seenNow(lookOptions);
 function begin(what, more = () => ({})) {
   endRoll();
   if (what !== "type") typingIn = null;
+  const at = moment();
   const seen = before();  // Before the element is named: it names all that is shown.
-  tell({kind: "begin", what, before: seen, ...more()});
+  tell({kind: "begin", at, what, before: seen, ...more()});
 }
 
 page.noteShown = (entries, options) => {
@@ -417,7 +420,7 @@ const handlers = {
     if (event.target !== document) return;
     endRoll();
     if (press) endPress(null);
-    tell({kind: "leave", before: before()});
+    tell({kind: "leave", at: moment(), before: before()});
   },
 };
 
