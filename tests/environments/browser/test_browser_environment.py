@@ -203,12 +203,13 @@ async def test_another_tab_that_crashes_leaves_the_active_one_alone(open_page):
     await environment.reset()
     await environment.step(a.NewTab())
     await environment.step(a.FocusTab(0))
-    await _crash_page(environment.session, environment.session.tabs[1])
+    session = environment.session
+    await _crash_page(session, session.tabs[1])
     timestep = await environment.step(a.Click("1"))
     assert timestep.last()
     assert timestep.reward == 1.0
     assert timestep.observation["last_action"]["error_kind"] == "tab_crashed"
-    assert len(environment.session.tabs) == 1
+    assert len(session.tabs) == 1
 
 
 @pytest.mark.gate
