@@ -5,6 +5,7 @@ import contextlib
 import os
 import signal
 import subprocess
+import sys
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -90,6 +91,40 @@ async def test_a_program_that_calls_its_navigation_a_link_goes_there(
             recorder.stop()
     (episode,) = collector.trajectories
     assert [type(step.action) for step in episode.steps[1:]] == [a.Goto, a.Click]
+
+
+_HASTY = """
+import sys
+from playwright.sync_api import sync_playwright
+with sync_playwright() as playwright:
+    page = playwright.chromium.connect_over_cdp(sys.argv[1]).contexts[0].pages[0]
+    page.goto(sys.argv[2] + "/form")
+    page.goto(sys.argv[2] + "/")
+    page.go_back()
+    page.go_forward()
+    page.click("text=To the form")
+    page.wait_for_url("**/form")
+    page.goto(sys.argv[2] + "/done")
+"""
+
+
+@pytest.mark.browser
+async def test_what_is_read_late_is_recorded_as_it_was_done(site: str, tmp_path: Path) -> None:
+    collector = MemoryTrajectoryCollector()
+    async with running_browser(tmp_path) as endpoint, attached(endpoint, collector) as recorder:
+        # It stops this process's event loop until all is done.
+        subprocess.run([sys.executable, "-c", _HASTY, endpoint, site], check=True)
+        recorder.stop()
+    (episode,) = collector.trajectories
+    kinds = [type(step.action) for step in episode.steps[1:]]
+    assert kinds == [a.Goto, a.Goto, a.GoBack, a.GoForward, a.Click, a.Goto]
+    urls = [
+        step.action.url.removeprefix(site) for step in episode.steps if type(step.action) is a.Goto
+    ]
+    assert urls == ["/form", "/", "/done"]
+    ends = [step.end_time for step in episode.steps]
+    assert ends == sorted(ends)
+    assert all(step.start_time <= step.end_time for step in episode.steps)
 
 
 @pytest.mark.browser

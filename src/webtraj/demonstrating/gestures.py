@@ -34,7 +34,7 @@ class Deed:
     gesture: int = 0
     """The number of the gesture that it came from."""
     time: float = 0.0
-    """When, in seconds by a clock that never goes back."""
+    """When it was done, by the clock of `time.monotonic`."""
     repeat: bool = False
     """Whether a key was held down."""
 

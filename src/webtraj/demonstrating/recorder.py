@@ -48,6 +48,8 @@ _EFFECT: Final = 1.5
 """Seconds after a gesture within which a page that goes back or closes does so because of it."""
 _SLOW_EFFECT: Final = 15.0
 """Seconds within which a page that comes by a link comes because of the gesture before it."""
+_BY_BROWSER: Final = (a.Goto, a.GoBack, a.GoForward, a.Reload, a.NewTab, a.FocusTab, a.CloseTab)
+"""Actions that are no input to a page, so a page does not go back because of one."""
 _COMMAND: Final = "command"
 _MESSAGES: Final = frozenset({"up", "drop", "key", "text", "toggle", "choose", "files", "scroll"})
 
@@ -90,6 +92,8 @@ class _Held:
     looked: bool
     """Whether the environment has given a result that the next one replaces."""
     result: dm_env.TimeStep | None = None
+    seen: float = 0.0
+    """When the result was seen."""
     noted: a.Action | None = None
     """The action that the journal knows to be in flight."""
 
@@ -143,7 +147,7 @@ class Recorder:
         self._recorded = 0
         self._reward = 0.0
         self._last: dm_env.TimeStep | None = None
-        self._last_time = 0.0
+        self._last_time = self._now = self._pressed = self._clock = 0.0
         self._session: BrowserSession | None = None
         self._page: Page | None = None
         self._press: Mapping[str, Any] | None = None
@@ -207,10 +211,11 @@ class Recorder:
             self._last = first
             self._listener.forget_heard()
             with contextlib.suppress(errors.BrowserError):
-                await self._listener.travel(session.page)
+                await self._listener.note_history(session.page)
             described = self._environment.describe_episode()
             self._goal = str(described.get("goal", ""))
-            self._last_time = time.monotonic()
+            self._last_time = self._now = time.monotonic()
+            self._clock = trajectory_lib.now() - self._now
             self._begun.set()
             self._report()
             while not self._over:
@@ -232,9 +237,17 @@ class Recorder:
         """Keep the step held back when the recording fails: with its result, or as in flight."""
         held, self._held = self._held, None
         if held is not None:
-            self._tracker.step_called(held.deed.action, self._decision(held))
+            self._called(held)
             if held.result is not None:
-                self._tracker.returned(held.result, Phase.STEP)
+                self._returned(held)
+
+    def _called(self, held: _Held) -> None:
+        at = self._clock + max(held.deed.time, self._last_time)
+        self._tracker.step_called(held.deed.action, self._decision(held), at=at)
+
+    def _returned(self, held: _Held) -> None:
+        self._last, self._last_time = held.result, max(held.seen, held.deed.time, self._last_time)
+        self._tracker.returned(held.result, Phase.STEP, at=self._clock + self._last_time)
 
     @property
     def is_recording(self) -> bool:
@@ -265,6 +278,8 @@ class Recorder:
 
     async def _go_on(self) -> None:
         heard = await self._next()
+        if heard is not None:
+            self._now = heard.time
         if heard is None:
             await self._look()
         elif heard.kind == _COMMAND:
@@ -324,7 +339,7 @@ class Recorder:
                 return
         self._gesture += 1
         if message["what"] == "press":
-            self._press = message
+            self._press, self._pressed = message, self._now
             self._element = message["element"]
 
     async def _end_press(self) -> None:
@@ -333,7 +348,7 @@ class Recorder:
         if press is not None and self._page is not None:
             up = {"path": None, "count": press["count"]}
             if (deed := gestures_lib.deed_of("up", up, press=press)) is not None:
-                await self._did(self._page, deed)
+                await self._did(self._page, dataclasses.replace(deed, time=self._pressed))
 
     async def _did(self, page: Page, deed: gestures_lib.Deed) -> None:
         await self._turned_to(page, self._before)
@@ -373,9 +388,8 @@ class Recorder:
         self._hold(self._dated(gestures_lib.Deed(action=action)))
 
     def _dated(self, deed: gestures_lib.Deed) -> gestures_lib.Deed:
-        return dataclasses.replace(
-            deed, document=self._document, gesture=self._gesture, time=time.monotonic()
-        )
+        at = deed.time or self._now
+        return dataclasses.replace(deed, document=self._document, gesture=self._gesture, time=at)
 
     def _unmoved(self, held: _Held) -> bool:
         """Whether a click brought up no new element, as far as is known."""
@@ -389,7 +403,7 @@ class Recorder:
         if held.deed.is_text or held.noted is held.deed.action:
             return
         held.noted = held.deed.action
-        self._tracker.step_called(held.noted, self._decision(held))
+        self._called(held)
 
     @staticmethod
     def _decision(held: _Held) -> trajectory_lib.Decision | None:
@@ -406,8 +420,8 @@ class Recorder:
         missing = set(gestures_lib.refs_of(deed.action)) - _refs(self._last.observation)
         if not missing.intersection(element.ref for element in refs_in(self._before["axtree"])):
             return
-        seconds = min(max(time.monotonic() - self._last_time, 0.0), 100.0)
-        wait = gestures_lib.Deed(action=a.Wait(round(seconds, 1)))
+        seconds = min(max(self._now - self._last_time, 0.0), 100.0)
+        wait = gestures_lib.Deed(action=a.Wait(round(seconds, 1)), time=self._last_time)
         reason = "paused" if paused else "the page changed"
         held = _Held(wait, {"waited_for": reason}, looked=self._spare_result)
         self._spare_result = False
@@ -442,6 +456,7 @@ class Recorder:
         dialog = asyncio.ensure_future(self._listener.dialog())
         try:
             await asyncio.wait((looking, dialog), return_when=asyncio.FIRST_COMPLETED)
+            held.seen = time.monotonic()
             return await looking if looking.done() else None
         finally:
             for task in (looking, dialog):
@@ -458,6 +473,7 @@ class Recorder:
 
     async def _witness(self, held: _Held, seen: Mapping[str, Any]) -> None:
         again, held.looked = held.looked, True
+        held.seen = self._now
         held.result = await self._environment.witness(
             held.deed.action, held.deed.touched, seen=seen, again=again
         )
@@ -477,9 +493,8 @@ class Recorder:
         result = held.result
         assert result is not None
         await drain(self._collector)
-        self._tracker.step_called(held.deed.action, self._decision(held))
-        self._tracker.returned(result, Phase.STEP)
-        self._last, self._last_time = result, time.monotonic()
+        self._called(held)
+        self._returned(held)
         self._recorded += 1
         self._reward += float(result.reward or 0.0)
         self._over = self._over or result.last()
@@ -538,7 +553,8 @@ class Recorder:
         if travel.kind == "page":
             self._takes_effect(_SLOW_EFFECT)
             return
-        if travel.kind != "goto" and self._takes_effect(_EFFECT):
+        caused = held is not None and not isinstance(held.deed.action, _BY_BROWSER)
+        if travel.kind != "goto" and caused and self._takes_effect(_EFFECT):
             return
         action = _travel_action(travel)
         if action is None:
@@ -563,7 +579,7 @@ class Recorder:
     def _takes_effect(self, seconds: float) -> bool:
         """Whether what the page does now may come from the step held back; it is looked at anew."""
         held = self._held
-        if held is None or time.monotonic() - held.deed.time > seconds:
+        if held is None or self._now - held.deed.time > seconds:
             return False
         held.result = None
         return True
@@ -639,13 +655,14 @@ class Recorder:
                 held.result = self._environment.conclude(held.result, outcome)
             await self._record(held)
         elif held is not None:
-            self._tracker.step_called(held.deed.action, self._decision(held))
+            self._called(held)
         self._over = True
         if self._stopped_open:
             self._tracker.ended(EndReason.CLOSED, Phase.CLOSE)
 
     async def _say(self, action: a.Answer | a.ReportInfeasible) -> None:
-        self._held = _Held(gestures_lib.Deed(action=action), {}, looked=self._spare_result)
+        deed = gestures_lib.Deed(action=action, time=self._now)
+        self._held = _Held(deed, {}, looked=self._spare_result)
         try:
             self._held.result = await self._environment.witness(action, again=self._spare_result)
         except errors.BrowserError:

@@ -354,10 +354,12 @@ class EpisodeTracker:
         self.ended(EndReason.INTERRUPTED, Phase.RESET)
         self._begin()
 
-    def step_called(self, action: Any, decision: trajectory_lib.Decision | None) -> None:
-        """Note the action that is about to go to the environment."""
+    def step_called(
+        self, action: Any, decision: trajectory_lib.Decision | None, *, at: float | None = None
+    ) -> None:
+        """Note the action that is about to go to the environment, or was taken `at` some time."""
         episode = self._episode or self._begin()
-        self._start_time = trajectory_lib.now()
+        self._start_time = trajectory_lib.now() if at is None else at
         episode.action_in_flight = True
         episode.action = action
         episode.decision = decision
@@ -377,8 +379,8 @@ class EpisodeTracker:
             self._episode.action_in_flight = False
             self._episode.action = self._episode.decision = None
 
-    def returned(self, timestep: Any, phase: Phase) -> None:
-        """Record the timestep that `reset` or `step` returned.
+    def returned(self, timestep: Any, phase: Phase, *, at: float | None = None) -> None:
+        """Record the timestep that `reset` or `step` returned, now or `at` some time.
 
         If `close` or `mark_truncated` has ended the episode meanwhile, the timestep is dropped;
         that episode's end names the action in flight.
@@ -386,7 +388,7 @@ class EpisodeTracker:
         Raises:
             EnvironmentMisuseError: The value is not a timestep.
         """
-        end_time = trajectory_lib.now()
+        end_time = trajectory_lib.now() if at is None else at
         episode = self._episode
         if episode is None:
             return

@@ -199,7 +199,17 @@ def test_the_option_that_was_chosen_is_chosen_again():
     tree = '[1] listbox\n  [2] option "2"\n  [3] option "3"\n  [4] group "More"\n    [5] option "2"'
     rows = [
         (a.SelectOption("1", ("3",)), 'label="3"', '{ label: "3" }'),
-        (a.SelectOption("5", ("2",)), "index=2", "{ index: 2 }"),
+        (
+            a.SelectOption("5", ("2",)),
+            (
+                'index=page.get_by_role("option", name="2", exact=True).nth(1)'
+                '.evaluate("(option) => option.index")'
+            ),
+            (
+                '{ index: await page.getByRole("option", { name: "2", exact: true }).nth(1)'
+                ".evaluate((option) => option.index) }"
+            ),
+        ),
         (a.SelectOption("1", ("2", "3")), 'label=["2", "3"]', '[{ label: "2" }, { label: "3" }]'),
         (a.SelectOption("1", ("of no label",)), '"of no label"', '"of no label"'),
     ]

@@ -2,7 +2,9 @@
 
 The page script, in its own world, sends messages through a binding that only that world has, so the
 page can neither see nor forge them (`page/listen.js`). Tabs and navigations come from the browser.
-All go into one queue, in order of arrival. The kinds of messages from pages:
+All go into one queue, in order of arrival, each with the time at which it was done. How a tab came
+to a document follows from the browser's events about that document, however late they are read. The
+kinds of messages from pages:
 
 ==========  ====================================================================================
 begin       A gesture begins. `what`: press, pick, scroll, key, type. `before`: the page as it is.
@@ -30,6 +32,8 @@ import contextlib
 import dataclasses
 import json
 import logging
+import math
+import time
 from collections.abc import Callable, Coroutine, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
@@ -67,6 +71,8 @@ class Heard:
     """The tab; None for what does not come from a browser."""
     kind: str
     message: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    time: float = dataclasses.field(default_factory=time.monotonic)
+    """When it was done, by the clock of `time.monotonic`."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -76,6 +82,27 @@ class Travel:
     kind: str
     """`goto`, `back`, `forward`, `reload`, or `page`: by a link, a form or a script."""
     url: str
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Course:
+    """How a document came, as far as the browser's events say."""
+
+    kind: str
+    """Chrome's name for it: `differentDocument`, `reload`, `historyDifferentDocument`."""
+    asked_for: str
+    """The URL before any redirect."""
+    url: str
+    by_page: bool
+    """Whether a document of the tab asked for it."""
+    sent: bool
+    """Whether it was sent to the tab, as far as is known: to Chrome a program's `address_bar` is a
+    link, too, but one that no page has asked for."""
+
+    @property
+    def is_in_history(self) -> bool:
+        """Whether the tab went back or forward."""
+        return self.kind.startswith("history")
 
 
 class Listener:
@@ -91,9 +118,18 @@ class Listener:
         self._script = ""
         self._debuggers: dict[Page, CDPSession] = {}
         self._attending: set[asyncio.Task[None]] = set()
-        self._histories: dict[Page, tuple[int, tuple[int, ...]]] = {}
+        self._histories: dict[Page, tuple[tuple[int, ...], int]] = {}
+        """The entries of each tab's history, and the place of its document among them."""
         self._asked: dict[str, str] = {}
         """The URL of the next document of a frame, if its page itself has asked for it."""
+        self._started: dict[str, Mapping[str, Any]] = {}
+        """What the browser said when the next document of a frame was begun."""
+        self._arrived: set[Page] = set()
+        """The tabs whose first document since they were opened is told."""
+        self._left: dict[Page, float] = {}
+        """When the last document of a tab went away."""
+        self._delay = math.inf
+        """The smallest delay so far of a message from a page, by its clock and ours."""
         self._known_frames: set[CDPSession] = set()
         self._dialogs: set[Page] = set()
         self._on_secret: Callable[[str], None] = lambda text: None
@@ -115,7 +151,7 @@ class Listener:
         await asyncio.gather(*(self._attend(page) for page in session.tabs))
         with contextlib.suppress(errors_lib.BrowserError, LookupError):
             for page in session.tabs:
-                await self.travel(page)
+                await self.note_history(page)
 
     def forget_heard(self) -> None:
         """Drop the messages that have not been taken."""
@@ -147,24 +183,47 @@ class Listener:
         """
         self._on_secret = on_secret
 
-    async def travel(self, page: Page) -> Travel:
-        """Return how a tab came to the document it shows, since the last call for it.
+    async def note_history(self, page: Page) -> None:
+        """Take note of where a tab is in its history, from where it goes back or forward.
 
         Raises:
             BrowserError: The browser failed.
         """
+        await self._entry(page, None)
+
+    async def _entry(
+        self, page: Page, course: _Course | None
+    ) -> tuple[Mapping[str, Any], int | None]:
+        """Return a document's entry in the history of its tab, and how far it is from the last one.
+
+        The tab may be elsewhere already, or not be there yet.
+
+        Args:
+            page: The tab.
+            course: How the document came; None for the one that the tab shows.
+
+        Raises:
+            LookupError: There is no such entry.
+            BrowserError: The browser failed.
+        """
         told = await self._send(page, "Page.getNavigationHistory", {})
-        index, entries = told["currentIndex"], told["entries"]
+        current, entries = told["currentIndex"], told["entries"]
+        known, last = self._histories.get(page, ((), 0))
+        new = [at for at, entry in enumerate(entries) if entry["id"] not in known]
+        old = sorted(set(range(len(entries))) - set(new), key=lambda at: abs(at - last))
+        at = current
+        if course is not None:
+            candidates = [current, *new, *old]
+            if course.is_in_history:
+                candidates = [each for each in candidates if each in old and each != last]
+            elif course.kind:
+                candidates = [current, *new]
+            fitting = [each for each in candidates if _is_of(entries[each], course)]
+            at = fitting[0]
         ids = tuple(entry["id"] for entry in entries)
-        before = self._histories.get(page)
-        self._histories[page] = (index, ids)
-        entry = entries[index]
-        url, how = entry["userTypedURL"] or entry["url"], entry["transitionType"]
-        if before is not None and before[1] == ids and before[0] != index:
-            return Travel("back" if index < before[0] else "forward", url)
-        if before is not None and before[1] == ids and how == "reload":
-            return Travel("reload", url)
-        return Travel("goto" if how in _TYPED else "page", entry["url"])
+        # Later ones are not known yet.
+        self._histories[page] = (ids[: at + 1] if at in new else ids), at
+        return entries[at], at - last if at in old else None
 
     def _on_page(self, page: Page) -> None:
         page.on("close", self._on_close)
@@ -180,9 +239,10 @@ class Listener:
     async def _attend_opened(self, page: Page) -> None:
         with contextlib.suppress(errors_lib.BrowserError, LookupError):  # It was closed at once.
             await self._attend(page)
-            if page not in self._histories:
+            if page not in self._arrived:
                 # It may have gone somewhere before anybody listened.
-                self._put(page, "navigated", {"travel": self._own(self._travelled(page))})
+                self._arrived.add(page)
+                self._put(page, "navigated", {"travel": self._own(self._travelled(page, None))})
 
     async def _attend(self, page: Page) -> None:
         assert self._session is not None
@@ -194,6 +254,7 @@ class Listener:
             "Page.frameRequestedNavigation",
             lambda told: self._asked.update({str(told["frameId"]): str(told["url"])}),
         )
+        debugger.on("Page.frameStartedNavigating", self._on_started)
         await self.hear_frame(page, debugger)
         await self._send(page, "Page.enable", {})
         if self._isolated:
@@ -237,33 +298,55 @@ class Listener:
             return
         self._put(page, kind, message)
 
+    def _on_started(self, told: Mapping[str, Any]) -> None:
+        if not str(told["navigationType"]).endswith("ameDocument"):
+            self._started[str(told["frameId"])] = told
+
     def _on_navigated(self, page: Page, told: Mapping[str, Any]) -> None:
         assert self._session is not None
-        frame = str(told["frame"]["id"])
-        # To Chrome a program's `address_bar` is a link, too, but one that no page has asked for.
-        sent = self._session.lease.borrowed and frame not in self._asked
-        asked = self._asked.pop(frame, "").partition("#")[0] == told["frame"]["url"]
-        if not told["frame"].get("parentId"):
-            # Asked now: when the message is read, the tab may be elsewhere.
-            travel = self._own(self._travelled(page, sent, asked))
-            self._put(page, "navigated", {"travel": travel})
+        frame = told["frame"]
+        started = self._started.pop(frame["id"], {})
+        asked = self._asked.pop(frame["id"], None)
+        if frame.get("parentId"):
+            return
+        if started.get("loaderId") != frame["loaderId"]:
+            started = {}
+        kept = told.get("type") == "BackForwardCacheRestore"
+        url = frame.get("unreachableUrl") or frame["url"] + frame.get("urlFragment", "")
+        course = _Course(
+            "historyDifferentDocument" if kept else started.get("navigationType", ""),
+            started.get("url", url),
+            url,
+            by_page=asked is not None and asked == started.get("url", asked),
+            sent=self._session.lease.borrowed and asked is None,
+        )
+        self._arrived.add(page)
+        self._put(page, "navigated", {"travel": self._own(self._travelled(page, course))})
 
-    async def _travelled(
-        self, page: Page, sent: bool = False, asked: bool = False
-    ) -> Travel | None:
-        """Return how a tab came to its document; `asked`: its page itself led there."""
+    async def _travelled(self, page: Page, course: _Course | None) -> Travel | None:
+        """Return how a tab came to a document; without a course, by its history alone."""
+        entry, distance = None, None
         for wait in _SWAP:
             await asyncio.sleep(wait)
             if page not in self._debuggers:
                 break
             with contextlib.suppress(errors_lib.BrowserError, LookupError):
-                travel = await self.travel(page)
-                if asked and travel.kind in ("goto", "reload"):
-                    return Travel("page", travel.url)
-                if sent and travel.kind == "page" and not await self._has_opener(page):
-                    return Travel("goto", travel.url)
-                return travel
-        return None
+                entry, distance = await self._entry(page, course)
+                break
+        if course is None:
+            typed = entry is not None and entry["transitionType"] in _TYPED
+            return entry and Travel("goto" if typed else "page", entry["url"])
+        if course.is_in_history or (distance and not course.kind):
+            return Travel("forward" if (distance or 0) > 0 else "back", course.url)
+        if course.by_page:
+            return Travel("page", course.url)
+        if course.kind.startswith(("reload", "restore")):
+            return Travel("reload", course.url)
+        # A tab that changes its process may have no history for seconds.
+        typed = entry is None or entry["transitionType"] in _TYPED
+        if typed or (course.sent and not await self._has_opener(page)):
+            return Travel("goto", course.asked_for)
+        return Travel("page", course.url)
 
     def _own(self, work: Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:
         task = asyncio.ensure_future(work)
@@ -275,7 +358,9 @@ class Listener:
         self._dialog_closed(page)
         self._debuggers.pop(page, None)
         self._histories.pop(page, None)
+        self._arrived.discard(page)
         self._put(page, "closed")
+        self._left.pop(page, None)
 
     def _put(self, page: Page, kind: str, message: Mapping[str, Any] | None = None) -> None:
         if kind not in _NO_INPUT:
@@ -285,7 +370,19 @@ class Listener:
         if self._secret and not is_secret:
             self._on_secret(self._secret)
         self._secret = message["value"] if is_secret else ""
-        self.heard.put_nowait(Heard(page, kind, message))
+        self.heard.put_nowait(Heard(page, kind, message, self._time_of(page, kind, message)))
+
+    def _time_of(self, page: Page, kind: str, message: Mapping[str, Any]) -> float:
+        """Return when something was done: by the page's clock, if the page told it."""
+        now = time.monotonic()
+        if "at" in message:
+            # The message that was the fastest tells the difference of the clocks best.
+            self._delay = min(self._delay, now - message["at"])
+            now = min(now, message["at"] + self._delay)
+        if kind == "leave":
+            self._left[page] = now
+        # What comes after it came of itself only when the last document went away.
+        return self._left.pop(page, now) if kind in ("navigated", "closed") else now
 
     def _dialog_opened(self, page: Page) -> None:
         self._dialogs.add(page)
@@ -298,3 +395,9 @@ class Listener:
         if not self._dialogs:
             self._dialog.clear()
             self._put(page, "dialog_closed")
+
+
+def _is_of(entry: Mapping[str, Any], course: _Course) -> bool:
+    """Return whether an entry of a history may be that of a document."""
+    bare = {url.partition("#")[0] for url in (course.url, course.asked_for)}
+    return not bare.isdisjoint(str(entry[key]).partition("#")[0] for key in ("url", "userTypedURL"))

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 from urllib.parse import urlsplit
 
 from webtraj import errors
+from webtraj.environments.browser import clipboard as clipboard_lib
 from webtraj.environments.browser import lease as lease_lib
 from webtraj.environments.browser import network as network_lib
 from webtraj.environments.browser import observation as observation_lib
@@ -131,6 +132,8 @@ class BrowserSession:
         """Console errors since the last `take_events`."""
         self.chooser_opened = False
         """Whether a page asked for files since this was last set to False."""
+        self.lost_tab = False
+        """Whether a tab that was not active crashed since this was last set to False."""
         self.downloads = traffic_lib.DownloadShelf(limit=observe.download_limit)
         self._observe = observe
         self._settle = settle
@@ -150,7 +153,6 @@ class BrowserSession:
         self.foreign_frames = page_script_lib.ForeignFrames(
             self, self._world, seconds=settle.cap, listener=listener
         )
-        self._active = lease.page
         self._opened: Page | None = None
         self._failures: dict[Page, LoadFailure] = {}
         self._failures_of_new_tabs: list[LoadFailure] = []
@@ -178,6 +180,9 @@ class BrowserSession:
             self._listen(page)
         self.lease.context.on("page", self._on_new_page)
         self.lease.context.on("requestfailed", self._on_request_failed)
+        if not self.lease.borrowed and self._listener is None:
+            script = clipboard_lib.async_clipboard()
+            await self.run(self.lease.context.add_init_script(script), "take the clipboard")
         await self._world.start(self.lease.context)
         if self._listener is not None:
             await self._listener.attend(self, self._script, isolated=self._isolated)
@@ -199,6 +204,14 @@ class BrowserSession:
     def page(self) -> Page:
         """The active tab."""
         return self._active
+
+    @property
+    def _active(self) -> Page:
+        return self.lease.active
+
+    @_active.setter
+    def _active(self, page: Page) -> None:
+        self.lease.turn_to(page)
 
     @property
     def tabs(self) -> list[Page]:
@@ -382,6 +395,7 @@ class BrowserSession:
             options = {
                 **self._look_options(hidden),
                 "first_ref": self._next_ref,
+                "clipboard": self._copied,
                 "settle": {
                     "quiet": self._settle.quiet * 1e3,
                     "cap": self._time_left(begun) * 1e3,
@@ -432,6 +446,9 @@ class BrowserSession:
                 if not self._network.is_leaving(self._active):
                     continue
             await self.downloads.settle()
+            if self.lease.crashed and not self.lease.borrowed:
+                self.lost_tab = True
+                await self.replace_page()
             seen["tabs"] = [page.url for page in self.tabs]
             seen["active_tab"] = self.tabs.index(self._active)
             if navigated:

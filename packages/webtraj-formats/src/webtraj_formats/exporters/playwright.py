@@ -53,6 +53,7 @@ from webtraj_formats.exporters.playwright_code import (
     Call,
     Chain,
     Code,
+    Evaluated,
     Joined,
     Language,
     Located,
@@ -655,6 +656,7 @@ _PAUSES = (50, 500)
 _KEYBOARD = Call("keyboard", None)
 _MOUSE = Call("mouse", None)
 _ELEMENT_SCROLL = Code("(element, delta) => element.scrollBy(delta)")
+_INDEX = Code("(option) => option.index")
 _PAGE_SCROLL = Code("(delta) => window.scrollBy(delta)")
 
 
@@ -734,7 +736,10 @@ def _select(to: _Converter, action: a.SelectOption, last: Mapping[str, Any]) -> 
     given = chosen[0] if len(chosen) == 1 else chosen
     if option in options and len(wanted) <= 1:  # The ref decides, whatever its value is.
         if labels.count(option.text) > 1:
-            call = Call("select_option", (), {"index": options.index(option)})
+            # Its place among all options, of which the tree shows only those that can be seen.
+            _, place = to.target(action.ref, last)
+            index = Evaluated((*place, Call("evaluate", (_INDEX,))))
+            call = Call("select_option", (), {"index": index})
         else:
             call = Call("select_option", (), {"label": to.literal(option.text)})
     elif wanted and set(labels).issuperset(wanted):

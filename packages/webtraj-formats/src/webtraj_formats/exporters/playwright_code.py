@@ -15,6 +15,7 @@ __all__ = [
     "Call",
     "Chain",
     "Code",
+    "Evaluated",
     "ITEM",
     "Joined",
     "LANGUAGES",
@@ -63,6 +64,13 @@ class Code:
 @dataclasses.dataclass(frozen=True, slots=True)
 class Located:
     """A locator as an argument."""
+
+    chain: Chain
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Evaluated:
+    """What a chain of calls gives, as an argument."""
 
     chain: Chain
 
@@ -169,6 +177,7 @@ class _Writer:
     """What the languages have in common."""
 
     true_and_false: ClassVar[tuple[str, str]]
+    awaits: ClassVar[str] = ""
     comment: ClassVar[str]
     statements: ClassVar[Mapping[str, str]]
     """The lines of each kind of statement: its `chain`, and its argument as `given`."""
@@ -186,6 +195,8 @@ class _Writer:
                 return self.function(code)
             case Located(chain):
                 return self.chain(chain)
+            case Evaluated(chain):
+                return self.awaits + self.chain(chain)
             case Joined(parts):
                 return " + ".join(map(self.value, parts))
             case bool():
@@ -336,6 +347,7 @@ class _TypeScript(_Writer):
     """Writes a script for `@playwright/test`."""
 
     true_and_false = ("true", "false")
+    awaits = "await "
     comment = "//"
     origin = "const {0} = process.env.{0} ?? {1};"
     secret = 'const {0} = secret("{0}");'

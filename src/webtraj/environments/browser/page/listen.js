@@ -21,7 +21,9 @@ let roll = null;  // The scroll in progress.
 let typingIn = null;
 let movedAt = -Infinity;
 
-const tell = message => window[BINDING]?.(stringify(message));
+// In seconds, by the clock of the browser's machine.
+const moment = () => (timeOrigin + now()) / 1000;
+const tell = message => window[BINDING]?.(stringify({at: moment(), ...message}));
 
 // The page as it is before the gesture.
 const before = () => lookOptions && seenNow(lookOptions);
@@ -29,8 +31,9 @@ const before = () => lookOptions && seenNow(lookOptions);
 function begin(what, more = () => ({})) {
   endRoll();
   if (what !== "type") typingIn = null;
+  const at = moment();
   const seen = before();  // Before the element is named: it names all that is shown.
-  tell({kind: "begin", what, before: seen, ...more()});
+  tell({kind: "begin", at, what, before: seen, ...more()});
 }
 
 page.noteShown = (entries, options) => {
@@ -395,8 +398,10 @@ const handlers = {
     const tag = dom.tagName(target);
     if (tag === "SELECT") {
       if (!touched.has(target)) return;
-      const options = [...target.selectedOptions].map(option => squeeze(option.label));
-      tell({kind: "choose", element: told(meant(target)), options});
+      const chosen = [...target.selectedOptions], options = chosen.map(option => squeeze(option.label));
+      const alike = [...target.options].filter(option => isOffered(option) && squeeze(option.label) === options[0]);
+      const ambiguous = chosen.length === 1 && alike.length > 1;  // Then only the option itself says which.
+      tell({kind: "choose", element: told(ambiguous ? chosen[0] : meant(target)), options});
     } else if (tag === "INPUT" && (target.type === "checkbox" || target.type === "radio")) {
       if (!isOwnToggle(target)) return;
       tell({kind: "toggle", element: told(meant(target)), on: target.checked});
@@ -417,7 +422,7 @@ const handlers = {
     if (event.target !== document) return;
     endRoll();
     if (press) endPress(null);
-    tell({kind: "leave", before: before()});
+    tell({kind: "leave", at: moment(), before: before()});
   },
 };
 

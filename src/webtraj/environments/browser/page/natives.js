@@ -1,6 +1,7 @@
 // What the rest of this script uses of the page's world, taken before any script of the page ran,
 // so that a page that replaces them neither breaks us nor sees us.
 const now = performance.now.bind(performance);
+const {timeOrigin} = performance;
 const later = window.setTimeout.bind(window);
 const stringify = JSON.stringify;
 const squeeze = text => text.replace(/\s+/g, " ").trim();
@@ -27,6 +28,7 @@ const dom = {
     "nodeType", "childNodes", "parentNode", "parentElement", "ownerDocument", "isConnected",
     "textContent", "getRootNode",
   ]),
+  ...accessors(EventTarget.prototype, ["dispatchEvent"]),
   ...accessors(Element.prototype, [
     "tagName", "localName", "id", "namespaceURI", "children", "childElementCount", "shadowRoot",
     "attributes", "scrollHeight", "scrollWidth", "clientHeight", "clientWidth", "clientLeft",
