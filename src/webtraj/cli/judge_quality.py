@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import collections
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from webtraj.cli import terminal
@@ -12,9 +13,10 @@ if TYPE_CHECKING:
     from webtraj.judging.judged import Judged
     from webtraj.judging.quality import QualityReport
 
-__all__ = ["judged_data", "print_quality", "say_unjudged"]
+__all__ = ["judged_data", "print_quality", "quality_rows", "say_unjudged"]
 
 _MAX_SHOWN = 10
+_RATES = ("agreement", "coverage", "precision", "recall")
 
 
 def judged_data(judged: Judged) -> dict[str, Any]:
@@ -37,6 +39,18 @@ def say_unjudged(judged: Judged) -> None:
         say(f"Judging stopped: {judged.stopped}")
 
 
+def quality_rows(report: QualityReport) -> Iterator[dict[str, Any]]:
+    """Yield a row of numbers for all labelled episodes, whose task is empty, and for each task."""
+    for task, found in (("", report.overall), *report.by_task.items()):
+        yield {
+            "task": task,
+            "judged": found.judged,
+            **{name: getattr(found, name).value for name in _RATES},
+            "f1": found.f1,
+            "kappa": found.kappa,
+        }
+
+
 def print_quality(report: QualityReport, *, by_task: bool = False) -> None:
     """Print the rates, the confusion table, and the judge's mistakes."""
     from webtraj.judging.quality import VERDICT_COLUMNS
@@ -45,7 +59,7 @@ def print_quality(report: QualityReport, *, by_task: bool = False) -> None:
     say(f"{report.judge} ({report.version})")
     overall = report.overall
     facts: list[tuple[str, ...]] = []
-    for name in ("agreement", "coverage", "precision", "recall"):
+    for name in _RATES:
         rate = getattr(overall, name)
         interval = "" if rate.value is None else interval_of(rate)
         facts.append((name, percent(rate.value), interval, counts_of(rate)))
