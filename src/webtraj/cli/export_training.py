@@ -234,8 +234,8 @@ def _print_report(
     left = drawn.buffer.contents.dropped_by_reason()
     if table:
         console = terminal.make_console()
-        rows = ((what, why, f"{count:,}") for what, why, count in table)
-        console.print(terminal.make_table("what", "why", ">how many", rows=rows))
+        counted_rows = ((what, why, f"{count:,}") for what, why, count in table)
+        console.print(terminal.make_table("what", "why", ">how many", rows=counted_rows))
     pictures = f"; {report.num_pictures:,} pictures" if report.num_pictures else ""
     rows = "; ".join(
         _account(name, split, drawn.buffer.contents.num_episodes)

@@ -291,7 +291,7 @@ def rerun(
 def _judgement_of(trajectory: EpisodeTrajectory, name: str) -> Judgement:
     from webtraj.judging.base import given_by
 
-    judgements = () if trajectory.end is None else trajectory.end.judgements
+    judgements = trajectory.judgements
     found = [
         judgement
         for judgement in judgements
