@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 __all__ = ["judged_data", "print_quality", "quality_rows", "say_unjudged"]
 
 _MAX_SHOWN = 10
+_MAX_UNDECIDED = 3
 _RATES = ("agreement", "coverage", "precision", "recall")
 
 
@@ -27,12 +28,15 @@ def judged_data(judged: Judged) -> dict[str, Any]:
         "verdicts": judged.verdicts,
         "outcomes": dict(counts.most_common()),
         "failures": dict(judged.failures),
+        "undecided": dict(judged.undecided),
         "stopped": judged.stopped,
     }
 
 
 def say_unjudged(judged: Judged) -> None:
-    """Print why episodes got no verdict."""
+    """Print why the judge could not decide on episodes, and why others got no verdict."""
+    undecided = [f"{one}: judge_error: {why}" for one, why in judged.undecided.items() if why]
+    terminal.say_first(undecided, _MAX_UNDECIDED, "were not decided.")
     failures = [f"{one} was not judged: {why}" for one, why in judged.failures.items()]
     terminal.say_first(failures, _MAX_SHOWN, "were not judged.")
     if judged.stopped:

@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 
 __all__ = ["comparison_table", "details_table", "groups_table", "metrics"]
 
+_MOST_FAULTS = 3
+
 
 def metrics(
     datasets: Annotated[
@@ -182,8 +184,11 @@ def metrics(
     else:
         table = groups_table(found[0][1], by)
     terminal.make_console().print(table)
-    for name, report in found:
+    for (name, report), (_, point) in zip(found, points, strict=True):
         say(_said_of(name, report))
+        for kind, number in list(point.faults.items())[:_MOST_FAULTS]:
+            reason = f": {point.reasons[kind]}" if kind in point.reasons else ""
+            say(f"{kind} {number}{reason}")
 
 
 def _rows(reports: Sequence[tuple[str, MetricsReport]]) -> Iterator[dict[str, str]]:
