@@ -1,6 +1,6 @@
 """Plays a MiniWoB++ task in a real browser, by hand, and records it.
 
-Prerequisites: the extra `miniwob`, and a browser (`webtraj doctor` says how to get one).
+Prerequisites: the extra `web`, and a browser (`webtraj doctor` says how to get one).
 Run:           python examples/02_play_miniwob.py [FOLDER]
 """
 

@@ -1,6 +1,6 @@
 """Rolls an agent out over two tasks, then reads what was recorded.
 
-Prerequisites: the extra `miniwob`, and a browser (`webtraj doctor` says how to get one).
+Prerequisites: the extra `web`, and a browser (`webtraj doctor` says how to get one).
 Run:           python examples/03_roll_out_and_read.py [FOLDER]
 """
 

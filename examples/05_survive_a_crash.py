@@ -47,7 +47,7 @@ def main(folder: str) -> None:
     recover(folder)
     trajectory = webtraj.open_dataset(folder)[-1]
     print(f"{trajectory.num_steps} steps are kept, {trajectory.end_reason.name};", end=" ")
-    print(f"in flight was: {trajectory.end.in_flight_action}")
+    print(f"in flight was: {trajectory.end and trajectory.end.in_flight_action}")
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 """Records a few episodes, and exports them to Parquet and ATIF.
 
-Prerequisites: the extra `parquet`.
+Prerequisites: the extras `parquet` and `formats`.
 Run:           python examples/07_export.py [FOLDER]
 """
 

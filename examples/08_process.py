@@ -14,7 +14,9 @@ from webtraj.testing import fakes
 
 
 @step("only-rewarded", version="1")
-def only_rewarded(trajectory, *, least=0.0):
+def only_rewarded(
+    trajectory: webtraj.EpisodeTrajectory, *, least: float = 0.0
+) -> webtraj.EpisodeTrajectory | Drop:
     """Keeps what has more reward than that."""
     if (trajectory.total_reward or 0.0) > least:  # None if it was not scored.
         return trajectory

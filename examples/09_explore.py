@@ -1,12 +1,13 @@
 """Explores a site without a model, and plays one of the tasks that this gives.
 
-Prerequisites: the extra `browser`, and a browser (`webtraj doctor` says how to get one).
+Prerequisites: the extra `web`, and a browser (`webtraj doctor` says how to get one).
 Run:           python examples/09_explore.py [FOLDER]
 """
 
 import asyncio
 import re
 import sys
+from typing import Any, Self
 
 import webtraj
 from webtraj.environments.actions import Answer, Click
@@ -35,11 +36,11 @@ class Opener:
     name = "opener"
     channels = ("goal", "url", "title", "axtree", "last_action")
 
-    def begin_episode(self, environment):
+    def begin_episode(self, environment: webtraj.Environment) -> Self:
         return self
 
-    async def act(self, observation):
-        wanted = re.search('open "(.*)"', observation["goal"])[1]
+    async def act(self, observation: dict[str, Any]) -> webtraj.Decision:
+        (wanted,) = re.findall('open "(.*)"', observation["goal"])
         links = [e for e in refs_in(observation["axtree"]) if (e.role, e.name) == ("link", wanted)]
         if links and not observation["last_action"]["ref"]:
             return webtraj.Decision(action=Click(links[0].ref))

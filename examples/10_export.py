@@ -1,6 +1,6 @@
 """Records what an oracle does, and exports it as training data: for LLaMA-Factory, TRL and DPO.
 
-Prerequisites: the extras `miniwob` and `parquet`, and a browser (`webtraj doctor`).
+Prerequisites: the extras `web` and `parquet`, and a browser (`webtraj doctor`).
 Run:           python examples/10_export.py [FOLDER]
 """
 
@@ -8,6 +8,7 @@ import asyncio
 import shutil
 import sys
 from pathlib import Path
+from typing import Any
 
 from webtraj.rollouts import collect
 from webtraj.training.export import export_selection, read_export
@@ -26,11 +27,12 @@ def main(folder: Path) -> None:
 
     exports = folder.with_name(f"{folder.name}-exports")
     shutil.rmtree(exports, ignore_errors=True)
-    for name, options in {
+    formats: dict[str, dict[str, Any]] = {
         "sharegpt": {"cutoff_len": 4096},
         "openai": {},
         "trl": {"license": "mit", "title": "Clicks"},
-    }.items():
+    }
+    for name, options in formats.items():
         report = export_selection(parts, exports / name, format=name, options=options)
         for split in report.splits.values():
             print(f"{name} {split.name}: {split.rows} rows", dict(split.left_out))

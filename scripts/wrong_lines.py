@@ -82,6 +82,8 @@ rollout --preset miniwob/click-test --agent random --out notes.txt
 rollout --preset miniwob/click-test --agent random --out empty/../notes.txt/x
 rollout --preset miniwob/click-test --agent random --out ftp://host/x
 rollout --preset miniwob/click-test --agent random --out s3://
+rollout --preset miniwob/click-test --agent random --out s3:/b/x
+rollout --preset miniwob/click-test --agent random --browser-endpoint nonsense
 rollout --preset miniwob/click-test --agent random --out full
 rollout --preset miniwob/click-test --agent random --out mine --format pb
 rollout --preset miniwob/click-test --agent random --out new --format xml

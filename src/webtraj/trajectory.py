@@ -653,6 +653,11 @@ class EpisodeTrajectory(Shown):
         return Outcome.UNKNOWN if self.end is None else self.end.outcome
 
     @property
+    def judgements(self) -> tuple[Judgement, ...]:
+        """The end's judgements, in order; none while the episode is open."""
+        return () if self.end is None else self.end.judgements
+
+    @property
     def terminated(self) -> bool:
         """Whether the environment terminated the episode."""
         return self.end_reason is EndReason.TERMINATED

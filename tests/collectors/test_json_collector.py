@@ -223,3 +223,14 @@ async def test_a_picture_that_cannot_be_synced_fails_its_own_step_alone(tmp_path
     await collector.aclose()
     episode = open_dataset(collector.path, blobs="lazy")["one"]
     assert [step.index for step in episode.steps] == [0, 2]
+
+
+def test_a_url_is_no_folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for url, said in (
+        ("s3://bucket/x", "BucketTrajectoryCollector"),
+        ("s3:/bucket/x", "s3://bucket"),
+    ):
+        with pytest.raises(errors.InvalidInputError, match=said):
+            JsonTrajectoryCollector(url)
+    assert not list(tmp_path.iterdir())

@@ -10,8 +10,9 @@ import webtraj
 from webtraj import errors
 from webtraj.cli.app import make_app
 from webtraj.datasets.tables import write_csv
+from webtraj.judging.quality import Label, write_labels
 from webtraj.testing import fakes
-from webtraj.trajectory import Decision, EpisodeInfo
+from webtraj.trajectory import Decision, EpisodeInfo, Outcome
 
 
 async def record(path, tasks):
@@ -81,6 +82,32 @@ def test_commands_write_what_they_show_as_csv(tmp_path):
     groups = {row["group"]: row["total"] for row in measured if row["by"] == "task"}
     assert groups == {"a": "1", "b,\n'c'": "1"}
     assert "miniwob/click-test" in [row["name"] for row in rows_of(tmp_path / "presets.csv")]
+
+
+def test_commands_that_make_something_write_their_table_as_csv(tmp_path):
+    runs = tmp_path / "runs"
+    dataset = asyncio.run(record(runs, ["a", "b"]))
+    labels = tmp_path / "labels.jsonl"
+    write_labels(labels, [Label(one, Outcome.SUCCESS) for one in dataset.episode_ids])
+    made = {
+        "judged": ("judge", "eval", runs, "--labels", labels),
+        "processed": (
+            "postprocess",
+            "--read",
+            runs,
+            "--write",
+            tmp_path / "new",
+            "--step",
+            "clean",
+        ),
+        "pages": ("export", runs, "--format", "html", "--out", tmp_path / "pages"),
+    }
+    for name, command in made.items():
+        run(*command, "--csv", tmp_path / f"{name}.csv")
+    assert [row["task"] for row in rows_of(tmp_path / "judged.csv")] == ["", "a", "b"]
+    (step,) = rows_of(tmp_path / "processed.csv")
+    assert (step["step"], step["seen"]) == ("clean", "2")
+    assert rows_of(tmp_path / "pages.csv") == []
 
 
 async def test_a_file_that_cannot_be_written_leaves_nothing(tmp_path):

@@ -258,3 +258,17 @@ def test_a_model_that_takes_no_requests_is_told_before_any_judging(run, dataset)
 def test_wrong_options_are_told_as_a_judges(options, told) -> None:
     with pytest.raises(errors.InvalidInputError, match=told):
         make_judge("model", options=options)
+
+
+def test_a_judge_that_cannot_decide_says_why_in_its_last_lines_and_in_the_metrics(
+    run, dataset, tmp_path
+):
+    too_early = {"before": {"before": {"before": {"answered": False}}}}  # There is no such step.
+    rules = tmp_path / "early.json"
+    rules.write_text(json.dumps({"rules": [{"tasks": "*", "success": too_early}]}))
+    said = run("run", dataset, "--judge", f"rules:{rules}", "--when", "always")
+    why = next(line for line in said.splitlines() if "judge_error: " in line)
+    reason = why.partition("judge_error: ")[2]
+    assert reason
+    shown = CliRunner().invoke(make_app(), ["metrics", str(dataset)]).output
+    assert f"judge_error {len(EPISODES)}: {reason}" in shown

@@ -45,6 +45,21 @@ async def test_plan_is_there_before_the_first_episode(climber, tmp_path):
     assert places(open_dataset(tmp_path)) == [(row, 0, Outcome.SUCCESS) for row in range(3)]
 
 
+async def test_a_run_that_is_being_played_is_not_resumed(climber, tmp_path):
+    refused = []
+
+    async def resume(observation):
+        with pytest.raises(errors.StorageConflictError, match="Another process plays the run"):
+            await collect((), climber(), out=tmp_path, resume=True)
+        refused.append(observation)
+        return "up"
+
+    await collect("ladder/climb", resume, episodes=1, out=tmp_path)
+    assert refused
+    summary = await collect((), climber(), out=tmp_path, resume=True)
+    assert len(summary.results) == 1
+
+
 async def test_every_try_is_kept_and_linked_to_the_one_before(climber, tmp_path):
     summary = await collect(
         "ladder/crash", climber(), out=tmp_path, settings=RolloutSettings(retry=QUICK)

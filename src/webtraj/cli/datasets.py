@@ -69,9 +69,8 @@ def ls(
         min_reward=min_reward,
     )
     shown = found.summaries[-limit:] if limit else found.summaries
-    if csv is not None:
-        made = [tables.episode_row(summary, found.superseded) for summary in shown]
-        tables.write_csv(csv, list(tables.episode_columns()), made)
+    made = (tables.episode_row(summary, found.superseded) for summary in shown)
+    terminal.save_table(csv, made, list(tables.episode_columns()))
     if json:
         for summary in shown:
             sys.stdout.write(summary.to_line().decode())
@@ -143,8 +142,7 @@ def show(
         raise errors.InvalidInputError(
             f"No step {step}: the episode has steps 0 to {len(trajectory.steps) - 1}."
         )
-    if csv is not None:
-        tables.write_csv(csv, tables.STEP_COLUMNS, tables.step_rows([trajectory]))
+    terminal.save_table(csv, tables.step_rows([trajectory]), tables.STEP_COLUMNS)
     if json:
         shown = {"episode": trajectory} if step is None else {"step": trajectory.steps[step]}
         data, _ = encoding.dumps_fields(shown)

@@ -206,6 +206,7 @@ _FOR_DEVELOPERS = ("test", "docs", "dev")
 
 
 def doctor(
+    csv: Csv = None,
     json: Json = False,
 ) -> None:
     """Check the installation: packages, browser, and how to install what is missing.
@@ -214,9 +215,10 @@ def doctor(
     not work.
     """
     found = asyncio.run(diagnose())
+    packages = [{**dataclasses.asdict(package), "ok": package.ok} for package in found.packages]
+    terminal.save_table(csv, packages)
     if json:
-        findings = {"ok": found.ok, **dataclasses.asdict(found)}
-        findings["packages"] = [{**dataclasses.asdict(p), "ok": p.ok} for p in found.packages]
+        findings = {"ok": found.ok, **dataclasses.asdict(found), "packages": packages}
         terminal.print_json(findings)
     else:
         _print_report(found)
@@ -282,11 +284,8 @@ def presets(
 
     known = registry.info()
     shown = [preset for preset in known if containing in preset.name]
-    if csv is not None:
-        from webtraj.datasets.tables import write_csv
-
-        fields = [field.name for field in dataclasses.fields(registry.PresetInfo)]
-        write_csv(csv, fields, map(dataclasses.asdict, shown))
+    fields = [field.name for field in dataclasses.fields(registry.PresetInfo)]
+    terminal.save_table(csv, map(dataclasses.asdict, shown), fields)
     if json:
         terminal.print_json(shown)
         return

@@ -107,6 +107,10 @@ def export(
         ),
     ] = None,
     overwrite: Annotated[bool, typer.Option(help="Replace an earlier export.")] = False,
+    csv: Annotated[
+        str | None,
+        typer.Option(metavar="FILE", help="Also write what was left out or changed as a CSV file."),
+    ] = None,
     json: Json = False,
     option: BucketOptions = None,
     then: Annotated[
@@ -223,7 +227,7 @@ def export(
             )
         export_training(
             dataset, out, to, training, selection, format_settings(setting),
-            overwrite=overwrite, storage_options=storage_options(option), json=json,
+            overwrite=overwrite, storage_options=storage_options(option), csv=csv, json=json,
         )  # fmt: skip
         return
     of_episodes = all_formats()
@@ -251,10 +255,10 @@ def export(
     if redact and not shareable:
         raise errors.InvalidInputError("--redact needs --shareable; give both.")
     if shareable and to in FORMATS:
-        if overwrite or setting:
+        if overwrite or setting or csv:
             raise errors.InvalidInputError(
                 f"A shareable dataset of the format {to!r} can only be added to: leave out "
-                "--overwrite and --set, and choose a new folder to replace one."
+                "--overwrite, --set and --csv, and choose a new folder to replace one."
             )
         _share(selected, out, to, redact, option, json=json)
         return
@@ -268,10 +272,16 @@ def export(
         overwrite=overwrite,
         storage_options=options_for(out, option, dataset),
     )
+    table = _table(report)
+    columns = ("what", "why", "episodes", "values")
+    terminal.save_table(csv, (dict(zip(columns, row, strict=True)) for row in table), columns)
     if json:
         terminal.print_json(_data(report, out))
     else:
-        _print_report(report, out, opened)
+        if table:
+            shown = ("what", "why", ">episodes", ">values")
+            terminal.make_console().print(terminal.make_table(*shown, rows=table))
+        _say_written(report, out, opened)
     if not report.complete:
         raise typer.Exit(1)
 
@@ -361,7 +371,8 @@ def _data(report: ExportReport, out: str) -> dict[str, Any]:
     }
 
 
-def _print_report(report: ExportReport, out: str, dataset: Dataset) -> None:
+def _table(report: ExportReport) -> list[tuple[Any, ...]]:
+    """Return what an export left out or changed: what, why, how many episodes and values."""
     from webtraj.trajectory import name_of_end
 
     unfinished = (item for item in report.written if not item.finished)
@@ -383,9 +394,10 @@ def _print_report(report: ExportReport, out: str, dataset: Dataset) -> None:
     for note in report.notes:
         notes.setdefault((note.field, note.why), []).append(note.count)
     rows += [(*what, len(counts), sum(counts)) for what, counts in sorted(notes.items())]
-    if rows:
-        console = terminal.make_console()
-        console.print(terminal.make_table("what", "why", ">episodes", ">values", rows=rows))
+    return rows
+
+
+def _say_written(report: ExportReport, out: str, dataset: Dataset) -> None:
     steps = sum(item.num_steps for item in report.written)
     say(
         f"{out}: {counted(len(report.written), 'episode')} of {counted(steps, 'step')} "

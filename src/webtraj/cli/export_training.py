@@ -77,6 +77,7 @@ def export_training(
     *,
     overwrite: bool,
     storage_options: Mapping[str, Any] | None,
+    csv: str | None = None,
     json: bool = False,
 ) -> None:
     """Write the samples of a dataset in a format of `webtraj.training.export`.
@@ -116,6 +117,9 @@ def export_training(
     leaking = 0 if parts is None else parts.left_out
     contents = drawn.buffer.contents
     unreadable = contents.dropped_by_reason().get(Reason.UNREADABLE, 0)
+    table = _table(report, drawn, leaking)
+    columns = ("what", "why", "how many")
+    terminal.save_table(csv, (dict(zip(columns, row, strict=True)) for row in table), columns)
     if json:
         skipped = contents.dropped_by_reason()
         terminal.print_json(
@@ -131,7 +135,7 @@ def export_training(
     else:
         for problem in contents.problems:
             say(f"unreadable: {problem}")
-        _print_report(report, out, drawn, leaking)
+        _print_report(report, out, drawn, table)
     if unreadable:
         raise typer.Exit(1)
 
@@ -209,23 +213,29 @@ def _with_seed(made: SampleFormat, settings: Mapping[str, str], seed: int | None
     return {**({"seed": seed or 0} if has_seed else {}), **settings}
 
 
-def _print_report(report: ExportReport, out: str, drawn: Selection, leaking: int) -> None:
+def _table(report: ExportReport, drawn: Selection, leaking: int) -> list[tuple[str, str, int]]:
     left = drawn.buffer.contents.dropped_by_reason()
-    table: list[tuple[str, str, str]] = [
-        ("skipped", reason.value, f"{count:,}") for reason, count in left.items()
-    ]
+    table = [("skipped", reason.value, count) for reason, count in left.items()]
     if leaking:
         why = "validation samples that also occur in training"
-        table.append(("skipped", why, f"{leaking:,}"))
+        table.append(("skipped", why, leaking))
     for name, split in report.splits.items():
         for why, count in sorted(split.left_out.items()):
             first = split.left_out_first[why]
-            table.append((f"{name}: left out", f"{why} ({first})", f"{count:,}"))
+            table.append((f"{name}: left out", f"{why} ({first})", count))
         for change, count in sorted(split.changes.items()):
-            table.append((f"{name}: changed", change.replace("_", " "), f"{count:,}"))
+            table.append((f"{name}: changed", change.replace("_", " "), count))
+    return table
+
+
+def _print_report(
+    report: ExportReport, out: str, drawn: Selection, table: list[tuple[str, str, int]]
+) -> None:
+    left = drawn.buffer.contents.dropped_by_reason()
     if table:
         console = terminal.make_console()
-        console.print(terminal.make_table("what", "why", ">how many", rows=table))
+        counted_rows = ((what, why, f"{count:,}") for what, why, count in table)
+        console.print(terminal.make_table("what", "why", ">how many", rows=counted_rows))
     pictures = f"; {report.num_pictures:,} pictures" if report.num_pictures else ""
     rows = "; ".join(
         _account(name, split, drawn.buffer.contents.num_episodes)

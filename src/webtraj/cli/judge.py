@@ -12,10 +12,11 @@ import typer
 
 from webtraj import errors
 from webtraj.cli import signals, terminal
-from webtraj.cli.judge_quality import judged_data, print_quality, say_unjudged
+from webtraj.cli.judge_quality import judged_data, print_quality, quality_rows, say_unjudged
 from webtraj.cli.options import (
     ApiKeyVariable,
     BucketOptions,
+    Csv,
     Episode,
     Json,
     ModelProvider,
@@ -140,6 +141,7 @@ def eval_(
     where: Where = None,
     by_task: Annotated[bool, typer.Option("--by-task", help="Show a row per task.")] = False,
     parallel: Parallel = 8,
+    csv: Csv = None,
     json: Json = False,
     option: BucketOptions = None,
 ) -> None:
@@ -163,6 +165,7 @@ def eval_(
             return await evaluate(made, opened, known, parallel=parallel)
 
     report = asyncio.run(measure())
+    terminal.save_table(csv, quality_rows(report))
     if json:
         terminal.print_json(report.to_data())
     else:
@@ -288,7 +291,7 @@ def rerun(
 def _judgement_of(trajectory: EpisodeTrajectory, name: str) -> Judgement:
     from webtraj.judging.base import given_by
 
-    judgements = () if trajectory.end is None else trajectory.end.judgements
+    judgements = trajectory.judgements
     found = [
         judgement
         for judgement in judgements

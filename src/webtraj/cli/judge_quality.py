@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import collections
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from webtraj.cli import terminal
@@ -12,9 +13,11 @@ if TYPE_CHECKING:
     from webtraj.judging.judged import Judged
     from webtraj.judging.quality import QualityReport
 
-__all__ = ["judged_data", "print_quality", "say_unjudged"]
+__all__ = ["judged_data", "print_quality", "quality_rows", "say_unjudged"]
 
 _MAX_SHOWN = 10
+_MAX_UNDECIDED = 3
+_RATES = ("agreement", "coverage", "precision", "recall")
 
 
 def judged_data(judged: Judged) -> dict[str, Any]:
@@ -25,16 +28,31 @@ def judged_data(judged: Judged) -> dict[str, Any]:
         "verdicts": judged.verdicts,
         "outcomes": dict(counts.most_common()),
         "failures": dict(judged.failures),
+        "undecided": dict(judged.undecided),
         "stopped": judged.stopped,
     }
 
 
 def say_unjudged(judged: Judged) -> None:
-    """Print why episodes got no verdict."""
+    """Print why the judge could not decide on episodes, and why others got no verdict."""
+    undecided = [f"{one}: judge_error: {why}" for one, why in judged.undecided.items() if why]
+    terminal.say_first(undecided, _MAX_UNDECIDED, "were not decided.")
     failures = [f"{one} was not judged: {why}" for one, why in judged.failures.items()]
     terminal.say_first(failures, _MAX_SHOWN, "were not judged.")
     if judged.stopped:
         say(f"Judging stopped: {judged.stopped}")
+
+
+def quality_rows(report: QualityReport) -> Iterator[dict[str, Any]]:
+    """Yield a row of numbers for all labelled episodes, whose task is empty, and for each task."""
+    for task, found in (("", report.overall), *report.by_task.items()):
+        yield {
+            "task": task,
+            "judged": found.judged,
+            **{name: getattr(found, name).value for name in _RATES},
+            "f1": found.f1,
+            "kappa": found.kappa,
+        }
 
 
 def print_quality(report: QualityReport, *, by_task: bool = False) -> None:
@@ -45,7 +63,7 @@ def print_quality(report: QualityReport, *, by_task: bool = False) -> None:
     say(f"{report.judge} ({report.version})")
     overall = report.overall
     facts: list[tuple[str, ...]] = []
-    for name in ("agreement", "coverage", "precision", "recall"):
+    for name in _RATES:
         rate = getattr(overall, name)
         interval = "" if rate.value is None else interval_of(rate)
         facts.append((name, percent(rate.value), interval, counts_of(rate)))

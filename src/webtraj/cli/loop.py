@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from webtraj.cli import logs, signals, terminal
-from webtraj.cli.options import Json
+from webtraj.cli.options import Csv, Json
 from webtraj.cli.terminal import counted, printable, say
 
 if TYPE_CHECKING:
@@ -53,6 +53,7 @@ def loop(
         bool,
         typer.Option("--print-config", help="Print the configuration without running it."),
     ] = False,
+    csv: Csv = None,
     json: Json = False,
 ) -> None:
     """Run a policy, train it on its episodes, and repeat with the trained policy.
@@ -79,6 +80,7 @@ def loop(
             stderr=json,
         )
         raise
+    terminal.save_table(csv, map(_row, result.lines))
     if json:
         terminal.print_json(result)
     else:
@@ -174,22 +176,35 @@ def _brief(line: Mapping[str, Any]) -> str:
     return ""
 
 
+def _row(line: Mapping[str, Any]) -> dict[str, Any]:
+    mean = line.get("evaluation", {}).get("mean", {})
+    return {
+        "iteration": line["iteration"],
+        "episodes": line.get("episodes"),
+        "success": line.get("success", {}).get("value"),
+        "samples": line.get("samples"),
+        "loss": line.get("loss"),
+        "evaluation": mean.get("value"),
+        "low": mean.get("low"),
+        "high": mean.get("high"),
+        "seconds": sum(line["seconds"].values()),
+    }
+
+
 def _tell(result: LoopResult, config: LoopConfig) -> None:
-    rows = []
-    for line in result.lines:
-        mean = line.get("evaluation", {}).get("mean", {})
-        rows.append(
-            (
-                line["iteration"],
-                line.get("episodes", "-"),
-                _percent(line.get("success", {})),
-                line.get("samples", "-"),
-                "-" if line.get("loss") is None else f"{line['loss']:.4f}",
-                _percent(mean),
-                "-" if mean.get("low") is None else f"{mean['low']:.1%} - {mean['high']:.1%}",
-                f"{sum(line['seconds'].values()) / 60:.1f}",
-            )
+    rows = (
+        (
+            row["iteration"],
+            "-" if row["episodes"] is None else row["episodes"],
+            _percent(row["success"]),
+            "-" if row["samples"] is None else row["samples"],
+            "-" if row["loss"] is None else f"{row['loss']:.4f}",
+            _percent(row["evaluation"]),
+            "-" if row["low"] is None else f"{row['low']:.1%} - {row['high']:.1%}",
+            f"{row['seconds'] / 60:.1f}",
         )
+        for row in map(_row, result.lines)
+    )
     columns = (
         ">iteration", ">episodes", ">success", ">samples", ">loss", ">evaluation", ">95 %",
         ">minutes",
@@ -203,5 +218,5 @@ def _tell(result: LoopResult, config: LoopConfig) -> None:
         say(f"All {config.iterations} iterations are done: {result.out}")
 
 
-def _percent(rate: Mapping[str, Any]) -> str:
-    return "-" if rate.get("value") is None else f"{rate['value']:.1%}"
+def _percent(rate: float | None) -> str:
+    return "-" if rate is None else f"{rate:.1%}"

@@ -20,7 +20,7 @@ from webtraj.cli.options import (
 from webtraj.cli.terminal import counted, printable, say
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from rich.table import Table
 
@@ -29,6 +29,8 @@ if TYPE_CHECKING:
     from webtraj.metrics.comparison import Subject
 
 __all__ = ["comparison_table", "details_table", "groups_table", "metrics"]
+
+_MOST_FAULTS = 3
 
 
 def metrics(
@@ -170,8 +172,7 @@ def metrics(
         for _, point in points:
             storage = open_storage(point.place, storage_options(option))
             write_metrics(Run(storage, point.report.run), point.report)
-    if csv is not None:
-        _write_csv(csv, found)
+    terminal.save_table(csv, _rows(found))
     if json:
         for _, report in found:
             sys.stdout.write(to_bytes(report, indent=False).decode())
@@ -183,21 +184,20 @@ def metrics(
     else:
         table = groups_table(found[0][1], by)
     terminal.make_console().print(table)
-    for name, report in found:
+    for (name, report), (_, point) in zip(found, points, strict=True):
         say(_said_of(name, report))
+        for kind, number in list(point.faults.items())[:_MOST_FAULTS]:
+            reason = f": {point.reasons[kind]}" if kind in point.reasons else ""
+            say(f"{kind} {number}{reason}")
 
 
-def _write_csv(file: str, reports: Sequence[tuple[str, MetricsReport]]) -> None:
-    from webtraj.datasets.tables import write_csv
-
-    rows: list[dict[str, str]] = []
+def _rows(reports: Sequence[tuple[str, MetricsReport]]) -> Iterator[dict[str, str]]:
     for name, report in reports:
         groups = [("", "", report.overall)]
         groups += [(by, key, m) for by, of in report.by.items() for key, m in of.items()]
         for by, group, metrics in groups:
             numbers = {key: f"{value:.12g}" for key, value in metrics.scalars().items()}
-            rows.append({"dataset": name, "by": by, "group": group, **numbers})
-    write_csv(file, list(dict.fromkeys(column for row in rows for column in row)), rows)
+            yield {"dataset": name, "by": by, "group": group, **numbers}
 
 
 def details_table(report: MetricsReport) -> Table:

@@ -14,6 +14,7 @@ from webtraj.cli import logs, signals, terminal
 from webtraj.cli.options import (
     OPTION_HELP,
     ApiKeyVariable,
+    Csv,
     Json,
     ModelProvider,
     ModelUrl,
@@ -26,7 +27,7 @@ from webtraj.cli.terminal import counted, say, still_open
 
 if TYPE_CHECKING:
     from webtraj.processing.configuration import ProcessingConfig, StepChoice
-    from webtraj.processing.ledger import ProcessingReport
+    from webtraj.processing.ledger import ProcessingReport, StepReport
 
 __all__ = ["postprocess", "print_report"]
 
@@ -115,6 +116,7 @@ def postprocess(
         list[str] | None, typer.Option(help="Like --read-option, for --read and --write.")
     ] = None,
     verbose: Annotated[bool, typer.Option("--verbose", help="Log details.")] = False,
+    csv: Csv = None,
     json: Json = False,
 ) -> None:
     """Make a processed dataset from a recorded one, which stays unchanged.
@@ -173,6 +175,7 @@ def postprocess(
     except signals.SignalReceivedError:
         say("Stopped. Finished work is kept. To resume, run the same command.", stderr=True)
         raise
+    terminal.save_table(csv, map(_step_row, report.steps))
     with terminal.json_output(json) as give:
         print_report(report, target)
         give({"source": source, "target": target, **dataclasses.asdict(report)})
@@ -227,13 +230,7 @@ async def _play(
 def print_report(report: ProcessingReport, target: str) -> None:
     """Print a report: a table of steps, a table of tasks, and the failures."""
     console = terminal.make_console()
-    steps = (
-        (
-            step.name, step.seen, step.kept, step.changed, step.failed,
-            ", ".join(f"{reason} {n}" for reason, n in step.dropped.items()),
-        )
-        for step in report.steps
-    )  # fmt: skip
+    steps = [_step_row(step).values() for step in report.steps]
     columns = ("step", ">seen", ">kept", ">changed", ">failed", "dropped")
     console.print(terminal.make_table(*columns, rows=steps))
     if len(report.tasks) > 1:
@@ -260,6 +257,17 @@ def print_report(report: ProcessingReport, target: str) -> None:
         f"({report.dropped} dropped, {len(report.failures)} failed); {report.now} processed now"
         f"{found}."
     )
+
+
+def _step_row(step: StepReport) -> dict[str, Any]:
+    return {
+        "step": step.name,
+        "seen": step.seen,
+        "kept": step.kept,
+        "changed": step.changed,
+        "failed": step.failed,
+        "dropped": ", ".join(f"{reason} {n}" for reason, n in step.dropped.items()),
+    }
 
 
 def _all_dropped(report: ProcessingReport) -> str:

@@ -11,7 +11,7 @@ import datetime
 import json
 import os
 import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TextIO
 
 from webtraj.shown import short
@@ -31,6 +31,7 @@ __all__ = [
     "make_table",
     "print_json",
     "printable",
+    "save_table",
     "say",
     "say_first",
     "still_open",
@@ -96,6 +97,26 @@ def make_table(
     for row in cells:
         table.add_row(*(row[at] for at in kept if at < len(row)))
     return table
+
+
+def save_table(
+    csv: str | None, rows: Iterable[Mapping[str, Any]], columns: Sequence[str] = ()
+) -> None:
+    """Write a table's rows to the file that `--csv` names; do nothing without one.
+
+    Args:
+        csv: The file.
+        rows: The rows.
+        columns: The columns; by default all that occur in the rows.
+    """
+    if csv is None:
+        return
+    from webtraj.datasets.tables import write_csv
+
+    if not columns:
+        rows = list(rows)
+        columns = list(dict.fromkeys(column for row in rows for column in row))
+    write_csv(csv, columns, rows)
 
 
 class Bar(Closing):

@@ -212,6 +212,8 @@ def _tell(prepared: Update) -> None:
         f"starts from {prepared.values['model_name_or_path']}"
         + ("" if resumes else ", with a fresh optimizer")
     )
+    if prepared.why_fresh:
+        print(prepared.why_fresh)
     if resumes:
         print(
             f"resumes the optimizer of {prepared.values['resume_from_checkpoint']} "

@@ -36,6 +36,7 @@ from webtraj.store.closing import Closing
 from webtraj.store.index import EpisodeSummary
 from webtraj.store.journal import JournalRecorder, check_process
 from webtraj.store.layout import DatasetHeader, DatasetLayout, format_named
+from webtraj.store.places import is_url
 
 __all__ = [
     "BackgroundQueue",
@@ -174,13 +175,19 @@ class JournalingCollector(TrajectoryCollector, Closing):
 
         Raises:
             CollectorError: The folder cannot be written.
-            InvalidInputError: `fsync` is unknown, or the folder is a dataset of another format.
+            InvalidInputError: `fsync` is unknown, the path is a URL, or the folder is a dataset of
+                another format.
             NotADatasetError: The folder is not empty and not a dataset.
             UnsupportedSchemaError: The dataset is from a newer webtraj.
         """
         if fsync not in ("episode", "step", "never"):
             raise errors.InvalidInputError(
                 f"Unknown fsync={fsync!r}: expected 'episode', 'step' or 'never'."
+            )
+        if is_url(path):
+            raise errors.InvalidInputError(
+                f"{path!r:.200} is no folder. For a bucket, use "
+                "webtraj.BucketTrajectoryCollector(url), with format='pb' for Protobuf."
             )
         self._layout = DatasetLayout(Path(path).absolute())  # The program may call chdir.
         self._header = self._layout.create(header)
@@ -371,7 +378,8 @@ class JsonTrajectoryCollector(JournalingCollector):
 
         Raises:
             CollectorError: The folder cannot be written.
-            InvalidInputError: `fsync` is unknown, or the folder is a dataset of another format.
+            InvalidInputError: `fsync` is unknown, the path is a URL, or the folder is a dataset of
+                another format.
             NotADatasetError: The folder is not empty and not a dataset.
             UnsupportedSchemaError: The dataset is from a newer webtraj.
         """

@@ -176,11 +176,10 @@ def is_judgeable(trajectory: EpisodeTrajectory) -> bool:
 
 def has_verdict(trajectory: EpisodeTrajectory, judge: NamedJudge) -> bool:
     """Return whether the judge, of the same version, has reached a verdict on an episode."""
-    judgements = () if trajectory.end is None else trajectory.end.judgements
     return any(
         (one.judge, one.version) == (judge.name, judge.version)
         and one.outcome is not Outcome.JUDGE_ERROR
-        for one in judgements
+        for one in trajectory.judgements
     )
 
 

@@ -65,6 +65,8 @@ class Judged:
     """Number of episodes that were left out since their outcome is known."""
     failures: Mapping[str, str] = dataclasses.field(default_factory=dict)
     """Errors of unjudged episodes, by id: mostly that the judge was unavailable."""
+    undecided: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    """Reasons of the verdicts now that are JUDGE_ERROR, by episode id."""
     stopped: str = ""
     """Why judging stopped early; empty if it finished. Judging again resumes it."""
 
@@ -192,6 +194,7 @@ class _Judging:
         self._writing = asyncio.Lock()
         self._given: dict[str, Outcome] = {}
         self._failures: dict[str, str] = {}
+        self._undecided: dict[str, str] = {}
         self._failed_in_a_row = self._done = 0
         self._stopped = ""
 
@@ -215,6 +218,7 @@ class _Judging:
             verdicts=len(self._given),
             known=self._known,
             failures=self._failures,
+            undecided=self._undecided,
             stopped=self._stopped,
         )
 
@@ -246,8 +250,10 @@ class _Judging:
             self._fail(episode_id, judgement.reason)
             return
         self._failed_in_a_row = 0
-        if judgement.outcome is Outcome.JUDGE_ERROR and await self._is_last(episode_id, judgement):
-            return
+        if judgement.outcome is Outcome.JUDGE_ERROR:
+            self._undecided[episode_id] = judgement.reason
+            if await self._is_last(episode_id, judgement):
+                return
         self._waiting[episode_id] = judgement
         await self._store()
 

@@ -72,6 +72,8 @@ class Point:
     """Episodes that ended with an error, by kind."""
     examples: Mapping[str, str] = dataclasses.field(default_factory=dict)
     """The latest episode of each kind of error."""
+    reasons: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    """The first message of each kind of error."""
     single: Mapping[str, str] = dataclasses.field(default_factory=dict)
     """The episode of each task that has no other."""
     iteration: int | None = None
@@ -231,13 +233,17 @@ def _point(
 ) -> Point:
     kept = dataset if reading.condition is None else dataset.filter(reading.condition)
     report = measure(kept, run=run, steps=reading.steps, plans=plans, **reading.options)
-    point = Point(label="", place=place, report=report, graded={}, faults={}, note=note)
-    if not reading.compared:
-        return point
     summaries: Sequence[EpisodeSummary] = kept.summaries
     if report.run:
         of_run = Run(dataset.place.storage, report.run)
         summaries = [s for s in summaries if of_run.place_of(s.episode_id) is not None]
+    faults, examples, reasons = _faults(dataset, summaries, steps=reading.steps)
+    point = Point(
+        label="", place=place, report=report, graded={}, faults=faults, examples=examples,
+        reasons=reasons, note=note,
+    )  # fmt: skip
+    if not reading.compared:
+        return point
     if not summaries:
         if reading.condition is not None:
             raise errors.InvalidInputError(f"No episode in {place!r:.200} matches. Change --where.")
@@ -245,13 +251,10 @@ def _point(
     if report.unreadable:
         left = f"unreadable episodes: {len(report.unreadable)}; `webtraj verify` shows why"
         note = f"{note}; {left}" if note else left
-    faults, examples = _faults(dataset, summaries, steps=reading.steps)
     graded = _graded(s for s in summaries if s.episode_id not in kept.superseded)
     counts = collections.Counter(summary.task for summary in summaries)
     single = {s.task: s.episode_id for s in summaries if counts[s.task] == 1}
-    return dataclasses.replace(
-        point, graded=graded, faults=faults, examples=examples, single=single, note=note
-    )
+    return dataclasses.replace(point, graded=graded, single=single, note=note)
 
 
 def _graded(summaries: Iterable[EpisodeSummary]) -> dict[PairKey, bool]:
@@ -268,26 +271,30 @@ def _graded(summaries: Iterable[EpisodeSummary]) -> dict[PairKey, bool]:
 
 def _faults(
     dataset: Dataset, summaries: Sequence[EpisodeSummary], *, steps: bool
-) -> tuple[dict[str, int], dict[str, str]]:
-    """Return the number of errors by kind, the most frequent first, and an episode of each.
+) -> tuple[dict[str, int], dict[str, str], dict[str, str]]:
+    """Return the errors by kind, most frequent first: their number, an episode and a message.
 
     The kind is the outcome if the episode is not read.
     """
     broken = [one for one in summaries if ended_in_error(one.outcome, one.end_reason)]
     counts: collections.Counter[str] = collections.Counter()
     examples: dict[str, str] = {}
+    reasons: dict[str, str] = {}
     lazy = dataset.of(broken, blobs="lazy")
     for number, summary in enumerate(broken):
-        kind = ""
+        kind = message = ""
         if steps and number < _FAULTS_READ:
             try:
-                kind = fault_of(lazy[summary.episode_id]).kind
+                fault = fault_of(lazy[summary.episode_id])
+                kind, message = fault.kind, fault.message
             except errors.DatasetError:
-                kind = ""
+                pass
         kind = kind or name_of_end(summary.outcome, summary.end_reason)
         counts[kind] += 1
         examples[kind] = summary.episode_id
-    return dict(counts.most_common()), examples
+        if message:
+            reasons.setdefault(kind, message)
+    return dict(counts.most_common()), examples, reasons
 
 
 def _loop_numbers(storage: Storage) -> Iterator[dict[str, float]]:

@@ -570,7 +570,7 @@ def fault_of(trajectory: EpisodeTrajectory) -> Fault:
     if error is not None and error.type:
         return Fault(str(error.type).rpartition(".")[2], _first_line(error.message))
     if trajectory.outcome is Outcome.JUDGE_ERROR:
-        judgements = () if end is None else end.judgements
+        judgements = trajectory.judgements
         return Fault("judge_error", _first_line(judgements[-1].reason) if judgements else "")
     return Fault(name_of_end(trajectory.outcome, trajectory.end_reason))
 

@@ -128,7 +128,8 @@ async def collect(
         UnknownPresetError: No preset has that name.
         RolloutStoppedError: Too many episodes in a row failed.
         CollectorError: An episode could not be recorded.
-        StorageConflictError: There is a run of that id in `out` already.
+        StorageConflictError: There is a run of that id in `out` already, or another process plays
+            the run to resume.
         BrowserNotFoundError: A preset needs a browser, and none is installed.
     """
     if isinstance(tasks, RunSpec):
@@ -183,6 +184,7 @@ async def collect(
             run = run_of(storage, run_id=run_id, resume=resume, max_retries=retries)
             if resume:
                 plan = run.read_plan()
+                stack.enter_context(run.playing())
             else:
                 await check_environments(plan, environment_options or {})
                 await check_tasks(plan, agent, environment_options or {})
@@ -197,6 +199,7 @@ async def collect(
             else:
                 about = {**dataclasses.asdict(settings), "format": written}
                 run.write_plan(plan, seed=seed, settings=about)
+                stack.enter_context(run.playing())
         turns = progress.left
         observer.rollout_planned([turn.planned for turn in turns])
         if browser_pool is None and any(turn.planned.selection.uses_browser for turn in turns):

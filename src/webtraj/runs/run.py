@@ -34,8 +34,9 @@ import orjson
 import webtraj
 from webtraj import errors
 from webtraj.runs.plan import PlannedEpisode, plan_from_bytes, plan_to_bytes
+from webtraj.store import files
 from webtraj.store.index import EpisodeSummary
-from webtraj.store.places import Storage
+from webtraj.store.places import FolderStorage, Storage
 from webtraj.store.tries import counting
 from webtraj.trajectory import (
     EndReason,
@@ -241,6 +242,30 @@ class Run:
             f"Cannot read {key!r} in {self.storage.url!r}, the arguments that started the run: "
             f"{why}. Restore it from a copy, or start a new run."
         )
+
+    @contextlib.contextmanager
+    def playing(self) -> Iterator[None]:
+        """Keep other processes from playing the run while the context lasts.
+
+        A bucket has no locks, nor have some file systems; there, nothing is kept from anybody.
+
+        Raises:
+            StorageConflictError: Another process plays the run.
+        """
+        with contextlib.ExitStack() as stack:
+            if isinstance(self.storage, FolderStorage):
+                folder = self.storage.root / _RUNS / self.run_id
+                try:
+                    stack.enter_context(files.locked(folder / ".playing", wait=False))
+                except BlockingIOError:
+                    raise errors.StorageConflictError(
+                        f"Another process plays the run {self.run_id!r} in {self.storage.url!r}. "
+                        "Wait until it ends, or stop it, and resume then. `webtraj view` shows "
+                        "its progress."
+                    ) from None
+                except errors.StorageError as error:
+                    _logger.info("Playing %s without a lock: %s", self.run_id, error)
+            yield
 
     def begin_session(self, *, resumed: bool) -> int:
         """Start a session on several machines and return the number of its first tries.

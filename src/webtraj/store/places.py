@@ -283,6 +283,7 @@ def _translated(error: OSError, what: str) -> errors.StorageError:
     return kind(f"{what}: {error.strerror or error}.")
 
 
+_ONE_SLASH = re.compile(r"(s3a?|gs|az|azure|abfss?|hf|memory):/?([^/].*)", re.DOTALL)
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+)://")
 
 
@@ -291,8 +292,18 @@ def is_url(place: str | os.PathLike[str]) -> bool:
 
     >>> is_url("s3://bucket/prefix"), is_url("runs/demo")
     (True, False)
+
+    Raises:
+        InvalidInputError: It is the URL of a bucket or of the Hub with a slash too few.
     """
-    return isinstance(place, str) and _SCHEME.match(place) is not None
+    if not isinstance(place, str):
+        return False
+    if found := _ONE_SLASH.match(place):
+        meant = f"{found[1]}://{found[2]}"
+        raise errors.InvalidInputError(
+            f"{place!r:.200} is no URL: a slash is missing. Did you mean {meant!r:.200}?"
+        )
+    return _SCHEME.match(place) is not None
 
 
 def open_storage(

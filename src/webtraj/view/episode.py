@@ -362,7 +362,7 @@ def episode_data(trajectory: trajectory_lib.EpisodeTrajectory, blob_url: BlobUrl
         "id": values.text(trajectory.episode_id),
         "info": _info(values, trajectory.info),
         "end": _end(values, trajectory.end),
-        "judgements": [_judgement(values, found) for found in _judgements(trajectory)],
+        "judgements": [_judgement(values, found) for found in trajectory.judgements],
         "derivation": values.data([_record(done) for done in trajectory.info.derivation]),
         "total_reward": number(trajectory.total_reward),
         "num_steps": trajectory.num_steps,
@@ -372,12 +372,6 @@ def episode_data(trajectory: trajectory_lib.EpisodeTrajectory, blob_url: BlobUrl
         "steps": [step_data(values, step) for step in trajectory.steps],
     }
     return {**data, "problems": values.problems}
-
-
-def _judgements(
-    trajectory: trajectory_lib.EpisodeTrajectory,
-) -> tuple[trajectory_lib.Judgement, ...]:
-    return () if trajectory.end is None else trajectory.end.judgements
 
 
 def _record(record: Any) -> dict[str, Any]:

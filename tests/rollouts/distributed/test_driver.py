@@ -280,6 +280,18 @@ async def test_what_the_store_does_not_take_is_kept_and_named(machines_of_bucket
     assert sum(len(line.accepted) for line in cluster.lines.values()) == 6
 
 
+async def test_machines_without_access_to_the_store_play_nothing(machines_of_bucket, monkeypatch):
+    cluster = machines_of_bucket("memory://test-distributed/denied", one=2, two=2)
+
+    def denied(self, key):
+        raise errors.StorageDeniedError("no credentials were found")
+
+    monkeypatch.setattr(type(open_storage(cluster.out)), "size", denied)
+    with pytest.raises(errors.StorageDeniedError, match="no credentials"):
+        await cluster.play("ladder/climb", episodes=6)
+    assert not any(line.accepted for line in cluster.lines.values())
+
+
 async def test_no_machine_for_long_ends_the_rollout(machines):
     cluster = machines()
     with pytest.raises(errors.RolloutStoppedError, match="no machine was available"):

@@ -17,6 +17,7 @@ from typer.testing import CliRunner
 from rows import each
 from webtraj import errors
 from webtraj.cli import app
+from webtraj.serving import interpreters
 from webtraj.training.llamafactory import checking, load_update_config, prepare_update, publish
 from webtraj.training.llamafactory.checkpoints import (
     base_rates,
@@ -225,6 +226,18 @@ def test_an_update_begins_with_the_model_that_was_published(tmp_path):
     (tmp_path / "model.pt" / "model.safetensors").write_bytes(b"\0" * 4)
     with pytest.raises(errors.InvalidInputError, match="cannot be read"):
         prepare_update(config)
+
+
+def test_an_optimizer_is_resumed_where_this_machine_can(tmp_path, monkeypatch):
+    record_some(tmp_path, 1, 6)
+    saved = checkpoint(weights(tmp_path / "model.pt", 2), 9)
+    (saved / "optimizer.pt").touch()
+    monkeypatch.setattr(interpreters, "find_python", lambda tool: None)
+    update = prepare_update(configuration(tmp_path, *ON_A_CPU))
+    assert "resume_from_checkpoint" not in update.values
+    assert "algorithm_config.num_gpus" in update.why_fresh
+    with pytest.raises(errors.InvalidInputError, match="resume=weights"):
+        prepare_update(configuration(tmp_path, *ON_A_CPU, "algorithm_config.resume=optimizer"))
 
 
 def test_publishing_takes_the_last_whole_checkpoint_and_no_half_one(tmp_path):

@@ -58,10 +58,7 @@ def list_(csv: Csv = None, json: Json = False) -> None:
         }
         for app in find_apps()
     ]
-    if csv is not None:
-        from webtraj.datasets.tables import write_csv
-
-        write_csv(csv, list(rows[0]), rows)
+    terminal.save_table(csv, rows)
     if json:
         terminal.print_json(rows)
         return

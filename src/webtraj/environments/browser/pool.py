@@ -12,6 +12,7 @@ import asyncio
 import contextlib
 import dataclasses
 import os
+import re
 import sys
 from collections.abc import AsyncGenerator, Coroutine, Mapping
 from typing import TYPE_CHECKING, Any, Protocol, Self, TypeVar
@@ -96,6 +97,9 @@ class Parked(Protocol):
         """Release the page."""
 
 
+_ENDPOINT = re.compile("(http|ws)s?://[^/]", re.IGNORECASE)
+
+
 class BrowserPool:
     """A pool of `browsers` browsers that lends `contexts_per_browser` pages from each at a time.
 
@@ -137,6 +141,11 @@ class BrowserPool:
             raise errors_lib.InvalidInputError(
                 "A pool needs at least 1 browser and 1 context per browser; "
                 f"got {browsers} and {contexts_per_browser}."
+            )
+        if endpoint and not _ENDPOINT.match(endpoint):
+            raise errors_lib.InvalidInputError(
+                f"{endpoint!r:.200} is no address of a browser; expected http://HOST:PORT (as "
+                "Chromium with --remote-debugging-port has it), or ws://... or wss://..."
             )
         self.limits = limits or PoolLimits()
         self.operations = lease_lib.Operations(operations)

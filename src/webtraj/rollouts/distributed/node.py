@@ -30,7 +30,7 @@ from webtraj.rollouts.scheduling import Scheduler, Turn
 from webtraj.rollouts.settings import RolloutSettings
 from webtraj.runs.run import EpisodeResult, Run
 from webtraj.store.closing import aclose
-from webtraj.store.layout import DatasetLayout
+from webtraj.store.layout import HEADER, DatasetLayout
 from webtraj.store.places import open_storage
 
 if TYPE_CHECKING:
@@ -286,6 +286,7 @@ class NodeRunner:
 
         Raises:
             CollectorError: Some of the run's episodes could not be sent.
+            StorageDeniedError: The store refuses this machine, which may lack the credentials.
         """
         work, run = self._work, self._run
         self._collector = open_collector(
@@ -294,6 +295,8 @@ class NodeRunner:
         if not isinstance(self._collector, S3TrajectoryCollector):
             self._layout = DatasetLayout(self._collector.path)
             return []
+        with contextlib.suppress(errors.StorageUnavailableError):  # Episodes wait in the spool.
+            run.storage.size(HEADER)
         self._spool = spool = Spool.open(self._collector.spool)[0]
         self._layout = spool.layout
         if not (waiting := self._waiting()):

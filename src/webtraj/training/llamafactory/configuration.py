@@ -144,7 +144,7 @@ class AlgorithmConfig(Section):
     resume: Literal["auto", "weights", "optimizer"] = "auto"
     """What to resume from the last update. `weights`: the weights, with a fresh optimizer.
     `optimizer`: also the optimizer, scheduler and step count; an error if they are missing. `auto`:
-    those too if the last checkpoint has them."""
+    those too if the last checkpoint has them and this machine can resume them."""
     extra: dict[str, Any] = {}  # noqa: RUF012  (pydantic copies it.)
     """Extra keys for LLaMA-Factory."""
 

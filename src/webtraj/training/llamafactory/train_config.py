@@ -54,6 +54,8 @@ class Start:
     """The checkpoint whose optimizer is resumed; None for a fresh one."""
     max_steps: int | None = None
     """The last step, counting those of the checkpoint; None for the end of the epochs."""
+    why_fresh: str = ""
+    """Why the optimizer is fresh although a checkpoint has its state; empty if it is not so."""
 
 
 def train_config(

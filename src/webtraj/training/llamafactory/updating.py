@@ -85,6 +85,8 @@ class Update:
     """The finished run that was published as `model.pt` just now; None if none was pending."""
     unfinished: Path | None
     """The latest run, if it did not finish. This training does not start from it."""
+    why_fresh: str
+    """Why the optimizer is fresh although a checkpoint has its state; empty if it is not so."""
 
     @property
     def deepspeed(self) -> bool:
@@ -178,6 +180,7 @@ def prepare_update(
         in_neither_part=len(selection) - len(parts["train"]) - kept,
         published=published,
         unfinished=checkpoints.unfinished(config.folder, algorithm.model_output_name),
+        why_fresh=start.why_fresh,
     )
 
 
@@ -322,11 +325,15 @@ def _start(
                 *([] if devices else ["the number of GPUs (algorithm_config.num_gpus)"]),
                 *([] if same_rate else [f"a way to set its learning rate to {rate:g}"]),
             ]
-            raise errors.InvalidInputError(
+            needs = (
                 f"Resuming the optimizer of {str(checkpoint.path)!r} needs "
                 f"{' and '.join(missing)}. Pass LLaMA-Factory's Python "
-                f"(python=..., --python or {interpreters.LLAMAFACTORY.variable}), or set "
-                "algorithm_config.resume=weights to start with a fresh optimizer."
+                f"(python=..., --python or {interpreters.LLAMAFACTORY.variable})"
+            )
+            if algorithm.resume == "auto":
+                return files_lib.Start(str(published), why_fresh=f"{needs} to resume it.")
+            raise errors.InvalidInputError(
+                f"{needs}, or set algorithm_config.resume=weights to start with a fresh optimizer."
             )
         devices = devices or max(1, facts.ask(python).num_gpus)
     new = checkpoints.steps_for(
