@@ -26,7 +26,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-TORCH = "torch --index-url https://download.pytorch.org/whl/cpu"
+TORCH = "torch torchvision --index-url https://download.pytorch.org/whl/cpu"
 _SPEC = importlib.util.spec_from_file_location(
     "documented_blocks", ROOT / "tests/docs/documented_blocks.py"
 )
