@@ -1,6 +1,6 @@
 """Walk the way of a newcomer, from a clone to a trained model, and print the seconds of each stage.
 
-The checkout's last commit is cloned into a fresh folder, with a fresh home and no cache of packages.
+The checkout's last commit is cloned into a fresh folder, with a fresh home and no cached packages.
 What is typed there is what README.md and docs/start/tutorial.md say: their files are written and
 their commands run, as they stand.
 
