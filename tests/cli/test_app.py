@@ -1,11 +1,13 @@
 """The commands together, their errors and exit codes."""
 
+import io
 import json
 import os
 import subprocess
 import sys
 
 import pytest
+from rich.console import Console
 
 from rows import each
 from webtraj.cli import app as app_lib
@@ -149,3 +151,16 @@ def test_a_table_leaves_out_columns_without_a_value(capsys):
     assert capsys.readouterr().out.split() == ["one", "four", "a", "0", "-", "1"]
     terminal.make_console().print(terminal.make_table("one", "two"))
     assert capsys.readouterr().out.split() == ["one", "two"]
+
+
+def test_a_narrow_terminal_keeps_whole_words_and_names_the_columns_left_out(monkeypatch):
+    out = io.StringIO()
+    narrow = Console(file=out, width=60, force_terminal=True, color_system=None)
+    monkeypatch.setattr(terminal, "make_console", lambda **_: narrow)
+    columns = ("episode", "outcome", ">steps", "why", "began", "policy")
+    row = ("20261128T182411-000001", "success", 12, "It was asked for, " * 3, "2026-11-28", "m" * 9)
+    narrow.print(terminal.make_table(*columns, rows=[row]))
+    table, _, rest = out.getvalue().partition("No room for: ")
+    assert max(map(len, table.splitlines())) <= 60
+    assert {"20261128T182411-000001", "success", "12", "for,"} <= set(table.split())
+    assert rest.startswith("began, policy.")

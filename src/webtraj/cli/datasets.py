@@ -81,16 +81,18 @@ def ls(
         (
             summary.episode_id,
             summary.task,
-            summary.policy,
-            clock(summary.start_time),
+            summary.outcome,
             summary.num_steps,
             "" if summary.total_reward is None else f"{summary.total_reward:g}",
             summary.end_reason,
-            summary.outcome,
+            summary.policy,
+            clock(summary.start_time),
         )
         for summary in shown
     )
-    columns = ("episode", "task", "policy", "began (UTC)", "steps", "reward", "end", "outcome")
+    columns = (
+        "episode", "task", "outcome", ">steps", ">reward", "end", "policy", "began (UTC)"
+    )  # fmt: skip
     if shown:
         terminal.make_console().print(terminal.make_table(*columns, rows=rows))
     else:

@@ -10,7 +10,7 @@ import platform
 import re
 import sys
 from collections.abc import Iterator, Sequence
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -18,6 +18,9 @@ from webtraj import errors
 from webtraj.cli import terminal
 from webtraj.cli.options import Csv, Json
 from webtraj.cli.terminal import say
+
+if TYPE_CHECKING:
+    from webtraj.registry import PresetInfo
 
 __all__ = [
     "BrowserFinding",
@@ -233,23 +236,23 @@ def _print_report(found: Diagnosis) -> None:
     missing = Text("-", style="dim")
     browser = found.browser
     where = f"{browser.version} ({browser.source}: {browser.path})" if browser.version else "none"
-    rows: list[tuple[Text, str, str, str]] = [
-        (good, "webtraj", found.webtraj, ""),
-        (
-            good if found.python_ok else bad,
-            "python",
-            f"{found.python} on {found.platform}",
-            "" if found.python_ok else "use Python 3.11 or newer",
-        ),
-        (good if browser.ok else bad if browser.wanted else missing, "browser", where, ""),
+    python = f"{found.python} on {found.platform}"
+    rows: list[tuple[Text, str, str]] = [
+        (good, "webtraj", found.webtraj),
+        (good, "python", python)
+        if found.python_ok
+        else (bad, "python", f"{python}: use Python 3.11 or newer"),
+        (good if browser.ok else bad if browser.wanted else missing, "browser", where),
     ]
-    for package in found.packages:
-        if package.extra not in _FOR_DEVELOPERS or package.ok:
-            name = f"{package.name} [{package.extra}]" if package.extra else package.name
-            mark = good if package.ok else missing if package.extra else bad
-            to_install = "" if package.ok else package.remedy
-            rows.append((mark, name, _what_was_found(package), to_install))
-    terminal.make_console().print(terminal.make_table("", "what", "found", "to install", rows=rows))
+    for extra in dict.fromkeys(package.extra for package in found.packages):
+        packages = [package for package in found.packages if package.extra == extra]
+        wrong = [package for package in packages if not package.ok]
+        if wrong and extra in _FOR_DEVELOPERS:
+            continue
+        mark = good if not wrong else missing if extra else bad
+        told = ", ".join(map(_what_was_found, wrong or packages))
+        rows.append((mark, extra or "core", f"{told}: {wrong[0].remedy}" if wrong else told))
+    terminal.make_console().print(terminal.make_table("", "what", "found", rows=rows))
     if browser.problem:
         print(f"\nThe browser: {browser.problem}")
     print(f"\n{_in_short(found)}")
@@ -265,8 +268,10 @@ def _in_short(found: Diagnosis) -> str:
 
 def _what_was_found(package: PackageFinding) -> str:
     if package.ok:
-        return package.version
-    return f"{package.version or 'not installed'}, needs {package.required or 'any version'}"
+        return f"{package.name} {package.version}"
+    if package.version:
+        return f"{package.name} {package.version}, needs {package.required}"
+    return f"no {package.name}"
 
 
 # `webtraj presets`: list the presets.
@@ -274,12 +279,12 @@ def _what_was_found(package: PackageFinding) -> str:
 
 def presets(
     containing: Annotated[
-        str, typer.Argument(help="Show only presets whose name contains this text.")
+        str, typer.Argument(help="Show the presets whose name contains this text.")
     ] = "",
     csv: Csv = None,
     json: Json = False,
 ) -> None:
-    """List the presets for `webtraj rollout` and `webtraj.make`."""
+    """List the presets for `webtraj rollout` and `webtraj.make`: in groups, or those of a text."""
     from webtraj import registry
 
     known = registry.info()
@@ -289,9 +294,26 @@ def presets(
     if json:
         terminal.print_json(shown)
         return
+    console = terminal.make_console()
+    if not containing:
+        console.print(terminal.make_table("group", ">presets", "such as", rows=_groups(shown)))
+        say(f"{len(known)} presets. To list those of a group: webtraj presets miniwob/")
+        return
     rows = ((p.name, "-" if p.num_tasks is None else p.num_tasks, p.description) for p in shown)
-    terminal.make_console().print(terminal.make_table("preset", ">tasks", "description", rows=rows))
+    console.print(terminal.make_table("preset", ">tasks", "description", rows=rows))
     say(
         f"{len(shown)} of {len(known)} presets. Select tasks of a preset with name:5, name:0:10 or "
         "name@2/8 (the third of eight shards)."
     )
+
+
+def _groups(presets: Sequence[PresetInfo]) -> Iterator[tuple[str, int, str]]:
+    """Give each group of presets, by their names up to the last slash, with some of its names."""
+    groups: dict[str, list[str]] = {}
+    for preset in presets:
+        groups.setdefault(preset.name.rpartition("/")[0], []).append(preset.name)
+    for single in groups.pop("", []):
+        yield single, 1, ""
+    for group, names in groups.items():
+        some = [name.removeprefix(f"{group}/") for name in names[:3]]
+        yield f"{group}/", len(names), ", ".join(some + ["..."] * (len(names) > 3))

@@ -70,6 +70,9 @@ def make_table(
 ) -> Table:
     """Return a table without lines.
 
+    In a terminal, sentences are folded; columns that then still have no room are left out, the last
+    first, and named below. So the order of the columns is that of their importance.
+
     Args:
         columns: The columns' names. One that begins with `>` is for numbers: aligned to the right.
             Without any name, there is no header. A column after the first in which every cell is
@@ -88,15 +91,62 @@ def make_table(
         or not cells
         or any(str(row[at]) not in ("", "-") for row in cells if at < len(row))
     ]
+    names = [name.removeprefix(">") for name in columns]
+    texts = [[names[at], *(str(row[at]) for row in cells if at < len(row))] for at in kept]
+    fitting = _fitting(texts, widest)
+    left_out = [names[at] for at, fits in zip(kept, fitting, strict=True) if fits is None]
+    kept = [at for at, fits in zip(kept, fitting, strict=True) if fits is not None]
     table = Table(box=None, pad_edge=False, show_header=any(columns))
-    for at in kept:
-        name = columns[at]
-        side: Any = "right" if name.startswith(">") else "left"
-        table.add_column(name.removeprefix(">"), justify=side, overflow="fold")
+    for at, is_rigid in zip(kept, [fits for fits in fitting if fits is not None], strict=True):
+        side: Any = "right" if columns[at].startswith(">") else "left"
+        table.add_column(names[at], justify=side, overflow="fold", no_wrap=is_rigid)
     table.columns[0].max_width = widest
+    if left_out:
+        table.caption = (
+            f"No room for: {', '.join(filter(None, left_out))}. A wider terminal or a pipe shows "
+            "all columns."
+        )
+        table.caption_justify, table.caption_style = "left", "dim"
     for row in cells:
         table.add_row(*(row[at] for at in kept if at < len(row)))
     return table
+
+
+_SENTENCE = 20
+"""A longer text with a space may be folded to this width."""
+_NAME = 40
+"""The width to which names in the first column may be folded."""
+
+
+def _fitting(columns: Sequence[Sequence[str]], widest: int | None) -> list[bool | None]:
+    """Return for each column's texts whether it keeps its width; None if it has no room."""
+    from rich.cells import cell_len
+
+    natural = [max(map(cell_len, texts)) for texts in columns]
+    natural[0] = min(natural[0], widest or natural[0])
+
+    def is_folded(at: int) -> bool:
+        if at == 0:
+            return natural[0] > _NAME
+        return any(len(text) > _SENTENCE and " " in text for text in columns[at])
+
+    least = [
+        (_SENTENCE if at else _NAME) if is_folded(at) else width for at, width in enumerate(natural)
+    ]
+    console = make_console()
+    shown = list(range(len(columns)))
+    gaps = 2  # Between two columns.
+
+    def needed(widths: Sequence[int]) -> int:
+        return sum(widths[at] + gaps for at in shown) - gaps
+
+    if not console.is_terminal or needed(natural) <= console.width:
+        return [False] * len(columns)
+    for at in [at for at in reversed(shown[1:]) if not is_folded(at)]:
+        if needed(least) > console.width:
+            shown.remove(at)
+    fits = needed(least) <= console.width
+    return [fits and not is_folded(at) if at in shown else None for at in range(len(columns))]
 
 
 def save_table(

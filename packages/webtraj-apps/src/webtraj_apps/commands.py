@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import functools
 import sys
 from pathlib import Path
 from typing import Annotated, Literal
@@ -34,10 +35,19 @@ def install(
     """
     from webtraj_apps.app import find_app, find_apps
 
-    chosen = [find_app(name) for name in names] if names else find_apps()
-    for app in chosen:
-        if names or everything or not app.debian:
-            app.install(print)
+    chosen = [find_app(name) for name in names or ()]
+    chosen = chosen or [app for app in find_apps() if everything or not app.debian]
+    for number, app in enumerate(chosen, 1):
+        tell = functools.partial(_tell, f"{number}/{len(chosen)}")
+        if app.installed:
+            tell(f"{app.title} is installed already.")
+        else:
+            app.install(tell)
+            tell(f"{app.title} is ready.")
+
+
+def _tell(place: str, line: str) -> None:
+    terminal.say(f"{place} {line}")
 
 
 @commands.command("list", short_help="List the applications, and whether they are installed.")
@@ -50,11 +60,11 @@ def list_(csv: Csv = None, json: Json = False) -> None:
         {
             "name": app.name,
             "title": app.title,
-            "software": app.package,
-            "license": app.license,
-            "tasks": len(sources()[app.name].templates()),
-            "needs": "pip" if not app.debian else "pip and apt" if app.has_requirements else "apt",
             "installed": app.installed,
+            "tasks": len(sources()[app.name].templates()),
+            "software": app.package,
+            "needs": "pip" if not app.debian else "pip and apt" if app.has_requirements else "apt",
+            "license": app.license,
         }
         for app in find_apps()
     ]
@@ -62,7 +72,7 @@ def list_(csv: Csv = None, json: Json = False) -> None:
     if json:
         terminal.print_json(rows)
         return
-    columns = ("name", "what it is", "software", "licence", "tasks", "needs", "installed")
+    columns = ("name", "what it is", "installed", ">tasks", "software", "needs", "licence")
     shown = ({**row, "installed": "yes" if row["installed"] else "no"}.values() for row in rows)
     terminal.make_console().print(terminal.make_table(*columns, rows=shown))
 

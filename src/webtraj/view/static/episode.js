@@ -122,13 +122,15 @@ function factsOf(episode) {
   ];
 }
 
-function episodeHeader({ info = {}, id }, facts, { back = null, actions = null, noted = null }) {
+function episodeHeader({ info = {}, id, end }, facts, { back = null, actions = null, noted = null }) {
+  const error = end?.error;
   return h(
     "header",
     { class: "episode-head" },
     h("div", { class: "title-line" }, back, h("h1", {}, said(short(info.task || id, 200))), actions),
     info.goal && goalLine(info.goal),
     facts,
+    error && h("p", { class: "error-line" }, said(short(`${error.type}: ${error.message}`, 300))),
     noted,
   );
 }

@@ -1,7 +1,7 @@
 // The filters beside the list, with the number of episodes for each value.
 
-import { fill, h, said } from "./dom.js";
-import { number, OUTCOMES, short } from "./format.js";
+import { fill, h } from "./dom.js";
+import { nameOf, number, OUTCOMES, short } from "./format.js";
 
 const SHOWN = 8;
 
@@ -74,10 +74,11 @@ export function facetPanel(change) {
       const button = h(
         "button",
         {
-          type: "button", class: "facet", data: { facet: `${name}=${value}` }, aria: { pressed },
+          type: "button", class: "facet", data: { facet: `${name}=${value}` },
+          aria: { pressed, label: `${short(words)} ${number(n)}` },
           title: value.length > 24 ? short(value, 300) : null, on: { click: () => change({ [name]: next }) },
         },
-        said(short(words, 100)),
+        nameOf(short(words, 200)),
         h("span", { class: "count" }, number(n)),
       );
       return h("li", {}, button);

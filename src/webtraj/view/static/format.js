@@ -2,6 +2,8 @@
 
 import { h, icon } from "./dom.js";
 
+const END_AT_MOST = 24;
+
 export const OUTCOMES = {
   success: { mark: "M3 8.5 6.5 12 13 4.5", words: "success" },
   failure: { mark: "M4 4 12 12 M12 4 4 12", words: "failure" },
@@ -73,6 +75,15 @@ export function when(seconds, { brief = false } = {}) {
 export function short(text, length = 120) {
   const line = String(text ?? "").slice(0, length * 4).replace(/\s+/g, " ").trim();
   return line.length > length ? `${line.slice(0, length - 1)}…` : line;
+}
+
+// Returns the name of a task or policy, on one line. Names of one list often begin alike: where there
+// is no room for the whole, the beginning gives way, up to the last slash or to the last few words.
+export function nameOf(name) {
+  const end = name.slice(name.lastIndexOf("/", name.length - 2) + 1);
+  const words = end.length > END_AT_MOST ? end.slice(-END_AT_MOST).replace(/^[^-_.\s]*(?=[-_.\s].)/, "") : end;
+  const begin = name.slice(0, name.length - words.length);
+  return h("span", { class: "name", dir: "auto" }, begin && h("span", { class: "family" }, begin), h("span", {}, words));
 }
 
 // Returns a value as text: strings unchanged, other values as JSON.

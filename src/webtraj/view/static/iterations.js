@@ -3,7 +3,7 @@
 
 import { fetchIterations } from "./api.js";
 import { add, fill, h, said, scrolled, tableOf } from "./dom.js";
-import { count, number, short } from "./format.js";
+import { count, nameOf, number, short } from "./format.js";
 import { setKeys } from "./keys.js";
 import { onChange } from "./live.js";
 import { listRoute } from "./neighbours.js";
@@ -12,8 +12,8 @@ import { plotOf, seriesMark } from "./plot.js";
 import { formatRoute, go } from "./router.js";
 
 const SHOWN_TASKS = 60;
-const LARGE = [900, 280];
-const SMALL = [300, 130];
+const LARGE = 280;
+const SMALL = [240, 120];
 
 const ORDERS = {
   lowest: { words: "Lowest first", key: (task) => task.last },
@@ -33,6 +33,7 @@ export function iterationsView(route) {
       const data = await fetchIterations();
       if (mine !== asked) return;
       if (data.series.length === 0) {
+        shown?.leave();
         shown = null;
         fill(element, noIterations());
         return;
@@ -41,6 +42,7 @@ export function iterationsView(route) {
       shown.take(data);
     } catch (error) {
       if (mine !== asked) return;
+      shown?.leave();
       shown = null;
       fill(element, failureNotice("Could not load the iterations", error, load));
     }
@@ -60,6 +62,7 @@ export function iterationsView(route) {
     },
     leave() {
       asked++;
+      shown?.leave();
       endListening();
       setKeys("view", []);
     },
@@ -101,6 +104,13 @@ function iterationsPage(element, route) {
   );
   let data = null;
   let tasks = [];
+  // Text in a drawing keeps its size where the drawing is as wide as its place.
+  const large = () => [Math.max(280, mean.clientWidth), LARGE];
+  let width = 0;
+  const resizing = new ResizeObserver(() => {
+    if (data && mean.clientWidth !== width) draw();
+  });
+  resizing.observe(mean);
   const tell = ({ words, open }) => fill(told, said(words), open ? " Still being written." : "");
 
   const draw = () => {
@@ -114,20 +124,22 @@ function iterationsPage(element, route) {
     const most = all ? met.length : SHOWN_TASKS;
     const focused = document.activeElement?.dataset?.key;
     const range = rangeOf(data);
+    width = mean.clientWidth;
     fill(legend, data.series.map(({ title, after }, index) => h("li", {}, seriesMark(index), said(`${title}${after ? ", after the iteration" : ""}`))));
-    fill(mean, plotOf(meanLines(data), { range, label: "Mean over tasks by iteration", size: LARGE, told: tell }));
+    fill(mean, plotOf(meanLines(data), { range, label: "Mean over tasks by iteration", size: large(), told: tell }));
     fill(plots, met.slice(0, most).map((task) => taskPlot(task, range, tell)));
     found.textContent = `${count(met.length, "task")}${data.left_out ? `, and ${number(data.left_out)} with more success` : ""}`;
     more.hidden = met.length <= most;
     more.textContent = `Show all ${number(met.length)}`;
     gradient.hidden = data.gradient.length === 0;
-    if (!gradient.hidden) fill(gradient, gradientOf(data, range, tell));
+    if (!gradient.hidden) fill(gradient, gradientOf(data, range, large(), tell));
     fill(numbers, numbersTable(data));
     if (focused) [...element.querySelectorAll("[data-key]")].find((one) => one.dataset.key === focused)?.focus({ preventScroll: true });
   };
 
   return {
     draw,
+    leave: () => resizing.disconnect(),
     take(answer) {
       data = answer;
       tasks = answer.tasks.map((one) => withLines(one, answer.series));
@@ -182,7 +194,7 @@ function episodesOf({ dataset, iteration }, task = "") {
 }
 
 function taskPlot({ task, lines }, range, told) {
-  const name = h("h3", {}, h("a", { href: formatRoute({ view: "list", params: { task } }) }, said(short(task || "no task", 120))));
+  const name = h("h3", {}, h("a", { href: formatRoute({ view: "list", params: { task } }) }, nameOf(short(task || "no task", 200))));
   return h("section", { class: "card" }, name, plotOf(lines, { range, label: short(task, 120), size: SMALL, told }));
 }
 
@@ -206,7 +218,7 @@ const GRADIENT_NUMBERS = [
   ["Clipped", "clipped", 4], ["Entropy", "entropy", 4], ["Mismatch", "mismatch", 7], ["Staleness", "staleness", 2],
 ];
 
-function gradientOf({ gradient }, range, told) {
+function gradientOf({ gradient }, range, size, told) {
   const lines = gradient.flatMap(({ title, points }, place) => GRADIENT_LINES.map(({ name, value }, index) => ({
     series: index,
     points: points.filter((point) => value(point) !== undefined).map((point) => {
@@ -226,7 +238,7 @@ function gradientOf({ gradient }, range, told) {
   return [
     h("h2", {}, "Policy gradient"),
     h("ul", { class: "plot-legend" }, marks),
-    plotOf(lines, { range, label: "Policy gradient by iteration", size: LARGE, told }),
+    plotOf(lines, { range, label: "Policy gradient by iteration", size, told }),
     scrolled("Numbers of policy gradient", tableOf(["", "Iteration", ...GRADIENT_NUMBERS.map(([head]) => head)], rows)),
   ];
 }

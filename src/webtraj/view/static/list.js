@@ -9,7 +9,7 @@ import { onChange } from "./live.js";
 import { rememberList, rememberPlace } from "./neighbours.js";
 import { failureNotice, notify } from "./notices.js";
 import { go } from "./router.js";
-import { columnsFor, headCells, rowElement } from "./row.js";
+import { columnsFor, headCells, rowElement, tracksOf } from "./row.js";
 
 const ROW = 36;
 const BODY_AT_MOST = 8_000_000;
@@ -32,7 +32,10 @@ class EpisodeList {
   constructor() {
     this.query = {};
     this.total = 0;
-    this.has = { several: false, iterated: false };
+    this.several = false;
+    this.counts = {};
+    this.columns = [];
+    this.places = [];
     this.active = 0;
     this.pages = new Map();
     this.asked = new Map();
@@ -61,6 +64,7 @@ class EpisodeList {
     this.rate = h("p", { class: "rate" });
     this.compare = h("button", { type: "button", disabled: true, on: { click: () => this.compareChosen() } }, "Compare");
     this.facets = facetPanel((change) => this.change(change));
+    this.filters = h("button", { type: "button", class: "on-phone", aria: { expanded: false }, on: { click: () => this.unfold() } }, "Filters");
     this.header = h("div", { role: "row", class: "row head", aria: { rowindex: 1 } });
     this.body = h("div", { role: "rowgroup", class: "body" });
     this.grid = h(
@@ -74,7 +78,7 @@ class EpisodeList {
     );
     this.message = h("div", { class: "message", hidden: true });
     this.problems = h("div", { class: "problem-bar", role: "status", hidden: true });
-    const bar = h("div", { class: "bar" }, this.datasets, this.search, this.total_, this.rate, this.compare);
+    const bar = h("div", { class: "bar" }, this.datasets, this.search, this.filters, this.total_, this.rate, this.compare);
     this.element = h(
       "div",
       { class: "view list" },
@@ -82,7 +86,10 @@ class EpisodeList {
       this.facets.element,
       h("section", { class: "rows", aria: { label: "Episodes" } }, h("div", {}, bar, this.problems), this.grid, this.message),
     );
-    this.resizing = new ResizeObserver(() => this.draw());
+    this.resizing = new ResizeObserver(() => {
+      this.drawHeader();
+      this.draw();
+    });
     this.resizing.observe(this.grid);
   }
 
@@ -125,19 +132,15 @@ class EpisodeList {
         add(this.datasets, h("option", { value: name }, short(words, 60)));
       }
       this.datasets.hidden = datasets.length < 2;
+      this.places = datasets.filter(({ problem }) => !problem).map(({ place }) => place);
       this.known = new Set(datasets.flatMap(({ name, place }) => [name, place]));
       if (this.message.querySelector(".none")) this.explain();
       const linked = datasets.find(({ place }) => place === this.query.dataset); // By a report.
       if (linked && this.element.isConnected) this.change({ dataset: linked.name });
       this.datasets.value = this.query.dataset ?? "";
-      const single = datasets.some(({ iteration }) => iteration === null); // A loop's have a number.
-      const several = datasets.length > 1 && single;
-      const iterated = datasets.some(({ iteration }) => iteration !== null);
-      if (several === this.has.several && iterated === this.has.iterated) return;
-      this.has = { several, iterated };
-      for (const [name, is] of Object.entries(this.has)) this.element.classList.toggle(name, is);
+      // A loop's datasets have a number instead.
+      this.several = datasets.length > 1 && datasets.some(({ iteration }) => iteration === null);
       this.drawHeader();
-      this.redraw();
     } catch (error) {
       notify(error.message, { problem: true });
     }
@@ -191,16 +194,33 @@ class EpisodeList {
     this.height = Math.min(total * ROW, BODY_AT_MOST);
     this.body.style.height = `${this.height}px`;
     this.facets.show(facets, this.query);
+    this.counts = facets;
+    this.drawHeader();
     this.grid.hidden = total === 0;
     this.message.hidden = total > 0;
     if (total === 0) this.explain();
+    else this.facets.element.hidden = false;
   }
 
   explain() {
-    const reset = h("button", { type: "button", on: { click: () => go({ view: "list", params: {} }) } }, "Show all episodes");
     const missing = [this.query.dataset ?? []].flat().find((one) => one && this.known && !this.known.has(one));
-    const why = h("p", {}, missing ? said(notOpen(missing)) : "No episode matches the filters.");
-    fill(this.message, h("div", { class: "empty none" }, h("h2", {}, "No episodes"), why, reset));
+    const isFiltered = Object.entries(this.query).some(([name, value]) => name !== "sort" && [value].flat().join("") !== "");
+    this.facets.element.hidden = !isFiltered;
+    const parts = isFiltered
+      ? [
+          h("p", {}, missing ? said(notOpen(missing)) : "No episode matches the filters."),
+          h("button", { type: "button", on: { click: () => go({ view: "list", params: {} }) } }, "Show all episodes"),
+        ]
+      : [
+          h("p", {}, "Nothing is recorded here yet. Episodes appear as soon as they begin. To play some:"),
+          h("code", { class: "said" }, `webtraj rollout --preset miniwob/click-test --agent oracle --episodes 4 --out ${this.places[0] ?? "runs/x"}`),
+        ];
+    fill(this.message, h("div", { class: "empty none" }, h("h2", {}, "No episodes"), parts));
+  }
+
+  // Shows or hides the filters on a narrow page; on a wide one they are always there.
+  unfold() {
+    this.filters.setAttribute("aria-expanded", String(this.facets.element.classList.toggle("unfolded")));
   }
 
   fail(error) {
@@ -288,9 +308,19 @@ class EpisodeList {
     }
   }
 
+  // Draws the columns' heads and the rows again if there are other columns now, or another order.
   drawHeader() {
-    const choose = (sort) => this.change({ sort });
-    fill(this.header, headCells(columnsFor(this.has), this.query.sort ?? "", choose));
+    const columns = columnsFor(this.counts, this.several, this.grid.clientWidth);
+    const { sort = "" } = this.query;
+    const key = [sort, ...columns.map(({ name }) => name)].join(" ");
+    if (key === this.drawn) return;
+    this.drawn = key;
+    this.columns = columns;
+    const focused = [...this.header.children].findIndex((cell) => cell.contains(document.activeElement));
+    fill(this.header, headCells(columns, sort, (next) => this.change({ sort: next })));
+    this.header.children[focused]?.querySelector("button")?.focus();
+    this.grid.style.setProperty("--tracks", tracksOf(columns));
+    this.redraw();
   }
 
   drawRow(index) {
@@ -300,7 +330,7 @@ class EpisodeList {
       return h("div", { ...props, data: { waiting: "yes" } }, h("div", { role: "gridcell", class: "cell wait" }, "…"));
     }
     const chosen = this.chosen.some((one) => one.id === row.id && one.dataset === row.dataset);
-    return rowElement(row, columnsFor(this.has), props, chosen, () => this.choose(row), () => this.open(index));
+    return rowElement(row, this.columns, props, chosen, () => this.choose(row), () => this.open(index));
   }
 
   mark() {

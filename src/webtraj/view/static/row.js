@@ -2,30 +2,37 @@
 
 import { thumbnailOf } from "./api.js";
 import { add, h, icon, said } from "./dom.js";
-import { duration, number, outcomeBadge, short, when } from "./format.js";
+import { duration, nameOf, number, outcomeBadge, short, when } from "./format.js";
 import { formatRoute } from "./router.js";
 
 const RESTED = 250;
 
-// The columns, in order; `sort` is the server's name for the field.
+// The columns, in order; `sort` is the server's name for the field, `track` the column's width, and
+// `from` the width of the list from which there is room for it.
 const COLUMNS = [
-  { name: "label", title: "Label", sort: "label" },
-  { name: "outcome", title: "Outcome", sort: "outcome" },
-  { name: "last", title: "Page" },
-  { name: "dataset", title: "Dataset", sort: "dataset" },
-  { name: "task", title: "Task", sort: "task" },
-  { name: "goal", title: "Goal" },
-  { name: "reward", title: "Reward", sort: "reward", right: true },
-  { name: "steps", title: "Steps", sort: "steps", right: true },
-  { name: "seconds", title: "Time", sort: "duration", right: true },
-  { name: "policy", title: "Policy", sort: "policy" },
-  { name: "iteration", title: "Iter.", sort: "iteration", right: true },
-  { name: "start_time", title: "Started", sort: "start_time" },
+  { name: "label", title: "Label", sort: "label", track: "56px" },
+  { name: "outcome", title: "Outcome", sort: "outcome", track: "126px" },
+  { name: "last", title: "Page", track: "60px", from: 640 },
+  { name: "dataset", title: "Dataset", sort: "dataset", track: "minmax(80px, .6fr)", from: 1040 },
+  { name: "task", title: "Task", sort: "task", track: "minmax(80px, 1fr)" },
+  { name: "goal", title: "Goal", track: "minmax(60px, 1.4fr)", from: 640 },
+  { name: "reward", title: "Reward", sort: "reward", right: true, track: "78px", from: 480 },
+  { name: "steps", title: "Steps", sort: "steps", right: true, track: "68px" },
+  { name: "seconds", title: "Time", sort: "duration", right: true, track: "72px", from: 760 },
+  { name: "policy", title: "Policy", sort: "policy", track: "minmax(84px, .8fr)", from: 1040 },
+  { name: "iteration", title: "Iter.", sort: "iteration", right: true, track: "56px", from: 760 },
+  { name: "start_time", title: "Started", sort: "start_time", track: "136px", from: 900 },
 ];
 
-// Returns the columns of a list of one dataset or of several, with iterations or without.
-export function columnsFor({ several, iterated }) {
-  return COLUMNS.filter(({ name }) => (several || name !== "dataset") && (iterated || name !== "iteration"));
+// Returns the columns that have a value, by the server's counts, and room in a list's width.
+export function columnsFor(facets, several, width) {
+  const isEmpty = (name) => (name === "dataset" ? !several : facets[name]?.length === 0);
+  return COLUMNS.filter(({ name, from = 0 }) => width >= from && !isEmpty(name));
+}
+
+// Returns the columns' widths, for the list's grid.
+export function tracksOf(columns) {
+  return ["36px", ...columns.map(({ track }) => track)].join(" ");
 }
 
 // Returns the cells above the columns; `choose` is called with the order that a person selects.
@@ -77,21 +84,15 @@ function cellsOf(row) {
     outcome: outcomeBadge(row.outcome || "unknown"),
     last: thumbnail(row),
     dataset: said(short(row.dataset, 80)),
-    task: h("a", { href, tabindex: -1, title: row.task ? null : row.id }, row.task ? nameOf(short(row.task, 200)) : said(endOf(row.id))),
+    task: h("a", { href, tabindex: -1, title: row.task || row.id }, nameOf(short(row.task, 200) || endOf(row.id))),
     goal: said(short(row.goal, 300)),
     reward: number(row.reward),
     steps: number(row.steps),
     seconds: duration(row.seconds),
-    policy: said(short(`${row.policy ?? ""}${version}`, 120)),
+    policy: nameOf(short(`${row.policy ?? ""}${version}`, 120)),
     iteration: number(row.iteration),
     start_time: h("span", { title: when(row.start_time) }, when(row.start_time, { brief: true })),
   };
-}
-
-// Tasks of one list often begin alike: the part up to the last slash gives way first.
-function nameOf(task) {
-  const at = task.lastIndexOf("/") + 1;
-  return [at > 0 && said(task.slice(0, at), "family"), said(task.slice(at))];
 }
 
 // Ids begin with the time, so that their ends differ.

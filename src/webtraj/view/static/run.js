@@ -100,6 +100,7 @@ function runPage() {
   const name = h("bdi", {}, "Run");
   const writer = h("span", { class: "badge writer" });
   const place = h("p", { class: "dim place" });
+  const episodes = h("a", {}, "Episodes of this run");
   const others = h("nav", { class: "other-runs", aria: { label: "Other runs" } });
   let linked = "";
   const notes = h("p", { class: "run-notes", role: "status", aria: { live: "polite" } });
@@ -112,7 +113,7 @@ function runPage() {
   const element = h(
     "div",
     { class: "view iterations run", tabindex: -1 },
-    h("header", {}, h("h1", {}, name, " ", writer), place, others),
+    h("header", {}, h("h1", {}, name, " ", writer), place, h("p", {}, episodes), others),
     notes,
     numbers,
     h("section", { class: "card" }, h("h2", {}, "Rows of the plan"), grid.element),
@@ -138,6 +139,7 @@ function runPage() {
       document.title = `${status.over}/${status.planned} · ${status.run_id}`;
       name.textContent = status.run_id;
       place.textContent = status.place;
+      episodes.setAttribute("href", formatRoute({ view: "list", params: { dataset, run: status.run_id } }));
       writer.textContent = status.writer;
       writer.dataset.writer = status.writer;
       const key = JSON.stringify([dataset, status.run_id, datasets]);
@@ -170,19 +172,22 @@ const spaced = (words) => words.replaceAll("_", " ");
 function numbersOf(status) {
   const [solved, graded] = status.success;
   const { minute, whole, interval } = status;
+  const isOver = status.writer === "over";
   const box = (name, value, more) => h("div", {}, h("div", { class: "dim" }, name), h("div", { class: "value" }, value), h("div", { class: "dim" }, more));
-  const left = status.remaining === null || status.writer === "over" ? "" : `about ${duration(status.remaining)} left`;
+  const left = status.remaining === null || isOver ? "" : `about ${duration(status.remaining)} left`;
   const rows = box("rows done", `${status.over} / ${status.planned}`, left);
   const progress = h("progress", { value: status.over, aria: { label: "Rows done" } });
   progress.max = Math.max(status.planned, 1);
   add(rows, progress);
   const range = interval ? `95 %: ${percent(interval[0])} to ${percent(interval[1])}` : "nothing graded yet";
   const rate = (value) => (value === null ? "–" : value.toFixed(value < 10 ? 2 : 1));
+  // The last minute of a run that is over says nothing.
+  const pace = (noun, key, more = "") => box(`${noun} / s`, rate((isOver ? whole : minute)[key]), [!isOver && `last minute; overall ${rate(whole[key])}`, more].filter(Boolean).join("; "));
   return [
     rows,
     box("success", graded ? percent(solved / graded) : "–", graded ? `${solved} of ${graded}; ${range}` : range),
-    box("episodes / s", rate(minute.episodes_per_second), `last minute; overall ${rate(whole.episodes_per_second)}`),
-    box("steps / s", rate(minute.steps_per_second), `last minute; overall ${rate(whole.steps_per_second)}; ${number(status.steps)} in total`),
+    pace("episodes", "episodes_per_second"),
+    pace("steps", "steps_per_second", `${number(status.steps)} in total`),
     box("tries", number(status.tries), status.parallel ? `${status.parallel} at a time` : ""),
     status.judged !== null && box("judged", number(status.judged), ""),
     status.unsent > 0 && box("not uploaded yet", number(status.unsent), "in this machine's spool"),
@@ -193,7 +198,7 @@ function numbersOf(status) {
 function planGrid() {
   const canvas = h("canvas", { class: "run-grid", tabindex: 0, role: "img", aria: { label: "A cell for each row; select one with the arrow keys" } });
   const legend = h("ul", { class: "plot-legend" });
-  const told = h("p", { class: "run-told", role: "status", aria: { live: "polite" } });
+  const told = h("p", { class: "run-told", role: "status", aria: { live: "polite" } }, "Point at a row, or move with the arrow keys, to see its task and tries.");
   const marks = Object.fromEntries(Object.entries(CELLS).map(([letter, [name]]) => [letter, cellMark(name)]));
   const palette = h("div", { hidden: true }, Object.values(marks));
   let run = null;
