@@ -583,10 +583,9 @@ class FilteringProxy(LocalServer):
         return self._failures.get((normal_host(host), port), ("", False))
 
     async def _admit(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        try:
+        # One side may disconnect, or the proxy stop.
+        with contextlib.suppress(OSError, EOFError, TimeoutError, asyncio.CancelledError):
             await self._serve(reader, writer)
-        except (OSError, EOFError, TimeoutError, asyncio.CancelledError):
-            pass  # One side disconnected, or the proxy is stopping.
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         async with asyncio.timeout(_REQUEST_SECONDS):
