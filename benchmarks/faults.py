@@ -8,7 +8,8 @@ recovered, verified and read; each acknowledged step must be there, with the sam
 prints one row for each kind of fault and exits with 1 if a step is lost or differs.
 
     kill      SIGKILL while recording as json, pb and pb.zst; some recoveries are killed too
-    writers   three processes write one dataset, their clocks jump, recoveries run beside them
+    writers   three processes write one dataset, are stopped and killed, their clocks jump,
+              recoveries run beside them
     disk      a full disk, by bytes and by inodes (needs the right to mount a file system)
     errors    the kernel answers system calls with EIO, ENOSPC, EDQUOT, EACCES, EPERM, EINTR or
               ENOLCK (needs strace)
@@ -43,7 +44,7 @@ from typing import Any, Protocol
 import dm_env
 
 TESTS = Path(__file__).resolve().parent.parent / "tests"
-sys.path.insert(0, str(TESTS))
+sys.path.insert(0, str(TESTS / "support"))
 sys.path.insert(0, str(TESTS / "durability"))
 
 import kill_runs  # noqa: E402
@@ -83,11 +84,14 @@ class Row:
 def observation(episode: str, index: int) -> dict[str, object]:
     """Return what the environment shows at a step: the same for the same arguments."""
     rng = random.Random(f"{episode}/{index}")
-    return {"shot": rng.randbytes(700), "text": f"{rng.random()} " * 40, "index": index}
+    seen: dict[str, object] = {"text": f"{rng.random()} ", "index": index}
+    if rng.random() < 0.1:
+        seen |= {"shot": rng.randbytes(700), "text": f"{rng.random()} " * 40}
+    return seen
 
 
 class Environment:
-    """Steps with little delay, through episodes of one to eight actions."""
+    """Steps with little delay, through episodes of one to eight actions, at times of sixty."""
 
     def __init__(self, rng: random.Random) -> None:
         self._rng = rng
@@ -96,17 +100,20 @@ class Environment:
 
     async def reset(self) -> dm_env.TimeStep:
         self.index = 0
-        self._length = self._rng.randint(1, 8)
-        await asyncio.sleep(self._rng.random() * 0.001)
+        self._length = self._rng.choice((self._rng.randint(1, 8), 60))
+        await self._delay()
         return dm_env.restart(observation(self.episode, 0))
 
     async def step(self, action: str) -> dm_env.TimeStep:
         self.index += 1
-        await asyncio.sleep(self._rng.random() * 0.001)
+        await self._delay()
         seen = observation(self.episode, self.index)
         if self.index == self._length:
             return dm_env.termination(1.0, seen)
         return dm_env.transition(0.0, seen)
+
+    async def _delay(self) -> None:
+        await asyncio.sleep(self._rng.choice((0, 0, self._rng.random() * 0.001)))
 
     async def close(self) -> None:
         pass
@@ -161,13 +168,14 @@ class Writer:
     ) -> None:
         self._reader, writer = os.pipe()
         self._told = bytearray()
+        parent = os.getpid()
         self.pid = os.fork()
         if self.pid == 0:
             # Also the ends of pipes by which others notice that this process is gone.
             os.closerange(3, writer)
             os.closerange(writer + 1, 4096)
             try:
-                self._record(make, writer, seed, held, clock)
+                self._record(make, writer, seed, held, clock, parent)
             except BaseException:
                 for line in traceback.format_exc().splitlines(keepends=True):
                     for _ in range(5):  # This write may meet the fault, too.
@@ -187,6 +195,7 @@ class Writer:
         seed: int,
         held: bool,
         clock: Callable[[], float] | None,
+        parent: int,
     ) -> None:
         if clock is not None:
             true_time = time.time
@@ -202,7 +211,13 @@ class Writer:
             except OSError:
                 pass  # A fault may hit this write as well; then nobody was told.
 
+        async def end_with_parent() -> None:
+            while os.getppid() == parent:  # noqa: ASYNC110 (No event tells it.)
+                await asyncio.sleep(0.5)
+            os._exit(1)
+
         async def main() -> None:
+            ending = asyncio.create_task(end_with_parent())
             while True:
                 try:
                     collector = make()
@@ -210,10 +225,11 @@ class Writer:
                 except (errors.CollectorError, errors.StorageError, OSError):
                     await asyncio.sleep(0.01)
             await asyncio.gather(
+                ending,
                 *(
                     play(collector, acknowledge, random.Random(f"{seed}/{number}"))
                     for number in range(PARALLEL)
-                )
+                ),
             )
 
         asyncio.run(main())
@@ -296,7 +312,11 @@ def settle(row: Row, folder: Path, told: list[tuple[str, int]]) -> None:
 
 def killed_recovery(folder: Path, rng: random.Random) -> bool:
     """Kill a recovery at a random moment; return whether it was still at work."""
-    return kill_uploads.killed_within(lambda: bool(recover(folder)), rng.random() * 0.05)
+    pid, pipe = kill_uploads.forked(lambda: bool(recover(folder)))
+    time.sleep(rng.random() * 0.05)
+    os.kill(pid, signal.SIGKILL)
+    os.close(pipe)
+    return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == -signal.SIGKILL
 
 
 def kill(scale: float, seed: int, folder: Path) -> Row:
@@ -306,7 +326,7 @@ def kill(scale: float, seed: int, folder: Path) -> Row:
     for number, name in itertools.product(range(max(1, round(80 * scale))), FORMATS):
         path = folder / f"{name}{number}"
         writer = Writer(functools.partial(kill_runs.COLLECTORS[name], path), rng.getrandbits(32))
-        writer.listen(30, steps=rng.randint(1, 1500))
+        writer.listen(30, steps=rng.randint(1, 3000))
         told = writer.kill()
         row.faults += 1
         row.notes["writers"] += 1
@@ -319,7 +339,7 @@ def kill(scale: float, seed: int, folder: Path) -> Row:
 
 
 def writers(scale: float, seed: int, folder: Path) -> Row:
-    """Three processes write one dataset; clocks jump; one at a time is killed."""
+    """Three processes write one dataset; clocks jump; one at a time is stopped or killed."""
     row = Row("three writers on one dataset, clock jumps, recover beside them")
     rng = random.Random(seed)
 
@@ -333,11 +353,18 @@ def writers(scale: float, seed: int, folder: Path) -> Row:
         started = [Writer(make, rng.getrandbits(32), clock=wrong_clock) for _ in range(3)]
         for _ in range(max(2, round(25 * scale))):
             for writer in started:
-                writer.listen(rng.random() * 2)
+                writer.listen(rng.random())
             victim = started.pop(rng.randrange(3))
-            told += victim.kill()
-            row.faults += 1
+            stopped = rng.choice((victim, *started))
+            os.kill(stopped.pid, signal.SIGSTOP)
+            for writer in started:
+                writer.listen(rng.random() * 0.4)
+            row.faults += 2
+            row.notes["writers stopped"] += 1
             row.notes["writers killed"] += 1
+            if stopped is not victim:  # That one is killed as it is.
+                stopped.release()
+            told += victim.kill()
             # A new process of each kind: threads and locks of this one must not be theirs.
             kill_uploads.result_of(lambda: bool(recover(path)))  # noqa: B023
             row.notes["recoveries beside"] += 1

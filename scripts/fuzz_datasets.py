@@ -1,32 +1,44 @@
 """Read hostile and damaged datasets by every command; no answer may be a traceback.
 
-    python scripts/fuzz_datasets.py [--seed 0] [--count 300] [--command-line]
+    python scripts/fuzz_datasets.py [--seed 0] [--count 300] [--log FILE] [--command-line]
 
 Each seed from `--seed` on makes one dataset; `tests/support/foreign_datasets.py` says how. All
 commands read it in this process, which may use 4 GiB. With `--command-line`, one command reads it,
-each in its turn, in a process of its own. The script prints how often each command had each kind of
-answer, and exits with 1 if any had a traceback, a bug's error or a terminal's escape.
+each in its turn, as a process of its own that is forked from this one. The script prints how often
+each command had each kind of answer, and exits with 1 if any had a traceback, a bug's error or a
+terminal's escape.
+
+`--log` keeps a line for each dataset: a run that was ended goes on where it was, and several runs
+with parts of the seeds can share a log.
+
+What takes long and reads nothing is left out: a command is made once in the process, and charts are
+drawn for one dataset in ten.
 """
 
 from __future__ import annotations
 
 import argparse
 import collections
+import contextlib
 import functools
-import importlib.metadata
-import os
 import resource
 import sys
 import tempfile
-import time
 from pathlib import Path
+from unittest import mock
+
+import orjson
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests/support"))
 
 import foreign_datasets
+from webtraj.cli import app
+from webtraj.metrics.figures import Picture
 
 MEMORY = 4 << 30
 """Address space, in bytes."""
+SHARED_MEMORY = Path("/dev/shm")
+"""Where the datasets are made, if it is there: no disk is synced."""
 
 
 def main() -> int:
@@ -36,39 +48,51 @@ def main() -> int:
     )
     parser.add_argument("--seed", type=int, default=0, help="The first dataset's seed.")
     parser.add_argument("--count", type=int, default=300, help="How many datasets to read.")
+    parser.add_argument("--log", type=Path, help="Keep a line for each dataset here.")
     parser.add_argument("--command-line", action="store_true", help="Read by the command line.")
     given = parser.parse_args()
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
-    # The commands ask for the installed plugins each time, which takes longer than most reads.
-    importlib.metadata.entry_points = functools.cache(importlib.metadata.entry_points)
-    counts: collections.Counter[tuple[str, str]] = collections.Counter()
-    faults: list[str] = []
-    began = time.monotonic()
+    app.make_command = functools.cache(app.make_command)
+    log = given.log and given.log.resolve()
+    tried = dict(map(orjson.loads, log.read_bytes().splitlines())) if log and log.exists() else {}
     for number in range(given.seed, given.seed + given.count):
-        with tempfile.TemporaryDirectory() as folder:
-            place, out = Path(folder, "dataset"), Path(folder, "out")
-            out.mkdir()
-            os.chdir(out)
-            foreign_datasets.make(place, number)
-            if given.command_line:
-                answers, wrong = foreign_datasets.run_one(place, out, number)
-            else:
-                answers, wrong = foreign_datasets.read_all(place, out)
-            os.chdir("/")
-        counts.update(answers)
-        for fault in wrong:
+        if number in tried:
+            continue
+        answers, faults = tried[number] = _try(number, by_processes=given.command_line)
+        for fault in faults:
             print(f"seed {number}: {fault}", flush=True)
-        faults += wrong
-    table = collections.defaultdict[str, list[str]](list)
-    for (said, kind), count in sorted(counts.items()):
-        table[said].append(f"{count} {kind}")
-    for said, kinds in table.items():
-        print(f"{said:28} {', '.join(kinds)}")
-    seconds = time.monotonic() - began
-    print(
-        f"{given.count} datasets, {counts.total()} answers, {len(faults)} faults, {seconds:.0f} s"
-    )
-    return 1 if faults else 0
+        if log:
+            with log.open("ab") as file:
+                file.write(orjson.dumps([number, [answers, faults]]) + b"\n")
+    counts: collections.Counter[tuple[str, str]] = collections.Counter()
+    for answers, _ in tried.values():
+        counts.update({(said, kind): count for said, kind, count in answers})
+    kinds: collections.Counter[str] = collections.Counter()
+    for said in sorted({said for said, _ in counts}):
+        of_one = {kind: count for (other, kind), count in counts.items() if other == said}
+        kinds.update(of_one)
+        print(f"{said:28} {', '.join(f'{of_one[kind]} {kind}' for kind in sorted(of_one))}")
+    wrong = sum(len(faults) for _, faults in tried.values())
+    print(f"{len(tried)} datasets, {counts.total()} answers, {wrong} faults: {dict(kinds)}")
+    return 1 if wrong else 0
+
+
+def _try(number: int, *, by_processes: bool) -> tuple[list[tuple[str, str, int]], list[str]]:
+    """Make a dataset and read it; return the counts of answers, and the faults."""
+    room = SHARED_MEMORY if SHARED_MEMORY.is_dir() else None
+    with tempfile.TemporaryDirectory(dir=room) as folder, contextlib.ExitStack() as stack:
+        place, out = Path(folder, "dataset"), Path(folder, "out")
+        out.mkdir()
+        stack.enter_context(contextlib.chdir(out))
+        foreign_datasets.make(place, number)
+        if by_processes:
+            counts, faults = foreign_datasets.run_one(place, out, number)
+        else:
+            if number % 10:
+                chart = mock.patch.object(Picture, "svg", return_value=b"<svg/>")
+                stack.enter_context(chart)
+            counts, faults = foreign_datasets.read_all(place, out)
+    return [(*answer, count) for answer, count in counts.items()], faults
 
 
 if __name__ == "__main__":

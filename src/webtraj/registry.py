@@ -31,7 +31,6 @@ import dataclasses
 import difflib
 import functools
 import importlib
-import importlib.metadata
 import inspect
 import os
 import re
@@ -41,7 +40,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, cast, overload
 
 from webtraj import errors
-from webtraj.settings import credentials
+from webtraj.settings import credentials, installed
 
 if TYPE_CHECKING:
     from webtraj.collectors.base import TrajectoryCollector
@@ -548,7 +547,7 @@ def _check_arguments(
 
 def _load_plugins() -> None:
     """Let every installed package register its presets. A failure is only a warning."""
-    for entry_point in importlib.metadata.entry_points(group=ENTRY_POINT_GROUP):
+    for entry_point in installed.entry_points(ENTRY_POINT_GROUP).values():
         try:
             entry_point.load()()
         except Exception as error:  # Third-party code must not stop the rest.

@@ -133,7 +133,7 @@ def test_those_of_webtraj_explain_themselves(entry_point):
 
 
 def test_a_name_whose_package_is_not_installed_says_what_to_install(monkeypatch, tmp_path):
-    monkeypatch.setattr("importlib.metadata.entry_points", lambda **_: ())
+    monkeypatch.setattr("webtraj.settings.installed.entry_points", lambda *_: {})
     for name, value in (("_presets", {}), ("_builtin_loaded", True), ("_plugins_loaded", True)):
         monkeypatch.setattr(registry, name, value)
     (tmp_path / "x.json").write_text("{}")

@@ -98,6 +98,10 @@ FORGERIES = (
     "t.dispatchEvent(new DragEvent('drop', {bubbles: true}))",
     "d.open = true; d.querySelector('summary').click()",
     "f.dispatchEvent(new Event('change', {bubbles: true}))",
+    "inner('#t').focus(); w.contentDocument.execCommand('insertText', false, 'forged')",
+    "inner('#e').focus(); w.contentDocument.execCommand('insertText', false, 'forged')",
+    "inner('#c').click()",
+    "inner('label').click()",
     "history.pushState({}, '', '#forged'); history.back()",
 )
 PAGES["/forge"] = f"""<title>Forge</title><button id=go>Go</button>
@@ -109,7 +113,10 @@ PAGES["/forge"] = f"""<title>Forge</title><button id=go>Go</button>
     <select id=s><option>Bonn<option>Ulm</select>
     <select id=m multiple><option>Bonn<option>Ulm</select><button id=k>Other</button>
     <input id=f type=file></form><details id=d><summary>More</summary>Text</details>
+    <iframe id=w srcdoc="<input id=t><div id=e contenteditable></div><input id=c type=checkbox>
+      <label>News <input type=checkbox></label>"></iframe>
     <script>
+    const inner = selector => w.contentDocument.querySelector(selector);
     const ways = [{", ".join(f"() => {{ {way}; }}" for way in FORGERIES)}];
     window.done = 0;
     let busy = false;

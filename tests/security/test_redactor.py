@@ -54,7 +54,10 @@ SPELLINGS = {
     "basic auth": "Basic " + base64.b64encode(f"anna:{SECRET}".encode()).decode(),
     "base64, one in": base64.b64encode(f"x{SECRET}!!".encode()).decode(),
     "base64, two in": base64.urlsafe_b64encode(f"xy{SECRET}".encode()).decode(),
+    "base64 in a query": urllib.parse.quote(base64.b64encode(SECRET.encode() + b"??>").decode()),
+    "bytes": repr(SECRET.encode()),
     "hex": SECRET.encode().hex(),
+    "hex with backslashes": "".join(f"\\x{byte:02x}" for byte in SECRET.encode()),
     "decomposed": "p\"4 ss\\wo\u0308rd&<7>",
 }  # fmt: skip
 
@@ -302,6 +305,8 @@ DISGUISES = {
     "hexadecimal numbers of HTML": "".join(f"&#x{ord(letter):X};" for letter in LONG),
     "URL in a URL": urllib.parse.quote(urllib.parse.quote(LONG, safe=""), safe=""),
     "URL in a URL in a URL": LONG.replace("&", "%252526").replace("/", "%25252F"),
+    "every character of a URL": "".join(f"%{ord(letter):02X}" for letter in LONG),
+    "one character of a URL": LONG.replace("G", "%47"),
     "HTML in JSON": LONG.replace("&", "\\u0026amp;"),
     "soft hyphens": "\u00ad".join(LONG),
     "spaces of no width": "\u200b".join(LONG),

@@ -9,11 +9,12 @@ import asyncio
 import collections
 import contextlib
 import dataclasses
+import os
 import random
 import re
 import shutil
-import subprocess
 import sys
+import traceback
 from pathlib import Path
 
 import orjson
@@ -26,7 +27,7 @@ from hostile_records import Values, hostile_record
 from mutations import WINNER, damaged, mutations
 from webtraj import errors
 from webtraj.agents.replay import _acted_on, _elements_of
-from webtraj.cli.app import make_app
+from webtraj.cli.app import main, make_app
 from webtraj.datasets.exporters import base as exporters
 from webtraj.datasets.recovery import rebuild
 from webtraj.exploring.seen import seen_in
@@ -244,12 +245,30 @@ def _read_in_python(place):
 
 
 def run_one(place, out, turn):
-    """Runs one of the commands in a process of its own; returns what `read_all` does."""
+    """Runs one of the commands in a process of its own; returns what `read_all` does.
+
+    The process is forked, so that it need not import everything again.
+    """
     told = commands(place, out)
     said, words = told[turn % len(told)]
-    done = subprocess.run(
-        [sys.executable, "-m", "webtraj.cli", *words], check=False, capture_output=True, text=True
-    )
-    fault = BUG.search(done.stdout + done.stderr) or done.returncode not in (0, 1, 2)
-    kind = "FAULT" if fault else f"exit {done.returncode}" if done.returncode else "done"
-    return {(said, kind): 1}, [f"{said}: {done.stderr[-600:]}"] if fault else []
+    with (out / "printed").open("wb") as file:
+        if (pid := os.fork()) == 0:
+            try:
+                os.dup2(file.fileno(), 1)
+                os.dup2(file.fileno(), 2)
+                sys.stdout, sys.stderr = os.fdopen(1, "w"), os.fdopen(2, "w")
+                sys.argv = ["webtraj", *words]
+                main()
+            except SystemExit as ended:
+                sys.stdout.flush()
+                sys.stderr.flush()
+                os._exit(ended.code or 0)
+            except BaseException:
+                traceback.print_exc()
+            finally:
+                os._exit(70)
+    code = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+    printed = (out / "printed").read_text(errors="replace")
+    fault = BUG.search(printed) or code not in (0, 1, 2)
+    kind = "FAULT" if fault else f"exit {code}" if code else "done"
+    return {(said, kind): 1}, [f"{said}: {code} {printed[-600:]}"] if fault else []

@@ -36,7 +36,7 @@ async def get(address, path="/", **headers):
         return await client.get(f"http://127.0.0.1:{port}{path}")
 
 
-async def test_a_browser_without_cookies_is_logged_in(errands):
+async def test_a_browser_without_cookies_is_logged_in(errands, monkeypatch):
     task = AppTask(find_template("errands/add"))
     async with open_task(task, seed=3) as addresses:
         assert list(addresses) == ["errands"]
@@ -48,6 +48,9 @@ async def test_a_browser_without_cookies_is_logged_in(errands):
         page = await get(addresses["errands"], Cookie=f"user={user}")
         assert "Buy stamps (1)" in page.text
         assert "missing: added errand" in await task.wrong_state()
+        monkeypatch.setattr(os, "getuid", lambda: -1)
+        with pytest.raises(httpx.TransportError):  # Another user of the machine.
+            await get(addresses["errands"])
     assert not task.worlds
 
 

@@ -46,7 +46,7 @@ class AgentKind:
 
 def agent_names() -> tuple[str, ...]:
     """Return the names of the built-in agents and those of installed packages."""
-    return (*AGENTS, *(name for name in offered(ENTRY_POINT_GROUP) if name not in AGENTS))
+    return (*AGENTS, *offered(ENTRY_POINT_GROUP, AGENTS))
 
 
 def check_agent_name(name: str) -> str:
@@ -112,7 +112,7 @@ def make_agent(name: str, *, seed: int = 0, options: Mapping[str, Any] | None = 
 def _kind_of(name: str) -> AgentKind:
     if name in AGENTS:
         return AGENTS[name]
-    home = offered(ENTRY_POINT_GROUP)[name]
+    home = offered(ENTRY_POINT_GROUP, AGENTS)[name]
     found = class_at(home)
     if isinstance(found, AgentKind):
         return found

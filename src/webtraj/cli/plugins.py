@@ -20,6 +20,7 @@ import typer
 from typer import core
 
 from webtraj import errors
+from webtraj.settings import installed
 
 if TYPE_CHECKING:
     import importlib.metadata
@@ -76,12 +77,10 @@ def find_command(name: str) -> importlib.metadata.EntryPoint | None:
     Raises:
         MissingDependencyError: It is a command of a package of webtraj's that is not installed.
     """
-    from importlib.metadata import entry_points
-
     from webtraj.settings import named
 
-    if found := entry_points(group=ENTRY_POINT_GROUP, name=name):
-        return next(iter(found))
+    if found := installed.entry_points(ENTRY_POINT_GROUP).get(name):
+        return found
     named.check_installed(ENTRY_POINT_GROUP, name)
     return None
 
@@ -97,8 +96,10 @@ def read_summaries() -> dict[str, str]:
         for file in folder.glob("*-info/entry_points.txt"):
             with contextlib.suppress(OSError):
                 section = _SECTION.search(file.read_text(encoding="utf-8", errors="replace"))
-                if section:  # A name that two packages offer is the first one's.
-                    found = dict(_LINE.findall(section[1])) | found
+                if section:  # A name that two packages offer is ours, or the first one's.
+                    offered = dict(_LINE.findall(section[1]))
+                    package = file.parent.name.partition("-")[0].replace("_", "-")
+                    found = found | offered if package in installed.OURS else offered | found
     return {name: _summary_of(module) for name, module in found.items()}
 
 

@@ -92,7 +92,7 @@ def record(
             f"{episode.episode_id}: {counted(episode.steps, 'step')}, "
             f"{episode.outcome.name.lower()}, reward {episode.reward:g}"
         )
-    print(f"Recorded in {out}. To look at it: webtraj view {out}")
+    print(f"Recorded in {out}. To look at it: {errors.command('view', out)}")
 
 
 @dataclasses.dataclass(kw_only=True)

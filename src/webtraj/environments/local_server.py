@@ -20,6 +20,8 @@ from urllib.parse import parse_qs, urlsplit
 
 import h11
 
+from webtraj.net.hosts import is_mine
+
 __all__ = [
     "Answer",
     "Handle",
@@ -29,6 +31,7 @@ __all__ = [
     "Response",
     "UploadedFile",
     "found",
+    "is_of_another_user",
     "json_answer",
     "see_other",
     "serve",
@@ -42,6 +45,8 @@ Answer = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Coroutine[Any, A
 
 class LocalServer:
     """A server on a free port of 127.0.0.1, from `start` to `stop` or the end of its event loop.
+
+    On Linux, connections of other users of the machine are dropped.
 
     `asyncio.start_server` with a coroutine function leaks a socket if a task is cancelled before it
     begins, and the listening one if the start is cancelled or nobody stops the server.
@@ -97,6 +102,9 @@ class LocalServer:
         if self._server is None or not self._server.is_serving():
             writer.transport.abort()  # Accepted while the server was closing.
             return
+        if is_of_another_user(writer):
+            writer.transport.abort()
+            return
         self._keep(self._answer(reader, writer), writer.close)
 
     def _keep(self, work: Coroutine[Any, Any, Any], close: Callable[[], None]) -> None:
@@ -104,6 +112,12 @@ class LocalServer:
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
         task.add_done_callback(lambda _: close())
+
+
+def is_of_another_user(writer: asyncio.StreamWriter) -> bool:
+    """Return whether the kernel says that another user made a connection to this machine."""
+    ends = writer.get_extra_info("peername"), writer.get_extra_info("sockname")
+    return is_mine(*ends) is False
 
 
 # Requests and responses.

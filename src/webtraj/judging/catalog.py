@@ -84,7 +84,7 @@ def make_judge(
     name, _, argument = spec.partition(":")
     if name in JUDGES:
         return JUDGES[name].make(argument, options or {}, client)
-    others = offered(ENTRY_POINT_GROUP)
+    others = offered(ENTRY_POINT_GROUP, JUDGES)
     if name in others:
         _refuse_argument(name, argument)
         return named(make_of(others[name], name, options, kind="judge"), name)

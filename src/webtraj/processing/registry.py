@@ -147,7 +147,7 @@ def step(name: str, *, version: str) -> Callable[[_Function], StepKind]:
 
 def step_names() -> tuple[str, ...]:
     """Return the names of all known steps."""
-    return (*STEPS, *sorted({*_kinds, *offered(ENTRY_POINT_GROUP)} - STEPS.keys()))
+    return (*STEPS, *sorted({*_kinds, *offered(ENTRY_POINT_GROUP, STEPS)}))
 
 
 def make_step(
@@ -168,7 +168,7 @@ def make_step(
     """
     given = dict(options or {})
     maker: Any = _kinds.get(name) or (step_class(name) if name in STEPS else None)
-    if maker is None and name in (others := offered(ENTRY_POINT_GROUP)):
+    if maker is None and name in (others := offered(ENTRY_POINT_GROUP, STEPS)):
         maker = class_at(others[name])
     if maker is None:
         known_names = step_names()

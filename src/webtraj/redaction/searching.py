@@ -52,14 +52,14 @@ _SAFE_IN_URLS = (
 
 
 def spellings(secret: str) -> frozenset[str]:
-    """Return the spellings of a secret, including itself, without regard to case.
+    r"""Return the spellings of a secret, including itself, without regard to case.
 
     They are: Unicode's composed and decomposed forms; original and collapsed white space; JSON and
     Python literals, also JSON within JSON; HTML and URL escapes; base64 and hex, alone and inside a
     longer value.
 
-    >>> sorted(spellings("a&b c"))
-    ['6126622063', 'a%26b%20c', 'a%26b+c', 'a&amp;b c', 'a&b c', 'a&b%20c', 'a&b+c']
+    >>> sorted(spellings("a&b"))
+    ['612662', '\\x61\\x26\\x62', 'a%26b', 'a&amp;b', 'a&b']
     """
     found = set(_plain(secret))
     for plain in tuple(found):
@@ -98,7 +98,7 @@ def _json(text: str, ascii_only: bool) -> str:
 
 
 def _python(text: str) -> Iterator[str]:
-    literals: tuple[Callable[[str], str], ...] = (repr, ascii)
+    literals: tuple[Callable[[str], str], ...] = (repr, ascii, _bytes_literal)
     for literal in literals:
         inner = literal(text)[1:-1]
         yield inner
@@ -107,12 +107,17 @@ def _python(text: str) -> Iterator[str]:
         yield inner.replace('"', '\\"')
 
 
+def _bytes_literal(text: str) -> str:
+    return repr(text.encode("utf-8", "surrogatepass"))[1:]
+
+
 def _has_surrogates(text: str) -> bool:
     return any("\ud800" <= character <= "\udfff" for character in text)
 
 
 def _binary(data: bytes) -> Iterator[str]:
     yield data.hex()
+    yield "".join(f"\\x{byte:02x}" for byte in data)
     for encode in (base64.standard_b64encode, base64.urlsafe_b64encode):
         whole = encode(data).decode().rstrip("=")
         if len(whole) >= _MIN_BASE64:
@@ -125,6 +130,7 @@ def _binary(data: bytes) -> Iterator[str]:
             last = (offset + len(data)) * 8 // 6
             if last - first >= _MIN_BASE64:
                 yield padded[first:last]
+                yield urllib.parse.quote(padded[first:last], safe="")
 
 
 # Undoing escapes, which no list of spellings can cover: any character may be escaped.
@@ -149,6 +155,8 @@ _BACKSLASHED = re.compile(
     r"\\(?:[ux]|n(?:(?<=[A-Za-z0-9+/_-]{30}\\n)|(?<=[A-Za-z0-9+/_-]{30}\\r\\n)"
     r"|(?<=[A-Za-z0-9+/_-]{30}\\\\n)))"
 )
+# An escape of a URL that no encoder writes: of a percent sign, or of what needs none.
+_NEEDLESS = re.compile(r"%(?:25|2[DdEe]|3\d|[46][1-9A-Fa-f]|[57][\dAa]|5[Ff]|7[Ee])")
 _UNSEEN = re.compile(f"[{INVISIBLE}]")
 _LAYERS = 3
 
@@ -205,7 +213,7 @@ def _may_be_escaped(text: str) -> bool:
     return (
         ("\\" in text and _BACKSLASHED.search(text) is not None)
         or ("&" in text and "&#" in text)
-        or ("%" in text and "%25" in text)
+        or ("%" in text and _NEEDLESS.search(text) is not None)
         or _WRAPPED.search(text) is not None
         or (not text.isascii() and _UNSEEN.search(text) is not None)
     )

@@ -13,34 +13,23 @@ from __future__ import annotations
 import dataclasses
 import difflib
 import importlib
-import importlib.metadata
 import importlib.util
 import sys
 import traceback
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
 import pydantic
 
 from webtraj import errors
+from webtraj.settings import installed
+from webtraj.settings.installed import EXTRAS
 
 __all__ = [
     "check_installed", "class_at", "import_modules", "listing", "make_of", "nearest", "offered",
     "registering",
 ]  # fmt: skip
-
-_EXTRAS: dict[str, dict[str, str]] = {
-    "webtraj.commands": {
-        "apps": "apps", "mcp": "integrations", "openenv": "integrations", "otel": "integrations",
-    },
-    "webtraj.presets": {"apps": "apps"},
-    "webtraj.exporters": dict.fromkeys(
-        ("atif", "har", "inspect", "minari", "otel", "playwright"), "formats"
-    ),
-    "webtraj.importers": dict.fromkeys(("agentlab", "atif", "miniwob-demos", "webgym"), "formats"),
-}  # fmt: skip
-"""The extra of webtraj that installs the package of a name, by entry-point group."""
 
 _Made = TypeVar("_Made")
 
@@ -67,7 +56,7 @@ def check_installed(group: str, name: str) -> None:
     Raises:
         MissingDependencyError: It does; the message says how to install it.
     """
-    extra = _EXTRAS[group].get(name)
+    extra = EXTRAS[group].get(name)
     if extra and name not in offered(group):
         kind = group.removeprefix("webtraj.").removesuffix("s")
         raise errors.missing_dependency(f"The {kind} {name!r} needs another package", extra)
@@ -82,28 +71,25 @@ def listing(group: str, known: Iterable[str]) -> str:
     """
     names = list(known)
     said = ", ".join(names)
-    for extra in dict.fromkeys(_EXTRAS[group].values()):
-        missing = [name for name, its in _EXTRAS[group].items() if its == extra]
+    for extra in dict.fromkeys(EXTRAS[group].values()):
+        missing = [name for name, its in EXTRAS[group].items() if its == extra]
         if missing := [name for name in missing if name not in names]:
             said += f"; with webtraj[{extra}] also {', '.join(missing)}"
     return said
 
 
-def registering(group: str, name: str, taken: Iterable[str]) -> Callable[[_Made], _Made]:
+def registering(group: str, name: str, taken: Collection[str]) -> Callable[[_Made], _Made]:
     """Return a decorator that gives a class or an object a name in an entry-point group.
 
     Args:
         group: The group.
         name: The name. A module that is imported again may give it anew.
-        taken: The built-in names.
+        taken: The built-in names that are no entry points.
 
     Raises:
         InvalidInputError: The name is built in.
     """
-    if name in taken:
-        raise errors.InvalidInputError(
-            f"{name!r:.60} is a built-in name of {group}; choose another name."
-        )
+    installed.check_free(group, name, taken)
 
     def register(made: _Made) -> _Made:
         _registered.setdefault(group, {})[name] = made
@@ -158,7 +144,7 @@ def _place_of(error: Exception, name: str) -> str:
     return f"line {own[-1].lineno}: " if own else ""
 
 
-def offered(group: str) -> dict[str, Any]:
+def offered(group: str, builtin: Collection[str] = ()) -> dict[str, Any]:
     """Return the names that packages and modules add to an entry-point group.
 
     Each has its home, as `class_at` takes it, or the registered class or object itself. Nothing is
@@ -166,10 +152,14 @@ def offered(group: str) -> dict[str, Any]:
 
     >>> offered("webtraj.no-such-group")
     {}
+
+    Args:
+        group: The group.
+        builtin: The built-in names that are no entry points. Nobody can add these.
     """
-    found = importlib.metadata.entry_points(group=group)
+    found = installed.entry_points(group, builtin)
     return {
-        **{entry_point.name: entry_point.value for entry_point in found},
+        **{name: entry_point.value for name, entry_point in found.items()},
         **_registered.get(group, {}),
     }
 

@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator, Mapping
 from typing import Any
 
 from webtraj import errors
+from webtraj.environments.local_server import is_of_another_user
 from webtraj_apps import app as app_lib
 from webtraj_apps import tasks as tasks_lib
 
@@ -95,6 +96,8 @@ async def _served(
         task = asyncio.current_task()
         answering.add(task)
         try:
+            if is_of_another_user(writer):
+                return
             with contextlib.suppress(OSError):  # The browser may go away at any time.
                 begun = await reader.read(_CHUNK)
                 if cookies and (path := _page_without_cookies(begun)):

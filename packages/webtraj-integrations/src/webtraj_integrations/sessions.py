@@ -604,7 +604,7 @@ def _page_dialect(name: str) -> Any:
     """Return the class of an installed dialect; None for a built-in one."""
     if name.partition(":")[0] in DIALECTS:
         return None
-    homes = offered(ENTRY_POINT_GROUP)
+    homes = offered(ENTRY_POINT_GROUP, DIALECTS)
     if name not in homes:
         known = (*DIALECTS, *homes)
         raise errors.InvalidInputError(

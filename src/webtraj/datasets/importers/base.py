@@ -540,8 +540,7 @@ def _check_exists(path: Path) -> None:
 
 def _all_homes() -> dict[str, str]:
     """Return the module of each system; built-in systems come first, also in `detect`."""
-    others = offered(ENTRY_POINT_GROUP)
-    return {**_HOMES, **{name: home for name, home in others.items() if name not in _HOMES}}
+    return {**_HOMES, **offered(ENTRY_POINT_GROUP, _HOMES)}
 
 
 def _ids(place: Place, storage_options: Mapping[str, Any] | None) -> set[str]:

@@ -26,7 +26,7 @@ from urllib.parse import unquote, urlsplit
 
 from webtraj import errors
 from webtraj.environments.local_server import LocalServer
-from webtraj.net.hosts import is_address, is_mine, netloc
+from webtraj.net.hosts import is_address, netloc
 
 if TYPE_CHECKING:
     from playwright.async_api import Download, Page
@@ -114,7 +114,13 @@ _NEVER_PUBLIC: Final = tuple(
 )
 _METADATA: Final = frozenset(
     ipaddress.ip_address(address)
-    for address in ("fd00:ec2::254", "fd20:ce::254", "100.100.100.200", "192.0.0.192")
+    for address in (
+        "fd00:ec2::254",
+        "fd20:ce::254",
+        "100.100.100.200",
+        "192.0.0.192",
+        "168.63.129.16",
+    )
 )
 """Cloud metadata services without a link-local address."""
 
@@ -365,6 +371,8 @@ def _carried(address: str) -> Iterator[ipaddress.IPv4Address]:
 def _is_global(ip: _Address) -> bool:
     if isinstance(ip, ipaddress.IPv6Address) and any(ip in network for network in _NEVER_PUBLIC):
         return False
+    if ip in _METADATA:
+        return False
     return ip.is_global and not ip.is_multicast and not ip.is_reserved
 
 
@@ -575,13 +583,9 @@ class FilteringProxy(LocalServer):
         return self._failures.get((normal_host(host), port), ("", False))
 
     async def _admit(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        try:
-            near, far = writer.get_extra_info("peername"), writer.get_extra_info("sockname")
-            # Browsers cannot authenticate to a SOCKS5 proxy.
-            if is_mine(near, far) is not False:
-                await self._serve(reader, writer)
-        except (OSError, EOFError, TimeoutError, asyncio.CancelledError):
-            pass  # One side disconnected, or the proxy is stopping.
+        # One side may disconnect, or the proxy stop.
+        with contextlib.suppress(OSError, EOFError, TimeoutError, asyncio.CancelledError):
+            await self._serve(reader, writer)
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         async with asyncio.timeout(_REQUEST_SECONDS):

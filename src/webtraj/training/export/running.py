@@ -63,7 +63,7 @@ FORMATS: Mapping[str, tuple[str, str]] = {
 
 def all_formats() -> dict[str, tuple[str, str]]:
     """Return the built-in formats and those of installed packages, as in `FORMATS`."""
-    others = offered(ENTRY_POINT_GROUP)
+    others = offered(ENTRY_POINT_GROUP, FORMATS)
     return {**{name: (home, "from another package") for name, home in others.items()}, **FORMATS}
 
 

@@ -61,7 +61,8 @@ let keyed = null;  // The element of the key being pressed or released.
 const touched = new WeakSet();  // The select elements that were pressed, or had a key.
 
 function isOwnText(event, field) {
-  if (!(event instanceof InputEvent)) return true;  // A spin button, a cross, the browser's autofill.
+  // Not instanceof, since a frame's events are of classes of its own.
+  if (event.inputType === undefined) return true;  // A spin button, a cross, the browser's autofill.
   const own = edit;
   const is = own?.field === field &&
     own.event.eventPhase === Event.NONE &&  // Or a handler of it makes this input.
@@ -75,7 +76,7 @@ function isOwnToggle(control) {
   const group = other => other?.type === "radio" && control.type === "radio" &&
     other.name === control.name && other.form === control.form;
   return keyed === control || group(keyed) ||
-    clicked.some(node => node === control || (node instanceof HTMLLabelElement && node.control === control));
+    clicked.some(node => node === control || [...control.labels ?? []].includes(node));
 }
 
 // These last as long as the browser's own answer to them: until the next task.
