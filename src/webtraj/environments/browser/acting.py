@@ -93,9 +93,13 @@ class ActionExecutor:
         for button in self._held_buttons:
             await self.run(page.mouse.up(button=button), "release a mouse button")
         if self._mouse_moved:
-            await self.run(page.mouse.move(0, 0), "move the mouse")
+            await self.place_mouse()
         self._held_keys.clear()
         self._held_buttons.clear()
+
+    async def place_mouse(self) -> None:
+        """Move the mouse to its start, also for a new document that does not know where it is."""
+        await self.run(self.session.page.mouse.move(0, 0), "move the mouse")
         self._mouse_moved = False
 
     async def prepare(self, kind: str, ref: str | None, **details: Any) -> Any:

@@ -461,18 +461,15 @@ class BrowserEnvironment(base_lib.Environment):
         begun = time.perf_counter()
         self._observer.camera.asked = False
         session = await self._sessions.session_for(task)
-        if len(session.tabs) > 1 and not session.lease.borrowed:
-            await session.keep_one_tab()
         if self._executor is None or self._executor.session is not session:
             policy = access_lib.at_home(self._policy, task.start_url)
             self._executor = acting_lib.ActionExecutor(session, policy)
         await self._executor.rest()
         self._task_to_tear_down = task
-        session.boundary.take_blocked()
-        session.forget_traffic()
-        session.forget_copied()
-        session.downloads.take()  # Left over from the last episode.
+        await session.begin_episode()
         begin = await task.setup(session, self._episode_seed)
+        if self._sessions.reused and not session.lease.borrowed:
+            await asyncio.gather(session.forget_history(), self._executor.place_mouse())
         seen = await self._look(session, begin=begin)
         failure = session.take_failure(session.page)
         if failure is not None:

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from webtraj import errors as errors_lib
 from webtraj.environments.browser import observation as observation_lib
@@ -321,12 +321,16 @@ def draw_marks(
         outline = (left, top, max(right - 1, left), max(bottom - 1, top))
         pen.rectangle(outline, outline=color_of(number, seed), width=_LINE)
     # Labels come last, so that no box is drawn over one.
-    placed: list[Box] = []
+    placed, around = np.empty((len(scaled), 4)), _array(scaled)
     for number, box in enumerate(scaled, 1):
         label = place_label(
-            box, _label_size(pen, font, number), placed=placed, boxes=scaled, size=image.size
+            box,
+            _label_size(pen, font, number),
+            placed=placed[: number - 1],
+            boxes=around,
+            size=image.size,
         )
-        placed.append(label)
+        placed[number - 1] = label
         _draw_label(pen, font, number, label, color_of(number, seed))
 
 
@@ -352,8 +356,8 @@ def place_label(
     box: Box,
     label: tuple[float, float],
     *,
-    placed: Sequence[Box],
-    boxes: Sequence[Box],
+    placed: ArrayLike,
+    boxes: ArrayLike,
     size: tuple[int, int],
 ) -> Box:
     """Return a place for a label: near its box, inside the picture, covering as little as possible.
@@ -363,22 +367,27 @@ def place_label(
     Args:
         box: The element's box.
         label: Width and height of the label.
-        placed: The labels placed so far.
-        boxes: The boxes of all marked elements.
+        placed: The labels placed so far: an array with a row for each, or the same as a list.
+        boxes: The boxes of all marked elements, likewise.
         size: Width and height of the picture.
     """
-    others = [other for other in boxes if other != box]
+    places = [_within(place, size) for place in _places_near(box, label)]
+    around = _array(boxes)
+    on_labels = _overlaps(places, _array(placed))
+    on_others = _overlaps(places, around[(around != box).any(axis=1)])
+    ranks = range(len(places))
+    return places[min(ranks, key=lambda rank: (on_labels[rank], on_others[rank], rank))]
 
-    def cost(ranked: tuple[int, Box]) -> tuple[float, float, int]:
-        rank, place = ranked
-        return (
-            sum(_overlap(place, other) for other in placed),
-            sum(_overlap(place, other) for other in others),
-            rank,
-        )
 
-    places = (_within(place, size) for place in _places_near(box, label))
-    return min(enumerate(places), key=cost)[1]
+def _array(boxes: ArrayLike) -> NDArray[np.float64]:
+    return np.asarray(boxes, dtype=np.float64).reshape(-1, 4)
+
+
+def _overlaps(places: Sequence[Box], others: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return the area that each place shares with all others together."""
+    here = _array(places)[:, None]
+    shared = np.minimum(here[..., 2:], others[:, 2:]) - np.maximum(here[..., :2], others[:, :2])
+    return np.asarray(shared.clip(min=0).prod(axis=-1).sum(axis=-1))
 
 
 def _places_near(box: Box, label: tuple[float, float]) -> Iterator[Box]:
@@ -404,12 +413,6 @@ def _within(place: Box, size: tuple[int, int]) -> Box:
     x = min(max(left, 0.0), max(size[0] - (right - left), 0.0))
     y = min(max(top, 0.0), max(size[1] - (bottom - top), 0.0))
     return x, y, x + right - left, y + bottom - top
-
-
-def _overlap(one: Box, other: Box) -> float:
-    width = min(one[2], other[2]) - max(one[0], other[0])
-    height = min(one[3], other[3]) - max(one[1], other[1])
-    return width * height if width > 0 and height > 0 else 0.0
 
 
 def _label_size(

@@ -730,6 +730,12 @@ class ForeignFrames:
         for key in [key for key in self._frames if key[0] is page]:
             self._drop(self._frames[key])
 
+    def forget_all(self) -> None:
+        """Forget all frames, and number those to come from 1."""
+        self._frames.clear()
+        self._by_prefix.clear()
+        self._made = 0
+
     async def look_into(
         self,
         page: Page,

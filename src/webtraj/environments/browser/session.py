@@ -124,8 +124,6 @@ class BrowserSession:
         self.run = lease.run
         self.boundary = boundary
         """What the session may reach."""
-        self.inherited = False
-        """Whether another environment left this page, and none was opened since."""
         self.dialogs: list[str] = []
         """JavaScript dialogs since the last `take_events`."""
         self.console: list[str] = []
@@ -189,7 +187,6 @@ class BrowserSession:
 
     def serve(self, owner: str, keeper: SecretKeeper) -> None:
         """Change to another environment."""
-        self.inherited = True
         self.lease.owner = owner
         self._keeper = keeper
 
@@ -223,13 +220,28 @@ class BrowserSession:
         """HTTP status of the active tab's document; 0 if there is none."""
         return self._statuses.get(self._active, 0)
 
-    async def keep_one_tab(self) -> None:
-        """Close all tabs but the first, which becomes the active one."""
-        first, *others = self.tabs
-        for page in others:
-            await self.run(page.close(), what="close a tab")
-        self._active, self._opened = first, None
-        self._tab_closed.clear()
+    async def begin_episode(self) -> None:
+        """Forget what an earlier episode left: tabs, events, files, traffic, refs."""
+        if len(self.tabs) > 1 and not self.lease.borrowed:
+            first, *others = self.tabs
+            for page in others:
+                await self.run(page.close(), what="close a tab")
+            self._active, self._opened = first, None
+            self._tab_closed.clear()
+        self.boundary.take_blocked()
+        self.take_events()
+        self.downloads.take()
+        self.chooser_opened = False
+        self._copied = {}
+        self._next_ref = 1
+        self.foreign_frames.forget_all()
+        if self._traffic is not None:
+            self._traffic.clear()
+
+    async def forget_history(self) -> None:
+        """Make the active tab's page the first of its history."""
+        session = await self.debugger(self._active)
+        await self.run(session.send("Page.resetNavigationHistory"), what="forget its history")
 
     async def open(self, url: str) -> None:
         """Open a URL in the active tab and wait for it to load, within the policy's limit.
@@ -244,7 +256,6 @@ class BrowserSession:
             for left in reversed(range(_NETWORK_CHANGES)):
                 failure = await self._open_once(url)
                 if failure is None:
-                    self.inherited = False
                     return
                 if failure.error != _NETWORK_CHANGED or not left:
                     raise self._load_error(failure)
@@ -382,8 +393,6 @@ class BrowserSession:
             navigated meanwhile. `capture` is an early screenshot, absent if the page moved after
             it. `tabs` are the URLs of all tabs, and `active_tab` is the index of the observed one.
         """
-        if begin is not None:
-            self._next_ref = 1
         navigated = False
         begun = time.monotonic()
         network_quiet = await self._network_settled()
@@ -480,10 +489,6 @@ class BrowserSession:
             for debugger, world in self.foreign_frames.entered(self._active):
                 ask = page_script_lib.sender(self, debugger, seconds=_QUESTION)
                 self._keep_copied(await world.call(ask, "takeCopied"))
-
-    def forget_copied(self) -> None:
-        """Forget what the pages of an earlier episode copied."""
-        self._copied = {}
 
     def _keep_copied(self, content: Mapping[str, str] | None) -> None:
         if content is not None:
@@ -630,11 +635,6 @@ class BrowserSession:
     async def take_traffic(self) -> str:
         """Return the HTTP exchanges since the last call; empty if they are not observed."""
         return "" if self._traffic is None else await self._traffic.take()
-
-    def forget_traffic(self) -> None:
-        """Drop the HTTP exchanges of an earlier episode."""
-        if self._traffic is not None:
-            self._traffic.clear()
 
     async def debugger(self, page: Page) -> CDPSession:
         """Return a tab's debugging session, created once."""

@@ -98,40 +98,6 @@ VIEWPORT: Final = (332, 214)
 _TIME_LIMIT_MS: Final = 1_000_000_000
 """Eleven days. Timers of 2**31 ms and more fire at once."""
 
-_RELOADED: Final = frozenset(
-    {
-        # jQuery UI keeps state, and tells of what was chosen, which a restart in the page does not
-        # reset.
-        "drag-items",
-        "drag-items-grid",
-        "drag-sort-numbers",
-        "form-sequence",
-        "use-autocomplete",
-        "use-autocomplete-nodelay",
-        "use-slider",
-        "use-slider-2",
-        # So do open date and colour pickers, and the rotated cube.
-        "choose-date",
-        "choose-date-easy",
-        "choose-date-medium",
-        "choose-date-nodelay",
-        "drag-cube",
-        "search-engine",
-        "use-spinner",
-        "use-colorwheel",
-        "use-colorwheel-2",
-        # Timers of one episode continue into the next.
-        "book-flight",
-        "book-flight-nodelay",
-        "click-pie",
-        "click-pie-nodelay",
-        "stock-market",
-        "terminal",
-        # So does an open menu.
-        "click-menu-2",
-    }
-)
-
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class MiniwobTask(browser_tasks_lib.BrowserTask):
@@ -144,7 +110,7 @@ class MiniwobTask(browser_tasks_lib.BrowserTask):
 
     site = "miniwob"
     hidden = "#query"  # The query is the goal, which has its own channel.
-    shares_context = True  # Episodes restart in the same page.
+    shares_context = True  # The pages store nothing, and each episode loads its page anew.
 
     @property
     def name(self) -> str:
@@ -175,10 +141,8 @@ class MiniwobTask(browser_tasks_lib.BrowserTask):
 
     async def setup(self, session: session_lib.BrowserSession, seed: int) -> Mapping[str, Any]:
         """See `BrowserTask.setup`."""
-        url = tasks_lib.page_url(self.page)
-        at = session.page.url.partition("#")[0]
-        if self.page in _RELOADED or session.inherited or at != url:
-            await session.open(url)
+        # A restart in the page would keep what its scripts remember: widgets, timers, variables.
+        await session.open(tasks_lib.page_url(self.page))
         return {"seed": seed, "time_limit": _TIME_LIMIT_MS}
 
     def goal_of(self, begun: Any) -> str:

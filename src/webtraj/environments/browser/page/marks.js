@@ -14,9 +14,8 @@ function marksOf(entries) {
     const {element, role, name} = entry;
     // A handler around something to act on may be there for that.
     if (!inviting.has(entry) && !(handled.has(element) && !around.has(element))) continue;
-    if (isDisabled(element) || !isOnTop(element)) continue;
     const box = clippedBoxOf(element);
-    if (!box) continue;
+    if (!box || isDisabled(element) || !isOnTop(element)) continue;
     marks.refs.push(refOf(element));
     marks.roles.push(role);
     marks.names.push(name);
