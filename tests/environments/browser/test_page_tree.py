@@ -97,6 +97,45 @@ CASES = {
         "<h3>Part</h3><p role=heading aria-level=4>Of</p><div role=heading aria-level=x>It</div>",
         '[1] heading "Part" level=3\n[2] heading "Of" level=4\n[3] heading "It" level=2',
     ),
+    "the button of details says whether they are open": (
+        "<details><summary>More</summary>text</details>",
+        '[1] group\n  [2] button "More" expanded=false',
+    ),
+    "cells have the role of their table": (
+        "<table role=grid><tr><th scope=row>a</th><td>b</td></tr></table>",
+        '[1] grid\n  [2] row\n    [3] rowheader "a"\n    [4] gridcell "b"',
+    ),
+    "a document that is edited is a field": (
+        "<iframe title=F srcdoc='<body contenteditable>a<br>b'></iframe>",
+        '[1] iframe "F"\n  [2] textbox value="a b"',
+    ),
+    "an anchor without a target shows its sign": (
+        "<style>i::before { content: 'x' }</style><a><i></i></a><a id=here></a>",
+        "[1] generic",
+    ),
+    "an empty field shows its hint": (
+        (
+            "<input aria-label=A placeholder='at most 9'><input aria-label=B placeholder=x value=b>"
+            "<textarea placeholder=C></textarea>"
+        ),
+        '[1] textbox "A" placeholder="at most 9"\n[2] textbox "B" value="b"\n'
+        '[3] textbox "C" multiline',
+    ),
+    "buttons have the browser's words if no others": (
+        "<input type=file><input type=file multiple><input type=image><input type=submit>",
+        (
+            '[1] button "Choose File" type=file\n[2] button "Choose Files" type=file\n'
+            '[3] button "Submit"\n[4] button "Submit"'
+        ),
+    ),
+    "a second label of a field may stand elsewhere": (
+        "<label for=i>Name</label><input id=i><hr><label for=i>Name</label><input id=j>",
+        '[1] textbox "Name Name"\n[2] separator\ntext "Name"\n[3] textbox',
+    ),
+    "a field that only ARIA makes read-only": (
+        "<div role=textbox aria-readonly=true aria-label=A>b</div>",
+        '[1] textbox "A" readonly value="b"\n  text "b"',
+    ),
     "quotes and line breaks are escaped": (
         '<button>say "hi" \\\n now</button>',
         '[1] button "say \\"hi\\" \\\\ now"',

@@ -94,8 +94,8 @@ FORM = """\
   [20] button "Zoom"
 [21] generic "Twice"
 [22] generic "Twice"
-[23] group expanded=false
-  [24] button "More"
+[23] group
+  [24] button "More" expanded=false
 [25] paragraph "Hello there"
 [26] link "<secret:name> account"
 """

@@ -222,7 +222,7 @@ def _is_summary(node: Node) -> bool:
         and above is not None
         and above.role == "group"
         and above.children[0] is node
-        and any(state.startswith("expanded=") for state in above.states)
+        and any(state.startswith("expanded=") for state in node.states)
     )
 
 

@@ -44,10 +44,26 @@ function roleOf(element) {
   }
   if (tag === "SELECT") return element.multiple || element.size > 1 ? "listbox" : "combobox";
   if (tag === "A" || tag === "AREA") return dom.hasAttribute(element, "href") ? "link" : "generic";
-  if (isEditable(element) && !isEditable(dom.parentElement(element))) return "textbox";
+  if (isEditor(element)) return "textbox";
   if ((tag === "OBJECT" || tag === "EMBED") && (frameDocumentOf(element) || isForeign(element))) return "iframe";
+  if (tag === "TD" && GRIDS.has(dom.getAttribute(dom.closest(element, "table") ?? element, "role"))) return "gridcell";
+  if (tag === "TH" && ROW_SCOPES.has(dom.getAttribute(element, "scope")?.toLowerCase())) return "rowheader";
   return ROLE_BY_TAG[tag] ?? "generic";
 }
+
+const GRIDS = new Set(["grid", "treegrid"]);
+const ROW_SCOPES = new Set(["row", "rowgroup"]);
+
+// What can be edited as a whole: a document is edited in its body.
+const isEditor = element => isEditable(element) &&
+  (!isEditable(dom.parentElement(element)) || element === bodyOf(dom.ownerDocument(element)));
+
+// The button of a <details> element.
+const isDisclosure = element => {
+  const around = dom.tagName(element) === "SUMMARY" ? dom.parentElement(element) : null;
+  return around !== null && dom.tagName(around) === "DETAILS" &&
+    [...dom.children(around)].find(child => dom.tagName(child) === "SUMMARY") === element;
+};
 
 const isSvgLink = element => dom.hasAttribute(element, "href") ||
   element.getAttributeNS("http://www.w3.org/1999/xlink", "href") !== null;
@@ -163,8 +179,7 @@ function rawNameOf(element, role) {
   const label = dom.getAttribute(element, "aria-label");
   if (label?.trim()) return label;
   if (dom.tagName(element) === "INPUT" && BUTTON_INPUTS.has(element.type)) {
-    if (element.value) return element.value;
-    return element.type === "submit" ? "Submit" : element.type === "reset" ? "Reset" : "";
+    return element.value || browsersNameOf(element);
   }
   const labels = labelsOf(element).map(label => labelText(label, element)).join(" ");
   if (labels.trim()) return labels;
@@ -179,7 +194,14 @@ function rawNameOf(element, role) {
     const legend = dom.querySelector(element, "legend");
     if (legend) return textOf(legend);
   }
-  return dom.getAttribute(element, "title") || dom.getAttribute(element, "placeholder") || "";
+  return dom.getAttribute(element, "title") || dom.getAttribute(element, "placeholder") || browsersNameOf(element);
+}
+
+// What the browser writes on a button that nothing else names.
+function browsersNameOf(element) {
+  if (dom.tagName(element) !== "INPUT") return "";
+  if (element.type === "file") return element.multiple ? "Choose Files" : "Choose File";
+  return {image: "Submit", submit: "Submit", reset: "Reset"}[element.type] ?? "";
 }
 
 function statesOf(element, role, style) {
@@ -197,9 +219,9 @@ function statesOf(element, role, style) {
   if (aria("pressed") === "mixed") states.push("pressed=mixed");
   else if (aria("pressed") === "true") states.push("pressed");
   if (aria("expanded")) states.push(`expanded=${aria("expanded") === "true"}`);
-  else if (dom.tagName(element) === "DETAILS") states.push(`expanded=${element.open}`);
+  else if (isDisclosure(element)) states.push(`expanded=${dom.parentElement(element).open}`);
   if (isDisabled(element)) states.push("disabled");
-  if (element.readOnly) states.push("readonly");
+  if (element.readOnly || aria("readonly") === "true") states.push("readonly");
   if (dom.tagName(element) === "TEXTAREA" || aria("multiline") === "true") states.push("multiline");
   if (role === "heading") states.push(`level=${parseInt(aria("level")) || levelOf(element)}`);
   if (isInput && TYPES_TOLD.has(element.type)) states.push(`type=${element.type}`);
@@ -253,6 +275,12 @@ function valueOf(element, role) {
   if (role === "progressbar" || role === "meter") return String(element.value ?? "");
   if (role === "textbox") return squeeze(wordsOfEditor(element));
   return dom.getAttribute(element, "aria-valuetext") || dom.getAttribute(element, "aria-valuenow") || "";
+}
+
+// What an empty field shows.
+function hintOf(element) {
+  const isField = dom.tagName(element) === "INPUT" || dom.tagName(element) === "TEXTAREA";
+  return isField && dom.matches(element, ":placeholder-shown") ? squeeze(element.placeholder) : "";
 }
 
 // Lines and blocks of an editor apart.

@@ -58,10 +58,14 @@ function isRendered(element) {
 // Plain elements that a person would still take for something to act on.
 function invitesAction(element, style) {
   return (clickHandlerOf(element) ?? null) !== null || dom.hasAttribute(element, "onclick") ||
-    dom.hasAttribute(element, "tabindex") || isDraggable(element) ||
+    dom.hasAttribute(element, "tabindex") || isDraggable(element) || isLooseAnchor(element) ||
     (style.cursor === "pointer" && (!dom.parentElement(element) ||
       styleOf(dom.parentElement(element)).cursor !== "pointer"));
 }
+
+// An <a> that neither leads anywhere nor is a place to lead to has a handler somewhere.
+const isLooseAnchor = element => dom.tagName(element) === "A" &&
+  !["href", "id", "name"].some(attribute => dom.hasAttribute(element, attribute));
 
 class TreeWriter {
   // `limit`: of characters, not counting indents. What comes after it is counted, not written.
@@ -134,7 +138,8 @@ class TreeWriter {
   document(body, depth) {
     const outer = this.private;
     if (!outer && watchesPrivate()) this.private = privateNameOfDocument(body);
-    if (body) this.children(body, depth, false);
+    if (body && isEditor(body)) this.element(body, depth, false);
+    else if (body) this.children(body, depth, false);
     this.private = outer;
   }
 
@@ -170,6 +175,8 @@ class TreeWriter {
     if (plain) return this.children(element, depth, quiet);
 
     let name = nameOf(control, role);
+    const hint = hintOf(element);
+    if (hint && hint !== name) states.push(`placeholder=${toJson(hint)}`);
     const isField = dom.tagName(element) === "TEXTAREA" || isEditable(element);
     if (!name && leaf && ownText && !isField) {
       const text = squeeze(textOf(element));
@@ -232,8 +239,9 @@ class TreeWriter {
 // Whether an element has a line of its own.
 const isShown = element => isVisible(element) && !dom.closest(element, "[aria-hidden=true]");
 
-// Whether a label says nothing that the name of its control does not.
-const repeats = (label, control) =>
+// Whether a label says nothing that the name of its control does not. Of several, the first stands at the
+// control; another may stand anywhere.
+const repeats = (label, control) => labelsOf(control)[0] === label &&
   nameOf(control, roleOf(control)).toLowerCase().includes(squeeze(textOf(label, control)).toLowerCase());
 
 function treeOf(hidden, limit, allCovered = false) {
