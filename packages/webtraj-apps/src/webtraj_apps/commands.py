@@ -6,13 +6,17 @@ import asyncio
 import contextlib
 import sys
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
 from webtraj.cli import signals, terminal
 from webtraj.cli.options import Csv, Json, Parallel
 from webtraj.cli.terminal import counted
+
+if TYPE_CHECKING:
+    from webtraj_apps.app import App
+    from webtraj_apps.widgets.libraries import Libraries
 
 __all__ = ["check", "commands", "install", "list_", "open_", "remove", "tasks"]
 
@@ -25,19 +29,32 @@ _NAMES = typer.Argument(metavar="[NAME...]", help="Applications; default: those 
 def install(
     names: Annotated[list[str] | None, _NAMES] = None,
     everything: Annotated[
-        bool, typer.Option("--all", help="Also those that need Debian packages.")
+        bool, typer.Option("--all", help="Also those that need Debian packages, and the widgets.")
     ] = False,
 ) -> None:
     """Install applications, each in a virtual environment of its own.
 
     An installed application needs no network. Those of other versions of webtraj are removed.
+    The name widgets fetches the libraries of the widgets with npm.
     """
-    from webtraj_apps.app import find_app, find_apps
+    from webtraj_apps.app import find_apps
+    from webtraj_apps.widgets.libraries import Libraries
 
-    chosen = [find_app(name) for name in names] if names else find_apps()
-    for app in chosen:
-        if names or everything or not app.debian:
-            app.install(print)
+    if names:
+        chosen = [_find(name) for name in names]
+    else:
+        chosen = [app for app in find_apps() if everything or not app.debian]
+        chosen += [Libraries()] if everything else []
+    for one in chosen:
+        one.install(print)
+
+
+def _find(name: str) -> App | Libraries:
+    """Return an application, or the libraries of the widgets, by name."""
+    from webtraj_apps.app import find_app
+    from webtraj_apps.widgets.libraries import NAME, Libraries
+
+    return Libraries() if name == NAME else find_app(name)
 
 
 @commands.command("list", short_help="List the applications, and whether they are installed.")
@@ -45,6 +62,7 @@ def list_(csv: Csv = None, json: Json = False) -> None:
     """List the applications, their licences, and whether they are installed."""
     from webtraj_apps.app import find_apps
     from webtraj_apps.names import sources
+    from webtraj_apps.widgets.libraries import Libraries, load_table, widget_names
 
     rows = [
         {
@@ -58,6 +76,18 @@ def list_(csv: Csv = None, json: Json = False) -> None:
         }
         for app in find_apps()
     ]
+    widgets = Libraries()
+    rows.append(
+        {
+            "name": widgets.name,
+            "title": widgets.title,
+            "software": f"{len(load_table())} packages of npm",
+            "license": "MIT and others",
+            "tasks": len(widget_names()),
+            "needs": "npm",
+            "installed": widgets.installed,
+        }
+    )
     if csv is not None:
         from webtraj.datasets.tables import write_csv
 
@@ -204,7 +234,5 @@ def remove(
     names: Annotated[list[str], typer.Argument(metavar="NAME...", help="The names.")],
 ) -> None:
     """Remove installed applications. Debian packages stay."""
-    from webtraj_apps.app import find_app
-
-    for app in [find_app(name) for name in names]:
-        app.remove()
+    for one in [_find(name) for name in names]:
+        one.remove()
