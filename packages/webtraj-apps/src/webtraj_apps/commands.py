@@ -7,13 +7,17 @@ import contextlib
 import functools
 import sys
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
 from webtraj.cli import signals, terminal
 from webtraj.cli.options import Csv, Json, Parallel
 from webtraj.cli.terminal import counted
+
+if TYPE_CHECKING:
+    from webtraj_apps.app import App
+    from webtraj_apps.widgets.libraries import Libraries
 
 __all__ = ["check", "commands", "install", "list_", "open_", "remove", "tasks"]
 
@@ -26,24 +30,37 @@ _NAMES = typer.Argument(metavar="[NAME...]", help="Applications; default: those 
 def install(
     names: Annotated[list[str] | None, _NAMES] = None,
     everything: Annotated[
-        bool, typer.Option("--all", help="Also those that need Debian packages.")
+        bool, typer.Option("--all", help="Also those that need Debian packages, and the widgets.")
     ] = False,
 ) -> None:
     """Install applications, each in a virtual environment of its own.
 
     An installed application needs no network. Those of other versions of webtraj are removed.
+    The name widgets fetches the libraries of the widgets with npm.
     """
-    from webtraj_apps.app import find_app, find_apps
+    from webtraj_apps.app import find_apps
+    from webtraj_apps.widgets.libraries import Libraries
 
-    chosen = [find_app(name) for name in names or ()]
-    chosen = chosen or [app for app in find_apps() if everything or not app.debian]
-    for number, app in enumerate(chosen, 1):
+    if names:
+        chosen = [_find(name) for name in names]
+    else:
+        chosen = [app for app in find_apps() if everything or not app.debian]
+        chosen += [Libraries()] if everything else []
+    for number, one in enumerate(chosen, 1):
         tell = functools.partial(_tell, f"{number}/{len(chosen)}")
-        if app.installed:
-            tell(f"{app.title} is installed already.")
+        if one.installed:
+            tell(f"{one.title} is installed already.")
         else:
-            app.install(tell)
-            tell(f"{app.title} is ready.")
+            one.install(tell)
+            tell(f"{one.title} is ready.")
+
+
+def _find(name: str) -> App | Libraries:
+    """Return an application, or the libraries of the widgets, by name."""
+    from webtraj_apps.app import find_app
+    from webtraj_apps.widgets.libraries import NAME, Libraries
+
+    return Libraries() if name == NAME else find_app(name)
 
 
 def _tell(place: str, line: str) -> None:
@@ -55,6 +72,7 @@ def list_(csv: Csv = None, json: Json = False) -> None:
     """List the applications, their licences, and whether they are installed."""
     from webtraj_apps.app import find_apps
     from webtraj_apps.names import sources
+    from webtraj_apps.widgets.libraries import Libraries, load_table, widget_names
 
     rows = [
         {
@@ -68,6 +86,18 @@ def list_(csv: Csv = None, json: Json = False) -> None:
         }
         for app in find_apps()
     ]
+    widgets = Libraries()
+    rows.append(
+        {
+            "name": widgets.name,
+            "title": widgets.title,
+            "software": f"{len(load_table())} packages of npm",
+            "license": "MIT and others",
+            "tasks": len(widget_names()),
+            "needs": "npm",
+            "installed": widgets.installed,
+        }
+    )
     terminal.save_table(csv, rows)
     if json:
         terminal.print_json(rows)
@@ -211,7 +241,5 @@ def remove(
     names: Annotated[list[str], typer.Argument(metavar="NAME...", help="The names.")],
 ) -> None:
     """Remove installed applications. Debian packages stay."""
-    from webtraj_apps.app import find_app
-
-    for app in [find_app(name) for name in names]:
-        app.remove()
+    for one in [_find(name) for name in names]:
+        one.remove()

@@ -1,4 +1,8 @@
-"""The applications' presets, `apps/NAME/all`, `apps/NAME/TASK`, ..., as the registry finds them."""
+"""The presets of applications and widgets, as the registry finds them.
+
+`apps/NAME/all`, `apps/NAME/TASK`, ... are those of applications; `widgets/NAME` and the sets
+`widgets/all`, `widgets/train` and `widgets/test` those of widgets.
+"""
 
 from __future__ import annotations
 
@@ -9,6 +13,7 @@ from typing import TYPE_CHECKING
 import webtraj
 from webtraj import errors, registry
 from webtraj_apps import names
+from webtraj_apps.widgets import libraries
 
 if TYPE_CHECKING:
     from webtraj_apps.app import App
@@ -16,6 +21,7 @@ if TYPE_CHECKING:
 __all__ = ["register_app", "register_presets"]
 
 _FACTORY = "webtraj_apps.environment:AppEnvironment"
+_WIDGETS = "webtraj_apps.widgets.environment:WidgetEnvironment"
 
 
 def register_presets() -> None:
@@ -36,6 +42,31 @@ def register_presets() -> None:
         else:
             _register_templates(templates, of=f"{source.name}/")
     _register_templates(benchmark)
+    _register_widgets()
+
+
+def _register_widgets() -> None:
+    """Register the widgets, and the sets of them: those of a library are in one split."""
+    sets: dict[str, list[str]] = {}
+    for name in libraries.widget_names():
+        row = libraries.load_table()[libraries.library_of(name)]
+        for subset in ("all", row["split"]):
+            sets.setdefault(subset, []).append(name)
+        webtraj.register(
+            f"{libraries.NAME}/{name}",
+            _WIDGETS,
+            description=f"A widget of {row['package']} {row['version']}.",
+            tasks=(name,),
+            uses_browser=True,
+        )
+    for subset, members in sets.items():
+        webtraj.register(
+            f"{libraries.NAME}/{subset}",
+            _WIDGETS,
+            description=f"The widgets {subset!r} of UI libraries, one after the other.",
+            tasks=members,
+            uses_browser=True,
+        )
 
 
 def register_app(app: App, *, tasks: str) -> None:

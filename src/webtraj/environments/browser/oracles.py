@@ -242,9 +242,9 @@ def clear(selector: str) -> Step:
     return _on_element(a.Clear, (selector,))
 
 
-def press(selector: str, keys: str) -> Step:
+def press(selector: str, keys: str, *, inside: tuple[str, ...] = ()) -> Step:
     """Press keys in an element, such as `Enter` or `Control+a`."""
-    return _on_element(lambda ref: a.Press(ref, keys), (selector,))
+    return _on_element(lambda ref: a.Press(ref, keys), (*inside, selector))
 
 
 def goto(url: str) -> Step:

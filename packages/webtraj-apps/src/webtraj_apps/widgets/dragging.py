@@ -1,0 +1,1 @@
+"""Drag and drop, files, canvases and maps."""

@@ -1,0 +1,1 @@
+"""Small applications in frameworks, and their component libraries."""

@@ -1,0 +1,1 @@
+"""Menus, dialogs, messages and carousels."""

@@ -1,0 +1,1 @@
+"""Tables, trees and long lists."""
