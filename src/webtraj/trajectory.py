@@ -342,7 +342,7 @@ class EpisodeInfo(Shown):
     parent_episode_id: str = ""
     """The episode that this one continues or branches off from."""
     retry_of: str = ""
-    """The episode that this one retries after an infrastructure failure."""
+    """The episode that this one retries after an infrastructure failure, or replaces."""
     metadata: Mapping[str, Any] = dataclasses.field(default_factory=dict)
     """Anything else worth keeping."""
     derivation: tuple[Derivation, ...] = ()

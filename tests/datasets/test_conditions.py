@@ -31,6 +31,8 @@ CONDITIONS = {
     "'login' in goal": True,
     "seed is None": True,
     "seed is not None": False,
+    "seed > 2": False,
+    "not seed > 2 and 1 < num_steps": True,
     "total_reward > -1": True,
     "total_reward > -1.5 and True": True,
     "  site == '' ": True,

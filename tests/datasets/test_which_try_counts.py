@@ -6,7 +6,7 @@ import pytest
 
 from webtraj import EndReason, Outcome
 from webtraj.store.index import EpisodeSummary
-from webtraj.store.tries import place_in, superseded
+from webtraj.store.tries import place_in, returning, rows_of, superseded
 
 RUN = "20261128T000000-000-aaaaaaaa"
 ENDS = {
@@ -73,3 +73,25 @@ def test_a_long_chain_takes_no_longer_than_its_length():
 def test_an_id_names_a_row_only_as_runs_write_it():
     assert place_in(f"{RUN}-000012-1003") == (RUN, 12, 1003)
     assert [place_in(name) for name in ("e1", "a-1-0", "a-000001-0", "000001-00")] == [None] * 4
+
+
+@pytest.mark.parametrize(
+    ("part", "left"),
+    [
+        (["a", "b", "c"], []),
+        (["a"], ["a"]),  # `c` counts, and is not here.
+        (["a", "b"], ["a", "b"]),
+        (["a", "c"], ["a"]),  # Without `b`, nothing says that `c` is a try of its row.
+        (["x"], []),  # It says nothing about the agent, so it may go anywhere.
+        (["y"], []),
+    ],
+    ids=str,
+)
+def test_no_try_counts_in_a_part_that_does_not_in_the_whole(part, left):
+    whole = [
+        played("a", "lost"), played("b", "lost", "a"), played("c", "won", "b"),
+        played("x", "broke"), played("y", "won", "x"),
+    ]  # fmt: skip
+    gone = superseded(whole)
+    assert returning([one for one in whole if one.episode_id in part], gone) == set(left)
+    assert rows_of(whole) == {"a": "a", "b": "a", "c": "a", "x": "x", "y": "x"}

@@ -67,6 +67,17 @@ def test_only_episodes_that_count_are_told_as_played(show):
     assert "2 of 5 episodes are in runs/x (1 failed by the machinery, 1 cut off)." in told
 
 
+def test_a_resumed_run_counts_its_earlier_episodes_too(show):
+    earlier = (
+        result(7, Outcome.SUCCESS), result(8, Outcome.FAILURE), result(0, Outcome.CANCELLED),
+    )  # fmt: skip
+    new = (result(0, Outcome.SUCCESS, number=1), result(1, Outcome.SUCCESS))
+    told = show(2, *new, earlier=earlier)
+    assert "Recorded earlier: 3 episodes; these are new:" in told
+    assert "4 of 4 episodes are in runs/x (5 tries in all)." in told
+    assert GO_ON not in told
+
+
 def test_rollout_that_was_cut_off_tells_how_to_go_on(show):
     told = show(2, result(0, Outcome.SUCCESS), result(1, Outcome.CANCELLED))
     assert f"To resume: {GO_ON}\n" in told

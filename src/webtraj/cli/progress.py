@@ -54,6 +54,7 @@ class RolloutProgress:
         self._last: dict[int, EpisodeResult] = {}
         self._graded: collections.Counter[bool | None] = collections.Counter()
         self._planned = 0
+        self._rows: set[int] = set()
         self._steps = 0
         self._outcomes: collections.Counter[Outcome] = collections.Counter()
         self._start = 0.0
@@ -75,6 +76,7 @@ class RolloutProgress:
     def rollout_planned(self, plan: Sequence[PlannedEpisode]) -> None:
         """Show the bar."""
         self._planned = len(plan)
+        self._rows = {planned.row for planned in plan}
         self._start = self._clock()
         self._bar = terminal.Bar("Playing", shown=self._shows_bar)
         self._bar.show(0, self._planned)
@@ -123,20 +125,23 @@ class RolloutProgress:
         told = [f"{one.task}, attempt {one.attempt}: {one.error}" for one in summary.errors]
         terminal.say_first(told, _MAX_ERRORS_SHOWN, "errors.")
         ended = "" if exc is None else f" The rollout ended early ({_why(exc)})."
-        last = summary.last_tries
+        # Of a resumed run, all of its rows.
+        whole = summary if self._summary is None else self._summary
+        last = whole.last_tries
+        planned = self._planned + len({one.row for one in last} - self._rows)
         played = sum(result.counts for result in last)
         broke = sum(result.broke for result in last)
         cut_off = len(last) - played - broke
         others = {
             "failed by the machinery": broke,
             "cut off": cut_off,
-            "tries in all": len(results) if len(results) > len(last) else 0,
+            "tries in all": len(whole.results) if len(whole.results) > len(last) else 0,
         }
         more = ", ".join(f"{number} {what}" for what, number in others.items() if number)
-        are = "episode is" if self._planned == 1 else "episodes are"
+        are = "episode is" if planned == 1 else "episodes are"
         more = f" ({more})" if more else ""
-        say(f"{played} of {self._planned} {are} in {self._out}{more}.{ended}")
-        if exc is not None or cut_off or len(last) < self._planned:
+        say(f"{played} of {planned} {are} in {self._out}{more}.{ended}")
+        if exc is not None or cut_off or len(last) < planned:
             self._tell_how_to_go_on()
 
     def _tell_how_to_go_on(self) -> None:

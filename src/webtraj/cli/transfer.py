@@ -93,6 +93,11 @@ def print_report(report: TransferReport, target: str, *, json: bool = False) -> 
             + (f", {len(report.failed)} unreadable" if report.failed else "")
             + still_open(len(report.left_open))
         )
+        if report.superseded:
+            say(
+                f"Left out {counted(len(report.superseded), 'episode')}, such as "
+                f"{report.superseded[0]}: another try of the same row counts, and is not copied."
+            )
         if report.left_runs:
             say(
                 f"Left out the plans of {counted(len(report.left_runs), 'run')}, such as "

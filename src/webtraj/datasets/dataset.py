@@ -72,8 +72,8 @@ __all__ = [
 #     'login' in goal and not (total_reward < 0.5)
 #
 # It supports comparisons, `in`, `and`, `or`, `not`, parentheses, strings, numbers, `None`, `True`
-# and `False`. Outcomes and end reasons are written as their names in lower case. The reward of an
-# episode that was not scored is None, and neither above nor below a number.
+# and `False`. Outcomes and end reasons are written as their names in lower case. A field that is
+# None, such as the reward of an episode that was not scored, is neither above nor below a number.
 
 _LONGEST = 2000
 _FIELDS = tuple(field.name for field in dataclasses.fields(EpisodeSummary))
@@ -177,7 +177,9 @@ def _check_comparison(operands: list[ast.expr], ops: list[ast.cmpop]) -> None:
 
 def _comparison(operands: list[ast.expr], ops: list[ast.cmpop]) -> _Value:
     ordered = all(isinstance(op, ast.Lt | ast.LtE | ast.Gt | ast.GtE) for op in ops)
-    values = [_reward if ordered and _is_reward(one) else _value(one) for one in operands]
+    values = [
+        _number(one) if ordered and isinstance(one, ast.Name) else _value(one) for one in operands
+    ]
     compare = [_COMPARISONS[type(op)] for op in ops]
 
     def compared(summary: EpisodeSummary) -> bool:
@@ -188,12 +190,13 @@ def _comparison(operands: list[ast.expr], ops: list[ast.cmpop]) -> _Value:
     return compared
 
 
-def _is_reward(node: ast.expr) -> bool:
-    return isinstance(node, ast.Name) and node.id == "total_reward"
+def _number(field: ast.Name) -> _Value:
+    value = _value(field)
+    return lambda summary: _or_nan(value(summary))
 
 
-def _reward(summary: EpisodeSummary) -> float:
-    return math.nan if summary.total_reward is None else summary.total_reward
+def _or_nan(value: Any) -> Any:
+    return math.nan if value is None else value
 
 
 def _plain(value: Any) -> Any:
@@ -593,8 +596,8 @@ class Dataset:
                 and (policy is None or summary.policy == policy)
                 and (wanted_outcome is None or summary.outcome == wanted_outcome)
                 and (wanted_reason is None or summary.end_reason == wanted_reason)
-                and (min_reward is None or _reward(summary) >= min_reward)
-                and (max_reward is None or _reward(summary) <= max_reward)
+                and (min_reward is None or _or_nan(summary.total_reward) >= min_reward)
+                and (max_reward is None or _or_nan(summary.total_reward) <= max_reward)
                 and (predicate is None or predicate(summary))
             )
 

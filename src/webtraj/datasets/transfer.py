@@ -32,6 +32,7 @@ from webtraj.store.index import merge as merge_index
 from webtraj.store.journal import claim
 from webtraj.store.layout import HEADER, DatasetHeader, format_named
 from webtraj.store.places import FolderStorage, Storage, is_key, is_url, open_storage
+from webtraj.store.tries import returning, rows_of
 
 __all__ = [
     "PushReport",
@@ -86,6 +87,10 @@ class TransferReport:
     left_runs: tuple[str, ...] = ()
     """Ids of the source's runs that were left out, because only some episodes were copied, or the
     target has another plan under that id. The target cannot resume them."""
+
+    superseded: tuple[str, ...] = ()
+    """Ids of episodes that were left out, because another try of their row counts, and is not among
+    those that were to be copied."""
 
     @property
     def complete(self) -> bool:
@@ -229,8 +234,15 @@ def transfer(dataset: Dataset, writer: DatasetWriter, *, with_runs: bool = False
         UnsupportedSchemaError: A newer webtraj wrote an episode.
         StorageError: One of the datasets could not be read or written.
     """
-    report = _Transfer(dataset.place, writer).run(dataset.summaries)
-    report = dataclasses.replace(report, left_open=tuple(sorted(dataset.place.open_episodes())))
+    gone = returning(dataset.summaries, dataset.superseded)
+    report = _Transfer(dataset.place, writer).run(
+        [summary for summary in dataset.summaries if summary.episode_id not in gone]
+    )
+    report = dataclasses.replace(
+        report,
+        left_open=tuple(sorted(dataset.place.open_episodes())),
+        superseded=tuple(sorted(gone)),
+    )
     try:
         with Judgements(writer.place) as judgements:
             judgements.refresh()
@@ -389,14 +401,15 @@ class _Transfer:
 # its share of the episodes as nearly as whole groups allow.
 
 Together = Literal["episode", "task", "site", "group"]
-"""What stays in one part: single episodes, or all episodes of a task, a site or a group."""
+"""What stays in one part: single episodes, or all episodes of a task, a site or a group. The tries
+of a row are one episode."""
 
-_KEYS: dict[str, Callable[[EpisodeSummary], str]] = {
-    "episode": lambda summary: summary.episode_id,
-    "task": lambda summary: summary.task,
-    "site": lambda summary: summary.site,
+_KEYS: dict[str, Callable[[EpisodeSummary, str], str]] = {
+    "episode": lambda summary, row: row,
+    "task": lambda summary, row: summary.task,
+    "site": lambda summary, row: summary.site,
     # An episode without a group is a group by itself.
-    "group": lambda summary: summary.group_id or f"episode {summary.episode_id}",
+    "group": lambda summary, row: summary.group_id or f"episode {row}",
 }
 _PART_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 
@@ -568,13 +581,15 @@ def _by_conditions(
 def _by_shares(
     summaries: Sequence[EpisodeSummary],
     shares: Mapping[str, float],
-    key_of: Callable[[EpisodeSummary], str],
+    key_of: Callable[[EpisodeSummary, str], str],
     seed: int,
     placed: Mapping[str, str],
 ) -> dict[str, list[str]]:
     groups: dict[str, list[str]] = {}
+    rows = rows_of(summaries)
     for summary in summaries:
-        groups.setdefault(key_of(summary), []).append(summary.episode_id)
+        name = summary.episode_id
+        groups.setdefault(key_of(summary, rows.get(name, name)), []).append(name)
     found: dict[str, list[str]] = {name: [] for name in shares}
     # What the shares do not cover goes to no part.
     rest = max(0.0, 1.0 - math.fsum(shares.values()))

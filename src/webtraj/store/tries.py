@@ -18,12 +18,12 @@ from __future__ import annotations
 
 import collections
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Protocol, TypeVar
 
 from webtraj.trajectory import EndReason, Outcome, counts_for_agent
 
-__all__ = ["PlayedRow", "Try", "counting", "place_in", "rank", "superseded"]
+__all__ = ["PlayedRow", "Try", "counting", "place_in", "rank", "returning", "rows_of", "superseded"]
 
 _PLACE = re.compile(r"(.+)-(\d{6,})-(\d{2,})")
 
@@ -93,6 +93,41 @@ def superseded(episodes: Iterable[Try]) -> frozenset[str]:
     Args:
         episodes: All episodes of a dataset. A part of them may lack the try that counts.
     """
+    return frozenset(
+        episode_id for tries in _rows(episodes) for _, episode_id in sorted(tries)[:-1]
+    )
+
+
+def rows_of(episodes: Iterable[Try]) -> dict[str, str]:
+    """Return, for each episode whose row has several tries, the first of their ids."""
+    rows = [[episode_id for _, episode_id in tries] for tries in _rows(episodes)]
+    return {episode_id: min(tries) for tries in rows for episode_id in tries}
+
+
+def returning(episodes: Iterable[Try], gone: Collection[str]) -> frozenset[str]:
+    """Return the ids of episodes of a part that would count there, though not in the whole.
+
+    The try that counts in their place is not in the part. Those that count nowhere are not meant.
+
+    Args:
+        episodes: The part's episodes.
+        gone: The ids of the whole's that do not count; see `superseded`.
+    """
+    left = {one.episode_id: one for one in episodes}
+    found: set[str] = set()
+    while more := [
+        name
+        for name in left.keys() & gone - superseded(left.values())
+        if counts_for_agent(left[name].outcome, left[name].end_reason)
+    ]:
+        found.update(more)
+        for name in more:
+            del left[name]
+    return frozenset(found)
+
+
+def _rows(episodes: Iterable[Try]) -> list[list[tuple[tuple[object, ...], str]]]:
+    """Return the tries of each row that has several, each with its rank before its id."""
     known = {one.episode_id: one for one in _candidates(tuple(episodes))}
     rows: dict[object, list[tuple[tuple[object, ...], str]]] = {}
     for first, chain in _chains(known).items():
@@ -107,12 +142,7 @@ def superseded(episodes: Iterable[Try]) -> frozenset[str]:
                 one.episode_id,
             )
             rows.setdefault(row, []).append((ranked, one.episode_id))
-    return frozenset(
-        episode_id
-        for tries in rows.values()
-        if len(tries) > 1
-        for _, episode_id in sorted(tries)[:-1]
-    )
+    return [tries for tries in rows.values() if len(tries) > 1]
 
 
 def _candidates(episodes: Sequence[Try]) -> Iterator[Try]:

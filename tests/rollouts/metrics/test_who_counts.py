@@ -24,6 +24,7 @@ from hypothesis import strategies as st
 from webtraj import EndReason, Outcome, errors, open_dataset
 from webtraj.datasets.exporters import export_dataset
 from webtraj.datasets.exporters.base import read_manifest
+from webtraj.datasets.transfer import copy, split
 from webtraj.datasets.writer import DatasetWriter
 from webtraj.environments.actions import Click
 from webtraj.judging.judged import judge_dataset
@@ -337,6 +338,21 @@ def check(dataset, plan, run, folder):
     processed = open_dataset(folder / "processed")
     assert set(processed.episode_ids) == {one.episode_id for one in counted}
     assert measure(processed).overall.success_rate.counts == rate
+
+    # A part counts as the whole does, also in datasets of its own.
+    def rate_of(place, episodes):
+        graded = [one for one in episodes if one.outcome in (O.SUCCESS, O.FAILURE, O.AGENT_ERROR)]
+        graded = [one for one in graded if counts(one)]
+        expected = (sum(one.outcome is O.SUCCESS for one in graded), len(graded))
+        assert measure(open_dataset(place), steps=False).overall.success_rate.counts == expected
+
+    short = [one for one in counted if one.num_steps == 1]
+    copy(dataset.path, folder / "short", where=lambda summary: summary.num_steps == 1)
+    rate_of(folder / "short", short)
+    split(dataset.path, folder / "halves", {"a": 0.5, "b": 0.5})
+    for name in ("a", "b"):
+        there = set(open_dataset(folder / "halves" / name).episode_ids)
+        rate_of(folder / "halves" / name, [one for one in counted if one.episode_id in there])
 
     check_exports_of_episodes(dataset, {one.episode_id: one for one in every}, gone, folder)
 

@@ -287,6 +287,10 @@ PARTLY_READ = {
         saying(tool_calls=[{**CALL, "extra_content": {"signature": "x"}}]),
         {"left_out_extra_content": 1},
     ),
+    "a strict function": (
+        saying(tool_calls=[{**CALL, "function": {**CALL["function"], "strict": True}}]),
+        {"left_out_strict": 1},
+    ),
     "a call of a toolset": (
         blocks({**USE, "toolset_name": "computer"}),
         {"left_out_toolset_name": 1},

@@ -1,5 +1,6 @@
 """WebGym's trajectory files, saved by torch from classes of WebGym's names and fields."""
 
+import dataclasses
 import shutil
 from pathlib import Path
 
@@ -7,9 +8,10 @@ import pytest
 import webgym_shapes
 from imported_validity import assert_valid
 
-from webtraj import errors
-from webtraj.datasets.importers import Problem, Skipped, Source
+from webtraj import errors, open_dataset
+from webtraj.datasets.importers import Problem, Skipped, Source, import_episodes
 from webtraj.environments.actions import Answer, ClickAt, Scroll
+from webtraj.metrics import measure
 from webtraj.trajectory import EpisodeTrajectory
 from webtraj_formats.importers import webgym
 
@@ -129,6 +131,28 @@ def test_screenshots_are_found_beside_and_counted_if_not(tmp_path):
     elsewhere = episodes(shutil.copy(FILE, tmp_path / "a.pt"), images=tmp_path / "images")
     assert elsewhere[0].steps[0].observation["screenshot"] == picture
     assert path.exists()
+
+
+def test_an_import_that_finds_more_pictures_replaces_the_one_before(tmp_path):
+    out, images = tmp_path / "out", tmp_path / "images"
+    source = Source(path=Path(shutil.copy(FILE, tmp_path / "f.pt")))
+
+    def again(**options):
+        import_episodes(dataclasses.replace(source, **options), out, system="webgym")
+        dataset = open_dataset(out)
+        rate = measure(dataset, steps=False).overall.success_rate.counts
+        return len(dataset), len(dataset.superseded), rate
+
+    assert again() == (9, 0, (1, 3))
+    assert again() == (9, 0, (1, 3))
+    folder = images / "task_0000_abc"
+    folder.mkdir(parents=True)
+    for number in range(3):
+        (folder / f"step_{number:03d}.png").write_bytes(b"\x89PNG\r\n\x1a\n picture")
+    found = again(images=images)
+    assert found == again(images=images)
+    assert found[2] == (1, 3)
+    assert found[0] == 9 + found[1] > 9
 
 
 @pytest.mark.parametrize(

@@ -167,6 +167,24 @@ class Source:
             return None
         return Skipped(where, "it is in the dataset already", identity)
 
+    def placed(
+        self, episode: EpisodeTrajectory, where: str, *, whole: bool
+    ) -> EpisodeTrajectory | Skipped:
+        """Return an episode as it is added to the dataset, or a `Skipped`.
+
+        One that lacks pictures has an id of its own: it does not keep out a later import that finds
+        them, whose episode then counts in its place.
+        """
+        part = f"{episode.episode_id}-part"
+        if not whole and part in self.have:
+            return Skipped(
+                where, "it is in the dataset already, without some of its pictures", part
+            )
+        if whole and part not in self.have:
+            return episode
+        changed = {"retry_of": part} if whole else {"episode_id": part}
+        return dataclasses.replace(episode, info=dataclasses.replace(episode.info, **changed))
+
     def files(self, wanted: Callable[[str], bool]) -> Iterator[Path]:
         """Yield the source file, or the folder's wanted files, sorted, without hidden folders."""
         if not self.path.is_dir():

@@ -237,8 +237,9 @@ def _turn(
     elif message.get("tool_calls"):
         made = message["tool_calls"]
         for call in made if isinstance(made, (list, tuple)) else ():
-            if isinstance(call, Mapping):
-                _note(call, left_out)
+            for item in (call, call.get("function")) if isinstance(call, Mapping) else ():
+                if isinstance(item, Mapping):
+                    _note(item, left_out)
         calls = _bare(replies.tool_calls_of({"choices": [{"message": message}]}))
         role = role if all(call.name for call in calls) else None
     # A message with more than content cannot be reduced to it.

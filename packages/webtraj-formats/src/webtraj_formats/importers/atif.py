@@ -291,9 +291,13 @@ def _read(
     try:
         _version(data, where)
         imported = base.provenance(SYSTEM, where, parts[0], schema_version=data["schema_version"])
-        yield source.already(identity, where) or _Trajectory(data, where, pictures).episode(
-            identity, imported, parent
-        )
+        found: EpisodeTrajectory | Skipped | None = source.already(identity, where)
+        if found is None:
+            missing = pictures.missing
+            episode = _Trajectory(data, where, pictures).episode(identity, imported, parent)
+            found = source.placed(episode, where, whole=pictures.missing == missing)
+        identity = found.episode_id
+        yield found
     except base.UNREADABLE as error:
         yield base.problem(where, error)
         return

@@ -246,14 +246,18 @@ class _File:
                 elif known := self._source.already(identity, where):
                     yield known
                 else:
-                    yield self._trajectory(identity, i, _checked(steps, where))
+                    missing = self._missing
+                    episode = self._trajectory(identity, i, _checked(steps, where))
+                    whole = self._missing == missing
+                    yield self._source.placed(episode, where, whole=whole)
                 seen.add(identity)
             except base.UNREADABLE as error:
                 yield base.problem(where, error)
         if self._missing:
             yield Skipped(
                 self._where,
-                f"{self._missing} of its screenshots were not found; name their folder",
+                f"{self._missing} of its screenshots were not found; import it again with --images "
+                "and their folder",
             )
 
     def _trajectory(
