@@ -231,6 +231,7 @@ function statesOf(element, role, style) {
   const image = role === "generic" || role === "img" ? imageOf(element, style) : "";
   if (image) states.push(`image=${toJson(image)}`);
   if (isFocused(element)) states.push("focused");
+  else if (isActive(element)) states.push("active");
   if (scrolls(element, style)) states.push("scrollable");
   return states;
 }
@@ -296,7 +297,19 @@ function isDisabled(element) {
 
 function isFocused(element) {
   const root = dom.getRootNode(element);
-  return root.activeElement === element && element !== dom.ownerDocument(element).body;
+  return root.activeElement === element && (element !== dom.ownerDocument(element).body || hasCaret(element));
+}
+
+// A body is the active element where nothing is.
+const hasCaret = body => isEditable(body) && dom.ownerDocument(body).hasFocus() &&
+  dom.ownerDocument(body).getSelection().rangeCount > 0;
+
+// Whether the keyboard acts on an element though another has the focus: an option of an open list.
+function isActive(element) {
+  const id = dom.id(element);
+  if (!id) return false;
+  const focused = dom.getRootNode(element).activeElement;
+  return Boolean(focused) && dom.getAttribute(focused, "aria-activedescendant") === id && focused !== element;
 }
 
 function scrolls(element, style) {
