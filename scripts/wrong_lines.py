@@ -67,6 +67,8 @@ rollout --preset miniwob/click-test --agent random --agent-set ends
 rollout --preset miniwob/click-test --agent random --temperature 1
 rollout --preset miniwob/click-test --agent random --episodes 0
 rollout --preset miniwob/click-test --agent random --episodes many
+rollout --preset miniwob/click-test --agent random --episodes 300000000
+rollout --preset miniwob/click-test --agent random --operation-timeout 3000000
 rollout --preset miniwob/click-test --agent random --episodes 2 --attempts 3
 rollout --preset miniwob/click-test --agent random --attempts -1
 rollout --preset miniwob/click-test --agent random --parallel 0

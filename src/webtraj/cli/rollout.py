@@ -23,7 +23,7 @@ def rollout(
     arguments: Annotated[
         list[str] | None,
         typer.Argument(
-            metavar="[RUN] [KEY=VALUE]...",
+            metavar="RUN|KEY=VALUE",
             help="With --config-name: values that override the configuration's, such as "
             "env_config.server_size=8. With --resume: the run to resume; default: the latest.",
             show_default=False,
