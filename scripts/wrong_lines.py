@@ -130,6 +130,7 @@ rollout --config-name nosuch
 rollout --config-name rollout_test --config-dir nowhere --print-config
 rollout --config-name rollout_test --agent random
 rollout --config-name rollout_test nosuch=1 --print-config
+rollout --config-name rollout_test ~judge --print-config
 rollout --config-name rollout_test env_config.nosuch=1
 rollout --config-name rollout_test save_path=s3://b/x
 rollout --config-name rollout_train save_path=s3://b/x
