@@ -67,6 +67,8 @@ rollout --preset miniwob/click-test --agent random --agent-set ends
 rollout --preset miniwob/click-test --agent random --temperature 1
 rollout --preset miniwob/click-test --agent random --episodes 0
 rollout --preset miniwob/click-test --agent random --episodes many
+rollout --preset miniwob/click-test --agent random --episodes 300000000
+rollout --preset miniwob/click-test --agent random --operation-timeout 3000000
 rollout --preset miniwob/click-test --agent random --episodes 2 --attempts 3
 rollout --preset miniwob/click-test --agent random --attempts -1
 rollout --preset miniwob/click-test --agent random --parallel 0
@@ -128,6 +130,7 @@ rollout --config-name nosuch
 rollout --config-name rollout_test --config-dir nowhere --print-config
 rollout --config-name rollout_test --agent random
 rollout --config-name rollout_test nosuch=1 --print-config
+rollout --config-name rollout_test ~judge --print-config
 rollout --config-name rollout_test env_config.nosuch=1
 rollout --config-name rollout_test save_path=s3://b/x
 rollout --config-name rollout_train save_path=s3://b/x

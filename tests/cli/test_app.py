@@ -12,6 +12,8 @@ from rich.console import Console
 from rows import each
 from webtraj.cli import app as app_lib
 from webtraj.cli import terminal
+from webtraj.datasets.writer import DatasetWriter
+from webtraj.trajectory import EndReason, EpisodeEnd, EpisodeInfo, EpisodeTrajectory
 
 
 def test_help_names_every_command_and_loads_nothing_heavy(run_webtraj):
@@ -29,6 +31,20 @@ def test_help_names_every_command_and_loads_nothing_heavy(run_webtraj):
     for command in app_lib.COMMANDS:
         assert " " in command or f"\n  {command} " in done.stdout
     assert done.stderr == "[]\n"
+
+
+def test_names_in_every_script_are_printed_whatever_the_locale(tmp_path):
+    info = EpisodeInfo(episode_id="one", task="ünï-日本")
+    end = EpisodeEnd(reason=EndReason.CLOSED)
+    with DatasetWriter(tmp_path / "runs") as writer:
+        writer.add(EpisodeTrajectory(info, (), end))
+    for words in (("ls",), ("ls", "--json"), ("show",)):
+        done = subprocess.run(
+            [sys.executable, "-m", "webtraj.cli", words[0], tmp_path / "runs", *words[1:]],
+            env={**os.environ, "LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"},
+            capture_output=True, timeout=60, check=False,
+        )  # fmt: skip
+        assert "ünï-日本" in done.stdout.decode(), done.stderr
 
 
 def test_help_groups_commands_one_per_line(call):

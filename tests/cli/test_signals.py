@@ -5,8 +5,11 @@ import os
 import signal
 
 import pytest
+from typer.testing import CliRunner
 
 from webtraj.cli import signals
+from webtraj.cli.app import make_app
+from webtraj.datasets import verification
 
 
 @pytest.mark.parametrize("signum", [signal.SIGINT, signal.SIGTERM])
@@ -39,3 +42,23 @@ def test_second_interrupt_is_not_held_back():
 
     with pytest.raises(KeyboardInterrupt):
         signals.run(work())
+
+
+def test_ctrl_c_says_that_the_command_can_be_run_again(tmp_path, monkeypatch):
+    def interrupted(*args, **options):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(verification, "verify", interrupted)
+    ended = CliRunner().invoke(make_app(), ["verify", str(tmp_path)])
+    assert ended.exit_code == 130
+    assert "run the same command again" in ended.output
+
+
+def test_a_signal_says_how_to_resume(capsys):
+    async def work():
+        os.kill(os.getpid(), signal.SIGTERM)
+        await asyncio.Event().wait()
+
+    with pytest.raises(signals.SignalReceivedError), signals.resumable("run: it --resume"):
+        signals.run(work())
+    assert capsys.readouterr().err.endswith("To resume, run: it --resume.\n")

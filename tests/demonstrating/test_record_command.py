@@ -246,7 +246,7 @@ async def test_ctrl_c_stops_as_the_bar_does(site: str, tmp_path: Path) -> None:
         (["https://example.com", "--preset", "web"], "Give one of: a URL, --preset, or --attach."),
         (["--preset", "miniwob/all"], "has several tasks"),
         (["--preset", "miniwob/enter-text", "--goal", "x"], "has a goal and a name of its own"),
-        (["example.com"], "is not a URL that a browser can open"),
+        (["example.com"], "is not a URL that a task can start at"),
     ],
 )
 async def test_wrong_input_is_told(arguments: list[str], told: str, tmp_path: Path) -> None:

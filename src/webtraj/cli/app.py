@@ -93,6 +93,7 @@ _IMPORTING = (
 
 _PROGRAM = "webtraj"
 
+_STOPPED = "Stopped. No file is half-written. To finish, run the same command again."
 _BUG = "This is a bug in webtraj; please report it with what `webtraj -v` prints:"
 _WRONG_INPUT = (
     errors.InvalidInputError,
@@ -200,6 +201,15 @@ class _Group(core.TyperGroup):
             for name, summary in plugins.read_summaries().items():
                 stub = core.TyperCommand(name, short_help=summary, rich_help_panel=_OTHERS)
                 self.commands.setdefault(name, stub)
+
+    def invoke(self, ctx: Any) -> Any:
+        """Run the command; if Ctrl-C ends it, print what that means."""
+        try:
+            return super().invoke(ctx)
+        except KeyboardInterrupt:
+            if not self._before:
+                print(_STOPPED, file=sys.stderr)
+            raise
 
     def list_commands(self, ctx: Any) -> list[str]:
         """Return the names of all commands, those of other packages included."""

@@ -93,7 +93,8 @@ def _propose(fields: dict[str, Any], place: str, run: str | None, *, json: bool)
     proposing = proposing_of(spec)
     assert proposing is not None
     options = spec.storage_options if is_url(place) else None
-    proposed = signals.run(proposing.propose(place, run, storage_options=options or None))
+    with signals.resumable("run the same command"):
+        proposed = signals.run(proposing.propose(place, run, storage_options=options or None))
     with terminal.json_output(json) as give:
         done = playing.tell_proposed(proposed, errors.command("explore", "propose", place))
         give(playing.proposed_data(proposed))

@@ -100,7 +100,8 @@ def run(
                     observer=bar.show,
                 )
 
-    judged = signals.run(judge())
+    with signals.resumable("run the same command"):
+        judged = signals.run(judge())
     counts = collections.Counter(outcome.name.lower() for outcome in judged.outcomes.values())
     if json:
         terminal.print_json(judged_data(judged))

@@ -70,16 +70,9 @@ def loop(
     if print_config:
         print(to_yaml(settings), end="")
         return
-    try:
-        logs.show(logging.WARNING)
-        with _Progress() as observer:
-            result = signals.run(run_loop(settings, resume=resume, only=only, observer=observer))
-    except signals.SignalReceivedError:
-        say(
-            "Stopped. Finished work is kept. To resume, run the same command with --resume.",
-            stderr=json,
-        )
-        raise
+    logs.show(logging.WARNING)
+    with signals.resumable("run the same command with --resume"), _Progress() as observer:
+        result = signals.run(run_loop(settings, resume=resume, only=only, observer=observer))
     terminal.save_table(csv, map(_row, result.lines))
     if json:
         terminal.print_json(result)

@@ -123,7 +123,8 @@ def play(
             summary = signals.run(built.only_play(observer=observer, ray=ray))
             observer.rollout_ended(summary)
         judged = _judge(built, summary, go_on)
-        proposed = signals.run(built.propose())
+        with signals.resumable(f"run: {go_on}"):
+            proposed = signals.run(built.propose())
         done = judged is None or _is_judged(judged)
         if proposed is not None:
             done = tell_proposed(proposed, go_on) and done

@@ -170,11 +170,8 @@ def postprocess(
             ),
         )
     }  # fmt: skip
-    try:
+    with signals.resumable("run the same command"):
         report = signals.run(_play(loaded, choices, options, model))
-    except signals.SignalReceivedError:
-        say("Stopped. Finished work is kept. To resume, run the same command.", stderr=True)
-        raise
     terminal.save_table(csv, map(_step_row, report.steps))
     with terminal.json_output(json) as give:
         print_report(report, target)

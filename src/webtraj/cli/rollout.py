@@ -23,7 +23,7 @@ def rollout(
     arguments: Annotated[
         list[str] | None,
         typer.Argument(
-            metavar="[RUN] [KEY=VALUE]...",
+            metavar="RUN|KEY=VALUE",
             help="With --config-name: values that override the configuration's, such as "
             "env_config.server_size=8. With --resume: the run to resume; default: the latest.",
             show_default=False,
@@ -122,6 +122,11 @@ def rollout(
 def _split(arguments: list[str], *, resume: bool) -> tuple[str | None, list[str]]:
     """Return the run's id, if one is given, and the overrides."""
     runs = [text for text in arguments if "=" not in text]
+    if runs and runs[-1].startswith("~"):
+        raise errors.InvalidInputError(
+            f"Unexpected argument {runs[-1]!r:.100}. To take a setting away, give it the "
+            f"value null: {runs[-1][1:]:.100}=null."
+        )
     if runs and (not resume or len(runs) > 1):
         raise errors.InvalidInputError(
             f"Unexpected argument {runs[-1]!r:.100}. Expected KEY=VALUE, or one run's id with "

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import contextlib
 import signal
+import sys
 from collections.abc import Callable, Coroutine, Iterator
 from typing import Any, TypeVar
 
-__all__ = ["SignalReceivedError", "handled", "run"]
+__all__ = ["SignalReceivedError", "handled", "resumable", "run"]
 
 _T = TypeVar("_T")
 
@@ -38,6 +39,17 @@ def handled(handle: Callable[[int, Callable[[], None]], None]) -> Iterator[None]
         yield
     finally:
         restore()
+
+
+@contextlib.contextmanager
+def resumable(how: str) -> Iterator[None]:
+    """Print that the work can be resumed, and how, if a signal ends it."""
+    try:
+        yield
+    except SignalReceivedError:
+        said = f"Stopped. Finished work is kept. To resume, {how}."
+        print(said, file=sys.stderr, flush=True)
+        raise
 
 
 def run(main: Coroutine[Any, Any, _T], *, stop: Callable[[], bool] | None = None) -> _T:

@@ -44,6 +44,7 @@ __all__ = [
 ]
 
 _VERSION = 1
+_MOST_EPISODES = 10_000_000
 _Line = TypeVar("_Line")
 
 
@@ -111,8 +112,8 @@ def plan_episodes(
         environment.
 
     Raises:
-        InvalidInputError: No preset is given, `episodes` or `group_size` is not positive, or
-            `episodes` does not divide into groups.
+        InvalidInputError: No preset is given, `episodes` or `group_size` is not positive or too
+            large, or `episodes` does not divide into groups.
         InvalidSelectorError: A selector is malformed, or its preset has no such tasks.
         UnknownPresetError: No preset has that name.
     """
@@ -120,6 +121,7 @@ def plan_episodes(
     if not selectors:
         raise errors.InvalidInputError("A rollout needs at least one preset; got none.")
     check_groups(episodes, group_size)
+    _check_size(episodes or 0)
     specs = specs_of_presets(selectors)
     total = len(specs) if episodes is None else episodes // group_size
     each, rest = divmod(total, len(specs))
@@ -157,6 +159,7 @@ def plan_tasks(
     if attempts < 1:
         raise errors.InvalidInputError(f"attempts must be 1 or more; got {attempts}.")
     check_groups(None, group_size)
+    _check_size(attempts * group_size)
     planned: list[PlannedEpisode] = []
     counts: collections.Counter[str] = collections.Counter()
     first: dict[str, TaskSpec] = {}
@@ -176,6 +179,14 @@ def plan_tasks(
                     )
                 )
     return tuple(planned)
+
+
+def _check_size(episodes: int) -> None:
+    if episodes > _MOST_EPISODES:
+        raise errors.InvalidInputError(
+            f"episodes must be at most {_MOST_EPISODES}, since a run's plan is kept in memory; got "
+            f"{episodes}. Play several runs, with seeds of their own."
+        )
 
 
 def check_groups(episodes: int | None, group_size: int) -> None:

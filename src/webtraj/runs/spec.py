@@ -49,7 +49,8 @@ _SAMPLING = ("temperature", "max_tokens")
 _WITHOUT_MODEL = ("curious", "oracle", "random", "replay", "scripted")
 _Positive = Annotated[int, Field(ge=1)]
 _Natural = Annotated[int, Field(ge=0)]
-_Seconds = Annotated[float, Field(gt=0)]
+_Seconds = Annotated[float, Field(gt=0, le=2_000_000)]
+"""At most 23 days: a browser counts milliseconds in 32 bits."""
 
 
 class WandbConfig(Section):

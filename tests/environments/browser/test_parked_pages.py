@@ -83,7 +83,7 @@ async def test_a_page_that_was_wrecked_is_loaded_anew(damage):
 async def test_pages_of_the_web_are_never_passed_on():
     async with BrowserPool() as pool:
         for _ in range(2):
-            task = WebTask(goal="Look.", start_url="data:text/html,<p>Hello")
+            task = WebTask(goal="Look.", start_url="about:blank")
             environment = BrowserEnvironment(task, pool=pool, observe=TEXT)
             await environment.reset()
             await environment.close()

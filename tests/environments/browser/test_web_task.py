@@ -296,3 +296,15 @@ async def test_a_task_of_one_s_own_says_only_how_it_starts_and_what_its_goal_is(
         assert first.observation["goal"] == "Look"
         assert not environment.has_oracle
         assert (await environment.step(a.Wait(0))).reward == 0.0
+
+
+async def test_a_task_starts_where_pages_may_go():
+    for url in (
+        "data:text/html,Hi",
+        "chrome://version",
+        "blob:http://a/b",
+        "example.com",
+        "http://",
+    ):
+        with pytest.raises(errors.InvalidInputError, match="a task can start at"):
+            WebTask(goal="Look", start_url=url)

@@ -126,6 +126,14 @@ async def test_failed_start_takes_no_number(build, world):
     assert build(*ORACLE).iteration == 1
 
 
+def test_a_bucket_of_episodes_goes_with_a_model_in_a_folder(build, world):
+    model = world / "work" / "model.pt"
+    model.mkdir(parents=True)
+    for path, name in ((str(model), str(model)), ("model.pt", "some-model")):
+        built = build("save_path=memory://of-a-model", f"policy_config.checkpoint_path={path}")
+        assert built.spec.model == name
+
+
 async def test_a_rollout_that_cannot_be_begun_gives_its_number_back(build, world, monkeypatch):
     monkeypatch.setenv("WEBTRAJ_BROWSER", str(world / "no-such-browser"))
     wants_a_browser = build("policy_config.agent=oracle")

@@ -29,7 +29,7 @@ __all__ = [
 ]
 
 _OF_SITES = ("http", "https")
-_SCHEMES = (*_OF_SITES, "file", "about", "data", "blob", "chrome")
+_SCHEMES = (*_OF_SITES, "file", "about")
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -174,7 +174,7 @@ class WebTask(BrowserTask):
     Each episode has a context of its own, with cookies and storage from `context_options`.
 
     Raises:
-        InvalidInputError: `start_url` is not a URL that a browser can open.
+        InvalidInputError: `start_url` is not a URL that a browser may open.
     """
 
     goal: str
@@ -269,7 +269,7 @@ def _host_of(url: str) -> str:
     """Return the host of a start URL; empty if it has none.
 
     Raises:
-        InvalidInputError: It is not a URL that a browser can open.
+        InvalidInputError: It is not a URL that a browser may open.
     """
     try:
         parts = urlsplit(url)
@@ -278,7 +278,7 @@ def _host_of(url: str) -> str:
         parts = None
     if parts is None or parts.scheme not in _SCHEMES or (parts.scheme in _OF_SITES and not host):
         raise errors.InvalidInputError(
-            f"start_url={url!r:.200} is not a URL that a browser can open. Include the scheme, as "
-            "in http://localhost:8000/ or https://example.com/."
+            f"start_url={url!r:.200} is not a URL that a task can start at. Give one with the "
+            "scheme http, https, file or about, such as http://localhost:8000/."
         )
     return host

@@ -364,8 +364,8 @@ class PolicyConfig(Section):
     base_model: str | None = None
     """The model's name on its server."""
     checkpoint_path: str | None = None
-    """Folder in `save_path` that the server serves. If it exists, its path is the model's name and
-    overrides `base_model`."""
+    """Folder in `save_path`, or absolute, that the server serves. If it exists, its path is the
+    model's name and overrides `base_model`."""
     provider: Provider = "auto"
     """Protocol of the server; `auto` asks an OpenAI-compatible server whether it is vLLM."""
     api_key_env_var: str | None = None

@@ -160,8 +160,10 @@ def _agent(config: RolloutConfig, rank: Rank | None) -> dict[str, Any]:
 
 def _model_name(config: RolloutConfig) -> str:
     policy = config.policy_config
-    if policy.checkpoint_path and not is_url(config.save_path):
-        path = os.path.join(config.save_path, policy.checkpoint_path)  # noqa: PTH118
+    checkpoint = policy.checkpoint_path
+    # A bucket has no model, but a path of its own may lead to one.
+    if checkpoint and (os.path.isabs(checkpoint) or not is_url(config.save_path)):  # noqa: PTH117
+        path = os.path.join(config.save_path, checkpoint)  # noqa: PTH118
         if os.path.exists(path):  # noqa: PTH110  (the server names it as it was given)
             return path
     if not policy.base_model:
