@@ -172,48 +172,38 @@ async def take(folders: tuple[Path, ...], images: Path) -> None:
     other = max((s for s in won if s.goal in lost), key=lambda summary: summary.num_steps)
     worse = lost[other.goal]
     episode = f"#/episode/iteration-2/{best.episode_id}"
+    pair = f"iteration-1/{worse.episode_id}/iteration-2/{other.episode_id}"
     views = {
-        "viewer-list": ("#/?sort=-start_time", "light"),
-        "viewer-episode": (f"{episode}/step/2", "light"),
-        "viewer-changes": (f"{episode}/step/2?page=changes&shot=after", "dark"),
-        "viewer-model": (f"{episode}/step/2?tab=model", "light"),
-        "viewer-judge": (f"{episode}/step/{best.num_steps}?tab=judge", "dark"),
-        "viewer-compare": (
-            f"#/compare/iteration-1/{worse.episode_id}/iteration-2/{other.episode_id}?align=actions",
-            "light",
-        ),
+        "viewer-episode": (f"{episode}/step/2?page=changes", (1280, 640)),
+        "viewer-compare": (f"#/compare/{pair}?align=actions", (1280, 520)),
     }
     await _picture(folders, views, images)
 
 
 async def take_iterations(out: Path, images: Path) -> None:
     """Takes the picture of a loop's iterations."""
-    await _picture((out,), {"viewer-iterations": ("#/iterations", "light")}, images)
+    await _picture((out,), {"viewer-iterations": ("#/iterations", (1280, 720))}, images)
 
 
 async def _picture(
-    folders: tuple[Path, ...], views: dict[str, tuple[str, str]], images: Path
+    folders: tuple[Path, ...], views: dict[str, tuple[str, tuple[int, int]]], images: Path
 ) -> None:
-    """Takes pictures of places of a viewer, in light or dark, by their names."""
+    """Takes pictures of places of a viewer, as large as what matters there, by their names."""
     async with contextlib.AsyncExitStack() as stack:
         viewer = stack.enter_context(Viewer([str(folder) for folder in folders]))
         url = await stack.enter_async_context(serving(viewer))
         playwright = await stack.enter_async_context(async_playwright())
         browser = await playwright.chromium.launch(executable_path=find_browser().path)
-        for name, (place, scheme) in views.items():
+        for name, (place, (width, height)) in views.items():
             page = await browser.new_page(
-                viewport={"width": 1360, "height": 800},
-                color_scheme=scheme,
+                viewport={"width": width, "height": height},
+                color_scheme="light",
                 reduced_motion="reduce",
             )
             await page.route("**/api/episodes/**", _without_folders)
             await page.goto(url + place)
             shown = page.locator(".body .row, .step[aria-current], .pair, .plots .card")
             await shown.first.wait_for()
-            if name == "viewer-model":
-                tokens = page.locator(".tokens")
-                await tokens.scroll_into_view_if_needed()
-                await tokens.locator(".token").nth(12).hover()
             await page.wait_for_load_state("networkidle")
             _write(images / f"{name}.png", await page.screenshot())
             await page.close()

@@ -65,10 +65,10 @@ class Walk:
     @contextlib.contextmanager
     def stage(self, name: str) -> Iterator[None]:
         """Time a stage."""
-        print(f"walk: {name}", flush=True)
         began = time.monotonic()
         yield
         self.stages.append((name, time.monotonic() - began))
+        print(f"walk: {name}: {self.stages[-1][1]:.0f} s", flush=True)
 
     def type(self, commands: str, *, cwd: Path | None = None) -> None:
         """Run commands as a shell does that stops at the first failure."""
@@ -152,7 +152,8 @@ def walk(folder: Path, torch: str) -> Walk:
     with made.stage("install `webtraj[train]`, PyTorch for CPUs"):
         made.type(
             f"pip install --quiet --no-cache-dir {torch}\n"
-            'pip install --quiet --no-cache-dir -e ".[web,train]"'
+            'pip install --quiet --no-cache-dir -e ".[web,train]"\n'
+            "sh scripts/cpu_torchvision.sh .venv"  # Nothing, if it is one for CPUs.
         )
     with made.stage("first trained model: selection, samples, training (5, 6, 7)"):
         made.follow("5", "6", "7")

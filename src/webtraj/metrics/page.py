@@ -195,11 +195,11 @@ caption { text-align: left; padding-bottom: .3rem; }
 th, td { text-align: left; padding: .25rem .9rem .25rem 0; border-bottom: 1px solid var(--line);
   overflow-wrap: anywhere; vertical-align: top; }
 thead th { color: var(--soft); font-weight: 500; font-size: .8rem; min-width: 4.5rem; }
-tbody th { font-weight: 400; min-width: 9rem; }
+tbody th { font-weight: 400; min-width: min(16rem, 32vw); }
 td.up { color: var(--up); font-weight: 600; } td.down { color: var(--down); font-weight: 600; }
 figure { margin: 0 0 1rem; background: #fff; border: 1px solid var(--line); border-radius: 8px;
   padding: .8rem; color: #1c1e21; }
-figure img { width: 100%; height: auto; display: block; }
+figure img { width: 100%; min-width: 40rem; height: auto; display: block; }
 figcaption { font-weight: 600; margin-bottom: .4rem; overflow-wrap: anywhere; }
 """
 
@@ -494,7 +494,7 @@ def _numbers(report: Report) -> str:
 def _figure(picture: Picture) -> str:
     data = base64.b64encode(picture.svg()).decode()
     return (
-        f"<figure><figcaption>{_escaped(picture.title)}</figcaption>"
+        f'<figure class="scroll" tabindex="0"><figcaption>{_escaped(picture.title)}</figcaption>'
         f'<img alt="{_escaped(picture.alt)}" src="data:image/svg+xml;base64,{data}"></figure>'
     )
 

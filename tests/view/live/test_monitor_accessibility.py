@@ -37,6 +37,9 @@ def test_axe_finds_nothing_in_a_run(held_rollout, wait, monkeypatch):
                     page.keyboard.press("ArrowRight")
                     expect(page.locator(".run-told")).to_contain_text("row 0: climb")
                     found[state, scheme] = violations_now(page)
+                    page.set_viewport_size({"width": 390, "height": 800})
+                    assert page.evaluate("document.documentElement.scrollWidth") == 390
+                    assert page.locator(".run").evaluate("run => run.scrollWidth") == 390
                     page.close()
 
         look("playing", "playing")

@@ -130,7 +130,7 @@ function episodeHeader({ info = {}, id, end }, facts, { back = null, actions = n
     h("div", { class: "title-line" }, back, h("h1", {}, said(short(info.task || id, 200))), actions),
     info.goal && goalLine(info.goal),
     facts,
-    error && h("p", { class: "error-line" }, said(short(`${error.type}: ${error.message}`, 300))),
+    error && h("p", { class: "error-line" }, said(short(`${error.type}: ${error.message}`, 160))),
     noted,
   );
 }

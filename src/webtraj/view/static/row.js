@@ -19,7 +19,7 @@ const COLUMNS = [
   { name: "reward", title: "Reward", sort: "reward", right: true, track: "78px", from: 480 },
   { name: "steps", title: "Steps", sort: "steps", right: true, track: "68px" },
   { name: "seconds", title: "Time", sort: "duration", right: true, track: "72px", from: 760 },
-  { name: "policy", title: "Policy", sort: "policy", track: "minmax(84px, .8fr)", from: 1040 },
+  { name: "policy", title: "Policy", sort: "policy", track: "minmax(120px, 1fr)", from: 1080 },
   { name: "iteration", title: "Iter.", sort: "iteration", right: true, track: "56px", from: 760 },
   { name: "start_time", title: "Started", sort: "start_time", track: "136px", from: 900 },
 ];
