@@ -3,6 +3,8 @@
 `scripts/fuzz_datasets.py` tries as many as it is told.
 """
 
+import dataclasses
+
 import numpy as np
 import pytest
 
@@ -11,6 +13,14 @@ from webtraj.agents.contexts import ContextSettings, Page, page_of
 from webtraj.agents.models.messages import functions_of
 from webtraj.agents.screens import viewport_of
 from webtraj.environments.browser.observation import refs_in, text_in
+from webtraj.exploring.seen import seen_in
+from webtraj.store.values import OpaqueRecord
+from webtraj.trajectory import (
+    EpisodeInfo,
+    EpisodeTrajectory,
+    StepRecord,
+    StepType,
+)
 
 
 @pytest.mark.parametrize("number", range(3))
@@ -33,6 +43,14 @@ def test_a_text_that_is_no_json_is_read_as_it_stands(line):
     told = text_in(line) if line.startswith("text") else refs_in(line)[0].name
     assert told
     told.encode()
+
+
+def test_a_record_that_is_no_action_typed_nothing():
+    begun = StepRecord(index=0, step_type=StepType.FIRST, observation={"url": "http://a.test/"})
+    foreign = OpaqueRecord("other/fill", {"value": np.zeros(2)})
+    step = dataclasses.replace(begun, index=1, step_type=StepType.MID, action=foreign)
+    seen = seen_in(EpisodeTrajectory(EpisodeInfo(), (begun, step)))
+    assert [sight.text for sight in seen.sights] == ["", ""]
 
 
 @pytest.mark.parametrize("odd", [None, 3, "x", 10**400, [None], np.zeros(3), {"names": 4}])

@@ -15,6 +15,7 @@ import re
 import shutil
 import sys
 import traceback
+import warnings
 from pathlib import Path
 
 import orjson
@@ -251,7 +252,8 @@ def run_one(place, out, turn):
     """
     told = commands(place, out)
     said, words = told[turn % len(told)]
-    with (out / "printed").open("wb") as file:
+    with (out / "printed").open("wb") as file, warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)  # There may be threads, all idle.
         if (pid := os.fork()) == 0:
             try:
                 os.dup2(file.fileno(), 1)

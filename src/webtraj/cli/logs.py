@@ -37,8 +37,8 @@ class _Handler(logging.StreamHandler[Any]):
         print(f"{record.levelname} a message of {record.name} cannot be shown", file=sys.stderr)
 
 
-_HEADER = re.compile(r"\(b(['\"])(?P<name>[^'\"]{1,200})\1, b(['\"])(?P<value>.*?)\3\)")
-"""A header as httpcore logs it."""
+_HEADER = re.compile(r"[(\[]b?(['\"])(?P<name>[^'\"]{1,200})\1, b?(['\"])(?P<value>.*?)\3[)\]]")
+"""A header as a pair, as HTTP clients log it."""
 
 
 def private(text: str) -> str:
@@ -46,6 +46,8 @@ def private(text: str) -> str:
 
     >>> private("[(b'Set-Cookie', b'a=b'), (b'Server', b'x')] --api-key sk-8fKz02mQx7Lw")
     "[(b'Set-Cookie', b'<hidden>'), (b'Server', b'x')] --api-key <hidden>"
+    >>> private("[('x-api-key', 'a b'), ['Cookie', 'a=b']]")
+    "[('x-api-key', '<hidden>'), ['Cookie', '<hidden>']]"
     """
     from webtraj.redaction import without_keys
 

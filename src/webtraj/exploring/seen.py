@@ -163,7 +163,7 @@ def _sight(step: StepRecord) -> Sight | None:
         http_status=int(number_of(observation, "http_status") or 0),
         action="" if action is None else _said(action),
         verb=action.verb if is_action else "",
-        text=_typed(action),
+        text=_typed(action) if is_action else "",
         role=last.get("role", ""),
         name=last.get("name", ""),
         error=last.get("error", ""),
@@ -179,7 +179,7 @@ def _said(action: Any) -> str:
         return repr(action)
 
 
-def _typed(action: Any) -> str:
+def _typed(action: actions_lib.Action) -> str:
     for name in ("value", "text", "options"):
         typed = getattr(action, name, "")
         if typed:

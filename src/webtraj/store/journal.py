@@ -21,6 +21,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import errno
 import fcntl
 import logging
 import os
@@ -34,7 +35,7 @@ from webtraj import errors
 from webtraj import trajectory as trajectory_lib
 from webtraj.store import encoding, files
 from webtraj.store.blobs import Blob, BlobStore, RecordingSink
-from webtraj.store.layout import SCHEMA_VERSION, DatasetLayout, check_version
+from webtraj.store.layout import HEADER, SCHEMA_VERSION, DatasetLayout, check_version
 
 __all__ = ["Journal", "JournalRecorder", "check_process", "claim", "read_journal", "warn"]
 
@@ -69,6 +70,7 @@ class JournalRecorder:
         """
         self.episode_id = info.episode_id
         self._root = layout.root
+        self._path = layout.journal(info.episode_id)
         self._blobs = blobs
         self._sink = RecordingSink(blobs)
         self._sync = sync
@@ -78,7 +80,7 @@ class JournalRecorder:
         begin = {"kind": "begin", "schema_version": SCHEMA_VERSION, "time": trajectory_lib.now()}
         try:
             line, kept_as_repr = encoding.dumps_fields({**begin, "info": info}, self._sink)
-            self._file = _create(layout.journal(info.episode_id), line)
+            self._file = _create(self._path, line)
         except OSError as error:
             raise self._failed("begun", error) from error
         warn(kept_as_repr)
@@ -129,6 +131,8 @@ class JournalRecorder:
     def _write(self, fields: Mapping[str, Any]) -> None:
         self._check_open()
         try:
+            if self._file.removed:
+                raise FileNotFoundError(errno.ENOENT, "its journal was deleted")
             line, kept_as_repr = encoding.dumps_fields(fields, self._sink)
             if self._sync:
                 blobs = set(self._sink.blobs)
@@ -147,9 +151,14 @@ class JournalRecorder:
             )
 
     def _failed(self, what: str, error: OSError) -> errors.CollectorError:
+        rest = "Everything recorded before is safe."
+        if not (self._root / HEADER).exists():
+            rest = "The dataset was deleted or moved, with everything recorded there."
+        elif what == "recorded" and not self._path.exists():
+            rest = "Its steps are lost; other episodes are not affected."
         return errors.CollectorError(
             f"The episode {self.episode_id!r} could not be {what} in "
-            f"{str(self._root)!r}: {errors.reason(error)}. Everything recorded before is safe."
+            f"{str(self._root)!r}: {errors.reason(error)}. {rest}"
         )
 
 
