@@ -126,3 +126,24 @@ async def test_a_page_too_large_is_cut_and_says_how_much_is_left_out(open_page, 
         str(i + 1) for i in range(len(kept))
     ]
     assert set(observation["set_of_marks"]["refs"]) <= {str(i + 1) for i in range(len(kept))}
+
+
+LONG = f"<b>Go</b><p>{'word ' * 1000}"
+DEEP = """<button>Go</button>
+<script>
+  for (let i = 1200, e = document.body; i--;) e = e.appendChild(document.createElement("i"))
+</script>"""
+
+
+@pytest.mark.browser
+@pytest.mark.parametrize(
+    ("html", "last"),
+    [
+        (LONG, ['  text "word word word word word …"', "... 1 more lines"]),
+        (DEEP, ['[1] button "Go"', "... 600 more lines"]),
+    ],
+)
+async def test_what_is_too_long_or_too_deep_to_read_is_counted(open_page, html, last):
+    observe = Observe(("axtree",), axtree_limit=60)
+    observation = (await open_page(html, observe=observe).reset()).observation
+    assert observation["axtree"].splitlines()[-2:] == last

@@ -26,8 +26,9 @@ plain element without content, `image` the file name of an image without a name.
 shows as bullets. Hidden elements and plain wrappers have no line. A frame of another origin that
 does not answer in time has a line `... no answer` inside; frames beyond the tenth, or more than
 three deep, have no content. A ref names the same element for as long as it is in the page, and is
-never reused within an episode. A page longer than `Observe.axtree_limit` characters is cut off; the
-last line `... 123 more lines` counts the rest.
+never reused within an episode. A page longer than `Observe.axtree_limit` characters is cut off, as
+is a text that does not fit, which ends with "…", and what is nested more than 600 elements deep;
+the last line `... 123 more lines` counts the rest.
 """
 
 from __future__ import annotations

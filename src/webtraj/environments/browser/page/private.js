@@ -66,14 +66,18 @@ class PrivateElements {
     }
   }
 
-  walk(element, outer) {
+  walk(element, outer, nesting = 0) {
+    if (nesting > MAX_NESTING) {
+      this.overflow = true;
+      return;
+    }
     const name = outer || privateNameOf(element);
     if (name) this.element(element, name);
     const inner = frameDocumentOf(element)?.documentElement;
-    if (inner) this.walk(inner, name);
+    if (inner) this.walk(inner, name, nesting + 1);
     for (const root of [element, dom.shadowRoot(element)]) {
       for (const child of root ? dom.childNodes(root) : []) {
-        if (dom.nodeType(child) === Node.ELEMENT_NODE) this.walk(child, name);
+        if (dom.nodeType(child) === Node.ELEMENT_NODE) this.walk(child, name, nesting + 1);
         else if (name && dom.nodeType(child) === Node.TEXT_NODE) this.piece(name, child.data);
       }
     }

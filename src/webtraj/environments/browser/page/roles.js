@@ -68,11 +68,14 @@ const isDisclosure = element => {
 const isSvgLink = element => dom.hasAttribute(element, "href") ||
   element.getAttributeNS("http://www.w3.org/1999/xlink", "href") !== null;
 
+// Of elements in each other: what is nested more deeply is not read, as the stack has an end.
+const MAX_NESTING = 600;  // A parser nests no more than 512.
+
 // The words of a node as they are read aloud. `named`: what they are to name, which is no part of its
 // own name.
-function textOf(node, named = null) {
+function textOf(node, named = null, nesting = 0) {
   if (dom.nodeType(node) === Node.TEXT_NODE) return node.data;
-  if (dom.nodeType(node) !== Node.ELEMENT_NODE || !isRendered(node)) return "";
+  if (dom.nodeType(node) !== Node.ELEMENT_NODE || !isRendered(node) || nesting > MAX_NESTING) return "";
   const tag = dom.tagName(node);
   if (tag === "IMG") return ` ${node.alt} `;
   if (tag === "BR") return " ";
@@ -81,18 +84,18 @@ function textOf(node, named = null) {
   const label = dom.getAttribute(node, "aria-label");
   if (label) return ` ${label} `;
   let text = tag === "svg" ? ` ${titleOf(node)} ` : "";
-  for (const child of childNodesOf(node)) text += textOf(child, named);
+  for (const child of childNodesOf(node)) text += textOf(child, named, nesting + 1);
   return styleOf(node).display.startsWith("inline") ? text : ` ${text} `;
 }
 
 // The words that are seen, whatever they are called.
-function wordsIn(node) {
+function wordsIn(node, nesting = 0) {
   if (dom.nodeType(node) === Node.TEXT_NODE) return node.data;
   if (dom.nodeType(node) !== Node.ELEMENT_NODE || NEVER_SHOWN.has(dom.tagName(node))) return "";
-  if (!isRendered(node)) return "";
+  if (!isRendered(node) || nesting > MAX_NESTING) return "";
   if (dom.tagName(node) === "TEXTAREA" || dom.tagName(node) === "SELECT") return "";
   let text = " ";
-  for (const child of childNodesOf(node)) text += wordsIn(child);
+  for (const child of childNodesOf(node)) text += wordsIn(child, nesting + 1);
   return text;
 }
 

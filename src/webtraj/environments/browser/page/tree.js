@@ -74,6 +74,7 @@ class TreeWriter {
     this.hidden = hidden;
     this.room = limit;
     this.leftOut = 0;
+    this.nesting = 0;
     this.lines = [];
     this.entries = [];
     this.foreign = [];
@@ -86,15 +87,20 @@ class TreeWriter {
   text(text, depth) {
     text = squeeze(text);
     if (!text) return;
+    if (text.length > this.room && this.room > 0) {
+      text = text.slice(0, this.room).replace(/\S*$/, "") + CUT;
+      this.leftOut++;
+    }
     const covered = this.covered ? " covered" : "";
     const recorded = this.private && `text ${toJson(placeholderOf(this.private))}${covered}`;
     this.write(`text ${toJson(text)}${covered}`, depth, recorded);
   }
 
-  line(element, role, name, states, depth) {
+  // `covered`: whether it is, if that is known.
+  line(element, role, name, states, depth, covered = null) {
     if (this.room > 0) {
       this.entries.push({element, role, name});
-      this.covered = this.allCovered || isCovered(element);
+      this.covered = this.allCovered || (covered ?? isCovered(element));
       if (this.covered) states.push("covered");
     }
     const ref = this.room > 0 ? refOf(element) : "";
@@ -124,13 +130,15 @@ class TreeWriter {
   }
 
   element(element, depth, quiet) {
-    if (this.room <= 0) {
+    if (this.room <= 0 || this.nesting >= MAX_NESTING) {
       this.leftOut += 1 + dom.querySelectorAll(element, "*").length;
       return;
     }
     const {private: outer, covered} = this;
     if (!outer && watchesPrivate()) this.private = privateNameOf(element);
+    this.nesting++;
     this.shown(element, depth, quiet);
+    this.nesting--;
     this.private = outer;
     this.covered = covered;
   }
@@ -186,7 +194,8 @@ class TreeWriter {
     this.line(element, role, name, states, depth);
     const inner = frameDocumentOf(element);
     if (dom.tagName(element) === "SELECT") {
-      this.options(element, depth + 1, style);
+      // Those of a list that opens are nowhere, and are there if it is.
+      this.options(element, depth + 1, style, role === "listbox" ? null : this.covered);
     } else if (inner) {
       watchMutations(inner);
       if (windowOf(inner)) keepListening(windowOf(inner), hearCopies);
@@ -221,17 +230,17 @@ class TreeWriter {
     }
   }
 
-  options(parent, depth, style) {
+  options(parent, depth, style, covered) {
     for (const child of dom.children(parent)) {
       const tag = dom.tagName(child);
       if (styleOf(child).display === "none") continue;
       if (tag === "OPTGROUP") {
-        this.line(child, "group", squeeze(child.label), isDisabled(child) ? ["disabled"] : [], depth);
-        this.options(child, depth + 1, style);
+        this.line(child, "group", squeeze(child.label), isDisabled(child) ? ["disabled"] : [], depth, covered);
+        this.options(child, depth + 1, style, covered);
       } else if (tag !== "OPTION") {
-        this.options(child, depth, style);
+        this.options(child, depth, style, covered);
       } else {
-        this.line(child, "option", nameOf(child, "option"), statesOf(child, "option", style), depth);
+        this.line(child, "option", nameOf(child, "option"), statesOf(child, "option", style), depth, covered);
       }
     }
   }

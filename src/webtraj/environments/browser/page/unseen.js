@@ -1,7 +1,9 @@
 // Closed shadow roots and the page's click handlers, which the caller finds (see unseen.py).
 const MARKUP = "</";
+const MOST_NODES = 200_000;
 
-// How many nodes a search for MARKUP finds in the documents and shadow roots that this script knows.
+// How many nodes a search for MARKUP finds in the documents and shadow roots that this script knows;
+// null if there are more than MOST_NODES.
 function found() {
   const roots = [document.documentElement];
   let count = 0;
@@ -13,7 +15,7 @@ function found() {
         if (typeof node.data === "string" && node.data.includes(MARKUP)) count++;
         continue;
       }
-      count++;
+      if (++count > MOST_NODES) return null;
       if (dom.shadowRoot(node)) roots.push(dom.shadowRoot(node));
       const inner = frameDocumentOf(node);
       if (inner) roots.push(inner.documentElement);
