@@ -18,10 +18,11 @@ APP_CHECKS ?=
 # `make full` draws a seed and prints it.
 SEED ?= $(or $(WEBTRAJ_SEED),0)
 THEIRS ?=
+TREES ?= build/tree.md
 OUT ?= runs/two_cores
 LOOP ?= --resume
 
-.PHONY: help setup demo check format test test-slow test-gate full test-lowest test-newest-python test-s3 test-vllm test-ray test-rollouts test-judges test-processing test-train test-llamafactory test-openenv test-trainers test-apps test-typescript test-docs test-demo test-wheel test-loop test-peers test-soak bench-openenv environments loop docs images clean
+.PHONY: help setup demo check format test test-slow test-gate full test-lowest test-newest-python test-s3 test-vllm test-ray test-rollouts test-judges test-processing test-train test-llamafactory test-openenv test-trainers test-apps test-typescript test-docs test-demo test-wheel test-loop test-peers test-trees test-soak bench-openenv environments loop docs images clean
 
 help:
 	@echo "make setup      .venv with everything, and a browser"
@@ -46,6 +47,7 @@ help:
 	@echo "make test-apps  real applications: installed, and every task's oracle played (APP_SEEDS=$(APP_SEEDS))"
 	@echo "make test-typescript  exported TypeScript scripts, checked by its compiler and run by @playwright/test"
 	@echo "make test-peers a live BrowserGym environment, recorded; logs that Inspect, Harbor and W&B read"
+	@echo "make test-trees  the page tree beside Chromium's and Playwright's, on 320 pages of packages (TREES=$(TREES))"
 	@echo "make test-soak  a long rollout while browsers fail (EPISODES=$(EPISODES) SEED=$(SEED))"
 	@echo "make test-docs  every block of the documentation; the whole of it after make environments"
 	@echo "make test-demo  the demo from nothing, in a copy of the checkout: its seconds and megabytes"
@@ -163,6 +165,9 @@ test-wheel: setup
 
 test-peers: setup
 	$(BIN)/python scripts/test_peers.py
+
+test-trees: setup
+	WEBTRAJ_TREES=$(TREES) $(BIN)/pytest -p no:xdist tests/trees
 
 test-soak: setup
 	$(BIN)/python -W error tests/soak/soak.py --episodes $(EPISODES) --seed $(SEED)

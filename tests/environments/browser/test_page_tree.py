@@ -133,8 +133,10 @@ CASES = {
             "<input aria-label=A placeholder='at most 9'><input aria-label=B placeholder=x value=b>"
             "<textarea placeholder=C></textarea>"
         ),
-        '[1] textbox "A" placeholder="at most 9"\n[2] textbox "B" value="b"\n'
-        '[3] textbox "C" multiline',
+        (
+            '[1] textbox "A" placeholder="at most 9"\n[2] textbox "B" value="b"\n'
+            '[3] textbox "C" multiline'
+        ),
     ),
     "buttons have the browser's words if no others": (
         "<input type=file><input type=file multiple><input type=image><input type=submit>",
@@ -146,6 +148,14 @@ CASES = {
     "a second label of a field may stand elsewhere": (
         "<label for=i>Name</label><input id=i><hr><label for=i>Name</label><input id=j>",
         '[1] textbox "Name Name"\n[2] separator\ntext "Name"\n[3] textbox',
+    ),
+    "an item of a tree is not named by those below it": (
+        "<ul role=tree><li role=treeitem>Fruit<ul role=group><li role=treeitem>Pear</ul>x</ul>",
+        ('[1] tree\n  [2] treeitem "Fruit x"\n    [3] group\n      [4] treeitem "Pear"'),
+    ),
+    "links of books are links": (
+        "<a href=#n role=doc-noteref>1</a>",
+        '[1] link "1"',
     ),
     "a field that only ARIA makes read-only": (
         "<div role=textbox aria-readonly=true aria-label=A>b</div>",

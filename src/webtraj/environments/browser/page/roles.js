@@ -15,6 +15,7 @@ const ROLE_BY_INPUT_TYPE = {
   button: "button", checkbox: "checkbox", file: "button", image: "button", number: "spinbutton",
   radio: "radio", range: "slider", reset: "button", search: "searchbox", submit: "button",
 };
+const BOOK_LINKS = new Set(["doc-backlink", "doc-biblioref", "doc-glossref", "doc-noteref"]);
 const SHAPES = new Set(["circle", "ellipse", "rect", "polygon", "polyline", "path", "line", "image"]);
 const NAMED_BY_CONTENT = new Set([
   "button", "link", "option", "heading", "cell", "gridcell", "columnheader", "rowheader", "tab",
@@ -29,7 +30,7 @@ const TYPES_TOLD = new Set(["date", "time", "datetime-local", "month", "week", "
 function roleOf(element) {
   const given = dom.getAttribute(element, "role")?.trim().split(/\s+/)[0].toLowerCase()
     .replace(/[^a-z0-9-]/g, "");  // It is written without quotes.
-  if (given && given !== "none" && given !== "presentation") return given;
+  if (given && given !== "none" && given !== "presentation") return BOOK_LINKS.has(given) ? "link" : given;
   const tag = dom.tagName(element);
   if (element instanceof SVGElement || dom.namespaceURI(element)?.endsWith("/svg")) {
     if (tag === "svg") return "img";
@@ -80,12 +81,20 @@ function textOf(node, named = null, nesting = 0) {
   if (tag === "IMG") return ` ${node.alt} `;
   if (tag === "BR") return " ";
   if (tag === "SCRIPT" || tag === "STYLE" || tag === "TEXTAREA" || (named && node === named)) return "";
+  if (isBranch(node)) return " ";
   if (tag === "SELECT") return ` ${node.selectedOptions[0]?.label ?? ""} `;
   const label = dom.getAttribute(node, "aria-label");
   if (label) return ` ${label} `;
   let text = tag === "svg" ? ` ${titleOf(node)} ` : "";
   for (const child of childNodesOf(node)) text += textOf(child, named, nesting + 1);
   return styleOf(node).display.startsWith("inline") ? text : ` ${text} `;
+}
+
+// The items below an item of a tree, which are no part of its name.
+function isBranch(element) {
+  if (dom.getAttribute(element, "role") !== "group") return false;
+  const around = dom.parentElement(element);
+  return around !== null && dom.getAttribute(around, "role") === "treeitem";
 }
 
 // The words that are seen, whatever they are called.

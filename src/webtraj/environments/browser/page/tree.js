@@ -160,6 +160,7 @@ class TreeWriter {
     const style = styleOf(element);
     if (style.visibility !== "visible") return this.visibleIn(element, depth, quiet);
     if (dom.shadowRoot(element)) watchMutations(dom.shadowRoot(element));
+    quiet &&= !isBranch(element);
     const standsFor = dom.tagName(element) === "LABEL" ? element.control : null;
     if (standsFor && isShown(standsFor)) {
       // A label repeats the name of its control.
