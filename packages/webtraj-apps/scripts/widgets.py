@@ -40,7 +40,7 @@ ROOT = Path(__file__).parents[3]
 RESULTS = ROOT / "docs/results/widgets.md"
 RUNNER = ROOT / "packages/webtraj-formats/scripts/run_playwright_scripts.py"
 CHANNELS = (*(one for one in DEFAULT_CHANNELS if one != "screenshot"), "scroll", "tabs", "dialogs")
-AT_ONCE = 3
+AT_ONCE = 4
 PATIENCE = 30.0
 """Seconds for a recorder to hear a gesture, or to end an episode."""
 
