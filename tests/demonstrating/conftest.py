@@ -37,6 +37,15 @@ PAGES = {
     "/done": "<title>Done</title><p>Thanks</p><div style='height:3000px'>Long</div>",
     "/other": "<title>Other</title><p>Another tab</p><button>Here</button>",
     "/upload": """<title>Upload</title><input type="file" multiple>""",
+    "/sort": """<title>Sort</title><ul><li draggable="true">One<li draggable="true">Two</ul>
+        <ul id="inbox" style="height: 50px">Inbox</ul><script>
+        let held;
+        document.addEventListener("dragstart", event => { held = event.target; });
+        document.addEventListener("dragover", event => {
+          event.preventDefault();
+          if (event.target.localName === "li" && event.target !== held) event.target.before(held);
+        });
+        </script>""",
     "/ask": """<title>Ask</title>
         <button onclick="this.textContent = confirm('Sure?')">Ask</button>""",
     "/odd": """<title>Odd</title><div id="host"></div>

@@ -98,6 +98,28 @@ async def test_a_drag_is_a_path(on_task, pool):
     assert episode.total_reward == await replayed(episode, pool) == 1.0
 
 
+async def test_a_drop_on_what_is_dragged_is_a_path_and_another_names_both_elements(on_page):
+    async with on_page("/sort") as shown:
+        one, two, inbox = [
+            await shown.hand.middle_of(selector) for selector in ("li", "li + li", "#inbox")
+        ]
+        mouse = shown.environment.session.page.mouse
+        for number, (start, end) in enumerate(((two, one), (one, inbox)), start=1):
+            await mouse.move(*start)
+            await mouse.down()
+            await mouse.move(*end, steps=5)
+            await mouse.move(*end)
+            await mouse.up()
+            await shown.steps(number)
+            await shown.settled()
+        assert await shown.hand.evaluate("document.querySelector('li').textContent") == "Two"
+        episode = await shown.stopped(Outcome.SUCCESS)
+    path, drop = actions_of(episode)[:2]
+    assert path == a.DragAt((two, one))
+    assert isinstance(drop, a.DragTo)
+    assert drop.ref != drop.target_ref
+
+
 async def test_chosen_files_are_recorded_by_their_names(on_page, tmp_path):
     file = tmp_path / "report.pdf"
     file.write_bytes(b"content")

@@ -5,7 +5,8 @@
 Each `test_*.py` runs in a context of its own. Writes a line of JSON for each: the file, the test's
 name, the error (empty if it passed) with the line that raised it, and with `--compare` the selector
 of each element that was acted on, as the script has it and as Playwright's own generator, that of
-its code generator, writes it.
+its code generator, writes it. A script whose settings name a `state`, a JavaScript expression, has
+its value at the end.
 """
 
 from __future__ import annotations
@@ -39,7 +40,8 @@ def main() -> None:
     parser.add_argument(
         "--settings",
         type=Path,
-        help='JSON by file: {"open": a page to visit first, "variables": of the environment}.',
+        help='JSON by file: {"open": a page to visit first, "variables": of the environment, '
+        '"state": what to evaluate in the last page}.',
     )
     options = parser.parse_args()
     part, parts = map(int, options.part.split("/"))
@@ -52,21 +54,18 @@ def main() -> None:
         paths = (path for path in options.folder.glob("test_*.py") if options.only in path.name)
         for path in sorted(paths)[part::parts]:
             compared.clear()
-            name, error = run(browser, path, options.timeout, settings.get(path.name, {}))
-            print(
-                json.dumps({"file": path.name, "test": name, "error": error, "compared": compared}),
-                flush=True,
-            )
+            row = run(browser, path, options.timeout, settings.get(path.name, {}))
+            print(json.dumps({"file": path.name, **row, "compared": compared}), flush=True)
         browser.close()
     assert "webtraj" not in sys.modules
 
 
-def run(browser: Browser, path: Path, timeout: float, settings: dict[str, Any]) -> tuple[str, str]:
-    """Run a script; return its test's name and the error."""
+def run(browser: Browser, path: Path, timeout: float, settings: dict[str, Any]) -> dict[str, Any]:
+    """Run a script; return its test's name, the error and the state at the end."""
     context = browser.new_context()
     context.set_default_timeout(timeout * 1000)
     os.environ.update(settings.get("variables", {}))
-    name = ""
+    name, state = "", None
     try:
         page = context.new_page()
         if "open" in settings:
@@ -76,13 +75,17 @@ def run(browser: Browser, path: Path, timeout: float, settings: dict[str, Any]) 
         spec.loader.exec_module(module)
         (name,) = (name for name in vars(module) if name.startswith("test_"))
         getattr(module, name)(page)
+        if "state" in settings:
+            page.wait_for_timeout(500)
+            state = json.loads(page.evaluate(f"() => JSON.stringify({settings['state']}) ?? null"))
     except Exception as error:
         frames = traceback.extract_tb(error.__traceback__)
         line = next((frame.line for frame in frames if frame.filename == str(path)), "")
-        return name, f"{line}: {type(error).__name__}: {error!s:.500}"
+        failed = f"{line}: {type(error).__name__}: {error!s:.500}"
+        return {"test": name, "error": failed, "state": None}
     finally:
         context.close()
-    return name, ""
+    return {"test": name, "error": "", "state": state}
 
 
 def watch(compared: list[tuple[str, str]]) -> None:

@@ -29,6 +29,10 @@ _PAUSE = 0.05
 _DRAG_STEPS = 5
 """Mouse moves between two points of a drag; pages start a drag only after a few of them."""
 
+_DROP_PAUSE = 0.05
+"""Seconds before a drag's last move is repeated: pages that sort while something is dragged over
+them skip moves that follow each other faster than a hand's."""
+
 
 _TYPING = (
     a.Fill, a.Clear, a.TypeInto, a.TypeAt, a.TypeText, a.InsertText, a.Press, a.PressKey, a.KeyDown,
@@ -178,6 +182,8 @@ class ActionExecutor:
         try:
             for x, y in path[1:]:
                 await self.move(x, y, steps=_DRAG_STEPS)
+            await asyncio.sleep(_DROP_PAUSE)
+            await self.move(*path[-1])
         finally:
             await self.button_up()
 

@@ -98,7 +98,7 @@ def air_datepicker(rng: random.Random) -> Goal:
     """Several days in a calendar of its own."""
     days = sorted(rng.sample(range(1, 32), 3))
     return Goal(
-        f"The shop stays closed on {days[0]}, {days[1]} and {days[2]} July 2026. Choose these days.",
+        f"Close the shop on {days[0]}, {days[1]} and {days[2]} July 2026.",
         days,
         [click(".air-datepicker-cell.-day-:not(.-other-month-)", str(day)) for day in days],
     )

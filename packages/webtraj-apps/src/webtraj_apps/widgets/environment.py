@@ -22,13 +22,14 @@ import mimetypes
 import random
 import urllib.parse
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, Mapping, Sequence
+from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Final, Literal, TypeAlias
 
 from webtraj import errors
 from webtraj.environments import actions as a
 from webtraj.environments import browser, local_server
-from webtraj.environments.browser.oracles import OracleError, OracleView, PageView, Step
+from webtraj.environments.browser.oracles import OracleView, PageView, Step, act
 from webtraj.environments.local_server import Request, Response
 from webtraj_apps.widgets import libraries as libraries_lib
 
@@ -38,7 +39,9 @@ __all__ = [
     "WidgetEnvironment",
     "WidgetTask",
     "answer_request",
+    "double_click",
     "drag_by",
+    "drag_to",
     "find_widget",
     "key",
     "times",
@@ -47,19 +50,16 @@ __all__ = [
 ]
 
 _GROUPS: Final = (
-    "dates",
-    "choices",
-    "values",
-    "texts",
-    "tables",
-    "dragging",
-    "overlays",
-    "frameworks",
+    *("dates", "choices", "values", "texts"),
+    *("tables", "dragging", "overlays", "frameworks"),
 )
 """The modules that hold the widgets."""
 
-_SETTLE: Final = dataclasses.replace(browser.SERVED_PAGE, after_typing=0.35)
+_SETTLE: Final = dataclasses.replace(browser.SERVED_PAGE, after_typing=0.5)
 """Completions come up when the typing pauses."""
+
+_FILES: Final = Path(__file__).with_name("files")
+"""The files that goals name."""
 
 _HOST: Final = "widgets.test"
 _MAX_STEPS: Final = 25
@@ -148,12 +148,12 @@ def find_widget(name: str) -> Widget:
 
 def type_text(text: str) -> Step:
     """Type into what has the focus."""
-    return _act(a.TypeText(text))
+    return act(a.TypeText(text))
 
 
 def key(keys: str) -> Step:
     """Press keys in what has the focus."""
-    return _act(a.PressKey(keys))
+    return act(a.PressKey(keys))
 
 
 def times(count: int, step: Step) -> list[Step]:
@@ -161,37 +161,37 @@ def times(count: int, step: Step) -> list[Step]:
     return [step] * count
 
 
-def drag_by(
-    selector: str, dx: float, dy: float, *, text: str | None = None, inside: Sequence[str] = ()
-) -> Step:
+def double_click(selector: str) -> Step:
+    """Click an element twice."""
+
+    async def step(page: OracleView) -> AsyncIterator[a.Action]:
+        yield a.Click((await page.one(selector)).ref, count=2)
+
+    return step
+
+
+def drag_by(selector: str, dx: float, dy: float) -> Step:
     """Drag the middle of an element by some pixels."""
 
     async def step(page: OracleView) -> AsyncIterator[a.Action]:
-        path = [*inside, selector]
-        box = await page.evaluate(_BOX, [path, text])
-        if box is None:
-            raise OracleError(f"The page has no element {' > '.join(path)!r} with {text!r}.")
-        x, y = box
-        yield a.DragAt(((x, y), (x + dx / 2, y + dy / 2), (x + dx, y + dy)))
+        x, y = (await page.one(selector)).center
+        yield _drag((x, y), (x + dx, y + dy))
 
     return step
 
 
-_BOX: Final = """([path, text]) => {
-  let found = [document];
-  for (const selector of path)
-    found = found.flatMap(one => [...(one.shadowRoot ?? one).querySelectorAll(selector)]);
-  const fits = one => text === null || one.textContent.trim() === text;
-  const box = found.find(fits)?.getBoundingClientRect();
-  return box && [Math.round(box.x + box.width / 2), Math.round(box.y + box.height / 2)];
-}"""
+def drag_to(selector: str, target: str, *, text: str | None = None) -> Step:
+    """Drag the middle of an element to the middle of another with the mouse."""
 
-
-def _act(action: a.Action) -> Step:
     async def step(page: OracleView) -> AsyncIterator[a.Action]:
-        yield action
+        yield _drag((await page.one(selector, text)).center, (await page.one(target)).center)
 
     return step
+
+
+def _drag(start: tuple[float, float], end: tuple[float, float]) -> a.Action:
+    middle = ((start[0] + end[0]) / 2, (start[1] + end[1]) / 2)
+    return a.DragAt((start, middle, end))
 
 
 # Serving.
@@ -342,6 +342,7 @@ class WidgetEnvironment(browser.BrowserEnvironment):
     ) -> None:
         names = [tasks] if isinstance(tasks, str) else list(tasks)
         libraries_lib.Libraries().require()
+        network = browser.OriginPolicy(allow=(f"http://{_HOST}",))
         super().__init__(
             [WidgetTask(find_widget(name)) for name in names],
             seed=seed,
@@ -349,7 +350,7 @@ class WidgetEnvironment(browser.BrowserEnvironment):
             observe=observe,
             max_steps=max_steps,
             settle=settle,
-            policy=browser.WebAccess(network=browser.OriginPolicy(allow=(f"http://{_HOST}",))),
+            policy=browser.WebAccess(network=network, uploads=_FILES),
             redact_passwords=False,
             viewport=viewport,
         )

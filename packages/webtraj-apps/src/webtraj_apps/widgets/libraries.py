@@ -1,7 +1,8 @@
 """The libraries of the widgets, from npm: pinned in `libraries.toml`, installed at first use.
 
 A library is a table there: its package, version, the integrity of its archive as npm has it, its
-licence, and the split of its widgets; without a split it only supports others. The widget
+licence, the only folder of it that is needed, if not all are, and the split of its widgets; without
+a split it only supports others. The widget
 `bootstrap-modal` belongs to the library `bootstrap`. Listing the widgets reads names alone.
 """
 
@@ -120,7 +121,7 @@ class Libraries:
                 )
             archives = {row["id"]: Path(fetched, _file_of(row)) for row in json.loads(done.stdout)}
             for row, library in zip(table.values(), wanted, strict=True):
-                _unpack(archives[library], folder / row["package"], row["integrity"])
+                _unpack(archives[library], folder / row["package"], row)
         (folder / "installed").touch()
         for old in app_lib.home().glob(f"{NAME}-*"):
             if old != folder:
@@ -136,17 +137,18 @@ def _file_of(row: Mapping[str, Any]) -> str:
     return str(row["filename"]).removeprefix("@").replace("/", "-")
 
 
-def _unpack(archive: Path, folder: Path, integrity: str) -> None:
+def _unpack(archive: Path, folder: Path, row: Mapping[str, str]) -> None:
     digest = base64.b64encode(hashlib.sha512(archive.read_bytes()).digest()).decode()
-    if f"sha512-{digest}" != integrity:
+    if f"sha512-{digest}" != row["integrity"]:
         raise errors.InvalidInputError(
-            f"{archive.name} is not the archive that is pinned: expected {integrity}, "
+            f"{archive.name} is not the archive that is pinned: expected {row['integrity']}, "
             f"got sha512-{digest}."
         )
     with tarfile.open(archive) as files:
         for member in files:
             # The first part of each path is the archive's own folder.
             _, _, path = member.name.partition("/")
-            if member.isfile() and path and Path(path).suffix in _SERVED:
+            wanted = path.startswith(row.get("folder", "")) and Path(path).suffix in _SERVED
+            if member.isfile() and wanted:
                 member.name = path
                 files.extract(member, folder, filter="data")

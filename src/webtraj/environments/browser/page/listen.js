@@ -317,9 +317,14 @@ const handlers = {
 
   drop(event) {
     const target = targetOf(event);
-    const from = press?.dragged;
+    const from = press?.dragged, start = press?.path[0];
     press = null;
-    if (from && target) tell({kind: "drop", element: from, target: told(meant(target))});
+    if (!from || !target) return;
+    const onto = told(meant(target));
+    // A page that sorts during the drag has moved what is dragged below the mouse: only the points
+    // say where it went.
+    if (onto.ref === from.ref) tell({kind: "up", path: [start, pointOfEvent(event)], count: 1});
+    else tell({kind: "drop", element: from, target: onto});
   },
 
   dragend() {

@@ -1,0 +1,347 @@
+"""Prove the widgets: their oracles, recordings of real input, replays and exported scripts.
+
+    python packages/webtraj-apps/scripts/widgets.py [NAME ...] [--seeds 5] [--every 1] [--write]
+
+For each widget, on each seed: the oracle succeeds and an answer without any action earns nothing.
+On the first seed, a hand then does with the mouse and the keyboard of the browser what the oracle
+would, while `webtraj.demonstrating.Recorder` records it. The recorded episode is played again, and
+exported as a Playwright script, which runs without webtraj; both must reach the same state of the
+widget's library. `--write` writes docs/results/widgets.md. Exits with 1 if an oracle fails.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import collections
+import dataclasses
+import json
+import os
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+from webtraj import Outcome, errors, open_dataset
+from webtraj.agents.replay import ReplayAgent
+from webtraj.collectors.local import JsonTrajectoryCollector
+from webtraj.datasets.exporters import export_dataset
+from webtraj.demonstrating import Recorder
+from webtraj.environments import actions as a
+from webtraj.environments.browser import BrowserPool, refs_in
+from webtraj.environments.browser.observation import DEFAULT_CHANNELS
+from webtraj.environments.browser.processes import find_browser
+from webtraj.environments.local_server import HttpServer, Request, Response
+from webtraj_apps.widgets import libraries as libraries_lib
+from webtraj_apps.widgets.environment import WidgetEnvironment, answer_request, find_widget
+
+ROOT = Path(__file__).parents[3]
+RESULTS = ROOT / "docs/results/widgets.md"
+RUNNER = ROOT / "packages/webtraj-formats/scripts/run_playwright_scripts.py"
+CHANNELS = (*(one for one in DEFAULT_CHANNELS if one != "screenshot"), "scroll", "tabs", "dialogs")
+AT_ONCE = 4
+PATIENCE = 30.0
+"""Seconds for a recorder to hear a gesture, or to end an episode."""
+
+
+@dataclasses.dataclass(kw_only=True)
+class Proof:
+    """What holds for a widget: "" where it does, else what is wrong; None if it was not tried."""
+
+    name: str
+    solved: int = 0
+    """Seeds on which the oracle succeeds, and doing nothing does not."""
+    seeds: int = 0
+    by: str = "ref"
+    """By what the oracle acts: refs of the tree, keys, or points."""
+    oracle: str = ""
+    recorded: str | None = None
+    replayed: str | None = None
+    script: str | None = None
+
+
+async def play(name: str, seeds: range, pool: BrowserPool, proof: Proof) -> None:
+    """Play the oracle and an idle agent on each seed."""
+    ways = {"ref"}
+    async with WidgetEnvironment(name, pool=pool, observe=CHANNELS) as environment:
+        for seed in seeds:
+            environment.set_seed(seed)
+            await environment.reset()
+            if (await environment.step(a.Answer("done"))).reward:
+                proof.oracle = f"seed {seed}: doing nothing succeeds"
+            environment.set_seed(seed)
+            timestep = await environment.reset()
+            while not timestep.last() and (action := await environment.cheat()) is not None:
+                ways.add(way_of(action, timestep.observation["axtree"]))
+                timestep = await environment.step(action)
+                if error := timestep.observation["last_action"].get("error"):
+                    proof.oracle = f"seed {seed}: {action}: {error}"
+            proof.seeds += 1
+            proof.solved += bool(timestep.reward) and not proof.oracle
+            if not timestep.reward:
+                proof.oracle = proof.oracle or f"seed {seed}: not solved"
+    proof.by = max(ways, key=("ref", "keys", "hidden ref", "points").index)
+
+
+def way_of(action: a.Action, tree: str) -> str:
+    """Return by what an action finds its place."""
+    if isinstance(action, (a.ClickAt, a.DragAt)):
+        return "points"
+    ref = getattr(action, "ref", None)
+    if ref is None:
+        return "ref" if isinstance(action, a.Wait) else "keys"
+    return "ref" if ref in {element.ref for element in refs_in(tree)} else "hidden ref"
+
+
+# A hand.
+
+
+async def do(environment: WidgetEnvironment, action: a.Action) -> None:
+    """Do an action with the browser's mouse and keyboard."""
+    page = environment.session.page
+    mouse, keyboard = page.mouse, page.keyboard
+
+    async def point(ref: str) -> tuple[float, float]:
+        x, y = (await environment.session.prepare("point", ref, {}))["point"]
+        return x, y
+
+    async def drag(path: Any) -> None:
+        await mouse.move(*path[0])
+        await mouse.down()
+        for x, y in path[1:]:
+            await mouse.move(x, y, steps=8)
+        await asyncio.sleep(0.1)
+        await mouse.move(*path[-1])
+        await mouse.up()
+
+    match action:
+        case a.UploadFile(ref, paths):
+            files = [libraries_lib.PAGES.with_name("files") / path for path in paths]
+            async with page.expect_file_chooser() as chooser:
+                await environment.session.prepare("point", ref, {})
+                await page.evaluate("() => document.querySelector('input[type=file]').click()")
+            await (await chooser.value).set_files(files)
+        case a.Fill(ref, value):
+            await mouse.click(*await point(ref))
+            await keyboard.press("Control+a")
+            await keyboard.type(value)
+        case a.SelectOption(ref, (option,)):
+            await environment.session.prepare("focus", ref, {})
+            await keyboard.type(option)
+        case a.Press(ref, keys):
+            await environment.session.prepare("focus", ref, {})
+            for chord in keys.split():
+                await keyboard.press(chord)
+        case a.Hover(ref):
+            await mouse.move(*await point(ref))
+        case a.Click(ref, count=count):
+            await mouse.click(*await point(ref), click_count=count)
+        case a.Check(ref):
+            await mouse.click(*await point(ref))
+        case a.DragTo(ref, target):
+            await drag([await point(ref), await point(target)])
+        case a.DragAt(path):
+            await drag(path)
+        case a.ClickAt(x, y):
+            await mouse.click(x, y)
+        case a.Scroll(dx, dy, ref):
+            await mouse.move(*await point(ref))
+            await mouse.wheel(dx, dy)
+        case a.TypeText(text):
+            await keyboard.type(text)
+        case a.PressKey(keys):
+            for chord in keys.split():
+                await keyboard.press(chord)
+        case a.Wait(seconds):
+            await asyncio.sleep(seconds)
+        case _:
+            raise ValueError(f"A hand cannot {action}.")
+
+
+async def record(proof: Proof, pool: BrowserPool, out: Path) -> None:
+    """Record a hand that does what the oracle would."""
+    environment = WidgetEnvironment(proof.name, pool=pool, observe=CHANNELS, max_steps=None)
+    async with JsonTrajectoryCollector(out) as collector:
+        recorder = Recorder(environment, collector)
+        done = asyncio.ensure_future(recorder.record_episode())
+        try:
+            async with asyncio.timeout(3 * PATIENCE):
+                await recorder.begun()
+                while not done.done() and (action := await environment.cheat()) is not None:
+                    await do(environment, action)
+                    await asyncio.sleep(0.15)
+                    while not (done.done() or recorder.is_settled):
+                        await asyncio.sleep(0.02)
+                if not done.done():
+                    await asyncio.sleep(0.7)
+                    recorder.stop(Outcome.SUCCESS)
+                recorded = await done
+            proof.recorded = "" if recorded.reward else "the recording does not reach the goal"
+        except Exception as error:  # The other widgets go on.
+            proof.recorded = f"{type(error).__name__}: {error}".splitlines()[0][:200]
+        finally:
+            done.cancel()
+            await asyncio.gather(done, return_exceptions=True)
+            await recorder.close()
+
+
+async def replay(episode: Any, pool: BrowserPool, proof: Proof) -> None:
+    """Play a recorded episode again."""
+    agent = ReplayAgent.of([episode])
+    name = episode.info.task.partition("/")[2]
+    async with WidgetEnvironment(name, seed=episode.info.seed, pool=pool) as environment:
+        timestep = await environment.reset()
+        actor = agent.begin_episode(environment)
+        wrong = ""
+        try:
+            while not timestep.last():
+                timestep = await environment.step(await actor.act(timestep.observation))
+                wrong = timestep.observation["last_action"].get("error") or wrong
+        except errors.EpisodeGivenUpError as error:
+            wrong = wrong or str(error)
+            timestep = await environment.step(a.Answer("done"))
+        proof.replayed = "" if timestep.reward else wrong or "another state"
+
+
+# Exported scripts.
+
+
+def serve(request: Request) -> Response:
+    """Answer for all widgets; a page's own requests name it as their referrer."""
+    page = urlsplit(request.headers.get("referer", "")).path if "/api/" in request.path else ""
+    name = (page or request.path).strip("/")
+    known = name if name in libraries_lib.widget_names() else libraries_lib.widget_names()[0]
+    return answer_request(find_widget(known), request)
+
+
+async def run_scripts(episodes: dict[str, Any], folder: Path, proofs: dict[str, Proof]) -> None:
+    """Export the episodes of a dataset as Playwright scripts and run them."""
+    dataset = open_dataset(folder / "recorded")
+    exported = export_dataset(dataset, folder / "scripts", format="playwright")
+    settings = {}
+    for episode_id, episode in episodes.items():
+        name = episode.info.task.partition("/")[2]
+        proofs[name].script = "not exported"
+        widget = find_widget(name)
+        settings[f"test_{episode_id.replace('-', '_')}.py"] = {"state": widget.state}
+    (folder / "settings.json").write_text(json.dumps(settings))
+    for left_out in exported.left_out:
+        print(left_out, file=sys.stderr)
+    browser = find_browser().path
+    async with HttpServer(serve) as server:
+        running = await asyncio.create_subprocess_exec(
+            *(sys.executable, "-I", str(RUNNER), str(folder / "scripts")),
+            *(("--executable", browser) if browser else ()),
+            *("--timeout", "8", "--settings", str(folder / "settings.json")),
+            env={**os.environ, "BASE_URL": server.origin},
+            stdout=asyncio.subprocess.PIPE,
+        )
+        rows = [json.loads(line) for line in (await running.communicate())[0].splitlines()]
+    for row in rows:
+        (episode,) = (one for key, one in episodes.items() if key.replace("-", "_") in row["file"])
+        name = episode.info.task.partition("/")[2]
+        wanted = find_widget(name).goal(episode.info.seed).wanted
+        wrong = row["error"].splitlines()[0][:300] if row["error"] else ""
+        if not wrong and row["state"] != wanted:
+            wrong = f"the state is {row['state']!r:.100}"
+        proofs[name].script = wrong
+
+
+async def prove(names: list[str], seeds: int, *, hand: bool = True) -> dict[str, Proof]:
+    """Return the proofs of widgets by name."""
+    proofs = {name: Proof(name=name) for name in names}
+    with tempfile.TemporaryDirectory() as made:
+        folder = Path(made)
+        async with BrowserPool(1, 4) as pool:
+            turns = asyncio.Semaphore(AT_ONCE)
+
+            async def prove_one(proof: Proof) -> None:
+                async with turns:
+                    await play(proof.name, range(seeds), pool, proof)
+                    if hand and not proof.oracle:
+                        await record(proof, pool, folder / "recorded")
+                    print(f"{proof.name}: {proof.solved} of {proof.seeds}, by {proof.by}. "
+                          f"{proof.oracle} {proof.recorded}".rstrip(), flush=True)  # fmt: skip
+
+            await asyncio.gather(*map(prove_one, proofs.values()))
+            if not (folder / "recorded").exists():
+                return proofs
+            episodes = {one.episode_id: one for one in open_dataset(folder / "recorded")}
+            for episode in episodes.values():
+                await replay(episode, pool, proofs[episode.info.task.partition("/")[2]])
+        await run_scripts(episodes, folder, proofs)
+    return proofs
+
+
+def report(proofs: dict[str, Proof]) -> str:
+    """Return the results as a page."""
+    rows = list(proofs.values())
+    counts = collections.Counter(
+        kind
+        for one in rows
+        for kind in ("recorded", "replayed", "script")
+        if getattr(one, kind) == ""
+    )
+    solved = sum(one.solved == one.seeds for one in rows)
+    table = libraries_lib.load_table()
+    libraries = {libraries_lib.library_of(one.name) for one in rows}
+    lines = [
+        "# Widgets",
+        "",
+        f"{len(rows)} [widgets](../apps.md#widgets) of {len(libraries)} UI libraries. "
+        "Written by `python packages/webtraj-apps/scripts/widgets.py --write`.",
+        "",
+        "| what | widgets |",
+        "|---|---|",
+        f"| the oracle succeeds on {rows[0].seeds} seeds, and doing nothing on none | {solved} |",
+        f"| real input is recorded up to the goal | {counts['recorded']} |",
+        f"| the recording, played again, reaches the same state | {counts['replayed']} |",
+        f"| the recording, exported as a Playwright script, reaches it | {counts['script']} |",
+        "",
+        "The oracle acts by refs of the observed tree where it can; `keys` are typed into what has "
+        "the focus, a `hidden ref` is that of an element that the tree does not show, and `points` "
+        "are of canvases and drags.",
+        "",
+        "| widget | library | split | seeds | by | recorded | played again | script |",
+        "|---|---|---|---|---|---|---|---|",
+    ]
+    for one in rows:
+        row = table[libraries_lib.library_of(one.name)]
+        marks = [
+            "" if mark is None else "yes" if not mark else "no"
+            for mark in (one.recorded, one.replayed, one.script)
+        ]
+        cells = [
+            f"`{one.name}`", f"{row['package']} {row['version']}", row["split"],
+            f"{one.solved} of {one.seeds}", one.by, *marks,
+        ]  # fmt: skip
+        lines.append(f"| {' | '.join(cells)} |")
+    return "\n".join(lines) + "\n"
+
+
+def main() -> None:
+    """Prove the widgets that the command line names."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("names", nargs="*", help="Widgets; by default all.")
+    parser.add_argument("--seeds", type=int, default=5)
+    parser.add_argument("--every", type=int, default=1, help="Only every Nth widget.")
+    parser.add_argument("--no-hand", action="store_true", help="Only the oracles.")
+    parser.add_argument("--save", type=Path, help="Also write the proofs as JSON.")
+    parser.add_argument("--write", action="store_true", help="Write docs/results/widgets.md.")
+    options = parser.parse_args()
+    names = options.names or list(libraries_lib.widget_names())[:: options.every]
+    proofs = asyncio.run(prove(names, options.seeds, hand=not options.no_hand))
+    if options.save:
+        options.save.write_text(json.dumps([dataclasses.asdict(one) for one in proofs.values()]))
+    for proof in proofs.values():
+        for kind in ("oracle", "recorded", "replayed", "script"):
+            if wrong := getattr(proof, kind):
+                print(f"{proof.name}: {kind}: {wrong}")
+    if options.write:
+        RESULTS.write_text(report(proofs), "utf-8")
+    sys.exit(any(proof.oracle for proof in proofs.values()))
+
+
+if __name__ == "__main__":
+    main()
