@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import collections
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from typing import Protocol, TypeVar
 
 from webtraj.trajectory import EndReason, Outcome, counts_for_agent
@@ -104,7 +104,7 @@ def rows_of(episodes: Iterable[Try]) -> dict[str, str]:
     return {episode_id: min(tries) for tries in rows for episode_id in tries}
 
 
-def returning(episodes: Iterable[Try], gone: Collection[str]) -> frozenset[str]:
+def returning(episodes: Iterable[Try], gone: Set[str]) -> frozenset[str]:
     """Return the ids of episodes of a part that would count there, though not in the whole.
 
     The try that counts in their place is not in the part. Those that count nowhere are not meant.

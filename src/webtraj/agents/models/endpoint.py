@@ -413,12 +413,13 @@ class Timing:
         try:
             yield
         except (AttemptError, asyncio.CancelledError) as error:
-            # The call's deadline cancels what is going on.
-            found = isinstance(error, AttemptError)
-            if kind := error.kind if found else "timeout":
+            kind, status = "timeout", None  # The call's deadline cancels what is going on.
+            if isinstance(error, AttemptError):
+                kind, status = error.kind, error.status
+            if kind:
                 failed = trajectory_lib.FailedAttempt(
                     error=kind,
-                    status=error.status if found else None,
+                    status=status,
                     start_time=start_time,
                     latency=self.clock.monotonic() - start,
                 )

@@ -182,8 +182,11 @@ class Source:
             )
         if whole and part not in self.have:
             return episode
-        changed = {"retry_of": part} if whole else {"episode_id": part}
-        return dataclasses.replace(episode, info=dataclasses.replace(episode.info, **changed))
+        if whole:
+            info = dataclasses.replace(episode.info, retry_of=part)
+        else:
+            info = dataclasses.replace(episode.info, episode_id=part)
+        return dataclasses.replace(episode, info=info)
 
     def files(self, wanted: Callable[[str], bool]) -> Iterator[Path]:
         """Yield the source file, or the folder's wanted files, sorted, without hidden folders."""
