@@ -11,6 +11,7 @@ import pytest
 import webtraj
 from webtraj import errors
 from webtraj.environments import actions as a
+from webtraj.environments.browser import access as access_lib
 from webtraj.environments.browser.observation import CHANNELS, Observe, refs_in
 from webtraj.environments.browser.page_script import SettlePolicy
 
@@ -168,10 +169,11 @@ async def test_a_cancelled_step_ends_the_episode_and_the_next_is_clean(open_page
     assert (await environment.step(a.Click("1"))).last()
 
 
-async def _crash_page(session):
+async def _crash_page(session, page=None):
     crashed = asyncio.Event()
-    session.page.on("crash", lambda _: crashed.set())
-    tool = await session.lease.context.new_cdp_session(session.page)
+    page = page or session.page
+    page.on("crash", lambda _: crashed.set())
+    tool = await session.lease.context.new_cdp_session(page)
     crash = asyncio.ensure_future(tool.send("Page.crash"))  # It never answers.
     await crashed.wait()
     crash.cancel()
@@ -192,6 +194,22 @@ async def test_a_page_that_crashes_is_an_observation_and_the_next_episode_is_cle
     assert not (await environment.step(a.Wait(0))).observation["last_action"]["error"]
     timestep = await environment.reset()
     assert 'button "' in timestep.observation["axtree"]
+
+
+@pytest.mark.gate
+@pytest.mark.browser
+async def test_another_tab_that_crashes_leaves_the_active_one_alone(open_page):
+    environment = open_page(BUTTON, policy=access_lib.WebAccess())
+    await environment.reset()
+    await environment.step(a.NewTab())
+    await environment.step(a.FocusTab(0))
+    session = environment.session
+    await _crash_page(session, session.tabs[1])
+    timestep = await environment.step(a.Click("1"))
+    assert timestep.last()
+    assert timestep.reward == 1.0
+    assert timestep.observation["last_action"]["error_kind"] == "tab_crashed"
+    assert len(session.tabs) == 1
 
 
 @pytest.mark.gate

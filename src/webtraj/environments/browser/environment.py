@@ -558,7 +558,9 @@ class BrowserEnvironment(base_lib.Environment):
             error, error_kind = found, kind
         if session.chooser_opened and not error:
             error, error_kind = _FILES_WANTED, "file_chooser"
-        session.chooser_opened = False
+        if session.lost_tab and not error:
+            error, error_kind = _TAB_CRASHED, "tab_crashed"
+        session.chooser_opened = session.lost_tab = False
         last_action = observer_lib.describe_action(
             executor.touched, error=error, error_kind=error_kind
         )
@@ -655,6 +657,7 @@ class BrowserEnvironment(base_lib.Environment):
 
 
 _PAGE_CRASHED: Final = "The page crashed and was closed."
+_TAB_CRASHED: Final = "Another tab crashed and was closed."
 _PAGE_BROKE: Final = "The page did not answer and was closed. {failure}"
 
 _FILES_WANTED: Final = (

@@ -71,17 +71,27 @@ class Lease:
     _released: bool = dataclasses.field(default=False, init=False)
     crashed: set[Page] = dataclasses.field(default_factory=set, init=False)
     """The pages that crashed and were not replaced; tabs may share a renderer."""
+    active: Page = dataclasses.field(init=False)
+    """The page that calls are about."""
 
     def __post_init__(self) -> None:
+        self.active = self.page
         self.watch(self.page)
 
     def watch(self, page: Page) -> None:
-        """Fail all calls once a page of the context crashes, since those to it never return."""
+        """Notice when a page of the context crashes."""
         page.on("crash", self._on_crash)
+
+    def turn_to(self, page: Page) -> None:
+        """Make another page the one that calls are about."""
+        self.active = page
+        if page in self.crashed:
+            self._on_crash(page)
 
     def _on_crash(self, page: Page) -> None:
         self.crashed.add(page)
-        self.lifeline.cut("The page crashed")
+        if page is self.active:  # Calls to it never return.
+            self.lifeline.cut("The page crashed")
 
     def mend(self) -> bool:
         """Take calls again after a page crashed; return whether the browser still runs."""

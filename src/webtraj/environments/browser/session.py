@@ -131,6 +131,8 @@ class BrowserSession:
         """Console errors since the last `take_events`."""
         self.chooser_opened = False
         """Whether a page asked for files since this was last set to False."""
+        self.lost_tab = False
+        """Whether a tab that was not active crashed since this was last set to False."""
         self.downloads = traffic_lib.DownloadShelf(limit=observe.download_limit)
         self._observe = observe
         self._settle = settle
@@ -150,7 +152,6 @@ class BrowserSession:
         self.foreign_frames = page_script_lib.ForeignFrames(
             self, self._world, seconds=settle.cap, listener=listener
         )
-        self._active = lease.page
         self._opened: Page | None = None
         self._failures: dict[Page, LoadFailure] = {}
         self._failures_of_new_tabs: list[LoadFailure] = []
@@ -199,6 +200,14 @@ class BrowserSession:
     def page(self) -> Page:
         """The active tab."""
         return self._active
+
+    @property
+    def _active(self) -> Page:
+        return self.lease.active
+
+    @_active.setter
+    def _active(self, page: Page) -> None:
+        self.lease.turn_to(page)
 
     @property
     def tabs(self) -> list[Page]:
@@ -432,6 +441,9 @@ class BrowserSession:
                 if not self._network.is_leaving(self._active):
                     continue
             await self.downloads.settle()
+            if self.lease.crashed and not self.lease.borrowed:
+                self.lost_tab = True
+                await self.replace_page()
             seen["tabs"] = [page.url for page in self.tabs]
             seen["active_tab"] = self.tabs.index(self._active)
             if navigated:
