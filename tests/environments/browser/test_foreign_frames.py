@@ -159,6 +159,33 @@ async def test_elements_are_acted_on_where_they_are_in_the_top_window(play, site
     assert seen["last_action"]["frame"] == f"{site.there}/bank"
 
 
+async def test_what_can_be_seen_of_a_frame_is_clicked_and_the_rest_refused(play, site):
+    zoomed = f"<div style='zoom:1.3'>{frame(f'{site.there}/bank', 'padding:7px')}</div>"
+    bent = "perspective:600px;width:300px"
+    for style, html, error in (
+        ("zoom:1.2", frame(f"{site.here}/outer", "width:500px;height:400px"), ""),
+        (bent, frame(f"{site.there}/bank", "transform:rotateY(40deg)"), ""),
+        ("width:200px;height:60px;overflow:auto", frame(f"{site.there}/bank", "width:300px"), ""),
+        ("", frame(f"{site.there}/bank") + _layer(160), ""),
+        ("", frame(f"{site.there}/bank") + _layer(90), "is covered there by"),
+    ):
+        here = site.there if "/outer" in html else site.here
+        environment, seen = await play(
+            f"<div style='{style}'>{html.replace(site.here, here)}</div>",
+            bank=BUTTON,
+            outer=zoomed.replace(site.there, site.here),
+        )
+        seen = (await environment.step(a.Click(ref_of(seen, "Pay")))).observation
+        assert error in seen["last_action"]["error"], style
+        assert ref_of(seen, "Pay" if error else "true")
+
+
+def _layer(left):
+    return (
+        f"<p style='position:absolute;background:red;left:{left}px;top:0;width:999px;height:999px'>"
+    )
+
+
 async def test_text_goes_into_a_frame_s_field_and_the_focus_is_told(play, site):
     environment, seen = await play(frame(f"{site.there}/bank"), bank="<input aria-label=Card>")
     card = ref_of(seen, "Card")

@@ -44,6 +44,14 @@ IN_A_FRAME = {
     "zoomed and scaled": (
         f"<div style='zoom:1.3'><div style='transform:scale(.8)'>{_frame('')}</div></div>"
     ),
+    "seen from the side": (
+        "<div style='perspective:600px;margin:60px;width:300px'>"
+        f"<div style='transform:rotateY(40deg)'>{_frame('')}</div></div>"
+    ),
+    "bent itself": (
+        "<div style='margin:90px'>"
+        f"{_frame('padding:9px;transform:perspective(500px) rotateX(35deg) rotateZ(10deg)')}</div>"
+    ),
     "in a frame": (
         "<iframe style='padding:30px;width:500px;height:300px' srcdoc=\""
         + _escaped(f"<div style='zoom:1.2'>{_frame('padding:20px')}</div>")

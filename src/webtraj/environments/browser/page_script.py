@@ -10,6 +10,7 @@ import contextlib
 import dataclasses
 import functools
 import json
+import operator
 import re
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
@@ -569,17 +570,21 @@ def _outward(box: Sequence[float], matrix: Sequence[float]) -> list[float]:
 
     Args:
         box: x, y, width and height in the frame's window.
-        matrix: The six numbers of CSS's `matrix()`, from the frame's window to the surrounding one.
+        matrix: Nine numbers, column by column, from the frame's window to the surrounding one.
 
-    >>> _outward([1, 2, 30, 40], [2, 0, 0, 2, 100, 200])
-    [102, 204, 60, 80]
+    >>> _outward([1, 2, 30, 40], [2, 0, 0, 0, 2, 0, 100, 200, 1])
+    [102.0, 204.0, 60.0, 80.0]
     """
-    a, b, c, d, e, f = matrix
+    columns = (matrix[:3], matrix[3:6], matrix[6:])
     x, y, width, height = box
     corners = [(x, y), (x + width, y), (x, y + height), (x + width, y + height)]
-    xs = [a * px + c * py + e for px, py in corners]
-    ys = [b * px + d * py + f for px, py in corners]
-    return [min(xs), min(ys), max(xs) - min(xs), max(ys) - min(ys)]
+    seen = [
+        [sum(map(operator.mul, row, (px, py, 1))) for row in zip(*columns, strict=True)]
+        for px, py in corners
+    ]
+    in_front = [(across / depth, down / depth) for across, down, depth in seen if depth > 0]
+    xs, ys = [x for x, _ in in_front] or [0.0], [y for _, y in in_front] or [0.0]
+    return [round(n, 3) for n in (min(xs), min(ys), max(xs) - min(xs), max(ys) - min(ys))]
 
 
 def merge_frame(seen: dict[str, Any], place: Mapping[str, Any], inside: Mapping[str, Any]) -> None:
@@ -915,12 +920,13 @@ class ForeignFrames:
         """Convert an answer's point and box to the top window, if the point is not covered."""
         inner: _Frame | None = frame
         while inner is not None:
-            asked = {"ref": inner.ref, "point": answer.get("point")}
+            asked = {"ref": inner.ref, "points": answer.get("points")}
             outside = await self._call_around(inner, "throughFrame", asked)
             if "refused" in outside:
                 return {**outside, "element": answer.get("element")}
-            if "point" in answer:
-                answer["point"] = outside["point"]
+            if "points" in answer:
+                answer["points"] = outside["points"]
+                answer["point"] = answer["points"][0]
             if answer.get("element"):
                 answer["element"]["box"] = _outward(answer["element"]["box"], outside["matrix"])
             inner = inner.parent

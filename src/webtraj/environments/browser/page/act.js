@@ -14,16 +14,16 @@ const preparations = {
   point(element) {
     requireEnabled(element);
     if (optionOf(element) && !isBoxed(element)) return choose(optionOf(element), [element]);
-    return {point: pointOf(element), files: asksForFiles(controlOf(element))};
+    return {...pointsOf(element), files: asksForFiles(controlOf(element))};
   },
 
   drag(element) {
     requireEnabled(element);
-    return {point: pointOf(element)};
+    return pointsOf(element);
   },
 
   hover(element) {
-    return {point: pointOf(element)};
+    return pointsOf(element);
   },
 
   toggle(element, {on}) {
@@ -42,7 +42,7 @@ const preparations = {
       const others = select.multiple ? [...select.selectedOptions].filter(option => option !== element) : [];
       return choose(select, on ? [...others, element] : others);
     }
-    return {point: pointOf(element)};
+    return pointsOf(element);
   },
 
   // Whether a box that was pressed is as it should be now.
@@ -152,7 +152,7 @@ const preparations = {
   file(element) {
     element = controlOf(element);
     requireEnabled(element);
-    if (!asksForFiles(element)) return {point: pointOf(element)};
+    if (!asksForFiles(element)) return pointsOf(element);
     return {opens: true};
   },
 

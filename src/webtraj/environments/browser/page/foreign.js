@@ -14,7 +14,8 @@ function foreignFrames(found) {
   return frames;
 }
 
-const numbersOf = ({a, b, c, d, e, f}) => [a, b, c, d, e, f];
+const numbersOf = ({m11, m12, m14, m21, m22, m24, m41, m42, m44}) =>
+  [m11, m12, m14, m21, m22, m24, m41, m42, m44].map(number => Number.isFinite(number) ? number : 0);
 
 // The browser sends a click to the process that it last drew at that point. So a click on a frame
 // of another process waits until scrolling has been drawn.
@@ -25,33 +26,46 @@ async function drawn() {
   await Promise.race([frames, new Promise(resolve => later(resolve, LONGEST_FRAME_MS))]);
 }
 
-// Converts a point in a frame to this document's window, scrolled into view.
-async function throughFrame({ref, point}) {
+// Converts points in a frame to this document's window, with the first in view; drops those that are
+// covered there.
+async function throughFrame({ref, points}) {
   const frame = elementOf(ref);
   if (!frame) return {refused: "gone", message: `Frame [${ref}] is no longer in the page.`};
   const outward = () => outwardOf(frame).multiply(outOfFrame(frame));
-  if (!point) return {matrix: numbersOf(outward())};
+  if (!points) return {matrix: numbersOf(outward())};
   await drawn();  // The frame may have scrolled this document.
-  let matrix, x, y;
-  const isOutside = () => {
-    matrix = outward();
-    [x, y] = moved(matrix, ...point);
-    return x < 0 || y < 0 || x >= innerWidth || y >= innerHeight;
+  const reached = () => {
+    const matrix = outward();
+    return points.map(point => moved(matrix, ...point)).filter(([x, y]) => deepestAt(x, y) === frame);
   };
-  if (isOutside()) {
-    dom.scrollIntoView(frame, IN_THE_MIDDLE);
-    if (isOutside()) {
-      window.scrollBy({left: x - innerWidth / 2, top: y - innerHeight / 2, behavior: "instant"});
-    }
+  let found = reached();
+  const middle = () => moved(outward(), ...points[0]);
+  if (!found.length) {
+    scrollToPoint(frame, middle);
     await drawn();
+    found = reached();
   }
-  if (isOutside()) {
+  if (found.length) return {matrix: numbersOf(outward()), points: found};
+  const [x, y] = middle();
+  if (!(x >= 0 && y >= 0 && x < innerWidth && y < innerHeight)) {
     return {refused: "outside", message: `That part of ${shown(frame)} is outside the viewport.`};
   }
   const hit = deepestAt(x, y);
-  if (hit === frame) return {matrix: numbersOf(matrix), point: [x, y]};
-  const cover = hit ? ` by ${shown(hit)}` : "";
-  return {refused: "covered", message: `${shown(frame)} is covered there${cover}.`};
+  return {refused: "covered", message: `${shown(frame)} is covered there${hit ? ` by ${shown(hit)}` : ""}.`};
+}
+
+// Scrolls what scrolls around a frame until each shows the point.
+function scrollToPoint(frame, point) {
+  dom.scrollIntoView(frame, IN_THE_MIDDLE);
+  for (let node = parentOnScreen(frame); node; node = parentOnScreen(node)) {
+    if (dom.nodeType(node) !== Node.ELEMENT_NODE) continue;
+    const isPage = node === dom.ownerDocument(node).scrollingElement;
+    if (!isPage && !scrolls(node, styleOf(node))) continue;
+    const [left, top, width, height] = isPage ? [0, 0, innerWidth, innerHeight] : boxOf(node);
+    const [x, y] = point();
+    if (x >= left && y >= top && x < left + width && y < top + height) continue;
+    node.scrollBy({left: x - left - width / 2, top: y - top - height / 2, behavior: "instant"});
+  }
 }
 
 // Which of some points in a frame are visible in this document's window.

@@ -17,54 +17,47 @@ function resolve(ref) {
   throw new Refusal("unknown_ref", `No element [${ref}] is in the current observation.`);
 }
 
-// Where frames are: a matrix takes a point of a frame's window to the window around it. What of it is
-// not a shift (scaling, turning, zoom) is the product of what the frame and the boxes around it say; the
-// shift follows from where the frame's middle is.
-const {DOMMatrix: Matrix, DOMPoint: Point} = window;
+// Where frames are: a matrix takes a point of a frame's window to the window around it. The browser
+// tells where in an element the point of an event is, whatever turns, scales or bends the element; four
+// points tell the rest. The event's name is unknown to the page, so nobody hears it.
+const {DOMMatrix: Matrix, DOMPoint: Point, PointerEvent: Probe} = window;
+const PROBE = `probe${Math.random()}`;
 const HERE = new Matrix();
 
-function turnOf(frame) {
-  const zoom = frame.currentCSSZoom ?? 1;
-  let turn = new Matrix([zoom, 0, 0, zoom, 0, 0]);
-  for (let node = frame; node; node = parentAcrossShadow(node)) {
-    if (dom.nodeType(node) !== Node.ELEMENT_NODE) continue;
-    const {display, transform, rotate, scale} = styleOf(node);
-    // What has no box of its own is not transformed; a frame, and what is in a drawing, is.
-    if (node !== frame && /^(inline|contents)$/.test(display) && !dom.namespaceURI(node)?.endsWith("/svg")) continue;
-    let own = HERE;
-    if (rotate !== "none") own = own.multiply(rotationOf(rotate));
-    if (scale !== "none") {
-      const [x, y = x] = scale.split(" ").map(Number);
-      own = own.multiply(new Matrix([x, 0, 0, y, 0, 0]));
-    }
-    if (transform !== "none") own = own.multiply(new Matrix(transform));
-    if (own !== HERE) turn = new Matrix([own.a, own.b, own.c, own.d, 0, 0]).multiply(turn);
-  }
-  return turn;
-}
-
-// Of CSS's `rotate`: an angle, after an axis by its letter or as three numbers if that is not z.
-function rotationOf(rotate) {
-  const axis = rotate.split(" ");
-  const angle = parseFloat(axis.pop());
-  const [x, y, z] = axis.length === 3 ? axis.map(Number) : ["x", "y", "z"].map(name => Number((axis[0] ?? "z") === name));
-  return HERE.rotateAxisAngle(x, y, z, angle);
+function placeIn(frame, clientX, clientY) {
+  const event = new Probe(PROBE, {view: windowOf(dom.ownerDocument(frame)), clientX, clientY});
+  dom.dispatchEvent(frame, event);
+  return [event.offsetX, event.offsetY];
 }
 
 function outOfFrame(frame) {
-  const box = dom.getBoundingClientRect(frame);
-  const style = styleOf(frame);
-  const left = dom.clientLeft(frame) + (parseFloat(style.paddingLeft) || 0);
-  const top = dom.clientTop(frame) + (parseFloat(style.paddingTop) || 0);
-  const {a, b, c, d} = turnOf(frame);
-  if (b === 0 && c === 0 && a > 0 && d > 0) {
-    return new Matrix([a, 0, 0, d, box.left + a * left, box.top + d * top]);
-  }
-  const x = left - frame.offsetWidth / 2, y = top - frame.offsetHeight / 2;
+  const {left, top, right, bottom} = dom.getBoundingClientRect(frame);
+  // Of a frame that is bent, parts may be at no point of the screen.
+  const [x0, x1] = middleOf(left, right, innerWidth), [y0, y1] = middleOf(top, bottom, innerHeight);
+  const corners = [[x0, y0], [x1, y0], [x1, y1], [x0, y1]].map(([x, y]) => placeIn(frame, x, y));
+  const style = styleOf(frame), zoom = frame.currentCSSZoom ?? 1;
+  return new Matrix([1 / zoom, 0, 0, 1 / zoom, -(parseFloat(style.paddingLeft) || 0), -(parseFloat(style.paddingTop) || 0)])
+    .multiply(ontoCorners(corners))
+    .multiply(new Matrix([1 / (x1 - x0), 0, 0, 1 / (y1 - y0), -x0 / (x1 - x0), -y0 / (y1 - y0)]))
+    .inverse();
+}
+
+function middleOf(from, to, room) {
+  if (to > -room && from < 2 * room) [from, to] = [Math.max(from, -room), Math.min(to, 2 * room)];
+  return [0.75 * from + 0.25 * to, 0.25 * from + 0.75 * to];
+}
+
+// From the unit square to four points in turn (Heckbert, 1989).
+function ontoCorners([[x0, y0], [x1, y1], [x2, y2], [x3, y3]]) {
+  const rest = (p, q, r, s) => Math.abs(p - q + r - s) < 1e-3 ? 0 : p - q + r - s;  // As it is without depth.
+  const sx = rest(x0, x1, x2, x3), sy = rest(y0, y1, y2, y3);
+  const area = (x1 - x2) * (y3 - y2) - (x3 - x2) * (y1 - y2);
+  const g = (sx * (y3 - y2) - (x3 - x2) * sy) / area, h = ((x1 - x2) * sy - sx * (y1 - y2)) / area;
   return new Matrix([
-    a, b, c, d,
-    box.left + box.width / 2 + a * x + c * y,
-    box.top + box.height / 2 + b * x + d * y,
+    x1 - x0 + g * x1, y1 - y0 + g * y1, 0, g,
+    x3 - x0 + h * x3, y3 - y0 + h * y3, 0, h,
+    0, 0, 1, 0,
+    x0, y0, 0, 1,
   ]);
 }
 
@@ -92,17 +85,20 @@ function outwardOf(element) {
   return matrix;
 }
 
+// Not a number for a point that is behind the eye.
 const moved = (matrix, x, y) => {
   if (matrix === HERE) return [x, y];
   const point = matrix.transformPoint(new Point(x, y));
-  return [point.x, point.y];
+  return point.w > 0 ? [tidy(point.x / point.w), tidy(point.y / point.w)] : [NaN, NaN];
 };
+const tidy = number => Math.round(number * 1e3) / 1e3;
 
 // The rectangle around a moved one.
 function movedBox(matrix, {left, top, width, height}) {
   if (matrix === HERE) return [left, top, width, height];
   const corners = [[0, 0], [width, 0], [0, height], [width, height]]
-    .map(([x, y]) => moved(matrix, left + x, top + y));
+    .map(([x, y]) => moved(matrix, left + x, top + y)).filter(([x]) => !Number.isNaN(x));
+  if (!corners.length) return [0, 0, 0, 0];
   const xs = corners.map(([x]) => x), ys = corners.map(([, y]) => y);
   const x = Math.min(...xs), y = Math.min(...ys);
   return [x, y, Math.max(...xs) - x, Math.max(...ys) - y];
@@ -234,7 +230,7 @@ const shown = element => {
 
 function deepestAt(x, y) {
   let root = document, found = null;
-  for (;;) {
+  while (Number.isFinite(x) && Number.isFinite(y)) {
     const next = inRoot(root, "elementFromPoint", x, y);
     if (!next || next === found) return found;
     found = next;
@@ -246,6 +242,7 @@ function deepestAt(x, y) {
       root = inner;
     }
   }
+  return found;
 }
 
 const parentAcrossShadow = node => dom.parentNode(node) ?? node.host ?? null;
@@ -335,10 +332,10 @@ function requireEnabled(element) {
   if (isDisabled(element)) throw new Refusal("disabled", `${shown(element)} is disabled.`);
 }
 
-// The point of an element that a click reaches; if there is none, what covers it. A point on another
+// The points of an element that a click reaches, the best first; if there is none, what covers it. A point on another
 // control comes last, and only if that is the same thing to a person or the element is no control.
 function reach(element) {
-  const found = {point: null, cover: null, inside: false, other: null};
+  const found = {points: [], cover: null, inside: false, other: null};
   let last = null, worse = null;
   for (const [x, y] of candidatePoints(element)) {
     found.inside = true;
@@ -348,16 +345,18 @@ function reach(element) {
       continue;
     }
     const other = othersThere(hit, element);
-    if (!other && !hasHandlerWithin(hit, isWithin(hit, element) ? element : labelAround(hit))) return {...found, point: [x, y]};
     if (other) last ??= {point: [x, y], other};
-    else worse ??= [x, y];
+    else if (hasHandlerWithin(hit, isWithin(hit, element) ? element : labelAround(hit))) worse ??= [x, y];
+    else found.points.push([x, y]);
+    if (found.points.length && window === window.top) break;  // Elsewhere the frame may be covered there.
   }
-  if (worse) return {...found, point: worse};
+  if (found.points.length) return found;
+  if (worse) return {...found, points: [worse]};
   if (!last) return found;
   const role = roleOf(element), name = nameOf(element, role);
   const same = !isControl(element) || role === "combobox" ||
     (name !== "" && nameOf(last.other, roleOf(last.other)) === name);
-  return same ? {...found, point: last.point} : {...found, other: last.other};
+  return same ? {...found, points: [last.point]} : {...found, other: last.other};
 }
 
 const IN_THE_MIDDLE = {block: "center", inline: "center", behavior: "instant"};
@@ -390,7 +389,7 @@ function reachByScrolling(element) {
   }
   scrollToMiddle(element);
   const found = reach(element);
-  if (!found.point) for (const [node, place] of before) dom.scrollTo(node, place);
+  if (!found.points.length) for (const [node, place] of before) dom.scrollTo(node, place);
   return found;
 }
 
@@ -398,7 +397,7 @@ function reachInView(element) {
   const [x, y, width, height] = boxOf(element);
   if (x < 0 || y < 0 || x + width > innerWidth || y + height > innerHeight) scrollToMiddle(element);
   const found = reach(element);
-  return found.point ? found : reachByScrolling(element);
+  return found.points.length ? found : reachByScrolling(element);
 }
 
 // The labels that a person presses instead of a control: of a checkbox, a radio button or a choice of
@@ -410,13 +409,14 @@ const labelsInsteadOf = element =>
 
 const isVisible = element => isRendered(element) && styleOf(element).visibility === "visible";
 
-function pointOf(element) {
+// What to press: one point in this window or, in a frame of another origin, several to choose from.
+function pointsOf(element) {
   const labels = labelsInsteadOf(element);
   if (!labels.length && dom.tagName(element) !== "AREA") requireVisible(element);
-  const found = {point: null, cover: null, inside: false, other: null};
+  const found = {cover: null, inside: false, other: null};
   for (const target of isVisible(element) || !labels.length ? [element, ...labels] : labels) {
-    const {point, cover, inside, other} = reachInView(target);
-    if (point) return point;
+    const {points, cover, inside, other} = reachInView(target);
+    if (points.length) return {point: points[0], points};
     found.cover ??= cover;
     found.inside ||= inside;
     found.other ??= other;

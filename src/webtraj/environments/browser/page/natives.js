@@ -28,6 +28,7 @@ const dom = {
     "nodeType", "childNodes", "parentNode", "parentElement", "ownerDocument", "isConnected",
     "textContent", "getRootNode",
   ]),
+  ...accessors(EventTarget.prototype, ["dispatchEvent"]),
   ...accessors(Element.prototype, [
     "tagName", "localName", "id", "namespaceURI", "children", "childElementCount", "shadowRoot",
     "attributes", "scrollHeight", "scrollWidth", "clientHeight", "clientWidth", "clientLeft",

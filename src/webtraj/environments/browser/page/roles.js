@@ -45,7 +45,7 @@ function roleOf(element) {
   if (tag === "SELECT") return element.multiple || element.size > 1 ? "listbox" : "combobox";
   if (tag === "A" || tag === "AREA") return dom.hasAttribute(element, "href") ? "link" : "generic";
   if (isEditable(element) && !isEditable(dom.parentElement(element))) return "textbox";
-  if ((tag === "OBJECT" || tag === "EMBED") && frameDocumentOf(element)) return "iframe";
+  if ((tag === "OBJECT" || tag === "EMBED") && (frameDocumentOf(element) || isForeign(element))) return "iframe";
   return ROLE_BY_TAG[tag] ?? "generic";
 }
 
