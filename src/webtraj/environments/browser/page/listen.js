@@ -398,8 +398,10 @@ const handlers = {
     const tag = dom.tagName(target);
     if (tag === "SELECT") {
       if (!touched.has(target)) return;
-      const options = [...target.selectedOptions].map(option => squeeze(option.label));
-      tell({kind: "choose", element: told(meant(target)), options});
+      const chosen = [...target.selectedOptions], options = chosen.map(option => squeeze(option.label));
+      const alike = [...target.options].filter(option => isOffered(option) && squeeze(option.label) === options[0]);
+      const ambiguous = chosen.length === 1 && alike.length > 1;  // Then only the option itself says which.
+      tell({kind: "choose", element: told(ambiguous ? chosen[0] : meant(target)), options});
     } else if (tag === "INPUT" && (target.type === "checkbox" || target.type === "radio")) {
       if (!isOwnToggle(target)) return;
       tell({kind: "toggle", element: told(meant(target)), on: target.checked});
