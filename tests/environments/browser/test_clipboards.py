@@ -50,6 +50,25 @@ COPIED = {
         ("Write", "Enter", "From", "Control+a Control+c"),
         "anew",
     ),
+    "by the page's own interface": (
+        (
+            "<input aria-label=From><script>onkeydown = async () => { onkeydown = null;"
+            "await navigator.clipboard.writeText('written');"
+            "await navigator.clipboard.writeText(await navigator.clipboard.readText() + ', read') }"
+            "</script>"
+        ),
+        ("From", "x"),
+        "written, read",
+    ),
+    "read by the page": (
+        (
+            "<input aria-label=From value=mine><script>onkeyup = async event => {"
+            "if (event.key === 'c') await navigator.clipboard.writeText("
+            "`${(await navigator.clipboard.readText())} again`) }</script>"
+        ),
+        ("From", "Control+a Control+c"),
+        "mine again",
+    ),
     "nothing": ("<input aria-label=From>", ("From", "Control+a Control+c"), ""),
     "a password": (
         "<input type=password aria-label=From value=hunter2>",

@@ -2,15 +2,19 @@
 
 So that nothing passes from one session to another, the page script notes what its pages copy
 (`clipboard.js`), and a session brings its own content along whenever it may paste. Rich text that a
-page leaves to the browser to copy is kept as plain text. What a page writes or reads by
-`navigator.clipboard`, if the context has the permission, is not kept apart.
+page leaves to the browser to copy is kept as plain text. What a page writes by
+`navigator.clipboard` is such a copy, and what it reads is the session's content
+(`async_clipboard.js`).
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+import functools
+import secrets
 from collections.abc import AsyncIterator, Iterable, Mapping
+from importlib import resources
 from typing import TYPE_CHECKING, Final
 
 from webtraj import errors
@@ -20,7 +24,10 @@ if TYPE_CHECKING:
 
     from webtraj.environments.browser.lease import Lease
 
-__all__ = ["Clipboard", "may_paste"]
+__all__ = ["TOKEN", "Clipboard", "async_clipboard", "may_paste"]
+
+TOKEN: Final = f"clipboard-{secrets.token_hex(8)}"
+"""The name of the event by which a page asks for the session's content."""
 
 _FILL: Final = 5.0
 """Deadline in seconds of filling the clipboard."""
@@ -51,6 +58,14 @@ def may_paste(keys: Iterable[str]) -> bool:
         or (shift and "insert" in held)
         or "paste" in held
     )
+
+
+@functools.cache
+def async_clipboard() -> str:
+    """Return the script that gives pages their `navigator.clipboard`."""
+    folder = resources.files("webtraj.environments.browser") / "page"
+    source = (folder / "async_clipboard.js").read_text(encoding="utf-8").rstrip()
+    return f'{source}("{TOKEN}");'
 
 
 class Clipboard:

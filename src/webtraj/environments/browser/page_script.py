@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 from weakref import WeakKeyDictionary
 
 from webtraj import errors as errors_lib
+from webtraj.environments.browser import clipboard as clipboard_lib
 
 if TYPE_CHECKING:
     from playwright.async_api import BrowserContext, CDPSession, Page, Request, Response
@@ -281,7 +282,7 @@ _WRAPPER = """\
 (() => {{
 "use strict";
 if ({property}) return;
-const page = {{task: null, furniture: "", lookOptions: {options}}};
+const page = {{task: null, furniture: "", clipboard: "{clipboard}", lookOptions: {options}}};
 {body}
 Object.defineProperty(window, Symbol.for("webtraj"), {{value: page}});
 }})();
@@ -303,7 +304,12 @@ def page_script(task_script: str = "", *, listening: str = "") -> str:
     files = (*_FILES, "listen") if listening else _FILES
     parts = [(folder / f"{name}.js").read_text(encoding="utf-8") for name in files]
     body = "\n".join([*parts, task_script])
-    return _WRAPPER.format(property=SCRIPT_PROPERTY, body=body, options=listening or "null")
+    return _WRAPPER.format(
+        property=SCRIPT_PROPERTY,
+        body=body,
+        clipboard=clipboard_lib.TOKEN,
+        options=listening or "null",
+    )
 
 
 def _call_of(function: str) -> str:

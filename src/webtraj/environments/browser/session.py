@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 from urllib.parse import urlsplit
 
 from webtraj import errors
+from webtraj.environments.browser import clipboard as clipboard_lib
 from webtraj.environments.browser import lease as lease_lib
 from webtraj.environments.browser import network as network_lib
 from webtraj.environments.browser import observation as observation_lib
@@ -179,6 +180,9 @@ class BrowserSession:
             self._listen(page)
         self.lease.context.on("page", self._on_new_page)
         self.lease.context.on("requestfailed", self._on_request_failed)
+        if not self.lease.borrowed and self._listener is None:
+            script = clipboard_lib.async_clipboard()
+            await self.run(self.lease.context.add_init_script(script), "take the clipboard")
         await self._world.start(self.lease.context)
         if self._listener is not None:
             await self._listener.attend(self, self._script, isolated=self._isolated)
@@ -391,6 +395,7 @@ class BrowserSession:
             options = {
                 **self._look_options(hidden),
                 "first_ref": self._next_ref,
+                "clipboard": self._copied,
                 "settle": {
                     "quiet": self._settle.quiet * 1e3,
                     "cap": self._time_left(begun) * 1e3,

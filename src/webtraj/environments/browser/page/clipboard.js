@@ -1,6 +1,7 @@
 // What the page copied or cut last, by MIME type, until it is taken (see clipboard.py).
 let copied = null;
 let copiedBefore = null;
+let held = {};  // What the session holds.
 
 // The page's last handler decides what is copied, and any may stop the event, so this hears it after
 // each of them.
@@ -42,12 +43,21 @@ function selectedText(target) {
 
 function takeCopied() {
   const taken = copied;
+  held = copied ?? held;
   copied = null;
   return taken;
 }
 
 function hearCopies(view) {
   for (const type of ["copy", "cut"]) view.addEventListener(type, noteCopying, true);
+  view.document.addEventListener(page.clipboard, tellCopied);
+}
+
+// To a page that reads `navigator.clipboard` (see async_clipboard.js).
+function tellCopied({currentTarget}) {
+  if (!windowOf(currentTarget).navigator.userActivation.isActive) return;
+  const detail = stringify(copied ?? held);
+  dom.dispatchEvent(currentTarget, new CustomEvent(`${page.clipboard}-answer`, {detail}));
 }
 
 keepListening(window, hearCopies);

@@ -13,6 +13,7 @@ async function observe(options) {
   }
   if (options.ref_prefix) refPrefix = options.ref_prefix;
   else continueRefsFrom(options.first_ref);
+  held = options.clipboard ?? held;
   result.settle = await settle(options.settle);
   return toJson({...result, ...seenNow(options), copied: takeCopied()});
 }
