@@ -74,6 +74,21 @@ CASES = {
         "<iframe title=F srcdoc='<button>framed</button>'></iframe>",
         '[1] iframe "F"\n  [2] button "framed"',
     ),
+    "a body that can be edited is a field": (
+        "<iframe srcdoc='<body contenteditable aria-label=Mail><p>Dear<p>Ann'></iframe>",
+        '[1] iframe\n  [2] textbox "Mail" value="Dear Ann"',
+    ),
+    "an editor shows what it holds besides text": (
+        "<div contenteditable>To <b contenteditable=false>Ann <button>x</button></b></div>",
+        '[1] textbox value="To Ann x"\n  [2] button "x"',
+    ),
+    "what keys act on in a list is active": (
+        (
+            "<input autofocus aria-activedescendant=b><ul role=listbox>"
+            "<li role=option>a<li role=option id=b>b</ul>"
+        ),
+        '[1] textbox focused\n[2] listbox\n  [3] option "a"\n  [4] option "b" active',
+    ),
     "plain elements that invite clicks are shown": (
         (
             "<div onclick='1' style='width:9px;height:9px'></div>"

@@ -9,15 +9,16 @@ The `axtree` channel is the page as text, a line for each element::
     name   = string
     string = a JSON string
     state  = "checked" ["=mixed"] | "selected" | "pressed" ["=mixed"] | "disabled" | "readonly"
-           | "focused" | "multiline" | "scrollable" | "covered" | "expanded=" bool
+           | "focused" | "active" | "multiline" | "scrollable" | "covered" | "expanded=" bool
            | "level=" digits | "type=" word | "value=" string | "fill=" string | "color=" string
            | "image=" string
 
-`type` is that of an input which takes files, or text of one form only, such as a date. `covered` is
-what something else on the page hides from the eye, or keeps from being used, as a dialog does. The
-label of a checkbox, a radio button or a file input that is not displayed has its role and states.
-A name that ends with "…" is cut; the whole text then follows inside the element, as does text that
-is seen in an element whose name says something else.
+`type` is that of an input which takes files, or text of one form only, such as a date. `active` is
+what keys act on in a list whose field has the focus. `covered` is what something else on the page
+hides from the eye, or keeps from being used, as a dialog does. The label of a checkbox, a radio
+button or a file input that is not displayed has its role and states. A name that ends with "…" is
+cut; the whole text then follows inside the element, as does text that is seen in an element whose
+name says something else. An editor's text is its value; what it holds besides is inside it.
 
 `fill` is the colour of an SVG shape, or of SVG text unless it is black, `color` the background of a
 plain element without content, `image` the file name of an image without a name. A password's value

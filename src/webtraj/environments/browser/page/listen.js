@@ -152,7 +152,7 @@ function isTextField(element) {
 function fieldOf(element) {
   if (!isEditable(element)) return element;
   let field = element;
-  while (isEditable(dom.parentElement(field))) field = dom.parentElement(field);
+  while (!isEditor(field)) field = dom.parentElement(field);
   return field;
 }
 

@@ -61,7 +61,7 @@ function focusedElement() {
     if (!inner) break;
     active = inner;
   }
-  return !active || active === active.ownerDocument.body ? null : active;
+  return !active || (active === active.ownerDocument.body && !hasCaret(active)) ? null : active;
 }
 
 function focusedRef() {

@@ -44,10 +44,14 @@ function roleOf(element) {
   }
   if (tag === "SELECT") return element.multiple || element.size > 1 ? "listbox" : "combobox";
   if (tag === "A" || tag === "AREA") return dom.hasAttribute(element, "href") ? "link" : "generic";
-  if (isEditable(element) && !isEditable(dom.parentElement(element))) return "textbox";
+  if (isEditor(element)) return "textbox";
   if ((tag === "OBJECT" || tag === "EMBED") && (frameDocumentOf(element) || isForeign(element))) return "iframe";
   return ROLE_BY_TAG[tag] ?? "generic";
 }
+
+// Of a document that can be edited as a whole, as those in frames of rich text editors, the body.
+const isEditor = element => isEditable(element) &&
+  (dom.tagName(element) === "BODY" || !isEditable(dom.parentElement(element)));
 
 const isSvgLink = element => dom.hasAttribute(element, "href") ||
   element.getAttributeNS("http://www.w3.org/1999/xlink", "href") !== null;
@@ -209,6 +213,7 @@ function statesOf(element, role, style) {
   const image = role === "generic" || role === "img" ? imageOf(element, style) : "";
   if (image) states.push(`image=${toJson(image)}`);
   if (isFocused(element)) states.push("focused");
+  else if (isActive(element)) states.push("active");
   if (scrolls(element, style)) states.push("scrollable");
   return states;
 }
@@ -268,7 +273,19 @@ function isDisabled(element) {
 
 function isFocused(element) {
   const root = dom.getRootNode(element);
-  return root.activeElement === element && element !== dom.ownerDocument(element).body;
+  return root.activeElement === element && (element !== dom.ownerDocument(element).body || hasCaret(element));
+}
+
+// A body is the active element where nothing is.
+const hasCaret = body => isEditable(body) && dom.ownerDocument(body).hasFocus() &&
+  dom.ownerDocument(body).getSelection().rangeCount > 0;
+
+// Whether the keyboard acts on an element though another has the focus: an option of an open list.
+function isActive(element) {
+  const id = dom.id(element);
+  if (!id) return false;
+  const focused = dom.getRootNode(element).activeElement;
+  return Boolean(focused) && dom.getAttribute(focused, "aria-activedescendant") === id && focused !== element;
 }
 
 function scrolls(element, style) {

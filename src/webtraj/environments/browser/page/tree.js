@@ -134,7 +134,8 @@ class TreeWriter {
   document(body, depth) {
     const outer = this.private;
     if (!outer && watchesPrivate()) this.private = privateNameOfDocument(body);
-    if (body) this.children(body, depth, false);
+    if (body && isEditable(body)) this.shown(body, depth, false);
+    else if (body) this.children(body, depth, false);
     this.private = outer;
   }
 
@@ -186,6 +187,8 @@ class TreeWriter {
       this.document(contentOf(inner), depth + 1);
     } else if (isForeign(element)) {
       if (this.room > 0) this.foreign.push({element, line: this.lines.length - 1, depth, private: this.private, covered: this.covered});
+    } else if (isEditable(element)) {
+      this.controls(element, depth + 1);
     } else if (!isField) {
       const labelled = isNamedApart(element) || control !== element;
       const told = name !== "" && (NAMED_BY_CONTENT.has(role) || labelled || leaf) && saysAll(element, role, name);
@@ -194,6 +197,15 @@ class TreeWriter {
       }
     }
     if (dom.tagName(element) === "IMG" && dom.hasAttribute(element, "usemap")) this.areas(element, depth + 1);
+  }
+
+  // What an editor holds besides its text, which is its value.
+  controls(editor, depth) {
+    for (const child of childNodesOf(editor)) {
+      if (dom.nodeType(child) !== Node.ELEMENT_NODE) continue;
+      if (ACTED_ON.has(roleOf(child))) this.element(child, depth, true);
+      else if (isRendered(child)) this.controls(child, depth);
+    }
   }
 
   // What can be seen in an element that cannot.
