@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import functools
 import os
 import signal
 import subprocess
@@ -17,6 +18,7 @@ from webtraj import Outcome
 from webtraj.collectors.memory import MemoryTrajectoryCollector
 from webtraj.demonstrating import attached
 from webtraj.environments import actions as a
+from webtraj.environments.browser.pool import BrowserPool, PoolLimits
 from webtraj.environments.browser.processes import find_browser
 from whole import whole
 
@@ -125,6 +127,34 @@ async def test_what_is_read_late_is_recorded_as_it_was_done(site: str, tmp_path:
     ends = [step.end_time for step in episode.steps]
     assert ends == sorted(ends)
     assert all(step.start_time <= step.end_time for step in episode.steps)
+
+
+@pytest.mark.gate
+@pytest.mark.browser
+async def test_a_tab_that_hangs_is_recorded_as_one_and_holds_nothing_up(
+    site: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    patient = functools.partial(BrowserPool, limits=PoolLimits(call=6.0))
+    monkeypatch.setattr("webtraj.demonstrating.places.pool_lib.BrowserPool", patient)
+    collector = MemoryTrajectoryCollector()
+    async with running_browser(tmp_path) as endpoint, async_playwright() as playwright:
+        browser = await playwright.chromium.connect_over_cdp(endpoint)
+        page = browser.contexts[0].pages[0]
+        async with attached(endpoint, collector) as recorder:
+            await page.goto(f"{site}/form")
+            hung = {"url": "data:text/html,<script>setTimeout(() => { for (;;); }, 500)</script>"}
+            await (await browser.new_browser_cdp_session()).send("Target.createTarget", hung)
+            await until(lambda: recorder.steps == 2 and recorder.is_settled)
+            await page.bring_to_front()
+            await page.fill("[name=n]", "Anna")
+            recorder.stop()
+    (episode,) = collector.trajectories
+    kinds = [type(step.action) for step in episode.steps[1:]]
+    assert kinds == [a.Goto, a.NewTab, a.FocusTab, a.Fill]
+    seen = episode.steps[2].observation
+    assert seen["axtree"] == "... no answer"
+    assert seen["last_action"]["error_kind"] == "page_broke"
+    assert 'textbox "Name" value="Anna"' in episode.steps[4].observation["axtree"]
 
 
 @pytest.mark.browser

@@ -559,7 +559,8 @@ class Recorder:
         action = _travel_action(travel)
         if action is None:
             return
-        if held is not None and held.deed.action == a.NewTab() and isinstance(action, a.Goto):
+        is_new = held is not None and isinstance(held.deed.action, a.NewTab)
+        if is_new and isinstance(action, a.Goto) and held.deed.action.url in ("", action.url):
             held.deed = dataclasses.replace(held.deed, action=a.NewTab(action.url))
             held.result = None
             self._note(held)

@@ -161,6 +161,8 @@ class BrowserEnvironment(base_lib.Environment):
         self._solution: tasks_lib.ScriptedSolution | None = None
         self._executor: acting_lib.ActionExecutor | None = None
         self._outcome = trajectory_lib.Outcome.UNKNOWN
+        self._silent: weakref.WeakSet[Any] = weakref.WeakSet()
+        """The pages that did not answer when they were looked at last."""
 
     @property
     def viewport(self) -> tuple[int, int] | None:
@@ -277,17 +279,17 @@ class BrowserEnvironment(base_lib.Environment):
             session, begun = self.session, time.perf_counter()
             if not again:
                 self._steps += 1
+            error = kind = ""
             if seen is None:
-                seen = await self._look(session)
+                seen, error = await self._look_in_vain(session)
+                kind = "page_broke" if error else ""
             else:
                 seen = session.as_looked(seen)
                 self._note_secrets(seen)
             failure = session.take_failure(session.page)
-            last_action = observer_lib.describe_action(
-                touched,
-                error="" if failure is None else str(failure),
-                error_kind="" if failure is None else "navigation_failed",
-            )
+            if failure is not None:
+                error, kind = str(failure), "navigation_failed"
+            last_action = observer_lib.describe_action(touched, error=error, error_kind=kind)
             return await self._result(
                 session, action, seen, last_action, begun=begun, acted=begun, again=again
             )
@@ -520,6 +522,22 @@ class BrowserEnvironment(base_lib.Environment):
         self._note_secrets(seen)
         return seen
 
+    async def _look_in_vain(self, session: session_lib.BrowserSession) -> tuple[Any, str]:
+        """Look at a page that somebody else uses; return what is seen, and why it is nothing.
+
+        A page that does not answer is theirs to close. It gets little time until it answers again.
+        """
+        page, known = session.page, self._silent
+        try:
+            async with asyncio.timeout(_AFTER_SILENCE if page in known else None):
+                seen = await self._look(session)
+        except (TimeoutError, errors_lib.BrowserTimeoutError):
+            known.add(page)
+            session.lease.timed_out = False
+            return session.as_looked(session.blank_look()), _SILENT
+        known.discard(page)
+        return seen, ""
+
     def _note_secrets(self, seen: Mapping[str, Any]) -> None:
         if "passwords" in seen:
             self._keeper.saw_passwords(seen["passwords"])
@@ -657,6 +675,9 @@ class BrowserEnvironment(base_lib.Environment):
 
 
 _PAGE_CRASHED: Final = "The page crashed and was closed."
+_SILENT: Final = "The page does not answer."
+_AFTER_SILENCE: Final = 2.0
+"""Seconds for a page that somebody else uses and that did not answer last time."""
 _TAB_CRASHED: Final = "Another tab crashed and was closed."
 _PAGE_BROKE: Final = "The page did not answer and was closed. {failure}"
 

@@ -58,6 +58,9 @@ _TYPED: Final = frozenset(
 _SWAP: Final = (0.0, 0.02, 0.1, 0.5, 1.0, 2.0, 4.0)
 """Seconds before each question about a tab's history: a tab that changes its process has none."""
 
+_ANSWER: Final = 5.0
+"""Seconds within which a page that does not hang says that it has told all."""
+
 _NO_INPUT: Final = frozenset({"here", "leave", "navigated", "dialog_closed"})
 
 _LOGGER = logging.getLogger(__name__)
@@ -163,9 +166,14 @@ class Listener:
 
         A tab's messages come in order, so those before its answer have come before it.
         """
-        for page in self._debuggers.keys() - self._dialogs:
-            with contextlib.suppress(errors_lib.BrowserError, LookupError):
-                await self._send(page, "Runtime.evaluate", {"expression": "0"})
+        asked = [
+            self._send(page, "Runtime.evaluate", {"expression": "0"}, seconds=_ANSWER)
+            for page in self._debuggers.keys() - self._dialogs
+        ]
+        for answer in await asyncio.gather(*asked, return_exceptions=True):
+            expected = (errors_lib.BrowserError, LookupError)
+            if isinstance(answer, BaseException) and not isinstance(answer, expected):
+                raise answer
 
     async def dialog(self) -> None:
         """Wait until a JavaScript dialog is open: no page answers until it is closed."""
@@ -281,9 +289,12 @@ class Listener:
         await self._session.run(debugger.send("Runtime.enable"), "listen")
         await self._session.run(debugger.send("Runtime.addBinding", options), "listen")
 
-    async def _send(self, page: Page, method: str, options: dict[str, Any]) -> Any:
+    async def _send(
+        self, page: Page, method: str, options: dict[str, Any], *, seconds: float | None = None
+    ) -> Any:
         assert self._session is not None
-        return await self._session.run(self._debuggers[page].send(method, options), "listen")
+        call = self._debuggers[page].send(method, options)
+        return await self._session.run(call, "listen", seconds=seconds)
 
     def _on_told(self, page: Page, told: Mapping[str, Any]) -> None:
         if told.get("name") != _BINDING:

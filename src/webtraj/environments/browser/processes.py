@@ -540,9 +540,8 @@ class Driver:
             call = chromium.connect_over_cdp(endpoint, **options)
         else:
             call = chromium.connect_over_cdp(endpoint) if is_cdp else chromium.connect(endpoint)
-        browser = await Lifeline().run(
-            call, what=f"accept a connection at {endpoint}", seconds=seconds
-        )
+        what = f"accept a connection at {endpoint}, which a tab that hangs prevents,"
+        browser = await Lifeline().run(call, what=what, seconds=seconds)
         return RunningBrowser(browser, None)
 
     async def stop(self, *, patience: float) -> None:

@@ -537,6 +537,23 @@ class BrowserSession:
         tabs = {"tabs": [page.url for page in self.tabs], "active_tab": self._index_of_active()}
         return {**kept, **tabs, "settle": settle, "capture": b""}
 
+    def blank_look(self) -> dict[str, Any]:
+        """Return what the page script sees of a page that does not answer: nothing."""
+        extents = ("x", "y", "width", "height", "page_width", "page_height")
+        return {
+            "url": self._active.url,
+            "title": "",
+            "axtree": "... no answer",
+            "text": "",
+            "focused": "",
+            "scroll": dict.fromkeys(extents, 0),
+            "boxes": {"refs": [], "boxes": []},
+            "marks": {"refs": [], "roles": [], "names": [], "boxes": []},
+            "task": None,
+            "next_ref": self._next_ref,
+            "ms": 0,
+        }
+
     def _index_of_active(self) -> int:
         return self.tabs.index(self._active) if self._active in self.tabs else 0
 
