@@ -195,6 +195,18 @@ def test_one_unreadable_action_among_several_stops_them_all():
     assert action.kind == "bad_arguments"
 
 
+def test_keys_may_come_in_other_spellings():
+    for written, keys in (
+        ("'CTRL+A'", "Control+A"),
+        ("'ctrl+shift+End Return'", "Control+Shift+End Enter"),
+        ("['cmd', 'c']", "Meta+c"),
+        ("'Escape'", "Escape"),
+    ):
+        assert parse_action(f"keyboard_press({written})") == PressKey(keys)
+    for unclear in ("'warp'", "['a', 'b']", "'Ctrl + A'", "''"):
+        assert parse_action(f"keyboard_press({unclear})").kind == "bad_arguments"
+
+
 @pytest.mark.parametrize(
     ("keys", "chord"),
     [

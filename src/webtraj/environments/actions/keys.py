@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import string
 from collections.abc import Mapping
+from typing import Any
 
 __all__ = [
     "KEYS",
@@ -23,6 +24,7 @@ __all__ = [
     "canonical_key",
     "check_keys",
     "join_chord",
+    "read_keys",
     "spell_key",
     "split_chord",
 ]
@@ -207,6 +209,25 @@ def split_chord(chord: str) -> tuple[str, ...]:
 def join_chord(keys: tuple[str, ...]) -> str:
     """Return keys as one chord: the inverse of `split_chord`."""
     return "+".join(keys)
+
+
+def read_keys(keys: Any) -> Any:
+    """Return keys in Playwright's names, from any system's spelling; unchanged if they are none.
+
+    >>> read_keys("CTRL+A Return"), read_keys(["ctrl", "a"]), read_keys("warp")
+    ('Control+A Enter', 'Control+a', 'warp')
+    """
+    said = keys
+    if isinstance(keys, list) and all(isinstance(key, str) for key in keys):
+        if any(canonical_key(key) not in MODIFIERS for key in keys[:-1]):
+            return keys  # Keys that are held together, or one after another?
+        said = join_chord(tuple(keys))
+    if not isinstance(said, str) or " + " in said:  # A chord with spaces, or the plus key?
+        return keys
+    chords = [[canonical_key(key) for key in split_chord(chord)] for chord in said.split()]
+    if not chords or any(key is None for chord in chords for key in chord):
+        return keys
+    return " ".join(join_chord(tuple(filter(None, chord))) for chord in chords)
 
 
 def check_keys(keys: str, *, max_chords: int = 100) -> str:

@@ -7,10 +7,11 @@ import contextlib
 import dataclasses
 import functools
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
 from webtraj import errors
+from webtraj.environments.actions import keys as keys_lib
 from webtraj.environments.actions import verbs
 from webtraj.environments.actions.base import Action
 from webtraj.environments.actions.dialects import replies
@@ -92,6 +93,10 @@ def _one_chord(keys: str) -> str:
     return keys
 
 
+def _keys(name: str, *, write: Callable[[str], str] = str) -> Argument:
+    return value(name, "keys", read=keys_lib.read_keys, write=write)
+
+
 _BID = value("bid", "ref")
 _X, _Y = value("x"), value("y")
 _BUTTON = value("button", optional=True)
@@ -115,7 +120,7 @@ BROWSERGYM = (
     Phrase("select_option", verbs.SelectOption, (_BID, _one_or_many("options", "options"))),
     Phrase("check", verbs.Check, (_BID,)),
     Phrase("uncheck", verbs.Uncheck, (_BID,)),
-    Phrase("press", verbs.Press, (_BID, value("key_comb", "keys", write=_one_chord))),
+    Phrase("press", verbs.Press, (_BID, _keys("key_comb", write=_one_chord))),
     Phrase("focus", verbs.Focus, (_BID,)),
     Phrase("clear", verbs.Clear, (_BID,)),
     Phrase(
@@ -135,7 +140,7 @@ BROWSERGYM = (
     Phrase("mouse_upload_file", verbs.UploadFileAt, (_X, _Y, _one_or_many("file", "paths"))),
     Phrase("keyboard_type", verbs.TypeText, (value("text"),)),
     Phrase("keyboard_insert_text", verbs.InsertText, (value("text"),)),
-    Phrase("keyboard_press", verbs.PressKey, (value("key", "keys", write=_one_chord),)),
+    Phrase("keyboard_press", verbs.PressKey, (_keys("key", write=_one_chord),)),
     Phrase("keyboard_down", verbs.KeyDown, (value("key"),)),
     Phrase("keyboard_up", verbs.KeyUp, (value("key"),)),
     Phrase("goto", verbs.Goto, (value("url"),)),
@@ -173,9 +178,9 @@ EXTENSIONS = (
         (value("delta_x", "dx"), value("delta_y", "dy"), value("bid", "ref", optional=True)),
     ),
     Phrase("scroll_at", verbs.ScrollAt, (_X, _Y, value("dx"), value("dy"), _MODIFIERS)),
-    Phrase("press", verbs.Press, (_BID, value("key_comb", "keys"))),
-    Phrase("keyboard_press", verbs.PressKey, (value("key", "keys"),)),
-    Phrase("hold_key", verbs.HoldKey, (value("key", "keys"), value("seconds"))),
+    Phrase("press", verbs.Press, (_BID, _keys("key_comb"))),
+    Phrase("keyboard_press", verbs.PressKey, (_keys("key"),)),
+    Phrase("hold_key", verbs.HoldKey, (_keys("key"), value("seconds"))),
     Phrase("reload", verbs.Reload),
     Phrase("new_tab", verbs.NewTab, (value("url", optional=True),)),
     Phrase("screenshot", verbs.Screenshot, (value("region", optional=True),)),

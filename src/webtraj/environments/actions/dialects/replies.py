@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import json
 import re
@@ -251,16 +252,21 @@ _NO_ARGUMENTS: tuple[Any, ...] = ("", "{}", "[]", "null", '""', {}, [])
 
 
 def arguments_of(said: Any) -> Any:
-    """Return the arguments of a tool call, from data or from JSON as the model wrote it.
+    r"""Return the arguments of a tool call, from data or from JSON as the model wrote it.
 
-    >>> arguments_of('{"bid": "4"}'), arguments_of(" "), arguments_of(None)
-    ({'bid': '4'}, {}, {})
+    It may be written as JSON twice.
+
+    >>> arguments_of('{"bid": "4"}'), arguments_of(" "), arguments_of('"{\\"bid\\": \\"4\\"}"')
+    ({'bid': '4'}, {}, {'bid': '4'})
 
     Raises:
       ParseError: A text is not one JSON object.
     """
     if has_no_arguments(said):
         return {}
+    if isinstance(said, str) and said.lstrip().startswith('"'):
+        with contextlib.suppress(ValueError):
+            said = json.loads(said)
     return json_object(said) if isinstance(said, str) else said
 
 
