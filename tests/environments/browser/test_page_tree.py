@@ -52,6 +52,10 @@ CASES = {
         ),
         '[1] paragraph "e"',
     ),
+    "what is hidden until it is found has no line": (
+        "<div hidden=until-found>a<p>b</p></div><p>c</p>",
+        '[1] paragraph "c"',
+    ),
     "a visible child of an invisible parent is shown": (
         "<div style='visibility:hidden'>a<p style='visibility:visible'>b</p></div>",
         '[1] paragraph "b"',

@@ -55,6 +55,9 @@ function isRendered(element) {
   return false;
 }
 
+// As what is hidden until it is found in the page.
+const skipsContent = element => styleOf(element).contentVisibility === "hidden";
+
 // Plain elements that a person would still take for something to act on.
 function invitesAction(element, style) {
   return (clickHandlerOf(element) ?? null) !== null || dom.hasAttribute(element, "onclick") ||
@@ -112,7 +115,7 @@ class TreeWriter {
 
   // `quiet`: the text below is in an ancestor's name already.
   children(element, depth, quiet) {
-    const closed = dom.tagName(element) === "DETAILS" && !element.open;  // Its text is not shown.
+    const closed = (dom.tagName(element) === "DETAILS" && !element.open) || skipsContent(element);
     for (const child of childNodesOf(element)) {
       if (dom.nodeType(child) === Node.ELEMENT_NODE) this.element(child, depth, quiet);
       else if (dom.nodeType(child) === Node.TEXT_NODE && !quiet && !closed) this.text(child.data, depth);
@@ -161,7 +164,7 @@ class TreeWriter {
       if (dom.nodeType(kid) === Node.ELEMENT_NODE) {
         if (dom.tagName(kid) === "SLOT" || isRendered(kid)) leaf = false;
       }
-      else if (dom.nodeType(kid) === Node.TEXT_NODE && /\S/.test(kid.data)) ownText = true;
+      else if (dom.nodeType(kid) === Node.TEXT_NODE && /\S/.test(kid.data)) ownText = !skipsContent(element);
     }
     const states = statesOf(control, role, style);
     const patch = role === "generic" && leaf && !ownText && isPatch(element, style);
