@@ -94,7 +94,7 @@ SERVED_PAGE: Final = SettlePolicy(departure=20.0, load=20.0, network_quiet=0.05)
 """For sites on this machine, which answer forms, links and scripts before the next look."""
 
 LIVE_SITE: Final = SettlePolicy(
-    quiet=0.1, cap=10.0, departure=10.0, network_quiet=0.35, after_typing=0.6, restless=1.2
+    quiet=0.1, cap=10.0, departure=10.0, network_quiet=0.35, after_typing=0.6, restless=1.0
 )
 """For sites that fetch their content."""
 

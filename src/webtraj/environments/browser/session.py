@@ -678,7 +678,7 @@ class BrowserSession:
         if self._settle.restless is None:
             return self._settle.cap
         left = self._settle.restless - (time.monotonic() - begun)
-        return min(self._settle.cap, max(left, 2 * self._settle.quiet))
+        return min(self._settle.cap, max(left, self._settle.quiet))
 
     @property
     def _grace(self) -> float:
