@@ -559,8 +559,13 @@ class Recorder:
         action = _travel_action(travel)
         if action is None:
             return
-        is_new = held is not None and isinstance(held.deed.action, a.NewTab)
-        if is_new and isinstance(action, a.Goto) and held.deed.action.url in ("", action.url):
+        opened = held.deed.action if held is not None else None
+        if (
+            held is not None
+            and isinstance(opened, a.NewTab)
+            and isinstance(action, a.Goto)
+            and opened.url in ("", action.url)
+        ):
             held.deed = dataclasses.replace(held.deed, action=a.NewTab(action.url))
             held.result = None
             self._note(held)

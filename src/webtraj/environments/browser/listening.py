@@ -336,7 +336,8 @@ class Listener:
 
     async def _travelled(self, page: Page, course: _Course | None) -> Travel | None:
         """Return how a tab came to a document; without a course, by its history alone."""
-        entry, distance = None, None
+        entry: Mapping[str, Any] | None = None
+        distance: int | None = None
         for wait in _SWAP:
             await asyncio.sleep(wait)
             if page not in self._debuggers:
@@ -345,8 +346,10 @@ class Listener:
                 entry, distance = await self._entry(page, course)
                 break
         if course is None:
-            typed = entry is not None and entry["transitionType"] in _TYPED
-            return entry and Travel("goto" if typed else "page", entry["url"])
+            if entry is None:
+                return None
+            typed = entry["transitionType"] in _TYPED
+            return Travel("goto" if typed else "page", entry["url"])
         if course.is_in_history or (distance and not course.kind):
             return Travel("forward" if (distance or 0) > 0 else "back", course.url)
         if course.by_page:
