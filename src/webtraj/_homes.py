@@ -30,4 +30,5 @@ def face(
         setattr(sys.modules[package], name, value)
         return value
 
-    return find, lambda: sorted({*vars(sys.modules[package]), *homes, *modules})
+    hidden = {"TYPE_CHECKING", "annotations"}
+    return find, lambda: sorted({*vars(sys.modules[package]), *homes, *modules} - hidden)
