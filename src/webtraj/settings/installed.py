@@ -11,7 +11,7 @@ import functools
 import logging
 import sys
 from collections.abc import Collection, Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from webtraj import errors
 
@@ -66,7 +66,7 @@ def check_free(group: str, name: str, builtin: Collection[str] = ()) -> None:
 
 
 @functools.lru_cache(maxsize=1)
-def _all(path: tuple[str, ...]) -> importlib.metadata.EntryPoints:
+def _all(path: tuple[str, ...]) -> Any:  # Python 3.11 has another type than later ones.
     import importlib.metadata
 
     return importlib.metadata.entry_points()
