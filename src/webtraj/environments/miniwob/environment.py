@@ -141,7 +141,8 @@ class MiniwobTask(browser_tasks_lib.BrowserTask):
 
     async def setup(self, session: session_lib.BrowserSession, seed: int) -> Mapping[str, Any]:
         """See `BrowserTask.setup`."""
-        # A restart in the page would keep what its scripts remember: widgets, timers, variables.
+        # A restart in the page would keep what its scripts and fields remember: widgets, timers,
+        # and that a field was typed into, which hides the text that it is given later.
         await session.open(tasks_lib.page_url(self.page))
         return {"seed": seed, "time_limit": _TIME_LIMIT_MS}
 
