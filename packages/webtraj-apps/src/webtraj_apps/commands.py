@@ -29,7 +29,7 @@ _NAMES = typer.Argument(metavar="[NAME...]", help="Applications; default: those 
 def install(
     names: Annotated[list[str] | None, _NAMES] = None,
     everything: Annotated[
-        bool, typer.Option("--all", help="Also those that need Debian packages, and the widgets.")
+        bool, typer.Option("--all", help="Also those that need Debian packages.")
     ] = False,
 ) -> None:
     """Install applications, each in a virtual environment of its own.
@@ -38,14 +38,9 @@ def install(
     The name widgets fetches the libraries of the widgets with npm.
     """
     from webtraj_apps.app import find_apps
-    from webtraj_apps.widgets.libraries import Libraries
 
-    if names:
-        chosen = [_find(name) for name in names]
-    else:
-        chosen = [app for app in find_apps() if everything or not app.debian]
-        chosen += [Libraries()] if everything else []
-    for one in chosen:
+    default = (app for app in find_apps() if everything or not app.debian)
+    for one in map(_find, names) if names else default:
         one.install(print)
 
 

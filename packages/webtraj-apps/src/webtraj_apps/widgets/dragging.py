@@ -266,5 +266,9 @@ def openlayers(rng: random.Random) -> Goal:
     return Goal(
         f"Zoom {'in' if steps > 0 else 'out'} by {abs(steps)}.",
         3 + steps,
-        times(abs(steps), click(f".ol-zoom-{'in' if steps > 0 else 'out'}")),
+        [
+            step
+            for _ in range(abs(steps))
+            for step in (click(f".ol-zoom-{'in' if steps > 0 else 'out'}"), act(a.Wait(0.6)))
+        ],
     )
