@@ -325,7 +325,7 @@ def report(proofs: dict[str, Proof]) -> str:
         "",
         "| what | widgets |",
         "|---|---|",
-        f"| the oracle succeeds on each seed, from a start that is no end | {solved} of {len(tried)} |",
+        f"| the oracle succeeds on each seed, from an unsolved start | {solved} of {len(tried)} |",
         f"| real input is recorded up to the goal | {held('recorded')} |",
         f"| the recording, played again, reaches the same state | {held('replayed')} |",
         f"| the recording, exported as a Playwright script, reaches it | {held('script')} |",
