@@ -22,7 +22,7 @@ TREES ?= build/tree.md
 OUT ?= runs/two_cores
 LOOP ?= --resume
 
-.PHONY: help setup demo check format test test-slow test-gate full test-lowest test-newest-python test-s3 test-vllm test-ray test-rollouts test-judges test-processing test-train test-llamafactory test-openenv test-trainers test-apps test-typescript test-docs test-demo test-wheel test-loop test-peers test-trees test-soak bench-openenv environments loop docs images clean
+.PHONY: help setup demo check format test test-slow test-gate full test-lowest test-newest-python test-s3 test-vllm test-ray test-rollouts test-judges test-processing test-train test-llamafactory test-openenv test-trainers test-apps test-widgets test-typescript test-docs test-demo test-wheel test-loop test-peers test-trees test-soak bench-openenv environments loop docs images clean
 
 help:
 	@echo "make setup      .venv with everything, and a browser"
@@ -45,6 +45,7 @@ help:
 	@echo "make test-openenv  the OpenEnv server, with the clients of OpenEnv, TRL and verifiers"
 	@echo "make test-trainers  the adapters for verl and SkyRL, with their own drivers, in an environment of their own"
 	@echo "make test-apps  real applications: installed, and every task's oracle played (APP_SEEDS=$(APP_SEEDS))"
+	@echo "make test-widgets  widgets of UI libraries: installed, their oracles played, recorded, replayed and exported"
 	@echo "make test-typescript  exported TypeScript scripts, checked by its compiler and run by @playwright/test"
 	@echo "make test-peers a live BrowserGym environment, recorded; logs that Inspect, Harbor and W&B read"
 	@echo "make test-trees  the page tree beside Chromium's and Playwright's, on 320 pages of packages (TREES=$(TREES))"
@@ -135,6 +136,10 @@ test-trainers: setup
 
 test-apps: setup
 	@SEEDS=$(APP_SEEDS) sh scripts/test_apps.sh $(APP_CHECKS)
+
+test-widgets: setup
+	@WEBTRAJ_APPS=$(CURDIR)/.venv-apps $(BIN)/webtraj apps install widgets
+	@WEBTRAJ_APPS=$(CURDIR)/.venv-apps $(BIN)/python packages/webtraj-apps/scripts/widgets.py --check $(WIDGETS)
 
 test-typescript: setup
 	@sh scripts/test_typescript.sh

@@ -30,7 +30,7 @@ _NAMES = typer.Argument(metavar="[NAME...]", help="Applications; default: those 
 def install(
     names: Annotated[list[str] | None, _NAMES] = None,
     everything: Annotated[
-        bool, typer.Option("--all", help="Also those that need Debian packages, and the widgets.")
+        bool, typer.Option("--all", help="Also those that need Debian packages.")
     ] = False,
 ) -> None:
     """Install applications, each in a virtual environment of its own.
@@ -39,13 +39,11 @@ def install(
     The name widgets fetches the libraries of the widgets with npm.
     """
     from webtraj_apps.app import find_apps
-    from webtraj_apps.widgets.libraries import Libraries
 
     if names:
         chosen = [_find(name) for name in names]
     else:
         chosen = [app for app in find_apps() if everything or not app.debian]
-        chosen += [Libraries()] if everything else []
     for number, one in enumerate(chosen, 1):
         tell = functools.partial(_tell, f"{number}/{len(chosen)}")
         if one.installed:

@@ -29,7 +29,7 @@ _PAUSE = 0.05
 _DRAG_STEPS = 5
 """Mouse moves between two points of a drag; pages start a drag only after a few of them."""
 
-_DROP_PAUSE = 0.05
+_DROP_PAUSE = 0.1
 """Seconds before a drag's last move is repeated: pages that sort while something is dragged over
 them skip moves that follow each other faster than a hand's."""
 

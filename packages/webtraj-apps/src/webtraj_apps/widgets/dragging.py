@@ -41,7 +41,7 @@ def sortable_groups(rng: random.Random) -> Goal:
     return Goal(
         f"{who} joins the blue team.",
         [[one for one in ("Ann", "Bob", "Cat") if one != who], sorted([who, "Deb"])],
-        drag_to(f"#red [data-id={who}]", "#blue"),
+        drag("#red li", who, "#blue [data-id=Deb]"),
     )
 
 
@@ -131,7 +131,12 @@ _NAMES: Final = ("invoice.txt", "report.txt", "letter.txt", "minutes.txt")
 def dropzone(rng: random.Random) -> Goal:
     """Files that are sent at once."""
     name = rng.choice(_NAMES)
-    return Goal(f"Attach the file {name}.", [name], upload("input[type=file]", name))
+    return Goal(
+        f"Attach the file {name}.",
+        [name],
+        upload("input[type=file]", name),
+        act(a.Wait(0.5)),
+    )
 
 
 @widget(state="pond.getFiles().map(file => file.filename)")
@@ -266,5 +271,9 @@ def openlayers(rng: random.Random) -> Goal:
     return Goal(
         f"Zoom {'in' if steps > 0 else 'out'} by {abs(steps)}.",
         3 + steps,
-        times(abs(steps), click(f".ol-zoom-{'in' if steps > 0 else 'out'}")),
+        [
+            step
+            for _ in range(abs(steps))
+            for step in (click(f".ol-zoom-{'in' if steps > 0 else 'out'}"), act(a.Wait(0.6)))
+        ],
     )

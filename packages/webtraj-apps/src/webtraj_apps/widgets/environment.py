@@ -24,7 +24,7 @@ import urllib.parse
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, Final, Literal, TypeAlias
+from typing import Any, Final, Literal, TypeAlias, cast
 
 from webtraj import errors
 from webtraj.environments import actions as a
@@ -354,3 +354,8 @@ class WidgetEnvironment(browser.BrowserEnvironment):
             redact_passwords=False,
             viewport=viewport,
         )
+
+    @property
+    def widget_task(self) -> WidgetTask:
+        """The task of the current episode, or of the first one."""
+        return cast(WidgetTask, self.task)

@@ -330,7 +330,7 @@ def drag(page: Page, path: list[list[float]]) -> None:
     page.mouse.down()
     for x, y in path[1:]:
         page.mouse.move(x, y, steps=5)
-    page.wait_for_timeout(50)  # Pages that sort during a drag skip moves that come too fast.
+    page.wait_for_timeout(100)  # Pages that sort during a drag skip moves that come too fast.
     page.mouse.move(*path[-1])
     page.mouse.up()
 """,
@@ -425,7 +425,7 @@ async function drag(page: Page, path: [number, number][]) {
   await page.mouse.move(...path[0]);
   await page.mouse.down();
   for (const [x, y] of path.slice(1)) await page.mouse.move(x, y, { steps: 5 });
-  await page.waitForTimeout(50); // Pages that sort during a drag skip moves that come too fast.
+  await page.waitForTimeout(100); // Pages that sort during a drag skip moves that come too fast.
   await page.mouse.move(...path.at(-1)!);
   await page.mouse.up();
 }
