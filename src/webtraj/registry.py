@@ -40,7 +40,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, cast, overload
 
 from webtraj import errors
-from webtraj.settings import credentials, installed
+from webtraj.settings import credentials
 
 if TYPE_CHECKING:
     from webtraj.collectors.base import TrajectoryCollector
@@ -547,6 +547,8 @@ def _check_arguments(
 
 def _load_plugins() -> None:
     """Let every installed package register its presets. A failure is only a warning."""
+    from webtraj.settings import installed  # Built-in presets do without.
+
     for entry_point in installed.entry_points(ENTRY_POINT_GROUP).values():
         try:
             entry_point.load()()

@@ -68,5 +68,7 @@ def test_episodes_left_open_are_told(run, five, tmp_path):
     share = ("export", source, "--format", "json", "--shareable", "--out", tmp_path / "shared")
     assert told in run(*share)
     for more in (["--overwrite"], ["--set", "license=mit"]):
-        with pytest.raises(errors.InvalidInputError, match="leave out --overwrite and --set"):
+        with pytest.raises(
+            errors.InvalidInputError, match="leave out --overwrite, --set and --csv"
+        ):
             run(*share, *more)

@@ -6,7 +6,7 @@ import sys
 
 import webtraj
 from webtraj import errors
-from webtraj.settings import named
+from webtraj.settings import installed
 
 
 def test_pip_keeps_the_copy_that_is_installed_wherever_it_came_from():
@@ -21,7 +21,9 @@ def test_pip_keeps_the_copy_that_is_installed_wherever_it_came_from():
 def test_every_extra_that_errors_name_exists():
     names = importlib.metadata.metadata("webtraj").get_all("Provides-Extra")
     assert {"web", "train", "s3", "all", "apps", "formats", "integrations"} <= set(names)
-    assert {extra for extras in named._EXTRAS.values() for extra in extras.values()} <= set(names)
+    assert {extra for extras in installed.EXTRAS.values() for extra in extras.values()} <= set(
+        names
+    )
 
 
 def test_the_package_is_a_command():

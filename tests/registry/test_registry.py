@@ -169,7 +169,7 @@ def test_select_splits_into_one_selection_a_task():
 
 def names():
     """Return the names of all presets except those of webtraj's own packages."""
-    return [one.name for one in webtraj.info() if not one.name.startswith("apps/")]
+    return [one.name for one in webtraj.info() if not one.name.startswith(("apps/", "widgets/"))]
 
 
 class TestPlugins:

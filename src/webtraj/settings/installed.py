@@ -26,7 +26,7 @@ EXTRAS: dict[str, dict[str, str]] = {
     "webtraj.commands": {
         "apps": "apps", "mcp": "integrations", "openenv": "integrations", "otel": "integrations",
     },
-    "webtraj.presets": {"apps": "apps"},
+    "webtraj.presets": {"apps": "apps", "widgets": "apps"},
     "webtraj.exporters": dict.fromkeys(
         ("atif", "har", "inspect", "minari", "otel", "playwright"), "formats"
     ),
