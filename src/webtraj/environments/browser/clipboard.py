@@ -3,8 +3,7 @@
 So that nothing passes from one session to another, the page script notes what its pages copy
 (`clipboard.js`), and a session brings its own content along whenever it may paste. Rich text that a
 page leaves to the browser to copy is kept as plain text. What a page writes by
-`navigator.clipboard` is such a copy, and what it reads is the session's content
-(`async_clipboard.js`).
+`navigator.clipboard` is such a copy; it may read what it copied itself (`async_clipboard.js`).
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ if TYPE_CHECKING:
 __all__ = ["TOKEN", "Clipboard", "async_clipboard", "may_paste"]
 
 TOKEN: Final = f"clipboard-{secrets.token_hex(8)}"
-"""The name of the event by which a page asks for the session's content."""
+"""The name of the event by which a page asks for what it copied."""
 
 _FILL: Final = 5.0
 """Deadline in seconds of filling the clipboard."""

@@ -1,13 +1,13 @@
 // The asynchronous clipboard of pages, `navigator.clipboard`, which the browser does not let them use
 // and would share among all: in the page's own world, so that writing is a copy like any other
-// (clipboard.js), and reading asks the session's content there. Both need a person's click or key.
+// (clipboard.js), and reading asks there for what the page itself copied. Both need a person's click or key.
 (token => {
 "use strict";
 const {clipboard, userActivation} = navigator;
 if (!clipboard) return;
 const {document, Blob, ClipboardItem, CustomEvent, DOMException, Event, JSON, Object, Promise} = window;
 const later = window.setTimeout.bind(window);
-const denied = () => new DOMException("The person did not act.", "NotAllowedError");
+const denied = () => new DOMException("Read permission denied.", "NotAllowedError");
 
 function copy(content) {
   let copied = false;
@@ -28,12 +28,13 @@ function copy(content) {
 
 async function paste() {
   if (!userActivation.isActive) throw denied();
-  let content = {};
+  let content = null;
   const take = event => { content = JSON.parse(event.detail); };
   document.addEventListener(`${token}-answer`, take, {once: true});
   document.dispatchEvent(new Event(token));
   document.removeEventListener(`${token}-answer`, take);
   await new Promise(resolve => later(resolve));
+  if (!content) throw denied();
   return content;
 }
 

@@ -2,6 +2,7 @@
 let copied = null;
 let copiedBefore = null;
 let held = {};  // What the session holds.
+let own = null;  // What the session took from this document last.
 
 // The page's last handler decides what is copied, and any may stop the event, so this hears it after
 // each of them.
@@ -43,7 +44,7 @@ function selectedText(target) {
 
 function takeCopied() {
   const taken = copied;
-  held = copied ?? held;
+  if (copied) held = own = copied;
   copied = null;
   return taken;
 }
@@ -53,10 +54,11 @@ function hearCopies(view) {
   view.document.addEventListener(page.clipboard, tellCopied);
 }
 
-// To a page that reads `navigator.clipboard` (see async_clipboard.js).
+// To a page that reads `navigator.clipboard` (see async_clipboard.js): what it copied itself, unless
+// another has copied since. What comes from elsewhere a person would have to allow.
 function tellCopied({currentTarget}) {
   if (!windowOf(currentTarget).navigator.userActivation.isActive) return;
-  const detail = stringify(copied ?? held);
+  const detail = stringify(copied ?? (own && stringify(own) === stringify(held) ? own : null));
   dom.dispatchEvent(currentTarget, new CustomEvent(`${page.clipboard}-answer`, {detail}));
 }
 
