@@ -9,6 +9,7 @@ kind, by rule. `DECIDED` gives the reason for the kinds that stay.
 
 from __future__ import annotations
 
+import asyncio
 import dataclasses
 import re
 from collections import Counter
@@ -418,12 +419,20 @@ def _placeholders(
             yield node, node.attributes.get("placeholder", "")
 
 
+_PLAYWRIGHT = 10
+"""Deadline in seconds. A script that writes its frame anew can leave Playwright without a world in
+it, and `count` has no deadline of its own."""
 _LINE = re.compile(r'^ *- (?P<role>[a-z]+)(?: (?P<name>"(?:[^"\\]|\\.)*"))?(?:[ :]|$)')
 
 
 async def _aria_snapshot(frame: Any) -> str:
+    """Return Playwright's snapshot; empty for a frame that Playwright waits for in vain."""
     body = frame.locator("body")
-    return str(await body.aria_snapshot()) if await body.count() == 1 else ""
+    try:
+        async with asyncio.timeout(_PLAYWRIGHT):
+            return str(await body.aria_snapshot()) if await body.count() == 1 else ""
+    except TimeoutError:
+        return ""
 
 
 def _playwright(snapshot: str) -> Iterator[tuple[str, str, str]]:
