@@ -189,7 +189,7 @@ def _report(whole: Result, results: dict, chosen: dict) -> str:
     ]
     names = sorted({kind for kind, _ in kinds}, key=lambda kind: (kind not in DECIDED, kind))
     for kind in names:
-        counts = " | ".join(f"{kinds[kind, witness] or '':,}" for witness in LEAST)
+        counts = " | ".join(f"{kinds[kind, witness]:,}" for witness in LEAST)
         lines.append(f"| {kind} | {counts} | {DECIDED.get(kind, 'undecided')} |")
     lines += [
         "",
