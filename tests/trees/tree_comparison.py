@@ -255,7 +255,7 @@ class Ours:
     def __init__(self, axtree: str, by_id: Mapping[str, Node], styled: Collection[str]) -> None:
         self._by_id = by_id
         self._refs = {ref.ref: ref for ref in refs_in(axtree)}
-        self._styled = sorted(styled, key=len, reverse=True)
+        self._styled = sorted(filter(None, styled), key=len, reverse=True)
         self._cut = is_cut(axtree)
         self._left = Counter((ref.role, ref.name.casefold()) for ref in self._refs.values())
         self._said: dict[str, list[str]] = {"": [], **{ref: [] for ref in self._refs}}
