@@ -114,6 +114,15 @@ def test_sample_of_a_stored_episode_equals_that_of_the_one_in_memory(episode, da
     assert outline(stored.steps[1].decision.model_calls[0].messages)  # Nothing was loaded for it.
 
 
+def test_half_a_character_of_an_offered_tool_is_replaced_and_counted(episode, call):
+    tool = {"type": "function", "function": {"name": "wait\ud800", "parameters": {}}}
+    asked = call("e1", 1, sampling={"tools": [tool]})
+    decision = Decision(action=a.Click("1"), model_calls=(asked,))
+    sample = sample_of(episode("e1", step_fields={1: {"decision": decision}}), 1)
+    assert sample.tools[0]["function"]["name"] == "wait?"
+    assert sample.left_out == {"left_out_half_character": 1}
+
+
 def test_the_call_that_was_acted_on_is_the_sample(episode, call):
     failed = call("x", 1, error="503", text="")
     trajectory = episode(

@@ -17,12 +17,15 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Protocol
 
+import orjson
+
 from webtraj import errors
 from webtraj.agents.models import replies
 from webtraj.agents.models.base import Image, Message, Part, Role, Text, ToolCall
 from webtraj.environments.actions import read_action
 from webtraj.environments.browser.reading import as_number
 from webtraj.store.blobs import LazyBlob
+from webtraj.store.foreign import valid_data
 from webtraj.training.samples import Sample, SampleKey
 from webtraj.trajectory import (
     Decision,
@@ -447,7 +450,13 @@ def _recorded(trajectory: EpisodeTrajectory, step: int, index: int, iteration: i
     assert decision is not None
     call = decision.model_calls[index]
     tools = call.sampling.get("tools")
+    tools = tuple(tools) if isinstance(tools, (list, tuple)) else ()
     left_out: Counter[str] = Counter()
+    try:
+        orjson.dumps(tools)
+    except TypeError:  # They hold half a character, which cannot be written in a row.
+        tools = tuple(valid_data(tools))
+        left_out["left_out_half_character"] += 1
     try:
         messages = read_messages(call.messages, left_out)
     except errors.InvalidInputError as error:
@@ -460,7 +469,7 @@ def _recorded(trajectory: EpisodeTrajectory, step: int, index: int, iteration: i
         left_out=left_out,
         completion=loaded(call.text),
         calls=calls_of(call),
-        tools=tuple(tools) if isinstance(tools, (list, tuple)) else (),
+        tools=tools,
         prompt_token_ids=tuple(call.prompt_token_ids),
         completion_token_ids=tuple(call.completion_token_ids),
         logprobs=tuple(call.logprobs),
