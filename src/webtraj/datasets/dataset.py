@@ -228,6 +228,8 @@ def decode_episode(
             f"{budget.where!r} holds an episode with the id {found.episode_id!r:.200}, which "
             "cannot be a file name."
         )
+    if found.end is None:
+        raise errors.CorruptDataError(f"{budget.where!r} holds an episode without an end.")
     return found
 
 

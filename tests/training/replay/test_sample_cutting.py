@@ -114,13 +114,18 @@ def test_sample_of_a_stored_episode_equals_that_of_the_one_in_memory(episode, da
     assert outline(stored.steps[1].decision.model_calls[0].messages)  # Nothing was loaded for it.
 
 
-def test_half_a_character_of_an_offered_tool_is_replaced_and_counted(episode, call):
-    tool = {"type": "function", "function": {"name": "wait\ud800", "parameters": {}}}
-    asked = call("e1", 1, sampling={"tools": [tool]})
-    decision = Decision(action=a.Click("1"), model_calls=(asked,))
-    sample = sample_of(episode("e1", step_fields={1: {"decision": decision}}), 1)
-    assert sample.tools[0]["function"]["name"] == "wait?"
-    assert sample.left_out == {"left_out_half_character": 1}
+def test_an_offered_tool_that_no_row_can_hold_is_changed_and_counted_or_refused(episode, call):
+    def sample_with(name):
+        tool = {"type": "function", "function": {"name": name, "parameters": {}}}
+        asked = call("e1", 1, sampling={"tools": [tool]})
+        decision = Decision(action=a.Click("1"), model_calls=(asked,))
+        return sample_of(episode("e1", step_fields={1: {"decision": decision}}), 1)
+
+    half = sample_with("wait\ud800")
+    assert half.tools[0]["function"]["name"] == "wait?"
+    assert half.left_out == {"left_out_half_character": 1}
+    with pytest.raises(errors.InvalidInputError, match="no JSON"):
+        sample_with(b"wait")
 
 
 def test_the_call_that_was_acted_on_is_the_sample(episode, call):

@@ -445,6 +445,14 @@ def reward_of(trajectory: EpisodeTrajectory) -> float | None:
     return 1.0 if outcome is Outcome.SUCCESS else 0.0
 
 
+def _is_json(data: Any) -> bool:
+    try:
+        orjson.dumps(data)
+    except TypeError:
+        return False
+    return True
+
+
 def _recorded(trajectory: EpisodeTrajectory, step: int, index: int, iteration: int) -> Sample:
     decision = trajectory.steps[step].decision
     assert decision is not None
@@ -453,11 +461,11 @@ def _recorded(trajectory: EpisodeTrajectory, step: int, index: int, iteration: i
     tools = tuple(tools) if isinstance(tools, (list, tuple)) else ()
     left_out: Counter[str] = Counter()
     try:
-        orjson.dumps(tools)
-    except TypeError:  # They hold half a character, which cannot be written in a row.
-        tools = tuple(valid_data(tools))
-        left_out["left_out_half_character"] += 1
-    try:
+        if not _is_json(tools):  # They may hold half a character, which no row can.
+            tools = tuple(valid_data(tools))
+            left_out["left_out_half_character"] += 1
+        if not _is_json(tools):
+            raise errors.InvalidInputError("the tools that were offered are no JSON.")
         messages = read_messages(call.messages, left_out)
     except errors.InvalidInputError as error:
         raise errors.InvalidInputError(
