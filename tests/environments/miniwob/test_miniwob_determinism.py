@@ -1,8 +1,11 @@
 """A reset equals a fresh environment: the same task and seed give the same page, to the pixel."""
 
+import io
 import random
 
+import numpy as np
 import pytest
+from PIL import Image
 
 from webtraj.environments import actions as a
 from webtraj.environments.browser.observation import Observe, refs_in
@@ -38,11 +41,21 @@ async def first_page(environment, seed):
     if environment.page_name in _ANIMATED:
         del seen["screenshot"], unseen["html"]
     seen["last_action"] = seen["last_action"]["settled"]
-    return {**{k: str(v) for k, v in seen.items()}, **unseen, "history": await session.history()}
+    picture = seen.pop("screenshot", None)
+    pixels = picture and np.asarray(Image.open(io.BytesIO(picture))).astype(int)
+    told = {name: str(value) for name, value in seen.items()}
+    return {**told, **unseen, "history": await session.history()}, pixels
 
 
 def differences(page, other):
-    return {name: (page[name], other[name]) for name in page if page[name] != other[name]}
+    """Return what differs; pixels do by more than the 1 of 255 that Chromium's rounding makes."""
+    (told, pixels), (others, other_pixels) = page, other
+    found = {name: (told[name], others[name]) for name in told if told[name] != others[name]}
+    if pixels is not None and (
+        pixels.shape != other_pixels.shape or abs(pixels - other_pixels).max() > 1
+    ):
+        found["screenshot"] = np.argwhere(pixels != other_pixels)[:3].tolist()
+    return found
 
 
 async def fresh_pages(play, pool, tasks, seeds):
@@ -53,8 +66,8 @@ async def fresh_pages(play, pool, tasks, seeds):
             environment = play(task, observe=OBSERVE)
             fresh[task, seed] = await first_page(environment, seed)
             await environment.close()
-        assert fresh[task, seeds[0]]["goal"], task
-        assert refs_in(fresh[task, seeds[0]]["axtree"]), task
+        assert fresh[task, seeds[0]][0]["goal"], task
+        assert refs_in(fresh[task, seeds[0]][0]["axtree"]), task
     return fresh
 
 
