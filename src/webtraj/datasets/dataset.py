@@ -228,8 +228,6 @@ def decode_episode(
             f"{budget.where!r} holds an episode with the id {found.episode_id!r:.200}, which "
             "cannot be a file name."
         )
-    if found.end is None:
-        raise errors.CorruptDataError(f"{budget.where!r} holds an episode without an end.")
     return found
 
 
@@ -732,6 +730,8 @@ class Dataset:
             raise errors.CorruptDataError(
                 f"{where!r} holds the episode {found.episode_id!r}: the file was copied or renamed."
             )
+        if found.end is None:
+            raise errors.CorruptDataError(f"{where!r} holds an episode without an end.")
         blobs = LazyBlobs(self._place.blobs) if self._blobs == "lazy" else self._place.blobs
         return self.judgements.applied(found, blobs=blobs)
 
