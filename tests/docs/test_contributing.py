@@ -89,7 +89,7 @@ def test_commands_of_the_page_play_judge_process_export_and_import(played):
             "Did you mean 'forget-goal'?",
         ),
         (["export", "runs/a", "--format", "movs", "--out", "x"], "Did you mean 'moves'?"),
-        (["import", "moves", "--from", "move", "--out", "x"], "moves, agentlab, atif"),
+        (["import", "moves", "--from", "move", "--out", "x"], "miniwob-demos, webgym, moves"),
     ],
     ids=lambda value: value[0] if isinstance(value, list) else "",
 )
