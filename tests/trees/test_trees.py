@@ -172,7 +172,7 @@ def _report(whole: Result, results: dict, chosen: dict) -> str:
         "Chromium's accessibility tree of each frame (interactive elements: role, name and state,",
         "matched by element), Playwright's `aria_snapshot` (such elements, by role and name) and",
         "the words that the browser lays out. Each difference has a kind, given by a rule in",
-        "`tests/trees/tree_comparison.py`. A kind of the table stays for the reason there.",
+        "`tests/trees/tree_comparison.py`. Kinds with a reason are decided.",
         "",
         "| witness | elements or words | no difference | none but of a decided kind | least |",
         "|---|---|---|---|---|",

@@ -287,7 +287,7 @@ async def prove(names: list[str], seeds: int, *, hand: bool = True) -> dict[str,
     return proofs
 
 
-_MADE = "Written by `python packages/webtraj-apps/scripts/widgets.py --write`."
+_MADE = "`python packages/webtraj-apps/scripts/widgets.py --write` measures it."
 _WAYS = """\
 The oracle acts by refs of the observed tree where it can; `keys` are typed into what has the
 focus, a `hidden ref` is that of an element that the tree does not show, and `points` are of

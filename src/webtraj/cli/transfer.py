@@ -96,7 +96,8 @@ def print_report(report: TransferReport, target: str, *, json: bool = False) -> 
         if report.superseded:
             say(
                 f"Left out {counted(len(report.superseded), 'episode')}, such as "
-                f"{report.superseded[0]}: another try of the same row counts, and is not copied."
+                f"{report.superseded[0]}: another try of the same row counts, and that is not "
+                "copied."
             )
         if report.left_runs:
             say(

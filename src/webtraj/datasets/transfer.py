@@ -32,7 +32,7 @@ from webtraj.store.index import merge as merge_index
 from webtraj.store.journal import claim
 from webtraj.store.layout import HEADER, DatasetHeader, format_named
 from webtraj.store.places import FolderStorage, Storage, is_key, is_url, open_storage
-from webtraj.store.tries import returning, rows_of
+from webtraj.store.tries import counted_only_in_part, rows_of
 
 __all__ = [
     "PushReport",
@@ -234,7 +234,7 @@ def transfer(dataset: Dataset, writer: DatasetWriter, *, with_runs: bool = False
         UnsupportedSchemaError: A newer webtraj wrote an episode.
         StorageError: One of the datasets could not be read or written.
     """
-    gone = returning(dataset.summaries, dataset.superseded)
+    gone = counted_only_in_part(dataset.summaries, dataset.superseded)
     report = _Transfer(dataset.place, writer).run(
         [summary for summary in dataset.summaries if summary.episode_id not in gone]
     )

@@ -31,7 +31,6 @@ __all__ = [
     "Response",
     "UploadedFile",
     "found",
-    "is_of_another_user",
     "json_answer",
     "see_other",
     "serve",
@@ -44,7 +43,7 @@ Answer = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Coroutine[Any, A
 
 
 class LocalServer:
-    """A server on a free port of 127.0.0.1, from `start` to `stop` or the end of its event loop.
+    """A server on a port of 127.0.0.1, from `start` to `stop` or the end of its event loop.
 
     On Linux, connections of other users of the machine are dropped.
 
@@ -53,11 +52,13 @@ class LocalServer:
 
     Args:
         answer: Answers a connection.
+        port: The port; 0 for a free one.
         tls: The context of a server for TLS.
     """
 
-    def __init__(self, answer: Answer, *, tls: ssl.SSLContext | None = None) -> None:
+    def __init__(self, answer: Answer, *, port: int = 0, tls: ssl.SSLContext | None = None) -> None:
         self._answer = answer
+        self._port = port
         self._tls = tls
         self._server: asyncio.Server | None = None
         self._tasks: set[asyncio.Task[Any]] = set()
@@ -70,9 +71,13 @@ class LocalServer:
         return f"{host}:{port}"
 
     async def start(self) -> None:
-        """Start listening."""
+        """Start listening.
+
+        Raises:
+            OSError: The port is taken.
+        """
         server = await asyncio.start_server(
-            self._accept, "127.0.0.1", 0, limit=_CHUNK, ssl=self._tls, start_serving=False
+            self._accept, "127.0.0.1", self._port, limit=_CHUNK, ssl=self._tls, start_serving=False
         )
         try:
             await server.start_serving()
@@ -102,7 +107,8 @@ class LocalServer:
         if self._server is None or not self._server.is_serving():
             writer.transport.abort()  # Accepted while the server was closing.
             return
-        if is_of_another_user(writer):
+        ends = writer.get_extra_info("peername"), writer.get_extra_info("sockname")
+        if is_mine(*ends) is False:
             writer.transport.abort()
             return
         self._keep(self._answer(reader, writer), writer.close)
@@ -112,12 +118,6 @@ class LocalServer:
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
         task.add_done_callback(lambda _: close())
-
-
-def is_of_another_user(writer: asyncio.StreamWriter) -> bool:
-    """Return whether the kernel says that another user made a connection to this machine."""
-    ends = writer.get_extra_info("peername"), writer.get_extra_info("sockname")
-    return is_mine(*ends) is False
 
 
 # Requests and responses.

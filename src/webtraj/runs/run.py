@@ -245,9 +245,9 @@ class Run:
 
     @contextlib.contextmanager
     def playing(self) -> Iterator[None]:
-        """Keep other processes from playing the run while the context lasts.
+        """Lock the run while the context lasts, so that no other process plays it.
 
-        A bucket has no locks, nor have some file systems; there, nothing is kept from anybody.
+        Buckets and some file systems have no locks. There, two processes can play one run.
 
         Raises:
             StorageConflictError: Another process plays the run.

@@ -1,8 +1,8 @@
 """Entry points: what installed packages add to webtraj by name.
 
-Built-in names cannot be replaced: a package of someone else that offers one of webtraj's own names
-is told so in the log, and the name keeps its meaning. This holds also for the names of webtraj's
-packages that are not installed. Imports nothing heavy.
+Built-in names cannot be replaced. If another package offers one of webtraj's own names, the log
+says so, and the name keeps its meaning, even where the package of webtraj's that has the name is
+not installed. This module imports nothing heavy.
 """
 
 from __future__ import annotations
@@ -43,8 +43,8 @@ def entry_points(
 ) -> Mapping[str, importlib.metadata.EntryPoint]:
     """Return the entry points of a group by name; webtraj's own come first.
 
-    They are read once in a process, and again when `sys.path` changes, for reading them takes
-    longer than most commands.
+    They are read once per process, and again when `sys.path` changes: reading them takes longer
+    than most commands.
 
     Args:
         group: The group.
@@ -57,7 +57,7 @@ def check_free(group: str, name: str, builtin: Collection[str] = ()) -> None:
     """Check that a name is not built in.
 
     Raises:
-        InvalidInputError: It is.
+        InvalidInputError: The name is built in.
     """
     if name in _builtin(tuple(sys.path), group, frozenset(builtin)):
         raise errors.InvalidInputError(

@@ -24,9 +24,8 @@ _HOMES = {
 }
 
 RECORD_MODULES: dict[str, str] = {}
-"""For each namespace of record types, the module that registers them, filled in by the packages
-above. It is imported when a file first names one of the namespace, as code may read an episode
-before it has made such a record itself."""
+"""The module that registers the record types of each namespace. The packages above fill it in. A
+module is imported when a file first names a type of its namespace."""
 
 __all__ = ["RECORD_MODULES", *sorted(_HOMES)]
 __getattr__, __dir__ = _homes.face(__name__, _HOMES)

@@ -23,7 +23,16 @@ from typing import Protocol, TypeVar
 
 from webtraj.trajectory import EndReason, Outcome, counts_for_agent
 
-__all__ = ["PlayedRow", "Try", "counting", "place_in", "rank", "returning", "rows_of", "superseded"]
+__all__ = [
+    "PlayedRow",
+    "Try",
+    "counted_only_in_part",
+    "counting",
+    "place_in",
+    "rank",
+    "rows_of",
+    "superseded",
+]
 
 _PLACE = re.compile(r"(.+)-(\d{6,})-(\d{2,})")
 
@@ -104,14 +113,14 @@ def rows_of(episodes: Iterable[Try]) -> dict[str, str]:
     return {episode_id: min(tries) for tries in rows for episode_id in tries}
 
 
-def returning(episodes: Iterable[Try], gone: Set[str]) -> frozenset[str]:
-    """Return the ids of episodes of a part that would count there, though not in the whole.
+def counted_only_in_part(episodes: Iterable[Try], gone: Set[str]) -> frozenset[str]:
+    """Return the ids of episodes that would count in a part, although they do not in the whole.
 
-    The try that counts in their place is not in the part. Those that count nowhere are not meant.
+    The try that counts in their place is not in the part. Episodes that never count are left alone.
 
     Args:
         episodes: The part's episodes.
-        gone: The ids of the whole's that do not count; see `superseded`.
+        gone: The ids of those that do not count in the whole; see `superseded`.
     """
     left = {one.episode_id: one for one in episodes}
     found: set[str] = set()

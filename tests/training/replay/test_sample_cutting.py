@@ -124,7 +124,7 @@ def test_an_offered_tool_that_no_row_can_hold_is_changed_and_counted_or_refused(
     half = sample_with("wait\ud800")
     assert half.tools[0]["function"]["name"] == "wait?"
     assert half.left_out == {"left_out_half_character": 1}
-    with pytest.raises(errors.InvalidInputError, match="no JSON"):
+    with pytest.raises(errors.InvalidInputError, match="not JSON"):
         sample_with(b"wait")
 
 

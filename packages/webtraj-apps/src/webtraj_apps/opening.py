@@ -5,10 +5,9 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Mapping
-from typing import Any
 
 from webtraj import errors
-from webtraj.environments.local_server import is_of_another_user
+from webtraj.environments.local_server import LocalServer
 from webtraj_apps import app as app_lib
 from webtraj_apps import tasks as tasks_lib
 
@@ -90,39 +89,24 @@ def script_variables(addresses: Mapping[str, str]) -> dict[str, str]:
 async def _served(
     world: app_lib.World, cookies: Mapping[str, str], port: int
 ) -> AsyncIterator[str]:
-    answering: set[asyncio.Task[Any] | None] = set()
-
     async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        task = asyncio.current_task()
-        answering.add(task)
-        try:
-            if is_of_another_user(writer):
-                return
-            with contextlib.suppress(OSError):  # The browser may go away at any time.
-                begun = await reader.read(_CHUNK)
-                if cookies and (path := _page_without_cookies(begun)):
-                    writer.write(_login(path, cookies))
-                    await writer.drain()
-                elif begun:
-                    await world.serve(reader, writer, begun)
-        finally:
-            writer.close()
-            with contextlib.suppress(OSError):
-                await writer.wait_closed()
-            answering.discard(task)
+        with contextlib.suppress(OSError):  # The browser may go away at any time.
+            begun = await reader.read(_CHUNK)
+            if cookies and (path := _page_without_cookies(begun)):
+                writer.write(_login(path, cookies))
+                await writer.drain()
+            elif begun:
+                await world.serve(reader, writer, begun)
 
+    server = LocalServer(answer, port=port)
     try:
-        server = await asyncio.start_server(answer, "127.0.0.1", port)
+        await server.start()
     except OSError as error:
         raise errors.InvalidInputError(f"Cannot listen at port {port}: {error.strerror}.") from None
     try:
-        yield f"http://{world.app.name}.localhost:{server.sockets[0].getsockname()[1]}"
+        yield f"http://{world.app.name}.localhost:{server.address.rpartition(':')[2]}"
     finally:
-        server.close()
-        left = [task for task in answering if task is not None]
-        for task in left:
-            task.cancel()
-        await asyncio.gather(*left, return_exceptions=True)
+        await server.stop()
 
 
 def _page_without_cookies(request: bytes) -> str:

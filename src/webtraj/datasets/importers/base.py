@@ -167,13 +167,13 @@ class Source:
             return None
         return Skipped(where, "it is in the dataset already", identity)
 
-    def placed(
+    def place(
         self, episode: EpisodeTrajectory, where: str, *, whole: bool
     ) -> EpisodeTrajectory | Skipped:
-        """Return an episode as it is added to the dataset, or a `Skipped`.
+        """Return an episode as it is to be added, or a `Skipped` if that is done already.
 
-        One that lacks pictures has an id of its own: it does not keep out a later import that finds
-        them, whose episode then counts in its place.
+        An episode without some of its pictures gets another id. A later import that finds them adds
+        the whole episode, which then counts in its place.
         """
         part = f"{episode.episode_id}-part"
         if not whole and part in self.have:

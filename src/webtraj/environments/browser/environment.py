@@ -162,7 +162,7 @@ class BrowserEnvironment(base_lib.Environment):
         self._executor: acting_lib.ActionExecutor | None = None
         self._outcome = trajectory_lib.Outcome.UNKNOWN
         self._silent: weakref.WeakSet[Any] = weakref.WeakSet()
-        """The pages that did not answer when they were looked at last."""
+        """The pages that did not answer the last look."""
 
     @property
     def viewport(self) -> tuple[int, int] | None:
@@ -281,7 +281,7 @@ class BrowserEnvironment(base_lib.Environment):
                 self._steps += 1
             error = kind = ""
             if seen is None:
-                seen, error = await self._look_in_vain(session)
+                seen, error = await self._look_or_blank(session)
                 kind = "page_broke" if error else ""
             else:
                 seen = session.as_looked(seen)
@@ -519,10 +519,10 @@ class BrowserEnvironment(base_lib.Environment):
         self._note_secrets(seen)
         return seen
 
-    async def _look_in_vain(self, session: session_lib.BrowserSession) -> tuple[Any, str]:
-        """Look at a page that somebody else uses; return what is seen, and why it is nothing.
+    async def _look_or_blank(self, session: session_lib.BrowserSession) -> tuple[Any, str]:
+        """Look at a page that somebody else uses. Return what it shows, or an error if silent.
 
-        A page that does not answer is theirs to close. It gets little time until it answers again.
+        We do not close their page. Until it answers again, each look waits only briefly for it.
         """
         page, known = session.page, self._silent
         try:

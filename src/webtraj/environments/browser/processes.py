@@ -540,7 +540,7 @@ class Driver:
             call = chromium.connect_over_cdp(endpoint, **options)
         else:
             call = chromium.connect_over_cdp(endpoint) if is_cdp else chromium.connect(endpoint)
-        what = f"accept a connection at {endpoint}, which a tab that hangs prevents,"
+        what = f"accept a connection at {endpoint}, which a hanging tab prevents,"
         browser = await Lifeline().run(call, what=what, seconds=seconds)
         return RunningBrowser(browser, None)
 

@@ -465,7 +465,7 @@ def _recorded(trajectory: EpisodeTrajectory, step: int, index: int, iteration: i
             tools = tuple(valid_data(tools))
             left_out["left_out_half_character"] += 1
         if not _is_json(tools):
-            raise errors.InvalidInputError("the tools that were offered are no JSON.")
+            raise errors.InvalidInputError("the tools that were offered are not JSON.")
         messages = read_messages(call.messages, left_out)
     except errors.InvalidInputError as error:
         raise errors.InvalidInputError(

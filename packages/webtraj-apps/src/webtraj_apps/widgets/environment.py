@@ -135,7 +135,7 @@ def find_widget(name: str) -> Widget:
     """Return a widget by name.
 
     Raises:
-        InvalidInputError: There is none.
+        InvalidInputError: No widget has this name.
     """
     found = _load_widgets().get(name)
     if found is None:

@@ -295,7 +295,7 @@ def _read(
         if found is None:
             missing = pictures.missing
             episode = _Trajectory(data, where, pictures).episode(identity, imported, parent)
-            found = source.placed(episode, where, whole=pictures.missing == missing)
+            found = source.place(episode, where, whole=pictures.missing == missing)
         identity = found.episode_id
         yield found
     except base.UNREADABLE as error:

@@ -249,7 +249,7 @@ class _File:
                     missing = self._missing
                     episode = self._trajectory(identity, i, _checked(steps, where))
                     whole = self._missing == missing
-                    yield self._source.placed(episode, where, whole=whole)
+                    yield self._source.place(episode, where, whole=whole)
                 seen.add(identity)
             except base.UNREADABLE as error:
                 yield base.problem(where, error)
