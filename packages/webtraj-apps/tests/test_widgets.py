@@ -3,13 +3,16 @@
 import base64
 import hashlib
 import io
+import json
 import tarfile
 
 import pytest
+from typer.testing import CliRunner
 
 import webtraj
 from webtraj import errors
 from webtraj.environments.local_server import Request
+from webtraj_apps.commands import commands
 from webtraj_apps.widgets import libraries
 from webtraj_apps.widgets.environment import answer_request, find_widget
 
@@ -55,6 +58,13 @@ def test_an_archive_that_is_not_the_pinned_one_is_refused_and_only_served_files_
     digest = base64.b64encode(hashlib.sha512(archive.read_bytes()).digest()).decode()
     libraries._unpack(archive, folder, {**row, "integrity": f"sha512-{digest}"})
     assert [path.name for path in folder.rglob("*.*")] == ["x.js"]
+
+
+def test_the_list_of_applications_has_the_widgets_in_the_same_columns():
+    done = CliRunner().invoke(commands, ["list", "--json"])
+    *rows, widgets = json.loads(done.stdout)
+    assert widgets["name"] == libraries.NAME
+    assert {tuple(row) for row in rows} == {tuple(widgets)}
 
 
 def test_the_missing_libraries_are_named_with_the_command_that_installs_them(tmp_path, monkeypatch):

@@ -14,7 +14,10 @@ from webtraj.testing.model_server import FakeModelServer, Reply
 NO_RETRIES = models.RetryPolicy(max_retries=0)
 QUICK = models.RetryPolicy(max_retries=3, first_delay=0.001)
 
-REFUSALS = {400: "Change", 401: "api_key", 403: "permission", 404: "base_url", 302: "Redirect"}
+REFUSALS = {
+    400: "Change", 401: "api_key", 403: "permission", 404: "base_url", 302: "Redirect",
+    501: "Change",
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("status", REFUSALS)

@@ -89,11 +89,11 @@ def list_(csv: Csv = None, json: Json = False) -> None:
         {
             "name": widgets.name,
             "title": widgets.title,
-            "software": f"{len(load_table())} packages of npm",
-            "license": "MIT and others",
-            "tasks": len(widget_names()),
-            "needs": "npm",
             "installed": widgets.installed,
+            "tasks": len(widget_names()),
+            "software": f"{len(load_table())} packages of npm",
+            "needs": "npm",
+            "license": "MIT and others",
         }
     )
     terminal.save_table(csv, rows)

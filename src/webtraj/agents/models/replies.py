@@ -43,6 +43,8 @@ _T = TypeVar("_T")
 
 _HEALING = frozenset({408, 409, 425, 429})
 """The statuses below 500 for which a retry may succeed."""
+_LASTING = frozenset({501, 505})
+"""Those from 500 on for which it cannot: the server lacks what was asked for (RFC 9110, 15.6)."""
 _HOPELESS_CODES = frozenset({"insufficient_quota", "billing_hard_limit_reached"})
 """Codes for which waiting does not help, although their status is 429."""
 
@@ -172,7 +174,9 @@ def failure_of(
             return None
         # A gateway may answer 200 and then fail when the server behind it does.
         status = int(error.code) if error.code.isdecimal() and len(error.code) == 3 else 502
-    error = error or ServerError(message=body[:500] if isinstance(body, str) else "")
+    error = error or ServerError(
+        message=" ".join(body.split())[:500] if isinstance(body, str) else ""
+    )
     said = f"{url} answered HTTP {status}: {error}."
     failed = functools.partial(AttemptError, kind="status", status=status, response=body)
     if status == 413 or (status in _OVERFLOW_STATUSES and error.is_overflow):
@@ -194,7 +198,7 @@ def _may_heal(status: int, headers: Mapping[str, str], error: ServerError) -> bo
             return True
         case "false":
             return False
-    return status in _HEALING or status >= 500
+    return status in _HEALING or (status >= 500 and status not in _LASTING)
 
 
 _HINTS = {
