@@ -102,8 +102,8 @@ class _Numbered:
     iteration: Count
 
 
-def write_line(path: Path, line: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Replace or add an iteration's line, and return all lines.
+def write_line(path: Path, line: Mapping[str, Any]) -> None:
+    """Replace or add an iteration's line.
 
     Raises:
         CorruptDataError: The file is damaged.
@@ -113,7 +113,6 @@ def write_line(path: Path, line: Mapping[str, Any]) -> list[dict[str, Any]]:
     lines[line["iteration"]] = dict(line)
     ordered = [lines[number] for number in sorted(lines)]
     files.write_atomically(path, b"".join(orjson.dumps(one) + b"\n" for one in ordered))
-    return ordered
 
 
 def _staleness(config: LoopConfig, iteration: int, policy: int) -> int:
