@@ -12,7 +12,6 @@ import typer
 from webtraj import errors
 
 if TYPE_CHECKING:
-    from webtraj.redaction import RedactionRules
     from webtraj.store.index import EpisodeSummary
 
 __all__ = [
@@ -49,7 +48,6 @@ __all__ = [
     "read_pairs",
     "read_setting",
     "read_settings",
-    "redaction_rules",
     "storage_options",
 ]
 
@@ -205,13 +203,6 @@ def read_pairs(flag: str, given: Iterable[str] | None, expected: str) -> dict[st
             raise errors.InvalidInputError(f"{flag} got {item!r:.100}; expected {expected}.")
         pairs[name] = text
     return pairs
-
-
-def redaction_rules(patterns: Sequence[str] | None) -> RedactionRules | None:
-    """Return the rules given with `--redact`; None if there are none."""
-    from webtraj.redaction import RedactionRules
-
-    return RedactionRules(patterns=tuple(patterns)) if patterns else None
 
 
 def read_settings(given: Iterable[str] | None) -> dict[str, Any]:
