@@ -48,7 +48,7 @@ COMMANDS = {
     "export d --format atif --out x --json": {
         "target": "x", "format": "atif", "complete": True, "written": ["e1", "e2"], "steps": 2
     },
-    "export d --format json --shareable --out x --json": {"target": "x", "added": ["e1", "e2"]},
+    "copy d x --without screenshots --json": {"target": "x", "added": ["e1", "e2"]},
     "export d --format sharegpt --out x --json": {
         "target": "x", "format": "sharegpt", "skipped": {"not successful": 1}, "complete": True
     },

@@ -65,10 +65,8 @@ def test_episodes_left_open_are_told(run, five, tmp_path):
     told = "1 still open or waiting for recovery (webtraj recover)"
     assert told in run("copy", source, tmp_path / "copy")
     assert told in run("split", source, tmp_path / "parts", "--part", "all=1.0")
-    share = ("export", source, "--format", "json", "--shareable", "--out", tmp_path / "shared")
-    assert told in run(*share)
-    for more in (["--overwrite"], ["--set", "license=mit"]):
-        with pytest.raises(
-            errors.InvalidInputError, match="leave out --overwrite, --set and --csv"
-        ):
-            run(*share, *more)
+    assert told in run("copy", source, tmp_path / "less", "--without", "screenshots,html")
+    with pytest.raises(errors.InvalidInputError, match="Unknown part 'pictures'; expected some"):
+        run("copy", source, tmp_path / "none", "--without", "pictures")
+    with pytest.raises(errors.InvalidInputError, match="To convert a dataset: webtraj copy"):
+        run("export", source, "--format", "json", "--out", tmp_path / "none")

@@ -1,7 +1,7 @@
 """Nothing that people hand on tells where it was made.
 
 People record on their own machines, train on what they recorded and publish it. Neither the records
-nor the prompts, training samples or shareable copies hold a folder of the machine or a port that
+nor the prompts, training samples or copies hold a folder of the machine or a port that
 differs from run to run.
 """
 
@@ -70,7 +70,11 @@ async def test_no_record_prompt_or_export_names_a_place_on_this_machine(tmp_path
         assert all(not PLACES.search(request.text) for request in server.requests)
     for number, preset in enumerate(PRESETS):
         out = recorded / preset.replace("/", "-")
-        forms: dict[str, tuple[str, ...]] = {"json": ("--shareable",)}
+        copied = tmp_path / f"copy-{number}"
+        done = CliRunner().invoke(make_app(), ["copy", str(out), str(copied), "--without", "html"])
+        assert done.exit_code == 0, done.output
+        assert found_in(copied / "episodes", base) == set(), preset
+        forms: dict[str, tuple[str, ...]] = {}
         if preset == "miniwob/click-test":  # The one that the model's only reply solves.
             forms["sharegpt"] = ("--filter", "min_steps=1")
         for form, options in forms.items():

@@ -18,7 +18,7 @@ from pathlib import Path
 import pytest
 
 import webtraj
-from webtraj.datasets.sharing import share
+from webtraj.datasets import copy
 from webtraj.environments.browser.access import WebAccess
 from webtraj.environments.browser.network import OriginPolicy
 from webtraj.environments.browser.tasks import WebTask
@@ -96,7 +96,7 @@ def test_a_key_in_the_environment_and_one_in_the_url_are_in_no_file(tmp_path: Pa
         run(tmp_path, "export", "data", "--format", name, "--out", f"as-{name}")
     short = ("--filter", "min_steps=1")
     run(tmp_path, "export", "data", "--format", "sharegpt", "--out", "training", *short)
-    run(tmp_path, "export", "data", "--format", "json", "--shareable", "--out", "shared")
+    run(tmp_path, "copy", "data", "copied", "--without", "screenshots,html")
     run(tmp_path, "show", "data", episode.episode_id)
     assert leaks(tmp_path, KEY, QUERY_KEY) == []
 
@@ -177,6 +177,6 @@ def test_a_password_that_was_typed_is_in_no_file(tmp_path: Path) -> None:
     (episode,) = webtraj.open_dataset(tmp_path / "data")
     assert "<secret:password>" in str(episode.steps[1].action)
     assert "Welcome" in episode.steps[-1].observation["axtree"]
-    share(tmp_path / "data", tmp_path / "shared")
+    copy(tmp_path / "data", tmp_path / "copied", without=["screenshots"])
     run(tmp_path, "export", "data", "--format", "html", "--out", "page")
     assert leaks(tmp_path, PASSWORD) == []

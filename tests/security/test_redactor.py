@@ -27,8 +27,7 @@ from webtraj import errors
 from webtraj.environments import actions as a
 from webtraj.environments.redacting import RedactingCollector
 from webtraj.redaction import RedactionRules, Redactor
-from webtraj.redaction import redactor as redactor_module
-from webtraj.store import encoding
+from webtraj.store import encoding, values
 from webtraj.store.encoding import dumps
 from webtraj.trajectory import Decision, EndReason, ErrorInfo, ModelCall, StepRecord, StepType
 
@@ -404,8 +403,7 @@ UNSEARCHABLE = {
 def test_no_value_makes_redaction_fail(
     make: Callable[[], Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(redactor_module, "_MOST_ITEMS", 20_000)
-    monkeypatch.setattr(encoding, "_BUDGET", 20_000)
+    monkeypatch.setattr(values, "MOST_ITEMS", 20_000)
     redacted = Redactor({"key": VALUE}).redact({"good": VALUE, "bad": make()})
     assert redacted["good"] == "<secret:key>"
     data, _ = encoding.dumps(redacted)

@@ -111,7 +111,12 @@ def test_credentials_in_a_url_are_refused_and_not_repeated(url):
 
 def test_options_that_do_not_open_are_told_without_their_values():
     with pytest.raises(errors.InvalidInputError, match=r"Check the options.*server_side") as caught:
-        BucketStorage("s3://bucket", sse="rot13", access_key_id="a", secret_access_key="hush")
+        BucketStorage(
+            "s3://bucket",
+            server_side_encryption="rot13",
+            access_key_id="a",
+            secret_access_key="hush",
+        )
     assert "hush" not in "".join(traceback.format_exception(caught.value)).replace(
         'secret_access_key="hush"', ""
     )
@@ -163,7 +168,7 @@ def test_credentials_come_from_a_profile(bucket_url, bucket_options, monkeypatch
 def test_a_file_that_holds_no_profiles_is_not_quoted(tmp_path):
     (tmp_path / ".aws").mkdir()
     (tmp_path / ".aws" / "credentials").write_text("aws_secret_access_key = hush\n")
-    with pytest.raises(errors.InvalidInputError, match="as a file of AWS profiles") as caught:
+    with pytest.raises(errors.InvalidInputError, match="Cannot use the AWS profile") as caught:
         BucketStorage("s3://bucket")
     assert "hush" not in "".join(traceback.format_exception(caught.value))
 
@@ -171,7 +176,7 @@ def test_a_file_that_holds_no_profiles_is_not_quoted(tmp_path):
 def test_no_credentials_at_all_are_told(bucket_url, bucket_options, fault_proxy):
     fault_proxy.inject(Fault(status=404, code=""), path="/latest/")
     options = without_keys(bucket_options)
-    options["store_options"] = {"metadata_endpoint": fault_proxy.endpoint}
+    options["metadata_endpoint"] = fault_proxy.endpoint
     with pytest.raises(errors.StorageDeniedError, match="no credentials were found; set AWS_"):
         open_storage(bucket_url, options).read("a")
 

@@ -158,8 +158,8 @@ def commands(place, out):
             for f, words in formats
         ),
         (
-            "export --shareable",
-            ("export", place, "--format", "json", "--shareable", "--out", out / "shared"),
+            "copy --without",
+            ("copy", place, out / "less", "--without", "screenshots,html,credentials"),
         ),
         ("export check", ("export", "check", out / "sharegpt-v0")),
         ("export preview", ("export", "preview", out / "sharegpt-v0")),

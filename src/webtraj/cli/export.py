@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -23,18 +22,15 @@ from webtraj.cli.options import (
     condition_of,
     format_settings,
     options_for,
-    redaction_rules,
     storage_options,
 )
 from webtraj.cli.terminal import counted, say, still_open
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
     from webtraj.datasets.dataset import Dataset
     from webtraj.datasets.exporters import ExportReport
-    from webtraj.datasets.sharing import ShareReport
-    from webtraj.trajectory import EpisodeTrajectory
 
 __all__ = ["check", "export"]
 
@@ -71,23 +67,11 @@ def export(
         typer.Option(
             "--format",
             help="For episodes: huggingface or html; of webtraj[formats] also atif, har, inspect, "
-            "minari, otel or playwright; with --shareable also json, pb or pb.zst (a webtraj "
-            "dataset). For training samples: sharegpt, openai, trl, tokens, preferences or "
-            "trl-preferences.",
+            "minari, otel or playwright. For training samples: sharegpt, openai, trl, tokens, "
+            "preferences or trl-preferences.",
         ),
     ],
     out: Annotated[str, typer.Option(help="A new folder or URL.")],
-    shareable: Annotated[
-        bool,
-        typer.Option(help="Drop images, page sources and credentials; keep text and actions."),
-    ] = False,
-    redact: Annotated[
-        list[str] | None,
-        typer.Option(
-            help="With --shareable: also redact this kind of text: email, card, phone, .... "
-            "Repeatable."
-        ),
-    ] = None,
     task: Task = None,
     site: Annotated[str | None, typer.Option(help="Only this site.")] = None,
     policy: Policy = None,
@@ -219,11 +203,10 @@ def export(
     selection: dict[str, Any] = {k: v for k, v in conditions.items() if v is not None}
     of_samples = all_sample_formats()
     if to in of_samples:
-        if shareable or redact or episode or limit:
+        if episode or limit:
             raise errors.InvalidInputError(
-                f"--shareable, --redact, --id and --limit select episodes, but {to} holds "
-                "samples. Select samples with --where, --filter and --samples, or export from a "
-                "shareable dataset."
+                f"--id and --limit select episodes, but {to} holds samples. Select samples with "
+                "--where, --filter and --samples."
             )
         export_training(
             dataset, out, to, training, selection, format_settings(setting),
@@ -231,14 +214,18 @@ def export(
         )  # fmt: skip
         return
     of_episodes = all_formats()
-    known = (*of_episodes, *of_samples, *(FORMATS if shareable else ()))
+    known = (*of_episodes, *of_samples)
+    if to in FORMATS:
+        raise errors.InvalidInputError(
+            f"{to!r} is webtraj's own format. To convert a dataset: webtraj copy "
+            f"{dataset:.200} {out:.200} --format {to}."
+        )
     if to not in known:
         check_installed(ENTRY_POINT_GROUP, to)
         raise errors.InvalidInputError(
             f"No export format {to!r:.60}. {nearest(to, known, cutoff=0.6)}"
-            f"The formats of episodes are {listing(ENTRY_POINT_GROUP, of_episodes)}; with "
-            f"--shareable also {', '.join(FORMATS)}; those of samples for trainers "
-            f"{', '.join(of_samples)}."
+            f"The formats of episodes are {listing(ENTRY_POINT_GROUP, of_episodes)}; those of "
+            f"samples for trainers {', '.join(of_samples)}."
         )
     if training.given:
         raise errors.InvalidInputError(
@@ -251,22 +238,10 @@ def export(
         selection["id"] = episode
     if limit:
         selection["limit"] = limit
-    transform = _sharing(redact) if shareable else None
-    if redact and not shareable:
-        raise errors.InvalidInputError("--redact needs --shareable; give both.")
-    if shareable and to in FORMATS:
-        if overwrite or setting or csv:
-            raise errors.InvalidInputError(
-                f"A shareable dataset of the format {to!r} can only be added to: leave out "
-                "--overwrite, --set and --csv, and choose a new folder to replace one."
-            )
-        _share(selected, out, to, redact, option, json=json)
-        return
     report = export_dataset(
         selected,
         out,
         format=to,
-        transform=transform,
         options=format_settings(setting),
         selection=selection,
         overwrite=overwrite,
@@ -284,59 +259,6 @@ def export(
         _say_written(report, out, opened)
     if not report.complete:
         raise typer.Exit(1)
-
-
-def _sharing(redact: list[str] | None) -> Callable[[EpisodeTrajectory], EpisodeTrajectory]:
-    from webtraj.datasets.sharing import shareable
-
-    if not redact:
-        return shareable
-    rules = redaction_rules(redact)
-
-    def redacted(trajectory: EpisodeTrajectory) -> EpisodeTrajectory:
-        return shareable(trajectory, rules=rules)
-
-    redacted.__qualname__ = f"shareable, {', '.join(redact)} redacted"  # For the manifest.
-    return redacted
-
-
-def _share(
-    dataset: Dataset,
-    out: str,
-    format_name: str,
-    redact: list[str] | None,
-    option: list[str] | None,
-    *,
-    json: bool,
-) -> None:
-    from webtraj.datasets.sharing import share
-
-    left = len(dataset.place.open_episodes())
-    report = share(
-        dataset,
-        out,
-        format=format_name,
-        rules=redaction_rules(redact),
-        target_options=options_for(out, option, dataset.url),
-    )
-    if json:
-        terminal.print_json({"target": out, **dataclasses.asdict(report)})
-    else:
-        _print_shared(report, out, left)
-    if not report.complete:
-        raise typer.Exit(1)
-
-
-def _print_shared(report: ShareReport, out: str, left: int) -> None:
-    for problem in (*report.failed, *report.clashes):
-        say(problem)
-    counts = [f"{count} {kind}" for kind, count in report.dropped.items() if count]
-    counts += [f"{count} {name} redacted" for name, count in report.redactions.items()]
-    say(
-        f"{out}: {counted(len(report.added), 'episode')} written, "
-        f"{len(report.skipped)} already there; dropped: {', '.join(counts) or 'nothing'}"
-        + still_open(left)
-    )
 
 
 def _selected(

@@ -12,7 +12,6 @@ import typer
 from webtraj import errors
 
 if TYPE_CHECKING:
-    from webtraj.redaction import RedactionRules
     from webtraj.store.index import EpisodeSummary
 
 __all__ = [
@@ -49,7 +48,6 @@ __all__ = [
     "read_pairs",
     "read_setting",
     "read_settings",
-    "redaction_rules",
     "storage_options",
 ]
 
@@ -207,13 +205,6 @@ def read_pairs(flag: str, given: Iterable[str] | None, expected: str) -> dict[st
     return pairs
 
 
-def redaction_rules(patterns: Sequence[str] | None) -> RedactionRules | None:
-    """Return the rules given with `--redact`; None if there are none."""
-    from webtraj.redaction import RedactionRules
-
-    return RedactionRules(patterns=tuple(patterns)) if patterns else None
-
-
 def read_settings(given: Iterable[str] | None) -> dict[str, Any]:
     """Return the values given with `--set KEY=VALUE`, by key."""
     return dict(read_setting("--set", text) for text in given or ())
@@ -283,9 +274,9 @@ _KNOWN: dict[str, Any] = {
     "region": str,
     "profile": str,
     "allow_http": _flag,
-    "virtual_hosted_style": _flag,
-    "anonymous": _flag,
-    "sse": str,
+    "virtual_hosted_style_request": _flag,
+    "skip_signature": _flag,
+    "server_side_encryption": str,
     "sse_kms_key_id": str,
     "timeout": float,
     "connect_timeout": float,

@@ -20,7 +20,6 @@ from webtraj.cli.options import (
     format_settings,
     options_for,
     read_pairs,
-    redaction_rules,
     storage_options,
 )
 from webtraj.cli.terminal import counted, say, still_open
@@ -46,6 +45,13 @@ def copy(
         typer.Option("--format", help="The format: json, pb or pb.zst; default: the first's."),
     ] = None,
     where: Where = None,
+    without: Annotated[
+        str | None,
+        typer.Option(
+            metavar="PARTS",
+            help="Leave out, separated by commas: screenshots, html, files, credentials, storage.",
+        ),
+    ] = None,
     json: Json = False,
     option: BucketOptions = None,
 ) -> None:
@@ -69,6 +75,7 @@ def copy(
         target,
         format=to,
         where=condition_of(where),
+        without=[part.strip() for part in without.split(",")] if without else (),
         source_options=options_for((buckets or sources)[0], option, target),
         target_options=options_for(target, option, *buckets),
     )
@@ -180,18 +187,6 @@ def push(
     ] = None,
     option: BucketOptions = None,
     max_uploads: Annotated[int, typer.Option(min=1, help="Uploads at a time.")] = 16,
-    shareable: Annotated[
-        bool,
-        typer.Option(help="Drop images, page sources and credentials.", rich_help_panel=_HUB),
-    ] = False,
-    redact: Annotated[
-        list[str] | None,
-        typer.Option(
-            help="With --shareable: also redact this kind of text: email, card, phone, .... "
-            "Repeatable.",
-            rich_help_panel=_HUB,
-        ),
-    ] = None,
     where: Annotated[str | None, typer.Option(help=WHERE_HELP, rich_help_panel=_HUB)] = None,
     format: Annotated[  # noqa: A002  (The option's name.)
         str | None,
@@ -246,12 +241,12 @@ def push(
                 "push DATASET hf://datasets/ORG/NAME."
             )
         _push_to_hub(
-            *places, shareable=shareable, redact=redact, where=where, format=format,
+            *places, where=where, format=format,
             tables=tables, setting=setting, private=not public, replace=replace, json=json,
             source_options=given,
         )  # fmt: skip
         return
-    if shareable or redact or where or format or not tables or setting or public or replace:
+    if where or format or not tables or setting or public or replace:
         raise errors.InvalidInputError(
             "The options for the Hub need a repository: webtraj push DATASET "
             "hf://datasets/ORG/NAME."
@@ -292,7 +287,6 @@ def _push_to_hub(
     source: str,
     target: str,
     *,
-    redact: list[str] | None,
     where: str | None,
     setting: list[str] | None,
     json: bool,
@@ -303,7 +297,6 @@ def _push_to_hub(
     report = push_to_hub(
         source,
         target,
-        rules=redaction_rules(redact),
         where=condition_of(where),
         table_options=format_settings(setting),
         **arguments,

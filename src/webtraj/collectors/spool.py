@@ -54,8 +54,8 @@ STATE_VARIABLE = "XDG_STATE_HOME"
 
 # Options that may be saved on disk: none of them is a credential.
 _KEPT_OPTIONS = (
-    "endpoint", "region", "allow_http", "virtual_hosted_style", "profile", "anonymous", "sse",
-    "sse_kms_key_id", "conditional_writes",
+    "endpoint", "region", "allow_http", "virtual_hosted_style_request", "profile",
+    "skip_signature", "server_side_encryption", "sse_kms_key_id", "conditional_writes",
 )  # fmt: skip
 _SENT = ".sent-"
 

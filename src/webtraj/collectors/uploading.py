@@ -6,9 +6,9 @@ one blob, one file, one batch of index lines. Only an episode's id, size and fai
 memory while it waits.
 
 When the bucket does not answer (down, throttled, access denied or bucket missing: it may recover),
-its gate closes, and each probe tries another episode, so that no single one blocks the rest. An
-episode that cannot be sent for a reason of its own (a damaged file, an id already used) is set
-aside, reported, and left where it is.
+its circuit breaker opens, and each probe tries another episode, so that no single one blocks the
+rest. An episode that cannot be sent for a reason of its own (a damaged file, an id already used) is
+set aside, reported, and left where it is.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from webtraj.store.index import index_file_name
 from webtraj.store.layout import INDEX
 from webtraj.store.places import Storage
 
-__all__ = ["Gate", "Pauses", "Unsent", "UploadStatus", "Uploader"]
+__all__ = ["CircuitBreaker", "Pauses", "Unsent", "UploadStatus", "Uploader"]
 
 _LOGGER = logging.getLogger(__name__)
 
@@ -70,19 +70,19 @@ class Pauses:
         return self.uniform(0.0, min(self.cap, self.first * 2.0 ** min(failures - 1, 30)))
 
 
-class Gate:
+class CircuitBreaker:
     """Whether a bucket accepts requests, and if not, when to probe it. Needs a lock to be shared.
 
-    While it is closed, only one request at a time may go, a probe, each after a longer pause. The
-    first request that succeeds opens the gate again.
+    It is closed while requests pass. Once one is not answered it is open: only one request at a
+    time may go, a probe, each after a longer pause. The first request that succeeds closes it.
     """
 
     def __init__(self, pauses: Pauses, clock: Callable[[], float]) -> None:
         self.pauses = pauses
-        self.open = True
-        """Whether the last conclusive request was answered; True before the first."""
+        self.is_open = False
+        """Whether the last conclusive request was not answered; False before the first."""
         self.failures = 0
-        """The number of failed probes and requests that closed the gate."""
+        """The number of failed probes and of requests that opened it."""
         self.failures_healed = 0
         """Their number at the last success."""
         self._clock = clock
@@ -92,36 +92,35 @@ class Gate:
 
     def seconds_to_wait(self) -> float | None:
         """Return the seconds until a request may go; 0 for now, None until the probe is back."""
-        if self.open:
+        if not self.is_open:
             return 0.0
         return None if self._probing else max(self._next_probe - self._clock(), 0.0)
 
     def begin(self) -> bool:
         """Start a request that may go; return whether it is a probe."""
-        self._probing = self._probing or not self.open
-        return not self.open
+        self._probing = self._probing or self.is_open
+        return self.is_open
 
     def end(self, probe: bool) -> None:
         """Finish a request, whatever its result."""
         self._probing = self._probing and not probe
 
     def succeeded(self) -> bool:
-        """Note that a request was answered; return whether that opened the gate."""
-        opened = not self.open
-        self.open = True
+        """Note that a request was answered; return whether that closed the breaker."""
+        closed, self.is_open = self.is_open, False
         self._level = 0
         self.failures_healed = self.failures
-        return opened
+        return closed
 
     def failed(self, probe: bool) -> bool:
-        """Note that a request was not answered; return whether that closed the gate."""
-        closed = self.open
-        if closed or probe:  # Others were in flight when it closed: no news.
-            self.open = False
+        """Note that a request was not answered; return whether that opened the breaker."""
+        opened = not self.is_open
+        if opened or probe:  # Others were in flight when it opened: no news.
+            self.is_open = True
             self.failures += 1
             self._level += 1
             self._next_probe = self._clock() + self.pauses.after(self._level)
-        return closed
+        return opened
 
     def hurry(self) -> None:
         """Let the next probe go now, and restart the pauses."""
@@ -242,7 +241,7 @@ class Uploader:
         self._threads: set[threading.Thread] = set()
         self._flushes = 0
         self._stopped = False
-        self._gate = Gate(pauses or Pauses(), clock)
+        self._breaker = CircuitBreaker(pauses or Pauses(), clock)
 
         self._jobs: collections.deque[_Job] = collections.deque()
         self._held = 0  # The bytes that running jobs hold in memory.
@@ -327,7 +326,7 @@ class Uploader:
                 ),
                 sent_episodes=self._sent_episodes,
                 sent_bytes=self._sent_bytes,
-                healthy=self._gate.open,
+                healthy=not self._breaker.is_open,
                 last_error=self._last_error,
             )
 
@@ -342,7 +341,7 @@ class Uploader:
 
     def is_behind(self, limit: int) -> bool:
         """Return whether more than `limit` bytes are waiting although the bucket accepts them."""
-        return self._gate.open and not self._stopped and self._bytes_to_send > limit
+        return not self._breaker.is_open and not self._stopped and self._bytes_to_send > limit
 
     @contextlib.contextmanager
     def watched(self, callback: Callable[[], object]) -> Iterator[None]:
@@ -359,10 +358,10 @@ class Uploader:
     def flushing(self) -> Iterator[Flush]:
         """Hurry: send index lines without waiting for more, and the next probe at once."""
         with self._lock:
-            until, failures = self._last_number, self._gate.failures
+            until, failures = self._last_number, self._breaker.failures
             flush = Flush(partial(self._is_done, until, failures), partial(self.unsent, until))
             self._flushes += 1
-            self._gate.hurry()
+            self._breaker.hurry()
             self._work_came.notify_all()
         try:
             yield flush
@@ -454,9 +453,9 @@ class Uploader:
             self._shards.append((INDEX + index_file_name(), self._batch[:_BATCH]))
             del self._batch[:_BATCH]
         if self._shards or (self._waiting and self._fits(self._file_size(self._waiting[0]))):
-            seconds = self._gate.seconds_to_wait()
+            seconds = self._breaker.seconds_to_wait()
             if seconds == 0.0:
-                return self._request(probe=self._gate.begin()), None
+                return self._request(probe=self._breaker.begin()), None
             times += [] if seconds is None else [now + seconds]
         times += [self._busy[0][0]] if self._busy else []
         times += [self._batch_due] if self._batch else []
@@ -628,7 +627,7 @@ class Uploader:
             try:
                 yield
             finally:
-                self._gate.end(probe)
+                self._breaker.end(probe)
                 if probe:
                     self._work_came.notify_all()
                 self._progress.notify_all()
@@ -644,17 +643,17 @@ class Uploader:
             first = next(iter(self._unsent), None)
             if self._stopped or first is None or first > until:
                 return True
-            in_a_row = self._gate.failures - max(failures, self._gate.failures_healed)
-            return not self._gate.open and in_a_row >= _FLUSH_PROBES
+            in_a_row = self._breaker.failures - max(failures, self._breaker.failures_healed)
+            return self._breaker.is_open and in_a_row >= _FLUSH_PROBES
 
     def _note_success(self) -> None:
-        if self._gate.succeeded():
+        if self._breaker.succeeded():
             _LOGGER.warning("%s accepts episodes again.", self.url)
             self._work_came.notify_all()
 
     def _note_failure(self, error: Exception, probe: bool) -> None:
         self._last_error = str(error)
-        if self._gate.failed(probe):
+        if self._breaker.failed(probe):
             _LOGGER.warning(
                 "%s does not accept episodes: %s They wait in %s and are sent once it does.",
                 self.url, error, self._spool.path,

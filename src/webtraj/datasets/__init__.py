@@ -13,7 +13,6 @@ if TYPE_CHECKING:
     from webtraj.datasets.hub import push_to_hub as push_to_hub
     from webtraj.datasets.recovery import rebuild as rebuild
     from webtraj.datasets.recovery import recover as recover
-    from webtraj.datasets.sharing import share as share
     from webtraj.datasets.transfer import convert as convert
     from webtraj.datasets.transfer import copy as copy
     from webtraj.datasets.transfer import merge as merge
@@ -36,7 +35,6 @@ _HOMES = {
     "push_to_hub": "hub",
     "rebuild": "recovery",
     "recover": "recovery",
-    "share": "sharing",
     "verify": "verification",
 }
 

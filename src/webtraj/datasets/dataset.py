@@ -762,7 +762,7 @@ def with_unindexed(
     """
     by_id = {summary.episode_id: summary for summary in indexed}
     if complete or not place.is_remote or not by_id:
-        stored = place.sealed_episodes()
+        stored = place.sealed_episodes({f"{one.episode_id}.{one.format}" for one in by_id.values()})
         lost = [episode_id for episode_id in stored if episode_id not in by_id]
         find = functools.partial(_summarize, place, stored)
         for summary in map_in_order(find, lost, workers=_WORKERS) if lost else ():

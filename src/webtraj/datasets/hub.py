@@ -13,21 +13,19 @@ A push replaces what an earlier push sent. The Hub's history keeps it.
 from __future__ import annotations
 
 import dataclasses
-import functools
 import tempfile
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 from webtraj import errors
-from webtraj.datasets import sharing, transfer
+from webtraj.datasets import transfer
 from webtraj.datasets.dataset import open_dataset
 from webtraj.datasets.exporters import export_dataset
 from webtraj.datasets.exporters.base import ExportReport
 from webtraj.datasets.judgements import FOLDER as JUDGEMENTS
 from webtraj.datasets.place import Place, open_place
 from webtraj.datasets.transfer import TransferReport
-from webtraj.redaction import RedactionRules
 from webtraj.store import hub
 from webtraj.store.hub import HubPlace, asked
 from webtraj.store.index import EpisodeSummary, merge
@@ -62,7 +60,7 @@ class HubReport:
     changed: bool
     """Whether this push made the commit; False if the Hub had the same files already."""
     episodes: TransferReport
-    """The result for each episode; a `ShareReport` for a shareable version."""
+    """The result for each episode."""
     tables: ExportReport | None
     """What the tables hold; None without tables."""
 
@@ -76,8 +74,6 @@ def push_to_hub(
     source: Place,
     target: str,
     *,
-    shareable: bool = False,
-    rules: RedactionRules | None = None,
     where: Callable[[EpisodeSummary], bool] | None = None,
     format: str | None = None,  # noqa: A002  (As in DatasetHeader.)
     tables: bool = True,
@@ -96,9 +92,6 @@ def push_to_hub(
         source: The dataset's folder or URL.
         target: `hf://datasets/ORG/NAME`, with `@BRANCH` or `/FOLDER` after it if needed. Missing
             repositories and branches are created.
-        shareable: Whether to send the shareable version; see `webtraj.datasets.share`.
-        rules: For a shareable version: values to redact, in addition to those redacted when
-            recording.
         where: Predicate that selects episodes. Default: all.
         format: The format of the episode files. None: the source's. `pb.zst` makes one file of
             each episode and its blobs, which suits large datasets.
@@ -118,17 +111,19 @@ def push_to_hub(
         StorageError: The source cannot be read, or the Hub cannot be written; run it again.
     """
     place = hub.parse_hub_url(target)
-    if rules is not None and not shareable:
-        raise errors.InvalidInputError("Redaction rules need shareable=True; give both.")
     api = hub.connect(token=token, endpoint=endpoint)
     options = {"token": token, "endpoint": endpoint}
     with tempfile.TemporaryDirectory(prefix="webtraj-hub-") as temporary:
         stage = Path(temporary, place.repo.rpartition("/")[2])
         # A run's settings are about machines, and of no use on the Hub.
-        make: Callable[..., TransferReport] = functools.partial(transfer.convert, with_runs=False)
-        if shareable:
-            make = functools.partial(sharing.share, rules=rules)
-        report = make(source, stage, where=where, format=format, source_options=source_options)
+        report = transfer.merge(
+            [source],
+            stage,
+            where=where,
+            format=format,
+            with_runs=False,
+            source_options=source_options,
+        )
         before = _commit(api, place, private)
         theirs = _files_of_others(api, place, before)
         if theirs and not replace:

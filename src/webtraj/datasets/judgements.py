@@ -29,6 +29,7 @@ import orjson
 from webtraj import errors
 from webtraj.datasets.place import DatasetPlace
 from webtraj.datasets.sidecar import Sidecar, check_line, sealed
+from webtraj.redaction.parts import Stripper
 from webtraj.store import encoding, records
 from webtraj.store.blobs import Blob, BlobSource, blobs_of
 from webtraj.store.closing import Closing
@@ -101,8 +102,19 @@ class Judgements(Closing):
         with self._lock:
             self._store([self._line(episode_id, judgement) for episode_id, judgement in judged])
 
-    def take_over(self, others: Judgements, episode_ids: Iterable[str]) -> None:
+    def take_over(
+        self,
+        others: Judgements,
+        episode_ids: Iterable[str],
+        *,
+        without: frozenset[str] = frozenset(),
+    ) -> None:
         """Store another dataset's judgements of some episodes, unless they are here already.
+
+        Args:
+            others: The other dataset's.
+            episode_ids: The episodes.
+            without: Parts to leave out; see `webtraj.redaction.parts`.
 
         Raises:
             CorruptDataError: A judgement does not follow the format, or a blob is missing.
@@ -115,7 +127,8 @@ class Judgements(Closing):
                 beside = others._of.get(episode_id, ())
                 for (line, _), judgement in zip(beside, others.of(episode_id), strict=True):
                     if line not in here:
-                        lines.append(self._encoded(episode_id, line.time, judgement))
+                        made = Stripper(without).walk(judgement) if without else judgement
+                        lines.append(self._encoded(episode_id, line.time, made))
             self._store(lines)
 
     def of(self, episode_id: str, *, blobs: BlobSource | None = None) -> tuple[Judgement, ...]:

@@ -13,7 +13,7 @@ import dataclasses
 import hashlib
 import os
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Set
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -339,17 +339,21 @@ class DatasetPlace:
             )
         return content
 
-    def sealed_episodes(self) -> dict[str, str]:
+    def sealed_episodes(self, known: Set[str] = frozenset()) -> dict[str, str]:
         """Return the format name of each episode that has a file, by episode id.
+
+        Args:
+            known: Names of files to leave out.
 
         Raises:
             StorageError: The episodes cannot be listed.
         """
         if self.layout is not None:
-            return self.layout.sealed_episodes()
+            return self.layout.sealed_episodes(known)
         found = {}
         for entry in self.storage.list(EPISODES):
-            name = layout.split_name(entry.key.removeprefix(EPISODES))
+            file_name = entry.key.removeprefix(EPISODES)
+            name = None if file_name in known else layout.split_name(file_name)
             if name is not None and is_episode_id(name[0]):
                 found[name[0]] = name[1]
         return found

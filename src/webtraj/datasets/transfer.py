@@ -8,7 +8,7 @@ import hashlib
 import math
 import os
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
@@ -19,14 +19,22 @@ from webtraj.collectors.bucket import open_destination
 from webtraj.collectors.spool import Spool
 from webtraj.collectors.uploading import Pauses, Unsent, Uploader, UploadStatus
 from webtraj.datasets import workers
-from webtraj.datasets.dataset import Dataset, open_dataset, parse_condition
+from webtraj.datasets.dataset import (
+    Dataset,
+    decode_episode,
+    encode_episode,
+    open_dataset,
+    parse_condition,
+)
 from webtraj.datasets.judgements import Judgements
 from webtraj.datasets.place import BucketBlobs, DatasetPlace, Place, create_place, map_in_order
 from webtraj.datasets.recovery import RecoveryReport, recover
 from webtraj.datasets.sidecar import Sidecar
 from webtraj.datasets.workers import Workers
-from webtraj.datasets.writer import DatasetWriter
-from webtraj.store.blobs import BlobSource, blobs_of
+from webtraj.datasets.writer import DatasetWriter, MemoryBlobs
+from webtraj.redaction.parts import check_parts
+from webtraj.redaction.parts import without as without_parts
+from webtraj.store.blobs import BlobSource, LazyBlobs, blobs_of
 from webtraj.store.index import EpisodeSummary
 from webtraj.store.index import merge as merge_index
 from webtraj.store.journal import claim
@@ -103,6 +111,7 @@ def copy(
     target: Place,
     *,
     where: Condition | None = None,
+    without: Collection[str] = (),
     source_options: Options | None = None,
     target_options: Options | None = None,
 ) -> TransferReport:
@@ -112,20 +121,21 @@ def copy(
         source: The dataset's folder or URL.
         target: A folder or URL: new, empty, or a dataset of the same format to add to.
         where: The condition; see `webtraj.datasets.dataset.parse_condition`.
+        without: Parts to leave out of the copy; see `merge`.
         source_options: Bucket options; see `webtraj.store.bucket.BucketStorage`.
         target_options: The same, for the target.
 
     Raises:
         NotADatasetError: The source is not a dataset, or the target holds other files.
         UnsupportedSchemaError: A newer webtraj wrote one of them.
-        InvalidInputError: The target has another format.
+        InvalidInputError: The target has another format, or a part is unknown.
         StorageError: One of them could not be read or written; run it again.
     """
-    return convert(
-        source,
+    return merge(
+        [source],
         target,
-        format=None,
         where=where,
+        without=without,
         source_options=source_options,
         target_options=target_options,
     )
@@ -175,6 +185,7 @@ def merge(
     *,
     format: str | None = None,  # noqa: A002  (As in DatasetHeader.)
     where: Condition | None = None,
+    without: Collection[str] = (),
     with_runs: bool = True,
     source_options: Options | None = None,
     target_options: Options | None = None,
@@ -189,19 +200,22 @@ def merge(
         target: A folder or URL: new, empty, or a dataset of that format to add to.
         format: The target's format. None: that of the first source.
         where: The condition; see `webtraj.datasets.dataset.parse_condition`. Default: all episodes.
+        without: Parts to leave out, by their names in `webtraj.redaction.PARTS`. Their number is in
+            each episode's `metadata["left_out"]`. The files of runs are left out too.
         with_runs: Whether the plans and other files of runs go along, if all episodes do.
         source_options: Bucket options; see `webtraj.store.bucket.BucketStorage`.
         target_options: The same, for the target.
 
     Raises:
         InvalidInputError: There are no sources, the target has another format or is inside a
-            source, or the condition cannot be evaluated.
+            source, a part is unknown, or the condition cannot be evaluated.
         NotADatasetError: A source is not a dataset, or the target holds other files.
         UnsupportedSchemaError: A newer webtraj wrote one of them.
         StorageError: One of them could not be read or written; run it again.
     """
     if not sources:
         raise errors.InvalidInputError("No datasets given. Name at least one to merge.")
+    parts = check_parts(without)
     datasets = [
         open_dataset(source, storage_options=source_options, complete=True) for source in sources
     ]
@@ -211,7 +225,12 @@ def merge(
     wanted = format or datasets[0].place.header.format
     with DatasetWriter(target, format=wanted, storage_options=target_options) as writer:
         reports = [
-            transfer(part, writer, with_runs=with_runs and len(part) == len(whole))
+            transfer(
+                part,
+                writer,
+                without=parts,
+                with_runs=with_runs and not parts and len(part) == len(whole),
+            )
             for part, whole in zip(chosen, datasets, strict=True)
         ]
     return TransferReport(
@@ -222,12 +241,19 @@ def merge(
     )
 
 
-def transfer(dataset: Dataset, writer: DatasetWriter, *, with_runs: bool = False) -> TransferReport:
+def transfer(
+    dataset: Dataset,
+    writer: DatasetWriter,
+    *,
+    without: frozenset[str] = frozenset(),
+    with_runs: bool = False,
+) -> TransferReport:
     """Add all episodes of a dataset to another, and what lies beside them.
 
     Args:
         dataset: The dataset, or a part of one.
         writer: Writes the other.
+        without: Parts to leave out of the episodes.
         with_runs: Whether to add the files of its runs too.
 
     Raises:
@@ -235,7 +261,7 @@ def transfer(dataset: Dataset, writer: DatasetWriter, *, with_runs: bool = False
         StorageError: One of the datasets could not be read or written.
     """
     gone = counted_only_in_part(dataset.summaries, dataset.superseded)
-    report = _Transfer(dataset.place, writer).run(
+    report = _Transfer(dataset.place, writer, without).run(
         [summary for summary in dataset.summaries if summary.episode_id not in gone]
     )
     report = dataclasses.replace(
@@ -246,7 +272,9 @@ def transfer(dataset: Dataset, writer: DatasetWriter, *, with_runs: bool = False
     try:
         with Judgements(writer.place) as judgements:
             judgements.refresh()
-            judgements.take_over(dataset.judgements, (*report.added, *report.skipped))
+            judgements.take_over(
+                dataset.judgements, (*report.added, *report.skipped), without=without
+            )
     except errors.CorruptDataError as error:
         return dataclasses.replace(report, failed=(*report.failed, str(error)))
     _take_labels(dataset.place, writer.place, frozenset((*report.added, *report.skipped)))
@@ -312,21 +340,27 @@ def _same_or_new(source: Storage, target: Storage, key: str) -> bool:
     return True
 
 
-def _reopen(source: DatasetPlace, target: str, format_name: str) -> _Transfer:
-    return _Transfer(source, DatasetWriter(target, format=format_name))
+def _reopen(
+    source: DatasetPlace, target: str, format_name: str, parts: frozenset[str]
+) -> _Transfer:
+    return _Transfer(source, DatasetWriter(target, format=format_name), parts)
 
 
 class _Transfer:
-    def __init__(self, source: DatasetPlace, writer: DatasetWriter) -> None:
+    def __init__(
+        self, source: DatasetPlace, writer: DatasetWriter, parts: frozenset[str] = frozenset()
+    ) -> None:
         self._source = source
         self._writer = writer
+        self._parts = parts
         self._there = {
             s.episode_id: s.sha256 for s in merge_index(writer.place.read_index()).values()
         }
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle the places of a transfer from folder to folder."""
-        return _reopen, (self._source, self._writer.place.url, self._writer.format.name)
+        target = self._writer.place.url
+        return _reopen, (self._source, target, self._writer.format.name, self._parts)
 
     def run(self, summaries: Sequence[EpisodeSummary]) -> TransferReport:
         found: dict[str, list[str]] = {"added": [], "skipped": [], "clashes": [], "failed": []}
@@ -377,6 +411,14 @@ class _Transfer:
         if found != episode_id:
             raise errors.CorruptDataError(f"Its file holds the episode {found!r:.200}.")
         blobs: BlobSource = stored.blobs or self._source.blobs_of(episode_id)
+        if self._parts:
+            whole = decode_episode(
+                stored.data, LazyBlobs(blobs), where=episode_id, size=len(content)
+            )
+            made = MemoryBlobs()
+            data = encode_episode(without_parts(whole, self._parts), made)
+            content = self._writer.format.encode(data, made)
+            return self._writer.add_file(data, content, made).added
         if format_name != self._writer.format.name:
             if isinstance(blobs, BucketBlobs) and self._writer.format.self_contained:
                 blobs = blobs.read_all(blobs_of(stored.data))

@@ -5,8 +5,6 @@ from __future__ import annotations
 import base64
 import binascii
 import collections
-import copy
-import dataclasses
 import enum
 import functools
 import hashlib
@@ -14,7 +12,6 @@ import itertools
 import logging
 import math
 import re
-import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Final, TypeVar, cast
 
@@ -23,9 +20,9 @@ import numpy as np
 from webtraj import errors
 from webtraj import trajectory as trajectory_lib
 from webtraj.redaction.rules import NAME, RedactionRules
-from webtraj.redaction.searching import Searcher, plain, spellings, with_items
+from webtraj.redaction.searching import Searcher, plain, spellings
+from webtraj.redaction.walking import Visit, Walker
 from webtraj.settings import credentials
-from webtraj.store import encoding, foreign, values
 
 __all__ = ["DROPPED", "MIN_LENGTH", "PAINTED", "Redactor", "placeholder", "without_keys"]
 
@@ -46,22 +43,12 @@ _LOGGER = logging.getLogger(__name__)
 _IMAGE_MAGIC = (b"\xff\xd8\xff", b"\x89PNG\r\n\x1a\n")
 """First bytes of images, which are not searched; no text begins so."""
 _IMAGE_TEXT = re.compile(r"(?:/9j/|iVBORw0KGgo)[A-Za-z0-9+/]{200,}={0,2}")
-_ATOMS = (type(None), bool, int, float, complex, enum.Enum, np.number, np.bool_)
-_CYCLE = "<not recorded: contains itself>"
 _LEAST_NUMBER = 1_000_000
 """The smallest integer that rules check: token ids and counts are smaller."""
 _MOST_BITS = 10_000
 """The longest integer that is searched: Python refuses to print one of more than 4,300 digits."""
 _MOST_NUMBERS = 10_000
 """The largest array of numbers that is searched; pictures are larger."""
-_LONG = 1000
-"""The length from which a repeated text is searched only once per value."""
-_CHUNK_DEPTH = 40
-"""Nesting levels per stack."""
-_MOST_ITEMS = 8_000_000
-"""The most items in a value; a collector keeps no more."""
-_FOREIGN_ITEMS = 16
-"""The item count of an unknown object, which may generate new ones endlessly."""
 _IDS = ("episode_id", "group_id", "parent_episode_id", "retry_of")
 """`EpisodeInfo` fields that rules skip: they name files and have a fixed form."""
 
@@ -84,27 +71,7 @@ def placeholder(name: str) -> str:
     return f"<secret:{name}>"
 
 
-class _Visit:
-    """The state of a walk through one value: what is done, and the remaining budget."""
-
-    def __init__(self) -> None:
-        self.inside: set[int] = set()
-        # Containers that hold each other are searched once. Keeps the values alive, so ids stay
-        # valid.
-        self.done: dict[int, tuple[Any, Any]] = {}
-        self.left = _MOST_ITEMS
-        self.thread = threading.current_thread()
-        self._told = False
-
-    def leave_out(self, value: Any, reason: str) -> foreign.ReprOnly:
-        left = foreign.repr_only(value, reason, look=False)
-        if not self._told:
-            self._told = True
-            _LOGGER.warning("Left out of the record: %s, %s.", left.repr, reason)
-        return left
-
-
-class Redactor:
+class Redactor(Walker):
     """A redactor of known secrets in any value.
 
     Matching ignores case and covers many spellings of a secret (see `searching`). A value without
@@ -253,20 +220,18 @@ class Redactor:
     def redact(self, value: Any) -> Any:
         """Return `value` without secrets.
 
-        It searches text and bytes in nested mappings (including keys), sequences, sets, arrays,
-        dataclasses and named tuples. Any other object is replaced by its redacted `repr` if that
-        holds a secret. A `ModelCall` with a redaction loses its token ids, log-probabilities and
-        raw response, which also spell the secret.
-
-        Never fails. A value that is too deep, too large or raises is replaced by a `ReprOnly` with
-        only its class and the reason.
+        It searches all that a `Walker` visits. Any other object is replaced by its redacted `repr`
+        if that holds a secret. A `ModelCall` with a redaction loses its token ids,
+        log-probabilities and raw response, which also spell the secret. Never fails; see
+        `Walker.walk`.
         """
         if not (self.spellings or self._images or self._lines or self.searches):
             return value
-        try:
-            return self._redact(value, _Visit())
-        except RecursionError:  # The caller's stack is almost full.
-            return values.call_on_fresh_stack(self._redact, value, _Visit())
+        return self.walk(value)
+
+    def visit_text(self, text: str) -> str:
+        """See `Walker.visit_text`."""
+        return self.redact_text(text)
 
     def redact_text(self, text: str) -> str:
         """Return `text` without secrets."""
@@ -390,44 +355,8 @@ class Redactor:
         self._counts[PAINTED if covered else DROPPED] += 1
         return covered
 
-    def _redact(self, value: Any, visit: _Visit) -> Any:
-        if issubclass(type(value), str):
-            if str.__len__(value) < _LONG:
-                return self._redact_str(value)
-        elif issubclass(type(value), _ATOMS):
-            return self._redact_number(value)
-        known = visit.done.get(id(value))
-        if known is not None:
-            return known[1]
-        if id(value) in visit.inside:
-            return _CYCLE
-        if visit.left < 0:
-            return visit.leave_out(value, "too large")
-        if len(visit.inside) >= encoding.MAX_DEPTH:
-            return visit.leave_out(value, f"nested more than {encoding.MAX_DEPTH} levels deep")
-        visit.inside.add(id(value))
-        try:
-            if len(visit.inside) % _CHUNK_DEPTH == 0:
-                redacted = values.call_on_fresh_stack(self._redact_nest, value, visit)
-            else:
-                redacted = self._redact_nest(value, visit)
-        except RecursionError:
-            if threading.current_thread() is visit.thread:
-                raise
-            redacted = visit.leave_out(value, "RecursionError while it was redacted")
-        except Exception as error:  # Inspecting a foreign object may run any code.
-            redacted = visit.leave_out(value, f"{type(error).__name__} while it was redacted")
-        finally:
-            visit.inside.discard(id(value))
-        visit.done[id(value)] = (value, redacted)
-        return redacted
-
-    def _redact_str(self, value: str) -> Any:
-        text = str.__str__(value)  # A subclass may override `__str__`.
-        redacted = self.redact_text(text)
-        return value if redacted == text else redacted
-
-    def _redact_number(self, value: Any) -> Any:
+    def visit_number(self, value: Any) -> Any:
+        """See `Walker.visit_number`."""
         known = isinstance(value, int | float | np.integer | np.floating)
         if not known or isinstance(value, bool | enum.Enum):
             return value
@@ -447,40 +376,12 @@ class Redactor:
         redacted = self.redact_text(shown)
         return value if redacted == shown else redacted
 
-    def _redact_nest(self, value: Any, visit: _Visit) -> Any:
-        if isinstance(value, str):
-            return self._redact_str(value)
-        if isinstance(value, bytes | bytearray | memoryview):
-            return self._redact_bytes(value)
-        if type(value) is dict:
-            return self._redact_mapping(value, visit)
-        if isinstance(value, tuple) and hasattr(value, "_fields"):
-            items, changed = self._redact_items(value, visit)
-            return type(value)(*items) if changed else value
-        if type(value) in _PLAIN_NESTS:
-            items, changed = self._redact_items(value, visit)
-            return type(value)(items) if changed else value
-        if type(value) is np.ndarray:
-            return self._redact_array(value, visit)
-        if dataclasses.is_dataclass(value) and not isinstance(value, type):
-            return self._redact_record(value, visit)
-        if isinstance(value, np.generic | type):
-            return value
-        visit.left -= _FOREIGN_ITEMS
-        plain = foreign.to_plain(value)  # Its recorded form may hold more than its repr.
-        if isinstance(plain, (foreign.ReprOnly, *foreign.SCALARS)):
-            text = plain.repr if isinstance(plain, foreign.ReprOnly) else str(plain)
-            redacted = self.redact_text(text)
-            return value if redacted == text else redacted
-        redacted = self._redact(plain, visit)
-        return value if redacted is plain else redacted
-
-    def _redact_bytes(self, value: bytes | bytearray | memoryview) -> Any:
-        data = bytes(value)
+    def visit_bytes(self, data: bytes) -> bytes:
+        """See `Walker.visit_bytes`."""
         if self._images and (covered := self._covered(data)) is not data:
             return covered
         if data.startswith(_IMAGE_MAGIC):
-            return value
+            return data
         lowered = data.lower()
         redacted = data
         if self._bytes_pattern is not None and any(n in lowered for n in self._byte_needles):
@@ -491,67 +392,20 @@ class Redactor:
             text = redacted.decode("utf-8", "surrogateescape")
             found = self._searcher.replaced(text, self.placeholder_of, known=self._known_names)
             redacted = found.encode("utf-8", "surrogateescape")
-        return value if redacted == data else redacted
-
-    def _redact_mapping(self, value: Mapping[Any, Any], visit: _Visit) -> Any:
-        visit.left -= len(value)
-        pairs = [(self._redact(k, visit), self._redact(v, visit)) for k, v in value.items()]
-        changed = any(
-            k is not old_k or v is not old_v
-            for (k, v), (old_k, old_v) in zip(pairs, value.items(), strict=True)
-        )
-        return dict(pairs) if changed else value
-
-    def _redact_items(self, values: Any, visit: _Visit) -> tuple[list[Any], bool]:
-        visit.left -= len(values)
-        items = [self._redact(item, visit) for item in values]
-        changed = any(new is not old for new, old in zip(items, values, strict=True))
-        return items, changed
-
-    def _redact_array(self, value: np.ndarray[Any, Any], visit: _Visit) -> Any:
-        kind = value.dtype.kind
-        if kind in "iuf":
-            if not self._numbers or value.size > _MOST_NUMBERS:
-                return value
-        elif kind not in "OUSV" or (kind == "V" and not value.dtype.fields):
-            return value
-        items, changed = self._redact_items(value.ravel().tolist(), visit)
-        if not changed:
-            return value
-        return with_items(value, items)
-
-    def _redact_record(self, value: Any, visit: _Visit) -> Any:
-        names = [field.name for field in dataclasses.fields(value)]
-        changes = {}
-        for name in names:
-            old = getattr(value, name)
-            if name in _IDS and isinstance(value, trajectory_lib.EpisodeInfo):
-                new: Any = self._without_secrets(old)
-                new = old if new == old else new
-            else:
-                new = self._redact(old, visit)
-            if new is not old:
-                changes[name] = new
-        if not changes:
-            return value
-        if isinstance(value, trajectory_lib.ModelCall):
-            changes |= _TELLTALE
-        # Bypass the constructor, whose checks (a URL, a key) a placeholder may fail.
-        redacted = copy.copy(value)
-        for name, new in changes.items():
-            object.__setattr__(redacted, name, new)
         return redacted
 
+    def visit_array(self, array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any] | None:
+        """See `Walker.visit_array`."""
+        if array.dtype.kind in "iuf" and self._numbers and array.size <= _MOST_NUMBERS:
+            return None
+        return super().visit_array(array)
 
-_PLAIN_NESTS = (list, tuple, set, frozenset, collections.deque)
-
-_TELLTALE: Final[Mapping[str, Any]] = {
-    "response": None,
-    "prompt_token_ids": (),
-    "completion_token_ids": (),
-    "logprobs": (),
-}
-"""Fields of a model call that repeat its text."""
+    def visit_field(self, record: Any, name: str, value: Any, visit: Visit) -> Any:
+        """See `Walker.visit_field`."""
+        if name in _IDS and isinstance(record, trajectory_lib.EpisodeInfo):
+            redacted = self._without_secrets(value)
+            return value if redacted == value else redacted
+        return self._walk(value, visit)
 
 
 @functools.lru_cache(maxsize=8)

@@ -12,10 +12,8 @@ import re
 import time
 import unicodedata
 import urllib.parse
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any, Final
-
-import numpy as np
+from collections.abc import Callable, Iterable, Iterator
+from typing import Final
 
 from webtraj.redaction.rules import PATTERNS, RedactionRules, find_all
 
@@ -28,7 +26,6 @@ __all__ = [
     "UNSEARCHED",
     "plain",
     "spellings",
-    "with_items",
 ]
 
 # Spellings of a string in pages, URLs, JSON and model replies.
@@ -363,13 +360,3 @@ def _apart(found: Iterable[Found], placeholders: list[tuple[int, int]]) -> Itera
         last = (start, end, name)
     if last is not None:
         yield last
-
-
-def with_items(array: np.ndarray[Any, Any], items: Sequence[Any]) -> np.ndarray[Any, Any]:
-    """Return an array of the shape of `array`, wide enough for its new items, in C order."""
-    if array.dtype.kind in "US":
-        return np.array(items).reshape(array.shape)
-    made = np.empty(len(items), dtype=object)
-    for index, item in enumerate(items):  # One by one, which keeps sequences whole.
-        made[index] = item
-    return made.reshape(array.shape)

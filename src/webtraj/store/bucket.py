@@ -14,13 +14,15 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import datetime
+import importlib
 import os
 import secrets as secrets_lib
 from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
 from typing import Any, TypeVar
 
 from webtraj import errors
-from webtraj.store import credentials, etags, retrying, stores
+from webtraj.store import etags, retrying, stores
 from webtraj.store.places import Entry, check_key, check_prefix, is_hidden
 from webtraj.store.retrying import RetryPolicy
 
@@ -28,11 +30,17 @@ __all__ = ["BucketStorage"]
 
 _T = TypeVar("_T")
 
-_MIB = 1 << 20
+_PART_SIZE = 8 << 20
+"""Larger objects are uploaded in parts of this size, in bytes."""
+_PARALLEL_PARTS = 4
+"""The most parts of an object in flight."""
 _PAGE = 1000
 _SLOWEST = 128 << 10
 """The lowest acceptable throughput of a request, in bytes per second, before it times out."""
 _ENDPOINTS = ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL", "AWS_ENDPOINT")
+_CREDENTIAL_VARIABLES = ("AWS_ACCESS_KEY_ID", "AWS_WEB_IDENTITY_TOKEN_FILE")
+_SHARED_FILES = {"AWS_SHARED_CREDENTIALS_FILE": "credentials", "AWS_CONFIG_FILE": "config"}
+"""AWS's shared files, by the variable that names another one."""
 _MARK = "webtrajwrite"
 """The metadata key by which a writer recognises its own object; Azure accepts the name too."""
 
@@ -43,65 +51,44 @@ class BucketStorage:
     def __init__(
         self,
         url: str,
+        /,
         *,
-        endpoint: str | None = None,
-        allow_http: bool | None = None,
-        region: str | None = None,
-        virtual_hosted_style: bool | None = None,
-        access_key_id: str | None = None,
-        secret_access_key: str | None = None,
-        session_token: str | None = None,
         profile: str | None = None,
-        anonymous: bool | None = None,
         credential_provider: Callable[[], Any] | None = None,
-        sse: str | None = None,
-        sse_kms_key_id: str | None = None,
         conditional_writes: bool | None = None,
-        part_size: int = 8 * _MIB,
-        parallel_parts: int = 4,
+        allow_http: bool | None = None,
         timeout: float = 60.0,
         connect_timeout: float = 10.0,
         retry: RetryPolicy | Mapping[str, Any] | None = None,
         client_options: Mapping[str, Any] | None = None,
-        store_options: Mapping[str, Any] | None = None,
+        **config: Any,
     ) -> None:
         """Initialize the storage. Nothing is requested from the store yet.
 
-        Credentials come from the first of: `credential_provider`; the options; the environment
-        (`AWS_ACCESS_KEY_ID`, ...); a web identity; AWS's shared files (`AWS_PROFILE`); the
+        Credentials come from the first of: `credential_provider`; `config`; the environment
+        (`AWS_ACCESS_KEY_ID`, ...); a web identity; AWS's shared files, if boto3 is installed; the
         container or the instance. For Google and Azure: wherever obstore finds them.
 
         Args:
             url: `s3://bucket/prefix`, or with `gs://`, `az://` or `memory://`. Everyone who opens
                 the same `memory://name` in this process shares its contents.
-            endpoint: S3: the server's URL, if it is not AWS.
-            allow_http: Whether requests may be unencrypted; if not, http:// endpoints fail.
-            region: S3: the bucket's region.
-            virtual_hosted_style: S3: whether the bucket is part of the host name instead of the
-                path; the endpoint must then include it.
-            access_key_id: S3: the access key id.
-            secret_access_key: S3: the secret access key.
-            session_token: S3: the session token of temporary credentials.
             profile: S3: the profile of AWS's shared files to use instead of the environment.
-            anonymous: S3: whether requests go unsigned.
             credential_provider: A function that returns credentials, in obstore's form.
-            sse: S3: the server-side encryption: `AES256`, `aws:kms` or `aws:kms:dsse`.
-            sse_kms_key_id: S3: the key for `aws:kms`.
             conditional_writes: Whether the store reliably refuses a write that must not overwrite.
                 If not, the object is looked up first and then written without a condition, which
                 misses a concurrent writer. By default true for AWS, Google and Azure; for other S3
                 endpoints, which may ignore the condition, the object is looked up as well.
-            part_size: Larger objects are uploaded in parts of this size, in bytes.
-            parallel_parts: The maximum number of parts of an object in flight.
+            allow_http: Whether requests may be unencrypted; if not, http:// endpoints fail.
             timeout: Seconds for a request, answer included; extended for large bodies.
             connect_timeout: Seconds to connect.
             retry: How failed calls are repeated: a `RetryPolicy`, or its fields.
             client_options: Further options for obstore's `ClientConfig`.
-            store_options: Further options for obstore's `S3Config`, `GCSConfig` or `AzureConfig`.
+            **config: Options of obstore's `S3Config`, `GCSConfig` or `AzureConfig`: `endpoint`,
+                `region`, `access_key_id`, `server_side_encryption`, ...
 
         Raises:
             InvalidInputError: An option or the URL is wrong.
-            MissingDependencyError: obstore is not installed.
+            MissingDependencyError: obstore is not installed, or boto3 for a profile.
         """
         self._place = place = stores.parse_url(url)
         if place.kind == "file":
@@ -109,48 +96,23 @@ class BucketStorage:
                 f"{place.url!r} is a folder, not a bucket. Open it with open_storage."
             )
         self._retry = RetryPolicy.of(retry)
-        numbers = {
-            "part_size": part_size,
-            "parallel_parts": parallel_parts,
-            "timeout": timeout,
-            "connect_timeout": connect_timeout,
-        }
-        for name, value in numbers.items():
-            wanted = int if name.endswith(("size", "parts")) else (int, float)
-            if isinstance(value, bool) or not isinstance(value, wanted):
-                raise errors.InvalidInputError(f"Invalid {name}={value!r:.60}: expected a number.")
-        if part_size < 5 * _MIB or parallel_parts < 1 or timeout <= 0 or connect_timeout <= 0:
-            raise errors.InvalidInputError(
-                "Expected part_size of at least 5 MiB, and parallel_parts, timeout and "
-                f"connect_timeout above 0; got part_size={part_size!r}, "
-                f"parallel_parts={parallel_parts!r}, timeout={timeout!r}, "
-                f"connect_timeout={connect_timeout!r}."
-            )
-        self._part_size = part_size
-        self._parallel_parts = parallel_parts
+        for name, value in (("timeout", timeout), ("connect_timeout", connect_timeout)):
+            if isinstance(value, bool) or not isinstance(value, (int, float)) or value <= 0:
+                raise errors.InvalidInputError(
+                    f"Invalid {name}={value!r:.60}: expected a number of seconds above 0."
+                )
         self._timeout = timeout
-        s3_options = {
-            "endpoint": endpoint,
-            "region": region,
-            "virtual_hosted_style_request": virtual_hosted_style,
-            "access_key_id": access_key_id,
-            "secret_access_key": secret_access_key,
-            "session_token": session_token,
-            "skip_signature": anonymous,
-            "server_side_encryption": sse,
-            "sse_kms_key_id": sse_kms_key_id,
-        }
-        config = {name: value for name, value in s3_options.items() if value is not None}
+        config = {name: value for name, value in config.items() if value is not None}
         if place.kind == "s3":
             config = {"checksum_algorithm": "SHA256", **config}
-            if profile or not (credential_provider or access_key_id or anonymous):
-                credential_provider = credentials.take_profile(config, profile)
-        elif config or profile:
+            if profile or not (
+                credential_provider or {"access_key_id", "skip_signature"} & {*config}
+            ):
+                credential_provider = _profile_provider(profile, config)
+        elif profile or (config and place.kind == "memory"):
             raise errors.InvalidInputError(
-                f"{place.url!r} does not accept {', '.join(sorted(config) or ['profile'])}: only "
-                "s3:// does. Use store_options for its own settings."
+                f"{place.url!r} does not accept {', '.join(sorted(config) or ['profile'])}."
             )
-        config.update(store_options or {})
         if allow_http is None and os.environ.get("AWS_ALLOW_HTTP", "").lower() in ("1", "true"):
             allow_http = True  # obstore ignores the variable if it gets client options.
         client_options = {
@@ -295,7 +257,7 @@ class BucketStorage:
     def _fits(self, download: retrying.Download) -> bool | None:
         if not self._compares_etags:
             return None
-        fits = etags.matches(download.e_tag, download.data, self._part_size)
+        fits = etags.matches(download.e_tag, download.data, _PART_SIZE)
         self._etags_fit = self._etags_fit or bool(fits)
         return fits
 
@@ -335,7 +297,7 @@ class BucketStorage:
     ) -> None:
         import obstore
 
-        in_parts = len(data) > self._part_size and mode == "overwrite"
+        in_parts = len(data) > _PART_SIZE and mode == "overwrite"
         store = self._parts_store() if in_parts else self._store(len(data))
         result = self._once(
             what,
@@ -346,8 +308,8 @@ class BucketStorage:
                 attributes={_MARK: mark} if mark else None,
                 mode=mode,
                 use_multipart=in_parts,
-                chunk_size=self._part_size,
-                max_concurrency=self._parallel_parts,
+                chunk_size=_PART_SIZE,
+                max_concurrency=_PARALLEL_PARTS,
             ),
         )
         self._verify(what, key, data, result["e_tag"])
@@ -356,7 +318,7 @@ class BucketStorage:
         """Check that the store received the bytes that were sent."""
         if not self._compares_etags:
             return
-        if etags.matches(e_tag, data, self._part_size):
+        if etags.matches(e_tag, data, _PART_SIZE):
             self._etags_fit = True
             return
         if self.read(key) != data:
@@ -442,3 +404,52 @@ def _endpoint(config: Mapping[str, Any]) -> str | None:
     """Return the S3 endpoint if it is not AWS's own; else None."""
     given = (config.get(name) for name in ("aws_endpoint_url_s3", "endpoint"))
     return next(filter(None, (*given, *map(os.environ.get, _ENDPOINTS))), None)
+
+
+def _profile_provider(name: str | None, config: dict[str, Any]) -> Any:
+    """Return obstore's provider of the credentials in AWS's shared files; None without any.
+
+    Args:
+        name: The profile; None to choose as AWS's own tools do.
+        config: The S3 configuration, to which the profile's region and endpoint are added.
+
+    Raises:
+        InvalidInputError: The profile does not exist, or has no credentials.
+        MissingDependencyError: A profile was asked for, and boto3 is not installed.
+    """
+    if name is None and any(map(os.environ.get, _CREDENTIAL_VARIABLES)):
+        return None
+    wanted = name or os.environ.get("AWS_PROFILE") or os.environ.get("AWS_DEFAULT_PROFILE")
+    found = any(
+        Path(os.environ.get(variable) or f"~/.aws/{file}").expanduser().exists()
+        for variable, file in _SHARED_FILES.items()
+    )
+    if not (wanted or found):
+        return None
+    try:
+        boto3 = importlib.import_module("boto3")
+        from obstore.auth.boto3 import Boto3CredentialProvider
+    except ImportError as error:
+        if wanted is None:
+            return None
+        raise errors.MissingDependencyError(
+            f"The AWS profile {wanted!r} needs boto3. Install it with: pip install boto3"
+        ) from error
+    botocore = importlib.import_module("botocore")
+    try:
+        session = boto3.Session(profile_name=wanted)
+        settings = session._session.get_scoped_config()
+        if session.get_credentials() is None:
+            raise ValueError("no credentials")
+        provider = Boto3CredentialProvider(session)
+    except (botocore.exceptions.BotoCoreError, ValueError) as error:
+        if wanted is None and isinstance(error, ValueError):
+            return None
+        # The parser's message would quote the line, which may hold a secret.
+        raise errors.InvalidInputError(
+            f"Cannot use the AWS profile {wanted or 'default'!r} ({type(error).__name__}). Check "
+            "AWS's shared files, or unset AWS_PROFILE."
+        ) from None
+    if "endpoint_url" in settings and not any(map(os.environ.get, _ENDPOINTS)):
+        config.setdefault("endpoint", settings["endpoint_url"])
+    return provider

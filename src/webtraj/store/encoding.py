@@ -29,7 +29,7 @@ from webtraj.store.foreign import ReprOnly, bounded_repr, is_valid_text
 from webtraj.store.values import TAG
 
 __all__ = [
-    "MAX_DEPTH", "MISFITS", "Encoder", "bare", "dumps", "dumps_fields", "encode_record", "wrong",
+    "MISFITS", "Encoder", "bare", "dumps", "dumps_fields", "encode_record", "wrong",
 ]  # fmt: skip
 
 BYTES_INLINE = 1024
@@ -38,12 +38,8 @@ TEXT_INLINE = 4096
 """Longer text, in characters, goes to the blob sink, if there is one."""
 _CHUNK_DEPTH = 60
 """Levels of nesting per JSON text; JSON parsers stop at a few hundred."""
-MAX_DEPTH = 240
 _MANY = 32
 """The number of items from which checking for lists of plain numbers pays off."""
-_BUDGET = 8_000_000
-"""The most items in the containers of one value, each counted whenever it is met: a few lists that
-contain each other repeatedly can have more items than there are atoms."""
 _CHARS_AN_ITEM = 64
 """The number of characters of text that count as another item."""
 _BYTES_AN_ITEM = 256
@@ -96,7 +92,7 @@ class Encoder:
         self._blobs = blobs
         self._careful = careful
         self._open: set[int] = set()
-        self._left = _BUDGET
+        self._left = values.MOST_ITEMS
         self._overruns = 0
         self._sink_error: Exception | None = None
         self.repr_only: list[str] = []
@@ -108,7 +104,7 @@ class Encoder:
         Raises:
             OSError: The blob sink failed.
         """
-        self._left = _BUDGET
+        self._left = values.MOST_ITEMS
         return self._encode(value, path, 0)
 
     def _encode(self, value: Any, path: str, depth: int) -> Any:
@@ -123,7 +119,7 @@ class Encoder:
             if depth > 1:
                 raise
             self._overruns += 1  # Its siblings are kept, with a smaller budget.
-            self._left = _BUDGET >> self._overruns
+            self._left = values.MOST_ITEMS >> self._overruns
             return self._refuse(value, path, "too large", look=False)
         except RecursionError:
             if not self._careful:
@@ -163,8 +159,8 @@ class Encoder:
         identity = id(given)
         if identity in self._open:
             return self._refuse(given, path, "contains itself")
-        if depth >= MAX_DEPTH:
-            return self._refuse(given, path, f"nested more than {MAX_DEPTH} levels deep")
+        if depth >= values.MAX_DEPTH:
+            return self._refuse(given, path, f"nested more than {values.MAX_DEPTH} levels deep")
         self._open.add(identity)
         try:
             if depth and depth % _CHUNK_DEPTH == 0:

@@ -21,7 +21,7 @@ import os
 import re
 import shlex
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 from pathlib import Path
 from typing import Any, Protocol, TypeGuard
 
@@ -380,9 +380,13 @@ class DatasetLayout:
         """Return the folder of the blobs of one episode only."""
         return self.root / "unshared" / check_episode_id(episode_id)
 
-    def sealed_episodes(self) -> dict[str, str]:
-        """Return the format names of the episodes that have a file, by id."""
-        names = _files_in(self.episodes)
+    def sealed_episodes(self, known: Set[str] = frozenset()) -> dict[str, str]:
+        """Return the format names of the episodes that have a file, by id.
+
+        Args:
+            known: Names of files to leave out.
+        """
+        names = [name for name in _files_in(self.episodes) if name not in known]
         return {
             episode_id: format_name
             for format_name, suffix in _SUFFIXES

@@ -330,7 +330,12 @@ def open_storage(
         )
     url = os.fspath(place)
     if hub.is_hub_url(place):
-        _check_options(hub.HubStorage, hub.parse_hub_url(url).url, options)
+        known = [name for name in inspect.signature(hub.HubStorage).parameters if name != "url"]
+        if unknown := sorted(set(options or ()).difference(known)):
+            raise errors.InvalidInputError(
+                f"Unknown storage option {', '.join(unknown)} for {url!r:.200}: expected some of "
+                f"{', '.join(known)}."
+            )
         return hub.HubStorage(url, **(options or {}))
     parsed = stores.parse_url(url) if is_url(place) else None
     if parsed is None or parsed.kind == "file":
@@ -343,18 +348,7 @@ def open_storage(
         return FolderStorage(place if parsed is None else parsed.path)
     from webtraj.store.bucket import BucketStorage
 
-    _check_options(BucketStorage, parsed.url, options)
     return BucketStorage(url, **(options or {}))
-
-
-def _check_options(kind: type, url: str, options: Mapping[str, Any] | None) -> None:
-    known = [name for name in inspect.signature(kind).parameters if name != "url"]
-    unknown = sorted(set(options or ()) - set(known))
-    if unknown:
-        raise errors.InvalidInputError(
-            f"Unknown storage option {', '.join(unknown)} for {url!r}: expected some of "
-            f"{', '.join(known)}."
-        )
 
 
 def open_file(

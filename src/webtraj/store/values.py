@@ -56,6 +56,8 @@ from webtraj.store import RECORD_MODULES
 
 __all__ = [
     "INT_BITS",
+    "MAX_DEPTH",
+    "MOST_ITEMS",
     "TAG",
     "OpaqueRecord",
     "call_on_fresh_stack",
@@ -73,6 +75,11 @@ TAG = "$"
 INT_BITS = 1000
 """The most bits of an integer in a record's field: more than any seed has, and few enough to
 convert to float and to print."""
+MAX_DEPTH = 240
+"""The most levels of nesting in a recorded value."""
+MOST_ITEMS = 8_000_000
+"""The most items in the containers of one value, each counted whenever it is met: a few lists that
+contain each other repeatedly can have more items than there are atoms."""
 
 # Record types: the dataclasses that are restored from disk. A stored record names its type by a
 # short, stable name, never by a module path, so that code can move and a hostile file can import

@@ -2,9 +2,8 @@
 
 import pytest
 
-from webtraj import errors, open_dataset
+from webtraj import open_dataset
 from webtraj.datasets.exporters import read_manifest
-from webtraj.datasets.sharing import check_shareable
 
 FILTERS = {
     "task": (["--task", "shop/tea"], 2),
@@ -32,8 +31,6 @@ def test_filters_choose_episodes_and_are_written_down(case, shop, run_export):
 def test_it_exits_with_1_if_an_episode_cannot_be_read(shop, run_export, tmp_path):
     import shutil
 
-    from webtraj import open_dataset
-
     shutil.copytree(shop.path, tmp_path / "data")
     episode_id = shop.episode_ids[0]
     (tmp_path / "data" / "episodes" / f"{episode_id}.json").unlink()
@@ -42,19 +39,3 @@ def test_it_exits_with_1_if_an_episode_cannot_be_read(shop, run_export, tmp_path
     assert "it cannot be read" in said
     assert episode_id in said
     assert (out / f"{shop.episode_ids[1]}.html").exists()
-
-
-def test_what_may_be_shared_has_no_picture_in_any_format(shop, run_export):
-    out, said = run_export(
-        shop, "--format", "json", "--shareable", "--redact", "email", out="shared"
-    )
-    assert "2 episodes written" in said
-    shared = open_dataset(out)
-    assert shared.episode_ids == shop.episode_ids
-    for episode in shared:
-        check_shareable(episode)
-        assert "shareable" in episode.info.metadata
-    out, _ = run_export(shop, "--format", "html", "--shareable", "--redact", "email", out="html")
-    assert "email redacted" in read_manifest(out)[0]["transform"]
-    with pytest.raises(errors.InvalidInputError):  # Pictures are what it is about.
-        check_shareable(shop[0])

@@ -180,7 +180,7 @@ def test_the_command_exports_splits_and_previews(played, tmp_path):
         run("preview", tmp_path / "pages")
     for words, message in {
         ("--format", "html", "--samples", "3"): "--samples cannot be used with the episode format",
-        ("--format", "trl", "--limit", "3"): "--shareable, --redact, --id and --limit",
+        ("--format", "trl", "--limit", "3"): "--id and --limit select episodes",
         ("--format", "trl", "--filter", "min_step=1"): "No filter 'min_step'",
         ("--format", "trl", "--recency-bias-power", "3"): "--recency-bias-power needs --samples",
         ("--format", "sharegpt", "--set", "cutof_len=3"): "Did you mean 'cutoff_len'",
