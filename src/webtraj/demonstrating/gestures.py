@@ -41,7 +41,7 @@ class Deed:
     @property
     def is_text(self) -> bool:
         """Whether it enters text."""
-        return isinstance(self.action, a.Fill)
+        return isinstance(self.action, a.Fill | a.TypeInto)
 
 
 def deed_of(
@@ -77,6 +77,8 @@ def _action_of(
             return a.DragTo(element["ref"], message["target"]["ref"])  # type: ignore[index]
         case "key":
             return _pressed(message)
+        case "text" if message["keys"]:
+            return a.TypeInto(element["ref"], message["keys"])  # type: ignore[index]
         case "text":
             return a.Fill(element["ref"], message["value"])  # type: ignore[index]
         case "toggle":
@@ -107,10 +109,13 @@ def _clicked(press: Mapping[str, Any], up: Mapping[str, Any]) -> a.Action:
 
 
 def _pressed(message: Mapping[str, Any]) -> a.Action | None:
-    keys = [keys_lib.canonical_key(key) for key in keys_lib.split_chord(message["keys"])]
-    if None in keys:
-        return None
-    chord = keys_lib.join_chord(tuple(key for key in keys if key))
+    chords = []
+    for chord in message["keys"].split(" "):
+        keys = [keys_lib.canonical_key(key) for key in keys_lib.split_chord(chord)]
+        if None in keys:
+            return None
+        chords.append(keys_lib.join_chord(tuple(key for key in keys if key)))
+    chord = " ".join(chords)
     element = message["element"]
     return (
         a.PressKey(chord) if element is None or element["root"] else a.Press(element["ref"], chord)

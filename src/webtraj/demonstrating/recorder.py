@@ -96,6 +96,8 @@ class _Held:
     """When the result was seen."""
     noted: a.Action | None = None
     """The action that the journal knows to be in flight."""
+    click: gestures_lib.Deed | None = None
+    """The click that only gave the focus to the field whose text this is."""
 
 
 class Recorder:
@@ -364,7 +366,12 @@ class Recorder:
         if held is not None:
             both = gestures_lib.joined(held.deed, deed)
             if both is None and gestures_lib.only_focused(held.deed, deed) and self._unmoved(held):
-                both = deed
+                both, held.click = deed, held.deed
+            elif both and held.click and isinstance(deed.action, a.TypeInto):
+                # These keys go to where the click put the caret.
+                held.deed, held.result, both = held.click, None, None
+                if self._before is not None:
+                    await self._witness(held, self._before)
             if both is not None:
                 held.deed, held.result = both, None
                 held.metadata.pop("hurried", None)
@@ -719,7 +726,8 @@ def _shown(deed: gestures_lib.Deed) -> str:
     """Return an action and its element for the screen: never the text that was typed."""
     action, element = deed.action, deed.touched or {}
     done = a.format_action(action)
-    if isinstance(action, a.Fill):
-        done = f"fill({action.ref!r}, {len(action.value)} characters)"
+    if isinstance(action, a.Fill | a.TypeInto):
+        text = action.value if isinstance(action, a.Fill) else action.text
+        done = f"{action.verb}({action.ref!r}, {len(text)} characters)"
     name = str(element.get("name", ""))
     return f"{done}: {element.get('role', '')} {name[:60]!r}" if name else done
