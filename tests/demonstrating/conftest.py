@@ -54,6 +54,7 @@ PAGES = {
         <div id="editor" style="height: 20px">Editor</div>
         <textarea id="keys" aria-label="Keys"></textarea><pre id="program"></pre>
         <ul role="tree"><li role="treeitem" id="row"><i></i>Birds</li></ul>
+        <label>Filter <input id="filter"></label><ul><li id="ulm">Ulm<li id="bonn">Bonn</ul>
         <button id="choose">Choose</button><input type="file" hidden><script>
         bold.onmousedown = event => event.preventDefault();
         bold.onclick = () => document.execCommand("bold");
@@ -64,6 +65,7 @@ PAGES = {
         };
         editor.onclick = () => keys.focus();
         keys.oninput = () => { program.textContent += keys.value.trim(); keys.value = "\\n"; };
+        filter.onkeyup = () => { bonn.hidden = !"bonn".startsWith(filter.value); };
         row.onclick = event => {
           row.className += event.target === row ? " chosen" : " open";
         };

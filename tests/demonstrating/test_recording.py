@@ -215,7 +215,7 @@ async def test_what_is_done_in_frames_and_shadow_roots_is_heard(on_page):
     assert names_of(episode) == [("button", "In the shadow"), ("button", "Framed")]
 
 
-_STATE = """[story.innerHTML, code.value, program.textContent, row.className.trim()]"""
+_STATE = """[story.innerHTML, code.value, program.textContent, bonn.hidden, row.className.trim()]"""
 
 
 async def test_what_is_typed_pressed_and_selected_in_widgets_plays_again(on_page, open_page):
@@ -229,18 +229,22 @@ async def test_what_is_typed_pressed_and_selected_in_widgets_plays_again(on_page
         await hand.type("ab")
         await hand.click("#editor")
         await hand.type("x(y)")
-        await hand.click("#row i")
+        await hand.click("#filter")
+        await hand.type("ul")
         await shown.steps(8)
+        await shown.settled()
+        await hand.click("#row i")
+        await shown.steps(9)
         await shown.settled()
         done = await hand.evaluate(_STATE)
         episode = await shown.stopped()
-    assert done == ["<b>Once</b>", "A-B-", "x(y)", "open"]
+    assert done == ["<b>Once</b>", "A-B-", "x(y)", True, "open"]
     kinds = [type(action) for action in actions_of(episode)]
     assert kinds == [
         *(a.Click, a.Press, a.Click),
         *(a.Click, a.TypeInto),
         *(a.Click, a.TypeInto),
-        a.ClickAt,
+        *(a.TypeInto, a.ClickAt),
     ]  # fmt: skip
     actor_of = ReplayAgent.of([episode])
     async with open_page("/widgets") as environment:

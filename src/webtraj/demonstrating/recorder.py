@@ -499,6 +499,9 @@ class Recorder:
     async def _record(self, held: _Held) -> None:
         result = held.result
         assert result is not None
+        deed = held.deed
+        if deed.typed and self._last is not None and _answers(self._last, result, deed.action):
+            held.deed = gestures_lib.by_keys(deed)
         await drain(self._collector)
         self._called(held)
         self._returned(held)
@@ -699,6 +702,19 @@ class Recorder:
 
 def _refs(observation: Mapping[str, Any]) -> set[str]:
     return {element.ref for element in refs_in(str(observation.get("axtree", "")))}
+
+
+def _answers(before: dm_env.TimeStep, after: dm_env.TimeStep, action: a.Action) -> bool:
+    """Return whether anything but an action's own element changed, the focus aside."""
+    own = gestures_lib.refs_of(action)
+
+    def others(timestep: dm_env.TimeStep) -> list[tuple[object, ...]]:
+        elements = refs_in(str(timestep.observation.get("axtree", "")))
+        states = (set(each.states) - {"focused"} for each in elements)
+        shown = zip(elements, states, strict=True)
+        return [(each.ref, each.role, each.name, has) for each, has in shown if each.ref not in own]
+
+    return others(before) != others(after)
 
 
 def _travel_action(travel: listening_lib.Travel) -> a.Action | None:

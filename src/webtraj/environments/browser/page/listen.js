@@ -106,7 +106,10 @@ function tellText(field) {
   const isKept = !own?.keys || element.secret || (!own.answered && keeps(field, own.keys));
   const keys = isKept ? "" : own.keys.join("");
   if (own) own.told = keys;
-  tell({kind: "text", element, value: valueIn(field), keys});
+  const value = valueIn(field);
+  // The keys alone made the text.
+  const typed = !element.secret && own?.keys?.join("") === value;
+  tell({kind: "text", element, value, keys, typed});
 }
 
 function keeps(field, keys) {
@@ -205,13 +208,11 @@ const targetOf = event => {
 const WHOLE = new Set(["button", "link", "checkbox", "radio", "switch", "textbox", "searchbox", "spinbutton"]);
 
 // Whether a press on a part of an element, such as the arrow of a row, is another thing than one on the
-// element, which is pressed in the middle: a part without text that is elsewhere.
+// element: a part without text, where an agent that presses the element would not press.
 function isPart(target, element, role) {
   if (target === element || WHOLE.has(role) || /\S/.test(dom.textContent(target) ?? "")) return false;
-  const [x, y, width, height] = boxOf(element);
-  const [left, top, across, down] = boxOf(target);
-  const inX = left <= x + width / 2 && x + width / 2 <= left + across;
-  return !(inX && top <= y + height / 2 && y + height / 2 <= top + down);
+  const [point] = reach(element).points;
+  return !point || !isWithin(deepestAt(...point), target);
 }
 
 // The element as an agent would name it: the nearest one that the tree shows, or the button or link
@@ -524,7 +525,7 @@ const handlers = {
       const opener = shownElements.has(target) ? target : lastPress?.target ?? target;
       tell({kind: "files", element: told(meant(opener)), names: [...target.files].map(file => file.name)});
     } else if (tag === "INPUT" && PICKED.has(target.type)) {
-      tell({kind: "text", element: told(meant(target)), value: target.value, keys: ""});
+      tell({kind: "text", element: told(meant(target)), value: target.value, keys: "", typed: false});
     }
   },
 
