@@ -46,6 +46,33 @@ PAGES = {
           if (event.target.localName === "li" && event.target !== held) event.target.before(held);
         });
         </script>""",
+    "/widgets": """<title>Widgets</title><style>
+        li { width: 400px; list-style: none } i { display: inline-block; width: 16px; height: 16px }
+        #keys { opacity: 0; width: 20px; height: 10px }</style>
+        <button id="bold">Bold</button><div id="story" contenteditable>Once</div>
+        <label>Code <input id="code"></label>
+        <div id="editor" style="height: 20px">Editor</div>
+        <textarea id="keys" aria-label="Keys"></textarea><pre id="program"></pre>
+        <ul role="tree"><li role="treeitem" id="row"><i></i>Birds</li></ul>
+        <label>Filter <input id="filter"></label><ul><li id="ulm">Ulm<li id="bonn">Bonn</ul>
+        <button id="choose">Choose</button><input type="file" hidden><script>
+        bold.onmousedown = event => event.preventDefault();
+        bold.onclick = () => document.execCommand("bold");
+        code.onkeydown = event => {
+          if (event.key.length > 1) return;
+          event.preventDefault();
+          code.value += event.key.toUpperCase() + "-";
+        };
+        editor.onclick = () => keys.focus();
+        keys.oninput = () => { program.textContent += keys.value.trim(); keys.value = "\\n"; };
+        filter.onkeyup = () => { bonn.hidden = !"bonn".startsWith(filter.value); };
+        row.onclick = event => {
+          row.className += event.target === row ? " chosen" : " open";
+        };
+        choose.onclick = () => document.querySelector("[type=file]").click();
+        </script>""",
+    "/count": """<title>0</title><button autofocus>Count</button><script>
+        onkeydown = event => { if (event.key === "ArrowDown") document.title++; };</script>""",
     "/ask": """<title>Ask</title>
         <button onclick="this.textContent = confirm('Sure?')">Ask</button>""",
     "/odd": """<title>Odd</title><div id="host"></div>
@@ -233,6 +260,12 @@ async def demonstrating(environment: Any) -> AsyncIterator[Demonstration]:
 
 
 @pytest.fixture
+def on_environment() -> Callable[..., Any]:
+    """Gives a function from an environment to its demonstration."""
+    return demonstrating
+
+
+@pytest.fixture
 def on_task(pool: BrowserPool) -> Callable[..., Any]:
     """Gives a function from a preset to its demonstration."""
 
@@ -243,11 +276,11 @@ def on_task(pool: BrowserPool) -> Callable[..., Any]:
 
 
 @pytest.fixture
-def on_page(site: str, pool: BrowserPool) -> Callable[..., Any]:
-    """Gives a function from a path of the site to its demonstration."""
+def open_page(site: str, pool: BrowserPool) -> Callable[..., Any]:
+    """Gives a function from a path of the site to its environment."""
 
     def begin(path: str = "/", *, redaction: RedactionRules | None = None) -> Any:
-        environment = page_environment(
+        return page_environment(
             site + path,
             pool=pool,
             goal="Do it",
@@ -255,6 +288,11 @@ def on_page(site: str, pool: BrowserPool) -> Callable[..., Any]:
             redaction=redaction,
             observe=CHANNELS,
         )
-        return demonstrating(environment)
 
     return begin
+
+
+@pytest.fixture
+def on_page(open_page: Callable[..., Any]) -> Callable[..., Any]:
+    """Gives a function from a path of the site to its demonstration."""
+    return lambda path="/", **options: demonstrating(open_page(path, **options))

@@ -86,10 +86,14 @@ class Hand:
 
     async def press(self, key: str, *modifiers: str) -> None:
         held = sum(MODIFIERS[name] for name in modifiers)
-        known = KEYS.get(key, {"key": key, "code": f"Key{key.upper()}"})
+        known = KEYS.get(key) or _letter(key)
         await self.send("Input.dispatchKeyEvent", type="keyDown", modifiers=held, **known)
         known = {name: value for name, value in known.items() if name != "text"}
         await self.send("Input.dispatchKeyEvent", type="keyUp", modifiers=held, **known)
+
+
+def _letter(key: str) -> dict[str, Any]:
+    return {"key": key, "code": f"Key{key.upper()}", "windowsVirtualKeyCode": ord(key.upper())}
 
 
 async def until(condition: Any, *, seconds: float = 60.0) -> Any:

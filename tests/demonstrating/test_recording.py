@@ -6,9 +6,10 @@ import json
 import pytest
 from hand import replayed, until
 
-from webtraj import Outcome
+from webtraj import Outcome, Verdict, WebTask
+from webtraj.agents.replay import ReplayAgent
 from webtraj.environments import actions as a
-from webtraj.environments.browser import network
+from webtraj.environments.browser import BrowserEnvironment, WebAccess, network
 from webtraj.environments.browser.observation import refs_in
 from webtraj.trajectory import EndReason
 from whole import whole
@@ -212,6 +213,76 @@ async def test_what_is_done_in_frames_and_shadow_roots_is_heard(on_page):
         await shown.settled()
         episode = await shown.stopped()
     assert names_of(episode) == [("button", "In the shadow"), ("button", "Framed")]
+
+
+_STATE = """[story.innerHTML, code.value, program.textContent, bonn.hidden, row.className.trim()]"""
+
+
+async def test_what_is_typed_pressed_and_selected_in_widgets_plays_again(on_page, open_page):
+    """In fields that answer keys themselves or keep no text, and in parts that the tree lacks."""
+    async with on_page("/widgets") as shown:
+        hand = shown.hand
+        await hand.click("#story")
+        await hand.press("a", "Control")
+        await hand.click("#bold")
+        await hand.click("#code")
+        await hand.type("ab")
+        await hand.click("#editor")
+        await hand.type("x(y)")
+        await hand.click("#filter")
+        await hand.type("ul")
+        await shown.steps(8)
+        await shown.settled()
+        await hand.click("#row i")
+        await shown.steps(9)
+        await shown.settled()
+        done = await hand.evaluate(_STATE)
+        episode = await shown.stopped()
+    assert done == ["<b>Once</b>", "A-B-", "x(y)", True, "open"]
+    kinds = [type(action) for action in actions_of(episode)]
+    assert kinds == [
+        *(a.Click, a.Press, a.Click),
+        *(a.Click, a.TypeInto),
+        *(a.Click, a.TypeInto),
+        *(a.TypeInto, a.ClickAt),
+    ]  # fmt: skip
+    actor_of = ReplayAgent.of([episode])
+    async with open_page("/widgets") as environment:
+        timestep = await environment.reset()
+        actor = actor_of.begin_episode(environment)
+        for _ in kinds:
+            timestep = await environment.step(await actor.act(timestep.observation))
+        assert await environment.session.page.evaluate(_STATE) == done
+
+
+async def test_files_are_chosen_with_what_opened_the_window_of_a_hidden_field(on_page, tmp_path):
+    file = tmp_path / "report.pdf"
+    file.write_bytes(b"content")
+    async with on_page("/widgets") as shown:
+        async with shown.environment.session.page.expect_file_chooser() as chooser:
+            await shown.hand.click("#choose")
+        await (await chooser.value).set_files(file)
+        await shown.settled()
+        episode = await shown.stopped()
+    (upload,) = actions_of(episode)
+    assert isinstance(upload, a.UploadFile)
+    assert names_of(episode) == [("button", "Choose")]
+
+
+async def test_a_verdict_comes_no_earlier_than_the_input_that_it_is_about(
+    on_environment, site, pool
+):
+    async def judge(session, answer):
+        done = await session.page.title() == "3"
+        return Verdict(done=done, reward=float(done), success=done)
+
+    task = WebTask(goal="Count to 3", start_url=f"{site}/count", judge=judge)
+    settings = {"policy": WebAccess(network=network.ANYWHERE), "observe": ("axtree", "title")}
+    async with on_environment(BrowserEnvironment(task, pool=pool, **settings)) as shown:
+        await asyncio.gather(*(shown.hand.press("ArrowDown") for _ in range(3)))
+        episode = await shown.finished()
+    assert [action.keys for action in actions_of(episode)] == ["ArrowDown"] * 3
+    assert [step.reward for step in episode.steps[1:]] == [0.0, 0.0, 1.0]
 
 
 @pytest.mark.gate

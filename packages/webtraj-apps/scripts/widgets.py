@@ -128,8 +128,10 @@ async def do(environment: WidgetEnvironment, action: a.Action) -> None:
         case a.UploadFile(ref, paths):
             files = [libraries_lib.PAGES.with_name("files") / path for path in paths]
             async with page.expect_file_chooser() as chooser:
-                await environment.session.prepare("point", ref, {})
-                await page.evaluate("() => document.querySelector('input[type=file]').click()")
+                if "point" in (ready := await environment.session.prepare("file", ref, {})):
+                    await mouse.click(*ready["point"])
+                else:
+                    await environment.session.prepare("open_files", ref, {})
             await (await chooser.value).set_files(files)
         case a.Fill(ref, value):
             await mouse.click(*await point(ref))
@@ -141,8 +143,9 @@ async def do(environment: WidgetEnvironment, action: a.Action) -> None:
                 await keyboard.press("Control+a")
                 await keyboard.type(value)
         case a.SelectOption(ref, (option,)):
-            await environment.session.prepare("focus", ref, {})
+            await mouse.click(*await point(ref))  # The list that opens has the keys until Enter.
             await keyboard.type(option)
+            await keyboard.press("Enter")
         case a.Press(ref, keys):
             await environment.session.prepare("focus", ref, {})
             for chord in keys.split():

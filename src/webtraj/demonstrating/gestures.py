@@ -14,7 +14,7 @@ from webtraj import errors
 from webtraj.environments import actions as a
 from webtraj.environments.actions import keys as keys_lib
 
-__all__ = ["Deed", "deed_of", "joined", "only_focused", "refs_of"]
+__all__ = ["Deed", "by_keys", "deed_of", "joined", "only_focused", "refs_of"]
 
 _BUTTONS: Final = {0: "left", 1: "middle", 2: "right"}
 _SCROLLS_TOGETHER: Final = 1.0
@@ -37,11 +37,13 @@ class Deed:
     """When it was done, by the clock of `time.monotonic`."""
     repeat: bool = False
     """Whether a key was held down."""
+    typed: bool = False
+    """Whether it fills a field with what was typed key by key from the first."""
 
     @property
     def is_text(self) -> bool:
         """Whether it enters text."""
-        return isinstance(self.action, a.Fill)
+        return isinstance(self.action, a.Fill | a.TypeInto)
 
 
 def deed_of(
@@ -62,7 +64,10 @@ def deed_of(
         return None
     source = press if kind == "up" and press else message
     return Deed(
-        action=action, touched=source.get("element"), repeat=bool(message.get("repeat", False))
+        action=action,
+        touched=source.get("element"),
+        repeat=bool(message.get("repeat", False)),
+        typed=bool(message.get("typed", False)),
     )
 
 
@@ -77,6 +82,8 @@ def _action_of(
             return a.DragTo(element["ref"], message["target"]["ref"])  # type: ignore[index]
         case "key":
             return _pressed(message)
+        case "text" if message["keys"]:
+            return a.TypeInto(element["ref"], message["keys"])  # type: ignore[index]
         case "text":
             return a.Fill(element["ref"], message["value"])  # type: ignore[index]
         case "toggle":
@@ -107,10 +114,13 @@ def _clicked(press: Mapping[str, Any], up: Mapping[str, Any]) -> a.Action:
 
 
 def _pressed(message: Mapping[str, Any]) -> a.Action | None:
-    keys = [keys_lib.canonical_key(key) for key in keys_lib.split_chord(message["keys"])]
-    if None in keys:
-        return None
-    chord = keys_lib.join_chord(tuple(key for key in keys if key))
+    chords = []
+    for chord in message["keys"].split(" "):
+        keys = [keys_lib.canonical_key(key) for key in keys_lib.split_chord(chord)]
+        if None in keys:
+            return None
+        chords.append(keys_lib.join_chord(tuple(key for key in keys if key)))
+    chord = " ".join(chords)
     element = message["element"]
     return (
         a.PressKey(chord) if element is None or element["root"] else a.Press(element["ref"], chord)
@@ -174,6 +184,14 @@ def only_focused(last: Deed, new: Deed) -> bool:
         and last.action.ref == new.action.ref
         and last.action == a.Click(last.action.ref, count=last.action.count)
     )
+
+
+def by_keys(deed: Deed) -> Deed:
+    """Return a text as typed, for a page that answers to the typing: it may hear the keys alone."""
+    action = deed.action
+    if not isinstance(action, a.Fill):
+        return deed
+    return dataclasses.replace(deed, action=a.TypeInto(action.ref, action.value, clear=True))
 
 
 def refs_of(action: a.Action) -> list[str]:

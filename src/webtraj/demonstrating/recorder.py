@@ -96,6 +96,8 @@ class _Held:
     """When the result was seen."""
     noted: a.Action | None = None
     """The action that the journal knows to be in flight."""
+    click: gestures_lib.Deed | None = None
+    """The click that only gave the focus to the field whose text this is."""
 
 
 class Recorder:
@@ -364,7 +366,12 @@ class Recorder:
         if held is not None:
             both = gestures_lib.joined(held.deed, deed)
             if both is None and gestures_lib.only_focused(held.deed, deed) and self._unmoved(held):
-                both = deed
+                both, held.click = deed, held.deed
+            elif both and held.click and isinstance(deed.action, a.TypeInto):
+                # These keys go to where the click put the caret.
+                held.deed, held.result, both = held.click, None, None
+                if self._before is not None:
+                    await self._witness(held, self._before)
             if both is not None:
                 held.deed, held.result = both, None
                 held.metadata.pop("hurried", None)
@@ -492,6 +499,9 @@ class Recorder:
     async def _record(self, held: _Held) -> None:
         result = held.result
         assert result is not None
+        deed = held.deed
+        if deed.typed and self._last is not None and _answers(self._last, result, deed.action):
+            held.deed = gestures_lib.by_keys(deed)
         await drain(self._collector)
         self._called(held)
         self._returned(held)
@@ -694,6 +704,19 @@ def _refs(observation: Mapping[str, Any]) -> set[str]:
     return {element.ref for element in refs_in(str(observation.get("axtree", "")))}
 
 
+def _answers(before: dm_env.TimeStep, after: dm_env.TimeStep, action: a.Action) -> bool:
+    """Return whether anything but an action's own element changed, the focus aside."""
+    own = gestures_lib.refs_of(action)
+
+    def others(timestep: dm_env.TimeStep) -> list[tuple[object, ...]]:
+        elements = refs_in(str(timestep.observation.get("axtree", "")))
+        states = (set(each.states) - {"focused"} for each in elements)
+        shown = zip(elements, states, strict=True)
+        return [(each.ref, each.role, each.name, has) for each, has in shown if each.ref not in own]
+
+    return others(before) != others(after)
+
+
 def _travel_action(travel: listening_lib.Travel) -> a.Action | None:
     match travel.kind:
         case "back":
@@ -719,7 +742,8 @@ def _shown(deed: gestures_lib.Deed) -> str:
     """Return an action and its element for the screen: never the text that was typed."""
     action, element = deed.action, deed.touched or {}
     done = a.format_action(action)
-    if isinstance(action, a.Fill):
-        done = f"fill({action.ref!r}, {len(action.value)} characters)"
+    if isinstance(action, a.Fill | a.TypeInto):
+        text = action.value if isinstance(action, a.Fill) else action.text
+        done = f"{action.verb}({action.ref!r}, {len(text)} characters)"
     name = str(element.get("name", ""))
     return f"{done}: {element.get('role', '')} {name[:60]!r}" if name else done

@@ -283,6 +283,19 @@ async def test_an_element_that_its_list_hides_is_scrolled_to(open_page, html):
     assert "click b" in await log_of(environment)
 
 
+async def test_an_element_that_takes_no_clicks_for_a_moment_is_clicked_after_it(open_page):
+    timestep, environment = await play(
+        open_page,
+        "<button id=a onclick=\"b.style.pointerEvents = 'none';"
+        " setTimeout(() => b.removeAttribute('style'), 250)\">freeze</button>"
+        "<button id=b>go</button>",
+        a.Click("1"),
+        a.Click("2"),
+    )
+    assert failure(timestep) == ("", "")
+    assert "click b" in await log_of(environment)
+
+
 async def test_a_half_covered_element_is_clicked_where_it_can_be_seen(open_page):
     timestep, environment = await play(
         open_page,

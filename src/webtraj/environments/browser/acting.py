@@ -24,7 +24,7 @@ __all__ = ["PERFORMERS", "ActionExecutor", "ActionRefused"]
 
 _TRIES = 11
 _PAUSE = 0.05
-"""Retries, and seconds between them, for an element without area."""
+"""Retries, and seconds between them, for an element without area, or that a click cannot reach."""
 
 _DRAG_STEPS = 5
 """Mouse moves between two points of a drag; pages start a drag only after a few of them."""
@@ -110,9 +110,10 @@ class ActionExecutor:
         """Ask the page script to prepare an element; return its answer."""
         for tries_left in reversed(range(_TRIES)):
             answer = await self.session.prepare(kind, ref, details)
-            if answer.get("refused") != "outside" or not tries_left:
+            if answer.get("refused") not in ("outside", "covered") or not tries_left:
                 break
-            await asyncio.sleep(_PAUSE)  # An icon has no area until its image has loaded.
+            # An icon has no area until its image has loaded, a list takes no clicks as it scrolls.
+            await asyncio.sleep(_PAUSE)
         self.touched = answer.get("element")
         if "refused" in answer:
             raise ActionRefused(answer["refused"], answer["message"])

@@ -266,7 +266,8 @@ class BrowserEnvironment(base_lib.Environment):
             action: The action.
             touched: The page script's description of its element.
             seen: What the page script saw at the time; None looks now, once the page has settled.
-                A picture cannot be had then, and is empty.
+                A picture cannot be had then, and is empty; nor can a verdict, except from the state
+                of the task's script, which is of that time.
             again: Whether this takes the place of the last result.
 
         Raises:
@@ -280,10 +281,12 @@ class BrowserEnvironment(base_lib.Environment):
             if not again:
                 self._steps += 1
             error = kind = ""
+            judged = True
             if seen is None:
                 seen, error = await self._look_or_blank(session)
                 kind = "page_broke" if error else ""
             else:
+                judged = seen["task"] is not None
                 seen = session.as_looked(seen)
                 self._note_secrets(seen)
             failure = session.take_failure(session.page)
@@ -291,7 +294,14 @@ class BrowserEnvironment(base_lib.Environment):
                 error, kind = str(failure), "navigation_failed"
             last_action = observer_lib.describe_action(touched, error=error, error_kind=kind)
             return await self._result(
-                session, action, seen, last_action, begun=begun, acted=begun, again=again
+                session,
+                action,
+                seen,
+                last_action,
+                begun=begun,
+                acted=begun,
+                again=again,
+                judged=judged,
             )
 
     def redact_more(self, rules: redaction_lib.RedactionRules | Mapping[str, Any]) -> None:
@@ -592,6 +602,7 @@ class BrowserEnvironment(base_lib.Environment):
         begun: float,
         acted: float,
         again: bool = False,
+        judged: bool = True,
     ) -> dm_env.TimeStep:
         """Return the timestep of an action's result."""
         task, answer = self.task, None
@@ -601,7 +612,9 @@ class BrowserEnvironment(base_lib.Environment):
         ):
             answer = action.text
         said_so = answer is not None or isinstance(action, actions_lib.ReportInfeasible)
-        if task.judges_refusals and isinstance(action, actions_lib.ReportInfeasible):
+        if not judged:
+            verdict = tasks_lib.Verdict()
+        elif task.judges_refusals and isinstance(action, actions_lib.ReportInfeasible):
             verdict = await task.validate_refusal(session, action.reason)
         else:
             verdict = await task.validate(session, seen["task"], answer)

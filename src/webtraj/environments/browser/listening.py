@@ -11,8 +11,9 @@ begin       A gesture begins. `what`: press, pick, scroll, key, type. `before`: 
             Of a press also `element`, `point`, `button`, `modifiers`, `count`.
 up          The mouse button was released: `count`, and `path` if it was dragged.
 drop        An element was dropped: `element`, `target`.
-key         A key that does more than edit a text: `keys`, `element`, `lines`, `repeat`.
-text        A field's text changed: `element`, `value`, `newline`.
+key         Keys that do more than edit a text: `keys`, `element`, `repeat`.
+text        A field's text changed: `element`, `value`, `keys` where only they say it, and whether
+            it was `typed` key by key from the first.
 toggle      A check box or radio button changed: `element`, `on`.
 choose      A select element changed: `element`, `options`.
 files       Files were chosen: `element`, `names`.

@@ -155,7 +155,7 @@ def filepond(rng: random.Random) -> Goal:
 def uppy(rng: random.Random) -> Goal:
     """Files in a dashboard."""
     name = rng.choice(_NAMES)
-    return Goal(f"Add the file {name}.", [name], upload("input[type=file]", name))
+    return Goal(f"Add the file {name}.", [name], upload(".uppy-Dashboard-browse", name))
 
 
 # Canvases.

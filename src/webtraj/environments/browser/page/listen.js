@@ -10,7 +10,9 @@ const DOUBLE_MS = 500;
 const HERE_MS = 500;  // Without a move of the mouse, it may have been in another tab.
 const LARGE = 120;  // CSS pixels: on a larger plain element, the place of a click matters.
 const PICKED = new Set(["date", "time", "datetime-local", "month", "week", "color", "range"]);
-const EDITING = new Set(["Backspace", "Delete", "ArrowLeft", "ArrowRight", "Home", "End"]);
+const EDITING = new Set(["Backspace", "Delete"]);
+const MOVING = new Set(["ArrowLeft", "ArrowRight", "Home", "End"]);
+const MAX_MOVES = 100;
 const MODIFIERS = new Set(["Shift", "Control", "Alt", "Meta", "AltGraph", "CapsLock", "NumLock"]);
 
 let shownElements = new WeakSet();
@@ -18,7 +20,9 @@ let lookOptions = page.lookOptions;
 let press = null;  // The mouse button that is down.
 let lastPress = null;
 let roll = null;  // The scroll in progress.
-let typingIn = null;
+let typing = null;  // What is typed into a field: the `keys`, null if more than keys made it, and those `told`.
+let heldKey = null;  // A key in a text field, until it shows whether the page answers it itself.
+let moves = null;  // The keys that moved the caret or the selection of a field since its text last changed.
 let movedAt = -Infinity;
 
 // In seconds, by the clock of the browser's machine.
@@ -28,12 +32,97 @@ const tell = message => window[BINDING]?.(stringify({at: moment(), ...message}))
 // The page as it is before the gesture.
 const before = () => lookOptions && seenNow(lookOptions);
 
-function begin(what, more = () => ({})) {
+// `since`: the key that it began with, if that was before.
+function begin(what, more = () => ({}), since = null) {
+  const at = since?.at ?? moment();
   endRoll();
-  if (what !== "type") typingIn = null;
-  const at = moment();
-  const seen = before();  // Before the element is named: it names all that is shown.
+  if (what !== "type") endKey();
+  const moved = moves;
+  moves = null;
+  if (what !== "type") typing = null;
+  if (moved) {
+    tell({kind: "begin", at: moved.at, what: "key", before: moved.seen});
+    tell({kind: "key", keys: moved.keys.join(" "), repeat: false, element: told(meant(moved.field))});
+  }
+  const seen = since?.seen ?? before();  // Before the element is named: it names all that is shown.
   tell({kind: "begin", at, what, before: seen, ...more()});
+}
+
+function beginTyping(field, since) {
+  if (typing?.field === field && !moves) return;
+  // A text that is told as a whole says more than where the caret was.
+  if (moves?.field === field && !(typing?.field === field && typing.told)) moves = null;
+  begin("type", undefined, since);
+  typing = {field, keys: [], answered: catchesKeys(field), told: ""};
+}
+
+// A field that nobody can see takes the keys for an editor that draws the text elsewhere.
+function catchesKeys(field) {
+  const {width, height} = dom.getBoundingClientRect(field);
+  return !isEditable(field) && (Math.min(width, height) < 2 || styleOf(field).opacity === "0");
+}
+
+const hasCommand = event => event.ctrlKey || event.metaKey || event.altKey;
+
+const isMove = (event, lines) => MOVING.has(event.key) || (hasCommand(event)
+  ? /^a$/i.test(event.key) : lines && /^Arrow(Up|Down)$/.test(event.key));
+
+// Whether a key in a text field is for the text: it changes it, copies it, or moves the caret.
+const isForText = (event, lines) => EDITING.has(event.key) || isMove(event, lines) ||
+  (hasCommand(event) ? /^[cvxyz]$/i.test(event.key) : event.key.length === 1);
+
+function chordOf(event) {
+  const shift = event.shiftKey && (hasCommand(event) || event.key.length > 1);
+  const held = modifiersOf(event).filter(name => name !== "Shift" || shift);
+  return [...held, event.key === " " ? "Space" : event.key].join("+");
+}
+
+// What the browser answers is told by its input, or is a move. What the page answers itself is told as the key.
+function endKey() {
+  const ended = heldKey;
+  heldKey = null;
+  if (!ended) return;
+  const {event, field, lines, at, seen, events} = ended;
+  if (!events.some(each => each.defaultPrevented)) {
+    if (!isMove(event, lines)) return;
+    if (moves?.field !== field) moves = {field, keys: [], at, seen};
+    if (moves.keys.length < MAX_MOVES) moves.keys.push(chordOf(event));
+  } else if (hasCommand(event) || event.key.length > 1) {
+    begin("key", undefined, ended);
+    tell({kind: "key", keys: chordOf(event), repeat: false, element: told(meant(field))});
+  } else {
+    beginTyping(field, ended);
+    typing.keys?.push(event.key);
+    typing.answered = true;
+    tellText(field);
+  }
+}
+
+// The text that a field holds; and if it does not keep what is typed, as the field of an editor that has
+// its text elsewhere, the keys.
+function tellText(field) {
+  const element = told(meant(field));
+  const own = typing?.field === field ? typing : null;
+  const isKept = !own?.keys || element.secret || (!own.answered && keeps(field, own.keys));
+  const keys = isKept ? "" : own.keys.join("");
+  if (own) own.told = keys;
+  const value = valueIn(field);
+  // The keys alone made the text.
+  const typed = !element.secret && own?.keys?.join("") === value;
+  tell({kind: "text", element, value, keys, typed});
+}
+
+function keeps(field, keys) {
+  const value = valueIn(field).toLowerCase();
+  let at = 0;
+  return keys.every(letter => /\s/.test(letter) || (at = value.indexOf(letter.toLowerCase(), at) + 1) > 0);
+}
+
+function noteTyped({inputType, data}) {
+  const {keys} = typing;
+  if (inputType === "insertText" && data !== null) keys?.push(...data);
+  else if (inputType === "deleteContentBackward" && keys?.length) keys.pop();
+  else if (!/^insert(LineBreak|Paragraph)$/.test(inputType)) typing.keys = null;
 }
 
 page.noteShown = (entries, options) => {
@@ -115,6 +204,17 @@ const targetOf = event => {
   return target && dom.nodeType(target) === Node.ELEMENT_NODE ? target : null;
 };
 
+// What does the same wherever it is pressed.
+const WHOLE = new Set(["button", "link", "checkbox", "radio", "switch", "textbox", "searchbox", "spinbutton"]);
+
+// Whether a press on a part of an element, such as the arrow of a row, is another thing than one on the
+// element: a part without text, where an agent that presses the element would not press.
+function isPart(target, element, role) {
+  if (target === element || WHOLE.has(role) || /\S/.test(dom.textContent(target) ?? "")) return false;
+  const [point] = reach(element).points;
+  return !point || !isWithin(deepestAt(...point), target);
+}
+
 // The element as an agent would name it: the nearest one that the tree shows, or the button or link
 // around that.
 function meant(target) {
@@ -128,15 +228,19 @@ function meant(target) {
   return first ?? target;
 }
 
-function told(element) {
+// `target`: what was pressed in it.
+function told(element, target = element) {
   const described = describe(element);
   const tag = dom.tagName(element);
   const isRoot = tag === "HTML" || tag === "BODY";
   const [, , width, height] = described.box;
-  const plain = !ACTED_ON.has(described.role) && !invitesAction(element, styleOf(element));
+  const isText = dom.childElementCount(element) === 0 && /\S/.test(dom.textContent(element) ?? "");
+  const plain = !isText && !ACTED_ON.has(described.role) && !invitesAction(element, styleOf(element));
+  const isLarge = plain && (width > LARGE || height > LARGE);
   return {
     ...described,
-    place: isRoot || tag === "CANVAS" || !shownElements.has(element) || (plain && (width > LARGE || height > LARGE)),
+    place: isRoot || tag === "CANVAS" || !shownElements.has(element) || isLarge ||
+      isPart(target, element, described.role),
     root: isRoot,
     secret: tag === "INPUT" && (element.type === "password" || knownPasswordFields.has(element)),
     text: isTextField(element),
@@ -255,7 +359,14 @@ function endRoll() {
 const handlers = {
   click: noteClick,
 
-  keyup: noteKey,
+  keypress(event) {
+    heldKey?.events.push(event);
+  },
+
+  keyup(event) {
+    noteKey(event);
+    endKey();
+  },
 
   pointerdown(event) {
     const target = targetOf(event);
@@ -279,10 +390,10 @@ const handlers = {
     const again = lastPress && lastPress.button === event.button && time - lastPress.time < DOUBLE_MS &&
       Math.hypot(point[0] - lastPress.point[0], point[1] - lastPress.point[1]) < LEAST_DRAG;
     const count = again ? Math.min(lastPress.count + 1, 3) : 1;
-    lastPress = {time, point, count, button: event.button};
+    lastPress = {time, point, count, target, button: event.button};
     press = {path: [point], count, silent: false};
     begin("press", () => ({
-      element: told(meant(target)), point, button: event.button, modifiers: modifiersOf(event), count,
+      element: told(meant(target), target), point, button: event.button, modifiers: modifiersOf(event), count,
     }));
   },
 
@@ -347,28 +458,25 @@ const handlers = {
 
   keydown(event) {
     noteKey(event);
+    endKey();
     if (event.isComposing || MODIFIERS.has(event.key)) return;
     const target = targetOf(event);
     const field = fieldOf(target);
-    const command = event.ctrlKey || event.metaKey || event.altKey;
     const inText = field && isTextField(field);
     const lines = inText && (isEditable(field) || dom.tagName(field) === "TEXTAREA");
-    if (inText && !command && (event.key.length === 1 || EDITING.has(event.key))) return;
-    if (inText && lines && !command && (event.key === "ArrowUp" || event.key === "ArrowDown")) return;
-    // Whatever these change is told as the field's text.
-    if (inText && command && /^[acvxyz]$/i.test(event.key)) return;
-    if (inText && command && EDITING.has(event.key)) return;
+    if (inText && isForText(event, lines)) {
+      const goesOn = typing?.field === field && !typing.told && !hasCommand(event) && !isMove(event, lines);
+      heldKey = {event, field, lines, at: moment(), seen: goesOn ? null : before(), events: [event]};
+      return;
+    }
     if (field && dom.tagName(field) === "SELECT" && !["Tab", "Escape"].includes(event.key)) {
       if (!event.repeat) begin("pick");
       return;
     }
     const body = !field || field === bodyOf(dom.ownerDocument(field)) || dom.tagName(field) === "HTML";
-    const shift = event.shiftKey && (command || event.key.length > 1);
-    const held = modifiersOf(event).filter(name => name !== "Shift" || shift);
-    const name = event.key === " " ? "Space" : event.key;
     if (!event.repeat) begin("key");
     tell({
-      kind: "key", keys: [...held, name].join("+"), lines, repeat: event.repeat,
+      kind: "key", keys: chordOf(event), repeat: event.repeat,
       element: body ? null : told(meant(field)),
     });
   },
@@ -378,9 +486,9 @@ const handlers = {
     if (!field || !isTextField(field)) return;
     const own = edit = {event, field};
     later(() => edit === own && (edit = null), 0);
-    if (typingIn === field) return;
-    begin("type");
-    typingIn = field;
+    const since = heldKey?.field === field ? heldKey : null;
+    since?.events.push(event);
+    beginTyping(field, since);
   },
 
   input(event) {
@@ -388,14 +496,15 @@ const handlers = {
     if (!field || !isTextField(field)) return;
     notePasswordField(field);
     if (!isOwnText(event, field)) return;
-    tell({
-      kind: "text", element: told(meant(field)), value: valueIn(field),
-      newline: /^insert(LineBreak|Paragraph)$/.test(event.inputType),
-    });
+    const own = typing?.field === field ? typing : null;
+    if (own) noteTyped(event);
+    tellText(field);
+    // The page may take the text out of the field again.
+    if (own?.keys) later(() => typing === own && own.keys && !own.told && !keeps(field, own.keys) && tellText(field), 0);
   },
 
   focusout(event) {
-    if (fieldOf(targetOf(event)) === typingIn) typingIn = null;
+    if (fieldOf(targetOf(event)) === typing?.field) typing = null;
   },
 
   change(event) {
@@ -412,9 +521,11 @@ const handlers = {
       if (!isOwnToggle(target)) return;
       tell({kind: "toggle", element: told(meant(target)), on: target.checked});
     } else if (tag === "INPUT" && target.type === "file") {
-      tell({kind: "files", element: told(meant(target)), names: [...target.files].map(file => file.name)});
+      // The window of a field that is not shown was opened by what was pressed last.
+      const opener = shownElements.has(target) ? target : lastPress?.target ?? target;
+      tell({kind: "files", element: told(meant(opener)), names: [...target.files].map(file => file.name)});
     } else if (tag === "INPUT" && PICKED.has(target.type)) {
-      tell({kind: "text", element: told(meant(target)), value: target.value, newline: false});
+      tell({kind: "text", element: told(meant(target)), value: target.value, keys: "", typed: false});
     }
   },
 
@@ -427,6 +538,7 @@ const handlers = {
   pagehide(event) {
     if (event.target !== document) return;
     endRoll();
+    endKey();
     if (press) endPress(null);
     tell({kind: "leave", at: moment(), before: before()});
   },
