@@ -34,7 +34,7 @@ FLOORS = (
     ("say what an episode was worth", "judging metrics"),
     ("make datasets from datasets", "processing"),
     ("play many episodes at once", "rollouts demonstrating"),
-    ("find tasks, train, serve", "exploring training serving"),
+    ("find tasks, train, serve", "exploring training serving gateway"),
     ("repeat, watch, look", "loop view"),
     ("commands, and tools for tests", "cli testing"),
 )

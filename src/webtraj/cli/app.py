@@ -37,6 +37,7 @@ _BY_HEADING = {
         "rollout": ("rollout:rollout", "Run an agent and record every episode."),
         "rollout submit": ("ray:submit", "Submit a rollout to a Ray cluster."),
         "record": ("record:record", "Record what you do in a browser, as episodes of a dataset."),
+        "gateway": ("gateway:gateway", "Record the model calls of any agent."),
         "explore": ("explore:explore", "Explore sites, and propose tasks from what was seen."),
         "presets": ("doctor:presets", "List the presets for `webtraj rollout`."),
         "doctor": ("doctor:doctor", "Check the installation."),

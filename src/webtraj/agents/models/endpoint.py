@@ -5,11 +5,12 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import dataclasses
+import functools
 import logging
 import os
 import re
 import ssl
-from collections.abc import Awaitable, Callable, Iterator, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
 from typing import Any, Protocol, TypeVar
 
 from webtraj import errors
@@ -21,7 +22,7 @@ from webtraj.net.hosts import is_loopback
 from webtraj.net.http import httpx
 from webtraj.settings import credentials
 
-__all__ = ["ApiKey", "Endpoint", "Exchange", "Timing", "Transport", "fail"]
+__all__ = ["ApiKey", "Connections", "Endpoint", "Exchange", "Timing", "Transport", "fail"]
 
 # API keys: secrets that appear in request headers and nowhere else.
 
@@ -143,7 +144,7 @@ class Endpoint:
         # Do not use a proxy for a server on this machine.
         local = is_loopback(self._base.host)
         self._client = httpx.AsyncClient(
-            transport=_Connections(address.query),
+            transport=_WholeReplies(address.query),
             timeout=httpx.Timeout(None, connect=_CONNECT_TIMEOUT),
             trust_env=not local,
             headers={"user-agent": "webtraj"},
@@ -263,8 +264,8 @@ class Endpoint:
         )
 
 
-class _Connections(httpx.AsyncBaseTransport):
-    """Connections that each serve one request at a time, the last used first.
+class Connections(httpx.AsyncBaseTransport):
+    """Connections to one server that each serve one request at a time, the last used first.
 
     Args:
         query: The query to add to every URL; empty for none.
@@ -277,6 +278,7 @@ class _Connections(httpx.AsyncBaseTransport):
         self._ssl: ssl.SSLContext | None = None
 
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+        """Send a request. Its connection is free again when the response is closed."""
         if self._query:
             request = httpx.Request(
                 request.method,
@@ -287,10 +289,14 @@ class _Connections(httpx.AsyncBaseTransport):
             )
         connection = self._idle.pop() if self._idle else self._open(request.url)
         try:
-            response = await _read(await connection.handle_async_request(request))
-        finally:
-            # After an error, the connection has closed its socket and opens another one next time.
+            response = await connection.handle_async_request(request)
+        except BaseException:
+            # It has closed its socket and opens another one next time.
             self._idle.append(connection)
+            raise
+        stream = response.stream
+        assert isinstance(stream, httpx.AsyncByteStream)
+        response.stream = _Lent(stream, functools.partial(self._idle.append, connection))
         return response
 
     def _open(self, url: httpx.URL) -> httpx.AsyncHTTPTransport:
@@ -306,9 +312,37 @@ class _Connections(httpx.AsyncBaseTransport):
         return connection
 
     async def aclose(self) -> None:
+        """Close all connections. Idempotent."""
         while self._all:
             await self._all.pop().aclose()
         self._idle.clear()
+
+
+class _Lent(httpx.AsyncByteStream):
+    """The body of a response, whose connection is given back when it is closed."""
+
+    def __init__(self, body: httpx.AsyncByteStream, give_back: Callable[[], None]) -> None:
+        self._body = body
+        self._give_back: Callable[[], None] | None = give_back
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        async for part in self._body:
+            yield part
+
+    async def aclose(self) -> None:
+        give_back, self._give_back = self._give_back, None
+        if give_back is not None:
+            try:
+                await self._body.aclose()
+            finally:
+                give_back()
+
+
+class _WholeReplies(Connections):
+    """Connections whose responses come with their bodies."""
+
+    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+        return await _read(await super().handle_async_request(request))
 
 
 async def _read(response: httpx.Response) -> httpx.Response:

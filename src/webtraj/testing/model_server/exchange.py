@@ -133,10 +133,8 @@ class ModelRequest:
     @property
     def messages(self) -> list[dict[str, Any]]:
         """The conversation, in the provider's format; the input items of a Responses request."""
-        messages: list[dict[str, Any]] = self.json[
-            "input" if self.api == "responses" else "messages"
-        ]
-        return messages
+        said = self.json["input" if self.api == "responses" else "messages"]
+        return [{"role": "user", "content": said}] if isinstance(said, str) else said
 
     @property
     def text(self) -> str:
@@ -209,8 +207,9 @@ class Reply:
     """The fields of an error to send instead: `message`, `type`, `code`, `param`."""
     delay: float = 0.0
     """The delay in seconds; infinity waits until the client goes away."""
-    cut: Literal["", "before", "within"] = ""
-    """Whether to break the connection before the answer, or half way through it."""
+    cut: Literal["", "before", "within", "stall"] = ""
+    """Whether to break the connection before the answer, or half way through it; `stall` leaves it
+    open there."""
 
     @classmethod
     def error(

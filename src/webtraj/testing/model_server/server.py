@@ -16,7 +16,7 @@ import orjson
 
 from webtraj import errors
 from webtraj.environments.bridges import LoopThread
-from webtraj.testing.model_server import exchange
+from webtraj.testing.model_server import exchange, streaming
 from webtraj.testing.model_server.exchange import ModelRequest, Reply
 
 __all__ = ["Answer", "FakeModelServer", "HttpThread", "Rule"]
@@ -167,8 +167,10 @@ class _Connection(asyncio.Protocol):
             return
         headers = [*answer.headers.items(), ("content-length", str(len(answer.body)))]
         self._send(h11.Response(status_code=answer.status, headers=headers))
-        if answer.cut == "within":
+        if answer.cut in ("within", "stall"):
             self._send(h11.Data(data=answer.body[: len(answer.body) // 2]))
+            if answer.cut == "stall":
+                return
             # Sends buffered data before closing.
             self._transport.close()
             return
@@ -191,6 +193,7 @@ Rule = Callable[[ModelRequest], "str | Reply"]
 """A function from request to reply. It runs in the server's thread and must not block."""
 
 _JSON = {"content-type": "application/json"}
+_EVENTS = {"content-type": "text/event-stream; charset=utf-8"}
 
 
 class FakeModelServer:
@@ -375,7 +378,9 @@ class FakeModelServer:
             await asyncio.Event().wait()
         elif reply.delay > 0:
             await asyncio.sleep(reply.delay)
-        headers = {**_JSON, **reply.headers}
+        plain = reply.body is not None or reply.failure is not None
+        shape = _JSON if plain or not _is_streamed(request) else _EVENTS
+        headers = {**shape, **reply.headers}
         return Answer(reply.status, self._body(request, reply), headers, reply.cut)
 
     def _body(self, request: ModelRequest, reply: Reply) -> bytes:
@@ -384,17 +389,23 @@ class FakeModelServer:
         if reply.failure is not None:
             shape = exchange.anthropic_error if request.api == "messages" else exchange.error
             return orjson.dumps(shape(reply.status, reply.failure))
-        number = len(self.requests)
-        if request.api == "messages":
-            return orjson.dumps(exchange.anthropic_message(request, reply, number))
-        if request.api == "responses":
-            return orjson.dumps(exchange.response(request, reply, number))
-        if request.api == "chat":
-            like_vllm = self.vendor == "vllm"
-            return orjson.dumps(
-                exchange.chat_completion(request, reply, number, like_vllm=like_vllm)
-            )
-        return reply.text.encode()
+        whole = self._whole(request, reply, len(self.requests))
+        if whole is None:
+            return reply.text.encode()
+        if _is_streamed(request):
+            return b"".join(streaming.events(request, whole))
+        return orjson.dumps(whole)
+
+    def _whole(self, request: ModelRequest, reply: Reply, number: int) -> dict[str, Any] | None:
+        match request.api:
+            case "messages":
+                return exchange.anthropic_message(request, reply, number)
+            case "responses":
+                return exchange.response(request, reply, number)
+            case "chat":
+                like_vllm = self.vendor == "vllm"
+                return exchange.chat_completion(request, reply, number, like_vllm=like_vllm)
+        return None
 
     def _reply(self, request: ModelRequest) -> Reply | dict[str, Any]:
         """Return a reply, or JSON data for requests about the server's own state."""
@@ -463,6 +474,10 @@ class FakeModelServer:
 
 def _json(status: int, data: Any) -> Answer:
     return Answer(status, orjson.dumps(data), _JSON)
+
+
+def _is_streamed(request: ModelRequest) -> bool:
+    return bool(request.api and request.json.get("stream"))
 
 
 def _echo(request: ModelRequest) -> str:
