@@ -91,17 +91,13 @@ def plan_forks(
                 f"The episode {point.episode_id!r} has {steps} actions, so it can be forked at the "
                 f"steps 0 to {steps - 1}; got {point.step}."
             )
-        plan += (
+        first = len(plan)
+        plan += [
             PlannedEpisode(
-                row=len(plan) + member,
-                spec=spec,
-                attempt=member,
-                seed=seed,
-                group=number,
-                fork=point,
+                row=first + member, spec=spec, attempt=member, seed=seed, group=number, fork=point
             )
             for member in range(group_size)
-        )
+        ]
     return tuple(plan)
 
 
