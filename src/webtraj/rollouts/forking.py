@@ -20,7 +20,6 @@ import asyncio
 import dataclasses
 import itertools
 import re
-import time
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, cast
 
@@ -49,9 +48,9 @@ _TREES = ("axtree", "aria")
 _MARKS = "set_of_marks"
 _PICTURE = "screenshot"
 _PAGE = (*_TREES, _MARKS, _PICTURE)
-_PATIENCE, _PAUSE = 2.0, 0.1
-"""Seconds that a page has to become what is on record, and between two looks: a list of suggestions
-or an animation may come later than it did."""
+_LOOKS, _PAUSE = 20, 0.1
+"""How often to look at a page before it counts as another than on record, and the seconds between
+two looks: a list of suggestions or an animation may come later than it did."""
 _REF = re.compile(r"^( *)\[(?P<a>[^\]]+)\] | \[ref=(?P<b>[^\]]+)\]", re.MULTILINE)
 _REF_FIELDS = ("ref", "target_ref")
 
@@ -294,15 +293,15 @@ class ForkedEnvironment:
         if self._index > self._step:
             return timestep
         again = getattr(self._environment, "look_again", None)
-        end = time.monotonic() + _PATIENCE
+        looks = _LOOKS if callable(again) else 0
         while differs := self._difference(timestep):
-            if timestep.last() or not callable(again) or time.monotonic() > end:
+            if timestep.last() or not looks:
                 raise errors.ForkDepartedError(
                     f"The fork of {self._parent.info.episode_id!r} at step {self._step} departs "
                     f"from the record at step {self._index}: {differs}."
                 )
             await asyncio.sleep(_PAUSE)
-            timestep = await again()
+            timestep, looks = await again(), looks - 1
         return timestep
 
     def _difference(self, timestep: Any) -> str:
