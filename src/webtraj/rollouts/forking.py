@@ -292,7 +292,7 @@ class ForkedEnvironment:
         """Return a timestep that agrees with the record; a page may become so a little later."""
         if self._index > self._step:
             return timestep
-        again = getattr(self._environment, "look_again", None)
+        again: Any = getattr(self._environment, "look_again", None)
         looks = _LOOKS if callable(again) else 0
         while differs := self._difference(timestep):
             if timestep.last() or not looks:
