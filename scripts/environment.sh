@@ -86,7 +86,7 @@ make_environment() {
     case $name in
     train)
         install_for_cpus "$venv" --constraint constraints.txt --requirement "$requirements" \
-            --editable '.[web,config,tensorboard,report,test]' --editable examples/two_cores \
+            --editable '.[web,config,tensorboard,test]' --editable examples/two_cores \
             pytest-timeout
         sh scripts/cpu_torchvision.sh "$venv"
         must_load 'accelerate, peft, torch, transformers'

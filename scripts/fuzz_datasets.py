@@ -11,8 +11,7 @@ terminal's escape.
 `--log` keeps a line for each dataset: a run that was ended goes on where it was, and several runs
 with parts of the seeds can share a log.
 
-What takes long and reads nothing is left out: a command is made once in the process, and charts are
-drawn for one dataset in ten.
+A command is made once in the process, because that takes long and reads nothing.
 """
 
 from __future__ import annotations
@@ -25,7 +24,6 @@ import resource
 import sys
 import tempfile
 from pathlib import Path
-from unittest import mock
 
 import orjson
 
@@ -33,7 +31,6 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests/support")
 
 import foreign_datasets
 from webtraj.cli import app
-from webtraj.metrics.figures import Picture
 
 MEMORY = 4 << 30
 """Address space, in bytes."""
@@ -88,9 +85,6 @@ def _try(number: int, *, by_processes: bool) -> tuple[list[tuple[str, str, int]]
         if by_processes:
             counts, faults = foreign_datasets.run_one(place, out, number)
         else:
-            if number % 10:
-                chart = mock.patch.object(Picture, "svg", return_value=b"<svg/>")
-                stack.enter_context(chart)
             counts, faults = foreign_datasets.read_all(place, out)
     return [(*answer, count) for answer, count in counts.items()], faults
 

@@ -189,7 +189,7 @@ metrics mine --pass-at 0
 metrics mine --pass-at x
 metrics mine --price nonsense
 metrics mine --html empty
-metrics mine --png nowhere/x.png
+metrics mine --title x
 metrics mine --title X
 metrics s3://b/x --write --option nonsense
 verify nowhere

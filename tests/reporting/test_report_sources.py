@@ -10,7 +10,7 @@ from webtraj import Outcome, errors, open_dataset
 from webtraj.judging.base import Judgement
 from webtraj.metrics.comparison import subjects_of
 from webtraj.metrics.measuring import plain
-from webtraj.metrics.page import make_report
+from webtraj.metrics.report import make_report
 from webtraj.rollouts.judging import judge_rollout
 from webtraj.runs.iterations import Iterations
 
@@ -124,6 +124,12 @@ def test_iterations_are_points_judged_where_they_were_judged(play, tmp_path, end
         "iteration": 1, "loss": 2.0, "times.train": 3, "success": 0.5
     }  # fmt: skip
     report = make_report([subject])
+    series = report.iterations()["series"]
+    assert [one["title"] for one in series] == ["evaluation", "episodes to train on"]
+    shown = [point["all"] for one in series for point in one["points"]]
+    rates = [point.report.overall.success_rate for point in subject.points]
+    counts = [(one["successes"], one["graded"]) for one in shown]
+    assert counts == [rates[index].counts for index in (1, 3, 0, 2)]
     (comparison,) = report.comparisons
     assert (comparison.first_name, comparison.second_name) == ("test 1", "test 2")
     assert comparison.pairs.number == 8

@@ -57,6 +57,6 @@ def test_failing_tests_name_the_pages_of_their_episodes(tmp_path):
     tests = [Path(name).parent.name for name in named]
     assert tests == ["test-mine-py-test-it-fails", "test-mine-py-test-it-fails-too"]
     for name in named:
-        assert '"episode-data"' in Path(name).read_text(encoding="utf-8")
+        assert '"page-data"' in Path(name).read_text(encoding="utf-8")
     assert sorted(map(str, (tmp_path / "kept").rglob("*.html"))) == sorted(named)
     assert done.stdout.count("None had ended.") == 1

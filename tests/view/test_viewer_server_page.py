@@ -60,7 +60,7 @@ def page():
 
 def test_the_episode_is_data_and_nothing_it_says_is_markup(page):
     data, script = page.all("script")
-    assert data[0] == {"type": "application/json", "id": "episode-data"}
+    assert data[0] == {"type": "application/json", "id": "page-data"}
     assert json.loads(data[1])["info"]["goal"] == HOSTILE
     assert script[0] == {"type": "module"}
     assert "alert(" not in script[1]

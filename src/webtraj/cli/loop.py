@@ -60,7 +60,7 @@ def loop(
 
     Each phase is a separate command with its own log. Ctrl-C stops the running phase cleanly, and
     --resume continues from there. The loop's folder has the results of each iteration in
-    metrics.jsonl and success.png.
+    metrics.jsonl, which `webtraj view` and `webtraj metrics --html` draw.
     """
     from webtraj.loop import load_loop_config
     from webtraj.loop import run as run_loop

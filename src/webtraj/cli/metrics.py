@@ -1,4 +1,4 @@
-"""`webtraj metrics`: the results of rollouts as tables, a page and images."""
+"""`webtraj metrics`: the results of rollouts as tables and as a page."""
 
 from __future__ import annotations
 
@@ -49,9 +49,6 @@ def metrics(
             help="Write a report as a page, with charts, differences and errors, instead of a "
             "table; with --json, print it instead.",
         ),
-    ] = None,
-    png: Annotated[
-        Path | None, typer.Option(metavar="DIR", help="Also write the page's charts as PNG files.")
     ] = None,
     title: Annotated[str, typer.Option(help="The page's title.")] = "",
     run: Annotated[
@@ -135,8 +132,8 @@ def metrics(
         for name, value in beside.items():
             if value:
                 raise errors.InvalidInputError(f"--{name} does not go with --html. Leave out one.")
-    elif png is not None or title:
-        raise errors.InvalidInputError("--png and --title are of a page: give --html FILE too.")
+    elif title:
+        raise errors.InvalidInputError("--title is of a page: give --html FILE too.")
     else:
         options = {"crash_rule": crash_rule, "ks": pass_at or None, "prices": _prices(price)}
         if by is not None:
@@ -161,7 +158,7 @@ def metrics(
         )
     ]
     if html is not None:
-        _write_page(subjects, html, png, title, json=json)
+        _write_page(subjects, html, title, json=json)
         return
     points = [(subject, point) for subject in subjects for point in subject.points]
     found = [
@@ -269,14 +266,13 @@ def _said_of(name: str, report: MetricsReport) -> str:
     return f"{name}: {'; '.join(parts)}."
 
 
-def _write_page(
-    subjects: Sequence[Subject], file: Path, png: Path | None, title: str, *, json: bool
-) -> None:
+def _write_page(subjects: Sequence[Subject], file: Path, title: str, *, json: bool) -> None:
     import sys
 
     import orjson
 
-    from webtraj.metrics.page import make_report, write_pictures, write_report
+    from webtraj.metrics.report import make_report
+    from webtraj.view.report import write_report
 
     made = make_report(subjects, title=title)
     if json:
@@ -284,5 +280,3 @@ def _write_page(
         return
     write_report(made, file)
     say(f"Report: {file}")
-    if png is not None:
-        say(f"{counted(len(write_pictures(made, png)), 'chart')}: {png}")

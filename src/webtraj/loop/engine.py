@@ -32,7 +32,6 @@ from webtraj.loop.phases import (
 )
 from webtraj.loop.places import Places
 from webtraj.loop.state import Begun, LoopState, begin, own
-from webtraj.metrics.figures import plot_success
 from webtraj.serving.process import tail
 from webtraj.store import files
 
@@ -383,8 +382,7 @@ class _Loop:
     def _measure(self, iteration: int) -> None:
         try:
             line = metrics.measure_iteration(self._config, self._state, iteration)
-            lines = metrics.write_line(self._places.metrics, line)
-            plot_success(lines, self._places.plot)
+            metrics.write_line(self._places.metrics, line)
             self._observer.measured(line)
             if all(self._state.ended(key) for key in self._done if key[0] == iteration):
                 self._sink.write(line)

@@ -40,7 +40,7 @@ from webtraj.loop.phases import lanes
 from webtraj.loop.places import Places
 from webtraj.loop.state import LoopState
 from webtraj.metrics.live import WandbSink, flat
-from webtraj.metrics.rates import mean_of_tasks
+from webtraj.metrics.success import TaskSuccess
 from webtraj.store import files, records
 from webtraj.trajectory import Count
 
@@ -102,8 +102,8 @@ class _Numbered:
     iteration: Count
 
 
-def write_line(path: Path, line: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Replace or add an iteration's line, and return all lines.
+def write_line(path: Path, line: Mapping[str, Any]) -> None:
+    """Replace or add an iteration's line.
 
     Raises:
         CorruptDataError: The file is damaged.
@@ -113,7 +113,6 @@ def write_line(path: Path, line: Mapping[str, Any]) -> list[dict[str, Any]]:
     lines[line["iteration"]] = dict(line)
     ordered = [lines[number] for number in sorted(lines)]
     files.write_atomically(path, b"".join(orjson.dumps(one) + b"\n" for one in ordered))
-    return ordered
 
 
 def _staleness(config: LoopConfig, iteration: int, policy: int) -> int:
@@ -138,10 +137,7 @@ def _played(dataset: str, *, by_task: bool = False) -> dict[str, Any]:
         "infrastructure_failures": overall.infrastructure_failures,
     }
     if by_task:
-        rates = {name: task.success_rate for name, task in report.by["task"].items()}
-        counts = [(rate.numerator, rate.denominator) for rate in rates.values()]
-        line["mean"] = mean_of_tasks(counts)
-        line["by_task"] = {name: rate.to_data() for name, rate in rates.items()}
+        line |= TaskSuccess.of(report).to_data()
     return line
 
 

@@ -4,7 +4,7 @@
 
     <out>/loop.yaml                               the loop's latest configuration
           state.jsonl                             what has been done: see `state`
-          metrics.jsonl, success.png              results: see `metrics`
+          metrics.jsonl                           results: see `metrics`
           logs/iteration_0001/train.log           the output of each phase
           train_trajectories/iteration_0001/      the recordings of iteration 1, with verdicts,
           processed/iteration_0001/               and after post-processing
@@ -58,11 +58,6 @@ class Places:
     def metrics(self) -> Path:
         """The metrics of each iteration."""
         return self.out / "metrics.jsonl"
-
-    @property
-    def plot(self) -> Path:
-        """The plot of the metrics."""
-        return self.out / "success.png"
 
     @property
     def latest_model(self) -> Path:

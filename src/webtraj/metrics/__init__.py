@@ -5,7 +5,8 @@
 * `rates`: rates, ratios and spreads with their counts, and intervals.
 * `tally`: the metrics, counted episode by episode.
 * `measuring`: from a dataset, a run or results to a report, and `metrics.json`.
-* `comparison`: datasets and iterations beside each other. `page`, `figures`: the same as a page.
+* `success`: success by task and iteration, for loops, the viewer and reports.
+* `comparison`: datasets and iterations beside each other. `report`: what a report says of them.
 * `live`: an observer that counts while a rollout runs, and writes to TensorBoard and W&B.
 * `presenting`: metrics as text, for tables.
 """

@@ -1,6 +1,6 @@
-"""An episode as one self-contained HTML file.
+"""The viewer's page as one self-contained HTML file, for an episode or a report.
 
-The episode's content is data in the page, never markup or script. The page's
+The content is data in the page, never markup or script. The page's
 Content-Security-Policy allows only its own script, by hash.
 """
 
@@ -10,9 +10,9 @@ import base64
 import dataclasses
 import hashlib
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from importlib import resources
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import orjson
 
@@ -23,7 +23,7 @@ from webtraj.store.blobs import LazyBlob
 from webtraj.view import values
 from webtraj.view.episode import episode_data
 
-__all__ = ["HtmlExporter", "bundle", "episode_html"]
+__all__ = ["HtmlExporter", "bundle", "episode_html", "page_html"]
 
 # Bundle the page's modules into one script, for a page without a server.
 #
@@ -106,7 +106,16 @@ def episode_html(trajectory: trajectory_lib.EpisodeTrajectory) -> str:
 
     Other bytes, such as downloads, are left out; the page shows their sizes.
     """
-    data = orjson.dumps(episode_data(trajectory, _data_uri)).decode()
+    return page_html(episode_data(trajectory, _data_uri))
+
+
+def page_html(data: Mapping[str, Any], *, mark: str = "") -> str:
+    """Return the viewer's page for an episode or a report, as an HTML file that needs no server.
+
+    Args:
+        data: From `episode_data` or `report_data`.
+        mark: A comment to put after the document's type.
+    """
     static = resources.files("webtraj.view") / "static"
 
     def read(name: str) -> str:
@@ -126,14 +135,15 @@ def episode_html(trajectory: trajectory_lib.EpisodeTrajectory) -> str:
             "form-action 'none'",
         )
     )
-    parts["data"] = data.translate(_HARMFUL_IN_JSON)
+    parts["data"] = orjson.dumps(data).decode().translate(_HARMFUL_IN_JSON)
     template = read("export.html")
     if template.count(_CHARSET) != 1 or len(_MARKERS.findall(template)) != len(parts):
         raise RuntimeError("export.html lacks a marker or repeats one.")
     meta = f'{_CHARSET}\n<meta http-equiv="Content-Security-Policy" content="{policy}">'
-    # In one pass, because the episode's text may look like a marker.
+    # In one pass, because the data's text may look like a marker.
     filled = _MARKERS.sub(lambda found: parts[found[1] or found[2]], template)
     head, body = filled.split(_CHARSET, 1)
+    head = head.replace("\n", f"\n{mark}\n", 1) if mark else head
     return head + meta + body
 
 

@@ -147,16 +147,21 @@ def hostile(episode_id: str) -> EpisodeTrajectory:
     )
 
 
-async def is_unharmed(page: Page) -> None:
-    """Asserts that a page is as it was made, whatever stands in it."""
+async def is_unharmed(page: Page, viewer: str = "") -> None:
+    """Asserts that a page is as it was made, whatever stands in it.
+
+    Args:
+        page: The page.
+        viewer: Where its links lead; by default to itself.
+    """
     found = await page.evaluate(
-        """() => ({
+        """(viewer) => ({
           pwned: [window.pwned, ({}).pwned, Object.prototype.pwned],
           foreign: document.querySelectorAll(
             "body :is(style, iframe, object, embed, base, meta, form, link, video, audio, math)," +
             "main script, main [style*='url'], [onload], [onerror], [onclick], [srcdoc]").length,
           links: [...document.querySelectorAll("a")].map(a => a.getAttribute("href"))
-            .filter(href => !href.startsWith("#/")),
+            .filter(href => !href.startsWith(`${viewer}#/`)),
           pictures: [...document.images].map(img => img.src).filter(src =>
             !src.startsWith(location.origin + "/api/") && !src.startsWith("data:image/")).length,
           wide: document.documentElement.scrollWidth - innerWidth,
@@ -165,7 +170,8 @@ async def is_unharmed(page: Page) -> None:
           lost: [...document.querySelectorAll("header button")].map(b => b.getBoundingClientRect())
             .filter(b => b.width && (b.left < 0 || b.top < 0 || b.right > innerWidth
               || b.bottom > innerHeight)).length,
-        })"""
+        })""",
+        viewer,
     )
     assert found["pwned"] == [None, None, None]
     assert found["foreign"] == 0

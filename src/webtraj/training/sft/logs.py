@@ -1,4 +1,4 @@
-"""Progress of a run: its log, live metrics and a plot of the loss."""
+"""Progress of a run: its log, and live metrics."""
 
 from __future__ import annotations
 
@@ -17,10 +17,9 @@ from webtraj.training.sft.data import DataReport
 from webtraj.training.sft.settings import SftSettings
 from webtraj.trajectory import Count
 
-__all__ = ["LOG", "PLOT", "NullTrainObserver", "TrainLog", "TrainObserver", "plot_loss", "read_log"]
+__all__ = ["LOG", "NullTrainObserver", "TrainLog", "TrainObserver", "read_log"]
 
 LOG = "train_log.jsonl"
-PLOT = "loss.png"
 
 _logger = logging.getLogger(__name__)
 
@@ -112,34 +111,6 @@ class _Line:
     step: Count
     loss: float | None = None
     eval_loss: float | None = None
-
-
-def plot_loss(output: str | os.PathLike[str]) -> Path | None:
-    """Plot the loss of a run's log as `loss.png`; None if there is nothing to plot.
-
-    Without matplotlib, log a note and return None.
-    """
-    entries = [entry for entry in read_log(output) if {"loss", "eval_loss"} & entry.keys()]
-    if not entries:
-        return None
-    try:
-        from matplotlib.figure import Figure
-    except ImportError:
-        _logger.info("The loss is not plotted: matplotlib is not installed.")
-        return None
-    figure = Figure(figsize=(7, 4), layout="constrained")
-    axes = figure.subplots()
-    for key, style in (("loss", "-"), ("eval_loss", "o-")):
-        points = [(entry["step"], entry[key]) for entry in entries if key in entry]
-        if points:
-            axes.plot(*zip(*points, strict=True), style, label=key.replace("_", " "))
-    axes.set_xlabel("step")
-    axes.set_ylabel("loss per trained token")
-    axes.legend()
-    path = Path(output) / PLOT
-    draft = path.with_name(f".{PLOT}")
-    figure.savefig(draft, dpi=120, format="png")
-    return draft.replace(path)
 
 
 def _line(entry: dict[str, Any]) -> bytes:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import collections
 import concurrent.futures
-import contextlib
 import dataclasses
 import io
 import logging
@@ -25,7 +24,7 @@ from webtraj.training.sft.batches import Batch, MicroBatch, Plan, Step
 from webtraj.training.sft.data import DataReport, TrainingData, check_base, digest_of_base
 from webtraj.training.sft.encoding import Encoder, ModelTools, load_tools
 from webtraj.training.sft.failures import TrainingError
-from webtraj.training.sft.logs import NullTrainObserver, TrainLog, TrainObserver, plot_loss
+from webtraj.training.sft.logs import NullTrainObserver, TrainLog, TrainObserver
 from webtraj.training.sft.policy_gradient import PolicyGradient
 from webtraj.training.sft.settings import SftSettings
 from webtraj.training.sft.stepping import (
@@ -303,8 +302,6 @@ class _Run:
         finally:
             if log is not None:
                 log.close()
-                with contextlib.suppress(OSError):
-                    plot_loss(self._output)
 
     def _latest(self) -> checkpoints.Checkpoint | None:
         checkpoint = checkpoints.find_latest(self._output)

@@ -1,6 +1,6 @@
 // The viewer: shows the view for each route, and the controls around it.
 //
-// Without a server, the page embeds one episode in an element and shows that.
+// Without a server, the page embeds one episode or a report in an element and shows that.
 
 import { compareView } from "./compare.js";
 import { episodePanes } from "./episode.js";
@@ -12,6 +12,7 @@ import { watchChanges } from "./live.js";
 import { failureNotice, notify } from "./notices.js";
 import { runView } from "./run.js";
 import { markPlace, offerPlaces } from "./places.js";
+import { reportView } from "./report.js";
 import { go, watchRoute } from "./router.js";
 import { episodeView } from "./served.js";
 import { nextTheme, restoreTheme } from "./theme.js";
@@ -28,7 +29,7 @@ function begin() {
     { keys: ["L"], shown: "L", does: "Change theme", run: theme },
   ]);
   listenToKeys();
-  const embedded = document.getElementById("episode-data");
+  const embedded = document.getElementById("page-data");
   if (embedded) showEmbedded(embedded);
   else {
     showServed();
@@ -65,13 +66,24 @@ function identityOf(route) {
 
 function showEmbedded(element) {
   const main = document.getElementById("main");
-  let episode;
+  let data;
   try {
-    episode = JSON.parse(element.textContent);
+    data = JSON.parse(element.textContent);
   } catch (error) {
     main.replaceChildren(failureNotice("This file is damaged", error));
     return;
   }
+  if (data.kind === "report") showReport(main, data);
+  else showEpisode(main, data);
+}
+
+function showReport(main, report) {
+  const view = reportView(report);
+  main.replaceChildren(view.element);
+  view.draw();
+}
+
+function showEpisode(main, episode) {
   document.title = `${episode.info?.task || episode.id} · webtraj`;
   let now = null;
   let panes = null;

@@ -73,9 +73,17 @@ export function fill(element, ...children) {
   add(element, children);
 }
 
+let viewer = "";
+
+// From now on, links lead to the viewer at this address: for a page of results without episodes.
+export function linkToViewer(address) {
+  if (new URL(address).hostname !== "127.0.0.1") throw new Error("Only a viewer on this machine can be linked.");
+  viewer = address;
+}
+
 function ownLink(href) {
   if (!String(href).startsWith("#/")) throw new Error("Only links within this viewer are allowed.");
-  return href;
+  return `${viewer}${href}`;
 }
 
 function ownPicture(url) {

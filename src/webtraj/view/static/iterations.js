@@ -77,6 +77,14 @@ function noIterations() {
 // Builds the page once; later data is drawn into it.
 function iterationsPage(element, route) {
   const change = (params) => go({ view: "iterations", params: { ...route().params, ...params } }, { replace: true });
+  const panel = iterationsPanel(() => route().params, change);
+  fill(element, h("header", { class: "iterations-head" }, h("h1", {}, "Iterations"), panel.legend), panel.parts);
+  return panel;
+}
+
+// Returns the parts of the page: {legend, parts, draw(), leave(), take(data)}. `paramsOf` returns what
+// is searched for, and `change` sets some of it, and calls `draw`.
+export function iterationsPanel(paramsOf, change) {
   const search = h("input", {
     type: "search", placeholder: "Search tasks", autocomplete: "off", spellcheck: "false", maxlength: 500,
     aria: { label: "Search tasks" }, on: { input: () => change({ q: search.value.trim(), all: "" }) },
@@ -91,9 +99,7 @@ function iterationsPage(element, route) {
   const more = h("button", { type: "button", on: { click: () => change({ all: "1" }) } });
   const numbers = scrolled("Numbers");
   const gradient = h("section", { class: "card", hidden: true });
-  fill(
-    element,
-    h("header", { class: "iterations-head" }, h("h1", {}, "Iterations"), legend),
+  const parts = [
     h("section", { class: "card" }, h("h2", {}, "Mean success over tasks, with 95 % intervals"), mean),
     h("div", { class: "bar" }, h("h2", {}, "Tasks"), search, order, found),
     plots,
@@ -101,7 +107,7 @@ function iterationsPage(element, route) {
     gradient,
     h("section", { class: "card" }, h("h2", {}, "Numbers"), numbers),
     told,
-  );
+  ];
   let data = null;
   let tasks = [];
   // Text in a drawing keeps its size where the drawing is as wide as its place.
@@ -114,7 +120,7 @@ function iterationsPage(element, route) {
   const tell = ({ words, open }) => fill(told, said(words), open ? " Still being written." : "");
 
   const draw = () => {
-    const { q = "", order: by = "", all = "" } = route().params;
+    const { q = "", order: by = "", all = "" } = paramsOf();
     const key = Object.hasOwn(ORDERS, by) ? by : "lowest";
     if (document.activeElement !== search) search.value = q;
     order.value = key;
@@ -131,13 +137,15 @@ function iterationsPage(element, route) {
     found.textContent = `${count(met.length, "task")}${data.left_out ? `, and ${number(data.left_out)} with more success` : ""}`;
     more.hidden = met.length <= most;
     more.textContent = `Show all ${number(met.length)}`;
-    gradient.hidden = data.gradient.length === 0;
+    gradient.hidden = !data.gradient?.length;
     if (!gradient.hidden) fill(gradient, gradientOf(data, range, large(), tell));
     fill(numbers, numbersTable(data));
-    if (focused) [...element.querySelectorAll("[data-key]")].find((one) => one.dataset.key === focused)?.focus({ preventScroll: true });
+    if (focused) parts.flatMap((part) => [...part.querySelectorAll("[data-key]")]).find((one) => one.dataset.key === focused)?.focus({ preventScroll: true });
   };
 
   return {
+    legend,
+    parts,
     draw,
     leave: () => resizing.disconnect(),
     take(answer) {

@@ -1,6 +1,7 @@
-// Plots rates by iteration: a line for each series; each point has an interval and a link.
+// Plots numbers by iteration: a line for each series; each point has an interval and a link.
 
 import { drawn } from "./dom.js";
+import { number } from "./format.js";
 
 // A mark for each series, so that colour is not the only difference; 10 by 10, centred.
 const SERIES_MARKS = ["M-4 0a4 4 0 1 0 8 0a4 4 0 1 0 -8 0z", "M-4 -4h8v8h-8z", "M0 -5 5 0 0 5 -5 0z", "M-5 4 0 -5 5 4z"];
@@ -13,13 +14,15 @@ export function seriesMark(series) {
 
 // Returns the plot. `lines` is [{series, points: [{at, value, low, high, words, href, key, open}]}],
 // `range` the first and last iteration of the axis; `told` is called with a point that gets focus.
-export function plotOf(lines, { range, label, size, told }) {
+// The values are rates, or lie between the two `ends`. Points of other values have no link.
+export function plotOf(lines, { range, label, size, told, ends = null }) {
   const [width, height] = size;
   const left = 44;
   const room = { top: 10, right: 14, bottom: 24 };
   const [first, last] = range;
   const x = (at) => left + 12 + ((at - first) / Math.max(1, last - first)) * (width - left - 24 - room.right);
-  const y = (rate) => room.top + (1 - rate) * (height - room.top - room.bottom);
+  const [least, most] = ends ?? [0, 1];
+  const y = (value) => room.top + (1 - (value - least) / (most - least)) * (height - room.top - room.bottom);
   const links = [];
   const shapes = lines.map(({ series, points }) => {
     const kind = series % SERIES_MARKS.length;
@@ -38,7 +41,7 @@ export function plotOf(lines, { range, label, size, told }) {
   return drawn(
     "svg",
     { viewBox: `0 0 ${width} ${height}`, class: "plot", role: "group", aria: { label }, on: { keydown: (event) => walk(event, links) } },
-    axes({ width, height, left, right: room.right, x, y, range, fine: height > 200 }),
+    axes({ width, height, left, right: room.right, x, y, range, ends, fine: height > 200 }),
     shapes,
   );
 }
@@ -47,9 +50,10 @@ function linkOf(point, [x, y], [low, high], kind, told) {
   const caps = `M${fixed(x - 3)} ${fixed(high)}h6M${fixed(x)} ${fixed(high)}V${fixed(low)}M${fixed(x - 3)} ${fixed(low)}h6`;
   const tell = () => told(point);
   return drawn(
-    "a",
+    point.href ? "a" : "g",
     {
-      href: point.href, class: point.open ? "point-link open" : "point-link", aria: { label: point.words },
+      ...(point.href ? { href: point.href } : { role: "img" }),
+      class: point.open ? "point-link open" : "point-link", aria: { label: point.words },
       data: { key: point.key, x: fixed(x) }, on: { pointerenter: tell, focus: tell },
     },
     drawn("path", { class: "interval", d: caps }),
@@ -58,8 +62,8 @@ function linkOf(point, [x, y], [low, high], kind, told) {
   );
 }
 
-function axes({ width, height, left, right, x, y, range, fine }) {
-  const rates = fine ? [0, 0.25, 0.5, 0.75, 1] : [0, 0.5, 1];
+function axes({ width, height, left, right, x, y, range, ends, fine }) {
+  const values = ends ?? (fine ? [0, 0.25, 0.5, 0.75, 1] : [0, 0.5, 1]);
   const [first, last] = range;
   const step = Math.max(1, Math.ceil((last - first + 1) / (fine ? 16 : 6)));
   const numbers = [];
@@ -67,8 +71,8 @@ function axes({ width, height, left, right, x, y, range, fine }) {
   return drawn(
     "g",
     { class: "axes", aria: { hidden: true } },
-    rates.map((rate) => drawn("path", { class: "grid-line", d: `M${left} ${fixed(y(rate))}H${width - right}` })),
-    rates.map((rate) => drawn("text", { x: left - 6, y: fixed(y(rate) + 4), "text-anchor": "end" }, `${rate * 100} %`)),
+    values.map((value) => drawn("path", { class: "grid-line", d: `M${left} ${fixed(y(value))}H${width - right}` })),
+    values.map((value) => drawn("text", { x: left - 6, y: fixed(y(value) + 4), "text-anchor": "end" }, ends ? number(value) : `${value * 100} %`)),
     numbers.map((at) => drawn("text", { x: fixed(x(at)), y: height - 6, "text-anchor": "middle" }, at)),
   );
 }
