@@ -70,7 +70,7 @@ class ModelActor:
             ModelError: The model did not reply.
             AgentError: The observation lacks a channel that the context needs.
         """
-        page, dialect = self._seen(observation)
+        page, dialect = self._shown_by(observation)
         if self._batch and not _error_of(observation):
             action = self._next_of_batch()
             return self._decision([], contexts_lib.Context((), page), parsing_lib.Reply(action))
@@ -111,7 +111,7 @@ class ModelActor:
         Raises:
             AgentError: The observation lacks a channel that the context needs.
         """
-        page, dialect = self._seen(observation)
+        page, dialect = self._shown_by(observation)
         if self._batch and not decision.model_calls and not _error_of(observation):
             self._next_of_batch()
             return
@@ -124,7 +124,7 @@ class ModelActor:
         self._calls += 1
         self._note(page, reply, call, dialect)
 
-    def _seen(self, observation: Any) -> tuple[contexts_lib.Page, dialects_lib.Dialect]:
+    def _shown_by(self, observation: Any) -> tuple[contexts_lib.Page, dialects_lib.Dialect]:
         """Return the page that an observation shows, and the dialect to speak about it."""
         page = contexts_lib.page_of(observation, self._settings)
         dialect = self._dialect or self._choose_dialect(observation, page)

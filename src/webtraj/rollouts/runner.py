@@ -18,7 +18,7 @@ from webtraj.environments import base as environment_lib
 from webtraj.rollouts import episode as episode_lib
 from webtraj.rollouts.adapting import Crew, Foreman
 from webtraj.rollouts.deadlines import Deadline, Deadlines, GuardedEnvironment, NotMade
-from webtraj.rollouts.forking import ForkedEnvironment
+from webtraj.rollouts.forking import ForkAgent, ForkedEnvironment
 from webtraj.rollouts.making import close_quietly, make_environment
 from webtraj.rollouts.results import RolloutObserver
 from webtraj.rollouts.scheduling import ErrorStreak, Scheduler, Turn
@@ -208,7 +208,12 @@ class Runner:
         guarded.deadline = deadline
         environment: environment_lib.Environment = guarded
         if planned.fork is not None:
-            parent = agent.parent(planned.fork)
+            if not isinstance(self.agent, ForkAgent):
+                raise errors.InvalidInputError(
+                    f"Row {planned.row} of the plan forks the episode {planned.fork.episode_id!r}: "
+                    "wrap the agent in ForkAgent(agent, dataset), with the dataset that has it."
+                )
+            parent = self.agent.parent(planned.fork)
             environment = ForkedEnvironment(guarded, parent, planned.fork.step)
         episode_id = ""
         if self.trajectory_collector is not None:
