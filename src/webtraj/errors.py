@@ -230,6 +230,10 @@ class EpisodeTimeoutError(WebtrajError, TimeoutError):
     """An episode, or one step of it, took too long."""
 
 
+class ForkDepartedError(WebtrajError, RuntimeError):
+    """The repeated part of a fork differs from the record; the message has the first difference."""
+
+
 class RolloutStoppedError(WebtrajError, RuntimeError):
     """A rollout stopped because too many of its episodes failed in a row."""
 

@@ -12,6 +12,7 @@ from webtraj.agents.models import Sampling
 from webtraj.environments import actions as a
 from webtraj.environments.actions.dialects import BrowserGymDialect
 from webtraj.testing.model_server import Reply
+from webtraj.trajectory import Decision
 
 PAGE = '[1] textbox "Name"\n[12] button "Submit"'
 PNG = b"\x89PNG\r\n\x1a\n of a page"
@@ -317,3 +318,37 @@ class NoModel:
 def test_agent_that_could_never_act_is_not_made(options, words):
     with pytest.raises(errors.InvalidInputError, match=words):
         ModelAgent(client=NoModel(), **options)
+
+
+@pytest.mark.parametrize("tools", [False, True])
+async def test_remembered_rounds_give_the_prompts_of_the_run_that_made_them(
+    tools, model_server, served_agent
+):
+    if tools:
+        made = [("click", {"ref": "1"}), ("fill", {"ref": "12"}), ("go_back", {})]
+        replies = [Reply(calls=({"name": name, "arguments": given},)) for name, given in made]
+    else:
+        replies = ["Thought: On.\nAction: click('1')", "no action at all", "go_back()"]
+    model_server.script(*replies, replies[-1])
+    agent = served_agent(model_server, tools=tools, context=ContextSettings(full_rounds=1))
+    pages = [{"title": "A"}, {"title": "B"}, {"title": "C"}]
+    act = play(agent)
+    first = [await act(**page) for page in pages]
+    again = agent.begin_episode(None)
+    for page, decision in zip(pages[:2], first, strict=False):
+        again.remember(observation(**page), decision)
+    await again.act(observation(**pages[2]))
+    assert model_server.requests[-1].messages == model_server.requests[-2].messages
+
+
+async def test_remembered_action_of_another_kind_of_agent_is_shown_in_the_agents_dialect(
+    model_server, served_agent
+):
+    model_server.script(VALID)
+    actor = served_agent(model_server).begin_episode(None)
+    actor.remember(observation(), Decision(action=a.Fill("1", "Bo"), thought="A name first."))
+    await actor.act(observation())
+    assert model_server.requests[-1].messages[2] == {
+        "role": "assistant",
+        "content": "fill('1', 'Bo')",
+    }

@@ -70,13 +70,9 @@ class ModelActor:
             ModelError: The model did not reply.
             AgentError: The observation lacks a channel that the context needs.
         """
-        page = contexts_lib.page_of(observation, self._settings)
-        dialect = self._dialect or self._choose_dialect(observation, page)
-        page = self._looked(page, dialect, observation)
+        page, dialect = self._shown_by(observation)
         if self._batch and not _error_of(observation):
-            action, *rest = self._batch
-            self._batch = tuple(rest)
-            self._played = action
+            action = self._next_of_batch()
             return self._decision([], contexts_lib.Context((), page), parsing_lib.Reply(action))
         self._end_round(observation, page)
         conversation = contexts_lib.Conversation(
@@ -88,12 +84,7 @@ class ModelActor:
             ask=self._prompt.ask,
         )
         calls, context = await self._ask(conversation, dialect)
-        if self._agent.tools:
-            reply = parsing_lib.parse_tool_call(calls[-1], dialect, marks=page.marks)
-        else:
-            reply = parsing_lib.parse_call(
-                calls[-1], dialect, sections=self._prompt.sections, marks=page.marks
-            )
+        reply = self._parsed(calls[-1], dialect, page)
         decision = self._decision(calls, context, reply)
         self._note(page, reply, calls[-1], dialect)
         checks = decision.metadata.get("safety_checks")
@@ -110,6 +101,52 @@ class ModelActor:
                 decision,
             )
         return decision
+
+    def remember(self, observation: Any, decision: trajectory_lib.Decision) -> None:
+        """Take a decision that another run made at this observation as this actor's own.
+
+        The next prompts show it as an earlier round: in the words of its model if they mean the
+        same in this agent's dialect, else as this dialect writes the action.
+
+        Raises:
+            AgentError: The observation lacks a channel that the context needs.
+        """
+        page, dialect = self._shown_by(observation)
+        if self._batch and not decision.model_calls and not _error_of(observation):
+            self._next_of_batch()
+            return
+        self._end_round(observation, page)
+        call = decision.model_calls[-1] if decision.model_calls else trajectory_lib.ModelCall()
+        reply = self._parsed(call, dialect, page)
+        if bool(reply.parse_error) != bool(decision.parse_error):
+            call = trajectory_lib.ModelCall()
+            reply = parsing_lib.Reply(decision.action, decision.thought, decision.memory)
+        self._calls += 1
+        self._note(page, reply, call, dialect)
+
+    def _shown_by(self, observation: Any) -> tuple[contexts_lib.Page, dialects_lib.Dialect]:
+        """Return the page that an observation shows, and the dialect to speak about it."""
+        page = contexts_lib.page_of(observation, self._settings)
+        dialect = self._dialect or self._choose_dialect(observation, page)
+        return self._looked(page, dialect, observation), dialect
+
+    def _next_of_batch(self) -> Action:
+        """Return the next action of a call that holds several."""
+        self._played, *rest = self._batch
+        self._batch = tuple(rest)
+        return self._played
+
+    def _parsed(
+        self,
+        call: trajectory_lib.ModelCall,
+        dialect: dialects_lib.Dialect,
+        page: contexts_lib.Page,
+    ) -> parsing_lib.Reply:
+        if self._agent.tools:
+            return parsing_lib.parse_tool_call(call, dialect, marks=page.marks)
+        return parsing_lib.parse_call(
+            call, dialect, sections=self._prompt.sections, marks=page.marks
+        )
 
     def _looked(
         self, page: contexts_lib.Page, dialect: dialects_lib.Dialect, observation: Any

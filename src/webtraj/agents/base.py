@@ -8,6 +8,7 @@ So no agent needs a `reset`, and nothing leaks from one episode to the next.
 from __future__ import annotations
 
 import dataclasses
+import inspect
 import numbers
 from collections.abc import Callable
 from typing import Any, Protocol
@@ -18,7 +19,17 @@ from webtraj import errors
 from webtraj import trajectory as trajectory_lib
 from webtraj.environments import base as environment_lib
 
-__all__ = ["Act", "Actor", "Agent", "act_of", "as_agent", "decision_of", "given_up", "seed_text"]
+__all__ = [
+    "Act",
+    "Actor",
+    "Agent",
+    "act_of",
+    "as_agent",
+    "decision_of",
+    "given_up",
+    "is_async",
+    "seed_text",
+]
 
 _BARE_ACTIONS = (str, numbers.Number, np.generic, np.ndarray)
 
@@ -48,6 +59,9 @@ class Agent(Protocol):
     @property
     def name(self) -> str:
         """The policy name in episodes: the agent's kind, and its model and weights if any."""
+
+    # An actor may also have `remember(observation, decision)`. A fork calls it, before `act`, with
+    # each observation and decision of the part that it repeats (`webtraj.rollouts.forking`).
 
     # An agent that can play only some tasks may also have `can_play(environment) -> bool`. Rollouts
     # check it for each task of their plan before they start.
@@ -111,6 +125,12 @@ def act_of(actor: Any) -> Act:
             f"returned {actor!r:.200}."
         )
     return act  # type: ignore[no-any-return]
+
+
+def is_async(act: Act) -> bool:
+    """Return whether a function that decides runs on the event loop."""
+    call: Any = type(act).__call__
+    return inspect.iscoroutinefunction(act) or inspect.iscoroutinefunction(call)
 
 
 def decision_of(returned: Any) -> trajectory_lib.Decision:

@@ -47,7 +47,12 @@ FATAL = (
 )
 """Errors that would end every other episode too."""
 
-_NEVER_THE_AGENTS = (errors.AgentError, errors.BrowserError, errors.EpisodeTimeoutError)
+_NEVER_THE_AGENTS = (
+    errors.AgentError,
+    errors.BrowserError,
+    errors.EpisodeTimeoutError,
+    errors.ForkDepartedError,
+)
 """Errors that keep their type when the agent raises them; an `AgentError` already blames it."""
 
 _logger = logging.getLogger(__name__)
@@ -61,7 +66,7 @@ class _Shown:
     """
 
     def __init__(
-        self, environment: environment_lib.Environment, planned: Mapping[str, int]
+        self, environment: environment_lib.Environment, planned: Mapping[str, Any]
     ) -> None:
         self._environment = environment
         self._planned = planned
@@ -152,9 +157,11 @@ class EpisodePlay:
             set_seed(self.planned.seed)
             self.seed = self.planned.seed
         try:
-            known = {} if self.seed is None else {"seed": self.seed}
+            known: dict[str, Any] = {} if self.seed is None else {"seed": self.seed}
             if self.planned.group is not None:
                 known["attempt"] = self.planned.attempt
+            if self.planned.fork is not None:
+                known["fork"] = self.planned.fork
             shown = _Shown(self.environment, known) if known else self.environment
             actor = self.agent.begin_episode(shown)
         except (errors.InvalidInputError, *FATAL):
@@ -207,7 +214,7 @@ class EpisodePlay:
         return agents_lib.decision_of(returned)
 
     async def _call(self, act: agents_lib.Act, observation: Any) -> Any:
-        if inspect.iscoroutinefunction(act) or inspect.iscoroutinefunction(type(act).__call__):
+        if agents_lib.is_async(act):
             return await act(observation)
         if self.thread is None:
             self.thread = WorkerThread(name=f"act of {self.agent.name}", last_call=lambda: None)

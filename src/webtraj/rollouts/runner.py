@@ -18,6 +18,7 @@ from webtraj.environments import base as environment_lib
 from webtraj.rollouts import episode as episode_lib
 from webtraj.rollouts.adapting import Crew, Foreman
 from webtraj.rollouts.deadlines import Deadline, Deadlines, GuardedEnvironment, NotMade
+from webtraj.rollouts.forking import ForkAgent, ForkedEnvironment
 from webtraj.rollouts.making import close_quietly, make_environment
 from webtraj.rollouts.results import RolloutObserver
 from webtraj.rollouts.scheduling import ErrorStreak, Scheduler, Turn
@@ -206,6 +207,14 @@ class Runner:
             deadline = Deadline(self.settings.deadlines)
         guarded.deadline = deadline
         environment: environment_lib.Environment = guarded
+        if planned.fork is not None:
+            if not isinstance(self.agent, ForkAgent):
+                raise errors.InvalidInputError(
+                    f"Row {planned.row} of the plan forks the episode {planned.fork.episode_id!r}: "
+                    "wrap the agent in ForkAgent(agent, dataset), with the dataset that has it."
+                )
+            parent = self.agent.parent(planned.fork)
+            environment = ForkedEnvironment(guarded, parent, planned.fork.step)
         episode_id = ""
         if self.trajectory_collector is not None:
             from webtraj.environments.collecting import TrajectoryCollectingEnvironment
@@ -233,6 +242,8 @@ class Runner:
         place: dict[str, Any] = {"row": planned.row, "try": turn.number}
         if self.run is not None:
             place["run"] = self.run.run_id
+        if planned.fork is not None:
+            place["fork"] = planned.fork.step
         metadata: dict[str, Any] = {"rollout": place}
         if planned.spec.is_described:
             metadata["task"] = planned.spec.to_data()
@@ -247,6 +258,7 @@ class Runner:
             group_id=f"{self._group}/{planned.task}"
             + ("" if planned.group is None else f"/{planned.group}"),
             attempt=planned.attempt,
+            parent_episode_id="" if planned.fork is None else planned.fork.episode_id,
             retry_of=turn.retry_of,
             metadata=metadata,
             **named,

@@ -46,7 +46,12 @@ class ErrorStreak:
         self._rows: set[int] = set()
 
     def count(self, result: EpisodeResult) -> bool:
-        """Count a result; return whether the streak grew."""
+        """Count a result; return whether the streak grew.
+
+        A fork that departs from its record says nothing about the machinery.
+        """
+        if isinstance(result.cause, errors.ForkDepartedError):
+            return False
         if not result.broke:
             self.length = 0
             return False

@@ -14,7 +14,8 @@ the remaining episodes::
     {"row": 0, "attempt": 0, "seed": 621520978, "task": {"name": "click-test", ...}}
     {"row": 1, "attempt": 1, "seed": 2088891589, "task": {"name": "click-test", ...}}
 
-A row of a group also has `"group"`: the group's number among those of its task.
+A row of a group also has `"group"`: the group's number among those of its task. A row that forks
+a recorded episode has `"fork": {"episode_id": "...", "step": 3}`.
 """
 
 from __future__ import annotations
@@ -33,6 +34,7 @@ from webtraj.store import records
 from webtraj.trajectory import Count
 
 __all__ = [
+    "ForkPoint",
     "PlannedEpisode",
     "check_groups",
     "episode_seed",
@@ -46,6 +48,16 @@ __all__ = [
 _VERSION = 1
 _MOST_EPISODES = 10_000_000
 _Line = TypeVar("_Line")
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class ForkPoint:
+    """The step of a recorded episode at which another agent goes on."""
+
+    episode_id: str
+    """The recorded episode."""
+    step: Count
+    """The number of its actions to repeat."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,6 +74,8 @@ class PlannedEpisode:
     """Seed of the environment, from 0 to 2**31 - 1."""
     group: int | None = None
     """Number of the group among those of the task; None without groups."""
+    fork: ForkPoint | None = None
+    """Where the episode leaves a recorded one; None if it does not start as one."""
 
     @property
     def task(self) -> str:
@@ -225,6 +239,7 @@ def plan_to_bytes(plan: Sequence[PlannedEpisode], *, seed: int) -> bytes:
             "attempt": planned.attempt,
             "seed": planned.seed,
             **({} if planned.group is None else {"group": planned.group}),
+            **({} if planned.fork is None else {"fork": dataclasses.asdict(planned.fork)}),
             "task": planned.spec.to_data(),
         }
         for planned in plan
@@ -246,6 +261,7 @@ class _Row:
     seed: Count
     task: Mapping[str, object]
     group: Count | None = None
+    fork: ForkPoint | None = None
 
 
 def plan_from_bytes(content: bytes, where: str) -> tuple[PlannedEpisode, ...]:
@@ -273,7 +289,12 @@ def plan_from_bytes(content: bytes, where: str) -> tuple[PlannedEpisode, ...]:
             raise _unreadable(where, f"line {number}: {path} {error.why}") from error
         plan.append(
             PlannedEpisode(
-                row=row.row, spec=spec, attempt=row.attempt, seed=row.seed, group=row.group
+                row=row.row,
+                spec=spec,
+                attempt=row.attempt,
+                seed=row.seed,
+                group=row.group,
+                fork=row.fork,
             )
         )
     if [planned.row for planned in plan] != list(range(header.episodes)):

@@ -489,7 +489,12 @@ RETRIED = frozenset({Outcome.ENV_ERROR, Outcome.TIMEOUT, Outcome.MODEL_ERROR})
 """Outcomes after which another try may help. An agent's error counts as its failure and is final. A
 judge's error is fixed by judging again, and a resumed rollout plays cancelled episodes again."""
 
-_HOPELESS = (errors.InvalidInputError, errors.ModelRefusedError, errors.MissingDependencyError)
+_HOPELESS = (
+    errors.ForkDepartedError,
+    errors.InvalidInputError,
+    errors.MissingDependencyError,
+    errors.ModelRefusedError,
+)
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)

@@ -11,6 +11,7 @@ from __future__ import annotations
 import collections
 import dataclasses
 import getpass
+import logging
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -18,16 +19,20 @@ from typing import Any
 
 from webtraj import errors
 from webtraj.datasets.place import Place, absolute_place
+from webtraj.metrics.forks import StepValue, step_values
 from webtraj.runs.run import run_ids
 from webtraj.store.blobs import Blob
 from webtraj.store.closing import Closing
 from webtraj.store.index import EpisodeSummary
+from webtraj.view.forks import forks_data
 from webtraj.view.gathering import Followed, Gathering
 from webtraj.view.monitor import RunMonitor
 from webtraj.view.source import RUNNING, Changes, Source
 from webtraj.view.table import Page, Query, Row, Table
 
 __all__ = ["LOOK", "LOOK_BUCKET", "REFRESH", "REFRESH_BUCKET", "Viewer"]
+
+_logger = logging.getLogger(__name__)
 
 REFRESH = 0.5
 REFRESH_BUCKET = 10.0
@@ -86,6 +91,7 @@ class Viewer(Closing):
             places, storage_options=storage_options, blob_cache=blob_cache, clock=clock
         )
         self._options = storage_options
+        self._values: dict[str, tuple[int, Mapping[str, tuple[StepValue, ...]]]] = {}
         self._monitors: dict[tuple[str, str], RunMonitor] = {}
         self._monitoring = threading.Lock()
         self._refresh()
@@ -203,7 +209,24 @@ class Viewer(Closing):
         with self._lock:
             row = self._table.get(dataset, episode_id)
         state, label, note = (row.state, row.label, row.note) if row else ("", "", "")
-        return {**data, "state": state, "label": label, "note": note}
+        forks = forks_data(data, self._step_values(source))
+        return {**data, "state": state, "label": label, "note": note, "forks": forks}
+
+    def _step_values(self, source: Source) -> Mapping[str, tuple[StepValue, ...]]:
+        """Return the values of the steps of a dataset's forked episodes."""
+        with self._lock:
+            version, found = self._values.get(source.name, (None, {}))
+            if version == self._version:
+                return found
+            version = self._version
+            summaries = [row.summary for row in self._table.rows if row.dataset == source.name]
+        try:
+            found = step_values(source.place.storage, summaries)
+        except errors.WebtrajError:  # A damaged plan hides no episode.
+            _logger.warning("Cannot read the forks of %s.", source.place.url, exc_info=True)
+        with self._lock:
+            self._values[source.name] = version, found
+        return found
 
     def blob(self, dataset: str, sha256: str, ext: str, size: int | None, episode_id: str) -> bytes:
         """Return the bytes behind a URL in an episode's data.

@@ -161,6 +161,7 @@ class BrowserEnvironment(base_lib.Environment):
         self._solution: tasks_lib.ScriptedSolution | None = None
         self._executor: acting_lib.ActionExecutor | None = None
         self._outcome = trajectory_lib.Outcome.UNKNOWN
+        self._last_step: tuple[Any, observation_lib.LastAction, float, float]
         self._silent: weakref.WeakSet[Any] = weakref.WeakSet()
         """The pages that did not answer the last look."""
 
@@ -303,6 +304,35 @@ class BrowserEnvironment(base_lib.Environment):
                 again=again,
                 judged=judged,
             )
+
+    async def ref_of(self, selector: str) -> str | None:
+        """Return the ref of the first element of the page that a CSS selector finds, if any."""
+        with self._one_at_a_time():
+            found = await self.session.call("find", [[selector], None])
+        return None if found is None else str(found)
+
+    async def look_again(self) -> dm_env.TimeStep:
+        """Return the last timestep with the page as it is now: nothing is done, no step is counted.
+
+        Raises:
+            BrowserError: The browser failed.
+            ConcurrentCallError: Another call has not returned yet.
+            EnvironmentMisuseError: No episode is running.
+        """
+        with self._exclusively():
+            if not self._active:
+                raise errors_lib.EnvironmentMisuseError("No episode is running.")
+            session, (action, last_action, begun, acted) = self.session, self._last_step
+            seen = await self._look(session)
+            if action is not None:
+                return await self._result(
+                    session, action, seen, last_action, begun=begun, acted=acted, again=True
+                )
+            self._verdict = await self.task.validate(session, seen["task"], None)
+            observation = await self._observation(
+                session, seen, last_action, begun, acted, again=True
+            )
+            return dm_env.restart(observation)
 
     def redact_more(self, rules: redaction_lib.RedactionRules | Mapping[str, Any]) -> None:
         """Add redaction rules, before the first episode."""
@@ -495,7 +525,9 @@ class BrowserEnvironment(base_lib.Environment):
         self._steps = 0
         self._verdict = await task.validate(session, seen["task"], None)
         self._outcome = trajectory_lib.Outcome.UNKNOWN
-        return await self._observation(session, seen, observer_lib.describe_action(), begun, begun)
+        nothing = observer_lib.describe_action()
+        self._last_step = (None, nothing, begun, begun)
+        return await self._observation(session, seen, nothing, begun, begun)
 
     async def _observation(
         self,
@@ -590,6 +622,7 @@ class BrowserEnvironment(base_lib.Environment):
             executor.touched, error=error, error_kind=error_kind
         )
         self._steps += 1
+        self._last_step = (action, last_action, begun, acted)
         return await self._result(session, action, seen, last_action, begun=begun, acted=acted)
 
     async def _result(

@@ -44,6 +44,7 @@ __all__ = [
     "answered_call",
     "calls_of",
     "has_calls",
+    "is_repeated",
     "loaded",
     "outline",
     "outline_of_messages",
@@ -358,7 +359,7 @@ def samples_of(
         call = answered_call(record.decision)
         if call is not None:
             yield _recorded(trajectory, step, call, iteration)
-        elif step in rendered and not has_calls(record.decision):
+        elif step in rendered and not (has_calls(record.decision) or is_repeated(record.decision)):
             assert render is not None
             yield rendered_sample(trajectory, step, rendered[step], render.reference, iteration)
 
@@ -425,6 +426,11 @@ def calls_of(call: ModelCall) -> tuple[ToolCall, ...]:
 def has_calls(decision: Decision | None) -> bool:
     """Return whether a model was asked for a decision, with or without a reply."""
     return decision is not None and bool(decision.model_calls)
+
+
+def is_repeated(decision: Decision | None) -> bool:
+    """Return whether a fork repeated the decision from its parent (`webtraj.rollouts.forking`)."""
+    return decision is not None and "fork" in decision.metadata
 
 
 def reward_of(trajectory: EpisodeTrajectory) -> float | None:

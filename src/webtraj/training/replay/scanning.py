@@ -292,6 +292,8 @@ class _Rows:
     ) -> Reason | None:
         """Add the row of a decision; if it gives no sample, return why."""
         decision = trajectory.steps[step].decision
+        if cutting.is_repeated(decision):
+            return Reason.REPEATED
         index = cutting.answered_call(decision)
         call: ModelCall | None = None
         calls: tuple[ToolCall, ...] = ()

@@ -20,6 +20,9 @@ export function aboutTab(episode, linkTo) {
     ["Duration", duration(episode.seconds)],
     ["End", end && [said(end.reason), end.phase && [" in ", said(end.phase)], end.detail && [": ", said(end.detail)]]],
     ...Object.entries(info.links ?? {}).map(([name, id]) => [name === "retry_of" ? "Retry of" : "Parent", linked(id, linkTo)]),
+    ["Forked at", episode.forks?.of && said(`step ${episode.forks.of.step} of its parent`)],
+    ["Siblings", episode.forks?.siblings?.length && h("ul", {}, episode.forks.siblings.map((id) => h("li", {}, linked(id, linkTo))))],
+    ...(episode.forks?.values ?? []).map((value) => [`Forks at step ${value.step}`, h("ul", {}, value.episodes.map((id) => h("li", {}, linked(id, linkTo))))]),
   ];
   const filled = facts.filter(([, value]) => value && value.textContent !== "");
   const trees = [

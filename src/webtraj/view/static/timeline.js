@@ -2,6 +2,7 @@
 
 import { h, icon, said } from "./dom.js";
 import { duration, number, short } from "./format.js";
+import { plotOf } from "./plot.js";
 import { stepProblems } from "./problems.js";
 
 export const PHASES = ["model", "act", "settle", "observe", "pictures", "other"];
@@ -45,6 +46,7 @@ export function timeline(episode, hrefOf, open) {
     { class: "timeline", aria: { label: "Steps" } },
     h("ol", {}, items),
     used.length > 0 && h("p", { class: "legend" }, used.map((phase) => h("span", { data: { phase } }, phase))),
+    valuesOf(episode, hrefOf),
   );
   let shown = null;
   return {
@@ -56,6 +58,26 @@ export function timeline(episode, hrefOf, open) {
       shown?.scrollIntoView({ block: "nearest" });
     },
   };
+}
+
+// Returns how often agents succeeded that went on from each step, as a line; null without forks.
+function valuesOf({ forks, steps }, hrefOf) {
+  const known = (forks?.values ?? []).filter(({ success }) => success.value !== null);
+  if (known.length === 0) return null;
+  const words = ({ step, success }) => `From step ${step}: ${success.numerator} of ${success.denominator} succeeded`;
+  const points = known.map((one) => ({
+    at: one.step, value: one.success.value, low: one.success.low, high: one.success.high,
+    words: words(one), href: hrefOf(one.step), key: String(one.step),
+  }));
+  const note = h("p", { class: "dim", aria: { live: "polite" } });
+  const lost = known.find(({ step }) => step === forks.lost_at);
+  const rest = lost ? `Step ${lost.step} lost the most.` : "";
+  note.textContent = rest;
+  const plot = plotOf([{ series: 0, points }], {
+    range: [0, Math.max(1, steps.length - 1)], label: "Success of the forks, by step", size: [300, 120],
+    told: (point) => { note.textContent = [point.words + ".", rest].join(" "); },
+  });
+  return h("section", { class: "values", aria: { label: "Values of the steps" } }, h("h3", {}, "Value"), plot, note);
 }
 
 // Returns the verb of a step's action.

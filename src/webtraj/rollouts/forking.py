@@ -1,0 +1,384 @@
+"""Fork recorded episodes: repeat one up to a step, and let an agent go on from there.
+
+The repeated part is played anew, in a fresh world with the recorded seed. `ForkedEnvironment`
+compares each of its timesteps with the record, and ends the episode at the first difference, so no
+agent goes on in another world than the record's. `ForkAgent` takes the repeated decisions from the
+record, and shows them to the agent as its own. Their `metadata["fork"]` names their source.
+
+An observation agrees with a recorded one if it has the same content:
+
+* On a page: the URL, title and goal, and the tree, where refs are no content. Without a tree in
+  both, the marks' roles and names; without marks in both, the screenshot.
+* Elsewhere: the whole observation.
+
+Rewards and the ends of episodes are compared too.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+import itertools
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, cast
+
+import orjson
+
+from webtraj import errors
+from webtraj import trajectory as trajectory_lib
+from webtraj.agents import base as agents_lib
+from webtraj.environments import actions as actions_lib
+from webtraj.environments import base as environment_lib
+from webtraj.environments.browser.reading import channel_of, last_action_of, text_of, texts_of
+from webtraj.environments.tasks import TaskSpec
+from webtraj.runs.plan import ForkPoint, PlannedEpisode, specs_of_presets
+from webtraj.runs.run import Run, run_ids
+from webtraj.store.decoding import decode
+from webtraj.store.encoding import dumps
+from webtraj.store.places import Storage, open_storage
+
+if TYPE_CHECKING:
+    from webtraj.datasets import Dataset
+
+__all__ = ["ForkAgent", "ForkedEnvironment", "difference", "plan_forks"]
+
+_HEAD = ("goal", "url", "title")
+_TREES = ("axtree", "aria")
+_MARKS = "set_of_marks"
+_PICTURE = "screenshot"
+_PAGE = (*_TREES, _MARKS, _PICTURE)
+_LOOKS, _PAUSE = 20, 0.1
+"""How often to look at a page before it counts as another than on record, and the seconds between
+two looks: a list of suggestions or an animation may come later than it did."""
+_REF = re.compile(r"^( *)\[(?P<a>[^\]]+)\] | \[ref=(?P<b>[^\]]+)\]", re.MULTILINE)
+_REF_FIELDS = ("ref", "target_ref")
+
+
+def plan_forks(
+    dataset: Dataset,
+    points: Sequence[ForkPoint],
+    *,
+    group_size: int = 1,
+    storage_options: Mapping[str, Any] | None = None,
+) -> tuple[PlannedEpisode, ...]:
+    """Plan forks of recorded episodes. The forks at one point are a group.
+
+    Args:
+        dataset: The dataset with the recorded episodes.
+        points: Where to fork.
+        group_size: The number of forks at each point.
+        storage_options: For a dataset in a bucket.
+
+    Raises:
+        InvalidInputError: There is no point, or an episode cannot be forked at its step.
+        UnknownEpisodeError: The dataset has no such episode.
+    """
+    if not points:
+        raise errors.InvalidInputError("A fork needs an episode and a step; got none.")
+    if group_size < 1:
+        raise errors.InvalidInputError(f"group_size must be 1 or more; got {group_size}.")
+    plan: list[PlannedEpisode] = []
+    specs: dict[str, tuple[TaskSpec, int, int]] = {}
+    storage = open_storage(dataset.url, storage_options)
+    for number, point in enumerate(points):
+        if point.episode_id not in specs:
+            specs[point.episode_id] = _forked_task(dataset[point.episode_id], storage)
+        spec, seed, steps = specs[point.episode_id]
+        if not 0 <= point.step < steps:
+            raise errors.InvalidInputError(
+                f"The episode {point.episode_id!r} has {steps} actions, so it can be forked at the "
+                f"steps 0 to {steps - 1}; got {point.step}."
+            )
+        first = len(plan)
+        plan += [
+            PlannedEpisode(
+                row=first + member, spec=spec, attempt=member, seed=seed, group=number, fork=point
+            )
+            for member in range(group_size)
+        ]
+    return tuple(plan)
+
+
+def _forked_task(
+    parent: trajectory_lib.EpisodeTrajectory, storage: Storage
+) -> tuple[TaskSpec, int, int]:
+    """Return the task, the seed and the number of actions of a recorded episode.
+
+    Raises:
+        InvalidInputError: It cannot be played again.
+    """
+    info = parent.info
+    if info.seed is None:
+        raise errors.InvalidInputError(
+            f"The episode {info.episode_id!r} was recorded without a seed, so no fresh world would "
+            "be equal to its own."
+        )
+    return _spec_of(info, storage), info.seed, len(parent.steps) - 1
+
+
+def _spec_of(info: trajectory_lib.EpisodeInfo, storage: Storage) -> TaskSpec:
+    """Return the task as the run planned it, or else as the episode describes it."""
+    told = info.metadata.get("task")
+    if isinstance(told, Mapping):
+        return TaskSpec.from_data(told)
+    place = info.metadata.get("rollout")
+    if isinstance(place, Mapping) and place.get("run") in run_ids(storage):
+        plan = Run(storage, str(place["run"])).read_plan()
+        row = place.get("row")
+        if isinstance(row, int) and 0 <= row < len(plan):
+            return plan[row].spec
+    return specs_of_presets([info.task])[0]
+
+
+class ForkAgent:
+    """Repeats a recorded episode up to a step; then another agent goes on.
+
+    In an episode that is no fork, the other agent decides from the start.
+
+    Args:
+        agent: The agent that goes on. An actor of it that has `remember(observation, decision)` is
+            shown the repeated part; others start at the fork without a past.
+        dataset: The dataset with the recorded episodes.
+    """
+
+    def __init__(self, agent: Any, dataset: Dataset) -> None:
+        self._agent = agents_lib.as_agent(agent)
+        self._dataset = dataset
+        self._loaded: dict[str, trajectory_lib.EpisodeTrajectory] = {}
+
+    @property
+    def name(self) -> str:
+        """The other agent's name."""
+        return self._agent.name
+
+    @property
+    def channels(self) -> tuple[str, ...]:
+        """The channels that the other agent needs, and a tree for the comparison."""
+        channels: tuple[str, ...] = tuple(getattr(self._agent, "channels", ()))
+        needed = channels and not set(_TREES) & set(channels)
+        return (*channels, "axtree") if needed else channels
+
+    def parent(self, point: ForkPoint) -> trajectory_lib.EpisodeTrajectory:
+        """Return the episode that is forked at a point."""
+        if point.episode_id not in self._loaded:
+            self._loaded[point.episode_id] = self._dataset[point.episode_id]
+        return self._loaded[point.episode_id]
+
+    def begin_episode(self, environment: environment_lib.Environment) -> Any:
+        """Return an actor that repeats the record first.
+
+        Raises:
+            InvalidInputError: The other agent cannot play in this environment.
+        """
+        actor = self._agent.begin_episode(environment)
+        point = environment_lib.description_of(environment).get("fork")
+        if point is None:
+            return actor
+        repetition = _Repetition(self.parent(point), point, actor, environment)
+        return repetition.then(agents_lib.act_of(actor))
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__") or name == "_agent":
+            raise AttributeError(name)
+        return getattr(self._agent, name)
+
+
+class _Repetition:
+    """Repeats the decisions of one record up to a step, and shows them to another actor."""
+
+    def __init__(
+        self,
+        parent: trajectory_lib.EpisodeTrajectory,
+        point: ForkPoint,
+        actor: Any,
+        environment: environment_lib.Environment,
+    ) -> None:
+        self._parent = parent
+        self._point = point
+        self._environment = environment
+        self._remember = getattr(actor, "remember", None)
+        self._done = 0
+
+    def then(self, act: agents_lib.Act) -> agents_lib.Act:
+        """Return a function that repeats the record, and then decides as `act` does."""
+
+        def sync(observation: Any) -> Any:
+            return self._again(observation) if self._repeats else act(observation)
+
+        async def on_loop(observation: Any) -> Any:
+            return await (self._again if self._repeats else act)(observation)
+
+        return on_loop if agents_lib.is_async(act) else sync
+
+    @property
+    def _repeats(self) -> bool:
+        return self._done < self._point.step
+
+    async def _again(self, observation: Any) -> trajectory_lib.Decision:
+        """Return the next recorded decision, with the refs of the elements at the same places."""
+        before, self._done = self._parent.steps[self._done], self._done + 1
+        recorded = self._parent.steps[self._done]
+        action = actions_lib.read_action(recorded.action)
+        now = dict(zip(_refs_of(before.observation), _refs_of(observation), strict=False))
+        moved = {}
+        for name in _REF_FIELDS:
+            ref = getattr(action, name, None)
+            if isinstance(ref, str):
+                moved[name] = now.get(ref) or await self._found(recorded.observation) or ref
+        if moved and isinstance(action, actions_lib.Action):
+            action = dataclasses.replace(cast("Any", action), **moved)
+        decision = recorded.decision or trajectory_lib.Decision()
+        decision = dataclasses.replace(decision, action=action)
+        if callable(self._remember):
+            self._remember(observation, decision)
+        source = {**dataclasses.asdict(self._point), "repeats": self._done}
+        return dataclasses.replace(
+            decision,
+            model_calls=(),  # They are the parent's, and counted there.
+            metadata={**decision.metadata, "fork": source},
+        )
+
+    async def _found(self, result: Any) -> str | None:
+        """Return the ref of an element that the tree does not have, as an oracle may act on."""
+        last = last_action_of(result)
+        find = getattr(self._environment, "ref_of", None)
+        if not last.get("selector") or last.get("frame") or not callable(find):
+            return None
+        found: str | None = await find(last["selector"])
+        return found
+
+
+class ForkedEnvironment:
+    """Compares the repeated part of a fork with the record.
+
+    Args:
+        environment: The environment that plays it.
+        parent: The recorded episode.
+        step: The number of its actions that are repeated.
+    """
+
+    def __init__(
+        self,
+        environment: environment_lib.Environment,
+        parent: trajectory_lib.EpisodeTrajectory,
+        step: int,
+    ) -> None:
+        self._environment = environment
+        self._parent = parent
+        self._step = step
+        self._index = 0
+
+    async def reset(self) -> Any:
+        """Start the episode.
+
+        Raises:
+            ForkDepartedError: The first observation differs from the recorded one.
+        """
+        self._index = 0
+        return await self._checked(await self._environment.reset())
+
+    async def step(self, action: Any) -> Any:
+        """Take a step.
+
+        Raises:
+            ForkDepartedError: It belongs to the repeated part, and its timestep differs from the
+                recorded one.
+        """
+        self._index += 1
+        return await self._checked(await self._environment.step(action))
+
+    async def _checked(self, timestep: Any) -> Any:
+        """Return a timestep that agrees with the record; a page may become so a little later."""
+        if self._index > self._step:
+            return timestep
+        again: Any = getattr(self._environment, "look_again", None)
+        looks = _LOOKS if callable(again) else 0
+        while differs := self._difference(timestep):
+            if timestep.last() or not looks:
+                raise errors.ForkDepartedError(
+                    f"The fork of {self._parent.info.episode_id!r} at step {self._step} departs "
+                    f"from the record at step {self._index}: {differs}."
+                )
+            await asyncio.sleep(_PAUSE)
+            timestep, looks = await again(), looks - 1
+        return timestep
+
+    def _difference(self, timestep: Any) -> str:
+        recorded = self._parent.steps[self._index]
+        if timestep.last() != (recorded.step_type is trajectory_lib.StepType.LAST):
+            ends, goes_on = "the episode ends here", "the recorded one goes on"
+            return f"{ends}, but {goes_on}" if timestep.last() else "the recorded episode ends here"
+        if self._index and not _same(recorded.reward, timestep.reward):
+            return f"the reward is {timestep.reward}, but {recorded.reward} on record"
+        return difference(recorded.observation, timestep.observation)
+
+    async def __aenter__(self) -> ForkedEnvironment:
+        if hasattr(self._environment, "__aenter__"):
+            await self._environment.__aenter__()
+        return self
+
+    async def __aexit__(self, *exc_info: Any) -> None:
+        if hasattr(self._environment, "__aexit__"):
+            await self._environment.__aexit__(*exc_info)
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return getattr(self._environment, name)
+
+
+def difference(recorded: Any, observed: Any) -> str:
+    """Return how an observation differs in content from a recorded one; empty if it does not."""
+    if not any(name in recorded for name in _PAGE if isinstance(recorded, Mapping)):
+        return "" if _same(recorded, observed) else "the observation differs"
+    for name in _HEAD:
+        then, now = text_of(recorded, name), text_of(observed, name)
+        if then != now and name in recorded and name in observed:
+            return f"the {name} is {now!r:.200}, but {then!r:.200} on record"
+    for name in _TREES:
+        if name in recorded and name in observed:
+            return _first_line(text_of(recorded, name), text_of(observed, name))
+    if _MARKS in recorded and _MARKS in observed:
+        return _first_line(*("\n".join(_marks_of(each)) for each in (recorded, observed)))
+    if _PICTURE in recorded and _PICTURE in observed:
+        same = channel_of(recorded, _PICTURE) == channel_of(observed, _PICTURE)
+        return "" if same else "the screenshot differs"
+    return (
+        "no channel that shows the page is in both; observe one of the recorded: "
+        f"{', '.join(name for name in _PAGE if name in recorded)}"
+    )
+
+
+def _first_line(then: str, now: str) -> str:
+    """Return the first line that differs between two trees, less their refs."""
+    was, now_is = (_REF.sub(r"\1", tree).splitlines() for tree in (then, now))
+    for a, b in itertools.zip_longest(was, now_is, fillvalue="(no line)"):
+        if a != b:
+            return f"the page has the line {b.strip()!r:.200}, but {a.strip()!r:.200} on record"
+    return ""
+
+
+def _refs_of(observation: Any) -> list[str]:
+    """Return the refs of an observation, in the order of the page."""
+    for name in _TREES:
+        if isinstance(observation, Mapping) and name in observation:
+            tree = text_of(observation, name)
+            return [found["a"] or found["b"] for found in _REF.finditer(tree)]
+    return texts_of(channel_of(observation, _MARKS), "refs") or []
+
+
+def _marks_of(observation: Any) -> Iterator[str]:
+    marks = channel_of(observation, _MARKS)
+    columns = [texts_of(marks, name) or [] for name in ("roles", "names")]
+    return (f"{role} {name!r}" for role, name in zip(*columns, strict=False))
+
+
+def _same(recorded: Any, observed: Any) -> bool:
+    """Return whether two values are the same on record."""
+    return _as_recorded(recorded) == _as_recorded(observed)
+
+
+def _as_recorded(value: Any) -> bytes:
+    once, _ = dumps(value)
+    return dumps(decode(orjson.loads(once)))[0]

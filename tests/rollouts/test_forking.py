@@ -1,0 +1,183 @@
+"""A fork repeats its parent exactly, or says where it could not; then the agent goes on."""
+
+import numpy as np
+import pytest
+
+from webtraj import Decision, EndReason, ModelCall, Outcome, errors, open_dataset
+from webtraj.rollouts import RetryPolicy, RolloutSettings, collect
+from webtraj.rollouts.forking import ForkAgent, difference, plan_forks
+from webtraj.runs.plan import ForkPoint, plan_from_bytes, plan_to_bytes
+from webtraj.training.replay import samples_of
+
+
+class Model:
+    """Goes up as a model would: with a call on record. Notes what it is shown."""
+
+    name = "model/up"
+
+    def __init__(self):
+        self.seen = []
+
+    def begin_episode(self, environment):
+        seen = []
+        self.seen.append(seen)
+        return _Actor(seen)
+
+
+class _Actor:
+    def __init__(self, seen):
+        self._seen = seen
+
+    async def act(self, observation):
+        self._seen.append(("asked", int(observation)))
+        call = ModelCall(messages=({"role": "user", "content": str(observation)},), text="up")
+        return Decision(action="up", model_calls=(call,))
+
+    def remember(self, observation, decision):
+        self._seen.append(("shown", int(observation), decision.action, len(decision.model_calls)))
+
+
+@pytest.fixture
+async def parent(tmp_path):
+    """Gives a dataset of one episode that climbs, and its id."""
+    summary = await collect("ladder/climb", Model(), out=tmp_path / "d")
+    return open_dataset(tmp_path / "d"), summary.results[0].episode_id
+
+
+async def forked(dataset, point, agent, *, size=1, settings=None):
+    plan = plan_forks(dataset, [point], group_size=size)
+    summary = await collect(plan, ForkAgent(agent, dataset), out=dataset.path, settings=settings)
+    ids = [result.episode_id for result in summary.results]
+    after = dataset.refresh()
+    return summary.results, [after[name] for name in ids if name]
+
+
+@pytest.mark.parametrize("step", [0, 1, 2])
+async def test_fork_repeats_its_parent_up_to_the_step(step, parent):
+    dataset, name = parent
+    agent = Model()
+    results, episodes = await forked(dataset, ForkPoint(name, step), agent, size=2)
+    assert [result.outcome for result in results] == [Outcome.SUCCESS] * 2
+    first = dataset[name]
+    for attempt, episode in enumerate(sorted(episodes, key=lambda e: e.info.attempt)):
+        info = episode.info
+        assert info.parent_episode_id == name
+        assert info.metadata["rollout"]["fork"] == step
+        assert (info.seed, info.policy, info.attempt) == (first.info.seed, agent.name, attempt)
+        assert [s.observation for s in episode.steps] == [s.observation for s in first.steps]
+        decisions = [s.decision for s in episode.steps[1:]]
+        assert [bool(d.model_calls) for d in decisions] == [i >= step for i in range(3)]
+        sources = [d.metadata.get("fork") for d in decisions]
+        assert sources[:step] == [
+            {"episode_id": name, "step": step, "repeats": i + 1} for i in range(step)
+        ]
+        assert not any(sources[step:])
+        assert [sample.key.step for sample in samples_of(episode)] == list(range(step + 1, 4))
+    assert len({episode.info.group_id for episode in episodes}) == 1
+    for seen in agent.seen:
+        assert seen == [
+            *(("shown", i, "up", 1) for i in range(step)),
+            *(("asked", i) for i in range(step, 3)),
+        ]
+
+
+async def test_functions_and_agents_without_a_past_go_on_from_the_fork(parent):
+    dataset, name = parent
+    asked = []
+
+    def up(observation):
+        asked.append(int(observation))
+        return "up"
+
+    results, _ = await forked(dataset, ForkPoint(name, 2), up)
+    assert results[0].outcome is Outcome.SUCCESS
+    assert asked == [2]
+
+
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        ({"rung": 5}, "at step 0: the observation differs"),
+        ({"height": 2}, "at step 1: the reward is 1.0, but 0.5 on record"),
+        ({"height": 1}, "at step 1: the episode ends here, but the recorded one goes on"),
+    ],
+)
+async def test_world_that_departs_from_the_record_ends_the_fork(
+    change, told, parent, ladder, monkeypatch
+):
+    dataset, name = parent
+    agent = Model()
+    reset = ladder.reset
+
+    async def differs(self):
+        timestep = await reset(self)
+        self.height = change.get("height", self.height)
+        if self.height == 2:  # Its second rung is the top, and worth more.
+            self.height = 3
+            step = self.step
+
+            async def richer(action):
+                return (await step(action))._replace(reward=1.0)
+
+            self.step = richer
+        return timestep._replace(observation=change.get("rung", timestep.observation))
+
+    monkeypatch.setattr(ladder, "reset", differs)
+    settings = RolloutSettings(retry=RetryPolicy(max_retries=3, pause=0), max_consecutive_errors=2)
+    results, episodes = await forked(dataset, ForkPoint(name, 2), agent, size=4, settings=settings)
+    assert len(results) == 4  # None is retried, and none is a sign of a broken machine.
+    for result, episode in zip(results, episodes, strict=True):
+        assert (result.end_reason, result.outcome) == (EndReason.ERRORED, Outcome.ENV_ERROR)
+        assert result.total_reward is None
+        assert f"The fork of {name!r} at step 2 departs from the record {told}" in result.error
+        assert episode.outcome is Outcome.ENV_ERROR
+    assert not any(kind == "asked" for seen in agent.seen for kind, *_ in seen)
+
+
+async def test_only_what_was_recorded_can_be_forked(parent):
+    dataset, name = parent
+    with pytest.raises(errors.InvalidInputError, match=r"3 actions, .* steps 0 to 2; got 3"):
+        plan_forks(dataset, [ForkPoint(name, 3)])
+    with pytest.raises(errors.UnknownEpisodeError):
+        plan_forks(dataset, [ForkPoint("nobody", 0)])
+    with pytest.raises(errors.InvalidInputError, match="got none"):
+        plan_forks(dataset, [])
+
+
+async def test_plan_keeps_the_forks(parent):
+    dataset, name = parent
+    plan = plan_forks(dataset, [ForkPoint(name, 0), ForkPoint(name, 2)], group_size=2)
+    assert [(p.row, p.group, p.attempt, p.fork.step) for p in plan] == [
+        (0, 0, 0, 0), (1, 0, 1, 0), (2, 1, 0, 2), (3, 1, 1, 2)
+    ]  # fmt: skip
+    assert {(p.spec.name, p.spec.preset) for p in plan} == {("climb", "ladder/climb:0")}
+    assert plan_from_bytes(plan_to_bytes(plan, seed=0), "plan") == plan
+
+
+def page(tree='[1] button "Go"\n  [2] link "On"', **channels):
+    return {"url": "http://a.test/", "axtree": tree, "timings": {"act": 1.0}, **channels}
+
+
+def test_pages_agree_by_content():
+    same = page('[7] button "Go"\n  [9] link "On"', timings={"act": 2.0}, screenshot=b"else")
+    assert difference(page(), same) == ""
+    aria = {"url": "u", "aria": '- button "Go" [ref=e1]'}
+    assert difference(aria, {"url": "u", "aria": '- button "Go" [ref=e8]'}) == ""
+    marks = {"refs": ["1"], "roles": ["button"], "names": ["Go"]}
+    assert difference({"set_of_marks": marks}, {"set_of_marks": {**marks, "refs": ["5"]}}) == ""
+    for other, told in (
+        (page('[1] button "Stop"'), "the line 'button \"Stop\"', but 'button \"Go\"' on record"),
+        (page('[1] button "Go"'), "the line '(no line)', but 'link \"On\"' on record"),
+        (page(url="http://b.test/"), "the url is 'http://b.test/', but 'http://a.test/'"),
+        ({"screenshot": b""}, "no channel that shows the page is in both"),
+    ):
+        assert told in difference(page(), other)
+    assert "'button' 'Go'" not in difference({"set_of_marks": marks}, {"set_of_marks": {}})
+    assert difference({"screenshot": b"a"}, {"screenshot": b"b"}) == "the screenshot differs"
+
+
+def test_other_observations_agree_as_they_would_be_recorded():
+    world = {"grid": np.arange(4).reshape(2, 2), "at": (1, 2), "nan": float("nan")}
+    assert difference(world, {**world, "at": (1, 2)}) == ""
+    for change in ({"at": (1, 3)}, {"grid": np.zeros((2, 2), int)}, {"more": 1}):
+        assert difference(world, {**world, **change}) == "the observation differs"
