@@ -142,6 +142,7 @@ async def test_real_pages_have_the_trees_of_the_references():
     Path(REPORT).write_text(
         _report(whole, {p: r for p, r in results.items() if chosen[p]}, chosen), encoding="utf-8"
     )
+    print("\n".join(_undecided_table(whole)))
     assert count >= 300
     for witness, least in LEAST.items():
         share = _share(whole, witness)
@@ -168,11 +169,11 @@ def _report(whole: Result, results: dict, chosen: dict) -> str:
         "make test-trees TREES=docs/results/tree.md  # writes this page",
         "```",
         "",
-        "The lane reads pages of packages and compares the channel `axtree` with three witnesses:",
-        "Chromium's accessibility tree of each frame (interactive elements: role, name and state,",
-        "matched by element), Playwright's `aria_snapshot` (such elements, by role and name) and",
-        "the words that the browser lays out. Each difference has a kind, given by a rule in",
-        "`tests/trees/tree_comparison.py`. Kinds with a reason are decided.",
+        "The lane compares the channel `axtree` with three witnesses, on pages of packages:",
+        "Chromium's accessibility tree (role, name and state of interactive elements),",
+        "Playwright's `aria_snapshot` (their role and name) and the words of the layout.",
+        "A rule in `tests/trees/tree_comparison.py` gives each difference a kind.",
+        "Kinds with a reason are decided; the lane prints the others.",
         "",
         "| witness | elements or words | no difference | none but of a decided kind | least |",
         "|---|---|---|---|---|",
@@ -203,15 +204,14 @@ def _report(whole: Result, results: dict, chosen: dict) -> str:
             for p, r in results.items()
         ),
     ]
-    if left := Counter((e.witness, e.kind, e.theirs, e.ours) for e in _undecided(whole)):
-        lines += [
-            "",
-            "## Undecided",
-            "",
-            "| count | witness | what | theirs | ours |",
-            "|---|---|---|---|---|",
-        ]
-        for (witness, kind, *both), count in left.most_common(40):
-            told = " | ".join(f"`{text[:60]}`" if text else "" for text in both)
-            lines.append(f"| {count} | {witness} | {kind} | {told.replace('`|`', '')} |")
     return "\n".join(lines) + "\n"
+
+
+def _undecided_table(whole: Result) -> list[str]:
+    """Return the most frequent differences that nobody has decided, as a table."""
+    left = Counter((e.witness, e.kind, e.theirs, e.ours) for e in _undecided(whole))
+    lines = ["| count | witness | what | theirs | ours |", "|---|---|---|---|---|"]
+    for (witness, kind, *both), count in left.most_common(40):
+        told = " | ".join(f"`{text[:60]}`" if text else "" for text in both)
+        lines.append(f"| {count} | {witness} | {kind} | {told.replace('`|`', '')} |")
+    return lines
