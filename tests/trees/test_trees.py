@@ -1,7 +1,7 @@
 """The page tree says what Chromium's and Playwright's trees say, and what is on the screen.
 
 `WEBTRAJ_TREES=build/tree.md` reads the pages of the packages in `packages.toml` too, and writes how
-they compare to that file.
+they compare to that file, and the packages and undecided differences to `REST`.
 """
 
 import asyncio
@@ -21,6 +21,7 @@ from webtraj.environments.local_server import HttpServer, Response
 pytestmark = pytest.mark.browser
 
 REPORT = os.environ.get("WEBTRAJ_TREES", "")
+REST = Path(__file__).parents[2] / "build/tree_packages.md"
 LEAST = {"chromium": 0.995, "playwright": 0.99, "words": 0.999}
 """The least share of elements and words without a difference of an undecided kind."""
 BROWSERS = 2
@@ -138,11 +139,11 @@ async def test_real_pages_have_the_trees_of_the_references():
     whole = Result()
     for result in results.values():
         whole.add(result)
-    Path(REPORT).parent.mkdir(parents=True, exist_ok=True)
-    Path(REPORT).write_text(
-        _report(whole, {p: r for p, r in results.items() if chosen[p]}, chosen), encoding="utf-8"
-    )
-    print("\n".join(_undecided_table(whole)))
+    for path in (Path(REPORT), REST):
+        path.parent.mkdir(parents=True, exist_ok=True)
+    Path(REPORT).write_text(_report(whole), encoding="utf-8")
+    rest = "\n".join([*_pages_table(results, chosen), "", *_undecided_table(whole)])
+    REST.write_text(f"{rest}\n", encoding="utf-8")
     assert count >= 300
     for witness, least in LEAST.items():
         share = _share(whole, witness)
@@ -153,7 +154,7 @@ def _share(result: Result, witness: str) -> float:
     return 1 - len(result.undecided(witness)) / max(1, result.compared[witness])
 
 
-def _report(whole: Result, results: dict, chosen: dict) -> str:
+def _report(whole: Result) -> str:
     """Return the page `docs/results/tree.md`."""
     kinds = Counter((each.kind, each.witness) for each in whole.differences)
     plain = {
@@ -173,7 +174,7 @@ def _report(whole: Result, results: dict, chosen: dict) -> str:
         "Chromium's accessibility tree (role, name and state of interactive elements),",
         "Playwright's `aria_snapshot` (their role and name) and the words of the layout.",
         "A rule in `tests/trees/tree_comparison.py` gives each difference a kind.",
-        "Kinds with a reason are decided; the lane prints the others.",
+        "Kinds with a reason are decided. build/tree_packages.md lists the others.",
         "",
         "| witness | elements or words | no difference | none but of a decided kind | least |",
         "|---|---|---|---|---|",
@@ -192,19 +193,21 @@ def _report(whole: Result, results: dict, chosen: dict) -> str:
     for kind in names:
         counts = " | ".join(f"{kinds[kind, witness]:,}" for witness in LEAST)
         lines.append(f"| {kind} | {counts} | {DECIDED.get(kind, 'undecided')} |")
-    lines += [
-        "",
-        "## Pages",
-        "",
+    return "\n".join(lines) + "\n"
+
+
+def _pages_table(results: dict, chosen: dict) -> list[str]:
+    """Return what was compared of each package, as a table."""
+    return [
         "| package | version | pages | elements | words | undecided |",
         "|---|---|---|---|---|---|",
         *(
             f"| {p.name} ({p.kind}) | {p.version} | {len(chosen[p])} | "
             f"{r.compared['chromium']:,} | {r.compared['words']:,} | {len(_undecided(r))} |"
             for p, r in results.items()
+            if chosen[p]
         ),
     ]
-    return "\n".join(lines) + "\n"
 
 
 def _undecided_table(whole: Result) -> list[str]:
