@@ -97,6 +97,8 @@ def relinked(text: str, source: str) -> str:
             to = TOP_FILES[target]
         elif target.endswith(".md"):
             return f"{match[1]}{REPOSITORY}{target}{match[4]}"
+        elif match[2] and target != "examples" and (ROOT / target).is_dir():
+            return match[0]
         elif target == "examples" or target.startswith("examples/"):
             to = "examples.md"
         else:
