@@ -5,7 +5,7 @@
 Each row does the same work twice, webtraj's way and a plain way, in turns in one process. A cost is
 processor time: of this process and the ones that it starts, for browsers of the whole process tree.
 So a busy or slow machine changes a ratio far less than it changes seconds. The table shows the
-median ratio of all turns with its range, beside the last one in `docs/results/ratios.jsonl`; with
+median ratio of all turns with its range, beside the last one in `benchmarks/ratios.jsonl`; with
 `--save` it becomes the next line there. Nothing fails: a person judges.
 """
 
@@ -47,7 +47,7 @@ from webtraj.environments.browser.processes import find_browser
 from webtraj.environments.miniwob import MiniwobEnvironment, tasks
 from webtraj.training.replay import Filters, ReplayBuffer
 
-HISTORY = Path(__file__).parents[1] / "docs" / "results" / "ratios.jsonl"
+HISTORY = Path(__file__).with_name("ratios.jsonl")
 CLICKS = 4
 
 Way = Callable[[], Any]

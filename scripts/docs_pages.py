@@ -35,12 +35,14 @@ FACES = sorted(
 )
 """The packages whose names come from their modules when they are first used."""
 
+REPOSITORY = "https://github.com/webtraj/webtraj/blob/main/"
+
 LINK = re.compile(
     r"(!?\[[^\]]*\]\()(https://github\.com/webtraj/webtraj/(?:blob|tree)/main/"
     r"|https://raw\.githubusercontent\.com/webtraj/webtraj/main/)?([^)#\s:]+)((?:#[^)\s]*)?\))"
 )
 """A link or picture within the repository. The README, which package indexes show as well, names
-the repository's address; the site has the files themselves."""
+the repository's address; the site has the files themselves, except for other Markdown files."""
 MODULE = re.compile(r"\bwebtraj(?:_[a-z]+)?(?:\.[a-z_0-9]+)+")
 IMPORT = re.compile(r"from (webtraj[a-z_0-9.]*) import (?:\(([^)]*)\)|(.*))")
 FACE = re.compile(r"from (webtraj[a-z_.]+) import \(?\s*(\w+) as")
@@ -93,6 +95,10 @@ def relinked(text: str, source: str) -> str:
             to = target.removeprefix("docs/")
         elif target in TOP_FILES:
             to = TOP_FILES[target]
+        elif target.endswith(".md"):
+            return f"{match[1]}{REPOSITORY}{target}{match[4]}"
+        elif match[2] and target != "examples" and (ROOT / target).is_dir():
+            return match[0]
         elif target == "examples" or target.startswith("examples/"):
             to = "examples.md"
         else:
@@ -115,7 +121,7 @@ def linked_files() -> Iterator[str]:
         for match in LINK.finditer(page.read_text()):
             target = _target(match, source)
             made = target in TOP_FILES or target.startswith(("docs/", "examples/"))
-            if (ROOT / target).is_file() and not made:
+            if (ROOT / target).is_file() and not made and not target.endswith(".md"):
                 yield target
 
 

@@ -1,8 +1,8 @@
 """TRL's GRPOTrainer on two cores: a tiny model learns MiniWoB++ in browsers of the same process.
 
 The model is one of `python -m two_cores.scratch` that ends its replies: trained on an export with
-`--format pointing --set end=true`, as docs/trl.md shows. Its success is measured before and after,
-on pages that training never sees.
+`--format pointing --set end=true`, as docs/trainers.md shows. Its success is measured before and
+after, on pages that training never sees.
 """
 
 import argparse

@@ -15,6 +15,9 @@ PAGES = [
     ROOT / "README.md",
     ROOT / "CHANGELOG.md",
     ROOT / "examples/two_cores/README.md",
+    *sorted(ROOT.glob("examples/*/results/*.md")),
+    ROOT / "benchmarks/RESULTS.md",
+    *sorted(ROOT.glob("packages/*/results/*.md")),
     *sorted(DOCS.rglob("*.md")),
 ]
 

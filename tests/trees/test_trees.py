@@ -1,7 +1,7 @@
 """The page tree says what Chromium's and Playwright's trees say, and what is on the screen.
 
 `WEBTRAJ_TREES=build/tree.md` reads the pages of the packages in `packages.toml` too, and writes how
-they compare to that file.
+they compare to that file, and the packages and undecided differences to `REST`.
 """
 
 import asyncio
@@ -21,6 +21,7 @@ from webtraj.environments.local_server import HttpServer, Response
 pytestmark = pytest.mark.browser
 
 REPORT = os.environ.get("WEBTRAJ_TREES", "")
+REST = Path(__file__).parents[2] / "build/tree_packages.md"
 LEAST = {"chromium": 0.995, "playwright": 0.99, "words": 0.999}
 """The least share of elements and words without a difference of an undecided kind."""
 BROWSERS = 2
@@ -138,10 +139,11 @@ async def test_real_pages_have_the_trees_of_the_references():
     whole = Result()
     for result in results.values():
         whole.add(result)
-    Path(REPORT).parent.mkdir(parents=True, exist_ok=True)
-    Path(REPORT).write_text(
-        _report(whole, {p: r for p, r in results.items() if chosen[p]}, chosen), encoding="utf-8"
-    )
+    for path in (Path(REPORT), REST):
+        path.parent.mkdir(parents=True, exist_ok=True)
+    Path(REPORT).write_text(_report(whole), encoding="utf-8")
+    rest = "\n".join([*_pages_table(results, chosen), "", *_undecided_table(whole)])
+    REST.write_text(f"{rest}\n", encoding="utf-8")
     assert count >= 300
     for witness, least in LEAST.items():
         share = _share(whole, witness)
@@ -152,7 +154,7 @@ def _share(result: Result, witness: str) -> float:
     return 1 - len(result.undecided(witness)) / max(1, result.compared[witness])
 
 
-def _report(whole: Result, results: dict, chosen: dict) -> str:
+def _report(whole: Result) -> str:
     """Return the page `docs/results/tree.md`."""
     kinds = Counter((each.kind, each.witness) for each in whole.differences)
     plain = {
@@ -168,11 +170,11 @@ def _report(whole: Result, results: dict, chosen: dict) -> str:
         "make test-trees TREES=docs/results/tree.md  # writes this page",
         "```",
         "",
-        "The lane reads pages of packages and compares the channel `axtree` with three witnesses:",
-        "Chromium's accessibility tree of each frame (interactive elements: role, name and state,",
-        "matched by element), Playwright's `aria_snapshot` (such elements, by role and name) and",
-        "the words that the browser lays out. Each difference has a kind, given by a rule in",
-        "`tests/trees/tree_comparison.py`. Kinds with a reason are decided.",
+        "The lane compares the channel `axtree` with three witnesses, on pages of packages:",
+        "Chromium's accessibility tree (role, name and state of interactive elements),",
+        "Playwright's `aria_snapshot` (their role and name) and the words of the layout.",
+        "A rule in `tests/trees/tree_comparison.py` gives each difference a kind.",
+        "Kinds with a reason are decided. build/tree_packages.md lists the others.",
         "",
         "| witness | elements or words | no difference | none but of a decided kind | least |",
         "|---|---|---|---|---|",
@@ -191,27 +193,28 @@ def _report(whole: Result, results: dict, chosen: dict) -> str:
     for kind in names:
         counts = " | ".join(f"{kinds[kind, witness]:,}" for witness in LEAST)
         lines.append(f"| {kind} | {counts} | {DECIDED.get(kind, 'undecided')} |")
-    lines += [
-        "",
-        "## Pages",
-        "",
+    return "\n".join(lines) + "\n"
+
+
+def _pages_table(results: dict, chosen: dict) -> list[str]:
+    """Return what was compared of each package, as a table."""
+    return [
         "| package | version | pages | elements | words | undecided |",
         "|---|---|---|---|---|---|",
         *(
             f"| {p.name} ({p.kind}) | {p.version} | {len(chosen[p])} | "
             f"{r.compared['chromium']:,} | {r.compared['words']:,} | {len(_undecided(r))} |"
             for p, r in results.items()
+            if chosen[p]
         ),
     ]
-    if left := Counter((e.witness, e.kind, e.theirs, e.ours) for e in _undecided(whole)):
-        lines += [
-            "",
-            "## Undecided",
-            "",
-            "| count | witness | what | theirs | ours |",
-            "|---|---|---|---|---|",
-        ]
-        for (witness, kind, *both), count in left.most_common(40):
-            told = " | ".join(f"`{text[:60]}`" if text else "" for text in both)
-            lines.append(f"| {count} | {witness} | {kind} | {told.replace('`|`', '')} |")
-    return "\n".join(lines) + "\n"
+
+
+def _undecided_table(whole: Result) -> list[str]:
+    """Return the most frequent differences that nobody has decided, as a table."""
+    left = Counter((e.witness, e.kind, e.theirs, e.ours) for e in _undecided(whole))
+    lines = ["| count | witness | what | theirs | ours |", "|---|---|---|---|---|"]
+    for (witness, kind, *both), count in left.most_common(40):
+        told = " | ".join(f"`{text[:60]}`" if text else "" for text in both)
+        lines.append(f"| {count} | {witness} | {kind} | {told.replace('`|`', '')} |")
+    return lines

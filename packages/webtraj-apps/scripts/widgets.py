@@ -6,8 +6,9 @@ For each widget, on each seed: the oracle succeeds and the goal is not reached b
 On the first seed, a hand then does with the mouse and the keyboard of the browser what the oracle
 would, while `webtraj.demonstrating.Recorder` records it. The recorded episode is played again, and
 exported as a Playwright script, which runs without webtraj; both must reach the same state of the
-widget's library. `--write` writes docs/results/widgets.md. Exits with 1 if an oracle fails, or with
-`--check` if something fails that holds by that page.
+widget's library. `--write` writes docs/results/widgets.md and the package's
+results/widgets.md. Exits with 1 if an oracle fails, or with `--check` if something fails that holds
+by the latter.
 """
 
 from __future__ import annotations
@@ -41,7 +42,8 @@ sys.path.insert(0, str(ROOT / "tests/demonstrating"))
 
 from hand import until  # noqa: E402
 
-RESULTS = ROOT / "docs/results/widgets.md"
+SUMMARY = ROOT / "docs/results/widgets.md"
+RESULTS = ROOT / "packages/webtraj-apps/results/widgets.md"
 RUNNER = ROOT / "packages/webtraj-formats/scripts/run_playwright_scripts.py"
 CHANNELS = (*(one for one in DEFAULT_CHANNELS if one != "screenshot"), "scroll", "tabs", "dialogs")
 AT_ONCE = 4
@@ -291,6 +293,7 @@ async def prove(names: list[str], seeds: int, *, hand: bool = True) -> dict[str,
 
 
 _MADE = "`python packages/webtraj-apps/scripts/widgets.py --write` measures it."
+_EACH = "The [full table](../../packages/webtraj-apps/results/widgets.md) has each widget."
 _WAYS = """\
 The oracle acts by refs of the observed tree where it can; `keys` are typed into what has the
 focus, a `hidden ref` is that of an element that the tree does not show, and `points` are of
@@ -298,7 +301,7 @@ canvases and drags. A blank cell was not measured."""
 
 
 def lost(proofs: dict[str, Proof]) -> list[str]:
-    """Return what held by docs/results/widgets.md, and does not hold any more."""
+    """Return what held by `RESULTS`, and does not hold any more."""
     found = []
     for line in RESULTS.read_text("utf-8").splitlines():
         cells = [cell.strip(" `") for cell in line.split("|")[1:-1]]
@@ -309,8 +312,8 @@ def lost(proofs: dict[str, Proof]) -> list[str]:
     return found
 
 
-def report(proofs: dict[str, Proof]) -> str:
-    """Return the results as a page."""
+def summary(proofs: dict[str, Proof]) -> str:
+    """Return the counts as a page."""
     rows = list(proofs.values())
     tried = [one for one in rows if one.seeds]
     solved = sum(one.solved == one.seeds for one in tried)
@@ -319,7 +322,6 @@ def report(proofs: dict[str, Proof]) -> str:
         marks = [getattr(one, kind) for one in rows if getattr(one, kind) is not None]
         return f"{marks.count('')} of {len(marks)}"
 
-    table = libraries_lib.load_table()
     libraries = {libraries_lib.library_of(one.name) for one in rows}
     lines = [
         "# Widgets",
@@ -333,12 +335,23 @@ def report(proofs: dict[str, Proof]) -> str:
         f"| the recording, played again, reaches the same state | {held('replayed')} |",
         f"| the recording, exported as a Playwright script, reaches it | {held('script')} |",
         "",
-        _WAYS,
+        _EACH,
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def report(proofs: dict[str, Proof]) -> str:
+    """Return the results of each widget as a page."""
+    table = libraries_lib.load_table()
+    lines = [
+        "# Each widget",
+        "",
+        f"The counts are in the [documentation](../../../docs/results/widgets.md). {_WAYS}",
         "",
         "| widget | library | split | seeds | by | recorded | played again | script |",
         "|---|---|---|---|---|---|---|---|",
     ]
-    for one in rows:
+    for one in proofs.values():
         row = table[libraries_lib.library_of(one.name)]
         marks = [
             "" if mark is None else "yes" if not mark else "no"
@@ -360,7 +373,7 @@ def main() -> None:
     parser.add_argument("--no-hand", action="store_true", help="Only the oracles.")
     parser.add_argument("--save", type=Path, help="Also write the proofs as JSON.")
     parser.add_argument("--check", action="store_true", help="Fail if less holds than before.")
-    parser.add_argument("--write", action="store_true", help="Write docs/results/widgets.md.")
+    parser.add_argument("--write", action="store_true", help="Write the results.")
     options = parser.parse_args()
     names = options.names or list(libraries_lib.widget_names())[:: options.every]
     proofs = asyncio.run(prove(names, options.seeds, hand=not options.no_hand))
@@ -371,6 +384,7 @@ def main() -> None:
             if wrong := getattr(proof, kind):
                 print(f"{proof.name}: {kind}: {wrong}")
     if options.write:
+        SUMMARY.write_text(summary(proofs), "utf-8")
         RESULTS.write_text(report(proofs), "utf-8")
     missing = lost(proofs) if options.check else []
     for one in missing:

@@ -36,7 +36,7 @@ from webtraj.trajectory import (
     StepType,
 )
 
-PAGE = Path(__file__).parents[3] / "docs/training_export.md"
+PAGE = Path(__file__).parents[3] / "docs/exporting.md"
 MARK = "SAID8271"
 NUMBER = 8271
 _written = io.BytesIO()

@@ -25,7 +25,7 @@ from webtraj.trajectory import (
     StepType,
 )
 
-PAGE = Path(__file__).parents[4] / "docs/exporting.md"
+PAGE = Path(__file__).parents[2] / "README.md"
 FORMATS = {"huggingface": {}, "atif": {}, "minari": {}, "otel": {"content": True}}
 MARK, NUMBER = "SAID8271", 8271
 EARLIER = {"role": "assistant", "content": "Hm."}

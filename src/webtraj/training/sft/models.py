@@ -75,7 +75,7 @@ def attention_for_changing_shapes() -> contextlib.AbstractContextManager[None]:
 
     PyTorch prefers cuDNN, which plans for every new shape, and here each batch has its own length.
     Without it, steps on an H100 take two thirds of the time, and the first steps a third
-    (docs/benchmarks.md).
+    (benchmarks/RESULTS.md).
     """
     from torch.nn.attention import SDPBackend, sdpa_kernel
 
