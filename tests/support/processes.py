@@ -22,6 +22,13 @@ def parent_of(process: psutil.Process) -> int:
     return 0
 
 
+def lives(process: psutil.Process) -> bool:
+    """Return whether a process is neither dead nor a zombie."""
+    with contextlib.suppress(psutil.Error):
+        return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
+    return False
+
+
 def descendants(of: int | None = None, *, word: str = "") -> list[psutil.Process]:
     """Return the live processes under `of`, this process by default.
 

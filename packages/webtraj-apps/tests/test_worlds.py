@@ -8,8 +8,10 @@ import textwrap
 import time
 from pathlib import Path
 
+import psutil
 import pytest
 
+from processes import lives
 from webtraj import errors, registry
 
 
@@ -81,11 +83,12 @@ def test_a_server_and_its_worlds_go_with_their_owner(errands, number):
         text=True,
     )
     pid, folder = owner.stdout.readline().split()
+    host = psutil.Process(int(pid))
     assert Path(folder).exists()
     owner.send_signal(number)
     owner.wait()
     owner.stdout.close()
-    while Path(f"/proc/{pid}").exists() and "zombie" not in Path(f"/proc/{pid}/status").read_text():
+    while lives(host):
         time.sleep(0.05)
     while Path(folder).parent.exists():
         time.sleep(0.05)

@@ -18,7 +18,7 @@ from mcp.client.client import Client
 from mcp.client.stdio import StdioServerParameters, stdio_client
 
 import webtraj
-from processes import command_of, descendants
+from processes import command_of, descendants, lives
 from webtraj.trajectory import EndReason, Outcome
 
 pytestmark = pytest.mark.browser
@@ -93,7 +93,7 @@ def server_of(process):
 
 async def gone(processes):
     async with asyncio.timeout(DEADLINE):
-        while any(one.is_running() and one.status() != "zombie" for one in processes):
+        while any(map(lives, processes)):
             await asyncio.sleep(0.05)
 
 
