@@ -37,7 +37,7 @@ _BY_HEADING = {
         "rollout": ("rollout:rollout", "Run an agent and record every episode."),
         "rollout submit": ("ray:submit", "Submit a rollout to a Ray cluster."),
         "record": ("record:record", "Record what you do in a browser, as episodes of a dataset."),
-        "explore": ("explore:explore", "Explore sites, and propose tasks from what was seen."),
+        "propose": ("propose:propose", "Propose tasks from what was seen when exploring."),
         "presets": ("doctor:presets", "List the presets for `webtraj rollout`."),
         "doctor": ("doctor:doctor", "Check the installation."),
     },
@@ -86,7 +86,7 @@ _HEADINGS = {name: heading for heading, commands in _BY_HEADING.items() for name
 
 DEBUG_VARIABLE = "WEBTRAJ_DEBUG"
 _IMPORTING = (
-    "rollout", "explore", "record", "presets", "judge run", "judge eval", "export", "import",
+    "rollout", "propose", "record", "presets", "judge run", "judge eval", "export", "import",
     "loop",
 )  # fmt: skip
 """Commands that take `--import`. Others declare it themselves."""
