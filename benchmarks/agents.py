@@ -45,7 +45,7 @@ from webtraj.agents.contexts import ContextSettings
 from webtraj.agents.model import ModelAgent
 from webtraj.agents.models import endpoint
 from webtraj.metrics.facts import PhaseTimes, phase_times
-from webtraj.rollouts import collect
+from webtraj.rollouts import RunSpec, collect
 from webtraj.testing.model_server import FakeModelServer, ModelRequest, Reply
 
 SCREENSHOT, TEXT, HOLD = 100_000, 20_000, 0.5
@@ -232,12 +232,14 @@ async def roll_out(url: str, parallel: int, episodes: int, images: bool) -> tupl
     )
     with tempfile.TemporaryDirectory() as out:
         await collect(
-            "miniwob/click-button",
-            agent,
-            episodes=episodes,
-            parallel=parallel,
-            out=out,
-            environment_options={"observe": [*agent.channels, "timings", "info"]},
+            RunSpec(
+                preset="miniwob/click-button",
+                episodes=episodes,
+                parallel=parallel,
+                out=out,
+                environment_options={"observe": [*agent.channels, "timings", "info"]},
+            ),
+            agent=agent,
         )
         await agent.aclose()
         dataset = open_dataset(out, blobs="lazy")

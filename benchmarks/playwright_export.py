@@ -39,7 +39,7 @@ from webtraj.datasets.exporters import export_dataset
 from webtraj.environments.browser.processes import find_browser
 from webtraj.environments.miniwob.oracles import has_oracle
 from webtraj.environments.miniwob.tasks import TASKS, html_folder
-from webtraj.rollouts.collecting import collect
+from webtraj.rollouts import RunSpec, collect
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests" / "support"))
 import fixture_site
@@ -86,11 +86,13 @@ def main() -> None:
 def play(tasks: list[str], out: Path, options: argparse.Namespace, episodes: int = 0) -> None:
     asyncio.run(
         collect(
-            tasks,
-            "oracle",
-            episodes=episodes or options.episodes,
-            parallel=options.parallel,
-            out=out,
+            RunSpec(
+                preset=tasks,
+                agent="oracle",
+                episodes=episodes or options.episodes,
+                parallel=options.parallel,
+                out=out,
+            )
         )
     )
 
@@ -160,7 +162,7 @@ async def run_on_site(folder: Path, options: argparse.Namespace) -> list[dict[st
 
     out = folder / "site"
     fixture_site.register_presets()
-    await collect(SITE, "oracle", parallel=1, out=out)
+    await collect(RunSpec(preset=SITE, agent="oracle", parallel=1, out=out))
     played = webtraj.open_dataset(out)
     export_dataset(played, folder / "site-scripts", format="playwright")
     settings = {}
@@ -188,7 +190,12 @@ async def run_on_apps(folder: Path, options: argparse.Namespace) -> list[dict[st
     out = options.dataset or folder / "played"
     if options.dataset is None:
         await collect(
-            [f"apps/{name}" for name in names], "oracle", parallel=options.parallel, out=out
+            RunSpec(
+                preset=[f"apps/{name}" for name in names],
+                agent="oracle",
+                parallel=options.parallel,
+                out=out,
+            )
         )
     played = webtraj.open_dataset(out).filter(outcome="success")
     missed = {f"apps/{name}" for name in names} - {episode.info.task for episode in played}

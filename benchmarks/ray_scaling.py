@@ -29,7 +29,8 @@ from rich.console import Console
 from rich.table import Table
 
 from webtraj import Decision, registry
-from webtraj.rollouts.distributed import NodeSizing, collect_on_ray
+from webtraj.rollouts import RunSpec
+from webtraj.rollouts.distributed import Cluster, NodeSizing, collect_on_ray
 
 STEPS, PAUSE, LANES = 20, 0.05, 16
 
@@ -108,13 +109,13 @@ def measure(nodes: int, *, episodes_per_lane: int = 20) -> Measured:
     with cluster(nodes) as address, tempfile.TemporaryDirectory() as folder:
         summary = asyncio.run(
             collect_on_ray(
-                "site",
-                Visitor,
-                address=address,
-                out=folder,
-                episodes=episodes,
-                setup=setup,
-                sizing=NodeSizing(cpus_per_episode=4 / LANES, memory_per_episode=1 << 20),
+                RunSpec(preset="site", out=folder, episodes=episodes),
+                agent=Visitor,
+                cluster=Cluster(
+                    address=address,
+                    setup=setup,
+                    sizing=NodeSizing(cpus_per_episode=4 / LANES, memory_per_episode=1 << 20),
+                ),
                 observer=clock,
             )
         )
@@ -129,9 +130,9 @@ def measure(nodes: int, *, episodes_per_lane: int = 20) -> Measured:
 @contextmanager
 def cluster(nodes: int) -> Iterator[str]:
     """Starts a cluster, and gives its address."""
-    from ray.cluster_utils import Cluster
+    from ray import cluster_utils
 
-    started = Cluster()
+    started = cluster_utils.Cluster()
     try:
         for _ in range(nodes):
             started.add_node(num_cpus=4, memory=1 << 30, object_store_memory=100 << 20)

@@ -53,7 +53,7 @@ from process_tree import ProcessTree
 from webtraj.environments.browser.pool import BrowserPool
 from webtraj.environments.browser.processes import find_browser
 from webtraj.environments.miniwob import MiniwobEnvironment, tasks
-from webtraj.rollouts import PlannedEpisode, collect, plan_episodes
+from webtraj.rollouts import PlannedEpisode, RunSpec, collect, plan_episodes
 
 TASKS = ("login-user", "click-checkboxes")
 CHANNELS = ("goal", "url", "axtree", "focused", "last_action", "info", "screenshot")
@@ -124,12 +124,11 @@ async def play_rollout(
     plan: list[PlannedEpisode], pool: BrowserPool, parallel: int, out: Path
 ) -> tuple[int, int]:
     summary = await collect(
-        plan,
-        "oracle",
-        parallel=parallel,
-        out=out,
-        browser_pool=pool,
-        environment_options={"observe": CHANNELS},
+        RunSpec(
+            agent="oracle", parallel=parallel, out=out, environment_options={"observe": CHANNELS}
+        ),
+        tasks=plan,
+        pool=pool,
     )
     return summary.total.steps, summary.total.successes
 
@@ -229,7 +228,13 @@ async def engine_alone(
             if profile:
                 profiler.enable()
             summary = await collect(
-                NOTHING, "oracle", episodes=episodes, parallel=32, out=out if recorded else None
+                RunSpec(
+                    preset=NOTHING,
+                    agent="oracle",
+                    episodes=episodes,
+                    parallel=32,
+                    out=out if recorded else None,
+                )
             )
             profiler.disable()
             wall, cpu = time.perf_counter() - started, time.process_time() - cpu

@@ -8,17 +8,19 @@ import asyncio
 import sys
 
 import webtraj
-from webtraj.rollouts import collect
+from webtraj.rollouts import RunSpec, collect
 
 
 def main(folder: str) -> None:
     asyncio.run(
         collect(
-            ["miniwob/click-test", "miniwob/enter-text"],
-            "oracle",
-            episodes=8,
-            parallel=4,
-            out=folder,
+            RunSpec(
+                preset=["miniwob/click-test", "miniwob/enter-text"],
+                agent="oracle",
+                episodes=8,
+                parallel=4,
+                out=folder,
+            )
         )
     )
 

@@ -12,7 +12,7 @@ from typing import Any
 import webtraj
 from webtraj.environments.actions import Click
 from webtraj.environments.browser import refs_in
-from webtraj.rollouts import collect
+from webtraj.rollouts import RunSpec, collect
 
 
 class PresserActor:
@@ -43,7 +43,9 @@ class Presser:
 
 def main(folder: str) -> None:
     tasks = ["miniwob/click-button", "miniwob/click-button-sequence"]
-    summary = asyncio.run(collect(tasks, Presser(), episodes=8, parallel=4, out=folder))
+    summary = asyncio.run(
+        collect(RunSpec(preset=tasks, episodes=8, parallel=4, out=folder), agent=Presser())
+    )
     for task in summary.tasks:
         print(task.task, f"{task.successes} of {task.episodes} solved")
     for trajectory in webtraj.open_dataset(folder):

@@ -14,8 +14,7 @@ from webtraj.environments.actions import Answer, Click
 from webtraj.environments.browser import refs_in
 from webtraj.environments.local_server import HttpServer, Request, Response
 from webtraj.environments.tasks import TaskSpec
-from webtraj.exploring import CuriousAgent, HindsightProposer, explore
-from webtraj.rollouts import collect, read_tasks
+from webtraj.rollouts import RunSpec, collect, read_tasks
 
 COARSE = {"/forum": "Read the forum.", "/products": "See what is for sale."}
 PAGES = {
@@ -53,14 +52,15 @@ async def main(folder: str) -> None:
             TaskSpec(name=path, goal=goal, start_url=site.origin + path, coarse=True)
             for path, goal in COARSE.items()
         ]
-        explorer, proposer = CuriousAgent(seed=1), HindsightProposer()
-        explored = await explore(coarse, explorer, proposer, out=folder, parallel=2, max_steps=5)
+        spec = RunSpec(
+            agent="curious", proposer="hindsight", seed=1, parallel=2, max_steps=5, out=folder
+        )
+        explored = await collect(spec, tasks=coarse)
         tasks = list(read_tasks(explored.proposed.tasks_place))
         for task in tasks:
             print(f"{task.metadata['kind']}: {task.goal}")
         opening = [task for task in tasks if 'open "' in task.goal][:1]
-        shown = {"observe": Opener.channels}
-        await collect(opening, Opener(), out=folder, environment_options=shown)
+        await collect(RunSpec(out=folder), tasks=opening, agent=Opener())
     last = webtraj.open_dataset(folder)[-1]
     print(last.info.goal, "->", last.steps[-1].observation["title"])
     print("To hold:", last.info.metadata["task"]["facts"][0]["facts"][0]["description"])

@@ -10,14 +10,16 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from webtraj.rollouts import collect
+from webtraj.rollouts import RunSpec, collect
 from webtraj.training.export import export_selection, read_export
 from webtraj.training.replay import AgentRenderer, ReplayBuffer
 
 
 def main(folder: Path) -> None:
     tasks = ["miniwob/click-test-2", "miniwob/click-link"]
-    asyncio.run(collect(tasks, "oracle", episodes=8, parallel=2, out=folder))
+    asyncio.run(
+        collect(RunSpec(preset=tasks, agent="oracle", episodes=8, parallel=2, out=str(folder)))
+    )
 
     buffer = ReplayBuffer.from_datasets(
         folder,

@@ -9,13 +9,17 @@ import asyncio
 import sys
 
 import webtraj
-from webtraj.rollouts import collect
+from webtraj.rollouts import RunSpec, collect
 from webtraj_apps import find_app
 
 
 def main(folder: str) -> None:
     find_app("errands").install(print)
-    asyncio.run(collect("apps/errands/all", "oracle", episodes=6, parallel=3, out=folder))
+    asyncio.run(
+        collect(
+            RunSpec(preset=["apps/errands/all"], agent="oracle", episodes=6, parallel=3, out=folder)
+        )
+    )
     for summary in webtraj.open_dataset(folder).summaries:
         print(summary.task, summary.seed, summary.num_steps, summary.outcome)
 

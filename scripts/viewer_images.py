@@ -31,7 +31,7 @@ from webtraj.datasets.dataset import open_dataset
 from webtraj.environments.browser.processes import find_browser
 from webtraj.environments.miniwob import tasks
 from webtraj.judging.model import JudgeSettings, ModelJudge
-from webtraj.rollouts import collect
+from webtraj.rollouts import RunSpec, collect
 from webtraj.testing.model_server import FakeModelServer, ModelRequest
 from webtraj.trajectory import Outcome
 from webtraj.view.app import serving
@@ -149,16 +149,18 @@ async def record(
             model = OpenAICompatibleClient("judge-model", judges.url)
             async with client, ModelJudge(model, settings=JudgeSettings()) as judge:
                 await collect(
-                    selectors,
-                    agent,
-                    episodes=episodes,
-                    parallel=2,
-                    seed=7,
-                    max_steps=8,
-                    out=folder / f"iteration-{number}",
-                    environment_options={"observe": observe},
+                    RunSpec(
+                        preset=selectors,
+                        episodes=episodes,
+                        parallel=2,
+                        seed=7,
+                        max_steps=8,
+                        out=folder / f"iteration-{number}",
+                        environment_options={"observe": observe},
+                        judge_when="always",
+                    ),
+                    agent=agent,
                     judge=judge if number == 2 else None,
-                    judge_when="always",
                 )
     return folder / "iteration-1", folder / "iteration-2"
 

@@ -31,7 +31,7 @@ import dm_env
 
 import webtraj
 from webtraj.cli import app
-from webtraj.rollouts import collect
+from webtraj.rollouts import RunSpec, collect
 
 LINES = """
 nosuch
@@ -357,7 +357,9 @@ async def _record() -> None:
                 await env.step("look")
                 await env.close()
         else:
-            await collect("own/once", lambda _: "look", episodes=1, out=out, run_id=run)
+            await collect(
+                RunSpec(preset="own/once", episodes=1, out=out), agent=lambda _: "look", run_id=run
+            )
 
 
 def _make_files() -> None:

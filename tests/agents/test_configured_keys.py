@@ -5,9 +5,8 @@ import pytest
 from webtraj import errors
 from webtraj.agents.options import read_options
 from webtraj.processing.configuration import load_config
+from webtraj.rollouts import RunSpec
 from webtraj.rollouts.configuration import build_rollout, load_configuration
-from webtraj.rollouts.configuration.building import start_run
-from webtraj.runs.spec import exploring
 from webtraj.testing.model_server import FakeModelServer
 
 KEY = "AIza-key-of-a-server-that-is-nobodys-vendor"
@@ -43,8 +42,10 @@ def test_the_explorer_and_its_proposer_have_the_key(monkeypatch, tmp_path):
     tasks.write_text('{"url": "shop.example", "description": "Look at lamps."}\n')
     given = {"model": "m", "base_url": "http://a/v1", "api_key_variable": "MY_KEY"}
     monkeypatch.setenv("MY_KEY", KEY)
-    built = start_run(exploring({"preset": str(tasks), **given}), out=str(tmp_path / "data"))
-    made = (built.player.make, built.proposing.make)
+    who = {"agent": "explorer", "proposer": "model"}
+    spec = RunSpec(preset=str(tasks), **who, **given, out=tmp_path / "data")
+    built = build_rollout(spec)
+    made = (built.agent_factory, built.proposing.make)
     for make in made:
         make()
     monkeypatch.delenv("MY_KEY")

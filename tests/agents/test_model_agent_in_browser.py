@@ -15,7 +15,7 @@ from webtraj.agents.models import Sampling
 from webtraj.datasets.verification import verify
 from webtraj.environments import actions as a
 from webtraj.metrics.facts import phase_times
-from webtraj.rollouts import collect
+from webtraj.rollouts import RunSpec, collect
 from webtraj.testing.model_server import FakeModelServer, Reply
 
 pytestmark = pytest.mark.browser
@@ -41,7 +41,10 @@ def ref(page, role, name=None):
 
 async def roll_out(agent, out, *presets, **options):
     environment_options = {"observe": [*agent.channels, "timings", "info"]}
-    await collect(presets, agent, out=out, environment_options=environment_options, **options)
+    await collect(
+        RunSpec(preset=presets, out=out, environment_options=environment_options, **options),
+        agent=agent,
+    )
     assert verify(out).clean
     return open_dataset(out)
 

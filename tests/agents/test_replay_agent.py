@@ -8,7 +8,7 @@ from rows import each
 from webtraj import EndReason, MemoryTrajectoryCollector, Outcome, errors
 from webtraj.agents.replay import ReplayAgent
 from webtraj.environments import actions as a
-from webtraj.rollouts import collect
+from webtraj.rollouts import RunSpec, collect
 from webtraj.trajectory import EpisodeInfo, EpisodeTrajectory, StepRecord, StepType
 
 THEN = '[1] textbox "Name"\n[2] button "Delete"\n[3] button "Delete"\n[4] button "Save"'
@@ -122,11 +122,15 @@ def test_nothing_recorded_is_nothing_to_act_out():
 async def test_what_an_oracle_did_is_acted_out_again_in_a_real_browser(task):
     """The replay sees pages whose refs have moved: the recording's are all given other names."""
     first = MemoryTrajectoryCollector()
-    await collect(f"miniwob/{task}", "oracle", trajectory_collector=first, episodes=2)
+    await collect(
+        RunSpec(preset=f"miniwob/{task}", agent="oracle", episodes=2), trajectory_collector=first
+    )
     assert [t.outcome for t in first.trajectories] == [Outcome.SUCCESS] * 2
     again = MemoryTrajectoryCollector()
     agent = ReplayAgent.of(map(with_other_refs, first.trajectories))
-    await collect(f"miniwob/{task}", agent, trajectory_collector=again, episodes=2)
+    await collect(
+        RunSpec(preset=f"miniwob/{task}", episodes=2), agent=agent, trajectory_collector=again
+    )
     assert [t.outcome for t in again.trajectories] == [Outcome.SUCCESS] * 2
     for then, now in zip(first.trajectories, again.trajectories, strict=True):
         assert touched(now) == touched(then)

@@ -5,7 +5,7 @@ import pytest
 from webtraj import EndReason, MemoryTrajectoryCollector, errors
 from webtraj.agents.scripted import ScriptedAgent, read_script
 from webtraj.environments import actions as a
-from webtraj.rollouts import collect
+from webtraj.rollouts import RunSpec, collect
 
 
 async def test_actions_come_in_order_whatever_is_seen():
@@ -25,7 +25,7 @@ async def test_episode_that_outlasts_the_script_is_given_up():
 async def test_giving_up_truncates_the_episode_with_its_reason():
     collector = MemoryTrajectoryCollector()
     agent = ScriptedAgent((a.Wait(0), "noop(0)"))
-    await collect("miniwob/click-test", agent, trajectory_collector=collector)
+    await collect(RunSpec(preset="miniwob/click-test"), agent=agent, trajectory_collector=collector)
     (trajectory,) = collector.trajectories
     assert trajectory.end_reason is EndReason.TRUNCATED
     assert trajectory.end.detail == "the script of 2 actions is done, and the episode has not ended"

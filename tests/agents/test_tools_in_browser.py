@@ -10,7 +10,7 @@ from webtraj import Outcome, open_dataset
 from webtraj.agents.options import ModelOptions
 from webtraj.datasets.verification import verify
 from webtraj.environments import actions as a
-from webtraj.rollouts import collect
+from webtraj.rollouts import RunSpec, collect
 from webtraj.testing.model_server import FakeModelServer, Reply
 
 pytestmark = pytest.mark.browser
@@ -80,7 +80,9 @@ async def test_a_model_solves_a_task_by_tool_calls(provider, tmp_path):
         agent = ModelOptions(model=name, base_url=url, **given, **key).make()
         observe = {"observe": agent.channels}
         out = tmp_path / "data"
-        await collect("miniwob/click-test", agent, out=out, environment_options=observe)
+        await collect(
+            RunSpec(preset="miniwob/click-test", out=out, environment_options=observe), agent=agent
+        )
         await agent.aclose()
         assert not server.errors
         for request in server.requests:

@@ -53,7 +53,7 @@ def test_demo_continues_what_was_interrupted(play, tmp_path):
     first = play("--out", "a b")
     assert first.returncode == 0
     assert "webtraj view 'a b'" in first.stdout
-    for file in (tmp_path / "a b").glob("runs/*/command.json"):
+    for file in (tmp_path / "a b").glob("runs/*/settings.json"):
         if b'"random"' in file.read_bytes():
             for left in file.parent.iterdir():
                 left.unlink()

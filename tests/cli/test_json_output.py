@@ -11,8 +11,9 @@ from webtraj.datasets.writer import DatasetWriter
 from webtraj.environments.actions import Click
 
 WITH_JSON = {
-    "copy", "doctor", "explore", "export", "export check", "import",
-    "index", "judge eval", "judge rerun", "judge run", "loop", "postprocess", "presets", "push",
+    "copy", "doctor", "export", "export check", "import",
+    "index", "judge eval", "judge rerun", "judge run", "loop", "postprocess", "presets", "propose",
+    "push",
     "recover", "rollout", "rollout submit", "show", "split", "train", "train update", "verify",
 }  # fmt: skip
 

@@ -76,7 +76,7 @@ def test_a_file_gives_names_to_what_a_rollout_plays_and_judges(run, tmp_path):
     (episode,) = open_dataset(tmp_path / "data")
     assert (episode.num_steps, episode.total_reward) == (2, 1.0)
     assert episode.outcome is webtraj.Outcome.FAILURE
-    (record,) = tmp_path.glob("data/runs/*/command.json")
+    (record,) = tmp_path.glob("data/runs/*/settings.json")
     assert "import" not in json.loads(record.read_text())
     # A record runs no code: the module has to be named again.
     assert (

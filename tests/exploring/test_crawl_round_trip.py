@@ -19,8 +19,8 @@ from webtraj.datasets.verification import verify
 from webtraj.environments.browser.page_script import SERVED_PAGE
 from webtraj.environments.browser.pool import BrowserPool
 from webtraj.environments.tasks import Fact, TaskSpec, spec_of_row
-from webtraj.exploring import CuriousAgent, HindsightProposer, ModelProposer, explore, propose
-from webtraj.rollouts import collect, read_tasks
+from webtraj.exploring import ModelProposer, propose
+from webtraj.rollouts import RunSpec, collect, read_tasks
 from webtraj.rollouts.configuration.building import resume_run
 from webtraj.testing.model_server import FakeModelServer
 
@@ -86,19 +86,16 @@ async def test_what_was_explored_into_a_bucket_is_proposed_for_and_can_be_played
 ):
     out, options = f"{bucket_url}/crawl", {"storage_options": bucket_options}
     async with FixtureSite() as site, BrowserPool(1, 3) as pool:
-        explored = await explore(
-            [spec_of_row(row) for row in coarse(site, "/forum", "/help", "/products")],
-            CuriousAgent(seed=1),
-            HindsightProposer(),
-            out=out,
-            **options,
-            proposals=4,
-            parallel=3,
-            max_steps=6,
-            environment_options=QUICK,
-            browser_pool=pool,
+        spec = RunSpec(
+            agent="curious", proposer="hindsight", seed=1, out=out, **options, proposals=4,
+            parallel=3, max_steps=6, environment_options=QUICK,
+        )  # fmt: skip
+        explored = await collect(
+            spec,
+            tasks=[spec_of_row(row) for row in coarse(site, "/forum", "/help", "/products")],
+            pool=pool,
         )
-        assert {result.end_reason for result in explored.summary.results} <= {
+        assert {result.end_reason for result in explored.results} <= {
             EndReason.TERMINATED,
             EndReason.TRUNCATED,
         }
@@ -119,16 +116,8 @@ async def test_what_was_explored_into_a_bucket_is_proposed_for_and_can_be_played
         assert opening
         with FakeModelServer(player) as server:
             async with OpenAICompatibleClient("fake-model", server.url) as client:
-                await collect(
-                    opening,
-                    ModelAgent(client=client),
-                    parallel=3,
-                    out=tmp_path / "played",
-                    environment_options={
-                        **QUICK, "observe": ["goal", "url", "title", "axtree", "last_action"],
-                    },
-                    browser_pool=pool,
-                )  # fmt: skip
+                spec = RunSpec(parallel=3, out=tmp_path / "played", environment_options=QUICK)
+                await collect(spec, tasks=opening, agent=ModelAgent(client=client), pool=pool)
             assert not server.errors
     played = list(open_dataset(tmp_path / "played"))
     assert len(played) == len(opening)
@@ -154,7 +143,7 @@ async def test_a_crawl_that_is_killed_before_it_proposes_is_gone_on_with(tmp_pat
 
     async def command(*arguments):
         return await asyncio.create_subprocess_exec(
-            sys.executable, "-m", "webtraj", "explore", *arguments, stdout=asyncio.subprocess.PIPE
+            sys.executable, "-m", "webtraj", "rollout", *arguments, stdout=asyncio.subprocess.PIPE
         )
 
     out = tmp_path / "crawl"
@@ -164,14 +153,9 @@ async def test_a_crawl_that_is_killed_before_it_proposes_is_gone_on_with(tmp_pat
         with FakeModelServer(rule) as server:
             model = ("--model", "fake-model", "--base-url", server.url, "--parallel", "2")
             first = await command(
-                str(tmp_path / "coarse.jsonl"),
-                "--out",
-                str(out),
-                *model,
-                "--max-steps",
-                "2",
-                "--format",
-                "pb",
+                *("--preset", str(tmp_path / "coarse.jsonl"), "--out", str(out), *model),
+                *("--agent", "explorer", "--proposer", "model", "--max-steps", "2"),
+                *("--max-repetitive-actions", "3", "--format", "pb"),
             )
             victim.append(first.pid)
             await first.communicate()

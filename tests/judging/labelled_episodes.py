@@ -109,7 +109,7 @@ async def collect_labelled(
     """
     from webtraj.datasets.dataset import open_dataset
     from webtraj.environments.browser.pool import BrowserPool
-    from webtraj.rollouts import collect
+    from webtraj.rollouts import RunSpec, collect
 
     for name in policies:
         if name not in POLICIES:
@@ -120,15 +120,17 @@ async def collect_labelled(
         pool = browser_pool or await stack.enter_async_context(BrowserPool(1, parallel))
         for name in policies:
             await collect(
-                tasks,
-                POLICIES[name](seed),
-                attempts=attempts,
-                seed=seed,
-                out=out,
-                parallel=parallel,
-                max_steps=random_steps if name == "random" else None,
-                environment_options=environment_options,
-                browser_pool=pool,
+                RunSpec(
+                    preset=tasks,
+                    attempts=attempts,
+                    seed=seed,
+                    out=out,
+                    parallel=parallel,
+                    max_steps=random_steps if name == "random" else None,
+                    environment_options=environment_options,
+                ),
+                agent=POLICIES[name](seed),
+                pool=pool,
             )
     labels = labels_of_dataset(open_dataset(out))
     return {

@@ -15,7 +15,7 @@ from webtraj import Decision, EndReason, Outcome, errors, open_dataset, registry
 from webtraj.agents.models import Message
 from webtraj.environments.actions import Click
 from webtraj.environments.actions.spec import to_action
-from webtraj.rollouts import Deadlines, RetryPolicy, RolloutSettings, collect
+from webtraj.rollouts import RunSpec, collect
 
 
 class Page:
@@ -58,11 +58,10 @@ def page(monkeypatch):
 
 
 async def play(agent, out=None, episodes=1, **settings):
-    retry = RetryPolicy(max_retries=2, pause=0.0)
-    return await collect(
-        "page/press", agent, episodes=episodes, out=out,
-        settings=RolloutSettings(retry=retry, **settings),
-    )  # fmt: skip
+    spec = RunSpec(
+        preset="page/press", episodes=episodes, out=out, max_retries=2, retry_pause=0.0, **settings
+    )
+    return await collect(spec, agent=agent)
 
 
 def function(observation):
@@ -242,7 +241,7 @@ async def test_an_agent_that_sleeps_for_ever_misses_its_deadline(kind):
 
     try:
         agent = sleeps if kind == "async" else hangs
-        summary = await asyncio.wait_for(play(agent, deadlines=Deadlines(step=0.1)), 60)
+        summary = await asyncio.wait_for(play(agent, step_timeout=0.1), 60)
     finally:
         forever.set()
     assert {result.outcome for result in summary.results} == {Outcome.TIMEOUT}

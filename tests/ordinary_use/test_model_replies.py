@@ -17,7 +17,7 @@ from webtraj.agents.model import ModelAgent
 from webtraj.agents.models import OpenAICompatibleClient, RetryPolicy, Sampling
 from webtraj.environments.actions import Click
 from webtraj.metrics import Rate, measure
-from webtraj.rollouts import collect
+from webtraj.rollouts import RunSpec, collect
 from webtraj.testing.model_server import FakeModelServer, Reply
 
 INVALID = 3
@@ -84,7 +84,7 @@ async def play(server, out, *, attempt_timeout=None, max_tokens=None):
     )
     agent = ModelAgent(client=client, max_invalid_actions=INVALID)
     try:
-        summary = await collect("page/press", agent, out=out)
+        summary = await collect(RunSpec(preset="page/press", out=out), agent=agent)
     finally:
         await agent.aclose()
     (episode,) = open_dataset(out)

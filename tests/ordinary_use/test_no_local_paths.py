@@ -19,7 +19,7 @@ from webtraj.agents.models import OpenAICompatibleClient
 from webtraj.cli.app import make_app
 from webtraj.environments.browser.observation import CHANNELS
 from webtraj.environments.miniwob import tasks
-from webtraj.rollouts import collect
+from webtraj.rollouts import RunSpec, collect
 from webtraj.testing.model_server import FakeModelServer
 
 PRESETS = ("miniwob/click-test", "miniwob/use-slider", "fixture/add-to-cart", "fixture/pay-by-card")
@@ -64,7 +64,9 @@ async def test_no_record_prompt_or_export_names_a_place_on_this_machine(tmp_path
             observe = {"observe": CHANNELS, "max_steps": 2}
             for preset in PRESETS:
                 out = recorded / preset.replace("/", "-")
-                await collect(preset, agent, out=out, environment_options=observe)
+                await collect(
+                    RunSpec(preset=preset, out=out, environment_options=observe), agent=agent
+                )
                 assert found_in(out / "episodes", base) == set(), preset
         assert len(server.requests) >= len(PRESETS)
         assert all(not PLACES.search(request.text) for request in server.requests)

@@ -10,7 +10,7 @@ import pytest
 
 from webtraj import errors, open_dataset, registry
 from webtraj.datasets.verification import verify
-from webtraj.rollouts import collect
+from webtraj.rollouts import RunSpec, collect
 
 
 class Count:
@@ -57,7 +57,8 @@ from webtraj.rollouts import collect
 registry.register("count", test_rollouts.Count)
 print("ready", flush=True)
 sys.stdin.readline()
-asyncio.run(collect("count", test_rollouts.agent, episodes=20, parallel=4, out={out!r}))
+spec = RunSpec(preset="count", episodes=20, parallel=4, out={out!r})
+asyncio.run(collect(spec, agent=test_rollouts.agent))
 """
 
 
@@ -93,7 +94,9 @@ async def test_ten_thousand_planned_and_one_wanted_to_stop(tmp_path):
         return "up"
 
     loop = asyncio.get_running_loop()
-    rollout = asyncio.ensure_future(collect("count", act, episodes=10_000, out=tmp_path))
+    rollout = asyncio.ensure_future(
+        collect(RunSpec(preset="count", episodes=10_000, out=tmp_path), agent=act)
+    )
     await begun.wait()
     rollout.cancel()
     with pytest.raises(asyncio.CancelledError):
@@ -106,5 +109,5 @@ async def test_ten_thousand_planned_and_one_wanted_to_stop(tmp_path):
 async def test_a_file_in_the_place_of_the_folder_is_named(tmp_path):
     (tmp_path / "data").write_text("mine")
     with pytest.raises(errors.WebtrajError, match="data"):
-        await collect("count", agent, out=tmp_path / "data")
+        await collect(RunSpec(preset="count", out=tmp_path / "data"), agent=agent)
     assert (tmp_path / "data").read_text() == "mine"

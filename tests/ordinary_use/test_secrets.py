@@ -108,13 +108,13 @@ def test_a_dummy_key_does_not_change_what_the_agent_does(
 ) -> None:
     async def play(url: str) -> None:
         from webtraj.agents.catalog import make_agent
-        from webtraj.rollouts import collect
+        from webtraj.rollouts import RunSpec, collect
 
         agent = make_agent(
             "model",
             options={"model": "fake-model", "base_url": url, "api_key_variable": "DUMMY"},
         )
-        await collect("miniwob/click-test", agent, out=tmp_path / "data")
+        await collect(RunSpec(preset="miniwob/click-test", out=tmp_path / "data"), agent=agent)
         await agent.aclose()
 
     monkeypatch.setenv("DUMMY", dummy)

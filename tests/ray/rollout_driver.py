@@ -15,8 +15,8 @@ import dm_env
 
 from webtraj import Decision, registry
 from webtraj.cli import signals
-from webtraj.rollouts import RetryPolicy, RolloutSettings
-from webtraj.rollouts.distributed import NodeSizing, collect_on_ray
+from webtraj.rollouts import RunSpec
+from webtraj.rollouts.distributed import Cluster, NodeSizing, collect_on_ray
 
 WALKS = 300
 STEPS = 8
@@ -100,15 +100,16 @@ def main():
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(name)s: %(message)s")
     options = json.loads(sys.argv[1])
     setup()
-    options["sizing"] = NodeSizing(**options.pop("sizing", {}))
+    sizing = NodeSizing(**options.pop("sizing", {}))
+    settings = {name: options.pop(name) for name in RunSpec.model_fields.keys() & options.keys()}
+    beside = {name: options.pop(name) for name in {"resume"} & options.keys()}
     summary = signals.run(
         collect_on_ray(
-            options.pop("tasks"),
-            functools.partial(Walker, options.pop("closes_in", 0.0)),
-            setup=setup,
+            RunSpec(preset=options.pop("tasks"), max_retries=3, retry_pause=0.1, **settings),
+            agent=functools.partial(Walker, options.pop("closes_in", 0.0)),
+            cluster=Cluster(setup=setup, sizing=sizing, **options),
             observer=Teller(),
-            settings=RolloutSettings(retry=RetryPolicy(max_retries=3, pause=0.1)),
-            **options,
+            **beside,
         )
     )
     print(f"done {len(summary.results)}", flush=True)

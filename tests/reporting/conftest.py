@@ -6,7 +6,7 @@ import dm_env
 import pytest
 
 from webtraj import Decision, Outcome, errors, registry
-from webtraj.rollouts import RetryPolicy, RolloutSettings, TaskSpec, collect
+from webtraj.rollouts import RunSpec, TaskSpec, collect
 
 
 class Told:
@@ -71,16 +71,18 @@ def player(folder, monkeypatch):
         out = name if "://" in name else str(folder / name)
         asyncio.run(
             collect(
-                specs,
-                Doer(),
-                out=out,
-                attempts=attempts,
-                seed=seed,
-                storage_options=options,
-                environment_options={"ends": ends},
-                settings=RolloutSettings(
-                    retry=RetryPolicy(max_retries=retries, pause=0.001), max_consecutive_errors=999
+                RunSpec(
+                    out=out,
+                    attempts=attempts,
+                    seed=seed,
+                    storage_options=options or {},
+                    environment_options={"ends": ends},
+                    max_retries=retries,
+                    retry_pause=0.001,
+                    max_consecutive_errors=999,
                 ),
+                tasks=specs,
+                agent=Doer(),
             )
         )
         return out

@@ -13,8 +13,7 @@ from hypothesis import strategies as st
 
 from rows import each
 from webtraj import errors, registry
-from webtraj.environments.browser.lease import OperationLimits
-from webtraj.rollouts import RolloutSettings, collect
+from webtraj.rollouts import RunSpec, collect, plan_episodes
 from webtraj.rollouts.adapting import (
     Adaptive,
     AdaptiveControl,
@@ -22,6 +21,9 @@ from webtraj.rollouts.adapting import (
     MachineReader,
     Reading,
 )
+from webtraj.rollouts.results import NullRolloutObserver
+from webtraj.rollouts.runner import Runner
+from webtraj.rollouts.scheduling import Turn
 
 GIB = 1 << 30
 BOUNDS = Adaptive(1, 64)
@@ -250,21 +252,7 @@ async def test_one_that_is_cancelled_at_rest_takes_no_place():
     assert crew.working == 2
 
 
-# In settings and in rollouts.
-
-
-def test_parallel_takes_a_range_or_auto():
-    settings = RolloutSettings(parallel=Adaptive(2, 32))
-    assert (settings.parallel, settings.adaptive) == (32, Adaptive(2, 32))
-    auto = RolloutSettings(parallel="auto")
-    assert auto.parallel == auto.adaptive.high >= 16
-    assert RolloutSettings(parallel=3).adaptive is None
-
-
-@each("parallel", ["many", 0, 1.5, None])
-def test_parallel_that_is_none_is_refused(parallel):
-    with pytest.raises(errors.InvalidInputError, match="parallel must be"):
-        RolloutSettings(parallel=parallel)
+# In rollouts.
 
 
 @pytest.fixture
@@ -326,28 +314,38 @@ async def test_a_rollout_grows_and_shrinks_and_cancels_nobody(crowd, climber, mo
     playing = []
     crowd.gate = gate
     monkeypatch.setattr(MachineReader, "read", read)
-    settings = RolloutSettings(parallel=Adaptive(1, 8, interval=0.001))
-    summary = await collect("walk", climber(), episodes=60, settings=settings)
-    assert [result.total_reward for result in summary.results] == [1.0] * 60
+    runner = Runner(
+        agent=climber(),
+        turns=[Turn(planned=planned) for planned in plan_episodes("walk", episodes=60)],
+        spec=RunSpec(),
+        parallel=Adaptive(1, 8, interval=0.001),
+        observer=NullRolloutObserver(),
+    )
+    results = await runner.play()
+    assert [result.total_reward for result in results] == [1.0] * 60
     assert crowd.most == 8
     assert playing[0] == playing[-1] == (1, 1)  # Those at rest hold no environment.
     assert crowd.opened == crowd.closed
 
 
-async def test_a_run_on_record_says_between_what_it_was(crowd, climber, tmp_path):
+async def test_a_run_on_record_says_how_it_adapts(crowd, climber, tmp_path):
     crowd.gate = asyncio.Event().wait
-    settings = RolloutSettings(parallel=Adaptive(2, 6), operations=OperationLimits(navigate=3))
+    settings = {"parallel": "auto", "operation_limits": {"navigate": 3}}
     rollout = asyncio.ensure_future(
-        collect("walk", climber(), episodes=4, settings=settings, out=tmp_path, run_id="r")
+        collect(
+            RunSpec(preset="walk", episodes=4, **settings, out=tmp_path),
+            agent=climber(),
+            run_id="r",
+        )
     )
-    while crowd.playing < 2:
+    while not crowd.playing:
         await asyncio.sleep(0)
     rollout.cancel()
     with pytest.raises(asyncio.CancelledError):
         await rollout
     told = json.loads((tmp_path / "runs" / "r" / "settings.json").read_text())
-    assert (told["adaptive"]["low"], told["parallel"], told["operations"]["navigate"]) == (2, 6, 3)
+    assert settings.items() <= told.items()
     crowd.gate = lambda: asyncio.sleep(0)
-    summary = await collect((), climber(), out=tmp_path, resume=True, settings=settings)
+    summary = await collect(RunSpec(out=tmp_path), agent=climber(), resume=True)
     assert sorted(result.row for result in summary.last_tries) == [0, 1, 2, 3]
     assert all(result.finished for result in summary.last_tries)

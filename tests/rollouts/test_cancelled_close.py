@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from webtraj import EndReason, Outcome
-from webtraj.rollouts import collect, plan_episodes
+from webtraj.rollouts import RunSpec, collect, plan_episodes
 from webtraj.rollouts.episode import EpisodePlay
 
 
@@ -37,7 +37,11 @@ def closing(ladder, monkeypatch):
 async def test_an_error_s_end_is_told_of_though_its_close_is_cancelled(climber, closing, tmp_path):
     observer = Observer()
     rollout = asyncio.ensure_future(
-        collect("ladder/crash", climber(), observer=observer, out=tmp_path / "dataset")
+        collect(
+            RunSpec(preset="ladder/crash", out=tmp_path / "dataset"),
+            agent=climber(),
+            observer=observer,
+        )
     )
     await closing.wait()
     rollout.cancel()

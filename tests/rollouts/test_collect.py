@@ -10,7 +10,7 @@ from webtraj import EndReason, MemoryTrajectoryCollector, Outcome, errors, open_
 from webtraj.agents.base import seed_text
 from webtraj.agents.oracle import OracleAgent
 from webtraj.collectors.base import NullTrajectoryCollector
-from webtraj.rollouts import RetryPolicy, RolloutSettings, RunSpec, collect
+from webtraj.rollouts import RunSpec, collect
 
 
 class Recorder:
@@ -47,7 +47,9 @@ async def test_result_says_how_the_episode_ended(
     task, end_reason, outcome, reward, steps, recorded, climber, collector
 ):
     summary = await collect(
-        f"ladder/{task}", climber(), trajectory_collector=collector if recorded else None
+        RunSpec(preset=f"ladder/{task}"),
+        agent=climber(),
+        trajectory_collector=collector if recorded else None,
     )
     (result,) = summary.results
     assert (result.task, result.attempt) == (f"ladder/{task}", 0)
@@ -65,7 +67,7 @@ async def test_result_says_how_the_episode_ended(
 
 
 async def test_decisions_are_recorded_and_the_environment_gets_the_action(climber, collector):
-    await collect("ladder/climb", climber(), trajectory_collector=collector)
+    await collect(RunSpec(preset="ladder/climb"), agent=climber(), trajectory_collector=collector)
     (trajectory,) = collector.trajectories
     assert [step.action for step in trajectory.steps] == [None, "up", "up", "up"]
     assert trajectory.steps[1].decision.thought == "I am on rung 0."
@@ -73,7 +75,9 @@ async def test_decisions_are_recorded_and_the_environment_gets_the_action(climbe
 
 async def test_agent_error_is_the_agents(climber, collector):
     agent = climber(ZeroDivisionError("lost count"), at=1)
-    summary = await collect("ladder/climb", agent, trajectory_collector=collector)
+    summary = await collect(
+        RunSpec(preset="ladder/climb"), agent=agent, trajectory_collector=collector
+    )
     (result,) = summary.results
     assert (result.end_reason, result.outcome) == (EndReason.ERRORED, Outcome.AGENT_ERROR)
     assert result.error == "ZeroDivisionError: lost count"
@@ -88,13 +92,15 @@ async def test_agent_error_is_the_agents(climber, collector):
 
 async def test_browser_error_is_never_the_agents(climber):
     agent = climber(errors.BrowserCrashedError("gone"))
-    (result,) = (await collect("ladder/climb", agent)).results
+    (result,) = (await collect(RunSpec(preset="ladder/climb"), agent=agent)).results
     assert result.outcome is Outcome.ENV_ERROR
 
 
 async def test_rollout_goes_on_after_errors_in_a_fresh_environment(climber, collector, ladder):
     summary = await collect(
-        "ladder/flaky", climber(), episodes=20, seed=1, trajectory_collector=collector
+        RunSpec(preset="ladder/flaky", episodes=20, seed=1),
+        agent=climber(),
+        trajectory_collector=collector,
     )
     crashed = [result for result in summary.results if result.seed % 2]
     assert 0 < len(crashed) < 20
@@ -108,7 +114,7 @@ async def test_rollout_goes_on_after_errors_in_a_fresh_environment(climber, coll
 
 
 async def test_environment_is_kept_while_the_task_stays(climber, ladder):
-    await collect(["ladder/climb", "ladder/slip"], climber(), episodes=8)
+    await collect(RunSpec(preset=["ladder/climb", "ladder/slip"], episodes=8), agent=climber())
     assert [(made.task, len(made.seeds), made.closed) for made in ladder.made] == [
         ("climb", 4, True),
         ("slip", 4, True),
@@ -119,10 +125,8 @@ async def test_errors_in_a_row_stop_the_rollout(climber, collector, ladder):
     observer = Recorder()
     with pytest.raises(errors.RolloutStoppedError) as caught:
         await collect(
-            ["ladder/climb", "ladder/crash"],
-            climber(),
-            episodes=40,
-            max_consecutive_errors=4,
+            RunSpec(preset=["ladder/climb", "ladder/crash"], episodes=40, max_consecutive_errors=4),
+            agent=climber(),
             trajectory_collector=collector,
             observer=observer,
         )
@@ -137,7 +141,9 @@ async def test_errors_in_a_row_stop_the_rollout(climber, collector, ladder):
 async def test_same_episodes_however_many_workers(parallel, climber, ladder):
     observer = Recorder()
     summary = await collect(
-        "ladder/all:0:3", climber(), episodes=30, parallel=parallel, seed=7, observer=observer
+        RunSpec(preset="ladder/all:0:3", episodes=30, parallel=parallel, seed=7),
+        agent=climber(),
+        observer=observer,
     )
     expected = {(f"ladder/{p.task}", p.attempt, p.seed) for p in observer.plan}
     played = {(result.task, result.attempt, result.seed) for result in summary.results}
@@ -155,10 +161,8 @@ async def test_a_group_has_one_seed_and_its_attempts_sample_anew(climber, collec
             chances.append(seed_text(0, environment))
             return super().begin_episode(environment)
 
-    await collect(
-        "ladder/all:0:2", Sampler(), episodes=8, group_size=2, seed=3,
-        trajectory_collector=collector,
-    )  # fmt: skip
+    spec = RunSpec(preset="ladder/all:0:2", episodes=8, group_size=2, seed=3)
+    await collect(spec, agent=Sampler(), trajectory_collector=collector)
     groups = collections.defaultdict(list)
     for trajectory in collector.trajectories:
         groups[trajectory.info.group_id].append(trajectory.info)
@@ -186,13 +190,17 @@ async def test_an_agent_is_told_its_own_seed_after_an_episode_that_was_cut_off(
             return super().begin_episode(environment)
 
     observer = Recorder()
-    await collect("ladder/climb", Sampler(), episodes=4, max_steps=2, observer=observer)
+    await collect(
+        RunSpec(preset="ladder/climb", episodes=4, max_steps=2), agent=Sampler(), observer=observer
+    )
     assert chances == [planned.seed for planned in observer.plan]
 
 
 async def test_a_retried_attempt_stays_in_its_group(climber, tmp_path):
-    settings = RolloutSettings(retry=RetryPolicy(max_retries=1, pause=0))
-    await collect("ladder/crash", climber(), group_size=2, out=tmp_path, settings=settings)
+    settings = {"max_retries": 1, "retry_pause": 0}
+    await collect(
+        RunSpec(preset="ladder/crash", group_size=2, out=tmp_path, **settings), agent=climber()
+    )
     infos = [episode.info for episode in open_dataset(tmp_path)]
     assert sorted((info.attempt, bool(info.retry_of)) for info in infos) == [
         (0, False), (0, True), (1, False), (1, True),
@@ -202,7 +210,9 @@ async def test_a_retried_attempt_stays_in_its_group(climber, tmp_path):
 
 async def test_rollouts_limit_of_steps_truncates(climber, collector, ladder):
     summary = await collect(
-        "ladder/climb", climber(), episodes=2, max_steps=2, trajectory_collector=collector
+        RunSpec(preset="ladder/climb", episodes=2, max_steps=2),
+        agent=climber(),
+        trajectory_collector=collector,
     )
     for result, trajectory in zip(summary.results, collector.trajectories, strict=True):
         assert result.end_reason is trajectory.end_reason is EndReason.TRUNCATED
@@ -212,7 +222,9 @@ async def test_rollouts_limit_of_steps_truncates(climber, collector, ladder):
 
 
 async def test_limit_that_the_episode_just_reaches_is_no_truncation(climber):
-    (result,) = (await collect("ladder/climb", climber(), max_steps=3)).results
+    (result,) = (
+        await collect(RunSpec(preset="ladder/climb", max_steps=3), agent=climber())
+    ).results
     assert result.end_reason is EndReason.TERMINATED
 
 
@@ -220,11 +232,13 @@ async def test_cancellation_seals_what_is_open_and_closes_all(climber, ladder, t
     observer = Recorder()
     task = asyncio.create_task(
         collect(
-            ["ladder/climb", "ladder/hang"],
-            climber(),
-            episodes=8,
-            parallel=4,
-            out=tmp_path / "data",
+            RunSpec(
+                preset=["ladder/climb", "ladder/hang"],
+                episodes=8,
+                parallel=4,
+                out=tmp_path / "data",
+            ),
+            agent=climber(),
             observer=observer,
         )
     )
@@ -252,7 +266,9 @@ async def test_cancelled_while_the_agent_thinks_is_cancelled_too(climber, collec
             thinking.set()
             await asyncio.Event().wait()
 
-    task = asyncio.create_task(collect("ladder/climb", Thinker(), trajectory_collector=collector))
+    task = asyncio.create_task(
+        collect(RunSpec(preset="ladder/climb"), agent=Thinker(), trajectory_collector=collector)
+    )
     await thinking.wait()
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
@@ -269,7 +285,9 @@ async def test_collector_failure_stops_the_rollout_and_is_raised_as_itself(climb
 
     with pytest.raises(errors.CollectorError, match="no space left"):
         await collect(
-            "ladder/climb", climber(), episodes=6, parallel=2, trajectory_collector=FullDisk()
+            RunSpec(preset="ladder/climb", episodes=6, parallel=2),
+            agent=climber(),
+            trajectory_collector=FullDisk(),
         )
     assert all(made.closed for made in ladder.made)
 
@@ -277,7 +295,7 @@ async def test_collector_failure_stops_the_rollout_and_is_raised_as_itself(climb
 async def test_agent_that_does_not_fit_stops_the_rollout_with_nothing_recorded(collector):
     registry.register("deaf", lambda: object.__new__(Mute))
     with pytest.raises(errors.InvalidInputError, match="oracle agent has no solution"):
-        await collect("deaf", "oracle", trajectory_collector=collector)
+        await collect(RunSpec(preset="deaf", agent="oracle"), trajectory_collector=collector)
     assert collector.trajectories == ()
 
 
@@ -295,36 +313,33 @@ class Mute:
 
 async def test_collector_that_was_given_is_left_open_and_out_is_closed(climber, tmp_path):
     collector = MemoryTrajectoryCollector()
-    await collect("ladder/climb", climber(), trajectory_collector=collector)
-    await collect("ladder/climb", climber(), trajectory_collector=collector)
+    await collect(RunSpec(preset="ladder/climb"), agent=climber(), trajectory_collector=collector)
+    await collect(RunSpec(preset="ladder/climb"), agent=climber(), trajectory_collector=collector)
     assert len(collector.trajectories) == 2
-    await collect("ladder/climb", climber(), out=tmp_path / "data")
-    await collect("ladder/slip", climber(), out=tmp_path / "data")
+    await collect(RunSpec(preset="ladder/climb", out=tmp_path / "data"), agent=climber())
+    await collect(RunSpec(preset="ladder/slip", out=tmp_path / "data"), agent=climber())
     assert len(open_dataset(tmp_path / "data")) == 2
 
 
 @each(
-    ("arguments", "words"),
+    ("settings", "arguments", "words"),
     [
-        ({"parallel": 0}, "parallel must be 1 or more, a whole number; got 0"),
-        ({"max_steps": 0}, "max_steps must be 1 or more, a whole number; got 0"),
-        ({"max_steps": 2.5}, "max_steps must be 1 or more, a whole number; got 2.5"),
-        ({"max_steps": "5"}, "max_steps must be 1 or more, a whole number; got '5'"),
-        ({"max_consecutive_errors": 0}, "max_consecutive_errors must be 1 or more"),
-        ({"out": "x", "trajectory_collector": NullTrajectoryCollector()}, "give only one of them"),
-        ({"environment_options": {"depth": 1}}, "depth"),
-        ({"agent": "orakle"}, "Did you mean 'oracle'"),
-        ({"agent": object()}, "needs begin_episode.*got <object"),
-        ({"agent": OracleAgent}, "Pass an instance"),
-        ({"tasks": object()}, "by name, such as.*got <object"),
-        ({"episodes": 3, "attempts": 2}, "give either episodes, for all tasks, or attempts"),
-        ({"tasks": RunSpec(preset=["ladder/climb"]), "agent": "", "run_id": "a"}, "no such field"),
-        ({"tasks": RunSpec(preset=["ladder/climb"]), "agent": "", "seed": 3}, "set it there"),
+        ({"out": "x"}, {"trajectory_collector": NullTrajectoryCollector()}, "give only one of"),
+        ({"environment_options": {"depth": 1}}, {}, "depth"),
+        ({"agent": "orakle"}, {}, "Did you mean 'oracle'"),
+        ({}, {"agent": object()}, "needs begin_episode.*got <object"),
+        ({}, {"agent": OracleAgent}, "Pass an instance"),
+        ({"preset": []}, {"tasks": ["ladder/climb"]}, "Presets are named in the RunSpec"),
+        ({}, {"tasks": []}, "cannot be given beside tasks"),
+        ({}, {"run_id": "a"}, "run_id works only with out"),
+        ({}, {"resume": True}, "resume works only with out"),
+        ({"format": "pb"}, {}, "format works only with out"),
+        ({"judge": "environment"}, {}, "judge works only with out"),
     ],
 )
-async def test_wrong_argument_is_a_clear_error(arguments, words):
+async def test_wrong_argument_is_a_clear_error(settings, arguments, words):
     with pytest.raises(errors.InvalidInputError, match=words):
-        await collect(**{"tasks": "ladder/climb", "agent": "oracle", **arguments})
+        await collect(RunSpec(**{"preset": "ladder/climb", **settings}), **arguments)
 
 
 @pytest.mark.parametrize(
@@ -345,5 +360,12 @@ async def test_wrong_option_of_an_environment_leaves_nothing_that_would_fail_aga
 
     registry.register("ladder/strict", made, tasks=("climb",))
     with pytest.raises(errors.InvalidInputError, match=words):
-        await collect("ladder/strict", "oracle", out=tmp_path / "data", environment_options=options)
+        await collect(
+            RunSpec(
+                preset="ladder/strict",
+                agent="oracle",
+                out=tmp_path / "data",
+                environment_options=options,
+            )
+        )
     assert list(tmp_path.iterdir()) == []

@@ -7,7 +7,7 @@ import pytest
 
 from webtraj import Outcome, errors, open_dataset
 from webtraj.datasets.verification import verify
-from webtraj.rollouts import RetryPolicy, RolloutSettings, collect
+from webtraj.rollouts import RunSpec, collect
 from webtraj.rollouts.recording import settle_format
 from webtraj.runs.run import Run
 from webtraj.store.places import open_storage
@@ -32,7 +32,7 @@ def formats_in(out):
 
 @pytest.mark.parametrize("name", FORMATS)
 async def test_episodes_are_written_as_it_says(climber, out, name):
-    await collect("ladder/climb", climber(), episodes=3, out=out, format=name)
+    await collect(RunSpec(preset="ladder/climb", episodes=3, out=out, format=name), agent=climber())
     assert formats_in(out) == {name}
     dataset = open_dataset(out)
     assert [trajectory.total_reward for trajectory in dataset] == [2.0] * 3
@@ -41,33 +41,38 @@ async def test_episodes_are_written_as_it_says(climber, out, name):
 
 @pytest.mark.parametrize("name", FORMATS)
 async def test_who_adds_to_a_dataset_takes_its_format(climber, out, name):
-    await collect("ladder/climb", climber(), out=out, format=name)
-    await collect("ladder/slip", climber(), out=out)
+    await collect(RunSpec(preset="ladder/climb", out=out, format=name), agent=climber())
+    await collect(RunSpec(preset="ladder/slip", out=out), agent=climber())
     assert formats_in(out) == {name}
     assert len(open_dataset(out)) == 2
 
 
 @pytest.mark.parametrize("resume", [False, True], ids=["added", "resumed"])
 async def test_another_format_is_refused_and_changes_nothing(climber, out, resume):
-    await collect("ladder/climb", climber(), out=out, format="pb")
+    await collect(RunSpec(preset="ladder/climb", out=out, format="pb"), agent=climber())
     before = {entry.key for entry in open_storage(out).list()}
     with pytest.raises(errors.InvalidInputError, match="has format 'pb', but 'json'"):
-        await collect("ladder/climb", climber(), out=out, format="json", resume=resume)
+        await collect(
+            RunSpec(preset="ladder/climb", out=out, format="json"), agent=climber(), resume=resume
+        )
     assert {entry.key for entry in open_storage(out).list()} == before
 
 
 async def test_a_run_that_died_goes_on_in_its_format(climber, out):
-    flaky = RolloutSettings(retry=RetryPolicy(max_retries=0))
+    flaky = {"max_retries": 0}
     rollout = asyncio.ensure_future(
-        collect(["ladder/climb", "ladder/hang"], climber(), out=out, format="pb.zst")
+        collect(
+            RunSpec(preset=["ladder/climb", "ladder/hang"], out=out, format="pb.zst"),
+            agent=climber(),
+        )
     )
     while not any(rollout_over(out)):
         await asyncio.sleep(0.01)
     rollout.cancel()
     with pytest.raises(asyncio.CancelledError):
         await rollout
-    settings = RolloutSettings(max_steps=1, retry=flaky.retry)
-    summary = await collect("", climber(), out=out, resume=True, settings=settings)
+    settings = {"max_steps": 1, **flaky}
+    summary = await collect(RunSpec(out=out, **settings), agent=climber(), resume=True)
     assert formats_in(out) == {"pb.zst"}
     assert [result.row for result in summary.last_tries] == [0, 1]
     assert summary.last_tries[0].outcome is Outcome.SUCCESS

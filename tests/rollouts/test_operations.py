@@ -6,7 +6,7 @@ from webtraj import Decision, EndReason, MemoryTrajectoryCollector, Outcome, reg
 from webtraj.environments.actions import Wait
 from webtraj.environments.browser.lease import OperationLimits
 from webtraj.environments.browser.pool import BrowserPool
-from webtraj.rollouts import RolloutSettings, TaskSpec, collect, plan_tasks
+from webtraj.rollouts import RunSpec, TaskSpec, collect, plan_tasks
 
 pytestmark = pytest.mark.browser
 
@@ -46,18 +46,21 @@ def waits(collector):
 @pytest.mark.slow
 async def test_a_rollouts_limits_reach_the_pool_and_waiting_is_on_record():
     collector = MemoryTrajectoryCollector()
-    limits = OperationLimits(execute=1, ac_tree=1)
+    limits = {"execute": 1, "ac_tree": 1}
     async with BrowserPool(contexts_per_browser=6) as pool:
         summary = await collect(
-            "click",
-            "oracle",
-            episodes=24,
-            settings=RolloutSettings(parallel=6, operations=limits),
+            RunSpec(
+                preset="click",
+                agent="oracle",
+                episodes=24,
+                parallel=6,
+                operation_limits=limits,
+                environment_options=OBSERVE,
+            ),
             trajectory_collector=collector,
-            environment_options=OBSERVE,
-            browser_pool=pool,
+            pool=pool,
         )
-        assert pool.operations.limits == limits
+        assert pool.operations.limits == OperationLimits(**limits)
     assert [result.outcome for result in summary.results] == [Outcome.SUCCESS] * 24
     assert len(waits(collector)) == 48
     assert max(waits(collector)) > 0
@@ -73,11 +76,11 @@ async def test_a_tasks_own_limit_outweighs_the_environments_default():
             plan = plan_tasks([TaskSpec(name="click-test", preset="click", max_steps=own)])
             (result,) = (
                 await collect(
-                    plan,
-                    Idler(),
+                    RunSpec(environment_options={**OBSERVE, **options}),
+                    tasks=plan,
+                    agent=Idler(),
                     trajectory_collector=collector,
-                    environment_options={**OBSERVE, **options},
-                    browser_pool=pool,
+                    pool=pool,
                 )
             ).results
             assert (result.end_reason, result.num_steps) == (EndReason.TRUNCATED, steps)

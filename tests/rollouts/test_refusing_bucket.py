@@ -9,7 +9,7 @@ from webtraj.collectors.bucket import Pauses
 from webtraj.collectors.spool import Spool
 from webtraj.environments.redacting import RedactingCollector
 from webtraj.redaction.rules import RedactionRules
-from webtraj.rollouts import RetryPolicy, RolloutSettings, collect
+from webtraj.rollouts import RunSpec, collect
 
 pytestmark = [
     pytest.mark.parametrize("s3_server", ["rclone"], indirect=True),
@@ -54,10 +54,9 @@ async def test_a_failed_episode_is_tried_again_while_its_bucket_refuses(
         "redaction": lambda: RedactingCollector(refused, RedactionRules()),
     }[behind]()
     summary = await collect(
-        "ladder/crash",
-        climber(),
+        RunSpec(preset="ladder/crash", max_retries=2, retry_pause=0),
+        agent=climber(),
         trajectory_collector=collector,
-        settings=RolloutSettings(retry=RetryPolicy(max_retries=2, pause=0)),
     )
     assert [result.number for result in summary.results] == [0, 1, 2]
     ids = sorted(result.episode_id for result in summary.results)
@@ -69,7 +68,9 @@ async def test_a_failed_episode_is_tried_again_while_its_bucket_refuses(
 async def test_a_rollout_that_is_cancelled_ends_while_its_bucket_refuses(
     climber, ladder, tmp_path, refused, fault_proxy, bucket_options
 ):
-    rollout = asyncio.ensure_future(collect("ladder/hang", climber(), trajectory_collector=refused))
+    rollout = asyncio.ensure_future(
+        collect(RunSpec(preset="ladder/hang"), agent=climber(), trajectory_collector=refused)
+    )
     while not any(made.rung for made in ladder.made):
         await asyncio.sleep(0)
     rollout.cancel()

@@ -13,17 +13,14 @@ import pytest
 from rows import each
 from webtraj import EndReason, Outcome, errors, open_dataset
 from webtraj.rollouts import (
-    Completion,
-    Deadlines,
-    RetryPolicy,
-    RolloutSettings,
+    RunSpec,
     collect,
     plan_episodes,
 )
 from webtraj.runs.run import Run
 from webtraj.store.places import open_storage
 
-QUICK = RetryPolicy(max_retries=2, pause=0)
+QUICK = {"max_retries": 2, "retry_pause": 0}
 
 
 def places(dataset):
@@ -41,7 +38,7 @@ async def test_plan_is_there_before_the_first_episode(climber, tmp_path):
             return super().begin_episode(environment)
 
     plan = plan_episodes("ladder/climb", episodes=3, seed=4)
-    await collect("ladder/climb", Looker(), episodes=3, seed=4, out=tmp_path)
+    await collect(RunSpec(preset="ladder/climb", episodes=3, seed=4, out=tmp_path), agent=Looker())
     assert places(open_dataset(tmp_path)) == [(row, 0, Outcome.SUCCESS) for row in range(3)]
 
 
@@ -50,20 +47,18 @@ async def test_a_run_that_is_being_played_is_not_resumed(climber, tmp_path):
 
     async def resume(observation):
         with pytest.raises(errors.StorageConflictError, match="Another process plays the run"):
-            await collect((), climber(), out=tmp_path, resume=True)
+            await collect(RunSpec(out=tmp_path), agent=climber(), resume=True)
         refused.append(observation)
         return "up"
 
-    await collect("ladder/climb", resume, episodes=1, out=tmp_path)
+    await collect(RunSpec(preset="ladder/climb", episodes=1, out=tmp_path), agent=resume)
     assert refused
-    summary = await collect((), climber(), out=tmp_path, resume=True)
+    summary = await collect(RunSpec(out=tmp_path), agent=climber(), resume=True)
     assert len(summary.results) == 1
 
 
 async def test_every_try_is_kept_and_linked_to_the_one_before(climber, tmp_path):
-    summary = await collect(
-        "ladder/crash", climber(), out=tmp_path, settings=RolloutSettings(retry=QUICK)
-    )
+    summary = await collect(RunSpec(preset="ladder/crash", out=tmp_path, **QUICK), agent=climber())
     assert [result.number for result in summary.results] == [0, 1, 2]
     dataset = open_dataset(tmp_path)
     assert places(dataset) == [(0, number, Outcome.ENV_ERROR) for number in range(3)]
@@ -84,26 +79,21 @@ async def test_every_try_is_kept_and_linked_to_the_one_before(climber, tmp_path)
     ],
 )
 async def test_only_failures_of_the_models_server_are_tried_again(error, tries, outcome, climber):
-    summary = await collect("ladder/climb", climber(error), settings=RolloutSettings(retry=QUICK))
+    summary = await collect(RunSpec(preset="ladder/climb", **QUICK), agent=climber(error))
     assert len(summary.results) == tries
     assert {result.outcome for result in summary.results} == {outcome}
 
 
 async def test_success_and_failure_are_never_tried_again(climber):
     summary = await collect(
-        ["ladder/climb", "ladder/slip", "ladder/tire"],
-        climber(),
-        settings=RolloutSettings(retry=QUICK),
+        RunSpec(preset=["ladder/climb", "ladder/slip", "ladder/tire"], **QUICK), agent=climber()
     )
     assert len(summary.results) == 3
 
 
 async def test_a_step_that_hangs_is_a_timeout_with_its_action_in_flight(climber, tmp_path):
     summary = await collect(
-        "ladder/hang",
-        climber(),
-        out=tmp_path,
-        settings=RolloutSettings(deadlines=Deadlines(step=0.05)),
+        RunSpec(preset="ladder/hang", out=tmp_path, step_timeout=0.05), agent=climber()
     )
     (result,) = summary.results
     assert (result.end_reason, result.outcome) == (EndReason.ERRORED, Outcome.TIMEOUT)
@@ -115,17 +105,14 @@ async def test_a_step_that_hangs_is_a_timeout_with_its_action_in_flight(climber,
     assert episode.info.environment == "Ladder"
 
 
-@pytest.mark.parametrize("limit", ["step", "episode"])
+@pytest.mark.parametrize("limit", ["step_timeout", "timeout"])
 async def test_an_agent_that_thinks_too_long_is_a_timeout(limit, climber, tmp_path):
     class Thinker(climber):
         async def act(self, observation):
             await asyncio.Event().wait()
 
     summary = await collect(
-        "ladder/climb",
-        Thinker(),
-        out=tmp_path,
-        settings=RolloutSettings(deadlines=Deadlines(**{limit: 0.05})),
+        RunSpec(preset="ladder/climb", out=tmp_path, **{limit: 0.05}), agent=Thinker()
     )
     assert [result.outcome for result in summary.results] == [Outcome.TIMEOUT]
     (episode,) = open_dataset(tmp_path)
@@ -137,18 +124,20 @@ async def test_a_timeout_of_the_environments_own_is_its_error(climber, ladder, m
         raise TimeoutError("of its own")
 
     monkeypatch.setattr(ladder, "step", step)
-    settings = RolloutSettings(deadlines=Deadlines(step=30))
-    summary = await collect("ladder/climb", climber(), settings=settings)
+    settings = {"step_timeout": 30}
+    summary = await collect(RunSpec(preset="ladder/climb", **settings), agent=climber())
     assert [result.outcome for result in summary.results] == [Outcome.ENV_ERROR]
 
 
 async def test_an_agent_that_repeats_itself_is_truncated(climber, tmp_path):
     summary = await collect(
-        "ladder/climb",
-        climber(),
-        out=tmp_path,
-        environment_options={"height": 50},
-        settings=RolloutSettings(max_repetitive_actions=4),
+        RunSpec(
+            preset="ladder/climb",
+            out=tmp_path,
+            environment_options={"height": 50},
+            max_repetitive_actions=4,
+        ),
+        agent=climber(),
     )
     (result,) = summary.results
     assert (result.end_reason, result.num_steps) == (EndReason.TRUNCATED, 4)
@@ -161,9 +150,7 @@ async def test_the_runs_deadline_keeps_what_was_done_and_resume_does_the_rest(
     climber, ladder, tmp_path
 ):
     tasks = ["ladder/climb", "ladder/hang", "ladder/slip"]
-    summary = await collect(
-        tasks, climber(), out=tmp_path, settings=RolloutSettings(deadlines=Deadlines(run=0.3))
-    )
+    summary = await collect(RunSpec(preset=tasks, out=tmp_path, run_timeout=0.3), agent=climber())
     assert [result.outcome for result in summary.results] == [Outcome.SUCCESS, Outcome.CANCELLED]
     partial = open_dataset(tmp_path)[1]
     assert partial.num_steps == 1
@@ -181,25 +168,28 @@ async def test_the_runs_deadline_keeps_what_was_done_and_resume_does_the_rest(
 
 
 async def _resume_and_cancel(path, climber):
-    settings = RolloutSettings(deadlines=Deadlines(step=0.05))
-    summary = await collect("", climber(), out=path, resume=True, settings=settings)
+    settings = {"step_timeout": 0.05, "run_timeout": None}
+    summary = await collect(RunSpec(out=path, **settings), agent=climber(), resume=True)
     assert len(summary.results) == 4
     assert [result.outcome for result in summary.last_tries] == [
         Outcome.SUCCESS,
         Outcome.TIMEOUT,
         Outcome.FAILURE,
     ]
-    again = await collect("", climber(), out=path, resume=True, settings=settings)
+    again = await collect(RunSpec(out=path, **settings), agent=climber(), resume=True)
     assert len(again.results) == 4
 
 
 async def test_slow_ones_get_some_grace_and_keep_what_they_did(climber, tmp_path):
     summary = await collect(
-        ["ladder/hang", "ladder/climb", "ladder/slip", "ladder/tire"],
-        climber(),
-        parallel=2,
-        out=tmp_path,
-        settings=RolloutSettings(completion=Completion(threshold=0.7, grace=0)),
+        RunSpec(
+            preset=["ladder/hang", "ladder/climb", "ladder/slip", "ladder/tire"],
+            parallel=2,
+            out=tmp_path,
+            completion_threshold=0.7,
+            completion_grace_period=0,
+        ),
+        agent=climber(),
     )
     outcomes = {result.task: result.outcome for result in summary.results}
     assert outcomes["ladder/hang"] is Outcome.CANCELLED
@@ -218,7 +208,7 @@ async def test_every_cancellation_reaches_an_episode_that_will_not_close(
         await asyncio.Event().wait()
 
     monkeypatch.setattr(ladder, "close", close)
-    rollout = asyncio.ensure_future(collect("ladder/hang", climber()))
+    rollout = asyncio.ensure_future(collect(RunSpec(preset="ladder/hang"), agent=climber()))
     while not any(made.rung for made in ladder.made):
         await asyncio.sleep(0)
     rollout.cancel()
@@ -230,10 +220,10 @@ async def test_every_cancellation_reaches_an_episode_that_will_not_close(
 
 
 async def test_one_run_cannot_be_begun_twice(climber, tmp_path):
-    await collect("ladder/climb", climber(), out=tmp_path, run_id="one")
+    await collect(RunSpec(preset="ladder/climb", out=tmp_path), agent=climber(), run_id="one")
     with pytest.raises(errors.StorageConflictError):
-        await collect("ladder/climb", climber(), out=tmp_path, run_id="one")
-    await collect("ladder/slip", climber(), out=tmp_path, run_id="two")
+        await collect(RunSpec(preset="ladder/climb", out=tmp_path), agent=climber(), run_id="one")
+    await collect(RunSpec(preset="ladder/slip", out=tmp_path), agent=climber(), run_id="two")
     assert [summary.episode_id for summary in open_dataset(tmp_path).summaries] == [
         "one-000000-00",
         "two-000000-00",
@@ -244,8 +234,8 @@ async def test_a_run_in_a_bucket_is_gone_on_with_too(climber, ladder, tmp_path, 
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
     url = "memory://test-resume/rollouts"
     tasks = ["ladder/climb", "ladder/hang", "ladder/slip"]
-    cut = RolloutSettings(deadlines=Deadlines(run=0.3))
-    await collect(tasks, climber(), out=url, settings=cut)
+    cut = {"run_timeout": 0.3}
+    await collect(RunSpec(preset=tasks, out=url, **cut), agent=climber())
     dataset = open_dataset(url)
     assert places(dataset) == [(0, 0, Outcome.SUCCESS), (1, 0, Outcome.CANCELLED)]
     await _resume_and_cancel(url, climber)
@@ -263,23 +253,30 @@ async def test_a_run_in_a_bucket_is_gone_on_with_too(climber, ladder, tmp_path, 
 )
 async def test_what_cannot_be_gone_on_with(arguments, words, climber, tmp_path):
     with pytest.raises(errors.InvalidInputError, match=words):
-        await collect("ladder/climb", climber(), out=tmp_path, **arguments)
+        await collect(RunSpec(preset="ladder/climb", out=tmp_path), agent=climber(), **arguments)
 
 
 async def test_the_run_that_run_id_names_is_gone_on_with(climber, tmp_path):
     for run_id in ("one", "two"):
-        await collect("ladder/climb", climber(), out=tmp_path, run_id=run_id)
-    summary = await collect("ladder/climb", climber(), out=tmp_path, run_id="one", resume=True)
+        await collect(RunSpec(preset="ladder/climb", out=tmp_path), agent=climber(), run_id=run_id)
+    summary = await collect(
+        RunSpec(preset="ladder/climb", out=tmp_path), agent=climber(), run_id="one", resume=True
+    )
     assert {one.episode_id.partition("-")[0] for one in summary.results} == {"one"}
     with pytest.raises(errors.InvalidInputError, match="'two' and run_id the run 'one'"):
-        await collect("ladder/climb", climber(), out=tmp_path, run_id="one", resume="two")
+        await collect(
+            RunSpec(preset="ladder/climb", out=tmp_path),
+            agent=climber(),
+            run_id="one",
+            resume="two",
+        )
 
 
 ROLLOUT = """
     import asyncio, sys, time
     import dm_env
     from webtraj import Decision, registry
-    from webtraj.rollouts import collect
+    from webtraj.rollouts import RunSpec, collect
 
     class Walk:
         def __init__(self, tasks):
@@ -305,7 +302,8 @@ ROLLOUT = """
     registry.register("walk", Walk, tasks=tuple(f"w{i}" for i in range(120)))
     print("begins", flush=True)
     resume = sys.argv[2] == "resume"
-    asyncio.run(collect("walk", Walker(), parallel=6, out=sys.argv[1], resume=resume))
+    spec = RunSpec(preset="walk", parallel=6, out=sys.argv[1])
+    asyncio.run(collect(spec, agent=Walker(), resume=resume))
 """
 
 
@@ -346,13 +344,13 @@ def _num_files(folder):
 
 
 async def test_the_latest_run_is_the_one_begun_last_whatever_its_name(climber, tmp_path):
-    await collect("ladder/climb", climber(), out=tmp_path, run_id="zeta")
-    assert (await collect("", climber(), out=tmp_path, resume=True)).results[0].episode_id == (
-        "zeta-000000-00"
-    )
-    await collect("ladder/climb", climber(), out=tmp_path)
-    later = await collect("", climber(), out=tmp_path, resume=True)
+    await collect(RunSpec(preset="ladder/climb", out=tmp_path), agent=climber(), run_id="zeta")
+    assert (await collect(RunSpec(out=tmp_path), agent=climber(), resume=True)).results[
+        0
+    ].episode_id == ("zeta-000000-00")
+    await collect(RunSpec(preset="ladder/climb", out=tmp_path), agent=climber())
+    later = await collect(RunSpec(out=tmp_path), agent=climber(), resume=True)
     assert not later.results[0].episode_id.startswith("zeta")
-    await collect("ladder/climb", climber(), out=tmp_path, run_id="alpha")
-    last = await collect("", climber(), out=tmp_path, resume=True)
+    await collect(RunSpec(preset="ladder/climb", out=tmp_path), agent=climber(), run_id="alpha")
+    last = await collect(RunSpec(out=tmp_path), agent=climber(), resume=True)
     assert last.results[0].episode_id == "alpha-000000-00"

@@ -32,7 +32,7 @@ def played(tmp_path):
             storage = open_storage(tmp_path / "d")
             for run_id, ends in runs.items():
                 run = Run(storage, run_id)
-                run.write_plan(plan, seed=0, settings={"retry": {"max_retries": retries}})
+                run.write_plan(plan, seed=0, settings={"max_retries": retries})
                 for planned, end in zip(plan, ends, strict=True):
                     if end is not None:
                         info = EpisodeInfo(episode_id=run.episode_id(Turn(planned=planned)))

@@ -11,7 +11,7 @@ from webtraj import Decision, Outcome, errors, registry
 from webtraj.cli.progress import RolloutProgress
 from webtraj.metrics import Rate, measure
 from webtraj.metrics.comparison import subjects_of
-from webtraj.rollouts import RetryPolicy, RolloutSettings, collect
+from webtraj.rollouts import RunSpec, collect
 from webtraj.view import RunMonitor
 from webtraj.view.table import Query, Row, Table
 
@@ -90,9 +90,9 @@ BROKEN = 3 * 2  # Each is tried again.
 async def rollout(tmp_path):
     registry.register("door", lambda tasks: webtraj.as_async(Door(tasks)), tasks=tuple(OUTCOMES))
     progress = RolloutProgress(str(tmp_path / "data"), bar=False)
-    settings = RolloutSettings(retry=RetryPolicy(max_retries=1, pause=0.0))
+    settings = {"max_retries": 1, "retry_pause": 0.0}
     summary = await collect(
-        "door", act, out=tmp_path / "data", settings=settings, observer=progress
+        RunSpec(preset="door", out=tmp_path / "data", **settings), agent=act, observer=progress
     )
     return tmp_path / "data", summary, progress
 
@@ -151,7 +151,7 @@ class Odd(Door):
 async def test_a_hook_that_fails_costs_no_other_episode(tmp_path):
     tasks = ("seed", "description", "outcome", "none")
     registry.register("odd", lambda tasks: webtraj.as_async(Odd(tasks)), tasks=tasks)
-    summary = await collect("odd", lambda task: "push", out=tmp_path)
+    summary = await collect(RunSpec(preset="odd", out=tmp_path), agent=lambda task: "push")
     outcomes = {one.task: (one.outcome, one.total_reward) for one in summary.results}
     assert outcomes == {
         "seed": (Outcome.ENV_ERROR, None),
@@ -190,9 +190,9 @@ class Loose:
 async def test_an_environments_faults_cost_its_own_episode(task, tmp_path, monkeypatch, caplog):
     monkeypatch.setattr(Loose, "made", 0)
     registry.register("loose", Loose, tasks=(task,))
-    settings = RolloutSettings(retry=RetryPolicy(max_retries=1, pause=0.0))
+    settings = {"max_retries": 1, "retry_pause": 0.0}
     summary = await collect(
-        "loose", lambda task: "push", episodes=2, out=tmp_path, settings=settings
+        RunSpec(preset="loose", episodes=2, out=tmp_path, **settings), agent=lambda task: "push"
     )
     broken = {"constructor": 1, "cancelled": 4, "none": 0}[task]
     outcomes = [one.outcome for one in summary.results]
@@ -216,7 +216,9 @@ class Stuck(Loose):
 async def test_a_close_that_hangs_is_abandoned(tmp_path, monkeypatch, caplog):
     monkeypatch.setattr("webtraj.rollouts.deadlines._CLOSING", 0.05)
     registry.register("stuck", Stuck, tasks=("none",))
-    summary = await collect("stuck", lambda task: "push", episodes=2, out=tmp_path)
+    summary = await collect(
+        RunSpec(preset="stuck", episodes=2, out=tmp_path), agent=lambda task: "push"
+    )
     assert [one.outcome for one in summary.results] == [Outcome.ENV_ERROR] * 2
     assert len(webtraj.open_dataset(tmp_path)) == 2
     assert "Stuck did not close within 0.05 s; it is abandoned." in caplog.text

@@ -154,8 +154,8 @@ ENTRY = Entry(
 RUN = "runs/run/"
 FILES = {
     "plan": (RUN + "plan.jsonl", lambda _: PLAN, read_plan),
-    "command": (
-        RUN + "command.json",
+    "settings": (
+        RUN + "settings.json",
         lambda _: lines(
             {
                 "preset": ["miniwob/click-test"],
@@ -167,11 +167,6 @@ FILES = {
             }
         ),
         read_command,
-    ),
-    "settings": (
-        RUN + "settings.json",
-        lambda _: lines({"format": "pb", "parallel": 2}),
-        read_settings,
     ),
     "run metrics": (
         RUN + "metrics.json",

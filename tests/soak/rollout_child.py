@@ -26,11 +26,9 @@ from webtraj.agents import models
 from webtraj.agents.model import ModelAgent
 from webtraj.environments.browser.pool import PoolLimits
 from webtraj.rollouts import (
-    Deadlines,
     EpisodeResult,
     PlannedEpisode,
-    RetryPolicy,
-    RolloutSettings,
+    RunSpec,
     collect,
 )
 
@@ -42,15 +40,16 @@ PARALLEL = 8
 
 # Deadlines are short so that hangs cost little. Of the first two, either may be the first.
 LIMITS = PoolLimits(call=3.0, close=2.0, launch=20.0, lease=60.0)
-SETTINGS = RolloutSettings(
-    parallel=PARALLEL,
-    max_steps=8,
-    deadlines=Deadlines(step=4.0, episode=60.0),
-    # Patience that no streak of bad luck exhausts: faults come as fast as episodes end, and an
-    # episode of eight seconds meets one more often than not.
-    retry=RetryPolicy(max_retries=100, pause=0.2, max_pause=2.0),
-    max_consecutive_errors=sys.maxsize,
-)
+SETTINGS = {
+    "parallel": PARALLEL,
+    "max_steps": 8,
+    "step_timeout": 4.0,
+    "timeout": 60.0,
+    "max_retries": 100,
+    "retry_pause": 0.2,
+    "max_retry_pause": 2.0,
+    "max_consecutive_errors": sys.maxsize,
+}
 
 SHARES = {"kill a browser": 0.05, "hang a page": 0.015, "stop a renderer": 0.005}
 """How many of each fault there are for each episode; one at least."""
@@ -168,15 +167,17 @@ async def play(orders: Orders) -> None:
             striking = asyncio.create_task(chaos.strike_as_planned(teller))
         tell("begun")
         summary = await collect(
-            TASKS,
-            agent,
-            episodes=None if orders.resume else orders.episodes,
-            seed=orders.seed,
-            out=orders.out,
+            RunSpec(
+                preset=TASKS,
+                episodes=None if orders.resume else orders.episodes,
+                seed=orders.seed,
+                out=orders.out,
+                **SETTINGS,
+            ),
+            agent=agent,
             run_id=None if orders.resume else RUN_ID,
             resume=RUN_ID if orders.resume else False,
-            settings=SETTINGS,
-            browser_pool=pool,
+            pool=pool,
             observer=teller,
         )
         if striking is not None:

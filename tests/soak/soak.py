@@ -34,7 +34,7 @@ from seeds import seed_of
 
 import webtraj
 from webtraj.environments.browser.pool import PoolLimits
-from webtraj.rollouts import EpisodeResult, collect
+from webtraj.rollouts import EpisodeResult, RunSpec, collect
 from webtraj.runs.plan import PlannedEpisode
 
 ORACLE_TASKS = [
@@ -136,18 +136,20 @@ class Soak:
     ) -> None:
         oracle = agent == "oracle"
         await collect(
-            ORACLE_TASKS if oracle else RANDOM_TASKS,
-            agent,
-            episodes=episodes,
-            parallel=parallel,
-            seed=self.seed + seed,
+            RunSpec(
+                preset=ORACLE_TASKS if oracle else RANDOM_TASKS,
+                episodes=episodes,
+                parallel=parallel,
+                seed=self.seed + seed,
+                environment_options={
+                    "observe": (*CHANNELS, "screenshot") if oracle else CHANNELS,
+                    "max_steps": 30 if oracle else 5,
+                },
+                max_consecutive_errors=sys.maxsize,
+            ),
+            agent=agent,
             trajectory_collector=self.collector,
-            browser_pool=self.pool,
-            environment_options={
-                "observe": (*CHANNELS, "screenshot") if oracle else CHANNELS,
-                "max_steps": 30 if oracle else 5,
-            },
-            max_consecutive_errors=sys.maxsize,
+            pool=self.pool,
             observer=tally,
         )
 

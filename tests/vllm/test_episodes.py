@@ -12,7 +12,7 @@ from webtraj.agents.model import ModelAgent
 from webtraj.agents.models.base import Sampling
 from webtraj.agents.models.limits import RetryPolicy
 from webtraj.datasets.verification import verify
-from webtraj.rollouts import collect
+from webtraj.rollouts import RunSpec, collect
 from webtraj.trajectory import EndReason, Outcome
 
 pytestmark = [pytest.mark.asyncio(loop_scope="session"), pytest.mark.timeout(1200)]
@@ -54,14 +54,16 @@ async def roll_out(client, out, observer, *, episodes=EPISODES):
         timeout=240,
     )
     await collect(
-        TASKS,
-        agent,
-        episodes=episodes,
-        parallel=PARALLEL,
-        max_steps=MAX_STEPS,
-        out=out,
-        environment_options={"observe": agent.channels},
-        max_consecutive_errors=episodes + 1,
+        RunSpec(
+            preset=TASKS,
+            episodes=episodes,
+            parallel=PARALLEL,
+            max_steps=MAX_STEPS,
+            out=out,
+            environment_options={"observe": agent.channels},
+            max_consecutive_errors=episodes + 1,
+        ),
+        agent=agent,
         observer=observer,
     )
 

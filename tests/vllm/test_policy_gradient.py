@@ -15,7 +15,7 @@ from vllm_serving import client_of
 from webtraj import open_dataset
 from webtraj.agents.model import ModelAgent
 from webtraj.agents.models.base import Sampling
-from webtraj.rollouts import collect
+from webtraj.rollouts import RunSpec, collect
 from webtraj.training.sft import read_log
 
 pytestmark = [pytest.mark.asyncio(loop_scope="session"), pytest.mark.timeout(1200)]
@@ -48,14 +48,16 @@ async def test_groups_of_a_real_server_train_by_a_ratio_of_one(text_server, mode
             timeout=240,
         )
         await collect(
-            ("miniwob/click-test-2",),
-            agent,
-            episodes=16,
-            group_size=8,
-            parallel=8,
-            max_steps=2,
-            out=tmp_path / "played",
-            environment_options={"observe": agent.channels},
+            RunSpec(
+                preset=("miniwob/click-test-2",),
+                episodes=16,
+                group_size=8,
+                parallel=8,
+                max_steps=2,
+                out=tmp_path / "played",
+                environment_options={"observe": agent.channels},
+            ),
+            agent=agent,
         )
     played = list(open_dataset(tmp_path / "played"))
     assert len({one.info.group_id for one in played}) == 2

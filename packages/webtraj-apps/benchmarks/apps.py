@@ -24,7 +24,7 @@ from rich.console import Console
 from rich.table import Table
 
 import webtraj
-from webtraj.rollouts.collecting import collect
+from webtraj.rollouts import RunSpec, collect
 from webtraj_apps.app import App, World, find_app, find_apps
 
 AT_ONCE = 32
@@ -127,10 +127,16 @@ def play(preset: str, episodes: int, parallel: int) -> list[str]:
         begun = time.perf_counter()
         asyncio.run(
             collect(
-                preset, "oracle", episodes=episodes, parallel=parallel, out=out,
-                environment_options=options,
+                RunSpec(
+                    preset=preset,
+                    agent="oracle",
+                    episodes=episodes,
+                    parallel=parallel,
+                    out=out,
+                    environment_options=options,
+                )
             )
-        )  # fmt: skip
+        )
         seconds = time.perf_counter() - begun
         dataset = webtraj.open_dataset(out)
         steps = sum(summary.num_steps for summary in dataset.summaries)

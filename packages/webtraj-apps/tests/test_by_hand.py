@@ -18,7 +18,7 @@ from webtraj.environments import actions as a
 from webtraj.environments.actions.recorded import final_answer
 from webtraj.environments.browser.pool import BrowserPool
 from webtraj.environments.browser.processes import find_browser
-from webtraj.rollouts import collect
+from webtraj.rollouts import RunSpec, collect
 from webtraj_apps.opening import open_task
 from webtraj_apps.tasks import AppTask, find_template
 
@@ -95,7 +95,7 @@ async def demonstrated(pool, preset, outcome, text):
 @pytest.mark.browser
 async def test_an_exported_script_runs_without_webtraj_and_leaves_the_same_state(errands, tmp_path):
     tasks = ["apps/errands/add", "apps/errands/finish-all-of-a-kind"]
-    await collect(tasks, "oracle", episodes=4, out=tmp_path / "played")
+    await collect(RunSpec(preset=tasks, agent="oracle", episodes=4, out=tmp_path / "played"))
     played = webtraj.open_dataset(tmp_path / "played").filter(outcome="success")
     report = export_dataset(played, tmp_path / "scripts", format="playwright")
     assert not report.left_out

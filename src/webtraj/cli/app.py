@@ -38,7 +38,7 @@ _BY_HEADING = {
         "rollout submit": ("ray:submit", "Submit a rollout to a Ray cluster."),
         "record": ("record:record", "Record what you do in a browser, as episodes of a dataset."),
         "gateway": ("gateway:gateway", "Record the model calls of any agent."),
-        "explore": ("explore:explore", "Explore sites, and propose tasks from what was seen."),
+        "propose": ("propose:propose", "Propose tasks from what was seen when exploring."),
         "presets": ("doctor:presets", "List the presets for `webtraj rollout`."),
         "doctor": ("doctor:doctor", "Check the installation."),
     },
@@ -87,7 +87,7 @@ _HEADINGS = {name: heading for heading, commands in _BY_HEADING.items() for name
 
 DEBUG_VARIABLE = "WEBTRAJ_DEBUG"
 _IMPORTING = (
-    "rollout", "explore", "record", "presets", "judge run", "judge eval", "export", "import",
+    "rollout", "propose", "record", "presets", "judge run", "judge eval", "export", "import",
     "loop",
 )  # fmt: skip
 """Commands that take `--import`. Others declare it themselves."""

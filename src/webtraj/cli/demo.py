@@ -11,7 +11,7 @@ import typer
 from webtraj import errors
 
 if TYPE_CHECKING:
-    from webtraj.rollouts.configuration import ConfiguredRollout
+    from webtraj.rollouts.rollout import Rollout
 
 __all__ = ["demo"]
 
@@ -71,22 +71,22 @@ def demo(
         print(f"To look at them in your browser:\n    webtraj view {quoted}")
 
 
-def _rollouts(out: str) -> dict[str, ConfiguredRollout]:
+def _rollouts(out: str) -> dict[str, Rollout]:
     """Return each agent's rollout: a new one, or the one that an earlier demo began in `out`.
 
     Raises:
         InvalidInputError: The folder holds something else.
     """
-    from webtraj.rollouts.configuration.building import resume_run, start_run
+    from webtraj.rollouts.configuration.building import build_rollout, resume_run
     from webtraj.runs.run import Run
-    from webtraj.runs.spec import RECORD
+    from webtraj.runs.spec import RunSpec
     from webtraj.store.places import open_storage
 
     storage = open_storage(out)
     keys = [entry.key for entry in storage.list("")]
     begun: dict[str, str] = {}
     for run_id in sorted({key.split("/")[1] for key in keys if key.startswith("runs/")}):
-        values = Run(storage, run_id).read_begun(RECORD) or {}
+        values = Run(storage, run_id).read_settings()
         if values.get("preset") == _SELECTORS and values.get("agent") in AGENTS:
             begun[values["agent"]] = run_id
     if keys and not begun:
@@ -97,8 +97,8 @@ def _rollouts(out: str) -> dict[str, ConfiguredRollout]:
     return {
         agent: resume_run({}, out=out, run_id=begun[agent])
         if agent in begun
-        else start_run(
-            {"preset": _SELECTORS, "agent": agent, "episodes": EPISODES, "parallel": 4}, out=out
+        else build_rollout(
+            RunSpec(preset=_SELECTORS, agent=agent, episodes=EPISODES, parallel=4, out=out)
         )
         for agent in AGENTS
     }

@@ -6,14 +6,14 @@ import functools
 import inspect
 import typing
 from collections.abc import Callable, Iterator, Mapping
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeVar
 
 import typer
 
 from webtraj import errors
 from webtraj.cli.options import read_setting, storage_options
 
-__all__ = ["fields_of", "flag", "takes_flags", "with_flags"]
+__all__ = ["fields_of", "flag", "takes", "takes_flags", "with_flags"]
 
 _PANEL = "Settings of the run, without a configuration"
 _PANEL_OF_LIMITS = "Patience, order and browsers, without a configuration"
@@ -53,6 +53,21 @@ _ALSO: dict[str, tuple[str, Any, str | None, str]] = {
 """Flags for parts of a field: the part, type, metavar and help."""
 
 
+_ONLY: dict[str, tuple[str, ...]] = {}
+"""The flags of commands that do not take all of them, by the command's name."""
+_Command = TypeVar("_Command", bound=Callable[..., None])
+
+
+def takes(*names: str) -> Callable[[_Command], _Command]:
+    """Return a decorator of a command that takes the flags of these fields only."""
+
+    def limited(function: _Command) -> _Command:
+        _ONLY[function.__name__] = names
+        return function
+
+    return limited
+
+
 def takes_flags(function: Callable[..., None]) -> bool:
     """Return whether a command takes the flags: it has a parameter `**given`."""
     parameters = inspect.signature(function).parameters.values()
@@ -67,7 +82,12 @@ def with_flags(function: Callable[..., None]) -> Callable[..., None]:
     """
     every = inspect.signature(function, eval_str=True).parameters.values()
     own = {one.name: one for one in every if one.kind is not one.VAR_KEYWORD}
-    flags = {one.name: one for one in _parameters() if one.name not in own}
+    only = _ONLY.get(function.__name__)
+    flags = {
+        one.name: one
+        for one in _parameters()
+        if one.name not in own and (only is None or one.name in only)
+    }
 
     @functools.wraps(function)
     def command(**values: Any) -> None:

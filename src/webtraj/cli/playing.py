@@ -1,15 +1,14 @@
-"""Run a rollout for `webtraj rollout` and `webtraj explore`, then judge, propose and report."""
+"""Run a rollout for `webtraj rollout`, then judge, propose and report."""
 
 from __future__ import annotations
 
 import collections
 import contextlib
-import dataclasses
 import functools
 import logging
 import shlex
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 import orjson
@@ -21,15 +20,15 @@ from webtraj.cli.flags import fields_of
 from webtraj.cli.judge_quality import judged_data, say_unjudged
 from webtraj.cli.options import imported, storage_options
 from webtraj.cli.terminal import counted, say
-from webtraj.settings.configuration import without_secrets
+from webtraj.settings.configuration import COMMAND_LINE, validate, without_secrets
 from webtraj.settings.named import import_modules
 from webtraj.trajectory import Outcome
 
 if TYPE_CHECKING:
     from webtraj.exploring.proposing import Proposed
     from webtraj.judging.judged import Judged
-    from webtraj.rollouts.configuration import ConfiguredRollout
     from webtraj.rollouts.results import RolloutSummary
+    from webtraj.rollouts.rollout import Rollout
 
 __all__ = ["from_flags", "play", "proposed_data", "tell_proposed"]
 
@@ -37,38 +36,34 @@ _MOST_SHOWN = 10
 
 
 def from_flags(
-    command: str,
     given: Mapping[str, Any],
     *,
-    settle: Callable[[Mapping[str, Any]], dict[str, Any]] = dict,
     resume: bool = False,
     run_id: str | None = None,
-) -> tuple[ConfiguredRollout, str]:
+) -> tuple[Rollout, str]:
     """Return a rollout of flags alone, and the command that names it.
 
     Args:
-        command: The command's name.
         given: The flags that were given, among them `out`.
-        settle: Adds the command's own defaults to fields; of a resumed run, only to those given.
         resume: Whether to resume a run of `out`.
         run_id: That run; the latest by default.
 
     Raises:
         InvalidInputError: A flag's value is wrong, or there is no run to resume.
     """
-    from webtraj.rollouts.configuration.building import resume_run, start_run
+    from webtraj.rollouts.configuration.building import build_rollout, resume_run
+    from webtraj.runs.spec import RunSpec
 
     fields = fields_of(given)
-    place = {name: fields.pop(name, None) for name in ("out", "storage_options")}
-    settled = settle(fields)
+    place = {"out": fields.pop("out"), "storage_options": fields.pop("storage_options", {})}
     if resume:
-        built = resume_run({name: settled[name] for name in fields}, run_id=run_id, **place)
+        built = resume_run(fields, run_id=run_id, **place)
     else:
-        built = start_run(settled, **place)
-    return built, naming(command, built)
+        built = build_rollout(validate({**fields, **place}, RunSpec, COMMAND_LINE))
+    return built, naming(built)
 
 
-def naming(command: str, built: ConfiguredRollout) -> str:
+def naming(built: Rollout) -> str:
     """Return a command that names a rollout's dataset.
 
     It has the options of buckets, where not only the dataset may lie, but no secrets and none that
@@ -83,11 +78,11 @@ def naming(command: str, built: ConfiguredRollout) -> str:
                 storage_options([text])
                 buckets += ("--option", text)
     modules = [part for module in imported() for part in ("--import", module)]
-    return shlex.join(["webtraj", command, *modules, "--out", built.out, *buckets])
+    return shlex.join(["webtraj", "rollout", *modules, "--out", built.out, *buckets])
 
 
 def play(
-    built: ConfiguredRollout,
+    built: Rollout,
     ray: str | None,
     go_on: str,
     *,
@@ -113,18 +108,23 @@ def play(
     from webtraj.cli import progress
 
     _log(verbose=built.spec.verbose)
-    if ray is not None and (modules := imported()):
-        built = dataclasses.replace(built, setup=functools.partial(import_modules, modules))
+    cluster = None
+    if ray is not None:
+        from webtraj.rollouts.distributed import Cluster
+
+        modules = imported()
+        setup = functools.partial(import_modules, modules) if modules else None
+        cluster = Cluster(address=ray, setup=setup)
     with terminal.json_output(json) as give:
         with (
             progress.RolloutProgress(built.out, go_on=go_on, bar=not monitor) as observer,
             _monitored(built) if monitor else contextlib.nullcontext(),
         ):
-            summary = signals.run(built.only_play(observer=observer, ray=ray))
+            summary = signals.run(built.only_play(observer=observer, cluster=cluster))
             observer.rollout_ended(summary)
         judged = _judge(built, summary, go_on)
         with signals.resumable(f"run: {go_on}"):
-            proposed = signals.run(built.propose())
+            proposed = signals.run(built.only_propose())
         done = judged is None or _is_judged(judged)
         if proposed is not None:
             done = tell_proposed(proposed, go_on) and done
@@ -136,7 +136,7 @@ def play(
 
 
 @contextlib.contextmanager
-def _monitored(built: ConfiguredRollout) -> Iterator[None]:
+def _monitored(built: Rollout) -> Iterator[None]:
     """Show the run on the terminal meanwhile, if stderr is one."""
     from webtraj.view import RunMonitor
     from webtraj.view.screen import BackgroundScreen
@@ -156,7 +156,7 @@ def _monitored(built: ConfiguredRollout) -> Iterator[None]:
 
 
 def _data(
-    built: ConfiguredRollout,
+    built: Rollout,
     summary: RolloutSummary,
     judged: Judged | None,
     proposed: Proposed | None,
@@ -204,16 +204,16 @@ def _is_judged(judged: Judged) -> bool:
     return judged.complete and {*judged.outcomes.values()} != {Outcome.JUDGE_ERROR}
 
 
-def _judge(built: ConfiguredRollout, summary: RolloutSummary, go_on: str) -> Judged | None:
+def _judge(built: Rollout, summary: RolloutSummary, go_on: str) -> Judged | None:
     """Judge the recorded episodes and report the verdicts; None if there is no judge."""
-    if built.judging is None:
+    if built.judge is None:
         _say_nobody_judged(built, summary)
         return None
     from webtraj.cli import progress
 
     try:
         with terminal.Bar("Judging") as bar:
-            judged = signals.run(built.judge(bar.show))
+            judged = signals.run(built.only_judge(bar.show))
     except signals.SignalReceivedError:
         say(f"To judge the rest: {go_on}")
         raise
@@ -230,7 +230,7 @@ def _judge(built: ConfiguredRollout, summary: RolloutSummary, go_on: str) -> Jud
     return judged
 
 
-def _say_nobody_judged(built: ConfiguredRollout, summary: RolloutSummary) -> None:
+def _say_nobody_judged(built: Rollout, summary: RolloutSummary) -> None:
     """Report unknown outcomes of tasks that have what a judge needs."""
     judgeable = {
         planned.spec.name
@@ -275,4 +275,4 @@ def _log(*, verbose: bool) -> None:
     if verbose:
         logs.show(logging.INFO)
     elif not sys.stderr.isatty():
-        logs.show(logging.INFO, "webtraj.rollouts.configuration.running")
+        logs.show(logging.INFO, "webtraj.rollouts.rollout")

@@ -94,7 +94,7 @@ def rollout(
                 "from a configuration."
             )
         given.setdefault("out", f"runs/{datetime.datetime.now():%Y%m%d-%H%M%S}")
-        built, go_on = playing.from_flags("rollout", given, resume=resume, run_id=run_id)
+        built, go_on = playing.from_flags(given, resume=resume, run_id=run_id)
     else:
         if given:
             raise errors.InvalidInputError(
@@ -113,7 +113,7 @@ def rollout(
         if ray is not None:
             refuse_ranks_on_ray(configuration.values)
         built = build_rollout(configuration, resume=(run_id or True) if resume else False)
-        go_on = playing.naming("rollout", built)
+        go_on = playing.naming(built)
     if ray is not None:
         go_on += f" --ray {shlex.quote(ray)}"
     playing.play(built, ray, f"{go_on} --resume {built.run_id}", monitor=monitor, json=json)

@@ -5,7 +5,7 @@
 * `hindsight`, `asking`: proposers without and with a model.
 * `checking`: the proposer protocol, and the checks that turn proposals into tasks.
 * `proposing`: proposing for a dataset.
-* `crawling`: exploring and proposing in one call; explorers and proposers by name.
+* `crawling`: explorers and proposers by name.
 """
 
 from __future__ import annotations
@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from webtraj.exploring.checking import Drafts as Drafts
     from webtraj.exploring.checking import Proposer as Proposer
     from webtraj.exploring.checking import Rejection as Rejection
-    from webtraj.exploring.crawling import Exploration as Exploration
-    from webtraj.exploring.crawling import explore as explore
     from webtraj.exploring.curious import CuriousAgent as CuriousAgent
     from webtraj.exploring.explorer import ExplorerAgent as ExplorerAgent
     from webtraj.exploring.hindsight import HindsightProposer as HindsightProposer
@@ -36,7 +34,6 @@ _HOMES = {
     "CuriousAgent": "curious",
     "Draft": "checking",
     "Drafts": "checking",
-    "Exploration": "crawling",
     "ExplorerAgent": "explorer",
     "HindsightProposer": "hindsight",
     "ModelProposer": "asking",
@@ -45,7 +42,6 @@ _HOMES = {
     "Rejection": "checking",
     "Seen": "seen",
     "Sight": "seen",
-    "explore": "crawling",
     "propose": "proposing",
 }
 

@@ -1,18 +1,9 @@
-"""`explore`: a guided crawl from coarse tasks to concrete ones, in one call; and who does it.
-
-One dataset holds both the episodes, recorded as in any rollout, and the tasks proposed from them.
-Exploring is a run that can be resumed; proposing comes after it and only does what is missing. So
-`resume` continues a crawl that was killed at any point.
-
-`webtraj explore` is a rollout with a proposer (`webtraj.runs.spec.RunSpec`) instead, whose explorer
-and proposer are made here, by name.
-"""
+"""Explorers and proposers by name, as on the command line and in a `RunSpec`."""
 
 from __future__ import annotations
 
 import dataclasses
-import os
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from webtraj import errors
@@ -22,136 +13,24 @@ from webtraj.agents import prompts as prompts_lib
 from webtraj.agents.options import ModelOptions, read_options
 from webtraj.environments.tasks import TaskSpec
 from webtraj.exploring.checking import Proposer
-from webtraj.exploring.proposing import Proposed, Record, propose
+from webtraj.exploring.proposing import Proposed, propose
 from webtraj.exploring.seen import channels_with
-from webtraj.rollouts.collecting import collect
-from webtraj.rollouts.recording import EpisodeFormat
-from webtraj.rollouts.results import RolloutObserver, RolloutSummary
-from webtraj.rollouts.settings import RolloutSettings
 from webtraj.runs.plan import PlannedEpisode
-from webtraj.runs.run import run_of
 from webtraj.settings.named import nearest
 from webtraj.store.closing import aclose
-from webtraj.store.places import open_storage
 
 if TYPE_CHECKING:
     from webtraj.agents.model import ModelAgent
-    from webtraj.environments.browser.pool import BrowserPool
 
 __all__ = [
     "EXPLORER",
     "EXPLORERS",
     "PROPOSERS",
-    "Exploration",
     "Proposing",
-    "explore",
     "make_explorer",
     "make_proposer",
     "require_coarse",
 ]
-
-_MAX_STEPS = 15
-_MAX_REPETITIVE_ACTIONS = 3
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class Exploration:
-    """The result of a crawl."""
-
-    run_id: str
-    """The run's name."""
-    summary: RolloutSummary
-    """The ends of the exploring episodes, those of a resumed run included."""
-    proposed: Proposed
-    """The proposals for them."""
-
-
-async def explore(
-    tasks: Iterable[TaskSpec],
-    agent: agents_lib.Agent,
-    proposer: Proposer,
-    *,
-    out: str | os.PathLike[str],
-    run_id: str | None = None,
-    resume: bool | str = False,
-    attempts: int = 1,
-    proposals: int = 3,
-    parallel: int = 1,
-    seed: int = 0,
-    max_steps: int = _MAX_STEPS,
-    settings: RolloutSettings | None = None,
-    storage_options: Mapping[str, Any] | None = None,
-    environment_options: Mapping[str, Any] | None = None,
-    browser_pool: BrowserPool | None = None,
-    observer: RolloutObserver | None = None,
-    format: EpisodeFormat | None = None,  # noqa: A002
-    on_proposals: Callable[[Record], None] | None = None,
-) -> Exploration:
-    """Explore sites and propose tasks from what was seen there.
-
-    Args:
-        tasks: Coarse tasks: a site and a rough description of what to do there. Ignored on
-            `resume`.
-        agent: The explorer. It is not closed.
-        proposer: The proposer. It is not closed.
-        out: The dataset: a folder, or a bucket's URL.
-        run_id: The run's name; by default a new one.
-        resume: The id of a run in `out` to resume, or True for the latest.
-        attempts: The number of attempts per task, each with another seed.
-        proposals: The maximum number of tasks per episode.
-        parallel: The number of episodes to run, and to propose for, at once.
-        seed: The run's seed.
-        max_steps: The maximum number of steps per episode; a task's own limit takes precedence.
-        settings: Other rollout settings; by default an episode ends when its agent repeats an
-            action more than three times in a row.
-        storage_options: Options for a bucket, as `webtraj.store.open_storage` takes them.
-        environment_options: Options for the presets' factories.
-        browser_pool: A shared pool, which is not closed; by default a new one.
-        observer: An observer of the exploring run.
-        format: The format of episodes: "json", "pb" or "pb.zst"; by default the dataset's, or
-            "json" for a new one.
-        on_proposals: A callback for each episode's proposals.
-
-    Raises:
-        InvalidInputError: A task is not coarse, or another argument is wrong.
-        Exception: As `webtraj.rollouts.collect` and `webtraj.exploring.propose` raise.
-    """
-    coarse = () if resume else require_coarse(tasks)
-    channels = channels_with(getattr(agent, "channels", ()))
-    base = settings or RolloutSettings(max_repetitive_actions=_MAX_REPETITIVE_ACTIONS)
-    run = run_of(
-        open_storage(out, storage_options),
-        run_id=run_id,
-        resume=resume,
-        max_retries=base.retry.max_retries,
-    ).run_id
-    summary = await collect(
-        coarse,
-        agent,
-        attempts=attempts,
-        parallel=parallel,
-        seed=seed,
-        out=out,
-        storage_options=storage_options,
-        run_id=None if resume else run,
-        resume=run if resume else False,
-        max_steps=max_steps,
-        settings=base,
-        environment_options={"observe": channels, **(environment_options or {})},
-        browser_pool=browser_pool,
-        observer=observer,
-        format=format,
-    )
-    proposed = await propose(
-        out,
-        proposer,
-        run=run,
-        proposals=proposals,
-        parallel=parallel,
-        storage_options=storage_options,
-        on_episode=on_proposals,
-    )
-    return Exploration(run, summary, proposed)
 
 
 def require_coarse(tasks: Iterable[TaskSpec]) -> tuple[TaskSpec, ...]:
@@ -172,8 +51,6 @@ def require_coarse(tasks: Iterable[TaskSpec]) -> tuple[TaskSpec, ...]:
             )
     return coarse
 
-
-# Explorers and proposers by name, as on the command line.
 
 EXPLORERS = ("model", "curious", "random", "scripted")
 PROPOSERS = ("model", "hindsight")
@@ -268,7 +145,7 @@ EXPLORER = agents_catalog.AgentKind(
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Proposing:
-    """Recipe for a proposer, and how to ask it (`webtraj.rollouts.configuration.recipes`)."""
+    """Recipe for a proposer, and how to ask it (`webtraj.rollouts.recipes`)."""
 
     name: str
     """A key of `PROPOSERS`."""

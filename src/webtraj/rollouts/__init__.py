@@ -1,7 +1,8 @@
 """Rollouts: run an agent on many episodes at once and account for every one.
 
 * `sampling`: which tasks a rollout plays.
-* `collecting`: a rollout in one call. `settings`: how it runs.
+* `collecting`: a rollout in one call, by a `RunSpec`. `rollout`: its plan, and who plays.
+* `configuration`: reads and builds it.
 * `runner`: plays the plan, several episodes at a time, with `scheduling` and `deadlines`.
 * `adapting`: adjusts the number of workers to the machine.
 * `episode`: plays one episode and returns how it ended.
@@ -11,26 +12,16 @@ Its plan and the other files from which it can be resumed are in `webtraj.runs`.
 """
 
 from webtraj.environments.tasks import TaskSpec, read_tasks
-from webtraj.rollouts.adapting import Adaptive
 from webtraj.rollouts.collecting import collect
-from webtraj.rollouts.deadlines import Deadlines
 from webtraj.rollouts.results import RolloutObserver, RolloutSummary, TaskSummary
-from webtraj.rollouts.scheduling import Politeness, RetryPolicy
-from webtraj.rollouts.settings import Completion, RolloutSettings
 from webtraj.runs.plan import PlannedEpisode, plan_episodes, plan_tasks
 from webtraj.runs.run import EpisodeResult
 from webtraj.runs.spec import RunSpec
 
 __all__ = [
-    "Adaptive",
-    "Completion",
-    "Deadlines",
     "EpisodeResult",
     "PlannedEpisode",
-    "Politeness",
-    "RetryPolicy",
     "RolloutObserver",
-    "RolloutSettings",
     "RolloutSummary",
     "RunSpec",
     "TaskSpec",

@@ -7,7 +7,6 @@ a cancellation.
 from __future__ import annotations
 
 import asyncio
-import dataclasses
 import functools
 import logging
 import time
@@ -17,7 +16,7 @@ from typing import Any, Self, TypeVar
 from webtraj import errors
 from webtraj.environments import base as environment_lib
 
-__all__ = ["Deadline", "Deadlines", "GuardedEnvironment", "NotMade"]
+__all__ = ["Deadline", "GuardedEnvironment", "NotMade"]
 
 _CLOSING = 30.0
 """The most seconds for closing an environment."""
@@ -29,37 +28,27 @@ _logger = logging.getLogger(__name__)
 _T = TypeVar("_T")
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Deadlines:
-    """Time limits in seconds; None for no limit."""
-
-    step: float | None = None
-    """Limit of one `reset`, one `step`, or one decision of the agent."""
-    episode: float | None = None
-    """Limit of one try at an episode."""
-    run: float | None = None
-    """Limit of the whole rollout. Open episodes are then recorded as cancelled, and played again
-    when the rollout is resumed."""
-
-    def __post_init__(self) -> None:
-        for field in dataclasses.fields(self):
-            seconds = getattr(self, field.name)
-            if seconds is not None and not (isinstance(seconds, int | float) and seconds > 0):
-                raise errors.InvalidInputError(
-                    f"The deadline {field.name!r} must be more than 0 s; got {seconds!r}."
-                )
-
-
 class Deadline:
     """Tracks the time limits of one running episode."""
 
     def __init__(
-        self, deadlines: Deadlines, *, clock: Callable[[], float] = time.monotonic
+        self,
+        *,
+        step: float | None = None,
+        episode: float | None = None,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._step = deadlines.step
-        self._episode = deadlines.episode
+        """Start an episode's time.
+
+        Args:
+            step: Limit in seconds of one `reset`, one `step`, or one decision of the agent.
+            episode: Limit in seconds of the episode.
+            clock: Returns the time in seconds.
+        """
+        self._step = step
+        self._episode = episode
         self._clock = clock
-        self._end = None if deadlines.episode is None else clock() + deadlines.episode
+        self._end = None if episode is None else clock() + episode
 
     async def within(self, what: str, call: Coroutine[Any, Any, _T]) -> _T:
         """Await a call under the time limits.

@@ -9,7 +9,7 @@ import dataclasses
 import logging
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 from webtraj import errors
 from webtraj.agents.base import Agent
@@ -17,6 +17,7 @@ from webtraj.environments import base as environment_lib
 from webtraj.environments import bridges
 from webtraj.rollouts.deadlines import GuardedEnvironment
 from webtraj.runs.plan import PlannedEpisode
+from webtraj.runs.spec import RunSpec
 
 if TYPE_CHECKING:
     from webtraj.agents.base import Agent
@@ -48,6 +49,16 @@ class Browsers:
     """Seconds to wait for a free page."""
     operation_timeout: float = 30.0
     """Seconds that one browser call may take."""
+
+    @classmethod
+    def of(cls, spec: RunSpec) -> Self:
+        """Return the browser settings of a run."""
+        return cls(
+            contexts=spec.contexts_per_browser,
+            endpoint=spec.browser_endpoint,
+            wait_timeout=spec.wait_timeout,
+            operation_timeout=spec.operation_timeout,
+        )
 
     def find(self) -> BrowserExecutable | None:
         """Return the browser to run, or None if an endpoint is set. Blocks.

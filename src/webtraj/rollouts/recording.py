@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast, get_args
 
 from webtraj import errors
-from webtraj.runs.run import Run
+from webtraj.runs.run import SETTINGS, Run
 from webtraj.runs.spec import EpisodeFormat
 from webtraj.store.layout import format_named
 from webtraj.store.places import is_url
@@ -69,7 +69,7 @@ def settle_format(
         own = run.read_settings().get("format", _DEFAULT)
         if own not in _FORMATS:
             raise errors.InvalidInputError(
-                f"'runs/{run.run_id}/settings.json' in {os.fspath(out)!r} has format={own!r:.60}; "
+                f"'runs/{run.run_id}/{SETTINGS}' in {os.fspath(out)!r} has format={own!r:.60}; "
                 f"expected one of {', '.join(_FORMATS)}. Correct it."
             )
     if own is not None and wanted not in (None, own):

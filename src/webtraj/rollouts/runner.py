@@ -15,16 +15,24 @@ from typing import TYPE_CHECKING, Any
 from webtraj import errors
 from webtraj.agents import base as agents_lib
 from webtraj.environments import base as environment_lib
+from webtraj.environments.browser.lease import OperationLimits
 from webtraj.rollouts import episode as episode_lib
-from webtraj.rollouts.adapting import Crew, Foreman
-from webtraj.rollouts.deadlines import Deadline, Deadlines, GuardedEnvironment, NotMade
+from webtraj.rollouts.adapting import Adaptive, Crew, Foreman
+from webtraj.rollouts.deadlines import Deadline, GuardedEnvironment, NotMade
 from webtraj.rollouts.forking import ForkAgent, ForkedEnvironment
 from webtraj.rollouts.making import close_quietly, make_environment
 from webtraj.rollouts.results import RolloutObserver
-from webtraj.rollouts.scheduling import ErrorStreak, Scheduler, Turn
-from webtraj.rollouts.settings import RolloutSettings
+from webtraj.rollouts.scheduling import (
+    ErrorStreak,
+    Politeness,
+    RetryPolicy,
+    Scheduler,
+    Turn,
+    grace_begins,
+)
 from webtraj.runs.plan import PlannedEpisode
 from webtraj.runs.run import EpisodeResult, Run
+from webtraj.runs.spec import RunSpec
 from webtraj.trajectory import EpisodeInfo, new_episode_id
 
 if TYPE_CHECKING:
@@ -47,7 +55,10 @@ class Runner:
 
     agent: agents_lib.Agent
     turns: Sequence[Turn]
-    settings: RolloutSettings
+    spec: RunSpec
+    """The limits, the order and the retries."""
+    parallel: int | Adaptive
+    """Episodes to play at a time, or bounds for adjusting their number."""
     observer: RolloutObserver
     run: Run | None = None
     """Names the episodes; None if the rollout cannot be resumed."""
@@ -60,10 +71,12 @@ class Runner:
     def __post_init__(self) -> None:
         self.results: list[EpisodeResult] = []
         self._scheduler = self.scheduler or Scheduler(
-            self.turns, order=self.settings.order, politeness=self.settings.politeness
+            self.turns, order=self.spec.task_order, politeness=Politeness.of(self.spec)
         )
-        adaptive = self.settings.adaptive
-        self._crew = Crew(self.settings.parallel if adaptive is None else adaptive.low)
+        parallel = self.parallel
+        self._adaptive = parallel if isinstance(parallel, Adaptive) else None
+        self._most = parallel.high if isinstance(parallel, Adaptive) else parallel
+        self._crew = Crew(parallel.low if isinstance(parallel, Adaptive) else parallel)
         self._results_paced = 0
         self._streak = ErrorStreak()
         self._rows_over = 0
@@ -82,15 +95,15 @@ class Runner:
             RolloutStoppedError: Too many episodes in a row failed.
             Exception: An error that would end every other episode too.
         """
-        if self.settings.operations is not None and self.browser_pool is not None:
-            self.browser_pool.operations.limit(self.settings.operations)
-        number = self.settings.parallel
+        if self.spec.operation_limits and self.browser_pool is not None:
+            limits: Mapping[Any, int] = self.spec.operation_limits
+            self.browser_pool.operations.limit(OperationLimits(**limits))
+        number = self._most
         if self.scheduler is None:
             number = min(number, len(self.turns))
         loop = asyncio.get_running_loop()
         self._workers = [loop.create_task(self._work()) for _ in range(number)]
-        end = self.settings.deadlines.run
-        if end is not None:
+        if (end := self.spec.run_timeout) is not None:
             self._cut_after(end, f"its limit of {end:g} s is up")
         try:
             with self._adapting():
@@ -146,9 +159,9 @@ class Runner:
         self._cancel(self._workers)
 
     def _adapting(self) -> contextlib.AbstractContextManager[Any]:
-        if self.settings.adaptive is None:
+        if self._adaptive is None:
             return contextlib.nullcontext()
-        return Foreman(self.settings.adaptive, self._crew, self._pace)
+        return Foreman(self._adaptive, self._crew, self._pace)
 
     def _pace(self) -> float | None:
         """Return the median seconds per step of the episodes that ended since the last call."""
@@ -203,8 +216,8 @@ class Runner:
     ) -> EpisodeResult:
         planned = turn.planned
         deadline = None
-        if self.settings.deadlines != Deadlines():
-            deadline = Deadline(self.settings.deadlines)
+        if self.spec.step_timeout is not None or self.spec.timeout is not None:
+            deadline = Deadline(step=self.spec.step_timeout, episode=self.spec.timeout)
         guarded.deadline = deadline
         environment: environment_lib.Environment = guarded
         if planned.fork is not None:
@@ -232,8 +245,8 @@ class Runner:
             agent=agent,
             episode_id=episode_id,
             number=turn.number,
-            max_steps=planned.spec.max_steps or self.settings.max_steps,
-            max_repetitive_actions=self.settings.max_repetitive_actions,
+            max_steps=planned.spec.max_steps or self.spec.max_steps,
+            max_repetitive_actions=self.spec.max_repetitive_actions,
             deadline=deadline,
         ).run(self._report)
 
@@ -266,7 +279,7 @@ class Runner:
 
     def _retry(self, turn: Turn, result: EpisodeResult) -> tuple[Turn | None, float]:
         failures = turn.failures + 1
-        retry = self.settings.retry
+        retry = RetryPolicy.of(self.spec)
         if not result.failed or not retry.leaves_open(result, failures):
             return None, 0.0
         again = dataclasses.replace(
@@ -290,16 +303,15 @@ class Runner:
         if again is not None:
             return
         self._rows_over += 1
-        completion = self.settings.completion
-        if completion.begins(self._rows_over, len(self.turns)):
+        if grace_begins(self.spec, self._rows_over, len(self.turns)):
+            grace = self.spec.completion_grace_period
             self._cut_after(
-                completion.grace,
-                f"{self._rows_over} of {len(self.turns)} episodes were done "
-                f"{completion.grace:g} s ago",
+                grace, f"{self._rows_over} of {len(self.turns)} episodes were done {grace:g} s ago"
             )
 
     def _give_up_after_too_many(self, result: EpisodeResult) -> None:
-        if not self._streak.count(result) or self._streak.length != self.settings.patience:
+        longest = ErrorStreak.longest(self.spec, self._most)
+        if not self._streak.count(result) or self._streak.length != longest:
             return
         self._scheduler.stop()  # Otherwise other workers would start new turns.
         raise errors.RolloutStoppedError(

@@ -11,12 +11,13 @@ import itertools
 import operator
 import time
 from collections.abc import Callable, Iterable
+from typing import Self
 
 from webtraj import errors
 from webtraj.runs.run import EpisodeResult, RetryPolicy, Turn, all_numbers
-from webtraj.runs.spec import TaskOrder
+from webtraj.runs.spec import RunSpec, TaskOrder
 
-__all__ = ["ErrorStreak", "Politeness", "RetryPolicy", "Scheduler", "Turn"]
+__all__ = ["ErrorStreak", "Politeness", "RetryPolicy", "Scheduler", "Turn", "grace_begins"]
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,9 +37,36 @@ class Politeness:
                 f"{self.per_site!r} and {self.interval!r}."
             )
 
+    @classmethod
+    def of(cls, spec: RunSpec) -> Self:
+        """Return the limits of a run."""
+        return cls(per_site=spec.episodes_per_site, interval=spec.site_interval)
+
+
+_MAX_CONSECUTIVE_ERRORS = 10
+
+
+def grace_begins(spec: RunSpec, over: int, rows: int) -> bool:
+    """Return whether the grace period begins with row number `over` of those done.
+
+    >>> spec = RunSpec(completion_threshold=0.5)
+    >>> [grace_begins(spec, over, 4) for over in (1, 2, 3, 4)]
+    [False, True, False, False]
+    """
+    return over - 1 < spec.completion_threshold * rows <= over < rows
+
 
 class ErrorStreak:
     """Counts infrastructure failures in a row."""
+
+    @staticmethod
+    def longest(spec: RunSpec, parallel: int) -> int:
+        """Return how many failures in a row stop a run.
+
+        By default 10, or twice the episodes at a time if that is more, since a browser that crashes
+        fails all of its episodes before it is replaced.
+        """
+        return spec.max_consecutive_errors or max(_MAX_CONSECUTIVE_ERRORS, 2 * parallel)
 
     def __init__(self) -> None:
         self.length = 0

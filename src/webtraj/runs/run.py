@@ -3,7 +3,7 @@
 The files lie beside the episodes, in the same folder or bucket::
 
     <dataset>/runs/<run id>/plan.jsonl      written before the first episode (see `plan`)
-                            settings.json   the rollout's settings, for people
+                            settings.json   the `RunSpec`, written just before the plan
                             sessions/<n>    one for each time it was played on several machines
                             underway.json   episodes recently running there, for monitoring
 
@@ -23,17 +23,20 @@ import contextlib
 import dataclasses
 import datetime
 import logging
+import os
 import random
 import re
 import secrets
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, Self
 
 import orjson
 
 import webtraj
 from webtraj import errors
 from webtraj.runs.plan import PlannedEpisode, plan_from_bytes, plan_to_bytes
+from webtraj.runs.spec import RunSpec
+from webtraj.settings.configuration import MISSING
 from webtraj.store import files
 from webtraj.store.index import EpisodeSummary
 from webtraj.store.places import FolderStorage, Storage
@@ -53,6 +56,7 @@ __all__ = [
     "RETRIED",
     "RetryPolicy",
     "Run",
+    "SETTINGS",
     "TRIES_A_SESSION",
     "Turn",
     "all_numbers",
@@ -71,7 +75,12 @@ TRIES_A_SESSION = 1000
 _logger = logging.getLogger(__name__)
 
 _RUNS = "runs/"
-_PLAN = "/plan.jsonl"
+SETTINGS = "settings.json"
+"""Name of the file beside the plan with the settings of a run."""
+_PLAN = "plan.jsonl"
+_VERSION, _BEGUN, _CONFIGURATION = "webtraj_version", "begun", "configuration"
+_BESIDE = {_VERSION, _BEGUN, _CONFIGURATION}
+"""What the settings hold beside the fields of a `RunSpec`."""
 _RUN_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 _TIME = re.compile(r"\d{8}T\d{6}-")
 
@@ -97,9 +106,9 @@ def run_ids(storage: Storage) -> list[str]:
     """
     keys = (entry.key for entry in storage.list(_RUNS))
     return sorted(
-        key.removeprefix(_RUNS).removesuffix(_PLAN)
+        key.removeprefix(_RUNS).removesuffix(f"/{_PLAN}")
         for key in keys
-        if key.endswith(_PLAN) and key.count("/") == 2
+        if key.endswith(f"/{_PLAN}") and key.count("/") == 2
     )
 
 
@@ -162,30 +171,41 @@ class Run:
     def write_plan(
         self, plan: Sequence[PlannedEpisode], *, seed: int, settings: Mapping[str, Any]
     ) -> None:
-        """Write the plan and the run's settings.
+        """Write the plan and the run's settings; the settings first, so that no plan lacks them.
 
         Raises:
             StorageConflictError: The run already has a plan.
             StorageError: The files cannot be written.
         """
         content = plan_to_bytes(plan, seed=seed)
-        try:
-            self.storage.write(self._key("plan.jsonl"), content, overwrite=False)
-        except errors.StorageConflictError:
-            raise errors.StorageConflictError(
-                f"The run {self.run_id!r} is in {self.storage.url!r} already. Resume it, or give "
-                "the new run another id."
-            ) from None
-        about = {
-            "webtraj_version": webtraj.__version__,
-            "begun": _now(),
-            "seed": seed,
-            **settings,
-        }
+        if self.storage.size(self._key(_PLAN)) is not None:
+            raise self._conflict()
+        about = {_VERSION: webtraj.__version__, _BEGUN: _now(), **settings}
         self.storage.write(
-            self._key("settings.json"),
-            orjson.dumps(about, default=repr, option=orjson.OPT_INDENT_2),
+            self._key(SETTINGS),
+            orjson.dumps(about, default=_not_in_json, option=orjson.OPT_INDENT_2),
         )
+        try:
+            self.storage.write(self._key(_PLAN), content, overwrite=False)
+        except errors.StorageConflictError:
+            raise self._conflict() from None
+
+    def _conflict(self) -> errors.StorageConflictError:
+        return errors.StorageConflictError(
+            f"The run {self.run_id!r} is in {self.storage.url!r} already. Resume it, or give "
+            "the new run another id."
+        )
+
+    def discard_settings(self) -> bool:
+        """Delete the settings of a run without a plan; return whether it has none.
+
+        Raises:
+            StorageError: The store cannot be read or written.
+        """
+        if self.storage.size(self._key(_PLAN)) is not None:
+            return False
+        self.storage.delete(self._key(SETTINGS))
+        return True
 
     def read_plan(self) -> tuple[PlannedEpisode, ...]:
         """Return the plan.
@@ -193,7 +213,7 @@ class Run:
         Raises:
             InvalidInputError: The plan is missing, damaged or from a newer webtraj.
         """
-        key = self._key("plan.jsonl")
+        key = self._key(_PLAN)
         try:
             content = self.storage.read(key)
         except errors.StorageMissingError:
@@ -205,41 +225,43 @@ class Run:
     def read_settings(self) -> Mapping[str, Any]:
         """Return the run's settings; an empty mapping if they are missing or damaged."""
         try:
-            data = orjson.loads(self.storage.read(self._key("settings.json")))
-        except (errors.StorageMissingError, orjson.JSONDecodeError):
+            return self._read_settings() or {}
+        except errors.InvalidInputError:
             return {}
-        return data if isinstance(data, dict) else {}
+
+    def read_record(self) -> dict[str, Any] | None:
+        """Return the fields of the `RunSpec` that started the run; None if it has no settings.
+
+        Raises:
+            InvalidInputError: The settings are damaged.
+            StorageError: The settings cannot be read.
+        """
+        settings = self._read_settings()
+        if settings is None:
+            return None
+        return {key: value for key, value in settings.items() if key not in _BESIDE}
+
+    def _read_settings(self) -> dict[str, Any] | None:
+        key = self._key(SETTINGS)
+        try:
+            settings = orjson.loads(self.storage.read(key))
+        except errors.StorageMissingError:
+            return None
+        except orjson.JSONDecodeError as error:
+            raise self._damaged(key, str(error)) from error
+        if not isinstance(settings, dict):
+            raise self._damaged(key, f"it is {settings!r:.60}; expected an object")
+        return settings
 
     def _begun(self) -> str:
         """Return when the run began, as default ids begin; empty if that is not known."""
         if _TIME.match(self.run_id):
             return self.run_id
-        return str(self.read_settings().get("begun", ""))
-
-    def read_begun(self, name: str) -> dict[str, Any] | None:
-        """Return the command's arguments that started the run; None if it started another way.
-
-        Args:
-            name: Name of the command's file beside the plan.
-
-        Raises:
-            InvalidInputError: The file is damaged.
-            StorageError: The file cannot be read.
-        """
-        key = self._key(name)
-        try:
-            begun = orjson.loads(self.storage.read(key))
-        except errors.StorageMissingError:
-            return None
-        except orjson.JSONDecodeError as error:
-            raise self._damaged(key, str(error)) from error
-        if not isinstance(begun, dict):
-            raise self._damaged(key, f"it is {begun!r:.60}; expected an object")
-        return begun
+        return str(self.read_settings().get(_BEGUN, ""))
 
     def _damaged(self, key: str, why: str) -> errors.InvalidInputError:
         return errors.InvalidInputError(
-            f"Cannot read {key!r} in {self.storage.url!r}, the arguments that started the run: "
+            f"Cannot read {key!r} in {self.storage.url!r}, the settings of the run: "
             f"{why}. Restore it from a copy, or start a new run."
         )
 
@@ -512,6 +534,11 @@ class RetryPolicy:
         if not all_numbers(self) or min(self.max_retries, self.pause, self.max_pause) < 0:
             raise errors.InvalidInputError(f"RetryPolicy takes numbers of 0 or more; got {self}.")
 
+    @classmethod
+    def of(cls, spec: RunSpec) -> Self:
+        """Return the policy of a run."""
+        return cls(**{field: getattr(spec, name) for field, name in _RETRY.items()})
+
     def retries(self, outcome: Outcome, tries: int, error: BaseException | None = None) -> bool:
         """Return whether to try again.
 
@@ -546,12 +573,20 @@ class RetryPolicy:
 
 def retry_policy(settings: Mapping[str, Any]) -> RetryPolicy:
     """Return the retry policy in a run's settings, or the default policy."""
-    kept = settings.get("retry")
-    names = {field.name for field in dataclasses.fields(RetryPolicy)}
+    kept = {field: settings[name] for field, name in _RETRY.items() if name in settings}
     try:
-        return RetryPolicy(**{k: v for k, v in dict(kept or {}).items() if k in names})
+        return RetryPolicy(**kept)
     except (errors.InvalidInputError, TypeError, ValueError):
         return RetryPolicy()
+
+
+_RETRY = {"max_retries": "max_retries", "pause": "retry_pause", "max_pause": "max_retry_pause"}
+"""The fields of `RunSpec` that are those of `RetryPolicy`."""
+
+
+def _not_in_json(value: Any) -> str:
+    """Return a path as text, and a mark for other objects, which must be given again."""
+    return os.fspath(value) if isinstance(value, os.PathLike) else MISSING
 
 
 def all_numbers(settings: Any) -> bool:

@@ -1,7 +1,7 @@
 """`RunSpec`: the settings of a run, for all ways to start one.
 
 Its fields are the flags of `webtraj rollout` (`webtraj.cli.flags` makes them), the keys of a
-configuration of the kind `run`, the arguments of `collect(RunSpec(...))`, and the record beside
+configuration of the kind `run`, the settings that `collect` takes, and the record beside
 the plan of every run, from which `--resume` reads them. Other systems' names are aliases:
 `webtraj.rollouts.configuration.rollout` has Orby's and WebGym's.
 
@@ -10,7 +10,7 @@ This module must stay light to import, since `webtraj rollout --help` reads it.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import os
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import BeforeValidator, Field, model_validator
@@ -18,7 +18,6 @@ from pydantic import BeforeValidator, Field, model_validator
 from webtraj.settings.configuration import Section
 
 __all__ = [
-    "RECORD",
     "EpisodeFormat",
     "MODEL",
     "MetricsConfig",
@@ -27,11 +26,8 @@ __all__ = [
     "TaskOrder",
     "WandbConfig",
     "When",
-    "exploring",
 ]
 
-RECORD = "command.json"
-"""Name of the file beside the plan with the settings of a run."""
 EpisodeFormat = Literal["json", "pb", "pb.zst"]
 """Format of recorded episodes: JSON, or Protobuf, plain or compressed (`webtraj.store`)."""
 When = Literal["unknown", "always"]
@@ -40,7 +36,7 @@ TaskOrder = Literal["given", "longest", "fair"]
 `fair`: one of each site in turn."""
 _Operation = Literal[
     "metadata", "navigate", "allocate", "release", "screenshot", "ac_tree", "page_metadata",
-    "execute",
+    "execute", "requests_per_minute",
 ]  # fmt: skip
 
 MODEL = ("model", "base_url", "api_key_variable", "provider", "requests_per_minute")
@@ -83,7 +79,13 @@ class MetricsConfig(Section):
 
 
 def _as_list(value: Any) -> Any:
-    return [value] if isinstance(value, str) else value
+    if isinstance(value, str):
+        return [value]
+    return list(value) if isinstance(value, tuple) else value
+
+
+def _as_text(value: Any) -> Any:
+    return os.fspath(value) if isinstance(value, os.PathLike) else value
 
 
 class Patience(Section):
@@ -135,7 +137,7 @@ class RunSpec(Patience):
     (`.jsonl` or `.parquet`, a path or bucket URL)."""
     agent: str = ""
     """The agent: oracle, random, curious, model, explorer, scripted or replay; default: model if a
-    model is given, else oracle. `webtraj explore` has explorer and curious instead."""
+    model is given, else oracle."""
     model: str | None = None
     """The agent's model, by its server's name."""
     base_url: str | list[str] | None = None
@@ -166,11 +168,10 @@ class RunSpec(Patience):
     """Episodes at a time, or auto for as many as the machine can bear; default: 1, or on a cluster
     as many as it can bear."""
     max_steps: _Positive | None = None
-    """Truncate episodes after this many steps; 15 by default when exploring. A task's own limit
+    """Truncate episodes after this many steps. A task's own limit
     takes precedence."""
     max_repetitive_actions: _Positive | None = None
-    """Truncate an episode when the agent repeats an action more often than this in a row; 3 by
-    default when exploring."""
+    """Truncate an episode when the agent repeats an action more often than this in a row."""
     max_retries: _Natural = 0
     """Retries of an episode after an error of the environment or the model's server; a job of
     `webtraj rollout submit` has 3."""
@@ -190,8 +191,8 @@ class RunSpec(Patience):
     operation_limits: dict[_Operation, _Natural] = Field(default_factory=dict)
     """A limit on concurrent browser operations of one kind, over all episodes, such as navigate=32:
     metadata, navigate, allocate, release, screenshot, ac_tree, page_metadata or execute; 0 for no
-    limit."""
-    out: Annotated[str, Field(min_length=1)] | None = None
+    limit. requests_per_minute limits the pages opened on one site."""
+    out: Annotated[Annotated[str, Field(min_length=1)] | None, BeforeValidator(_as_text)] = None
     """The dataset to write or add to, a folder or s3://bucket/prefix; default of the command:
     runs/<date and time>."""
     storage_options: dict[str, Any] = Field(default_factory=dict)
@@ -214,8 +215,7 @@ class RunSpec(Patience):
     """Episodes to judge at a time; default: 8."""
     proposer: str | None = None
     """Propose concrete tasks from what was seen in coarse ones: model, by default the agent's;
-    hindsight, without a model; default: no proposer. `webtraj explore` always has one, by default
-    model if a model is given."""
+    hindsight, without a model; default: no proposer."""
     proposer_options: dict[str, Any] = Field(default_factory=dict)
     """An option of the proposer, such as max_tokens=2000."""
     proposals: Annotated[int, Field(ge=1, le=100)] = 3
@@ -236,7 +236,7 @@ class RunSpec(Patience):
 
     def given(self) -> dict[str, Any]:
         """Return the fields that were given, without the place of the record."""
-        return self.model_dump(include=self.model_fields_set & _RECORDED)
+        return {name: getattr(self, name) for name in self.model_fields_set & _RECORDED}
 
     @property
     def agents_options(self) -> dict[str, Any]:
@@ -266,20 +266,3 @@ class RunSpec(Patience):
 
 _RECORDED = RunSpec.model_fields.keys() - {"out", "storage_options"}
 """Fields of the record, which lies in the dataset."""
-
-
-def exploring(given: Mapping[str, Any]) -> dict[str, Any]:
-    """Return fields with the defaults of `webtraj explore`, whose agent `model` explores.
-
-    >>> exploring({"agent": "model", "model": "m", "max_steps": 4})["agent"]
-    'explorer'
-    """
-    asked = given.get("model") is not None
-    fields = {
-        "agent": "model" if asked else "curious",
-        "proposer": "model" if asked else "hindsight",
-        "max_steps": 15,
-        "max_repetitive_actions": 3,
-        **given,
-    }
-    return fields if fields["agent"] != "model" else {**fields, "agent": "explorer"}

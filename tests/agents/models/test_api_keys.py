@@ -14,7 +14,7 @@ from webtraj.agents.models import endpoint
 from webtraj.agents.models.base import check_keys
 from webtraj.environments.collecting import outcome_of_error
 from webtraj.redaction import without_keys
-from webtraj.rollouts import collect
+from webtraj.rollouts import RunSpec, collect
 from webtraj.store import encoding
 from webtraj.testing.model_server import FakeModelServer, Reply
 from webtraj.trajectory import Outcome, Phase
@@ -143,7 +143,12 @@ async def test_a_vendors_variable_is_for_the_vendor_alone(
 async def test_a_vendor_is_not_asked_without_a_key(ask, monkeypatch, client_class, variable):
     monkeypatch.delenv(variable, raising=False)
     async with client_class("m") as client:
-        for call in (lambda: client.complete(ask), lambda: collect([], ModelAgent(client=client))):
+        for call in (
+            lambda: client.complete(ask),
+            lambda: collect(
+                RunSpec(preset=["miniwob/click-test"]), agent=ModelAgent(client=client)
+            ),
+        ):
             with pytest.raises(errors.MissingKeyError, match=rf"{variable}.*--base-url") as caught:
                 await call()
             assert outcome_of_error(caught.value, Phase.RESET) is Outcome.MODEL_ERROR

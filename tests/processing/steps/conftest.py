@@ -8,7 +8,7 @@ from webtraj import open_dataset
 from webtraj.agents.models import OpenAICompatibleClient, RetryPolicy
 from webtraj.agents.oracle import OracleAgent
 from webtraj.agents.random import RandomAgent
-from webtraj.rollouts import collect
+from webtraj.rollouts import RunSpec, collect
 
 CHANNELS = (
     "goal", "url", "axtree", "changes", "screenshot", "focused", "scroll", "last_action",
@@ -30,9 +30,15 @@ def recorded(tmp_path_factory, fixture_presets):
             "fixture/log-in",
             "fixture/add-to-cart",
         )
-        await collect(solved, OracleAgent(), out=folder / "solved", episodes=5, **options)
+        await collect(
+            RunSpec(preset=solved, out=folder / "solved", episodes=5, **options),
+            agent=OracleAgent(),
+        )
         tried = ("miniwob/click-button-sequence", "miniwob/click-tab-2")
-        await collect(tried, RandomAgent(seed=0), out=folder / "tried", episodes=6, **options)
+        await collect(
+            RunSpec(preset=tried, out=folder / "tried", episodes=6, **options),
+            agent=RandomAgent(seed=0),
+        )
 
     asyncio.run(record())
     return (*open_dataset(folder / "solved"), *open_dataset(folder / "tried"))

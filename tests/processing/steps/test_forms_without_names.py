@@ -13,7 +13,7 @@ from webtraj.agents.oracle import OracleAgent
 from webtraj.environments import actions as a
 from webtraj.judging.rules import RuleJudge
 from webtraj.processing.steps.forms import RelabelForms
-from webtraj.rollouts import collect
+from webtraj.rollouts import RunSpec, collect
 from webtraj.testing.assertions import assert_valid_trajectory
 
 GOAL = 'Enter "anna" into the Username field, enter "Xy1" into the Password field and click Login.'
@@ -150,7 +150,8 @@ async def test_log_in_of_miniwob_becomes_what_was_asked_for(tmp_path):
     observe = {"observe": ("goal", "url", "axtree", "focused", "last_action")}
     tasks = ["miniwob/login-user", "miniwob/enter-password"]
     await collect(
-        tasks, OracleAgent(), episodes=2, out=tmp_path / "raw", environment_options=observe
+        RunSpec(preset=tasks, episodes=2, out=tmp_path / "raw", environment_options=observe),
+        agent=OracleAgent(),
     )
     for trajectory in open_dataset(tmp_path / "raw"):
         (made,) = RelabelForms(keep_original=False)(trajectory).trajectories

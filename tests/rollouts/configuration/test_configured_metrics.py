@@ -6,7 +6,8 @@ import sys
 import pytest
 
 from webtraj import errors
-from webtraj.rollouts.configuration.building import resume_run, start_run
+from webtraj.rollouts import RunSpec
+from webtraj.rollouts.configuration.building import build_rollout, resume_run
 
 ORACLE = ("policy_config.agent=oracle", "env_config.train_tasks=[ladder/climb, ladder/slip]")
 
@@ -38,7 +39,7 @@ async def test_a_resumed_run_goes_on_with_its_numbers(tmp_path):
         "preset": ["ladder/climb", "ladder/hang"],
         "metrics": {"tensorboard": str(tmp_path / "events")},
     }
-    rollout = start_run(given, out=str(tmp_path / "data"))
+    rollout = build_rollout(RunSpec(**given, out=str(tmp_path / "data")))
     playing = asyncio.ensure_future(rollout.play())
     await until(lambda: list((tmp_path / "data" / "episodes").glob("*")))
     playing.cancel()
@@ -71,7 +72,9 @@ async def test_what_is_not_installed_is_missed_before_anything_begins(
     for name in [name for name in sys.modules if name.partition(".")[0] == package]:
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, package, None)
-    rollout = start_run({"preset": ["ladder/climb"], "metrics": given}, out=str(tmp_path / "data"))
+    rollout = build_rollout(
+        RunSpec(preset=["ladder/climb"], metrics=given, out=str(tmp_path / "data"))
+    )
     with pytest.raises(errors.MissingDependencyError, match=rf"\[{package}\]"):
         await rollout.play()
     assert not (tmp_path / "data").exists()

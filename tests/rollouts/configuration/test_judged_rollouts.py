@@ -15,8 +15,8 @@ from webtraj import Outcome, errors, open_dataset, registry
 from webtraj.datasets.verification import verify
 from webtraj.judging.environment import EnvironmentJudge
 from webtraj.metrics import read_metrics
-from webtraj.rollouts import TaskSpec, collect
-from webtraj.rollouts.configuration.building import resume_run, start_run
+from webtraj.rollouts import RunSpec, TaskSpec, collect
+from webtraj.rollouts.configuration.building import build_rollout, resume_run
 from webtraj.rollouts.judging import judge_rollout
 from webtraj.rollouts.sampling import Blocklist
 from webtraj.runs.run import Run
@@ -282,7 +282,7 @@ async def test_judges_of_one_dataset_wait_for_each_other(tmp_path, caplog):
             await asyncio.sleep(0.1)
             return await super().judge(trajectory)
 
-    await collect("ladder/climb", "oracle", out=tmp_path)
+    await collect(RunSpec(preset="ladder/climb", agent="oracle", out=tmp_path))
     (run_id,) = [path.name for path in (tmp_path / "runs").iterdir()]
     judging = [judge_rollout(tmp_path, run_id, Slow(), when="always") for _ in range(2)]
     assert [judged.verdicts for judged in await asyncio.gather(*judging)] in ([1, 0], [0, 1])
@@ -297,7 +297,7 @@ async def test_a_file_system_without_locks_is_judged_all_the_same(tmp_path, monk
 
     monkeypatch.setattr("fcntl.flock", flock)
     given = {"preset": ["ladder/climb"], "judge": "environment", "judge_when": "always"}
-    summary = await start_run(given, out=str(tmp_path)).play()
+    summary = await build_rollout(RunSpec(**given, out=str(tmp_path))).play()
     assert (summary.judged.verdicts, summary.judged.stopped) == (1, "")
 
 
@@ -308,7 +308,7 @@ async def test_quick_rollouts_are_judged_on_resume(shops, tmp_path):
     given = {
         "preset": ["shop/known"], "judge": f"rules:{rules}", "judge_when": "always",
     }  # fmt: skip
-    rollout = start_run(given, out=out)
+    rollout = build_rollout(RunSpec(**given, out=out))
     await rollout.only_play()
     assert outcomes(out) == {"known": "FAILURE"}
     summary = await resume_run({}, out=out).play()
@@ -316,7 +316,7 @@ async def test_quick_rollouts_are_judged_on_resume(shops, tmp_path):
     assert recorded(out) == {"known": "FAILURE"}
     assert outcomes(out) == {"known": "SUCCESS"}
     with pytest.raises(errors.InvalidInputError, match="without a judge"):
-        start_run({"preset": ["shop/known"], "judge_when": "always"}, out=out)
+        build_rollout(RunSpec(preset=["shop/known"], judge_when="always", out=out))
 
 
 async def test_the_library_judges_what_it_collects(shops, tmp_path):
@@ -324,11 +324,13 @@ async def test_the_library_judges_what_it_collects(shops, tmp_path):
 
     judge = EnvironmentJudge(success_reward=0.0)
     summary = await collect(
-        [task("sells"), task("known")], "oracle", out=tmp_path / "out", judge=judge
+        RunSpec(agent="oracle", out=tmp_path / "out"),
+        tasks=[task("sells"), task("known")],
+        judge=judge,
     )
     assert {o.name for o in summary.judged.outcomes.values()} == {"SUCCESS", "FAILURE"}
     with pytest.raises(errors.InvalidInputError, match="judge works only with out"):
-        await collect([task("sells")], "oracle", judge=judge)
+        await collect(RunSpec(agent="oracle"), tasks=[task("sells")], judge=judge)
     with pytest.raises(errors.InvalidInputError, match="'sometimes'"):
         await judge_rollout(tmp_path / "out", "r", judge, when="sometimes")
 
@@ -343,17 +345,15 @@ class Vague:
 
 
 async def test_a_judge_that_gives_no_judgements_costs_no_summary(shops, tmp_path):
-    always = {"judge": Vague(), "judge_when": "always"}
-    summary = await collect([task("known")], "oracle", out=tmp_path / "a", **always)
+    always = RunSpec(agent="oracle", out=tmp_path / "a", judge_when="always")
+    summary = await collect(always, tasks=[task("known")], judge=Vague())
     assert len(summary.results) == 1
     assert "'vague' returned 'good enough'" in summary.judged.stopped
     for judge in (lambda episode: True, object()):
         with pytest.raises(errors.InvalidInputError, match="no method `judge`"):
-            await collect([task("known")], "oracle", out=tmp_path / "b", judge=judge)
-    with pytest.raises(errors.InvalidInputError, match="'alway'"):
-        await collect(
-            [task("known")], "oracle", out=tmp_path / "b", judge=Vague(), judge_when="alway"
-        )
+            await collect(
+                RunSpec(agent="oracle", out=tmp_path / "b"), tasks=[task("known")], judge=judge
+            )
     assert not (tmp_path / "b").exists()
 
 

@@ -120,7 +120,8 @@ agent_model_provider=openai ; agent_model_name=other ; agent_model_url=http://a/
 agent_model_api_key_env_var=MY_KEY ; proposer=hindsight ; proposer_options={max_tokens: 5} ;
 proposals_per_trajectory=7 ; agent_options={full_rounds: 1} ; temperature=0.5 ; max_tokens=77 ;
 max_repetitive_actions=5 ; dp_max_retries=1 ; timeout=60 ; verbose=true ; group_size=2 ;
-attempts=3 ; judge=environment ; judge_options={votes: 3} ; judge_when=always ; seed=4 ;
+attempts=3 ; judge=environment ; judge_options={votes: 3, model: judge} ; judge_when=always ;
+seed=4 ;
 storage_options={region: here} ; environment_options={height: 2} ; retry_pause=0.5 ;
 max_retry_pause=9 ; max_consecutive_errors=6 ; step_timeout=9 ; run_timeout=180 ;
 completion_threshold=0.9 ; completion_grace_period=1 ; task_order=fair ; episodes_per_site=2 ;
@@ -144,7 +145,7 @@ group_size
 attempts
     <- num_raw_data=null
 judge_options
-    <- judge=model
+    <- judge=model ; judge_options={model: judge}
 judge_when judge_parallel
     <- judge=environment
 storage_options
@@ -165,7 +166,8 @@ REFUSED = {"env_config.rank_load_weight", "env_config.total_load_weight"}
 @pytest.fixture
 async def seeded(world, build, task_row, write_rows, monkeypatch):
     """An earlier iteration, a blocklist, a checkpoint, and other task files."""
-    monkeypatch.setenv("MY_KEY", "sk-of-the-test")
+    for name in ("MY_KEY", "JUDGE_KEY", "SMALL_KEY"):
+        monkeypatch.setenv(name, "sk-of-the-test")
     (world / "other").mkdir()
     write_rows(world / "other" / "train.jsonl", [task_row(77)])
     write_rows(world / "sites.jsonl", [task_row(100, website="shut.example"), task_row(101)])

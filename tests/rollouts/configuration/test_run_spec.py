@@ -10,7 +10,9 @@ from webtraj.cli import flags
 from webtraj.cli.app import make_command
 from webtraj.rollouts import RunSpec, collect
 from webtraj.rollouts.configuration import build_rollout, load_configuration
-from webtraj.rollouts.configuration.building import resume_run, start_run
+from webtraj.rollouts.configuration.building import resume_run
+from webtraj.runs.run import Run
+from webtraj.store.places import open_storage
 
 SPEC = {"preset": ["ladder/climb", "ladder/slip"], "episodes": 4, "seed": 3, "max_steps": 5}
 
@@ -62,14 +64,14 @@ def test_a_model_implies_who_plays_and_who_judges(given, agent, judge):
 async def test_flags_yaml_and_python_play_the_same(world):
     (world / "mine.yaml").write_text(json.dumps({"kind": "run", "out": "yaml", **SPEC}))
     await build_rollout(load_configuration("mine", config_dir=world)).play()
-    await start_run(SPEC, out="flags").play()
+    await build_rollout(RunSpec(**SPEC, out="flags")).play()
     await collect(RunSpec(**SPEC, out="python"))
     plans = [next(world.glob(f"{out}/runs/*/plan.jsonl")) for out in ("yaml", "flags", "python")]
     assert len({plan.read_text() for plan in plans}) == 1
     assert all(len(open_dataset(plan.parents[2])) == 4 for plan in plans)
-    records = [(plan.parent / "command.json").read_text() for plan in plans[1:]]
+    records = [Run.last(open_storage(out)).read_record() for out in ("flags", "python")]
     assert records[0] == records[1]
-    recorded = json.loads(records[0])
+    recorded = {**records[0], "format": None}
     assert RunSpec(**recorded) == RunSpec(**SPEC)
     assert not {"out", "storage_options"} & recorded.keys()
 
@@ -77,7 +79,7 @@ async def test_flags_yaml_and_python_play_the_same(world):
 async def test_a_run_of_python_is_resumed_by_the_command(world):
     await collect(RunSpec(**SPEC, out="data"))
     again = resume_run({"parallel": 3}, out="data")
-    assert again.settings.parallel == 3
+    assert again.spec.parallel == 3
     assert len((await again.play()).results) == 4
     assert len((await collect(RunSpec(**SPEC, out="data"), resume=True)).results) == 4
 
@@ -86,11 +88,14 @@ async def test_what_a_spec_does_not_say_is_resumed_as_it_was_begun(world):
     begun = {**SPEC, "agent": "random", "agent_options": {"untouched": 0.5}, "out": "data"}
     await collect(RunSpec(**begun))
     again = build_rollout(RunSpec(out="data", parallel=2), resume=True)
-    assert (again.player.name, again.player.options) == ("random", {"untouched": 0.5})
-    assert (again.settings.max_steps, again.settings.parallel) == (5, 2)
+    assert (again.spec.agent, again.spec.agents_options) == ("random", {"untouched": 0.5})
+    assert (again.spec.max_steps, again.spec.parallel) == (5, 2)
     assert (again.spec.preset, again.spec.seed) == (SPEC["preset"], 3)
-    changed = build_rollout(RunSpec(out="data", agent="random", agent_options={}), resume=True)
-    assert changed.player.options == {}
+    changed = RunSpec(out="data", agent="random", agent_options={"untouched": 0.1})
+    changed = build_rollout(changed, resume=True)
+    assert changed.spec.agents_options == {"untouched": 0.1}
+    with pytest.raises(errors.InvalidInputError, match="--seed cannot be changed from 3"):
+        build_rollout(RunSpec(out="data", seed=4), resume=True)
 
 
 @each(
@@ -115,34 +120,23 @@ async def test_an_agent_of_ones_own_plays_a_spec(world):
         seen.append(observation)
         return "up"
 
-    summary = await collect(RunSpec(**SPEC, out="data", max_retries=1), climb)
+    summary = await collect(RunSpec(**SPEC, out="data", max_retries=1), agent=climb)
     assert seen
     assert summary.total.episodes == 4
-    record = json.loads(next(world.glob("data/runs/*/command.json")).read_text())
+    record = json.loads(next(world.glob("data/runs/*/settings.json")).read_text())
     assert (record["agent"], record["max_retries"]) == ("climb", 1)
     with pytest.raises(errors.InvalidInputError, match="No agent is named 'climb'"):
         resume_run({}, out="data")
-    assert len((await collect(RunSpec(out="data"), climb, resume=True)).results) == 4
-
-
-async def test_what_a_spec_has_is_not_given_beside_it(world):
-    with pytest.raises(errors.InvalidInputError, match="parallel cannot be given"):
-        await collect(RunSpec(**SPEC, out="data"), parallel=2)
-    with pytest.raises(errors.InvalidInputError, match="agent cannot be given"):
-        await collect(RunSpec(**SPEC, out="data"), "oracle")
-    with pytest.raises(errors.InvalidInputError, match="out is missing"):
-        await collect(RunSpec(**SPEC))
-    with pytest.raises(errors.InvalidInputError, match="agent is missing"):
-        await collect("ladder/climb")
+    assert len((await collect(RunSpec(out="data"), agent=climb, resume=True)).results) == 4
 
 
 def test_task_files_are_played_in_rounds(world):
     given = {"preset": [str(world / "ladder.jsonl")], "agent": "random", "episodes": 8}
-    rollout = start_run({**given, "group_size": 2, "max_steps": 4}, out="data")
+    rollout = build_rollout(RunSpec(**given, group_size=2, max_steps=4, out="data"))
     assert [(p.task, p.group, p.attempt) for p in rollout.plan] == [
         ("climb", 0, 0), ("climb", 0, 1), ("slip", 0, 0), ("slip", 0, 1),
         ("tire", 0, 0), ("tire", 0, 1), ("climb", 1, 0), ("climb", 1, 1),
     ]  # fmt: skip
-    assert rollout.settings.max_steps == 4
+    assert rollout.spec.max_steps == 4
     with pytest.raises(errors.InvalidInputError, match="do not divide"):
-        start_run({**given, "group_size": 3}, out="data")
+        build_rollout(RunSpec(**given, group_size=3, out="data"))

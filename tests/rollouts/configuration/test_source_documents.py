@@ -111,7 +111,9 @@ def keys(monkeypatch):
 
 
 @each(("name", "given", "expected"), LINES.values())
-def test_a_documented_line_has_its_settings(name, given, expected, world):
+def test_a_documented_line_has_its_settings(name, given, expected, world, monkeypatch):
+    for key in ("JUDGE_KEY", "SMALL_KEY", "GEMINI_API_KEY", "OPENAI_API_KEY", "MY_KEY"):
+        monkeypatch.setenv(key, "sk-of-the-test")
     settings = build_rollout(load_configuration(name, given)).spec.model_dump()
     found = {}
     for path in expected:

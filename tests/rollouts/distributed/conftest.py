@@ -6,12 +6,12 @@ import dataclasses
 import pytest
 
 from webtraj.datasets.place import create_place
-from webtraj.rollouts import RolloutSettings, plan_episodes
-from webtraj.rollouts.collecting import episodes_on_record
+from webtraj.rollouts import RunSpec, plan_episodes
 from webtraj.rollouts.distributed.driver import Driver
 from webtraj.rollouts.distributed.node import NodeLostError, NodeRunner, Place, Work
 from webtraj.rollouts.results import NullRolloutObserver
-from webtraj.rollouts.scheduling import Turn
+from webtraj.rollouts.rollout import episodes_on_record
+from webtraj.rollouts.scheduling import RetryPolicy, Turn
 from webtraj.runs.run import Progress, Run, progress_of
 from webtraj.store.layout import DatasetHeader
 from webtraj.store.places import is_url, open_storage
@@ -111,17 +111,17 @@ class Machines:
         join_timeout=30, format_name="json", note_interval=10.0,
     ):  # fmt: skip
         """Plays a run called `one`; returns its results and the driver."""
-        settings = settings or RolloutSettings()
+        spec = RunSpec(**{"parallel": parallel, **(settings or {})})
         if not is_url(self.out):
             create_place(self.out, DatasetHeader(format=format_name))
         run = Run(open_storage(self.out), "one")
         self.work = Work(
-            run_id="one", out=self.out, agent=self.agent, settings=settings, lease=LEASE,
+            run_id="one", out=self.out, agent=self.agent, spec=spec, lease=LEASE,
             setup=self.setup, close_timeout=10, format=format_name, join_timeout=join_timeout,
         )  # fmt: skip
         driver = Driver(
             cluster=self, work=self.work, observer=observer or NullRolloutObserver(),
-            parallel=parallel, note_interval=note_interval,
+            note_interval=note_interval,
         )  # fmt: skip
         async with driver:
             if resume:
@@ -129,7 +129,7 @@ class Machines:
                 if self.after_gathering is not None:
                     await self.after_gathering(driver)
                 progress = progress_of(
-                    run, run.read_plan(), episodes_on_record(self.out, None), settings.retry
+                    run, run.read_plan(), episodes_on_record(self.out, None), RetryPolicy.of(spec)
                 )
             else:
                 plan = plan_episodes(tasks, episodes=episodes)

@@ -17,20 +17,14 @@ from webtraj import (
     open_dataset,
 )
 from webtraj.datasets.verification import verify
-from webtraj.rollouts import (
-    Completion,
-    Deadlines,
-    Politeness,
-    RetryPolicy,
-    RolloutSettings,
-)
+from webtraj.rollouts import RunSpec
 from webtraj.rollouts.distributed.node import Played
 from webtraj.rollouts.results import NullRolloutObserver
-from webtraj.runs.run import EpisodeResult, Run, counting, progress_of
+from webtraj.runs.run import EpisodeResult, RetryPolicy, Run, counting, progress_of
 from webtraj.store.places import open_storage
 from webtraj.trajectory import StepType
 
-QUICK = RetryPolicy(max_retries=2, pause=0)
+QUICK = {"max_retries": 2, "retry_pause": 0}
 
 
 def counted_rows(results):
@@ -89,14 +83,16 @@ async def test_rows_of_a_machine_that_is_cut_off_are_played_elsewhere(machines, 
     dataset = open_dataset(cluster.out)
     assert verify(cluster.out).problems == ()
     run = Run(open_storage(cluster.out), "one")
-    progress = progress_of(run, run.read_plan(), dataset.summaries, QUICK)
+    progress = progress_of(
+        run, run.read_plan(), dataset.summaries, RetryPolicy.of(RunSpec(**QUICK))
+    )
     assert progress.left == ()
     assert [result.row for result in progress.counting] == list(range(60))
 
 
 async def test_a_machine_that_hears_nothing_ends_what_is_open_as_cancelled(machines):
     cluster = machines(one=1, two=1)
-    settings = RolloutSettings()
+    settings = {}
     rollout = asyncio.ensure_future(
         cluster.play(["ladder/hang", "ladder/climb"], settings=settings)
     )
@@ -139,9 +135,7 @@ async def test_what_a_lost_machine_had_stored_is_not_played_again(machines, ladd
 
 async def test_errors_are_tried_again_anywhere_and_linked(machines):
     cluster = machines(one=1, two=1)
-    results, _ = await cluster.play(
-        ["ladder/crash", "ladder/climb"], settings=RolloutSettings(retry=QUICK)
-    )
+    results, _ = await cluster.play(["ladder/crash", "ladder/climb"], settings={**QUICK})
     tries = [result for result in results if result.row == 0]
     assert [result.number for result in tries] == [0, 1, 2]
     assert {result.outcome for result in tries} == {Outcome.ENV_ERROR}
@@ -153,7 +147,7 @@ async def test_errors_are_tried_again_anywhere_and_linked(machines):
 async def test_an_agent_that_is_wrong_is_not_tried_again(machines, climber):
     cluster = machines(one=1)
     cluster.agent = lambda: climber(ValueError("a bug"))
-    results, _ = await cluster.play("ladder/climb", settings=RolloutSettings(retry=QUICK))
+    results, _ = await cluster.play("ladder/climb", settings={**QUICK})
     assert [result.outcome for result in results] == [Outcome.AGENT_ERROR]
     assert "a bug" in results[0].error
 
@@ -243,7 +237,7 @@ async def test_rows_of_a_machine_that_can_no_longer_play_are_played_elsewhere(ma
     broken = errors.MissingDependencyError("no such package")
     agents = iter([climber(broken), climber()])
     cluster.agent = lambda: next(agents)
-    settings = RolloutSettings(retry=QUICK)
+    settings = {**QUICK}
     results, driver = await cluster.play("ladder/climb", episodes=20, settings=settings)
     assert counted_rows(results) == list(range(20))
     assert {result.outcome for result in counting(results)} == {Outcome.SUCCESS}
@@ -252,7 +246,7 @@ async def test_rows_of_a_machine_that_can_no_longer_play_are_played_elsewhere(ma
 
 
 async def test_politeness_is_for_all_machines_together(machines, ladder):
-    settings = RolloutSettings(politeness=Politeness(per_site=1))
+    settings = {"episodes_per_site": 1}
     cluster = machines(one=2, two=2)
     results, _ = await cluster.play("ladder/climb", episodes=5, settings=settings)
     assert counted_rows(results) == list(range(5))
@@ -300,7 +294,7 @@ async def test_no_machine_for_long_ends_the_rollout(machines):
 
 async def test_too_many_errors_in_a_row_end_the_rollout(machines):
     cluster = machines(one=1)
-    settings = RolloutSettings(max_consecutive_errors=4)
+    settings = {"max_consecutive_errors": 4}
     with pytest.raises(errors.RolloutStoppedError, match="4 episodes in a row"):
         await cluster.play("ladder/crash", episodes=30, settings=settings)
 
@@ -308,11 +302,11 @@ async def test_too_many_errors_in_a_row_end_the_rollout(machines):
 async def test_the_runs_deadline_keeps_what_was_done_and_resume_does_the_rest(machines):
     cluster = machines(one=2)
     tasks = ["ladder/climb", "ladder/hang", "ladder/slip"]
-    cut = RolloutSettings(deadlines=Deadlines(run=0.8))
+    cut = {"run_timeout": 0.8}
     results, _ = await cluster.play(tasks, settings=cut)
     outcomes = {result.row: result.outcome for result in results}
     assert outcomes == {0: Outcome.SUCCESS, 1: Outcome.CANCELLED, 2: Outcome.FAILURE}
-    settings = RolloutSettings(deadlines=Deadlines(step=0.05))
+    settings = {"step_timeout": 0.05}
     results, _ = await cluster.play(resume=True, settings=settings)
     (again,) = results
     assert (again.row, again.outcome) == (1, Outcome.TIMEOUT)
@@ -322,7 +316,7 @@ async def test_the_runs_deadline_keeps_what_was_done_and_resume_does_the_rest(ma
 
 async def test_slow_ones_get_some_grace(machines):
     cluster = machines(one=4)
-    settings = RolloutSettings(completion=Completion(threshold=0.7, grace=0))
+    settings = {"completion_threshold": 0.7, "completion_grace_period": 0}
     tasks = ["ladder/hang", "ladder/climb", "ladder/slip", "ladder/tire"]
     results, _ = await cluster.play(tasks, settings=settings)
     ends = {result.row: result.end_reason for result in results}
@@ -373,10 +367,10 @@ async def test_machines_come_and_go_and_every_row_is_over_once(
                 cluster.sizes[f"after {self.ended}"] = source.randint(1, 4)
 
     tasks = [f"ladder/{task}" for task in ("climb", "slip", "flaky", "crash", "tire")]
-    once_more = RetryPolicy(max_retries=1, pause=0)
+    once_more = {"max_retries": 1, "retry_pause": 0}
     results, _ = await cluster.play(
         tasks, episodes=60, observer=Fate(), parallel=source.choice([None, 2, 5]),
-        settings=RolloutSettings(retry=once_more, max_consecutive_errors=1000),
+        settings={**once_more, "max_consecutive_errors": 1000},
     )  # fmt: skip
     assert counted_rows(results) == list(range(60))
     ids = [result.episode_id for result in results]
@@ -388,4 +382,9 @@ async def test_machines_come_and_go_and_every_row_is_over_once(
     assert set(ids) <= set(dataset.episode_ids)
     assert verify(cluster.out).problems == ()
     run = Run(open_storage(cluster.out), "one")
-    assert progress_of(run, run.read_plan(), dataset.summaries, once_more).left == ()
+    assert (
+        progress_of(
+            run, run.read_plan(), dataset.summaries, RetryPolicy.of(RunSpec(**once_more))
+        ).left
+        == ()
+    )

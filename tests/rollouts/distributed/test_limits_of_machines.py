@@ -8,10 +8,9 @@ from hypothesis import strategies as st
 
 from webtraj import open_dataset
 from webtraj.environments.browser.lease import OperationLimits
-from webtraj.rollouts import RolloutSettings
+from webtraj.rollouts import RunSpec
 from webtraj.rollouts.distributed.driver import Member, next_share
 from webtraj.rollouts.distributed.node import NodeRunner, Place, Work
-from webtraj.rollouts.making import Browsers
 from webtraj.rollouts.results import NullRolloutObserver
 from webtraj.store.places import open_storage
 
@@ -110,9 +109,12 @@ def node(climber, tmp_path):
 
 
 async def test_a_nodes_browsers_are_as_configured_and_limited_to_its_part(node):
-    browsers = Browsers(contexts=2, endpoint="ws://there", wait_timeout=7, operation_timeout=3)
-    limits = OperationLimits(navigate=8, allocate=1, requests_per_minute=60)
-    made = node(browsers=browsers, settings=RolloutSettings(operations=limits))
+    limits = {"navigate": 8, "allocate": 1, "requests_per_minute": 60}
+    spec = RunSpec(
+        contexts_per_browser=2, browser_endpoint="ws://there", wait_timeout=7.0,
+        operation_timeout=3.0, operation_limits=limits,
+    )  # fmt: skip
+    made = node(spec=spec)
     assert (await made.open()).failure is None
     await made.limit(0.25)
     pool = made._pool
@@ -151,7 +153,7 @@ async def test_a_node_keeps_nothing_of_episodes_that_failed(machines):
         def episode_ended(self, result):
             held.append(cluster.lines["one"].node._runner.results)
 
-    impatient = RolloutSettings(max_consecutive_errors=100)
+    impatient = {"max_consecutive_errors": 100}
     await cluster.play("ladder/crash", episodes=20, settings=impatient, observer=Looker())
     assert [result.cause for result in held[-1]] == [None] * 20
 

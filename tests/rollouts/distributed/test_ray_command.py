@@ -10,9 +10,9 @@ from typer.testing import CliRunner
 from webtraj import errors, registry
 from webtraj.cli.app import make_app
 from webtraj.rollouts import RunSpec
-from webtraj.rollouts.configuration.running import ConfiguredRollout
-from webtraj.rollouts.distributed import collect_on_ray, job
+from webtraj.rollouts.distributed import Cluster, collect_on_ray, job
 from webtraj.rollouts.distributed.job import JobSpec
+from webtraj.rollouts.rollout import Rollout
 
 pytest.importorskip("ray")
 
@@ -93,13 +93,16 @@ def test_a_job_needs_a_source_and_a_place(submitted):
     [
         ({"address": "ray://10.0.0.1:10001"}, "webtraj rollout submit"),
         ({"lease": 0}, "lease"),
-        ({"parallel": 0}, "parallel"),
     ],
-    ids=["client address", "no lease", "no episodes"],
+    ids=["client address", "no lease"],
 )
 async def test_what_cannot_be_played_on_many_machines(options, words, climber, tmp_path):
     with pytest.raises(errors.InvalidInputError, match=words):
-        await collect_on_ray("ladder/climb", climber, out=tmp_path / "out", **options)
+        await collect_on_ray(
+            RunSpec(preset="ladder/climb", out=tmp_path / "out"),
+            agent=climber,
+            cluster=Cluster(**options),
+        )
     assert not (tmp_path / "out").exists()
 
 
@@ -109,7 +112,11 @@ async def test_tasks_that_the_oracle_cannot_play_are_named_before_anything_start
 
     registry.register("ladder/unsolved", Unsolved, tasks=("climb",))
     with pytest.raises(errors.InvalidInputError, match="cannot play 1 of 2 tasks: ladder/unsolved"):
-        await collect_on_ray(["ladder/climb", "ladder/unsolved"], "oracle", out=tmp_path / "out")
+        await collect_on_ray(
+            RunSpec(
+                preset=["ladder/climb", "ladder/unsolved"], agent="oracle", out=tmp_path / "out"
+            )
+        )
     assert not (tmp_path / "out").exists()
 
 
@@ -123,8 +130,8 @@ def played(monkeypatch):
         built.append(self)
         return await play_here(self)
 
-    play_here = ConfiguredRollout.play
-    monkeypatch.setattr(ConfiguredRollout, "play", play)
+    play_here = Rollout.play
+    monkeypatch.setattr(Rollout, "play", play)
     return built
 
 
@@ -158,8 +165,8 @@ async def test_a_resumed_job_is_as_it_was_begun(played, tmp_path):
     sent = JobSpec(out=place, resume=True, parallel=3).model_dump_json(exclude_unset=True)
     await job._play(JobSpec.model_validate_json(sent), {})
     first, again = played
-    assert again.player == first.player
-    assert (again.settings.max_steps, again.settings.retry.max_retries) == (40, 1)
+    assert again.spec.agents_options == first.spec.agents_options
+    assert (again.spec.max_steps, again.spec.max_retries) == (40, 1)
     assert (again.plan, again.spec.parallel) == (first.plan, 3)
     with pytest.raises(errors.InvalidInputError, match="--seed cannot be changed"):
         await job._play(JobSpec(out=place, resume=True, seed=7), {})

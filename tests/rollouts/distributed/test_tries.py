@@ -6,9 +6,9 @@ import pytest
 
 from rows import each
 from webtraj import EndReason, Outcome, errors
-from webtraj.rollouts import RetryPolicy, plan_episodes
+from webtraj.rollouts import plan_episodes
 from webtraj.rollouts.distributed import NodeSizing
-from webtraj.runs.run import TRIES_A_SESSION, EpisodeResult, Run, progress_of
+from webtraj.runs.run import TRIES_A_SESSION, EpisodeResult, RetryPolicy, Run, progress_of
 from webtraj.store.index import EpisodeSummary
 from webtraj.store.places import open_storage
 from webtraj.store.tries import counting

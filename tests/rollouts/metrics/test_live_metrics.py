@@ -7,7 +7,7 @@ import threading
 from rows import each
 from webtraj import EndReason, Outcome
 from webtraj.metrics import MetricsObserver, Rate
-from webtraj.rollouts import EpisodeResult, collect
+from webtraj.rollouts import EpisodeResult, RunSpec, collect
 from webtraj.rollouts.results import NullRolloutObserver, TeeRolloutObserver
 
 WAIT = 30.0
@@ -134,9 +134,8 @@ async def test_a_rollout_is_counted_as_it_runs(climber, tmp_path):
 
     with MetricsObserver(sink) as observer:
         await collect(
-            ["ladder/climb", "ladder/slip", "ladder/crash"],
-            climber(),
-            out=tmp_path,
+            RunSpec(preset=["ladder/climb", "ladder/slip", "ladder/crash"], out=tmp_path),
+            agent=climber(),
             run_id="r",
             observer=TeeRolloutObserver(observer, Listener()),
         )

@@ -22,7 +22,7 @@ from webtraj.metrics import (
     read_metrics,
     write_metrics,
 )
-from webtraj.rollouts import RetryPolicy, RolloutSettings, TaskSpec, collect, plan_tasks
+from webtraj.rollouts import RunSpec, TaskSpec, collect, plan_tasks
 from webtraj.runs.run import Run, run_ids
 from webtraj.store.places import open_storage
 
@@ -126,12 +126,12 @@ SPECS = [
     TaskSpec(name="slip", preset="ladder/slip", difficulty=5, domain="shop"),
     TaskSpec(name="crash", preset="ladder/crash", difficulty=9),
 ]
-SETTINGS = RolloutSettings(retry=RetryPolicy(max_retries=1, pause=0))
+SETTINGS = {"max_retries": 1, "retry_pause": 0}
 
 
 async def play(climber, out, run_id, attempts=2, specs=SPECS):
     plan = plan_tasks(specs, attempts=attempts, seed=3)
-    return await collect(plan, climber(), out=out, run_id=run_id, settings=SETTINGS)
+    return await collect(RunSpec(out=out, **SETTINGS), tasks=plan, agent=climber(), run_id=run_id)
 
 
 async def test_a_run_is_measured_with_what_its_plan_knows(climber, tmp_path):
@@ -180,7 +180,7 @@ async def test_a_resumed_run_has_metrics_of_all_its_episodes(climber, ladder, tm
     gone = [episode_id for episode_id in dataset.episode_ids if "-000003-" in episode_id]
     remove(tmp_path, *gone)
     assert measure(open_dataset(tmp_path), run="one").played == 3
-    await collect("", climber(), out=tmp_path, resume="one", settings=SETTINGS)
+    await collect(RunSpec(out=tmp_path, **SETTINGS), agent=climber(), resume="one")
     kept = json.loads((tmp_path / "runs" / "one" / "metrics.json").read_text())
     assert (kept["planned"], kept["played"], kept["overall"]["total"]) == (4, 4, 4)
     assert json.loads(first)["overall"]["outcomes"] == kept["overall"]["outcomes"]

@@ -13,7 +13,7 @@ from webtraj.cli.metrics import metrics
 from webtraj.datasets.writer import DatasetWriter
 from webtraj.environments.actions import Answer, Click, GoBack
 from webtraj.metrics import measure
-from webtraj.rollouts import collect
+from webtraj.rollouts import RunSpec, collect
 
 
 def call(*arguments):
@@ -80,8 +80,10 @@ def test_webgyms_rule_by_name(dataset):
 
 
 async def test_runs_stand_side_by_side_and_one_is_kept(climber, tmp_path):
-    await collect("ladder/climb", climber(), out=tmp_path, run_id="first", episodes=2)
-    await collect("ladder/slip", climber(), out=tmp_path, run_id="second")
+    await collect(
+        RunSpec(preset="ladder/climb", out=tmp_path, episodes=2), agent=climber(), run_id="first"
+    )
+    await collect(RunSpec(preset="ladder/slip", out=tmp_path), agent=climber(), run_id="second")
     found = rows(call(tmp_path, "--each-run"))
     assert found["episodes"] == ["2", "1"]
     assert found["success rate"] == ["100.0%", "0.0%"]

@@ -32,8 +32,8 @@ from webtraj.metrics import measure, measure_results, measure_trajectories
 from webtraj.metrics.comparison import subjects_of
 from webtraj.metrics.live import MetricsObserver
 from webtraj.processing import Pipeline, process
-from webtraj.rollouts import RetryPolicy, RolloutSummary, plan_episodes
-from webtraj.runs.run import Run, progress_of
+from webtraj.rollouts import RolloutSummary, plan_episodes
+from webtraj.runs.run import RetryPolicy, Run, progress_of
 from webtraj.store.places import open_storage
 from webtraj.training.export.preferences import export_selection, preferences_of, rejected_of
 from webtraj.training.export.running import read_export

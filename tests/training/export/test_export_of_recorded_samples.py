@@ -16,7 +16,7 @@ from webtraj.agents.model import ModelAgent
 from webtraj.agents.models import OpenAICompatibleClient, RetryPolicy
 from webtraj.cli.app import make_app
 from webtraj.datasets.exporters.base import read_manifest
-from webtraj.rollouts import collect
+from webtraj.rollouts import RunSpec, collect
 from webtraj.runs.plan import plan_episodes
 from webtraj.testing.model_server import FakeModelServer
 from webtraj.training.export import FORMATS, export_selection, make_format
@@ -54,11 +54,13 @@ def played(tmp_path_factory):
         agent = ModelAgent(client=client, context=ContextSettings(mode="text", images=True))
         try:
             await collect(
-                plan,
-                agent,
-                parallel=1,
-                out=folder,
-                environment_options={"observe": [*agent.channels, "info"]},
+                RunSpec(
+                    parallel=1,
+                    out=folder,
+                    environment_options={"observe": [*agent.channels, "info"]},
+                ),
+                tasks=plan,
+                agent=agent,
             )
         finally:
             await agent.aclose()

@@ -11,7 +11,7 @@ from webtraj.agents.oracle import OracleAgent
 from webtraj.environments.actions import parse_action
 from webtraj.environments.tasks import TaskSpec
 from webtraj.metrics import measure
-from webtraj.rollouts import collect
+from webtraj.rollouts import RunSpec, collect
 from webtraj.testing.model_server import FakeModelServer
 from webtraj.training.replay import AgentRenderer, Filters, ReplayBuffer
 
@@ -23,11 +23,13 @@ OBSERVED = ["goal", "url", "title", "axtree", "scroll", "screenshot", "last_acti
 async def test_clicks_whose_change_does_not_show_stay(tmp_path):
     """The first click of this task changes nothing that can be seen; without it none learns it."""
     await collect(
-        "miniwob/click-button-sequence",
-        OracleAgent(),
-        episodes=2,
-        out=tmp_path / "d",
-        environment_options={"observe": OBSERVED},
+        RunSpec(
+            preset="miniwob/click-button-sequence",
+            episodes=2,
+            out=tmp_path / "d",
+            environment_options={"observe": OBSERVED},
+        ),
+        agent=OracleAgent(),
     )
     buffer = ReplayBuffer.from_datasets(
         tmp_path / "d", filters=Filters(distinct=False), render=AgentRenderer()
@@ -54,11 +56,13 @@ async def test_what_a_model_was_sent_and_replied_is_the_sample(tmp_path):
         agent = ModelAgent(client=client)
         try:
             await collect(
-                "miniwob/click-test",
-                agent,
-                episodes=2,
-                out=tmp_path / "d",
-                environment_options={"observe": [*agent.channels, "info"]},
+                RunSpec(
+                    preset="miniwob/click-test",
+                    episodes=2,
+                    out=tmp_path / "d",
+                    environment_options={"observe": [*agent.channels, "info"]},
+                ),
+                agent=agent,
             )
         finally:
             await agent.aclose()
@@ -91,7 +95,7 @@ async def test_actions_as_text_are_read_like_others(tmp_path):
     found = []
     for as_text in (True, False):
         out = tmp_path / str(as_text)
-        await collect([task], agent(as_text), out=out, max_steps=len(texts))
+        await collect(RunSpec(out=out, max_steps=len(texts)), tasks=[task], agent=agent(as_text))
         buffer = ReplayBuffer.from_datasets(
             out, filters=Filters(filter_successful_only=False), render=AgentRenderer()
         )

@@ -8,7 +8,7 @@ from training_runs import greedy, prompt_text, sample, settings
 
 from webtraj import open_dataset
 from webtraj.environments.actions.dialects import make_dialect
-from webtraj.rollouts import collect
+from webtraj.rollouts import RunSpec, collect
 from webtraj.training.sft import publish, read_log, train
 
 TASKS = [
@@ -22,7 +22,16 @@ def recorded(tmp_path_factory):
     out = tmp_path_factory.mktemp("oracles")
     options = {"observe": ["axtree", "goal"]}
     asyncio.run(
-        collect(TASKS, "oracle", episodes=56, out=out, parallel=2, environment_options=options)
+        collect(
+            RunSpec(
+                preset=TASKS,
+                agent="oracle",
+                episodes=56,
+                out=out,
+                parallel=2,
+                environment_options=options,
+            )
+        )
     )
     dialect = make_dialect("browsergym")
     by_prompt = {}

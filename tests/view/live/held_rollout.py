@@ -16,7 +16,7 @@ from pathlib import Path
 import dm_env
 
 from webtraj import Decision, Outcome, errors, registry
-from webtraj.rollouts import RetryPolicy, RolloutSettings, TaskSpec, collect
+from webtraj.rollouts import RunSpec, TaskSpec, collect
 
 HEIGHT = 3
 SITES = {"climb": "up.example", "slip": "up.example", "crash": "down.example"}
@@ -108,16 +108,17 @@ async def play(out, gates, tasks, *, parallel=4, options=None, **more):
         for row, task in enumerate(tasks)
     ]
     return await collect(
-        specs,
-        Climber(gates),
-        out=out,
-        storage_options=options,
-        environment_options={"gates": str(gates)},
-        settings=RolloutSettings(
+        RunSpec(
+            out=out,
+            storage_options=options or {},
+            environment_options={"gates": str(gates)},
             parallel=parallel,
-            retry=RetryPolicy(max_retries=1, pause=0.01),
+            max_retries=1,
+            retry_pause=0.01,
             max_consecutive_errors=100,
         ),
+        tasks=specs,
+        agent=Climber(gates),
         **more,
     )
 

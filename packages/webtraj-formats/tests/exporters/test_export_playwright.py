@@ -22,7 +22,7 @@ from webtraj import errors
 from webtraj.datasets.exporters import export_dataset
 from webtraj.environments import actions as a
 from webtraj.environments.actions.recorded import final_answer
-from webtraj.rollouts.collecting import collect
+from webtraj.rollouts import RunSpec, collect
 from webtraj.store.values import OpaqueRecord
 from webtraj.trajectory import (
     EndReason,
@@ -350,7 +350,7 @@ def test_episodes_of_miniwob_run_again_without_webtraj(tmp_path):
 
     async def run():
         tasks = [f"miniwob/{task}" for task in MINIWOB]
-        await collect(tasks, "oracle", parallel=2, out=tmp_path / "played")
+        await collect(RunSpec(preset=tasks, agent="oracle", parallel=2, out=tmp_path / "played"))
         played = webtraj.open_dataset(tmp_path / "played")
         exported(played.filter(outcome="success"), tmp_path / "scripts")
         return await run_scripts(tmp_path / "scripts", BASE_URL=html_folder().as_uri())
@@ -368,7 +368,9 @@ def test_episodes_of_a_site_run_again_and_reach_the_same_state(tmp_path, fixture
     from fixture_site.tasks import find_task
 
     async def run():
-        await collect(fixture_presets, "oracle", parallel=2, out=tmp_path / "played")
+        await collect(
+            RunSpec(preset=fixture_presets, agent="oracle", parallel=2, out=tmp_path / "played")
+        )
         episodes = exported(webtraj.open_dataset(tmp_path / "played"), tmp_path / "scripts")
         settings, ends = {}, {}
         async with FixtureSite() as site:
@@ -426,7 +428,7 @@ def test_typescript_passes_its_compiler_and_runs(tmp_path):
         "SECRET_PASSWORD": "hunter2",
     }
     tasks = [f"miniwob/{task}" for task in MINIWOB[::5]]
-    asyncio.run(collect(tasks, "oracle", out=tmp_path / "played"))
+    asyncio.run(collect(RunSpec(preset=tasks, agent="oracle", out=tmp_path / "played")))
     played = webtraj.open_dataset(tmp_path / "played")
     export_dataset(
         played, tmp_path / "run", format="playwright", options={"language": "typescript"}

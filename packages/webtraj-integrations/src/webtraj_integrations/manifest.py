@@ -16,7 +16,7 @@ from typing import Any
 
 import webtraj
 from webtraj import errors
-from webtraj.rollouts import RolloutSummary, collect, plan_episodes
+from webtraj.rollouts import RolloutSummary, RunSpec, collect, plan_episodes
 from webtraj.trajectory import Outcome
 
 __all__ = ["Measured", "declare", "measure"]
@@ -51,12 +51,14 @@ async def measure(
 
     async def play(agent: str) -> RolloutSummary:
         return await collect(
-            list(presets),
-            agent,
-            episodes=episodes,
-            seed=seed,
-            parallel=parallel,
-            environment_options=options,
+            RunSpec(
+                preset=list(presets),
+                agent=agent,
+                episodes=episodes,
+                seed=seed,
+                parallel=parallel,
+                environment_options=dict(options or {}),
+            )
         )
 
     measured = {"random": _rewards(await play("random"))}

@@ -1,100 +1,126 @@
-"""`build_rollout`: build a playable rollout from a configuration or a `RunSpec`."""
+"""`build_rollout`: plan a rollout from a `RunSpec` or a configuration."""
 
 from __future__ import annotations
 
-import dataclasses
+import functools
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-import orjson
-
 from webtraj import errors
+from webtraj.environments.tasks import TaskSpec
+from webtraj.judging.base import PARALLEL
 from webtraj.rollouts.configuration import selection
 from webtraj.rollouts.configuration.loading import Configuration
-from webtraj.rollouts.configuration.recipes import judging_of, player_of, proposing_of
-from webtraj.rollouts.configuration.running import ConfiguredRollout, blocklist_of, bucket_options
 from webtraj.rollouts.configuration.webgym import Rank, rank_of, spec_of
 from webtraj.rollouts.making import channels_for, environment_options
+from webtraj.rollouts.recipes import make_agent, make_judge, proposing_of
+from webtraj.rollouts.rollout import Rollout, bucket_options
 from webtraj.rollouts.sampling import Blocklist
 from webtraj.runs.iterations import Iterations
 from webtraj.runs.plan import PlannedEpisode
-from webtraj.runs.run import Run, new_run_id, run_ids, run_of
-from webtraj.runs.spec import RECORD, RunSpec
-from webtraj.settings.configuration import (
-    COMMAND_LINE,
-    check_complete,
-    merged,
-    validate,
-    without_secrets,
-)
+from webtraj.runs.run import SETTINGS, Run, new_run_id, run_ids, run_of
+from webtraj.runs.spec import RunSpec
+from webtraj.settings.configuration import check_complete, merged, validate, without_secrets
 from webtraj.store.places import is_url, open_storage
 
 if TYPE_CHECKING:
     from webtraj.agents.base import Agent
+    from webtraj.collectors.base import TrajectoryCollector
+    from webtraj.environments.browser.pool import BrowserPool
+    from webtraj.judging.base import Judge
     from webtraj.rollouts.configuration.rollout import RolloutConfig
 
-__all__ = ["build_rollout", "resume_run", "start_run"]
+__all__ = ["build_rollout", "resume_run"]
 
 _LOGGER = logging.getLogger(__name__)
 
 _PLANNED = {"kind", "preset", "episodes", "attempts", "seed", "group_size"}
 """Fields of `RunSpec` on which the plan depends."""
+_HOUR = 3600.0
 
 
 def build_rollout(
     configuration: Configuration | RolloutConfig | RunSpec,
     *,
     resume: bool | str = False,
+    run_id: str | None = None,
+    tasks: Sequence[TaskSpec] | Sequence[PlannedEpisode] | None = None,
     agent: Agent | None = None,
-) -> ConfiguredRollout:
-    """Build a rollout from a configuration: pick and plan the tasks, and claim an iteration.
+    agent_factory: Callable[[], Agent] | None = None,
+    judge: Judge | None = None,
+    pool: BrowserPool | None = None,
+    trajectory_collector: TrajectoryCollector | None = None,
+) -> Rollout:
+    """Build a rollout: pick and plan the tasks, make who plays and judges, claim an iteration.
 
     Nothing is played and no plan is written. Errors in task files, agent options and numbers show
     here, before anything starts.
 
     Args:
-        configuration: A configuration from `load_configuration`, its values, or a `RunSpec`.
+        configuration: The settings, or a configuration from `load_configuration`, or its values.
         resume: The id of a run to resume, or True for the latest. Its tasks are read from its plan
             instead of being picked again.
-        agent: For a `RunSpec`: an agent that plays instead of the named one. It is left open.
+        run_id: As for `collect`, like what follows. All of these belong to a `RunSpec`.
+        tasks: Likewise.
+        agent: Likewise.
+        agent_factory: Makes an agent of your own on each machine of a cluster.
+        judge: As for `collect`.
+        pool: Likewise.
+        trajectory_collector: Likewise.
 
     Returns:
         The rollout.
 
     Raises:
-        InvalidInputError: The configuration is inconsistent or names something that does not
-            exist, or there is no run to resume.
+        InvalidInputError: The settings are inconsistent or name something that does not exist, or
+            there is no run to resume.
         StorageError: A bucket cannot be read or written.
         UnknownPresetError: No preset has a given name.
     """
-    values = configuration.values if isinstance(configuration, Configuration) else configuration
-    if isinstance(values, RunSpec):
-        built = _of_run(values.settled(), resume, agent)
-    else:
-        built = _of_config(values, resume)
+    known: Mapping[str, Any] = {}
+    values: Any = configuration
     if isinstance(configuration, Configuration):
-        return dataclasses.replace(built, source=configuration.source)
-    if isinstance(configuration, RunSpec):
-        return built
-    # JSON is valid YAML, and can hold any text.
-    data = without_secrets(configuration.model_dump(by_alias=True))
-    return dataclasses.replace(
-        built, source=orjson.dumps(data, option=orjson.OPT_INDENT_2).decode()
-    )
-
-
-def start_run(
-    given: Mapping[str, Any], *, out: str, storage_options: Mapping[str, Any] | None = None
-) -> ConfiguredRollout:
-    """Build a rollout from the fields of a `RunSpec` that differ from the defaults.
-
-    Raises:
-        InvalidInputError: A value is invalid.
-        UnknownPresetError: No preset has that name.
-    """
-    placed = {**given, "out": out, "storage_options": dict(storage_options or {})}
-    return build_rollout(validate(placed, RunSpec, COMMAND_LINE))
+        values, known = configuration.values, configuration.data
+    elif not isinstance(configuration, RunSpec):
+        known = without_secrets(configuration.model_dump(by_alias=True))
+    if not isinstance(values, RunSpec):
+        return _of_config(values, resume, known)
+    spec = values.settled()
+    given: Any = agent if agent is not None else agent_factory
+    if given is not None:  # The record says who played.
+        name = getattr(given, "name", None) or getattr(given, "__name__", type(given).__name__)
+        spec = spec.model_copy(update={"agent": name})
+    more: dict[str, Any] = {
+        "agent": agent,
+        "agent_factory": agent_factory,
+        "judge": judge,
+        "pool": pool,
+        "trajectory_collector": trajectory_collector,
+    }
+    if spec.out is None:
+        for name, value in (
+            ("resume", resume), ("run_id", run_id), ("format", spec.format),
+            ("judge", judge or spec.judge), ("proposer", spec.proposer), ("metrics", spec.metrics),
+        ):  # fmt: skip
+            if value:
+                raise errors.InvalidInputError(
+                    f"{name} works only with out, the place where the run is recorded."
+                )
+        return _playable(spec, None, tasks=tasks, **more)
+    if trajectory_collector is not None:
+        raise errors.InvalidInputError(
+            f"Got out={spec.out!r} and a trajectory_collector; give only one of them."
+        )
+    storage = open_storage(spec.out, bucket_options(spec.out, spec.storage_options))
+    if not resume:
+        run = Run(storage, run_id or new_run_id())
+        return _playable(spec, run, tasks=tasks, configuration=known, **more)
+    changed = spec.given()
+    if isinstance(configuration, Configuration):  # It always has what the plan was made of.
+        changed = {name: value for name, value in changed.items() if name not in _PLANNED}
+    run = run_of(storage, run_id=run_id, resume=resume, max_retries=changed.get("max_retries"))
+    return _rest(run, spec, changed, **more)
 
 
 def resume_run(
@@ -103,56 +129,53 @@ def resume_run(
     out: str,
     run_id: str | None = None,
     storage_options: Mapping[str, Any] | None = None,
-) -> ConfiguredRollout:
-    """Build the rest of a run from the record beside its plan.
+) -> Rollout:
+    """Build the rest of a run from the settings beside its plan.
 
     Args:
-        given: Fields to change, such as `parallel`.
+        given: Fields to change, such as `parallel`, not checked yet.
         out: The dataset of the run.
         run_id: The run; the latest by default.
         storage_options: For buckets: the dataset's, and the blocklist's.
 
     Raises:
-        InvalidInputError: The run does not exist or has no such record, or a field cannot be
-            changed.
+        InvalidInputError: The run does not exist or has no settings, or a field cannot be changed.
     """
     storage = open_storage(out, bucket_options(out, storage_options or {}))
     run = run_of(storage, resume=run_id or True, max_retries=given.get("max_retries"))
-    run.read_plan()
-    begun = run.read_begun(RECORD)
+    placed = RunSpec(out=out, storage_options=dict(storage_options or {}))
+    return _rest(run, placed, given)
+
+
+def _rest(run: Run, placed: RunSpec, given: Mapping[str, Any], **more: Any) -> Rollout:
+    """Return the rest of a run: as it was begun, but for what changes."""
+    plan = run.read_plan()
+    begun = run.read_record()
+    where = f"{placed.out}/runs/{run.run_id}/{SETTINGS}"
     if begun is None:
         raise errors.InvalidInputError(
-            f"The run {run.run_id!r} in {out!r} has no record of its settings, so its agent is "
-            "unknown: it was started in Python. "
-            "Resume it with webtraj.rollouts.collect(resume=...), or pass its configuration again, "
-            "with --config-name and --resume."
+            f"The run {run.run_id!r} in {placed.out!r} has no {SETTINGS}, so its agent is unknown. "
+            "Pass its configuration again, with --config-name and --resume, or start a new run."
         )
-    record = validate(begun, RunSpec, _where(out, run, RECORD)).record()
+    record = validate(begun, RunSpec, where).record()
     if fixed := sorted(key for key in _PLANNED & set(given) if given[key] != record[key]):
         raise errors.InvalidInputError(
             f"Resuming uses the original plan, so --{fixed[0].replace('_', '-')} cannot be "
             f"changed from {record[fixed[0]]!r:.100}. Start a new run instead."
         )
-    placed = {"out": out, "storage_options": dict(storage_options or {})}
-    return _playable(_completed(merged(record, given), placed, _where(out, run, RECORD)), run)
-
-
-def _where(out: str, run: Run, name: str) -> str:
-    return f"{out}/runs/{run.run_id}/{name}"
-
-
-def _completed(values: dict[str, Any], placed: Mapping[str, Any], where: str) -> RunSpec:
-    """Return a record, changed, as the spec of the rest of its run; secrets must be given again."""
+    values = merged(record, given)
     check_complete(values, where)
-    return validate({**values, **placed}, RunSpec, where)
+    place = {"out": placed.out, "storage_options": placed.storage_options}
+    return _playable(validate({**values, **place}, RunSpec, where), run, resumed=plan, **more)
 
 
-def _of_config(config: RolloutConfig, resume: bool | str) -> ConfiguredRollout:
+def _of_config(config: RolloutConfig, resume: bool | str, known: Mapping[str, Any]) -> Rollout:
     """Return a rollout into the dataset of an iteration."""
     env = config.env_config
     rank = rank_of(env)
     spec = spec_of(config, rank)
-    channels, blocklist = _checked(spec), blocklist_of(spec)
+    blocklist = _blocklist_of(spec)
+    agent, judge = make_agent(spec), _checked_judge(spec, make_judge(spec))
     iterations = Iterations(
         config.save_path, env.split, bucket_options(config.save_path, config.storage_options)
     )
@@ -160,20 +183,28 @@ def _of_config(config: RolloutConfig, resume: bool | str) -> ConfiguredRollout:
     claimed = False
     if resume:
         number, run = _run_to_resume(iterations, config.iteration, suffix, resume, spec.max_retries)
-        plan, run_id = run.read_plan(), run.run_id
+        plan = run.read_plan()
     else:
         number, plan, claimed = _planned(config, spec, blocklist, iterations, rank)
-        run_id = new_run_id() + suffix
-    return ConfiguredRollout(
+        storage = open_storage(iterations.dataset(number), iterations.storage_options)
+        run = Run(storage, new_run_id() + suffix)
+    return Rollout(
         spec=spec.model_copy(update={"out": iterations.dataset(number)}),
         plan=plan,
-        run_id=run_id,
+        run=run,
         resume=bool(resume),
-        environment_options=_environment_options(spec, plan, channels),
+        environment_options=_environment_options(spec, plan, channels_for(agent)),
+        agent=agent,
+        close_agent=True,
+        agent_factory=functools.partial(make_agent, spec),
+        judge=judge,
+        close_judge=True,
+        proposing=proposing_of(spec),
         blocklist=blocklist,
         iteration=number,
         ranked=rank is not None,
         claimed=iterations if claimed else None,
+        configuration=known,
     )
 
 
@@ -251,61 +282,66 @@ def _run_to_resume(
     )
 
 
-def _of_run(spec: RunSpec, resume: bool | str, agent: Agent | None) -> ConfiguredRollout:
-    """Return a rollout into one dataset."""
-    if agent is not None:  # The record says who played.
-        spec = spec.model_copy(update={"agent": agent.name})
-    if spec.out is None:
-        raise errors.InvalidInputError("out is missing, the dataset to write; give a folder.")
-    if not resume:
-        return _playable(spec, agent=agent)
-    storage = open_storage(spec.out, bucket_options(spec.out, spec.storage_options))
-    run = run_of(storage, resume=resume, max_retries=spec.given().get("max_retries"))
-    begun = run.read_begun(RECORD)
-    if begun is None:
-        return _playable(spec, run, agent)
-    # The spec may repeat what began the run, or leave it out: then the record counts.
-    where = _where(spec.out, run, RECORD)
-    record = validate(begun, RunSpec, where).record()
-    values = record | {key: value for key, value in spec.given().items() if key not in _PLANNED}
-    placed = {"out": spec.out, "storage_options": spec.storage_options}
-    return _playable(_completed(values, placed, where), run, agent)
-
-
 def _playable(
-    spec: RunSpec, run: Run | None = None, agent: Agent | None = None
-) -> ConfiguredRollout:
-    """Return a new rollout, or the rest of a run."""
+    spec: RunSpec,
+    run: Run | None,
+    *,
+    tasks: Sequence[TaskSpec] | Sequence[PlannedEpisode] | None = None,
+    resumed: tuple[PlannedEpisode, ...] | None = None,
+    configuration: Mapping[str, Any] | None = None,
+    agent: Agent | None = None,
+    agent_factory: Callable[[], Agent] | None = None,
+    judge: Judge | None = None,
+    pool: BrowserPool | None = None,
+    trajectory_collector: TrajectoryCollector | None = None,
+) -> Rollout:
+    """Return a new rollout, or the rest of a run, whose plan is `resumed`."""
     places = (spec.out, spec.blocklist_path, *spec.preset)
     if spec.storage_options and not any(is_url(place) for place in places if place):
         raise errors.InvalidInputError(
             f"storage_options (--option) apply to buckets, but out is the folder {spec.out!r}. "
             "Leave them out."
         )
-    channels, blocklist = _checked(spec, agent), blocklist_of(spec)
-    proposing = proposing_of(spec)
+    made_agent = agent is None and agent_factory is None
+    if made_agent:
+        agent = make_agent(spec)
+    made_judge = judge is None
+    judge = _checked_judge(spec, make_judge(spec) if made_judge else judge)
+    blocklist, proposing = _blocklist_of(spec), proposing_of(spec)
+    channels = [] if agent is None else channels_for(agent)
     if proposing is not None:
         channels = proposing.channels(channels)
     if channels and spec.kind == "crawl":
         channels = [*channels, "screenshot"]
-    plan = selection.plan_run(spec, blocklist) if run is None else run.read_plan()
-    if run is None and proposing is not None:
+    plan = selection.plan_run(spec, blocklist, tasks) if resumed is None else resumed
+    if resumed is None and proposing is not None:
         proposing.check(plan)
-    return ConfiguredRollout(
+    return Rollout(
         spec=spec,
         plan=plan,
-        run_id=new_run_id() if run is None else run.run_id,
-        resume=run is not None,
+        run=run,
+        resume=resumed is not None,
         environment_options=_environment_options(spec, plan, channels),
-        blocklist=blocklist,
         agent=agent,
+        close_agent=made_agent,
+        agent_factory=agent_factory or functools.partial(make_agent, spec),
+        judge=judge,
+        close_judge=made_judge,
+        proposing=proposing,
+        blocklist=blocklist,
+        pool=pool,
+        trajectory_collector=trajectory_collector,
+        configuration=configuration or {},
     )
 
 
-def _checked(spec: RunSpec, agent: Agent | None = None) -> list[str]:
-    """Check who plays, judges and proposes. Return the channels that the agent needs."""
-    judging_of(spec), proposing_of(spec)
-    return channels_for(player_of(spec).make() if agent is None else agent)
+def _checked_judge(spec: RunSpec, judge: Judge | None) -> Judge | None:
+    """Return a judge, if it can judge a rollout as the settings say."""
+    if judge is not None:
+        from webtraj.judging.judged import check_judging
+
+        check_judging(judge, when=spec.judge_when, parallel=spec.judge_parallel or PARALLEL)
+    return judge
 
 
 def _environment_options(
@@ -313,3 +349,14 @@ def _environment_options(
 ) -> dict[str, Any]:
     observed = list(dict.fromkeys(channels)) if spec.observe is None else spec.observe
     return environment_options(plan, spec.environment_options, observed)
+
+
+def _blocklist_of(spec: RunSpec) -> Blocklist | None:
+    """Return the list of sites that refused the agent; None if none is kept."""
+    if spec.blocklist_path is None:
+        return None
+    return Blocklist(
+        spec.blocklist_path,
+        storage_options=bucket_options(spec.blocklist_path, spec.storage_options),
+        ttl=spec.blocklist_ttl_hours * _HOUR,
+    )

@@ -39,9 +39,9 @@ class Configuration:
 
     values: RolloutConfig | RunSpec
     """The values, with defaults for the rest."""
-    source: str
-    """The whole configuration as YAML, from which it can be loaded again. References to other
-    values and to the environment are unresolved, and literal secrets are removed."""
+    data: Mapping[str, Any]
+    """The whole configuration, from which it can be loaded again. References to other values and
+    to the environment are unresolved, and literal secrets are removed."""
 
 
 def load_configuration(
@@ -64,7 +64,9 @@ def load_configuration(
         MissingDependencyError: OmegaConf is not installed.
     """
     data, model = _read(name, overrides, config_dir)
-    return Configuration(configuration.checked(data, model, name), configuration.to_yaml(data))
+    return Configuration(
+        configuration.checked(data, model, name), configuration.without_secrets(data)
+    )
 
 
 def configuration_text(

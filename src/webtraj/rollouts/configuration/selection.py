@@ -9,20 +9,20 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import itertools
-from collections.abc import Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 from webtraj import errors
 from webtraj.environments.tasks import TaskSpec, read_tasks
 from webtraj.metrics.facts import EpisodeFacts
 from webtraj.metrics.measuring import Measuring
 from webtraj.rollouts import sampling
-from webtraj.rollouts.collecting import plan_of
 from webtraj.rollouts.configuration.webgym import TASK_FILES, sources_of
 from webtraj.runs.iterations import Iterations
 from webtraj.runs.plan import (
     PlannedEpisode,
     check_groups,
+    plan_episodes,
     plan_tasks,
     specs_of_presets,
 )
@@ -78,10 +78,19 @@ def plan_rollout(
     return plan_tasks(picked, seed=seed, attempts=spec.attempts, group_size=spec.group_size)
 
 
-def plan_run(spec: RunSpec, blocklist: sampling.Blocklist | None) -> tuple[PlannedEpisode, ...]:
+def plan_run(
+    spec: RunSpec,
+    blocklist: sampling.Blocklist | None = None,
+    tasks: Iterable[TaskSpec | PlannedEpisode] | None = None,
+) -> tuple[PlannedEpisode, ...]:
     """Return the plan of a run: `attempts` at each task, or as many `episodes` in all.
 
     Tasks on blocked sites are left out.
+
+    Args:
+        spec: The settings.
+        blocklist: Sites to leave out.
+        tasks: Tasks, or a whole plan, instead of those that the settings name.
 
     Raises:
         InvalidInputError: A task file is missing or invalid, or no task is left.
@@ -89,9 +98,16 @@ def plan_run(spec: RunSpec, blocklist: sampling.Blocklist | None) -> tuple[Plann
         UnknownPresetError: No preset has a given name.
     """
     counts = {"attempts": spec.attempts, "seed": spec.seed, "group_size": spec.group_size}
+    if tasks is not None:
+        return _plan_of(list(tasks), spec, blocklist)
     in_files = any(name.endswith(TASK_FILES) for name in spec.preset)
     if spec.kind == "run" and spec.proposer is None and not in_files and blocklist is None:
-        return plan_of(spec.preset, episodes=spec.episodes, **counts)
+        episodes = spec.episodes
+        if spec.attempts > 1:
+            episodes = spec.attempts * spec.group_size * len(plan_episodes(spec.preset))
+        return plan_episodes(
+            spec.preset, episodes=episodes, seed=spec.seed, group_size=spec.group_size
+        )
     check_groups(spec.episodes, spec.group_size)
     tasks = _read(spec)
     if blocklist is not None:
@@ -104,6 +120,27 @@ def plan_run(spec: RunSpec, blocklist: sampling.Blocklist | None) -> tuple[Plann
         ]
     rounds = itertools.islice(itertools.cycle(picked), wanted or len(picked))
     return plan_tasks(rounds, **counts)
+
+
+def _plan_of(
+    items: Sequence[Any], spec: RunSpec, blocklist: sampling.Blocklist | None
+) -> tuple[PlannedEpisode, ...]:
+    """Return the plan for tasks of your own, or the plan that they are."""
+    if spec.preset or spec.episodes is not None:
+        raise errors.InvalidInputError(
+            "preset and episodes cannot be given beside tasks. To play each task several times, "
+            "use attempts."
+        )
+    if all(isinstance(item, TaskSpec) for item in items):
+        kept = items if blocklist is None else list(sampling.unblocked(items, blocklist))
+        return plan_tasks(kept, attempts=spec.attempts, seed=spec.seed, group_size=spec.group_size)
+    if all(isinstance(item, PlannedEpisode) for item in items):
+        return tuple(items)
+    kinds = ", ".join(sorted({type(item).__name__ for item in items}))
+    raise errors.InvalidInputError(
+        f"A rollout plays TaskSpecs or PlannedEpisodes, all of one kind; got {kinds}. Presets are "
+        "named in the RunSpec."
+    )
 
 
 def _read(spec: RunSpec) -> Iterator[TaskSpec]:

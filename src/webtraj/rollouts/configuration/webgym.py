@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from webtraj import errors
 from webtraj.agents.catalog import shared_options
-from webtraj.rollouts.configuration.recipes import ASKING
+from webtraj.rollouts.recipes import ASKING
 from webtraj.runs.plan import PlannedEpisode
 from webtraj.runs.spec import Patience, RunSpec
 from webtraj.settings.configuration import validate

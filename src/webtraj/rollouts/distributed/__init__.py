@@ -21,7 +21,7 @@ What happens on failure:
    the end.
 """
 
-from webtraj.rollouts.distributed.cluster import NodeSizing
+from webtraj.rollouts.distributed.cluster import Cluster, NodeSizing
 from webtraj.rollouts.distributed.collecting import collect_on_ray
 
-__all__ = ["NodeSizing", "collect_on_ray"]
+__all__ = ["Cluster", "NodeSizing", "collect_on_ray"]

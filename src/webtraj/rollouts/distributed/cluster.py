@@ -17,7 +17,7 @@ import signal
 import socket
 import threading
 import urllib.parse
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, cast
 
@@ -26,6 +26,7 @@ from webtraj.net.hosts import is_address, is_loopback
 from webtraj.rollouts.distributed.node import NodeLostError, NodeRunner, Place, Status, Work
 
 __all__ = [
+    "Cluster",
     "LOAD_WEIGHT",
     "NAMESPACE",
     "NodeSizing",
@@ -98,6 +99,33 @@ class NodeSizing:
             "memory": float(episodes * self.memory_per_episode),
         }
         return {name: min(wanted[name], resources[name]) for name in wanted if name in resources}
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Cluster:
+    """A Ray cluster to play on. This process is the driver and must run on a machine of it."""
+
+    address: str = "auto"
+    """`auto`, or the address of its head node."""
+    sizing: NodeSizing = dataclasses.field(default_factory=NodeSizing)
+    """How many episodes a machine plays at a time."""
+    setup: Callable[[], object] | None = None
+    """Called first on each machine, for example to register presets."""
+    variables: Mapping[str, str] = dataclasses.field(default_factory=dict, repr=False)
+    """Environment variables to set on each machine. Unlike those of `runtime_env`, they are not
+    logged."""
+    runtime_env: Mapping[str, Any] = dataclasses.field(default_factory=dict, repr=False)
+    """Ray's runtime environment: modules and variables that machines need."""
+    lease: float = 30.0
+    """Seconds of silence after which driver and node give each other up."""
+    join_timeout: float = 300.0
+    """Seconds to wait for a machine, and for a node to start."""
+    close_timeout: float = 60.0
+    """Seconds that a closing node has to send its spool."""
+
+    def __post_init__(self) -> None:
+        if not self.lease > 0:
+            raise errors.InvalidInputError(f"lease must be more than 0 s; got {self.lease}.")
 
 
 NAMESPACE = "webtraj"

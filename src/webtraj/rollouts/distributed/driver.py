@@ -28,7 +28,14 @@ from webtraj.datasets.place import map_in_order, open_place
 from webtraj.datasets.recovery import recover
 from webtraj.rollouts.distributed.node import NodeLostError, NodeRunner, Place, Status, Work
 from webtraj.rollouts.results import RolloutObserver
-from webtraj.rollouts.scheduling import ErrorStreak, Scheduler, Turn
+from webtraj.rollouts.scheduling import (
+    ErrorStreak,
+    Politeness,
+    RetryPolicy,
+    Scheduler,
+    Turn,
+    grace_begins,
+)
 from webtraj.runs.run import TRIES_A_SESSION, EpisodeResult, Run
 from webtraj.store import records
 from webtraj.store.places import open_storage
@@ -197,13 +204,14 @@ class Driver:
     cluster: RayCluster
     work: Work
     observer: RolloutObserver
-    parallel: int | None = None
-    """Episodes to play at a time in all; None for as many as the machines can bear."""
     note_interval: float = NOTE_INTERVAL
     """Seconds between notes of what is running."""
 
     def __post_init__(self) -> None:
         self.run = Run(open_storage(self.work.out, self.work.storage_options), self.work.run_id)
+        # In all; None for as many as the machines can bear.
+        parallel = self.work.spec.parallel
+        self._parallel = parallel if isinstance(parallel, int) else None
         self.lost_nodes = 0
         """Number of lost nodes. The index may lack their episodes."""
         self._results: dict[str, EpisodeResult] = {}
@@ -273,12 +281,12 @@ class Driver:
         self._rows = len(turns)
         self._open = {turn.planned.row: turn for turn in turns}
         self._scheduler = Scheduler(
-            turns, order=self.work.settings.order, politeness=self.work.settings.politeness
+            turns, order=self.work.spec.task_order, politeness=Politeness.of(self.work.spec)
         )
         self._begun.set()
         for call in (self._discover(), self._share_out(), self._keep_note(), self._make_way()):
             self._do(call)
-        if (end := self.work.settings.deadlines.run) is not None:
+        if (end := self.work.spec.run_timeout) is not None:
             self._cut_after(end, f"its limit of {end:g} s is up")
         try:
             if turns:
@@ -411,11 +419,11 @@ class Driver:
     def _has_room(self, member: Member) -> bool:
         if not member.share or member.taken >= member.room:
             return False
-        if self.parallel is None:
+        if self._parallel is None:
             return True
-        if sum(one.taken for one in self._members.values()) >= self.parallel:
+        if sum(one.taken for one in self._members.values()) >= self._parallel:
             return False
-        return member.taken < max(self.parallel * member.share, 1)
+        return member.taken < max(self._parallel * member.share, 1)
 
     async def _play(self, member: Member, turn: Turn) -> None:
         episode_id = self.run.episode_id(turn)
@@ -506,7 +514,8 @@ class Driver:
         )
         if following.number == self._next_session:
             self._fail(self._stopped(f"row {turn.planned.row} never ends."))
-        delay = self.work.settings.retry.delay(following.failures, self._random) if failed else 0.0
+        retry = RetryPolicy.of(self.work.spec)
+        delay = retry.delay(following.failures, self._random) if failed else 0.0
         self._scheduler.done(turn, following, delay=delay)
 
     def _row_over(self, row: int) -> None:
@@ -514,17 +523,16 @@ class Driver:
             return
         if not self._open:
             self._over.set()
-        completion, over = self.work.settings.completion, self._rows - len(self._open)
-        if completion.begins(over, self._rows):
-            why = f"{over} of {self._rows} rows were done {completion.grace:g} s ago"
-            self._cut_after(completion.grace, why)
+        over = self._rows - len(self._open)
+        if grace_begins(self.work.spec, over, self._rows):
+            grace = self.work.spec.completion_grace_period
+            self._cut_after(grace, f"{over} of {self._rows} rows were done {grace:g} s ago")
 
     def _count_errors(self, result: EpisodeResult) -> None:
         self._streak.count(result)
         room = sum(member.room for member in self._members.values())
-        at_once = max(min(room, self.parallel or room), 1)
-        settings = dataclasses.replace(self.work.settings, parallel=at_once)
-        if self._streak.length >= settings.patience:
+        at_once = max(min(room, self._parallel or room), 1)
+        if self._streak.length >= ErrorStreak.longest(self.work.spec, at_once):
             self._fail(
                 self._stopped(
                     f"{self._streak.length} episodes in a row ended in an error. The last error, "

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import dataclasses
 import functools
 import importlib
 import importlib.util
@@ -22,11 +21,11 @@ from pydantic import Field
 
 from webtraj import errors
 from webtraj.rollouts.configuration.building import build_rollout, resume_run
-from webtraj.rollouts.configuration.running import ConfiguredRollout, Milestones
-from webtraj.rollouts.distributed.cluster import use_own_token, wants_token
+from webtraj.rollouts.distributed.cluster import Cluster, use_own_token, wants_token
 from webtraj.rollouts.results import RolloutSummary
+from webtraj.rollouts.rollout import Milestones, Rollout
 from webtraj.runs.run import run_of
-from webtraj.runs.spec import RECORD, RunSpec
+from webtraj.runs.spec import RunSpec
 from webtraj.store.places import open_storage
 from webtraj.store.tries import counting
 
@@ -219,26 +218,23 @@ def read_job(path: Path) -> JobSpec:
 async def _play(job: JobSpec, variables: dict[str, str]) -> RolloutSummary:
     rollout = _resumed(job) if job.resume else _new(job)
     setup = functools.partial(prepare, tuple(job.imports))
-    rollout = dataclasses.replace(rollout, setup=setup, variables=variables)
+    cluster = Cluster(setup=setup, variables=variables)
     tell = functools.partial(print, flush=True)
-    return await rollout.play(ray="auto", observer=Milestones(_PERCENT, tell=tell))
+    return await rollout.play(cluster=cluster, observer=Milestones(_PERCENT, tell=tell))
 
 
-def _new(job: JobSpec) -> ConfiguredRollout:
+def _new(job: JobSpec) -> Rollout:
     if job.episodes is None and job.attempts == 1:
         groups = math.ceil(_EPISODES / job.group_size)
         job = job.model_copy(update={"episodes": groups * job.group_size})
-    rollout = build_rollout(job)
-    return rollout if job.run_id is None else dataclasses.replace(rollout, run_id=job.run_id)
+    return build_rollout(job, run_id=job.run_id)
 
 
-def _resumed(job: JobSpec) -> ConfiguredRollout:
+def _resumed(job: JobSpec) -> Rollout:
     """Return the rest of a run, as it was begun but for what the job changes."""
     storage = open_storage(job.out, job.storage_options or None)
     retries = job.given().get("max_retries")
     run = run_of(storage, run_id=job.run_id, resume=job.resume, max_retries=retries)
-    if run.read_begun(RECORD) is None:  # It was begun by `collect_on_ray`.
-        return build_rollout(job, resume=run.run_id)
     given = {name: value for name, value in job.given().items() if name not in _OF_THE_SCRIPT}
     return resume_run(given, out=job.out, run_id=run.run_id, storage_options=job.storage_options)
 

@@ -23,12 +23,13 @@ from webtraj.collectors.bucket import S3TrajectoryCollector
 from webtraj.collectors.spool import Spool
 from webtraj.datasets.transfer import push
 from webtraj.environments.browser.lease import OperationLimits
+from webtraj.rollouts.adapting import Adaptive
 from webtraj.rollouts.making import Browsers
 from webtraj.rollouts.recording import EpisodeFormat, open_collector
 from webtraj.rollouts.runner import Runner
-from webtraj.rollouts.scheduling import Scheduler, Turn
-from webtraj.rollouts.settings import RolloutSettings
+from webtraj.rollouts.scheduling import RetryPolicy, Scheduler, Turn
 from webtraj.runs.run import EpisodeResult, Run
+from webtraj.runs.spec import RunSpec
 from webtraj.store.closing import aclose
 from webtraj.store.layout import HEADER, DatasetLayout
 from webtraj.store.places import open_storage
@@ -54,9 +55,8 @@ class Work:
     environment_options: Mapping[str, Any] = dataclasses.field(default_factory=dict, repr=False)
     format: EpisodeFormat = "json"
     """Format of the episodes."""
-    browsers: Browsers = dataclasses.field(default_factory=Browsers)
-    """Browser settings of each machine."""
-    settings: RolloutSettings = dataclasses.field(default_factory=RolloutSettings)
+    spec: RunSpec = dataclasses.field(default_factory=RunSpec, repr=False)
+    """The settings of the whole rollout."""
     variables: Mapping[str, str] = dataclasses.field(default_factory=dict, repr=False)
     """Environment variables to set on the node, such as keys of model servers."""
     setup: Callable[[], object] | None = None
@@ -188,11 +188,14 @@ class NodeRunner:
                 check_keys(self._agent)
                 stack.push_async_callback(lambda: aclose(self._collector))
                 found = await asyncio.to_thread(self._open_collector)
-                self._pool = await stack.enter_async_context(work.browsers.open(self._episodes))
+                self._pool = await stack.enter_async_context(
+                    Browsers.of(work.spec).open(self._episodes)
+                )
                 self._runner = Runner(
                     agent=self._agent,
                     turns=(),
-                    settings=_for_a_node(work.settings, self._episodes),
+                    spec=_for_a_node(work.spec),
+                    parallel=_parallel(work.spec, self._episodes),
                     observer=self,
                     run=self._run,
                     trajectory_collector=self._collector,
@@ -224,7 +227,7 @@ class NodeRunner:
         if (result := await end) is None:
             return None
         episode_id = self._run.episode_id(turn)
-        again = self._work.settings.retry.leaves_open(result, turn.failures + 1)
+        again = RetryPolicy.of(self._work.spec).leaves_open(result, turn.failures + 1)
         stored = self._spool is None and not self._layout.journal(episode_id).exists()
         if not stored:
             self._unstored.add(episode_id)
@@ -253,8 +256,8 @@ class NodeRunner:
 
         Limits on concurrent operations stay at least 1. Limits per minute are divided exactly.
         """
-        if self._work.settings.operations is not None and self._pool is not None:
-            self._pool.operations.limit(_part_of(self._work.settings.operations, share))
+        if (limits := self._work.spec.operation_limits) and self._pool is not None:
+            self._pool.operations.limit(_part_of(limits, share))
         if (set_share := getattr(self._agent, "set_share", None)) is not None:
             set_share(share)
 
@@ -345,33 +348,35 @@ def _sendable(error: Exception) -> errors.WebtrajError:
     return errors.RolloutStoppedError(f"{type(error).__name__}: {error}")
 
 
-def _for_a_node(settings: RolloutSettings, episodes: int) -> RolloutSettings:
+def _for_a_node(spec: RunSpec) -> RunSpec:
     """Return the settings for one machine; the driver handles those of the whole rollout."""
-    parallel: Any = episodes
-    if (adaptive := settings.adaptive) is not None:
-        # More workers than places would wait with open environments, and take all browsers.
-        high = min(adaptive.high, episodes)
-        parallel = dataclasses.replace(adaptive, low=min(adaptive.low, high), high=high)
-    return RolloutSettings(
-        parallel=parallel,
-        max_steps=settings.max_steps,
-        max_repetitive_actions=settings.max_repetitive_actions,
-        deadlines=dataclasses.replace(settings.deadlines, run=None),
-        max_consecutive_errors=1 << 62,
-    )
+    return spec.model_copy(
+        update={
+            "run_timeout": None, "max_retries": 0, "completion_threshold": 1.0,
+            "max_consecutive_errors": 1 << 62, "operation_limits": {},
+        }
+    )  # fmt: skip
 
 
-def _part_of(limits: OperationLimits, share: float) -> OperationLimits:
+def _parallel(spec: RunSpec, episodes: int) -> int | Adaptive:
+    if spec.parallel != "auto":
+        return episodes
+    # More workers than places would wait with open environments, and take all browsers.
+    adaptive = Adaptive()
+    high = min(adaptive.high, episodes)
+    return dataclasses.replace(adaptive, low=min(adaptive.low, high), high=high)
+
+
+def _part_of(limits: Mapping[Any, int], share: float) -> OperationLimits:
     """Return a share of limits: at least 1 of each operation, and exact for rates.
 
-    >>> part = _part_of(OperationLimits(navigate=8, allocate=1, requests_per_minute=30), 0.25)
+    >>> part = _part_of({"navigate": 8, "allocate": 1, "requests_per_minute": 30}, 0.25)
     >>> part.navigate, part.allocate, part.requests_per_minute
     (2, 1, 7.5)
     """
-    parts: dict[str, Any] = {}
-    for field in dataclasses.fields(limits):
-        whole = getattr(limits, field.name)
-        if whole:
-            rate = field.name == "requests_per_minute"
-            parts[field.name] = whole * share if rate else max(1, int(whole * share + 1e-9))
+    parts: dict[str, Any] = {
+        name: max(1, int(whole * share + 1e-9)) for name, whole in limits.items() if whole
+    }
+    if rate := limits.get("requests_per_minute"):
+        parts["requests_per_minute"] = rate * share
     return OperationLimits(**parts)

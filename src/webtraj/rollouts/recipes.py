@@ -1,26 +1,21 @@
-"""Recipes for the agent, the judge and the proposer of a run, from the fields of its `RunSpec`.
-
-A recipe is data: the object can be made here or on another machine, when it is needed.
-"""
+"""Make the agent and the judge that a `RunSpec` names, and the recipe for its proposer."""
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Protocol
 
 from webtraj import errors
-from webtraj.agents import base as agents_lib
 from webtraj.agents import catalog
-from webtraj.judging.base import PARALLEL
 from webtraj.runs.plan import PlannedEpisode
-from webtraj.runs.spec import RunSpec, When
+from webtraj.runs.spec import RunSpec
 from webtraj.settings.named import class_at, nearest, offered
 
 if TYPE_CHECKING:
+    from webtraj.agents.base import Agent
     from webtraj.judging.base import Judge
 
-__all__ = ["ASKING", "Judging", "Player", "Proposing", "judging_of", "player_of", "proposing_of"]
+__all__ = ["ASKING", "Proposing", "make_agent", "make_judge", "proposing_of"]
 
 _FLAGS = {"proposer_options": "proposer-set", "proposals": "proposals"}
 
@@ -32,84 +27,21 @@ ASKING = ("model", "base_url", "provider", "api_key_variable", "max_concurrency"
 """Options of a judge that say which model is asked, and how."""
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Player:
-    """Recipe for an agent."""
-
-    name: str
-    """Name of an agent in `webtraj.agents.catalog`."""
-    options: Mapping[str, Any] = dataclasses.field(default_factory=dict, repr=False)
-    """Options of the agent."""
-    seed: int = 0
-    """Seed for agents that act at random."""
-
-    def make(self) -> agents_lib.Agent:
-        """Return a new agent. If it has an `aclose`, the caller must call it.
-
-        Raises:
-            InvalidInputError: The agent does not accept the options.
-        """
-        return catalog.make_agent(self.name, seed=self.seed, options=self.options)
-
-    __call__ = make
-
-
-def player_of(spec: RunSpec) -> Player:
-    """Return the agent's recipe."""
-    return Player(spec.agent, spec.agents_options, spec.seed)
-
-
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Judging:
-    """Recipe for a judge, and which episodes it judges."""
-
-    spec: str
-    """Name of the judge in `webtraj.judging.catalog`: `environment`, `rules:FILE`, `model`."""
-    options: Mapping[str, Any] = dataclasses.field(default_factory=dict, repr=False)
-    """Options of the judge."""
-    stages: Mapping[str, Mapping[str, Any]] = dataclasses.field(default_factory=dict)
-    """For `model`: options of single stages that differ from `options`."""
-    when: When = "unknown"
-    """Episodes to judge; see `webtraj.judging.judged.WHEN`."""
-    parallel: int = PARALLEL
-    """Episodes to judge at a time."""
-
-    def make(self) -> Judge:
-        """Return a new judge. If it has an `aclose`, the caller must call it.
-
-        Raises:
-            InvalidInputError: No judge has that name, or it does not accept the options.
-        """
-        from webtraj.judging.catalog import make_judge
-
-        judge = make_judge(self.spec, options=self.options)
-        if not self.stages:
-            return judge
-        from webtraj.agents.options import read_options
-        from webtraj.judging.model import ModelJudge, Routing
-
-        if not isinstance(judge, ModelJudge):
-            raise errors.InvalidInputError(
-                f"The judge {self.spec!r:.60} has no stages; leave the judge option stages out."
-            )
-        asked = {name: value for name, value in self.options.items() if name in ASKING}
-        # Stages with the same client share its limits.
-        clients = {repr(sorted(asked.items())): judge.routing.default}
-        stages = {}
-        for stage, own in self.stages.items():
-            options = {**asked, **own}
-            key = repr(sorted(options.items()))
-            if key not in clients:
-                clients[key] = read_options(options, who="the judge 'model'").make_client()
-            stages[stage] = clients[key]
-        return ModelJudge(Routing(judge.routing.default, stages), settings=judge.settings)
-
-
-def judging_of(spec: RunSpec) -> Judging | None:
-    """Return the judge's recipe; None if there is no judge.
+def make_agent(spec: RunSpec) -> Agent:
+    """Return a new agent. If it has an `aclose`, the caller must call it.
 
     Raises:
-        InvalidInputError: Options are given without a judge, or its stages are malformed.
+        InvalidInputError: The agent does not accept the options.
+    """
+    return catalog.make_agent(spec.agent, seed=spec.seed, options=spec.agents_options)
+
+
+def make_judge(spec: RunSpec) -> Judge | None:
+    """Return a new judge; None if there is none. If it has an `aclose`, the caller must call it.
+
+    Raises:
+        InvalidInputError: No judge has that name, it does not accept the options, or options are
+            given without a judge.
     """
     if spec.judge is None:
         if spec.judge_options or spec.judge_when != "unknown":
@@ -118,6 +50,8 @@ def judging_of(spec: RunSpec) -> Judging | None:
                 "model."
             )
         return None
+    from webtraj.judging.catalog import make_judge
+
     options = dict(spec.judge_options)
     stages = options.pop("stages", {})
     if not isinstance(stages, Mapping) or not all(
@@ -127,13 +61,32 @@ def judging_of(spec: RunSpec) -> Judging | None:
             f"The judge option stages is {stages!r:.100}; expected the options of single stages, "
             'such as {"blocked": {"model": "small"}}.'
         )
-    return Judging(
-        spec=spec.judge,
-        options=options,
-        stages=stages,
-        when=spec.judge_when,
-        parallel=spec.judge_parallel or PARALLEL,
-    )
+    judge = make_judge(spec.judge, options=options)
+    return _with_stages(spec.judge, judge, options, stages) if stages else judge
+
+
+def _with_stages(
+    name: str, judge: Judge, options: Mapping[str, Any], stages: Mapping[str, Mapping[str, Any]]
+) -> Judge:
+    """Return the judge `model` with other models for single stages."""
+    from webtraj.agents.options import read_options
+    from webtraj.judging.model import ModelJudge, Routing
+
+    if not isinstance(judge, ModelJudge):
+        raise errors.InvalidInputError(
+            f"The judge {name!r:.60} has no stages; leave the judge option stages out."
+        )
+    asked = {key: value for key, value in options.items() if key in ASKING}
+    # Stages with the same client share its limits.
+    clients = {repr(sorted(asked.items())): judge.routing.default}
+    routes = {}
+    for stage, own in stages.items():
+        settings = {**asked, **own}
+        key = repr(sorted(settings.items()))
+        if key not in clients:
+            clients[key] = read_options(settings, who="the judge 'model'").make_client()
+        routes[stage] = clients[key]
+    return ModelJudge(Routing(judge.routing.default, routes), settings=judge.settings)
 
 
 class Proposing(Protocol):
