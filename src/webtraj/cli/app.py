@@ -154,6 +154,15 @@ class _Command(core.TyperCommand):
                 error.possibilities = self._like(ctx, str(getattr(error, "option_name", "")))
             raise
 
+    def invoke(self, ctx: Any) -> Any:
+        """Run the command; show its progress, if it takes long and does not print JSON."""
+        if ctx.params.get("json"):
+            return super().invoke(ctx)
+        from webtraj.cli.watching import progress_shown
+
+        with progress_shown():
+            return super().invoke(ctx)
+
     def _like(self, ctx: Any, option: str) -> list[str]:
         """Return the known options nearest to an unknown one."""
         known = [name for one in self.get_params(ctx) for name in one.opts if name[:2] == "--"]

@@ -9,7 +9,7 @@ import typer
 from webtraj import errors
 from webtraj.cli import playing, signals, terminal
 from webtraj.cli.flags import fields_of, flag
-from webtraj.cli.options import Json
+from webtraj.cli.options import Csv, Json
 
 __all__ = ["explore"]
 
@@ -38,6 +38,7 @@ def explore(
         bool,
         typer.Option("--resume", help="Resume a crawl: explore and propose what is left."),
     ] = False,
+    csv: Csv = None,
     json: Json = False,
     **given: Any,
 ) -> None:
@@ -57,7 +58,8 @@ def explore(
                 "writes beside the episodes and resumes by itself. Run: webtraj explore propose "
                 "DATASET."
             )
-        if idle := sorted(given.keys() - set(_PROPOSING)):
+        idle = ["csv"] if csv is not None else []
+        if idle := [*idle, *sorted(given.keys() - set(_PROPOSING))]:
             raise errors.InvalidInputError(
                 f"{flag(idle[0])} has no effect on `webtraj explore propose`. Leave it out."
             )
@@ -80,7 +82,7 @@ def explore(
             )
     else:
         built, go_on = playing.from_flags("explore", {"preset": words, **given}, settle=exploring)
-    playing.play(built, None, f"{go_on} --resume {built.run_id}", json=json)
+    playing.play(built, None, f"{go_on} --resume {built.run_id}", csv=csv, json=json)
 
 
 def _propose(fields: dict[str, Any], place: str, run: str | None, *, json: bool) -> None:

@@ -25,6 +25,7 @@ from webtraj import errors
 from webtraj import trajectory as trajectory_lib
 from webtraj.datasets.dataset import Dataset, encode_episode, open_dataset
 from webtraj.datasets.place import Place
+from webtraj.datasets.progress import counted
 from webtraj.datasets.stripping import KINDS, Stripper, is_image, is_picture, picture_in
 from webtraj.datasets.transfer import TransferReport
 from webtraj.datasets.writer import DatasetWriter, MemoryBlobs
@@ -134,7 +135,11 @@ def share(
             raise errors.InvalidInputError(
                 f"{writer.url!r} is both the source and the target. Choose another target."
             )
-        for episode_id in chosen.episode_ids:
+        summaries = chosen.summaries
+        for summary in counted(
+            summaries, "Copying episodes", len(summaries), size=lambda one: one.size
+        ):
+            episode_id = summary.episode_id
             try:
                 made = _stripped(chosen[episode_id], kept, rules)
                 kind, what = _written(made, writer)
