@@ -172,7 +172,9 @@ class _Command(core.TyperCommand):
         names = [name.strip("-") for name in known]
         near = {f"--{name}" for name in difflib.get_close_matches(word, names)}
         starts = {f"--{name}" for name in names if len(word) > 2 and name.startswith(word)}
-        return sorted(near | starts)
+        short = re.compile(rf"\b{'.*'.join(map(re.escape, word))}")  # As --cfg is for config.
+        parts = {f"--{name}" for name in names if len(word) > 2 and short.search(name)}
+        return sorted(near | starts or parts)
 
     def format_options(self, ctx: Any, formatter: Any) -> None:
         """Write the arguments, then the options by heading."""
