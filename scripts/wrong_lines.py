@@ -53,6 +53,9 @@ rollout --preset notes.txt
 rollout --preset bad.jsonl
 rollout --preset mine
 rollout --preset s3://
+rollout --preset s3:/x
+rollout --preset s3://b/tasks
+rollout --config-name rollout_test --cfg job
 rollout --preset empty
 rollout --preset miniwob/click-test --agent nosuch
 rollout --preset miniwob/click-test --agent model

@@ -349,6 +349,13 @@ def parse_selector(text: str) -> tuple[str, Callable[[Sequence[_T]], tuple[_T, .
     """
     match = _SELECTOR.fullmatch(text) if isinstance(text, str) else None
     if match is None:
+        from webtraj.store.places import is_url
+
+        if is_url(text):
+            raise errors.InvalidSelectorError(
+                f"{text!r:.200} is a URL, but not of a task file, whose name ends in .jsonl or "
+                ".parquet."
+            )
         raise errors.InvalidSelectorError(f"Invalid selector {text!r}: {_EXPECTED}.")
     if match[0].endswith(":") and match["start"] is None:
         raise errors.InvalidSelectorError(

@@ -1,5 +1,6 @@
 """`--json`: a command's result on stdout, for machines, and nothing else."""
 
+import csv
 import json
 
 import pytest
@@ -73,12 +74,14 @@ def test_stdout_is_one_object(line, recorded):
     assert COMMANDS[line].items() <= told(line).items()
 
 
-def test_a_rollout_tells_its_rates_with_intervals(play_corridor):
-    done = play_corridor("rollout", "--out", "d", "--episodes", "3", "--json")
+def test_a_rollout_tells_its_rates_with_intervals(play_corridor, tmp_path):
+    done = play_corridor("rollout", "--out", "d", "--episodes", "3", "--json", "--csv", "t.csv")
     assert done.returncode == 0, done.stderr
     (line,) = done.stdout.splitlines()
     data = json.loads(line)
     assert (data["dataset"], data["planned"], data["played"], data["errors"]) == ("d", 3, 3, [])
+    (row,) = csv.DictReader((tmp_path / "t.csv").read_text().splitlines())
+    assert (row["task"], row["episodes"], row["terminated"]) == ("corridor", "3", "3")
     assert data["metrics"]["total"] == data["tasks"]["corridor"]["total"] == 3
     assert data["metrics"]["success_rate"].keys() == {
         "value", "numerator", "denominator", "low", "high"

@@ -41,8 +41,14 @@ def test_defaults_leave_the_rest_to_vllm(model):
         f"{model}",
         "--structured-outputs-config.backend=guidance",
         "--structured-outputs-config.disable_any_whitespace=true",
+        "--middleware=webtraj_vllm_worker.UserGate",
     ]
-    assert launch.variables() == {"VLLM_NO_USAGE_STATS": "1", "HF_HUB_OFFLINE": "1"}
+    assert {**launch.variables(), "PYTHONPATH": ""} == {
+        "FORWARDED_ALLOW_IPS": "none",
+        "HF_HUB_OFFLINE": "1",
+        "PYTHONPATH": "",
+        "VLLM_NO_USAGE_STATS": "1",
+    }
 
 
 @each(

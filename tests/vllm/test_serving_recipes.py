@@ -39,13 +39,13 @@ def test_vllm_takes_the_arguments_of_every_recipe_and_way(models):
     )
     assert told.returncode == 0, told.stderr[-2000:]
     read = [json.loads(line) for line in told.stdout.splitlines() if line.startswith("[")]
-    gates = ["webtraj_vllm_worker.WeightsGate"]
+    weights, user = "webtraj_vllm_worker.WeightsGate", "webtraj_vllm_worker.UserGate"
     assert read == [
         [
             "some/model",
             one.data_parallel,
             one.max_model_len,
-            gates * (one.dev_mode or one.version != ""),
+            [weights] * (one.dev_mode or one.version != "") + [user],
         ]
         for one in launches
     ]

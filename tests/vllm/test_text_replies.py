@@ -9,6 +9,7 @@ import httpx
 import pytest
 from vllm_serving import is_text_of
 
+import other_user
 from webtraj.agents.models.base import Message, Sampling, Structure
 from webtraj.agents.models.openai import OpenAICompatibleClient
 
@@ -48,6 +49,18 @@ async def test_a_model_is_asked_for_by_its_path_from_any_folder(text_server, mod
         assert (call.model, call.error) == (name, "")
     answer = httpx.get(f"{text_server.base_url}/models", trust_env=False).json()
     assert {str(folder), "text-0"} <= {model["id"] for model in answer["data"]}
+
+
+@other_user.needs_root
+async def test_another_user_of_the_machine_is_refused(text_server):
+    lines = (
+        "GET /health", "GET /v1/models", "POST /v1/completions", "POST /inference/v1/generate",
+        "POST /collective_rpc", "POST /v1/load_lora_adapter", "GET /metrics", "WS /v1/realtime",
+    )  # fmt: skip
+    url = text_server.url
+    assert set(await asyncio.to_thread(other_user.statuses, url, *lines)) <= {401, 403}
+    own = await asyncio.to_thread(other_user.statuses, url, *lines, user=0)
+    assert own[:2] == [200, 200]
 
 
 async def test_record_is_complete(client):

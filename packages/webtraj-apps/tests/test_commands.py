@@ -1,5 +1,6 @@
 """The commands: an application of another package has all that ours have."""
 
+import csv
 import json
 import os
 import subprocess
@@ -29,7 +30,10 @@ def test_an_application_of_another_package_is_listed_installed_checked_and_playe
     assert (row()["tasks"], row()["installed"]) == (3, False)
     webtraj_("apps", "install", "errands")
     assert row()["installed"]
-    assert "3 passed, 0 failed" in webtraj_("apps", "check", "errands", "--seeds", "1", "--quick")
+    table = tmp_path / "checked.csv"
+    check = ("apps", "check", "errands", "--seeds", "1", "--quick", "--csv", str(table))
+    assert "3 passed, 0 failed" in webtraj_(*check)
+    assert {row["problems"] for row in csv.DictReader(table.read_text().splitlines())} == {""}
     webtraj_("apps", "tasks", "errands", "--split", "test", "--out", str(tmp_path / "tasks.jsonl"))
     assert len((tmp_path / "tasks.jsonl").read_text().splitlines()) == 2
     played = tmp_path / "played"

@@ -155,6 +155,15 @@ class _Command(core.TyperCommand):
                 error.possibilities = self._like(ctx, str(getattr(error, "option_name", "")))
             raise
 
+    def invoke(self, ctx: Any) -> Any:
+        """Run the command; show its progress, if it takes long and does not print JSON."""
+        if ctx.params.get("json"):
+            return super().invoke(ctx)
+        from webtraj.cli.watching import progress_shown
+
+        with progress_shown():
+            return super().invoke(ctx)
+
     def _like(self, ctx: Any, option: str) -> list[str]:
         """Return the known options nearest to an unknown one."""
         known = [name for one in self.get_params(ctx) for name in one.opts if name[:2] == "--"]
@@ -164,7 +173,9 @@ class _Command(core.TyperCommand):
         names = [name.strip("-") for name in known]
         near = {f"--{name}" for name in difflib.get_close_matches(word, names)}
         starts = {f"--{name}" for name in names if len(word) > 2 and name.startswith(word)}
-        return sorted(near | starts)
+        short = re.compile(rf"\b{'.*'.join(map(re.escape, word))}")  # As --cfg is for config.
+        parts = {f"--{name}" for name in names if len(word) > 2 and short.search(name)}
+        return sorted(near | starts or parts)
 
     def format_options(self, ctx: Any, formatter: Any) -> None:
         """Write the arguments, then the options by heading."""

@@ -87,6 +87,7 @@ def play(
     go_on: str,
     *,
     monitor: bool = False,
+    csv: str | None = None,
     json: bool = False,
 ) -> RolloutSummary:
     """Run a rollout, judge it and propose tasks if configured, and report the results.
@@ -96,6 +97,7 @@ def play(
         ray: The address of a Ray cluster to run on; None for this machine.
         go_on: The command that resumes the run.
         monitor: Whether to show each row of the plan while it runs, instead of a bar.
+        csv: The file for the table of tasks, of a resumed run of all its episodes; None for none.
         json: Whether to print the results as JSON.
 
     Returns:
@@ -123,13 +125,15 @@ def play(
             summary = signals.run(built.only_play(observer=observer, cluster=cluster))
             observer.rollout_ended(summary)
         judged = _judge(built, summary, go_on)
+        scored = summary if judged is None else summary.with_outcomes(judged.outcomes)
+        terminal.save_table(csv, progress.table_rows(scored))
         with signals.resumable(f"run: {go_on}"):
             proposed = signals.run(built.only_propose())
         done = judged is None or _is_judged(judged)
         if proposed is not None:
             done = tell_proposed(proposed, go_on) and done
         if json:
-            give(_data(built, summary, judged, proposed))
+            give(_data(built, scored, judged, proposed))
     if not done or len(summary.errors) == len(summary.results):
         raise typer.Exit(1)
     return summary
@@ -164,8 +168,6 @@ def _data(
     """Return what came of a run as JSON data; success rates are of the judge's verdicts, if any."""
     from webtraj.metrics.measuring import measure_results, plain
 
-    if judged is not None:
-        summary = summary.with_outcomes(judged.outcomes)
     report = measure_results(summary.results, seconds=summary.seconds, by=("task",))
     data: dict[str, Any] = {
         "dataset": built.out,

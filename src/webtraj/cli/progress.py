@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import collections
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from types import TracebackType
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from webtraj.cli import terminal
 from webtraj.cli.terminal import counted, say
@@ -18,12 +18,12 @@ from webtraj.rollouts.results import RolloutSummary, TaskSummary
 from webtraj.runs.plan import PlannedEpisode
 from webtraj.runs.run import EpisodeResult
 from webtraj.store.tries import counting
-from webtraj.trajectory import Outcome, has_succeeded
+from webtraj.trajectory import EndReason, Outcome, has_succeeded
 
 if TYPE_CHECKING:
     from rich.table import Table
 
-__all__ = ["RolloutProgress", "summary_table"]
+__all__ = ["RolloutProgress", "summary_table", "table_rows"]
 
 _MAX_ERRORS_SHOWN = 5
 
@@ -159,6 +159,22 @@ def summary_table(summary: RolloutSummary) -> Table:
     rows += [(), _row(summary.total, summary.steps_per_second)]
     columns = ("task", ">episodes", ">success", ">steps", ">steps/s", "ends")
     return terminal.make_table(*columns, rows=rows)
+
+
+def table_rows(summary: RolloutSummary) -> Iterator[dict[str, Any]]:
+    """Yield the same table's rows for `--csv`, with the counts behind the rates."""
+    for one in summary.tasks:
+        yield {
+            "task": one.task,
+            "episodes": one.episodes,
+            "successes": one.successes,
+            "failures": one.failures,
+            "infrastructure_failures": one.infrastructure_failures,
+            "success_rate": one.success_rate,
+            "mean_steps": one.mean_steps,
+            "steps_per_second": one.steps_per_second,
+            **{reason.name.lower(): one.end_reasons.get(reason, 0) for reason in EndReason},
+        }
 
 
 def _row(task: TaskSummary, steps_per_second: float) -> tuple[str, ...]:

@@ -12,7 +12,7 @@ import typer
 from webtraj import errors
 from webtraj.cli import playing
 from webtraj.cli.flags import flag
-from webtraj.cli.options import Json
+from webtraj.cli.options import Csv, Json
 
 __all__ = ["rollout"]
 
@@ -64,6 +64,7 @@ def rollout(
             "instead of a bar. `webtraj view --terminal` does this from another terminal.",
         ),
     ] = False,
+    csv: Csv = None,
     json: Json = False,
     **given: Any,
 ) -> None:
@@ -116,7 +117,8 @@ def rollout(
         go_on = playing.naming(built)
     if ray is not None:
         go_on += f" --ray {shlex.quote(ray)}"
-    playing.play(built, ray, f"{go_on} --resume {built.run_id}", monitor=monitor, json=json)
+    go_on = f"{go_on} --resume {built.run_id}"
+    playing.play(built, ray, go_on, monitor=monitor, csv=csv, json=json)
 
 
 def _split(arguments: list[str], *, resume: bool) -> tuple[str | None, list[str]]:

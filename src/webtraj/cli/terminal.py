@@ -189,11 +189,12 @@ class Bar(Closing):
             progress.TimeRemainingColumn(),
             console=self.console,
             transient=True,
+            redirect_stdout=sys.stdout.isatty(),  # Elsewhere, prints are no lines above the bar.
             disable=not (shown and self.console.is_terminal),
         )
         self._line = self._bar.add_task(what, total=None, counts="")
 
-    def show(self, done: int, total: int, counts: str = "") -> None:
+    def show(self, done: int, total: int | None, counts: str = "") -> None:
         """Show how much is done, and what came of it."""
         self._bar.start()
         self._bar.update(self._line, completed=done, total=total, counts=counts)

@@ -33,6 +33,7 @@ from webtraj.datasets.place import (
     map_in_order,
     open_place,
 )
+from webtraj.datasets.progress import counted
 from webtraj.shown import as_html
 from webtraj.store import encoding, records
 from webtraj.store.blobs import BlobSink, BlobSource, LazyBlobs, blobs_of
@@ -764,9 +765,11 @@ def with_unindexed(
     if complete or not place.is_remote or not by_id:
         stored = place.sealed_episodes({f"{one.episode_id}.{one.format}" for one in by_id.values()})
         lost = [episode_id for episode_id in stored if episode_id not in by_id]
-        find = functools.partial(_summarize, place, stored)
-        for summary in map_in_order(find, lost, workers=_WORKERS) if lost else ():
-            by_id[summary.episode_id] = summary
+        if lost:
+            find = functools.partial(_summarize, place, stored)
+            summaries = map_in_order(find, lost, workers=_WORKERS)
+            sized = counted(summaries, "Reading episodes", len(lost), size=lambda one: one.size)
+            by_id.update((summary.episode_id, summary) for summary in sized)
     found = sorted(by_id.values(), key=lambda summary: summary.episode_id)
     found.sort(key=lambda summary: summary.start_time or 0)
     return found

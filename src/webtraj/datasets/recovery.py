@@ -12,6 +12,7 @@ from webtraj import errors
 from webtraj.collectors.spool import open_index
 from webtraj.datasets.dataset import summarize_file
 from webtraj.datasets.place import DatasetPlace, Place, open_place
+from webtraj.datasets.progress import counted
 from webtraj.store import sealing
 from webtraj.store.blobs import blobs_in
 from webtraj.store.index import EpisodeSummary, index_file_name, merge
@@ -71,7 +72,8 @@ def _recover_folder(place: DatasetPlace, layout: DatasetLayout) -> RecoveryRepor
     being_written: list[str] = []
     unreadable: list[str] = []
     try:
-        for episode_id in sorted(layout.open_episodes()):
+        unsealed = sorted(layout.open_episodes())
+        for episode_id in counted(unsealed, "Sealing episodes", len(unsealed)):
             journal = layout.journal(episode_id)
             try:
                 with claim(journal) as claimed:
@@ -157,9 +159,14 @@ def _summaries(
     place: DatasetPlace, stored: Mapping[str, str]
 ) -> Iterator[EpisodeSummary | errors.DatasetError]:
     """Yield the summary of each file, or the error of one that cannot be read."""
-    return place.attempt(
+    found = place.attempt(
         lambda name: summarize_file(place, name, stored[name]), stored, workers=_WORKERS
     )
+    return counted(found, "Indexing episodes", len(stored), size=_size)
+
+
+def _size(found: EpisodeSummary | errors.DatasetError) -> int:
+    return found.size if isinstance(found, EpisodeSummary) else 0
 
 
 # Rebuild a dataset's index from the episode files, as one file.

@@ -28,6 +28,7 @@ from webtraj.datasets.dataset import (
 )
 from webtraj.datasets.judgements import Judgements
 from webtraj.datasets.place import BucketBlobs, DatasetPlace, Place, create_place, map_in_order
+from webtraj.datasets.progress import Progress, counted, find_watcher
 from webtraj.datasets.recovery import RecoveryReport, recover
 from webtraj.datasets.sidecar import Sidecar
 from webtraj.datasets.workers import Workers
@@ -364,7 +365,9 @@ class _Transfer:
 
     def run(self, summaries: Sequence[EpisodeSummary]) -> TransferReport:
         found: dict[str, list[str]] = {"added": [], "skipped": [], "clashes": [], "failed": []}
-        for kind, what in self._sent(summaries):
+        sent = zip(summaries, self._sent(summaries), strict=True)
+        sized = counted(sent, "Copying episodes", len(summaries), size=lambda one: one[0].size)
+        for _, (kind, what) in sized:
             found[kind].append(what)
         self._writer.flush()
         return TransferReport(**{kind: tuple(names) for kind, names in found.items()})
@@ -373,7 +376,7 @@ class _Transfer:
         """Send all episodes, many from folder to folder by a process per core."""
         size, remote = workers.cores(), self._source.is_remote or self._writer.place.is_remote
         if remote or size == 1 or sum(summary.num_steps for summary in summaries) < _LARGE:
-            yield from self.send_batch(summaries)
+            yield from map_in_order(self._send, summaries, workers=_WORKERS)
             return
         batches = (summaries[start : start + _BATCH] for start in range(0, len(summaries), _BATCH))
         with contextlib.closing(Workers(self.send_batch, size)) as processes:
@@ -736,6 +739,17 @@ def push(
         if on_progress is not None:
             report = on_progress
             stack.enter_context(uploader.watched(lambda: report(uploader.status())))
+        if (watcher := find_watcher()) is not None:
+            tell = watcher
+
+            def told(*, ended: bool = False) -> None:
+                status = uploader.status()
+                total = status.sent_episodes + status.unsent_episodes
+                sent = (status.sent_episodes, total, status.sent_bytes)
+                tell(Progress("Sending episodes", *sent, ended=ended))
+
+            stack.callback(told, ended=True)
+            stack.enter_context(uploader.watched(told))
         seen: set[str] = set()
 
         def send() -> list[Unsent]:

@@ -20,6 +20,7 @@ from webtraj.datasets.dataset import decode_episode
 from webtraj.datasets.judgements import FOLDER as JUDGEMENTS
 from webtraj.datasets.judgements import Judgements
 from webtraj.datasets.place import BucketBlobs, DatasetPlace, Place, open_place
+from webtraj.datasets.progress import counted
 from webtraj.store import layout
 from webtraj.store.blobs import Blob, BlobSource, blob_key, blobs_of
 from webtraj.store.index import EpisodeSummary, IndexFile, merge, summarize
@@ -100,7 +101,8 @@ class _Verification:
         # A writer removes the journal after it writes the index line.
         unsealed = self._place.open_episodes()
         indexed = merge(self._place.read_index()).keys()
-        for episode_id, content in self._contents(stored):
+        contents = self._contents(stored)
+        for episode_id, content in counted(contents, "Verifying episodes", len(stored), size=_size):
             if episode_id not in indexed | unsealed:
                 self._note(episode_id, "is not in the index; run `webtraj recover`")
             if content is not None:
@@ -228,6 +230,10 @@ class _Verification:
             self._blobs[blob] = size == blob.size
             if size != blob.size:
                 self._note(episode_id, f"refers to {blob.sha256} as {blob.size} bytes, not {size}")
+
+
+def _size(found: tuple[str, bytes | None]) -> int:
+    return len(found[1] or b"")
 
 
 def _broken_invariants(

@@ -26,6 +26,7 @@ import orjson
 import webtraj
 from webtraj import datasets, errors
 from webtraj.agents.models.accounting import Price
+from webtraj.datasets.progress import counted
 from webtraj.metrics.facts import CrashRule, EpisodeFacts, Origin, check_rule, step_facts
 from webtraj.metrics.tally import RolloutMetrics, Tally
 from webtraj.runs.run import EpisodeResult, Run, run_ids
@@ -476,7 +477,9 @@ def _add_records(
         return EpisodeFacts.of_trajectory(trajectory, origin, steps=steps)
 
     read_all = dataset.place.map(read, summaries, workers=_EPISODES_AHEAD)
-    for summary, facts in zip(summaries, read_all, strict=True):
+    found = zip(summaries, read_all, strict=True)
+    sized = counted(found, "Measuring episodes", len(summaries), size=lambda item: item[0].size)
+    for summary, facts in sized:
         if facts is None:
             facts = EpisodeFacts.of_summary(summary, plans.origin(summary.episode_id))
             measuring.add_unreadable(_marked(facts, dataset))

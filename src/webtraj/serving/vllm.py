@@ -34,6 +34,7 @@ StructureBackend = Literal["guidance", "xgrammar", "outlines", "lm-format-enforc
 _WORKER_FOLDER = Path(__file__).with_name("vllm_worker")
 _WORKER = "webtraj_vllm_worker.WebtrajWorker"
 _GATE = "webtraj_vllm_worker.WeightsGate"
+_USER_GATE = "webtraj_vllm_worker.UserGate"
 
 _ADDRESS = ("--host", "--port", "--uds")
 
@@ -130,15 +131,16 @@ class VllmLaunch:
     def variables(self) -> Mapping[str, str]:
         """Return environment variables to add to our own."""
         variables = {"VLLM_NO_USAGE_STATS": "1"}
+        # A request could else claim to come from a connection of this user (X-Forwarded-For).
+        variables["FORWARDED_ALLOW_IPS"] = "none"
         if Path(self.model).is_dir():
             variables["HF_HUB_OFFLINE"] = "1"  # Nothing to download, so do not wait for the Hub.
         if self.dev_mode:
             variables["VLLM_SERVER_DEV_MODE"] = "1"
         if self.version:
             variables["WEBTRAJ_WEIGHTS_VERSION"] = self.version
-        if self.dev_mode or self.version:
-            path = (str(_WORKER_FOLDER), os.environ.get("PYTHONPATH", ""))
-            variables["PYTHONPATH"] = os.pathsep.join(filter(None, path))
+        path = (str(_WORKER_FOLDER), os.environ.get("PYTHONPATH", ""))
+        variables["PYTHONPATH"] = os.pathsep.join(filter(None, path))
         if self.runtime_lora:
             variables["VLLM_ALLOW_RUNTIME_LORA_UPDATING"] = "True"
         return {**variables, **self.environment}
@@ -176,6 +178,8 @@ class VllmLaunch:
             yield f"--worker-extension-cls={_WORKER}"
         if self.dev_mode or self.version:
             yield f"--middleware={_GATE}"
+        if is_loopback(host):
+            yield f"--middleware={_USER_GATE}"
         if self.sleep_mode:
             yield "--enable-sleep-mode"
         if self.enforce_eager:

@@ -226,6 +226,15 @@ async def test_ranks_share_a_plan_without_gap_or_overlap(weights, attempts, buil
         assert len({planned.task for planned in rank.plan}) * attempts == len(rank.plan)
 
 
+async def test_no_rank_is_idle_if_another_with_as_little_for_its_weight_has_more(build):
+    common = (
+        "env_config.all_rank_weights=[2, 1]", "iteration=1",
+        "env_config.train_tasks_rollout_size=2",
+    )  # fmt: skip
+    ranks = [build(*common, f"env_config.multinode_rank={rank}") for rank in range(2)]
+    assert [len(rank.plan) for rank in ranks] == [1, 1]
+
+
 @each(
     ("overrides", "told"),
     [

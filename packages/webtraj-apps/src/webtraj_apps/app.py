@@ -31,6 +31,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from webtraj import errors
+from webtraj.datasets.progress import counted
 from webtraj.environments import browser
 from webtraj_apps import names
 from webtraj_apps import state as state_lib
@@ -141,18 +142,13 @@ class App:
         folder = self.home
         shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir(parents=True)
-        self._install_debian(say)
-        venv.create(folder / "venv", with_pip=self.has_requirements, symlinks=True)
-        if self.has_requirements:
-            pip = ("-m", "pip", "install", "--quiet", "--disable-pip-version-check")
-            self._run(
-                "install its packages", *pip, "--requirement", str(self.folder / "requirements.txt")
-            )
-            self._run("remove pip", "-m", "pip", "uninstall", "--quiet", "--yes", "pip")
-        say(f"Filling {self.title}.")
-        for content in range(CONTENTS):
-            made = folder / "contents" / str(content)
-            self._run("fill its worlds", *self._serve("build", str(made), str(content)))
+        steps: list[Callable[[], None]] = [
+            functools.partial(self._install_debian, say),
+            self._install_packages,
+            *(functools.partial(self._build, content) for content in range(CONTENTS)),
+        ]
+        for step in counted(steps, f"Installing {self.title}", len(steps)):
+            step()
         (folder / "installed").touch()
         for old in home().glob(f"{self.name}-*"):
             if old != folder:
@@ -161,6 +157,19 @@ class App:
     def remove(self) -> None:
         """Remove the installed application."""
         shutil.rmtree(self.home, ignore_errors=True)
+
+    def _install_packages(self) -> None:
+        venv.create(self.home / "venv", with_pip=self.has_requirements, symlinks=True)
+        if self.has_requirements:
+            pip = ("-m", "pip", "install", "--quiet", "--disable-pip-version-check")
+            self._run(
+                "install its packages", *pip, "--requirement", str(self.folder / "requirements.txt")
+            )
+            self._run("remove pip", "-m", "pip", "uninstall", "--quiet", "--yes", "pip")
+
+    def _build(self, content: int) -> None:
+        made = self.home / "contents" / str(content)
+        self._run("fill its worlds", *self._serve("build", str(made), str(content)))
 
     def _install_debian(self, say: Callable[[str], None]) -> None:
         missing = (

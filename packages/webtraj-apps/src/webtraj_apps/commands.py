@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import dataclasses
 import functools
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
@@ -173,6 +174,7 @@ def check(
     quick: Annotated[
         bool, typer.Option("--quick", help="Only the oracle, and an answer without any action.")
     ] = False,
+    csv: Csv = None,
     json: Json = False,
 ) -> None:
     """Check tasks: their oracle succeeds; doing nothing, or something else, fails.
@@ -184,12 +186,15 @@ def check(
 
     templates = find_templates(names)[::every]
 
+    rows: list[dict[str, Any]] = []
+
     async def run() -> int:
         failed = 0
         async for found in checking.check(
             templates, seeds=range(seeds), parallel=parallel, quick=quick
         ):
             failed += bool(found.problems)
+            rows.append({**dataclasses.asdict(found), "problems": "; ".join(found.problems)})
             if json:
                 terminal.print_json(found)
                 continue
@@ -198,6 +203,7 @@ def check(
         return failed
 
     failed = asyncio.run(run())
+    terminal.save_table(csv, rows)
     if not json:
         print(f"{len(templates) * seeds - failed} passed, {failed} failed")
     sys.exit(1 if failed else 0)

@@ -17,6 +17,7 @@ pytest.importorskip("mcp")
 from mcp.client.client import Client
 from mcp.client.stdio import StdioServerParameters, stdio_client
 
+import other_user
 import webtraj
 from processes import command_of, descendants, lives
 from webtraj.trajectory import EndReason, Outcome
@@ -163,6 +164,16 @@ async def test_a_web_page_cannot_use_the_server(tmp_path):
         ):
             answer = await web.post(url, json=asked, headers={**headers, **extra})
             assert answer.status_code in (403, 421)
+
+
+@other_user.needs_root
+async def test_another_user_of_the_machine_cannot_use_the_server():
+    async with http_server("--preset", "miniwob/click-test") as (url, _):
+        lines = ("POST /mcp", "GET /mcp", "DELETE /mcp", "GET /", "WS /mcp")
+        found = await asyncio.to_thread(other_user.statuses, url, *lines)
+        assert found == [401, 401, 401, 401, 403]
+        (own,) = await asyncio.to_thread(other_user.statuses, url, "POST /mcp", user=0)
+        assert own not in (0, 401, 403)
 
 
 START = {

@@ -22,6 +22,7 @@ pytest.importorskip("openenv")
 
 from openenv.core.generic_client import GenericEnvClient
 
+import other_user
 import webtraj
 from webtraj.trajectory import EndReason, Outcome
 
@@ -53,6 +54,18 @@ async def test_an_episode_over_the_wire(server):
             await client.step({"text": "wait()"})
         again = await client.reset(seed=3, task="click-test")
         assert again.observation["seed"] == 3
+
+
+@other_user.needs_root
+def test_another_user_of_the_machine_is_refused_at_every_route(server):
+    with urllib.request.urlopen(f"{server}/openapi.json", timeout=60) as answer:
+        paths = json.load(answer)["paths"]
+    lines = [f"{method.upper()} {path}" for path, methods in paths.items() for method in methods]
+    lines += ["GET /openapi.json", "GET /docs", "WS /ws", "WS /mcp"]
+    assert {"POST /reset", "POST /step", "GET /state"} < {*lines}
+    own = other_user.statuses(server, *lines, user=0)
+    assert not {0, 401, 403} & {*own}
+    assert {*other_user.statuses(server, *lines)} == {401, 403}
 
 
 async def test_the_same_seed_is_the_same_page_for_all_of_a_group(server):

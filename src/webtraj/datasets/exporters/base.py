@@ -25,6 +25,7 @@ import webtraj
 from webtraj import errors
 from webtraj.datasets.dataset import Dataset
 from webtraj.datasets.place import Place
+from webtraj.datasets.progress import counted
 from webtraj.settings.named import (
     check_installed,
     listing,
@@ -191,7 +192,8 @@ class Episodes:
 
     def __iter__(self) -> Iterator[EpisodeTrajectory]:
         wanted = (i for i in self._dataset.episode_ids if not self._ledger.is_left_out(i))
-        for found in self._dataset.place.map(self._read, wanted, workers=_EPISODES_AHEAD):
+        read = self._dataset.place.map(self._read, wanted, workers=_EPISODES_AHEAD)
+        for found in counted(read, "Exporting episodes", len(self._dataset)):
             if isinstance(found, LeftOut):
                 self._ledger.leave_out(found.episode_id, found.why, failed=True)
             else:

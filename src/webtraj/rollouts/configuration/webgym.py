@@ -270,8 +270,11 @@ class Rank:
         given = [0.0] * len(self.weights)
         for planned in plan:
             if planned.task not in owners:
-                # The rank with the least for its weight, so any start of the plan is fair too.
-                owner = min(range(len(given)), key=lambda i: ((given[i] + 1) / self.weights[i], i))
+                # The rank with the least for its weight, so any start of the plan is fair too; of
+                # equals, the one with less, so that none is left without.
+                owner = min(
+                    range(len(given)), key=lambda i: ((given[i] + 1) / self.weights[i], given[i], i)
+                )
                 given[owner] += 1
                 owners[planned.task] = owner
         mine = (planned for planned in plan if owners[planned.task] == self.number)

@@ -1,16 +1,20 @@
 """Code that vLLM's processes load. It uses only the standard library.
 
 Only its folder is put on their path (`vllm.VllmLaunch`), so that they see no other module of ours.
-`WebtrajWorker` is for the workers, `WeightsGate` for the API server.
+`WebtrajWorker` is for the workers, `WeightsGate` and `UserGate` for the API server.
 """
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import os
+from pathlib import Path
 from typing import Any
 
-__all__ = ["WebtrajWorker", "WeightsGate"]
+__all__ = ["UserGate", "WebtrajWorker", "WeightsGate"]
+
+_HOSTS = Path(__file__).parents[2] / "net/hosts.py"
 
 _BASE_VERSION = "default"
 _ADMINISTRATION = ("/v1/models", "/v1/load_lora_adapter")
@@ -73,6 +77,35 @@ class WeightsGate:
             return True
         self._holds, self._version = False, ""
         return False
+
+
+class UserGate:
+    """ASGI middleware that lets in only programs of the server's user, over loopback.
+
+    vLLM's own key guards no control requests, so the kernel is asked who owns the connection. Where
+    it cannot tell, everybody on the machine is let in.
+    """
+
+    def __init__(self, app: Any) -> None:
+        self._app = app
+        spec = importlib.util.spec_from_file_location("webtraj_hosts", _HOSTS)
+        assert spec is not None
+        assert spec.loader is not None
+        self._hosts = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(self._hosts)
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        """Serve a request, or refuse it."""
+        if (
+            scope["type"] == "lifespan"
+            or not self._hosts.knows_owners()
+            or self._hosts.is_mine(scope["client"], scope["server"])
+        ):
+            await self._app(scope, receive, send)
+        elif scope["type"] == "websocket":
+            await send({"type": "websocket.close", "code": 1008})
+        else:
+            await _answer(send, 401, {"error": "Only the user who serves this model may use it."})
 
 
 def _is_about_weights(path: str) -> bool:

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
+import operator
 import os
 from array import array
 from collections.abc import Iterable, Iterator, Mapping
@@ -23,6 +24,7 @@ import orjson
 
 import webtraj
 from webtraj import errors
+from webtraj.datasets import progress
 from webtraj.datasets.exporters import base as exporters_lib
 from webtraj.datasets.exporters.base import MANIFEST, VERSION, new_place, read_manifest
 from webtraj.datasets.place import Place
@@ -254,7 +256,9 @@ def _rows(
     split: Split,
     digests: array[int],
 ) -> Iterator[Row]:
-    for sample in pictures.looked_into(samples):
+    total = operator.length_hint(samples)
+    looked = pictures.looked_into(samples)
+    for sample in progress.counted(looked, "Writing samples", total):
         fault = fault_of_reply(sample.finish_reason, ends=made.is_text)
         row = fault or made.row(sample, pictures)
         if isinstance(row, Row) and made.is_text and sample.left_out:
@@ -276,7 +280,8 @@ def _check(made: SampleFormat, folder: Path, split: Split, digests: array[int]) 
     wanted = digests.tobytes()
     reader = PictureReader(folder)
     number = 0
-    for row in made.read(folder, split.name):
+    rows = made.read(folder, split.name)
+    for row in progress.counted(rows, "Checking samples", split.rows):
         sample = made.sample_of(row, reader)
         at = number * _DIGEST
         if made.digest(sample)[:_DIGEST] != wanted[at : at + _DIGEST]:

@@ -21,6 +21,7 @@ from webtraj.agents.models.base import ToolCall
 from webtraj.datasets import workers
 from webtraj.datasets.dataset import Dataset, parse_condition
 from webtraj.datasets.place import map_in_order
+from webtraj.datasets.progress import counted
 from webtraj.datasets.workers import Workers
 from webtraj.environments.actions.base import Action
 from webtraj.environments.actions.recorded import is_invalid
@@ -434,7 +435,9 @@ def scan_batches(scanner: Scanner, datasets: Iterable[Dataset]) -> Generator[Bat
                 found = map_in_order(pool.do, jobs, workers=2 * cores)
             else:
                 found = map(scanner.scan, jobs)
-            yield from found
+            yield from counted(
+                found, "Reading episodes", len(summaries), number=lambda one: len(one.summaries)
+            )
 
 
 def _may_leave(scanner: Scanner) -> bool:

@@ -1,0 +1,98 @@
+"""Progress of long work, counted where the work is done and reported to whoever watches.
+
+A loop over episodes is wrapped in `counted`. Nobody watches by default, and counting then costs
+nothing. Commands watch all that they call; see `webtraj.cli.terminal.progress_shown`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import contextvars
+import dataclasses
+from collections.abc import Callable, Iterable, Iterator
+from typing import TypeVar
+
+__all__ = ["Progress", "counted", "find_watcher", "watching"]
+
+_Item = TypeVar("_Item")
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Progress:
+    """How far some work is.
+
+    >>> Progress("Copying", 2, 3)
+    Progress(what='Copying', done=2, total=3, size=0, ended=False)
+    """
+
+    what: str
+    """The work, such as `Copying episodes`."""
+    done: int
+    """Items done."""
+    total: int
+    """Items in all; 0 if unknown."""
+    size: int = 0
+    """Bytes of the items done; 0 if unknown."""
+    ended: bool = False
+    """Whether the work has ended, complete or not."""
+
+
+_watcher: contextvars.ContextVar[Callable[[Progress], object] | None] = contextvars.ContextVar(
+    "webtraj_progress", default=None
+)
+
+
+@contextlib.contextmanager
+def watching(watcher: Callable[[Progress], object]) -> Iterator[None]:
+    """Report the work that this context does to a function: before each item, and at the end.
+
+    >>> seen = []
+    >>> with watching(seen.append):
+    ...     copied = [size for size in counted([3, 4], "Copying", 2, size=int)]
+    >>> [(progress.done, progress.size, progress.ended) for progress in seen]
+    [(0, 0, False), (1, 3, False), (2, 7, False), (2, 7, True)]
+    """
+    token = _watcher.set(watcher)
+    try:
+        yield
+    finally:
+        _watcher.reset(token)
+
+
+def find_watcher() -> Callable[[Progress], object] | None:
+    """Return the function to report to, if anybody watches. It may be called on any thread."""
+    return _watcher.get()
+
+
+def counted(
+    items: Iterable[_Item],
+    what: str,
+    total: int,
+    *,
+    number: Callable[[_Item], int] = lambda item: 1,
+    size: Callable[[_Item], int] = lambda item: 0,
+) -> Iterator[_Item]:
+    """Yield the items, and report how many were taken and done with.
+
+    Args:
+        items: The items.
+        what: The work, such as `Copying episodes`.
+        total: How many items there are; 0 if unknown.
+        number: Returns how many of `total` an item is; by default one.
+        size: Returns the bytes of an item.
+    """
+    watcher = _watcher.get()
+    if watcher is None:
+        yield from items
+        return
+    progress = Progress(what, 0, total)
+    try:
+        watcher(progress)
+        for item in items:
+            yield item
+            progress = dataclasses.replace(
+                progress, done=progress.done + number(item), size=progress.size + size(item)
+            )
+            watcher(progress)
+    finally:
+        watcher(dataclasses.replace(progress, ended=True))
