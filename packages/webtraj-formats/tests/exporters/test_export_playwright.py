@@ -156,6 +156,12 @@ def test_a_locator_is_the_first_that_fits(case):
     assert WRITERS["python"].chain(chain) == f"page.{expected}"
 
 
+def test_nothing_finds_an_element_in_a_closed_shadow_root():
+    page = Page(FORM)
+    target = target_of(page, "3", element("3", selector=":scope > button"))
+    assert locate(page, target) is None
+
+
 def test_a_script_repeats_actions_and_checks_the_end():
     save, draft = (LOCATORS[case][2] for case in LOCATORS if LOCATORS[case][0] in "34")
     script = playwright_script(

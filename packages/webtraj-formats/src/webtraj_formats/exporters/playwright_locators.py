@@ -176,7 +176,6 @@ def target_of(page: Page, ref: str | None, last: Mapping[str, Any]) -> Target:
     if ref is not None and last.get("ref") != ref:
         last = {}
     node = page[ref if ref is not None else str(last.get("ref", ""))]
-    selector = str(last.get("selector", ""))
     return Target(
         is_described=bool(last.get("ref")),
         node=node,
@@ -184,13 +183,15 @@ def target_of(page: Page, ref: str | None, last: Mapping[str, Any]) -> Target:
         name=node.text if node else squeezed(str(last.get("name", ""))),
         test_id=str(last.get("test_id", "")),
         named_by=frozenset(str(last.get("named_by", "")).split()),
-        selector="" if selector.startswith(":scope") else selector,  # In a closed shadow root.
+        selector=str(last.get("selector", "")),
         frame_url=str(last.get("frame", "")),
     )
 
 
 def locate(page: Page, target: Target) -> Chain | None:
     """Return the calls that find an element, from `page` on; None if nothing identifies it."""
+    if target.selector.startswith(":scope"):
+        return None  # It is in a closed shadow root.
     frame = target.node.frame if target.node else None
     within = _frame(page, frame)
     for find in _FINDERS:
