@@ -122,6 +122,8 @@ LOCATORS = {
     "its test id rather than a position": (
         "16", {"test_id": "more"}, 'get_by_test_id("more")'),
     "its id rather than a position": ("16", {"selector": "#go"}, 'locator("#go")'),
+    "a position rather than an id that may change": (
+        "16", {"selector": "#go-48151"}, 'get_by_role("button").nth(6)'),
     "a frame by its title": (
         "18", {}, "frame_locator(\"iframe[title='Map']\").get_by_role(\"button\", name=\"Save\")"),
     "a frame by its position": (
@@ -436,6 +438,11 @@ KINDS = {
             "<style>u { display: block; width: 9px; height: 9px; background: red }</style>";
           host.shadowRoot.querySelector("u").onclick = () => { window.done = true };
         }</script>
+        --- Click generic""",
+    "a place in a box with an id that changes": """
+        <div><u style="display: block; width: 9px; height: 9px; background: red"
+        onclick="window.done = true" tabindex=0></u></div><script>
+        document.querySelector("div").id = `box-${1000 + performance.now() % 1000 | 0}`</script>
         --- Click generic""",
     "a box behind its label": """
         <style>input { position: absolute; width: 1px; height: 1px }</style>

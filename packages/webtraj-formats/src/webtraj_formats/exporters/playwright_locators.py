@@ -406,8 +406,14 @@ _ALSO_NAMED = frozenset({"button", "link", "menuitem", "tab"})
 _ID = re.compile(r"#(?:[A-Za-z_-]|\\[^0-9A-Fa-f])(?:[\w-]|\\.)*")
 
 
+_MADE_UP = re.compile(r"\d{4}")
+"""An id with such a number may be another in the next run."""
+
+
 def _by_id(page: Page, target: Target, frame: Node | None) -> Chain | None:
     if not _ID.fullmatch(target.selector) or has_placeholder(target.selector):
+        return None
+    if _MADE_UP.search(target.selector):
         return None
     return (Call("locator", (target.selector,)),)
 

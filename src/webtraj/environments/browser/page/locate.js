@@ -180,6 +180,8 @@ function boxOf(element) {
   return movedBox(outwardOf(element), rectOf(element));
 }
 
+const MADE_UP = /\d{4}/;  // An id that the next load of the page may not have.
+
 // A CSS selector of an element in its document. ` >> ` leads from a host into its shadow root, as in
 // Playwright, which takes the children of a host for those of its root, too. Nothing leads into a closed one.
 function selectorOf(element) {
@@ -187,7 +189,7 @@ function selectorOf(element) {
   const parts = [];
   for (let node = element; node; node = dom.parentElement(node)) {
     const byId = !host && dom.id(node) && `#${CSS.escape(dom.id(node))}`;
-    if (byId && inRoot(root, "querySelectorAll", byId).length === 1) {
+    if (byId && (node === element || !MADE_UP.test(byId)) && inRoot(root, "querySelectorAll", byId).length === 1) {
       parts.unshift(byId);
       break;
     }
