@@ -74,6 +74,8 @@ SMALL = {
     "an image map": "<img usemap=#m width=90 height=90 alt=Plan src='data:image/svg+xml,%3Csvg "
     "xmlns=%22http://www.w3.org/2000/svg%22/%3E'><map name=m>"
     "<area href=#a alt=Hall coords=0,0,9,9>",
+    "a list in a label": "<label>Town <input role=combobox value=Y><b role=listbox "
+    "aria-label=Found><i role=option aria-selected=true>York</i><i role=option>Ely</i></b></label>",
     "a second label": "<p><label for=n>Name</label></p><p><input id=n><label for=n>too</label>",
 }
 

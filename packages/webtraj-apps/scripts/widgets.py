@@ -6,9 +6,9 @@ For each widget, on each seed: the oracle succeeds and the goal is not reached b
 On the first seed, a hand then does with the mouse and the keyboard of the browser what the oracle
 would, while `webtraj.demonstrating.Recorder` records it. The recorded episode is played again, and
 exported as a Playwright script, which runs without webtraj; both must reach the same state of the
-widget's library. `--write` writes docs/results/widgets.md and the package's
-results/widgets.md. Exits with 1 if an oracle fails, or with `--check` if something fails that holds
-by the latter.
+widget's library. If it cannot be played again, the oracle's episode is exported. `--write` writes
+docs/results/widgets.md and the package's results/widgets.md. Exits with 1 if an oracle fails, or
+with `--check` if something fails that holds by the latter.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ from urllib.parse import urlsplit
 from webtraj import Outcome, errors, open_dataset
 from webtraj.agents.replay import ReplayAgent
 from webtraj.collectors.local import JsonTrajectoryCollector
-from webtraj.datasets.exporters import export_dataset
 from webtraj.demonstrating import Recorder
+from webtraj.environments import TrajectoryCollectingEnvironment
 from webtraj.environments import actions as a
 from webtraj.environments.browser import BrowserPool, refs_in
 from webtraj.environments.browser.observation import DEFAULT_CHANNELS
@@ -36,6 +36,7 @@ from webtraj.environments.browser.processes import find_browser
 from webtraj.environments.local_server import HttpServer, Request, Response
 from webtraj_apps.widgets import libraries as libraries_lib
 from webtraj_apps.widgets.environment import WidgetEnvironment, answer_request, find_widget
+from webtraj_formats.exporters.playwright import playwright_script
 
 ROOT = Path(__file__).parents[3]
 sys.path.insert(0, str(ROOT / "tests/demonstrating"))
@@ -65,21 +66,27 @@ class Proof:
     recorded: str | None = None
     replayed: str | None = None
     script: str | None = None
+    of_oracle: bool = False
+    """Whether the script is of the oracle's episode."""
 
 
-async def play(name: str, seeds: range, pool: BrowserPool, proof: Proof) -> None:
-    """Play the oracle and an idle agent on each seed."""
+async def play(name: str, seeds: range, pool: BrowserPool, proof: Proof, out: Path) -> None:
+    """Play the oracle and an idle agent on each seed, and record them."""
     ways = {"ref"}
-    async with WidgetEnvironment(name, pool=pool, observe=CHANNELS) as environment:
+    environment = WidgetEnvironment(name, pool=pool, observe=CHANNELS)
+    async with (
+        JsonTrajectoryCollector(out) as collector,
+        TrajectoryCollectingEnvironment(environment, collector) as recording,
+    ):
         for seed in seeds:
             environment.set_seed(seed)
-            timestep = await environment.reset()
+            timestep = await recording.reset()
             task = environment.widget_task
             if await task.read_state(environment.session) == task.widget.goal(seed).wanted:
                 proof.oracle = f"seed {seed}: solved before anything is done"
             while not timestep.last() and (action := await environment.cheat()) is not None:
                 ways.add(way_of(action, timestep.observation["axtree"]))
-                timestep = await environment.step(action)
+                timestep = await recording.step(action)
                 if error := timestep.observation["last_action"].get("error"):
                     proof.oracle = f"seed {seed}: {action}: {error}"
             proof.seeds += 1
@@ -233,37 +240,48 @@ def serve(request: Request) -> Response:
     return answer_request(find_widget(known), request)
 
 
-async def run_scripts(episodes: dict[str, Any], folder: Path, proofs: dict[str, Proof]) -> None:
-    """Export the episodes of a dataset as Playwright scripts and run them."""
-    dataset = open_dataset(folder / "recorded")
-    exported = export_dataset(dataset, folder / "scripts", format="playwright")
+def write_scripts(episodes: dict[str, Any], folder: Path, proofs: dict[str, Proof]) -> None:
+    """Export episodes, by widget, as Playwright scripts."""
+    folder.mkdir()
     settings = {}
-    for episode_id, episode in episodes.items():
-        name = episode.info.task.partition("/")[2]
-        proofs[name].script = "not exported"
-        widget = find_widget(name)
-        settings[f"test_{episode_id.replace('-', '_')}.py"] = {"state": widget.state}
+    for name, episode in episodes.items():
+        try:
+            script = playwright_script(episode)
+        except errors.InvalidInputError as error:
+            proofs[name].script = str(error)
+            continue
+        proofs[name].script = "not run"
+        (folder / f"test_{name}.py").write_text(script, "utf-8")
+        settings[f"test_{name}.py"] = {"state": find_widget(name).state}
     (folder / "settings.json").write_text(json.dumps(settings))
-    for left_out in exported.left_out:
-        print(left_out, file=sys.stderr)
+
+
+async def run_scripts(episodes: dict[str, Any], folder: Path, proofs: dict[str, Proof]) -> None:
+    """Run the scripts of a folder, beside the files that they name."""
     browser = find_browser().path
     async with HttpServer(serve) as server:
         running = await asyncio.create_subprocess_exec(
-            *(sys.executable, "-I", str(RUNNER), str(folder / "scripts")),
+            *(sys.executable, "-I", str(RUNNER), str(folder)),
             *(("--executable", browser) if browser else ()),
             *("--timeout", "8", "--settings", str(folder / "settings.json")),
             env={**os.environ, "BASE_URL": server.origin},
             stdout=asyncio.subprocess.PIPE,
+            cwd=libraries_lib.PAGES.with_name("files"),
         )
         rows = [json.loads(line) for line in (await running.communicate())[0].splitlines()]
     for row in rows:
-        (episode,) = (one for key, one in episodes.items() if key.replace("-", "_") in row["file"])
-        name = episode.info.task.partition("/")[2]
-        wanted = find_widget(name).goal(episode.info.seed).wanted
+        name = row["file"].removeprefix("test_").removesuffix(".py")
+        wanted = find_widget(name).goal(episodes[name].info.seed).wanted
         wrong = row["error"].splitlines()[0][:300] if row["error"] else ""
         if not wrong and row["state"] != wanted:
             wrong = f"the state is {row['state']!r:.100}"
         proofs[name].script = wrong
+
+
+def episodes_by_name(folder: Path) -> dict[str, Any]:
+    """Return a dataset's episodes of the first seed, by widget."""
+    found = open_dataset(folder) if folder.exists() else ()
+    return {one.info.task.partition("/")[2]: one for one in found if one.info.seed == 0}
 
 
 async def prove(names: list[str], seeds: int, *, hand: bool = True) -> dict[str, Proof]:
@@ -276,19 +294,23 @@ async def prove(names: list[str], seeds: int, *, hand: bool = True) -> dict[str,
 
             async def prove_one(proof: Proof) -> None:
                 async with turns:
-                    await play(proof.name, range(seeds), pool, proof)
+                    await play(proof.name, range(seeds), pool, proof, folder / "played")
                     if hand and not proof.oracle:
                         await record(proof, pool, folder / "recorded")
                     print(f"{proof.name}: {proof.solved} of {proof.seeds}, by {proof.by}. "
                           f"{proof.oracle} {proof.recorded}".rstrip(), flush=True)  # fmt: skip
 
             await asyncio.gather(*map(prove_one, proofs.values()))
-            if not (folder / "recorded").exists():
-                return proofs
-            episodes = {one.episode_id: one for one in open_dataset(folder / "recorded")}
-            for episode in episodes.values():
-                await replay(episode, pool, proofs[episode.info.task.partition("/")[2]])
-        await run_scripts(episodes, folder, proofs)
+            recorded = episodes_by_name(folder / "recorded")
+            for name, episode in recorded.items():
+                await replay(episode, pool, proofs[name])
+        episodes = episodes_by_name(folder / "played")
+        for name, proof in proofs.items():
+            proof.of_oracle = proof.replayed != ""
+            if not proof.of_oracle:
+                episodes[name] = recorded[name]
+        write_scripts(episodes, folder / "scripts", proofs)
+        await run_scripts(episodes, folder / "scripts", proofs)
     return proofs
 
 
@@ -297,7 +319,8 @@ _EACH = "The [full table](../../packages/webtraj-apps/results/widgets.md) has ea
 _WAYS = """\
 The oracle acts by refs of the observed tree where it can; `keys` are typed into what has the
 focus, a `hidden ref` is that of an element that the tree does not show, and `points` are of
-canvases and drags. A blank cell was not measured."""
+canvases and drags. A script is of the recording or, if that cannot be played again, of the
+`oracle`'s episode. A blank cell was not measured."""
 
 
 def lost(proofs: dict[str, Proof]) -> list[str]:
@@ -308,7 +331,7 @@ def lost(proofs: dict[str, Proof]) -> list[str]:
         if len(cells) == 8 and (proof := proofs.get(cells[0])):
             kinds = dict(zip(("recorded", "replayed", "script"), cells[5:], strict=True))
             found += [f"{proof.name}: {kind}" for kind, mark in kinds.items()
-                      if mark == "yes" and getattr(proof, kind) != ""]  # fmt: skip
+                      if mark in ("yes", "oracle") and getattr(proof, kind) != ""]  # fmt: skip
     return found
 
 
@@ -333,7 +356,7 @@ def summary(proofs: dict[str, Proof]) -> str:
         f"| the oracle succeeds on each seed, from an unsolved start | {solved} of {len(tried)} |",
         f"| real input is recorded up to the goal | {held('recorded')} |",
         f"| the recording, played again, reaches the same state | {held('replayed')} |",
-        f"| the recording, exported as a Playwright script, reaches it | {held('script')} |",
+        f"| an episode, exported as a Playwright script, reaches it | {held('script')} |",
         "",
         _EACH,
     ]
@@ -357,6 +380,8 @@ def report(proofs: dict[str, Proof]) -> str:
             "" if mark is None else "yes" if not mark else "no"
             for mark in (one.recorded, one.replayed, one.script)
         ]
+        if one.script == "" and one.of_oracle:
+            marks[2] = "oracle"
         oracle = (f"{one.solved} of {one.seeds}", one.by) if one.seeds else ("", "")
         library = f"{row['package']} {row['version']}"
         cells = [f"`{one.name}`", library, row["split"], *oracle, *marks]

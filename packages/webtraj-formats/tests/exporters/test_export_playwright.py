@@ -3,6 +3,7 @@
 import ast
 import asyncio
 import contextlib
+import dataclasses
 import json
 import os
 import re
@@ -19,9 +20,12 @@ import webtraj
 from hostile_records import hostile_record
 from rows import each
 from webtraj import errors
+from webtraj.collectors.local import JsonTrajectoryCollector
 from webtraj.datasets.exporters import export_dataset
 from webtraj.environments import actions as a
 from webtraj.environments.actions.recorded import final_answer
+from webtraj.environments.browser.page_script import SERVED_PAGE
+from webtraj.environments.local_server import HttpServer, Response
 from webtraj.rollouts import RunSpec, collect
 from webtraj.store.values import OpaqueRecord
 from webtraj.trajectory import (
@@ -118,6 +122,8 @@ LOCATORS = {
     "its test id rather than a position": (
         "16", {"test_id": "more"}, 'get_by_test_id("more")'),
     "its id rather than a position": ("16", {"selector": "#go"}, 'locator("#go")'),
+    "a position rather than an id that may change": (
+        "16", {"selector": "#go-48151"}, 'get_by_role("button").nth(6)'),
     "a frame by its title": (
         "18", {}, "frame_locator(\"iframe[title='Map']\").get_by_role(\"button\", name=\"Save\")"),
     "a frame by its position": (
@@ -131,6 +137,15 @@ LOCATORS = {
     "editable content has no role to Playwright": (
         "1", {"selector": "#a > div"}, 'locator("#a > div")'),
     "a redacted name is not on the page": ("26", {}, 'get_by_role("link").first'),
+    "a label that is no text of it": (
+        "9", {"named_by": "aria-label"}, 'get_by_label("Terms", exact=True)'),
+    "a text that is not its name": (
+        "9", {"named_by": "parts", "selector": "#a > b"}, 'locator("#a > b")'),
+    "a name that Playwright may have otherwise": (
+        "5", {"named_by": "icon parts", "selector": "#a > b"}, 'locator("#a > b")'),
+    "a path into a shadow root": (
+        "16", {"named_by": "title", "selector": "x-y >> :scope > b"},
+        'locator("x-y >> :scope > b")'),
     "an element outside the tree": ("99", {"selector": "main > i"}, 'locator("main > i")'),
 }  # fmt: skip
 
@@ -141,6 +156,12 @@ def test_a_locator_is_the_first_that_fits(case):
     page = Page(FORM)
     chain = locate(page, target_of(page, ref, element(ref, **known)))
     assert WRITERS["python"].chain(chain) == f"page.{expected}"
+
+
+def test_nothing_finds_an_element_in_a_closed_shadow_root():
+    page = Page(FORM)
+    target = target_of(page, "3", element("3", selector=":scope > button"))
+    assert locate(page, target) is None
 
 
 def test_a_script_repeats_actions_and_checks_the_end():
@@ -184,8 +205,8 @@ def test_a_script_repeats_actions_and_checks_the_end():
         'expect(page).to_have_url(BASE_URL + "/done")',
         'expect(page.get_by_role("heading", name="Thank you")).to_be_visible()',
         (
-            'expect(page.get_by_text("It costs 12 dollars.", exact=True).filter(visible=True))'
-            ".to_be_visible()"
+            'expect(page.get_by_text("It costs 12 dollars.", exact=True).filter(visible=True)'
+            ".first).to_be_visible()"
         ),
         'expect(page.locator("body")).to_contain_text(ANSWER)',
     ]
@@ -305,6 +326,12 @@ def test_a_literal_reads_back(text):
 
 async def run_scripts(folder, settings=None, **environment):
     """Runs the scripts of a folder; returns the errors by file."""
+    rows = await rows_of(folder, settings, **environment)
+    return {row["file"]: row["error"] for row in rows}
+
+
+async def rows_of(folder, settings=None, **environment):
+    """Runs the scripts of a folder; returns what the runner says of each."""
     from webtraj.environments.browser.processes import find_browser
 
     command = [sys.executable, "-I", str(RUNNER), str(folder)]
@@ -318,7 +345,7 @@ async def run_scripts(folder, settings=None, **environment):
     )
     said, _ = await running.communicate()
     assert running.returncode == 0
-    return {row["file"]: row["error"] for row in map(json.loads, said.splitlines())}
+    return [json.loads(line) for line in said.splitlines()]
 
 
 def exported(played, folder):
@@ -394,6 +421,92 @@ def test_episodes_of_a_site_run_again_and_reach_the_same_state(tmp_path, fixture
         return {episodes[file].info.task: error for file, error in failed.items() if error}
 
     assert asyncio.run(run()) == {}
+
+
+KINDS = {
+    "a label that is no text": """
+        <div aria-label="1 March" onclick="window.done = true" style="cursor: pointer">1</div>
+        <div aria-label="2 March" style="cursor: pointer">1</div>
+        --- Click 1 March""",
+    "a name of parts": """
+        <style>b::after { content: "*" }</style>
+        <table><tr><th tabindex=0 onclick="window.done = true">
+        <b>Year</b><i role=button aria-label="Year: sort"></i></table>
+        --- Click Year""",
+    "a place in a shadow root": """
+        <x-y><p>light</p></x-y><x-y><p>light</p></x-y><script>
+        for (const host of document.querySelectorAll("x-y")) {
+          host.attachShadow({mode: "open"}).innerHTML = "<slot></slot><p><u tabindex=0></u></p>" +
+            "<style>u { display: block; width: 9px; height: 9px; background: red }</style>";
+          host.shadowRoot.querySelector("u").onclick = () => { window.done = true };
+        }</script>
+        --- Click generic""",
+    "a place in a box with an id that changes": """
+        <div><u style="display: block; width: 9px; height: 9px; background: red"
+        onclick="window.done = true" tabindex=0></u></div><script>
+        document.querySelector("div").id = `box-${1000 + performance.now() % 1000 | 0}`</script>
+        --- Click generic""",
+    "a box behind its label": """
+        <style>input { position: absolute; width: 1px; height: 1px }</style>
+        <label style="position: absolute; width: 40px; height: 40px">Bad</label>
+        <input type=radio id=a aria-label=Good onclick="window.done = true">
+        <label for=a>*</label>
+        --- Check Good""",
+    "a list that is filtered late": """
+        <input aria-label=Filter oninput="setTimeout(filter, 300)"><ul></ul><script>
+        const list = document.querySelector("ul");
+        list.innerHTML = "<li><button>Ann</button><li><button>Beth</button>";
+        function filter() {
+          list.innerHTML = "<li><button>Beth</button>";
+          list.onclick = () => { window.done = true };
+        }</script>
+        --- Fill Filter
+        --- Click Beth""",
+    "a list of choices in a label": """
+        <label>Language <input onfocus="window.done = true">
+        <span role=listbox aria-label=Results><b role=option>Elm</b></span></label>
+        --- Click Language""",
+    "a text that is there twice": """
+        <button onclick="window.done = true; out.innerHTML = '<p>Sent</p><p>Sent</p>';
+        setTimeout(() => out.firstChild.remove(), 100)">Send</button><div id=out></div>
+        --- Click Send""",
+}
+
+
+@pytest.mark.gate
+@pytest.mark.browser
+def test_what_a_script_finds_is_what_was_acted_on(tmp_path):
+    """On pages whose names, texts or places are not what they seem."""
+
+    async def run():
+        async with HttpServer(answer) as site, JsonTrajectoryCollector(tmp_path / "played") as to:
+            for number, (_, *steps) in enumerate(kinds):
+                task = webtraj.WebTask(goal="", start_url=f"{site.origin}/{number}")
+                more = {"task": task, "settle": patient, "trajectory_collector": to}
+                async with webtraj.make("web", **more) as environment:
+                    timestep = await environment.reset()
+                    for step in steps:
+                        verb, _, name = step.strip().partition(" ")
+                        lines = timestep.observation["axtree"].splitlines()
+                        ref = next(line for line in lines if name in line).split("]")[0].strip(" [")
+                        action = a.Fill(ref, "Be") if verb == "Fill" else getattr(a, verb)(ref)
+                        timestep = await environment.step(action)
+                        assert not timestep.observation["last_action"]["error"], step
+                    await environment.step(a.Answer("done"))
+            episodes = exported(webtraj.open_dataset(tmp_path / "played"), tmp_path / "scripts")
+            settings = {file: {"state": "window.done"} for file in episodes}
+            rows = await rows_of(tmp_path / "scripts", settings, BASE_URL=site.origin)
+        return [row["error"] or row["state"] for row in rows]
+
+    patient = dataclasses.replace(SERVED_PAGE, after_typing=0.6)
+    kinds = [each.split("---") for each in KINDS.values()]
+
+    def answer(request):
+        number = request.path.lstrip("/")
+        page = kinds[int(number)][0] if number.isdecimal() else ""
+        return Response(body=f"<!doctype html><meta charset=utf-8>{page}".encode())
+
+    assert asyncio.run(run()) == [True] * len(KINDS)
 
 
 CONFIG = """\

@@ -339,8 +339,13 @@ class BrowserEnvironment(base_lib.Environment):
         self._keeper.add_rules(redaction_lib.RedactionRules.of(rules))
 
     def hide_element(self, selector: str) -> None:
-        """Redact an element's content in all observations and actions from now on."""
-        self._keeper.hide(_HIDDEN_BY_HAND, selector)
+        """Redact an element's content in all observations and actions from now on.
+
+        Args:
+            selector: Its selector, as `last_action` has it. A rule holds in each shadow root.
+        """
+        within = selector.rpartition(" >> ")[2].removeprefix(":scope > ")
+        self._keeper.hide(_HIDDEN_BY_HAND, within)
 
     def note_secret_field(self, ref: str) -> None:
         """Redact what is typed into a password field that was in no observation yet."""

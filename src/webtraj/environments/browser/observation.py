@@ -89,10 +89,13 @@ class LastAction(TypedDict):
     test_id: str
     """Its `data-testid` or similar attribute."""
     named_by: str
-    """`title` if it has a name but no text; `icon` if its style adds a character to its name;
-    `label` if it is the label of a box that is not displayed, with that box's role and name."""
+    """Words that say where its name is not what Playwright finds it by: `title` if it has a name
+    but no text; `icon` if its style adds a character to its name; `aria-label` if that is its name
+    and no text of it; `parts` if its text is another for other reasons; `behind` if a press on it
+    meets its label; `label` alone if it is the label of a box that is not displayed, with that
+    box's role and name."""
     selector: str
-    """A CSS selector for it in its document."""
+    """A CSS selector for it in its document. ` >> ` leads from a host into its shadow root."""
     frame: str
     """URL of its frame; empty for the top document."""
     box: NDArray[np.float64]

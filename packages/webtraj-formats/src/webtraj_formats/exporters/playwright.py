@@ -492,10 +492,8 @@ class _Converter:
         if chain is None:
             raise LookupError(ref)
         came_up = (target.role, target.name) not in self._shown_at[1]
-        if (came_up or target.named_by) and chain[
-            -1
-        ].name == "get_by_text":  # Others like it may still be hidden.
-            chain = (*chain, Call("filter", (), {"visible": True}))
+        if (came_up or target.named_by) and chain[-1].name in ("get_by_text", "get_by_label"):
+            chain = (*chain, _VISIBLE)  # Others like it may still be hidden.
         return target, chain
 
     def point(self, x: float, y: float, last: Mapping[str, Any]) -> tuple[Target, Chain, Any]:
@@ -518,11 +516,14 @@ class _Converter:
 
     def wait(self, before: StepRecord, after: StepRecord, coming: StepRecord) -> None:
         """Wait for an action's effect, if the next action would not wait by itself."""
-        if isinstance(_action(coming), _BLIND) or self._fits_before(before, after, coming):
-            known = _texts(_tree(before))
-            page = _tree(after)
-            for chain in itertools.islice(_appeared(page, known, spoken=False), 1):
+        fits_before = self._fits_before(before, after, coming)
+        if isinstance(_action(coming), _BLIND) or fits_before:
+            old, new = (_tree(step) for step in (before, after))
+            for chain in itertools.islice(_appeared(new, _texts(old), spoken=False), 1):
                 self.add(*chain, kind="expect", argument=Call("to_be_visible"))
+                return
+            for chain in itertools.islice(_vanished(old, new), int(fits_before)):
+                self.add(*chain, kind="expect", argument=Call("to_be_hidden"))
                 return
         if isinstance(_action(after), _UNSETTLED):
             self.add(Call("wait_for_timeout", (_pause(after, coming),)))
@@ -593,12 +594,21 @@ def _appeared(page: Page, known: set[tuple[str, str]], *, spoken: bool = True) -
         if chain is None or located(chain) not in ("role", "text"):
             continue
         if chain[-1].name not in ("nth", "first"):
-            # A text may be there a second time, hidden, which the tree does not show.
-            visible = Call("filter", (), {"visible": True})
-            if chain[-1].name == "get_by_text":
-                some = () if chain[-1].options else (Call("first", None),)  # Others may have it.
-                chain = (*chain, visible, *some)
+            if located(chain) == "text":
+                # It may be there a second time: hidden, or on its way out.
+                chain = (*chain, _VISIBLE, Call("first", None))
             yield chain
+
+
+def _vanished(old: Page, new: Page) -> Iterator[Chain]:
+    """Yield locators of elements that are gone from where others like them still are."""
+    left = {node.role for node in new.nodes}
+    known = _texts(new)
+    for node in old.nodes:
+        if node.role in left and (node.role, node.text) not in known and node.frame is None:
+            chain = locate(old, Target(node=node, role=node.role, name=node.text))
+            if chain is not None and [call.name for call in chain] == ["get_by_role"]:
+                yield chain
 
 
 def _is_spoken(node: Node) -> bool:
@@ -648,13 +658,18 @@ _BLIND = (
 """Actions that do not wait for an element of their own, or for one that was there before."""
 _UNSETTLED = (a.Press, a.PressKey, a.ClickAt, a.MoveMouse, a.MouseDown, a.MouseUp, a.DragAt)
 """Actions after which Playwright waits for nothing, though pages react to them late."""
-_REACTED_TO = (a.Click, a.Check, a.Uncheck, a.SelectOption, a.Press)
+_REACTED_TO = (
+    a.Click, a.Check, a.Uncheck, a.SelectOption, a.Press, a.Fill, a.TypeInto, a.TypeText,
+)  # fmt: skip
 """Actions to which pages react by changing what they show."""
 _PAUSES = (50, 500)
 """The shortest and the longest wait for a page's reaction, in milliseconds."""
 
+_VISIBLE = Call("filter", (), {"visible": True})
 _KEYBOARD = Call("keyboard", None)
 _MOUSE = Call("mouse", None)
+_PRESS_BEHIND = Call("dispatch_event", ("click",))
+"""A click on a box behind its label, which Playwright's own would refuse."""
 _ELEMENT_SCROLL = Code("(element, delta) => element.scrollBy(delta)")
 _INDEX = Code("(option) => option.index")
 _PAGE_SCROLL = Code("(delta) => window.scrollBy(delta)")
@@ -675,9 +690,12 @@ def _clicking(action: Any) -> tuple[str, dict[str, Any]]:
 
 
 def _click(to: _Converter, action: a.Click, last: Mapping[str, Any]) -> None:
-    _, chain = to.target(action.ref, last)
+    target, chain = to.target(action.ref, last)
     method, options = _clicking(action)
-    to.add(*chain, Call(method, (), options))
+    if "behind" in target.named_by and method == "click" and not options:
+        to.add(*chain, _PRESS_BEHIND)
+    else:
+        to.add(*chain, Call(method, (), options))
 
 
 def _click_at(to: _Converter, action: a.ClickAt, last: Mapping[str, Any]) -> None:
@@ -749,6 +767,14 @@ def _select(to: _Converter, action: a.SelectOption, last: Mapping[str, Any]) -> 
     to.add(*chain, call)
 
 
+def _set_checked(to: _Converter, action: a.Check | a.Uncheck, last: Mapping[str, Any]) -> None:
+    target, chain = to.target(action.ref, last)
+    if "behind" not in target.named_by:
+        to.add(*chain, Call(action.verb))
+    elif target.node is None or ("checked" in target.node.states) != isinstance(action, a.Check):
+        to.add(*chain, _PRESS_BEHIND)
+
+
 def _simple(to: _Converter, action: Any, last: Mapping[str, Any]) -> None:
     _, chain = to.target(action.ref, last)
     to.add(*chain, Call(action.verb))
@@ -772,7 +798,7 @@ def _drag_to(to: _Converter, action: a.DragTo, last: Mapping[str, Any]) -> None:
 def _upload(to: _Converter, action: a.UploadFile, last: Mapping[str, Any]) -> None:
     target, chain = to.target(action.ref, last)
     files = [to.value(path, "FILE") for path in action.paths]
-    if target.tag == "input":
+    if target.takes_files:
         to.add(*chain, Call("set_input_files", (files,)))
     else:
         to.add(*chain, Call("click"), kind="files", argument=files)
@@ -849,7 +875,8 @@ _CONVERTERS: dict[type[a.Action], Callable[[_Converter, Any, Mapping[str, Any]],
     a.Fill: _fill,
     a.TypeInto: _type_into,
     a.SelectOption: _select,
-    **dict.fromkeys((a.Clear, a.Check, a.Uncheck, a.Hover, a.Focus), _simple),
+    **dict.fromkeys((a.Check, a.Uncheck), _set_checked),
+    **dict.fromkeys((a.Clear, a.Hover, a.Focus), _simple),
     a.Press: _press,
     a.DragTo: _drag_to,
     a.UploadFile: _upload,

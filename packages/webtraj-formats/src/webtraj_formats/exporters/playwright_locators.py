@@ -6,7 +6,7 @@ fits is taken:
 
 1. role and name: `get_by_role("button", name="Save")`; exact if another name contains this one
 2. the role alone, if the page has one such field
-3. text: `get_by_text("Save")`, or the title of an element without text
+3. text: `get_by_text("Save")`, or the label or title of an element with another text or none
 4. test id: `get_by_test_id("save")`
 5. role and name within a row, list item, dialog, ... that can be told apart
 6. the element's own id: `locator("#save")`
@@ -24,7 +24,7 @@ from collections.abc import Iterator, Mapping, Set
 from typing import Any
 
 from webtraj.environments.browser.observation import FIELDS, Ref, refs_in, text_in
-from webtraj_formats.exporters.playwright_code import Call, Chain, squeezed
+from webtraj_formats.exporters.playwright_code import Call, Chain, Located, squeezed
 
 __all__ = ["Node", "Page", "Target", "has_placeholder", "locate", "located", "target_of"]
 
@@ -140,17 +140,29 @@ class Target:
     role: str = ""
     name: str = ""
     test_id: str = ""
-    named_by: str = ""
-    """See `LastAction`: with a title or an icon, Playwright has another name for it."""
+    named_by: Set[str] = frozenset()
+    """See `LastAction`: where its name is not what Playwright finds it by."""
     selector: str = ""
-    """A CSS selector for it; empty if unknown."""
+    """A CSS selector for it, as Playwright reads it; empty if unknown."""
     frame_url: str = ""
+    is_described: bool = False
+    """Whether the page described it, rather than its line in the tree alone."""
 
     @property
     def tag(self) -> str:
         """The element's tag, as its CSS path tells it; empty if it has an id."""
         last = self.selector.rpartition(" > ")[2]
-        return "" if last.startswith("#") else last.partition(":")[0]
+        return "" if last.startswith("#") else re.split(r"[:\[]", last)[0]
+
+    @property
+    def takes_files(self) -> bool:
+        """Whether it is an input of files, whatever opens it."""
+        return self.tag == "input" or (self.node is not None and "type=file" in self.node.states)
+
+    @property
+    def has_other_text(self) -> bool:
+        """Whether its name is not its text."""
+        return not self.named_by.isdisjoint(("title", "aria-label", "parts"))
 
 
 def target_of(page: Page, ref: str | None, last: Mapping[str, Any]) -> Target:
@@ -165,11 +177,12 @@ def target_of(page: Page, ref: str | None, last: Mapping[str, Any]) -> Target:
         last = {}
     node = page[ref if ref is not None else str(last.get("ref", ""))]
     return Target(
+        is_described=bool(last.get("ref")),
         node=node,
         role=node.role if node else str(last.get("role", "")),
         name=node.text if node else squeezed(str(last.get("name", ""))),
         test_id=str(last.get("test_id", "")),
-        named_by=str(last.get("named_by", "")),
+        named_by=frozenset(str(last.get("named_by", "")).split()),
         selector=str(last.get("selector", "")),
         frame_url=str(last.get("frame", "")),
     )
@@ -177,6 +190,8 @@ def target_of(page: Page, ref: str | None, last: Mapping[str, Any]) -> Target:
 
 def locate(page: Page, target: Target) -> Chain | None:
     """Return the calls that find an element, from `page` on; None if nothing identifies it."""
+    if target.selector.startswith(":scope"):
+        return None  # It is in a closed shadow root.
     frame = target.node.frame if target.node else None
     within = _frame(page, frame)
     for find in _FINDERS:
@@ -189,7 +204,10 @@ def locate(page: Page, target: Target) -> Chain | None:
 def located(chain: Chain) -> str:
     """Return how a locator finds its element: `role`, `text`, `test id` or `css`."""
     names = {call.name for call in chain}
-    kinds = {"get_by_role": "role", "get_by_text": "text", "get_by_test_id": "test id"}
+    kinds = {
+        "get_by_role": "role", "get_by_text": "text", "get_by_label": "text",
+        "get_by_test_id": "test id",
+    }  # fmt: skip
     return next((kind for name, kind in kinds.items() if name in names), "css")
 
 
@@ -228,7 +246,9 @@ def _is_summary(node: Node) -> bool:
 
 def _role_is_known(target: Target) -> bool:
     """Whether Playwright gives the element the same role as the tree."""
-    if target.node is None or target.named_by in ("title", "label") or _is_summary(target.node):
+    if target.node is None or _is_summary(target.node):
+        return False
+    if target.named_by & {"title", "label"} or target.named_by >= {"icon", "parts"}:
         return False
     if target.role in ("textbox", "searchbox") and target.tag not in ("", "input", "textarea"):
         return False  # Editable content.
@@ -275,7 +295,7 @@ def _by_role(page: Page, target: Target, frame: Node | None) -> Chain | None:
 
 def _named(peers: list[Node], target: Target) -> Chain | None:
     role, name = target.role, target.name
-    for exact in (False, True)[: 1 if target.named_by else 2]:
+    for exact in (False, True)[: 1 if "icon" in target.named_by else 2]:
         wanted = name if exact else _part(name)
         if sum(_matches(peer.text, wanted, exact=exact) for peer in peers) == 1:
             options = {"name": wanted, **({"exact": True} if exact else {})}
@@ -283,12 +303,15 @@ def _named(peers: list[Node], target: Target) -> Chain | None:
     return None
 
 
-def _by_title(page: Page, target: Target, frame: Node | None) -> Chain | None:
-    if target.named_by != "title" or not _usable(target.name) or len(target.name) > _MAX_TEXT:
+def _by_attribute(page: Page, target: Target, frame: Node | None) -> Chain | None:
+    """A label or title that no other element has."""
+    call = {"aria-label": "get_by_label", "title": "get_by_title"}
+    calls = [call[each] for each in sorted(target.named_by) if each in call]
+    if not calls or not _usable(target.name) or len(target.name) > _MAX_TEXT:
         return None
     if sum(node.text == target.name and node.frame is frame for node in page.nodes) != 1:
         return None
-    return (Call("get_by_title", (target.name,), {"exact": True}),)
+    return (Call(calls[0], (target.name,), {"exact": True}),)
 
 
 def _by_role_alone(page: Page, target: Target, frame: Node | None) -> Chain | None:
@@ -302,7 +325,7 @@ def _by_role_alone(page: Page, target: Target, frame: Node | None) -> Chain | No
 def _by_text(page: Page, target: Target, frame: Node | None) -> Chain | None:
     """A text that no other element has. Exact, because texts that are hidden are found too."""
     node = target.node
-    if target.named_by == "title" or node is None or not _usable(node.words):
+    if target.has_other_text or node is None or not _usable(node.words):
         return None
     if len(node.words) > _MAX_TEXT:
         return None
@@ -312,7 +335,14 @@ def _by_text(page: Page, target: Target, frame: Node | None) -> Chain | None:
     exact = wanted == node.words and alone
     if page.with_text(wanted, frame, exact=exact) != [node]:
         return None
-    return (_text_call(wanted, exact=exact),)
+    found = _text_call(wanted, exact=exact)
+    if target.is_described or node.role != "generic":
+        return (found,)
+    # Its name may be a label, which is no text of it.
+    if sum(_matches(each.text, wanted, exact=exact) for each in page.nodes) > 1:
+        return None
+    label = (*_frame(page, frame), Call("get_by_label", found.arguments, found.options))
+    return (found, Call("or_", (Located(label),)))
 
 
 def _text_call(text: str, *, exact: bool) -> Call:
@@ -376,8 +406,14 @@ _ALSO_NAMED = frozenset({"button", "link", "menuitem", "tab"})
 _ID = re.compile(r"#(?:[A-Za-z_-]|\\[^0-9A-Fa-f])(?:[\w-]|\\.)*")
 
 
+_MADE_UP = re.compile(r"\d{4}")
+"""An id with such a number may be another in the next run."""
+
+
 def _by_id(page: Page, target: Target, frame: Node | None) -> Chain | None:
     if not _ID.fullmatch(target.selector) or has_placeholder(target.selector):
+        return None
+    if _MADE_UP.search(target.selector):
         return None
     return (Call("locator", (target.selector,)),)
 
@@ -386,14 +422,14 @@ def _by_position(page: Page, target: Target, frame: Node | None) -> Chain | None
     node = target.node
     if node is None:
         return None
-    if _role_is_known(target) and not target.named_by:
+    if _role_is_known(target) and "icon" not in target.named_by:
         peers = page.of_role(target.role, frame)
         call = Call("get_by_role", (target.role,))
         if _usable(target.name):
             peers = [peer for peer in peers if peer.text == target.name]
             call = Call("get_by_role", (target.role,), {"name": target.name, "exact": True})
         return (call, *_nth(peers.index(node)))
-    if _usable(node.words) and len(node.words) <= _MAX_TEXT:
+    if _usable(node.words) and len(node.words) <= _MAX_TEXT and not target.has_other_text:
         peers = page.with_text(node.words, frame, exact=True)
         if node in peers and not target.selector:
             return (_text_call(node.words, exact=True), *_nth(peers.index(node)))
@@ -412,7 +448,7 @@ def _by_path(page: Page, target: Target, frame: Node | None) -> Chain | None:
 
 _FINDERS = (
     _by_role,
-    _by_title,
+    _by_attribute,
     _by_role_alone,
     _by_text,
     _by_test_id,

@@ -180,23 +180,47 @@ function boxOf(element) {
   return movedBox(outwardOf(element), rectOf(element));
 }
 
+const MADE_UP = /\d{4}/;  // An id that the next load of the page may not have.
+
+// A CSS selector of an element in its document. ` >> ` leads from a host into its shadow root, as in
+// Playwright, which takes the children of a host for those of its root, too. Nothing leads into a closed one.
 function selectorOf(element) {
+  const root = dom.getRootNode(element), {host} = root;
   const parts = [];
-  const root = dom.getRootNode(element);
   for (let node = element; node; node = dom.parentElement(node)) {
-    const byId = dom.id(node) && `#${CSS.escape(dom.id(node))}`;
-    if (byId && inRoot(root, "querySelectorAll", byId).length === 1) {
+    const byId = !host && dom.id(node) && `#${CSS.escape(dom.id(node))}`;
+    if (byId && (node === element || !MADE_UP.test(byId)) && inRoot(root, "querySelectorAll", byId).length === 1) {
       parts.unshift(byId);
       break;
     }
-    let part = CSS.escape(dom.localName(node));
-    const alike = dom.parentElement(node)
-      ? [...dom.children(dom.parentElement(node))]
-        .filter(other => dom.localName(other) === dom.localName(node)) : [];
-    if (alike.length > 1) part += `:nth-of-type(${alike.indexOf(node) + 1})`;
-    parts.unshift(part);
+    parts.unshift(partOf(node));
   }
-  return parts.join(" > ");
+  if (!host) return parts.join(" > ");
+  const into = openRootOf(host) === root ? `${selectorOf(host)} >> ` : "";
+  return `${into}:scope > ${parts.join(" > ")}`;
+}
+
+function partOf(node) {
+  const parent = dom.parentElement(node) ?? dom.getRootNode(node).host;
+  if (!parent) return CSS.escape(dom.localName(node));
+  const alike = elementsIn(dom.parentNode(node)).filter(other => dom.localName(other) === dom.localName(node));
+  const place = alike.length > 1 ? `:nth-of-type(${alike.indexOf(node) + 1})` : "";
+  let part = `${CSS.escape(dom.localName(node))}${place}`;
+  const within = [parent, openRootOf(parent)].filter(Boolean).flatMap(elementsIn);
+  for (const other of within) if (other !== node && dom.matches(other, part)) part += differenceOf(node, other);
+  return part;
+}
+
+const elementsIn = parent => [...dom.childNodes(parent)].filter(node => dom.nodeType(node) === Node.ELEMENT_NODE);
+
+// An attribute that tells a child of a host from one of its root.
+function differenceOf(node, other) {
+  for (const name of ["slot", "part", "id", "class"]) {
+    const value = dom.getAttribute(node, name);
+    if (value !== null && value !== dom.getAttribute(other, name)) return `[${name}="${CSS.escape(value)}"]`;
+    if (value === null && dom.hasAttribute(other, name)) return `:not([${name}])`;
+  }
+  return "";
 }
 
 // What an element is to a person: the label of a box that cannot be seen is that box.
@@ -216,7 +240,7 @@ function describe(element) {
     role,
     name,
     test_id: testIdAttribute ? dom.getAttribute(element, testIdAttribute) : "",
-    named_by: meant === element ? namedBy(element, role, name) : "label",
+    named_by: meant === element ? namedBy(element, role, name).join(" ") : "label",
     selector: selectorOf(element),
     frame: dom.ownerDocument(element) === document ? "" : dom.ownerDocument(element).location.href,
     box: boxOf(element),

@@ -83,12 +83,17 @@ function textOf(node, named = null, nesting = 0) {
   if (tag === "SCRIPT" || tag === "STYLE" || tag === "TEXTAREA" || (named && node === named)) return "";
   if (isBranch(node)) return " ";
   if (tag === "SELECT") return ` ${node.selectedOptions[0]?.label ?? ""} `;
+  if (dom.getAttribute(node, "role") === "listbox") return ` ${chosenIn(node, nesting)} `;
   const label = dom.getAttribute(node, "aria-label");
   if (label) return ` ${label} `;
   let text = tag === "svg" ? ` ${titleOf(node)} ` : "";
   for (const child of childNodesOf(node)) text += textOf(child, named, nesting + 1);
   return styleOf(node).display.startsWith("inline") ? text : ` ${text} `;
 }
+
+// A list within a name says what is chosen, whatever it is called.
+const chosenIn = (list, nesting) =>
+  [...dom.querySelectorAll(list, "[aria-selected=true]")].map(each => textOf(each, null, nesting + 1)).join(" ");
 
 // The items below an item of a tree, which are no part of its name.
 function isBranch(element) {
@@ -137,16 +142,42 @@ const isNamedApart = element =>
   dom.hasAttribute(element, "aria-label") || dom.hasAttribute(element, "aria-labelledby") ||
   labelsOf(element).length > 0;
 
-// Where Playwright names an element otherwise than we do: `title`, if it has no text but a title; `icon`,
-// if its style adds a character to its text.
+// Where an element's name is not what Playwright finds it by; see `LastAction`.
 function namedBy(element, role, name) {
-  if (!name || dom.getAttribute(element, "aria-label")) return "";
+  if (!name) return [];
+  const found = isBehindLabel(element) ? ["behind"] : [];
+  const ownText = WITHOUT_TEXT.has(dom.tagName(element)) || squeeze(playwrightTextOf(element)) === name;
+  if (squeeze(dom.getAttribute(element, "aria-label") ?? "") === name) {
+    return ownText ? found : [...found, "aria-label"];
+  }
   const byContent = NAMED_BY_CONTENT.has(role);
   if (byContent && squeeze(dom.getAttribute(element, "title") ?? "").slice(0, MAX_NAME) === name &&
-      !textOf(element).trim()) return "title";
+      !textOf(element).trim()) return [...found, "title"];
   const named = [...labelsOf(element), ...(byContent ? [element] : [])];
   const parts = named.flatMap(each => [each, ...dom.querySelectorAll(each, "*")]).slice(0, 50);
-  return parts.some(part => hasIcon(part, "::before") || hasIcon(part, "::after")) ? "icon" : "";
+  if (parts.some(part => hasIcon(part, "::before") || hasIcon(part, "::after"))) found.push("icon");
+  return ownText ? found : [...found, "parts"];
+}
+
+const WITHOUT_TEXT = new Set(["INPUT", "TEXTAREA", "SELECT", "IMG", "IFRAME"]);
+
+// The text by which Playwright finds an element, whether it is seen or not.
+function playwrightTextOf(node, nesting = 0) {
+  if (dom.nodeType(node) === Node.TEXT_NODE) return node.data;
+  const tag = dom.tagName(node);
+  if (tag === "SCRIPT" || tag === "NOSCRIPT" || tag === "STYLE" || nesting > MAX_NESTING) return "";
+  if (tag === "INPUT" && BUTTON_INPUTS.has(node.type)) return node.value;
+  return [node, openRootOf(node)].filter(Boolean).flatMap(root => [...dom.childNodes(root)])
+    .filter(child => dom.nodeType(child) === Node.TEXT_NODE || dom.nodeType(child) === Node.ELEMENT_NODE)
+    .map(child => playwrightTextOf(child, nesting + 1)).join("");
+}
+
+// Whether a press on a box meets its label instead.
+function isBehindLabel(element) {
+  if (dom.tagName(element) !== "INPUT" || !STANDS_FOR.has(element.type) || !labelsOf(element).length) return false;
+  const [x, y, width, height] = boxOf(element);
+  const hit = deepestAt(x + width / 2, y + height / 2);
+  return hit !== null && !isWithin(hit, element);
 }
 
 function hasIcon(element, part) {
