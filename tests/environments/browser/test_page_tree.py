@@ -17,6 +17,10 @@ CASES = {
         "<label>Name <input value=Ann></label>",
         '[1] textbox "Name" value="Ann"',
     ),
+    "a calendar that opens in a label shows its days": (
+        "<label>Day <input><div><button>May</button> <span>1</span></div></label>",
+        '[1] textbox "Day May 1"\n[2] button "May"\n[3] generic "1"',
+    ),
     "the label of a hidden box is that box": (
         "<label>Yes <input type=checkbox checked style='display:none'></label>",
         '[1] checkbox "Yes" checked',

@@ -163,7 +163,7 @@ class TreeWriter {
     const style = styleOf(element);
     if (style.visibility !== "visible") return this.visibleIn(element, depth, quiet);
     if (dom.shadowRoot(element)) watchMutations(dom.shadowRoot(element));
-    quiet &&= !isBranch(element);
+    quiet &&= !isBranch(element) && !isPanel(element);
     const standsFor = dom.tagName(element) === "LABEL" ? element.control : null;
     if (standsFor && isShown(standsFor)) {
       // A label repeats the name of its control.
@@ -262,6 +262,14 @@ class TreeWriter {
 
 // Whether an element has a line of its own.
 const isShown = element => isVisible(element) && !dom.closest(element, "[aria-hidden=true]");
+
+// Whether an element in a label has controls besides the label's own, as a calendar that opens there: its
+// text says more than the control's name.
+function isPanel(element) {
+  const label = dom.parentElement(element);
+  if (!label || dom.tagName(label) !== "LABEL" || !label.control || isWithin(label.control, element)) return false;
+  return [...dom.querySelectorAll(element, "*")].some(node => ACTED_ON.has(roleOf(node)) && isVisible(node));
+}
 
 // Whether a label says nothing that the name of its control does not. Of several, the first stands at the
 // control; another may stand anywhere.
