@@ -87,14 +87,12 @@ def _propose(fields: dict[str, Any], place: str, run: str | None, *, json: bool)
     from webtraj.rollouts.configuration.recipes import proposing_of
     from webtraj.runs.spec import RunSpec
     from webtraj.settings.configuration import COMMAND_LINE, validate
-    from webtraj.store.places import is_url
 
     spec = validate(fields, RunSpec, COMMAND_LINE)
     proposing = proposing_of(spec)
     assert proposing is not None
-    options = spec.storage_options if is_url(place) else None
     with signals.resumable("run the same command"):
-        proposed = signals.run(proposing.propose(place, run, storage_options=options or None))
+        proposed = signals.run(proposing.propose(place, run, storage_options=spec.storage_options))
     with terminal.json_output(json) as give:
         done = playing.tell_proposed(proposed, errors.command("explore", "propose", place))
         give(playing.proposed_data(proposed))

@@ -13,7 +13,7 @@ from webtraj import errors
 from webtraj.rollouts.configuration import selection
 from webtraj.rollouts.configuration.loading import Configuration
 from webtraj.rollouts.configuration.recipes import judging_of, player_of, proposing_of
-from webtraj.rollouts.configuration.running import ConfiguredRollout, blocklist_of, bucket_options
+from webtraj.rollouts.configuration.running import ConfiguredRollout, blocklist_of
 from webtraj.rollouts.configuration.webgym import Rank, rank_of, spec_of
 from webtraj.rollouts.making import channels_for, environment_options
 from webtraj.rollouts.sampling import Blocklist
@@ -116,7 +116,7 @@ def resume_run(
         InvalidInputError: The run does not exist or has no such record, or a field cannot be
             changed.
     """
-    storage = open_storage(out, bucket_options(out, storage_options or {}))
+    storage = open_storage(out, storage_options)
     run = run_of(storage, resume=run_id or True, max_retries=given.get("max_retries"))
     run.read_plan()
     begun = run.read_begun(RECORD)
@@ -153,9 +153,7 @@ def _of_config(config: RolloutConfig, resume: bool | str) -> ConfiguredRollout:
     rank = rank_of(env)
     spec = spec_of(config, rank)
     channels, blocklist = _checked(spec), blocklist_of(spec)
-    iterations = Iterations(
-        config.save_path, env.split, bucket_options(config.save_path, config.storage_options)
-    )
+    iterations = Iterations(config.save_path, env.split, config.storage_options)
     suffix = "" if rank is None else rank.suffix
     claimed = False
     if resume:
@@ -259,7 +257,7 @@ def _of_run(spec: RunSpec, resume: bool | str, agent: Agent | None) -> Configure
         raise errors.InvalidInputError("out is missing, the dataset to write; give a folder.")
     if not resume:
         return _playable(spec, agent=agent)
-    storage = open_storage(spec.out, bucket_options(spec.out, spec.storage_options))
+    storage = open_storage(spec.out, spec.storage_options)
     run = run_of(storage, resume=resume, max_retries=spec.given().get("max_retries"))
     begun = run.read_begun(RECORD)
     if begun is None:

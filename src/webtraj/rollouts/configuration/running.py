@@ -143,7 +143,7 @@ class ConfiguredRollout:
     @property
     def storage_options(self) -> Mapping[str, Any] | None:
         """For a bucket."""
-        return bucket_options(self.out, self.spec.storage_options)
+        return self.spec.storage_options
 
     @property
     def player(self) -> Player:
@@ -443,17 +443,12 @@ def _read(source: str) -> dict[str, Any]:
     return data
 
 
-def bucket_options(place: str, options: Mapping[str, Any]) -> Mapping[str, Any] | None:
-    """Return options of a bucket; None for a folder, or if there are none."""
-    return (options or None) if is_url(place) else None
-
-
 def blocklist_of(spec: RunSpec) -> Blocklist | None:
     """Return the list of sites that refused the agent; None if none is kept."""
     if spec.blocklist_path is None:
         return None
     return Blocklist(
         spec.blocklist_path,
-        storage_options=bucket_options(spec.blocklist_path, spec.storage_options),
+        storage_options=spec.storage_options,
         ttl=spec.blocklist_ttl_hours * _HOUR,
     )
