@@ -39,7 +39,7 @@ async def sent_after_all(collector, fault_proxy, bucket_options):
         await asyncio.sleep(0.005)
     fault_proxy.accept()
     # A request that meets a connection of before is asked again, and not in a million seconds.
-    collector._uploader._gate.pauses = Pauses(first=0.01, cap=0.1)
+    collector._uploader._breaker.pauses = Pauses(first=0.01, cap=0.1)
     await collector.aclose()
     return open_dataset(collector.url, storage_options=bucket_options).episode_ids
 

@@ -85,7 +85,6 @@ def export_training(
     Raises:
         Exit: The export was written, and an episode could not be read: status 1.
     """
-    from webtraj.store.places import is_url
     from webtraj.training.export import export_selection, make_format
     from webtraj.training.replay import Reason
 
@@ -112,7 +111,7 @@ def export_training(
         format=to,
         options=_with_seed(made, settings, chosen.seed),
         overwrite=overwrite,
-        storage_options=storage_options if is_url(out) else None,
+        storage_options=storage_options,
     )
     leaking = 0 if parts is None else parts.left_out
     contents = drawn.buffer.contents

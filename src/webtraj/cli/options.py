@@ -232,7 +232,7 @@ def options_for(
         raise errors.InvalidInputError(
             f"{flag} has no effect: it needs a bucket's URL, but got {folders:.300}. Leave it out."
         )
-    return options if is_url(place) else None
+    return options
 
 
 def storage_options(given: Iterable[str] | None) -> dict[str, Any] | None:

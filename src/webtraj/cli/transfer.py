@@ -61,7 +61,6 @@ def copy(
     of the same id.
     """
     from webtraj.datasets import transfer
-    from webtraj.store.places import is_url
 
     if len(places) < 2:
         raise errors.InvalidInputError(
@@ -69,15 +68,15 @@ def copy(
             "For example: webtraj copy FIRST SECOND TARGET."
         )
     *sources, target = places
-    buckets = [place for place in sources if is_url(place)]
+    options = options_for(target, option, *sources)
     report = transfer.merge(
         sources,
         target,
         format=to,
         where=condition_of(where),
         without=[part.strip() for part in without.split(",")] if without else (),
-        source_options=options_for((buckets or sources)[0], option, target),
-        target_options=options_for(target, option, *buckets),
+        source_options=options,
+        target_options=options,
     )
     print_report(report, target, json=json)
 
@@ -137,6 +136,7 @@ def split(
     from webtraj.datasets import transfer
 
     expected = "name=share or name=condition, each name once, such as train=0.8"
+    options = options_for(source, option, into)
     parts = {name: _share(text) for name, text in read_pairs("--part", part, expected).items()}
     reports = transfer.split(
         source,
@@ -144,8 +144,8 @@ def split(
         parts,
         together=together,  # type: ignore[arg-type]  # `split` checks it.
         seed=seed,
-        source_options=options_for(source, option, into),
-        target_options=options_for(into, option, source),
+        source_options=options,
+        target_options=options,
     )
     failed = False
     for name, report in reports.items():

@@ -206,7 +206,6 @@ async def _serve(
 
 def _write_labels(named: list[str], file: str, options: dict[str, Any] | None) -> None:
     from webtraj.judging.quality import write_labels
-    from webtraj.store.places import is_url
     from webtraj.view.gathering import FoundDataset, datasets_in
     from webtraj.view.labels import judge_labels, read_person_labels
 
@@ -214,9 +213,7 @@ def _write_labels(named: list[str], file: str, options: dict[str, Any] | None) -
     labels = [
         label
         for place in places
-        for label in judge_labels(
-            read_person_labels(place, storage_options=options if is_url(place) else None).values()
-        )
+        for label in judge_labels(read_person_labels(place, storage_options=options).values())
     ]
     print(f"{file}: {counted(write_labels(file, labels), 'label')}")
 

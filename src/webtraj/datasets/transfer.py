@@ -713,8 +713,8 @@ def push(
 
     Raises:
         NotADatasetError: The folder is not a dataset, or `to` holds other files.
-        InvalidInputError: The folder is not a spool; the destination does not take the options; or
-            `to` has another format, is within the spool, or an episode is being recorded.
+        InvalidInputError: The folder is not a spool; an option is wrong; or `to` has another
+            format, is within the spool, or an episode is being recorded.
         MissingDependencyError: A package for the bucket is not installed.
         UnsupportedSchemaError: A newer webtraj wrote the spool.
         CollectorError: The disk is full or read-only; sealed episodes were sent nevertheless.

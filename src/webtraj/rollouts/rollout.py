@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     from webtraj.rollouts.distributed.cluster import Cluster
     from webtraj.store.index import EpisodeSummary
 
-__all__ = ["Milestones", "Rollout", "bucket_options", "episodes_on_record", "keep_metrics"]
+__all__ = ["Milestones", "Rollout", "episodes_on_record", "keep_metrics"]
 
 # Milestones: log progress each time that a given percentage more is recorded.
 
@@ -148,7 +148,7 @@ class Rollout:
     @property
     def storage_options(self) -> Mapping[str, Any] | None:
         """For a bucket."""
-        return bucket_options(self.out, self.spec.storage_options)
+        return self.spec.storage_options
 
     async def play(
         self, *, observer: RolloutObserver | None = None, cluster: Cluster | None = None
@@ -390,11 +390,6 @@ class Rollout:
                     "The run %s was started with %s=%s and now continues with %s.",
                     self.run_id, key, keys.get(key), now.get(key),
                 )  # fmt: skip
-
-
-def bucket_options(place: str, options: Mapping[str, Any]) -> Mapping[str, Any] | None:
-    """Return options of a bucket; None for a folder, or if there are none."""
-    return (options or None) if is_url(place) else None
 
 
 def keep_metrics(run: Run, out: str, storage_options: Mapping[str, Any] | None) -> None:

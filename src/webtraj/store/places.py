@@ -315,7 +315,8 @@ def open_storage(
         place: A folder's path, or a URL: `s3://bucket/prefix`, `gs://`, `az://`, `file://`,
             `memory://`, or `hf://datasets/ORG/NAME`, which is read-only.
         options: For a bucket: the arguments of `webtraj.store.bucket.BucketStorage`; for the
-            Hugging Face Hub, those of `webtraj.store.hub.HubStorage`.
+            Hugging Face Hub, those of `webtraj.store.hub.HubStorage`. A folder needs none, and
+            ignores them.
 
     Raises:
         InvalidInputError: It is no path or URL, or the kind of URL, or an option, is unknown.
@@ -339,11 +340,6 @@ def open_storage(
         return hub.HubStorage(url, **(options or {}))
     parsed = stores.parse_url(url) if is_url(place) else None
     if parsed is None or parsed.kind == "file":
-        if options:
-            raise errors.InvalidInputError(
-                f"Storage options {', '.join(sorted(options))} do not apply to the folder "
-                f"{url!r:.200}. Leave them out."
-            )
         # Our own folder storage waits for the disk; obstore's does not.
         return FolderStorage(place if parsed is None else parsed.path)
     from webtraj.store.bucket import BucketStorage

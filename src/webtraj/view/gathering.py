@@ -234,12 +234,7 @@ class Gathering(Closing):
             self._scanning.release()
 
     def _open(self, found: FoundDataset) -> None:
-        in_bucket = is_url(found.place)
-        opened = open_place(
-            found.place,
-            self._options if in_bucket else None,
-            blob_cache=self._blob_cache if in_bucket else None,
-        )
+        opened = open_place(found.place, self._options, blob_cache=self._blob_cache)
         url = opened.url.rstrip("/")
         if url in map(_url, self.followed.values()):
             raise errors.InvalidInputError(

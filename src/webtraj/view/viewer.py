@@ -277,8 +277,7 @@ class Viewer(Closing):
         with self._monitoring:
             found = self._monitors.get((place.url, run_id))
             if found is None:
-                options = self._options if place.is_remote else None
-                found = RunMonitor(place.url, run_id or None, storage_options=options)
+                found = RunMonitor(place.url, run_id or None, storage_options=self._options)
                 self._monitors[place.url, run_id] = found
         return found, LOOK_BUCKET if place.is_remote else LOOK
 

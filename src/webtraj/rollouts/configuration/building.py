@@ -15,7 +15,7 @@ from webtraj.rollouts.configuration.loading import Configuration
 from webtraj.rollouts.configuration.webgym import Rank, rank_of, spec_of
 from webtraj.rollouts.making import channels_for, environment_options
 from webtraj.rollouts.recipes import make_agent, make_judge, proposing_of
-from webtraj.rollouts.rollout import Rollout, bucket_options
+from webtraj.rollouts.rollout import Rollout
 from webtraj.rollouts.sampling import Blocklist
 from webtraj.runs.iterations import Iterations
 from webtraj.runs.plan import PlannedEpisode
@@ -112,7 +112,7 @@ def build_rollout(
         raise errors.InvalidInputError(
             f"Got out={spec.out!r} and a trajectory_collector; give only one of them."
         )
-    storage = open_storage(spec.out, bucket_options(spec.out, spec.storage_options))
+    storage = open_storage(spec.out, spec.storage_options)
     if not resume:
         run = Run(storage, run_id or new_run_id())
         return _playable(spec, run, tasks=tasks, configuration=known, **more)
@@ -141,7 +141,7 @@ def resume_run(
     Raises:
         InvalidInputError: The run does not exist or has no settings, or a field cannot be changed.
     """
-    storage = open_storage(out, bucket_options(out, storage_options or {}))
+    storage = open_storage(out, storage_options)
     run = run_of(storage, resume=run_id or True, max_retries=given.get("max_retries"))
     placed = RunSpec(out=out, storage_options=dict(storage_options or {}))
     return _rest(run, placed, given)
@@ -176,9 +176,7 @@ def _of_config(config: RolloutConfig, resume: bool | str, known: Mapping[str, An
     spec = spec_of(config, rank)
     blocklist = _blocklist_of(spec)
     agent, judge = make_agent(spec), _checked_judge(spec, make_judge(spec))
-    iterations = Iterations(
-        config.save_path, env.split, bucket_options(config.save_path, config.storage_options)
-    )
+    iterations = Iterations(config.save_path, env.split, config.storage_options)
     suffix = "" if rank is None else rank.suffix
     claimed = False
     if resume:
@@ -357,6 +355,6 @@ def _blocklist_of(spec: RunSpec) -> Blocklist | None:
         return None
     return Blocklist(
         spec.blocklist_path,
-        storage_options=bucket_options(spec.blocklist_path, spec.storage_options),
+        storage_options=spec.storage_options,
         ttl=spec.blocklist_ttl_hours * _HOUR,
     )

@@ -27,7 +27,6 @@ from webtraj.runs.plan import (
     specs_of_presets,
 )
 from webtraj.runs.spec import RunSpec
-from webtraj.store.places import is_url
 
 if TYPE_CHECKING:
     from webtraj.rollouts.configuration.rollout import DifficultySteps, EnvConfig, RolloutConfig
@@ -150,8 +149,7 @@ def _read(spec: RunSpec) -> Iterator[TaskSpec]:
             yield from specs_of_presets([source])
         else:
             # The tasks' bucket and the episodes' bucket share their options.
-            options = spec.storage_options or None if is_url(source) else None
-            yield from read_tasks(source, storage_options=options)
+            yield from read_tasks(source, storage_options=spec.storage_options)
 
 
 def sampler_of(
