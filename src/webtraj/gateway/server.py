@@ -175,7 +175,7 @@ class Gateway:
             exchange.ask_for_more(request)
         begun = {
             "call": secrets.token_hex(8),
-            "at": time.time(),
+            "at": exchange.at,
             "run": run,
             "connection": "{}:{}".format(*scope["client"] or ("", 0)),
             "dialect": dialect,
@@ -268,6 +268,7 @@ class _Exchange:
         self._headers = [*headers, (b"accept-encoding", b"identity")]
         self._body = body
         self._extras: Extras | None = None
+        self.at = time.time()
         self._began = time.monotonic()
         self._ended = self._first = 0.0
         self._status = 0
