@@ -3,11 +3,20 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import itertools
+import os
+import signal
+import subprocess
+from collections.abc import AsyncIterator
+from pathlib import Path
 from typing import Any
+
+from playwright.async_api import async_playwright
 
 import webtraj
 from webtraj.agents.replay import ReplayAgent
+from webtraj.environments.browser.processes import find_browser
 
 MODIFIERS = {"Alt": 1, "Control": 2, "Meta": 4, "Shift": 8}
 KEYS = {
@@ -113,3 +122,26 @@ async def replayed(episode: Any, pool: Any) -> Any:
         while not timestep.last():
             timestep = await environment.step(await actor.act(timestep.observation))
         return timestep.reward
+
+
+@contextlib.asynccontextmanager
+async def running_browser(folder: Path) -> AsyncIterator[str]:
+    """Start a Chromium as some other program would; yield its debugging address."""
+    path = find_browser().path
+    if path is None:
+        async with async_playwright() as playwright:
+            path = playwright.chromium.executable_path
+    with subprocess.Popen(
+        [
+            *(path, "--no-sandbox", "--headless", "--remote-debugging-port=0"),
+            *(f"--user-data-dir={folder / 'profile'}", "about:blank"),
+        ],
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+    ) as process:
+        told = folder / "profile" / "DevToolsActivePort"
+        try:
+            await until(lambda: told.exists() and "\n" in told.read_text())
+            yield f"http://127.0.0.1:{told.read_text().splitlines()[0]}"
+        finally:
+            os.killpg(process.pid, signal.SIGKILL)

@@ -1,17 +1,13 @@
 """What another program does in its own Chromium, over the debugging protocol, is an episode."""
 
 import asyncio
-import contextlib
 import functools
-import os
-import signal
 import subprocess
 import sys
-from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
-from hand import Hand, until
+from hand import Hand, running_browser, until
 from playwright.async_api import async_playwright
 
 from webtraj import Outcome
@@ -19,31 +15,7 @@ from webtraj.collectors.memory import MemoryTrajectoryCollector
 from webtraj.demonstrating import attached
 from webtraj.environments import actions as a
 from webtraj.environments.browser.pool import BrowserPool, PoolLimits
-from webtraj.environments.browser.processes import find_browser
 from whole import whole
-
-
-@contextlib.asynccontextmanager
-async def running_browser(folder: Path) -> AsyncIterator[str]:
-    """Start a Chromium as some other program would; yield its debugging address."""
-    path = find_browser().path
-    if path is None:
-        async with async_playwright() as playwright:
-            path = playwright.chromium.executable_path
-    with subprocess.Popen(
-        [
-            *(path, "--no-sandbox", "--headless", "--remote-debugging-port=0"),
-            *(f"--user-data-dir={folder / 'profile'}", "about:blank"),
-        ],
-        stderr=subprocess.DEVNULL,
-        start_new_session=True,
-    ) as process:
-        told = folder / "profile" / "DevToolsActivePort"
-        try:
-            await until(lambda: told.exists() and "\n" in told.read_text())
-            yield f"http://127.0.0.1:{told.read_text().splitlines()[0]}"
-        finally:
-            os.killpg(process.pid, signal.SIGKILL)
 
 
 @pytest.mark.browser

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from webtraj.gateway import Gateway
 
-__all__ = ["BaseUrls", "addresses", "base_urls", "gateway"]
+__all__ = ["BaseUrls", "Journal", "addresses", "base_urls", "gateway"]
 
 BaseUrls = Annotated[
     list[str] | None,
@@ -26,10 +26,11 @@ BaseUrls = Annotated[
 ]
 
 
+Journal = Annotated[Path, typer.Option(help="The file to append model calls to.")]
+
+
 def gateway(
-    journal: Annotated[Path, typer.Option(help="The file to append the calls to.")] = Path(
-        "runs/calls.jsonl"
-    ),
+    journal: Journal = Path("runs/calls.jsonl"),
     base_url: BaseUrls = None,
     host: Annotated[str, typer.Option(help="The address to listen at.")] = "127.0.0.1",
     port: Annotated[int, typer.Option(help="The port; 0 for a free one.")] = 0,

@@ -34,16 +34,14 @@ def propose(
     from webtraj.rollouts.recipes import proposing_of
     from webtraj.runs.spec import RunSpec
     from webtraj.settings.configuration import COMMAND_LINE, validate
-    from webtraj.store.places import is_url
 
     fields = fields_of(given)
     fields.setdefault("proposer", "hindsight" if "model" not in fields else "model")
     spec = validate(fields, RunSpec, COMMAND_LINE)
     proposing = proposing_of(spec)
     assert proposing is not None
-    options = spec.storage_options if is_url(dataset) else None
     with signals.resumable("run the same command"):
-        proposed = signals.run(proposing.propose(dataset, run, storage_options=options or None))
+        proposed = signals.run(proposing.propose(dataset, run, storage_options=spec.storage_options))
     with terminal.json_output(json) as give:
         done = playing.tell_proposed(proposed, errors.command("propose", dataset))
         give(playing.proposed_data(proposed))

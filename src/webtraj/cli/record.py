@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from webtraj import errors
 from webtraj.cli import signals
+from webtraj.cli.gateway import BaseUrls, Journal, addresses, base_urls
 from webtraj.cli.options import BucketOptions, storage_options
 from webtraj.cli.terminal import counted
 
@@ -19,11 +22,13 @@ if TYPE_CHECKING:
     from webtraj.demonstrating import Progress, Recorded, Recorder
     from webtraj.environments.browser.environment import BrowserEnvironment
     from webtraj.environments.browser.pool import BrowserPool
+    from webtraj.gateway import Gateway, Joiner
 
 __all__ = ["record"]
 
 _TASK = "web"
 _ONE_OF = "Give one of: a URL, --preset, or --attach."
+_WITH_MODELS = "--models is for --attach, and --base-url for --models."
 
 
 def record(
@@ -47,6 +52,14 @@ def record(
             "changed in it."
         ),
     ] = None,
+    models: Annotated[
+        bool,
+        typer.Option(
+            help="With --attach: also record the model calls that lead to what happens there."
+        ),
+    ] = False,
+    base_url: BaseUrls = None,
+    journal: Journal = Path("runs/calls.jsonl"),
     policy: Annotated[
         str | None, typer.Option(help="Who acts, for the record; by default 'human'.")
     ] = None,
@@ -66,16 +79,27 @@ def record(
     A browser opens at the URL or task. Act in it. A small window of its own has the buttons to
     pause, undo, redact, and stop with a verdict; the same keys work in this terminal. Passwords are
     never recorded.
+
+    With --models, agents that are led to the printed addresses have their model calls recorded with
+    the steps that they led to.
     """
     from webtraj.rollouts.recording import open_collector, settle_format
 
     if sum(given is not None for given in (url, preset, attach)) != 1:
         raise errors.InvalidInputError(_ONE_OF)
+    if (models and attach is None) or (base_url and not models):
+        raise errors.InvalidInputError(_WITH_MODELS)
     if preset is not None and (goal or task != _TASK):
         raise errors.InvalidInputError(
             f"The preset {preset!r:.100} has a goal and a name of its own. Leave out --goal and "
             "--task."
         )
+    gateway = joiner = None
+    if models:
+        from webtraj.gateway import Gateway, Joiner
+
+        joiner = Joiner()
+        gateway = Gateway(journal, base_urls=base_urls(base_url), observer=joiner.observe)
     options = storage_options(option)
     written = settle_format(None, out, options)
     recording = _Recording(
@@ -85,6 +109,7 @@ def record(
         named={} if preset else {"goal": goal, "name": task},
         seen={"observe": observe, "redaction": _rules(redact)},
         headless=headless, debugging_port=debugging_port,
+        gateway=gateway, joiner=joiner,
     )  # fmt: skip
     recorded = signals.run(recording.run(), stop=recording.stop)
     for episode in recorded:
@@ -112,6 +137,9 @@ class _Recording:
     """What to observe and to redact."""
     headless: bool
     debugging_port: int | None
+    gateway: Gateway | None
+    """Records the model calls that lead to the steps."""
+    joiner: Joiner | None
     _recorder: Recorder | None = None
     _paused: bool = False
 
@@ -129,12 +157,17 @@ class _Recording:
             collector,
             policy=self.policy,
             metadata={"source": "attach" if self.attach else "record"},
+            decisions=self.joiner,
             on_progress=lambda progress: self._show(progress, bar),
         )
         recorded: list[Recorded] = []
+        stack = contextlib.AsyncExitStack()
         try:
             if bar is not None:
                 await bar.open()
+            if self.gateway is not None:
+                await stack.enter_async_context(self.gateway)
+                print(addresses(self.gateway), flush=True)
             with bar_lib.terminal_keys(self._on_key) as has_keys:
                 if has_keys:
                     for key, (_, does) in bar_lib.KEYS.items():
@@ -146,6 +179,7 @@ class _Recording:
         finally:
             if bar is not None:
                 await bar.close()
+            await stack.aclose()
             await recorder.close()
             await pool.close()
             await aclose(collector)

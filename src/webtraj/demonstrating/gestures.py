@@ -29,6 +29,8 @@ class Deed:
     action: a.Action
     touched: Mapping[str, Any] | None = None
     """The page script's description of its element."""
+    point: tuple[float, float] | None = None
+    """Where it was clicked, in CSS pixels."""
     document: int = 0
     """The number of the document that it was done in."""
     gesture: int = 0
@@ -63,9 +65,11 @@ def deed_of(
     if action is None:
         return None
     source = press if kind == "up" and press else message
+    x, y = source.get("point") or (None, None)
     return Deed(
         action=action,
         touched=source.get("element"),
+        point=None if x is None or y is None else (float(x), float(y)),
         repeat=bool(message.get("repeat", False)),
         typed=bool(message.get("typed", False)),
     )

@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from webtraj import errors
 from webtraj.collectors.base import TrajectoryCollector
-from webtraj.demonstrating.recorder import Recorder
+from webtraj.demonstrating.recorder import Decisions, Recorder
 from webtraj.environments.browser import access as access_lib
 from webtraj.environments.browser import network as network_lib
 from webtraj.environments.browser import page_script as page_script_lib
@@ -206,6 +206,7 @@ async def attached(
     observe: Any = None,
     redaction: RedactionRules | Mapping[str, Any] | None = None,
     metadata: Mapping[str, Any] | None = None,
+    decisions: Decisions | None = None,
 ) -> AsyncIterator[Recorder]:
     """Record what happens in a running Chromium as one episode, until the block ends.
 
@@ -227,6 +228,7 @@ async def attached(
         observe: What to observe (see `BrowserEnvironment`).
         redaction: What must not be recorded, besides passwords.
         metadata: More for the record.
+        decisions: Knows the decisions behind the steps: `webtraj.gateway.Joiner`.
 
     Raises:
         BrowserError: No connection to the browser could be made.
@@ -240,6 +242,7 @@ async def attached(
         policy=policy,
         metadata={"source": "attach", **(metadata or {})},
         ends_with_browser=False,
+        decisions=decisions,
     )
     begun = asyncio.ensure_future(recorder.begun())
     recording = asyncio.ensure_future(recorder.record_episode())

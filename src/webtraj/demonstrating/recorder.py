@@ -18,7 +18,7 @@ import contextlib
 import dataclasses
 import time
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal, Protocol
 
 import dm_env
 
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
     from webtraj.environments.browser.session import BrowserSession
 
-__all__ = ["Progress", "Recorded", "Recorder"]
+__all__ = ["Decisions", "Progress", "Recorded", "Recorder"]
 
 _QUIET: Final = 0.1
 """Seconds without input after which the page is looked at,"""
@@ -83,6 +83,33 @@ class Recorded:
     """Whether it was stopped without a verdict, or its browser was closed."""
 
 
+class Decisions(Protocol):
+    """Knows the decisions behind what is done in the browser."""
+
+    def decision(
+        self, deed: gestures_lib.Deed, *, last: bool = False
+    ) -> trajectory_lib.Decision | None:
+        """Return the decision behind a step; None if it is not known.
+
+        Args:
+            deed: What was done. Its time is that of the last gesture of the step.
+            last: Whether it is the episode's last step.
+        """
+
+    def recorded(self) -> None:
+        """Hear that the decision returned last was recorded."""
+
+
+class _Unknown:
+    """Decisions that nobody knows, such as a person's."""
+
+    def decision(self, deed: gestures_lib.Deed, *, last: bool = False) -> None:
+        """See `Decisions`."""
+
+    def recorded(self) -> None:
+        """See `Decisions`."""
+
+
 @dataclasses.dataclass(slots=True)
 class _Held:
     """The step held back."""
@@ -110,6 +137,7 @@ class Recorder:
         metadata: More for the record.
         ends_with_browser: Whether an episode ends when the last tab is closed. Otherwise only
             `stop` ends it, which may still say how it went.
+        decisions: Knows the decisions behind the steps; by default nobody does.
         on_progress: Called whenever something has changed.
     """
 
@@ -121,6 +149,7 @@ class Recorder:
         policy: str = "human",
         metadata: Mapping[str, Any] | None = None,
         ends_with_browser: bool = True,
+        decisions: Decisions | None = None,
         on_progress: Callable[[Progress], None] = lambda progress: None,
     ) -> None:
         self._environment = environment
@@ -136,6 +165,7 @@ class Recorder:
             ),
         )
         self._ends_with_browser = ends_with_browser
+        self._decisions: Decisions = decisions or _Unknown()
         self._on_progress = on_progress
         self._tracker = self._recording.tracker
         self._goal = ""
@@ -243,13 +273,14 @@ class Recorder:
             if held.result is not None:
                 self._returned(held)
 
-    def _called(self, held: _Held) -> None:
+    def _called(self, held: _Held, *, last: bool = False) -> None:
         at = self._clock + max(held.deed.time, self._last_time)
-        self._tracker.step_called(held.deed.action, self._decision(held), at=at)
+        self._tracker.step_called(held.deed.action, self._decision(held, last=last), at=at)
 
     def _returned(self, held: _Held) -> None:
         self._last, self._last_time = held.result, max(held.seen, held.deed.time, self._last_time)
         self._tracker.returned(held.result, Phase.STEP, at=self._clock + self._last_time)
+        self._decisions.recorded()
 
     @property
     def is_recording(self) -> bool:
@@ -378,6 +409,10 @@ class Recorder:
                 self._note(held)
                 self._report()
                 return
+        text = deed.action.value if isinstance(deed.action, a.Fill) else ""
+        if (touched or {}).get("secret") and len(text) > 1:  # One letter is not yet the password.
+            # The reply behind the step before may have it, too.
+            self._environment.note_password(text)
         await self._commit()
         if not self._over:
             await self._show_first(deed)
@@ -412,12 +447,13 @@ class Recorder:
         held.noted = held.deed.action
         self._called(held)
 
-    @staticmethod
-    def _decision(held: _Held) -> trajectory_lib.Decision | None:
+    def _decision(self, held: _Held, *, last: bool) -> trajectory_lib.Decision | None:
+        decision = self._decisions.decision(held.deed, last=last)
         if not held.metadata:
-            return None
-        metadata = {"demonstration": dict(held.metadata)}
-        return trajectory_lib.Decision(action=held.deed.action, metadata=metadata)
+            return decision
+        decision = decision or trajectory_lib.Decision(action=held.deed.action)
+        metadata = {**decision.metadata, "demonstration": dict(held.metadata)}
+        return dataclasses.replace(decision, metadata=metadata)
 
     async def _show_first(self, deed: gestures_lib.Deed) -> None:
         """Record a `Wait` if the action's element was not there after the last step."""
@@ -496,14 +532,14 @@ class Recorder:
         if held is not None:
             await self._record(held)
 
-    async def _record(self, held: _Held) -> None:
+    async def _record(self, held: _Held, *, last: bool = False) -> None:
         result = held.result
         assert result is not None
         deed = held.deed
         if deed.typed and self._last is not None and _answers(self._last, result, deed.action):
             held.deed = gestures_lib.by_keys(deed)
         await drain(self._collector)
-        self._called(held)
+        self._called(held, last=last or result.last())
         self._returned(held)
         self._recorded += 1
         self._reward += float(result.reward or 0.0)
@@ -669,7 +705,7 @@ class Recorder:
         if held is not None and held.result is not None:
             if outcome is not None:
                 held.result = self._environment.conclude(held.result, outcome)
-            await self._record(held)
+            await self._record(held, last=True)
         elif held is not None:
             self._called(held)
         self._over = True

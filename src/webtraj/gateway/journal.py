@@ -97,13 +97,12 @@ def merged(calls: Iterable[RecordedCall]) -> list[RecordedCall]:
     A call with the body of one that failed before it, and is no other's attempt yet, is that one
     made again.
     """
-    failed: dict[tuple[str, bytes], list[RecordedCall]] = {}
+    failed: list[RecordedCall] = []
     found: dict[str, RecordedCall] = {}
     for made in sorted(calls, key=lambda call: call.start):
-        key = (made.run, orjson.dumps(made.request, option=orjson.OPT_SORT_KEYS))
-        before = next((call for call in failed.get(key, ()) if call.end <= made.start), None)
+        before = next((call for call in failed if _is_again(made, call)), None)
         if before is not None:
-            failed[key].remove(before)
+            failed.remove(before)
             del found[before.id]
             call = dataclasses.replace(
                 made.call,
@@ -114,8 +113,13 @@ def merged(calls: Iterable[RecordedCall]) -> list[RecordedCall]:
             made = dataclasses.replace(made, call=call)
         found[made.id] = made
         if made.call.error:
-            failed.setdefault(key, []).append(made)
+            failed.append(made)
     return list(found.values())
+
+
+def _is_again(made: RecordedCall, before: RecordedCall) -> bool:
+    same = made.run == before.run and made.request == before.request
+    return same and before.end <= made.start
 
 
 class Journal:
@@ -132,7 +136,9 @@ class Journal:
         self.path = Path(path)
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)
-            self._file = self.path.open("ab+", buffering=0)
+            # For this user alone: it has what agents tell their models, passwords among it.
+            number = os.open(self.path, os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o600)
+            self._file = os.fdopen(number, "ab+", buffering=0)
             size = self._file.seek(0, os.SEEK_END)
             if size and os.pread(self._file.fileno(), 1, size - 1) != b"\n":
                 self._file.write(b"\n")  # After a line that a power cut tore.

@@ -52,6 +52,8 @@ _NOT_FORWARDED: Final = frozenset(
 """Headers of a connection, not of a message, and those that each end sets itself."""
 _KEYS: Final = (b"authorization", b"x-api-key", b"api-key")
 _CONNECT: Final = 10.0
+_FIRST: Final = 5.0
+"""Seconds that the gateway waits for the server when it starts."""
 _EVENT: Final = re.compile(rb"\r?\n\r?\n")
 
 Observer = Callable[[RecordedCall], None]
@@ -145,6 +147,10 @@ class Gateway:
                 app, what="The gateway", host=self._host, port=self._port
             )
             self.url = await stack.enter_async_context(served)
+            # Sending the first request takes longest; an agent's should not.
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(_FIRST):
+                    await self._by_dialect["openai"].is_vllm([])
             self._stack = stack.pop_all()
         return self
 
@@ -175,7 +181,7 @@ class Gateway:
             exchange.ask_for_more(request)
         begun = {
             "call": secrets.token_hex(8),
-            "at": time.time(),
+            "at": exchange.at,
             "run": run,
             "connection": "{}:{}".format(*scope["client"] or ("", 0)),
             "dialect": dialect,
@@ -242,12 +248,13 @@ class _Upstream:
                 known = [(name, value) for name, value in headers if name in _KEYS]
                 try:
                     answer = await self.client.get(self.at("/models"), headers=known)
-                    models = (_object(answer.content) or {}).get("data")
                 except httpx.HTTPError:
-                    return False  # Asked again with the next call.
-                owners = [m.get("owned_by") for m in models or () if isinstance(m, dict)]
-                self.vllm = "vllm" in owners
-            return self.vllm
+                    return False  # Asked again with the next call, as after a missing key.
+                if answer.status_code not in (401, 403):
+                    models = (_object(answer.content) or {}).get("data")
+                    owners = [m.get("owned_by") for m in models or () if isinstance(m, dict)]
+                    self.vllm = "vllm" in owners
+            return bool(self.vllm)
 
 
 class _Exchange:
@@ -268,6 +275,7 @@ class _Exchange:
         self._headers = [*headers, (b"accept-encoding", b"identity")]
         self._body = body
         self._extras: Extras | None = None
+        self.at = time.time()
         self._began = time.monotonic()
         self._ended = self._first = 0.0
         self._status = 0

@@ -165,15 +165,17 @@ class ModelRequest:
         Those of tools' results are among them.
         """
         message = self.messages[index]
-        content = message.get("content") or message.get("output") or []
-        if isinstance(content, str):
-            return [{"type": "text", "text": content}]
-        parts = [content] if isinstance(content, dict) else content
         return [
             inner
-            for part in parts
-            for inner in (part["content"] if part["type"] == "tool_result" else [part])
+            for part in _parts(message.get("content") or message.get("output"))
+            for inner in (_parts(part.get("content")) if part["type"] == "tool_result" else [part])
         ]
+
+
+def _parts(content: Any) -> list[dict[str, Any]]:
+    if isinstance(content, str):
+        return [{"type": "text", "text": content}] if content else []
+    return [content] if isinstance(content, dict) else list(content or ())
 
 
 def _picture(part: Mapping[str, Any]) -> bytes:

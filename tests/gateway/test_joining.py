@@ -1,0 +1,141 @@
+"""Which calls led to which steps: what shows it, and what is left open."""
+
+import time
+
+import pytest
+
+from webtraj.demonstrating.gestures import Deed
+from webtraj.environments import actions as a
+from webtraj.gateway import Joiner, RecordedCall
+from webtraj.gateway.dialects import model_call
+
+GOAL = {"role": "user", "content": "Send the form."}
+
+
+def reply(text, *calls):
+    used = [
+        {
+            "id": f"call-{text}-{index}",
+            "type": "function",
+            "function": {"name": "do", "arguments": one},
+        }
+        for index, one in enumerate(calls)
+    ]
+    message = {"role": "assistant", "content": text, **({"tool_calls": used} if used else {})}
+    return {"choices": [{"index": 0, "message": message, "finish_reason": "stop"}], "usage": {}}
+
+
+class Run:
+    """Calls and steps of agents, at the times that a test gives."""
+
+    def __init__(self):
+        self.joiner = Joiner()
+        self.epoch, self.zero = time.time(), time.monotonic()
+
+    def call(self, name, start, end, response, *messages, run="", error=""):
+        request = {"model": "m", "messages": [GOAL, *messages]}
+        known = {"start_time": self.epoch + start, "error": error}
+        for latency in (None, end and end - start):
+            call = model_call("openai", request, response, latency=latency, **known)
+            made = RecordedCall(id=name, run=run, connection="", call=call, request=request)
+            if latency is None or end is not None:
+                self.joiner.observe(made)
+
+    def step(self, at, action, *, last=False, **touched):
+        deed = Deed(
+            action=action, time=self.zero + at, point=touched.pop("point", None), touched=touched
+        )
+        decision = self.joiner.decision(deed, last=last)
+        self.joiner.recorded()
+        told = decision.metadata["models"]
+        return told["calls"], told["by"], told.get("of", "")
+
+
+@pytest.fixture
+def run():
+    return Run()
+
+
+@pytest.mark.parametrize(
+    ("said", "action", "touched"),
+    [
+        (reply("", '{"text": "Anna"}'), a.Fill("1", "Anna"), {}),
+        (reply("fill('Name', \"7\")"), a.Fill("1", "7"), {}),
+        (reply("", '{"url": "http://shop.test/cart/"}'), a.Goto("http://shop.test/cart"), {}),
+        (reply("", '{"element": "the button Send"}'), a.Click("1"), {"name": "Send"}),
+        (reply("click(412, 90)"), a.ClickAt(412.4, 90.0), {"point": (412.4, 90.0)}),
+        (reply("", '{"coordinate": [412, 90]}'), a.Click("1"), {"point": (412.0, 90.0)}),
+        (reply("press Enter"), a.PressKey("Enter"), {}),
+        (reply("The answer is Ulm."), a.Answer("Ulm"), {}),
+    ],
+)
+def test_what_was_done_is_named(run, said, action, touched):
+    run.call("other", 0, 1, reply("Something else."))
+    run.call("this", 0, 1, said)
+    assert run.step(2, action, **touched) == (["this"], "content", "")
+
+
+@pytest.mark.parametrize(
+    ("said", "action", "touched"),
+    [
+        (reply("", '{"text": "Annabel"}'), a.Fill("1", "Anna"), {}),
+        (reply("Type 17."), a.Fill("1", "7"), {}),
+        (reply("I see Send.", '{"element": "Back"}'), a.Click("1"), {"name": "Send"}),
+        (reply("click(90, 412)"), a.ClickAt(412.0, 90.0), {"point": (412.0, 90.0)}),
+    ],
+)
+def test_what_only_looks_like_it_is_not_taken_for_it(run, said, action, touched):
+    run.call("other", 0, 1, reply("Something else."))
+    run.call("this", 0, 1, said)
+    assert run.step(2, action, **touched) == ([], "", "")
+
+
+def test_one_conversation_s_order_shows_it(run):
+    look = reply("", '{"tool": "look"}')
+    run.call("look", 0, 1, look)
+    run.call("act", 1, 2, reply("", '{"index": 5}'), look["choices"][0]["message"])
+    assert run.step(3, a.Click("1")) == (["look", "act"], "order", "")
+    assert run.step(4, a.Scroll(0, 100)) == ([], "order", "act")  # The same reply asked for it.
+
+
+def test_a_call_in_flight_leaves_the_order_open(run):
+    run.call("actor", 0, 1, reply("", '{"index": 5}'))
+    run.call("judge", 0, None, None)
+    assert run.step(2, a.Click("1")) == ([], "", "")
+    assert run.step(3, a.Fill("1", "Anna")) == ([], "", "")
+
+
+def test_sub_agents_have_their_own_steps(run):
+    run.call("anna", 0, 1, reply("", '{"text": "Anna"}'))
+    run.call("bert", 0, 1, reply("", '{"text": "Bert"}'))
+    assert run.step(2, a.Fill("1", "Bert")) == (["bert"], "content", "")
+    assert run.step(3, a.Fill("2", "Anna")) == (["anna"], "content", "")
+
+
+def test_two_that_name_the_same_are_left_open_and_kept(run):
+    run.call("one", 0, 1, reply("", '{"text": "Anna"}'))
+    run.call("two", 0, 1, reply("", '{"text": "Anna"}'))
+    assert run.step(2, a.Fill("1", "Anna")) == ([], "", "")
+    deed = Deed(action=a.Answer(""), time=run.zero + 3)
+    left = run.joiner.decision(deed, last=True).metadata["models"]["unjoined"]
+    assert len(left) == 2
+
+
+def test_a_plan_that_the_actor_quotes_led_to_the_step(run):
+    run.call("plan", 0, 1, reply("First type Anna, then send it."))
+    quoted = {"role": "user", "content": "The plan: First type Anna, then send it."}
+    run.call("act", 1, 2, reply("", '{"text": "Anna"}'), quoted)
+    assert run.step(3, a.Fill("1", "Anna")) == (["plan", "act"], "content", "")
+
+
+def test_a_compacted_context_goes_on_by_order(run):
+    run.call("before", 0, 1, reply("", '{"index": 5}'), {"role": "user", "content": "A page"})
+    assert run.step(2, a.Click("1")) == (["before"], "order", "")
+    run.call("after", 3, 4, reply("", '{"index": 6}'), {"role": "user", "content": "Summary"})
+    assert run.step(5, a.Click("2")) == (["after"], "order", "")
+
+
+def test_attempts_are_one_call_of_the_step(run):
+    run.call("first", 0, 1, None, error="HTTP 503")
+    run.call("second", 2, 3, reply("", '{"text": "Anna"}'))
+    assert run.step(4, a.Fill("1", "Anna")) == (["second"], "content", "")
