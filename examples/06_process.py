@@ -1,7 +1,7 @@
 """Makes a processed dataset of a recorded one, with a step of its own in ten lines.
 
 Prerequisites: none.
-Run:           python examples/08_process.py [FOLDER]
+Run:           python examples/06_process.py [FOLDER]
 """
 
 import asyncio

@@ -1,7 +1,7 @@
 """Records what an oracle does, and exports it as training data: for LLaMA-Factory, TRL and DPO.
 
 Prerequisites: the extras `web` and `parquet`, and a browser (`webtraj doctor`).
-Run:           python examples/10_export.py [FOLDER]
+Run:           python examples/07_export_samples.py [FOLDER]
 """
 
 import asyncio

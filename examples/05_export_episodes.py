@@ -1,7 +1,7 @@
 """Records a few episodes, and exports them to Parquet and ATIF.
 
 Prerequisites: the extras `parquet` and `formats`.
-Run:           python examples/07_export.py [FOLDER]
+Run:           python examples/05_export_episodes.py [FOLDER]
 """
 
 import asyncio

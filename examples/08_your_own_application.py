@@ -2,7 +2,7 @@
 
 Prerequisites: pip install --editable examples/own_application, and a browser (`webtraj doctor` says
                how to get one).
-Run:           python examples/11_your_own_application.py [FOLDER]
+Run:           python examples/08_your_own_application.py [FOLDER]
 """
 
 import asyncio
@@ -25,4 +25,4 @@ def main(folder: str) -> None:
 
 
 if __name__ == "__main__":
-    main(*sys.argv[1:] or ["runs/11"])
+    main(*sys.argv[1:] or ["runs/08"])
