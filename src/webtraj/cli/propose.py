@@ -41,7 +41,9 @@ def propose(
     proposing = proposing_of(spec)
     assert proposing is not None
     with signals.resumable("run the same command"):
-        proposed = signals.run(proposing.propose(dataset, run, storage_options=spec.storage_options))
+        proposed = signals.run(
+            proposing.propose(dataset, run, storage_options=spec.storage_options)
+        )
     with terminal.json_output(json) as give:
         done = playing.tell_proposed(proposed, errors.command("propose", dataset))
         give(playing.proposed_data(proposed))

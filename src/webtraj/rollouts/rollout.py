@@ -37,7 +37,6 @@ from webtraj.runs.run import EpisodeResult, Progress, Run, progress_of, tries_of
 from webtraj.runs.spec import EpisodeFormat, RunSpec
 from webtraj.settings import configuration as configuration_lib
 from webtraj.store.closing import aclose
-from webtraj.store.places import is_url
 
 if TYPE_CHECKING:
     from webtraj.agents.base import Agent
