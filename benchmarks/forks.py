@@ -21,7 +21,7 @@ from pathlib import Path
 from webtraj import Outcome, open_dataset
 from webtraj.agents.oracle import OracleAgent
 from webtraj.metrics.rates import Rate
-from webtraj.rollouts import collect
+from webtraj.rollouts import RunSpec, collect
 from webtraj.rollouts.forking import ForkAgent, plan_forks
 from webtraj.rollouts.making import close_quietly, make_environment
 from webtraj.runs.plan import ForkPoint, PlannedEpisode, plan_episodes
@@ -43,7 +43,8 @@ async def measure(presets: list[str], seeds: int, parallel: int, out: Path) -> N
     """Record, play again, and print."""
     tasks = len(plan_episodes(presets))
     plan = await with_oracle(plan_episodes(presets, episodes=seeds * tasks))
-    await collect(plan, OracleAgent(), out=out, parallel=parallel)
+    spec = RunSpec(out=out, parallel=parallel)
+    await collect(spec, agent=OracleAgent(), tasks=plan)
     dataset = open_dataset(out)
     again = []
     for summary in dataset.summaries:
@@ -53,7 +54,7 @@ async def measure(presets: list[str], seeds: int, parallel: int, out: Path) -> N
             whole = ForkPoint(summary.episode_id, summary.num_steps)
             again.append(dataclasses.replace(planned, row=len(again), fork=whole))
     begun = time.monotonic()
-    forks = await collect(again, ForkAgent(OracleAgent(), dataset), out=out, parallel=parallel)
+    forks = await collect(spec, agent=ForkAgent(OracleAgent(), dataset), tasks=again)
     seconds = time.monotonic() - begun
     agreed = Rate(sum(not result.error for result in forks.results), len(forks.results))
     low, high = agreed.interval or (0.0, 0.0)

@@ -4,9 +4,10 @@ import numpy as np
 import pytest
 
 from webtraj import Decision, EndReason, ModelCall, Outcome, errors, open_dataset
-from webtraj.rollouts import RetryPolicy, RolloutSettings, collect
-from webtraj.rollouts.forking import ForkAgent, difference, plan_forks
+from webtraj.rollouts import RunSpec, collect
+from webtraj.rollouts.forking import difference, plan_forks
 from webtraj.runs.plan import ForkPoint, plan_from_bytes, plan_to_bytes
+from webtraj.runs.spec import ForkConfig
 from webtraj.training.replay import samples_of
 
 
@@ -40,13 +41,15 @@ class _Actor:
 @pytest.fixture
 async def parent(tmp_path):
     """Gives a dataset of one episode that climbs, and its id."""
-    summary = await collect("ladder/climb", Model(), out=tmp_path / "d")
+    spec = RunSpec(preset=["ladder/climb"], out=tmp_path / "d")
+    summary = await collect(spec, agent=Model())
     return open_dataset(tmp_path / "d"), summary.results[0].episode_id
 
 
-async def forked(dataset, point, agent, *, size=1, settings=None):
-    plan = plan_forks(dataset, [point], group_size=size)
-    summary = await collect(plan, ForkAgent(agent, dataset), out=dataset.path, settings=settings)
+async def forked(dataset, point, agent, *, size=1, **settings):
+    fork = ForkConfig(dataset=dataset.path, episodes=[point.episode_id], at=[point.step])
+    spec = RunSpec(fork=fork, group_size=size, out=dataset.path, **settings)
+    summary = await collect(spec, agent=agent)
     ids = [result.episode_id for result in summary.results]
     after = dataset.refresh()
     return summary.results, [after[name] for name in ids if name]
@@ -123,8 +126,8 @@ async def test_world_that_departs_from_the_record_ends_the_fork(
         return timestep._replace(observation=change.get("rung", timestep.observation))
 
     monkeypatch.setattr(ladder, "reset", differs)
-    settings = RolloutSettings(retry=RetryPolicy(max_retries=3, pause=0), max_consecutive_errors=2)
-    results, episodes = await forked(dataset, ForkPoint(name, 2), agent, size=4, settings=settings)
+    settings = {"max_retries": 3, "retry_pause": 0, "max_consecutive_errors": 2}
+    results, episodes = await forked(dataset, ForkPoint(name, 2), agent, size=4, **settings)
     assert len(results) == 4  # None is retried, and none is a sign of a broken machine.
     for result, episode in zip(results, episodes, strict=True):
         assert (result.end_reason, result.outcome) == (EndReason.ERRORED, Outcome.ENV_ERROR)

@@ -36,6 +36,7 @@ _BY_HEADING = {
         "demo": ("demo:demo", "Play real web pages, and show the episodes in the viewer."),
         "rollout": ("rollout:rollout", "Run an agent and record every episode."),
         "rollout submit": ("ray:submit", "Submit a rollout to a Ray cluster."),
+        "fork": ("fork:fork", "Go on from a step of a recorded episode."),
         "record": ("record:record", "Record what you do in a browser, as episodes of a dataset."),
         "gateway": ("gateway:gateway", "Record the model calls of any agent."),
         "propose": ("propose:propose", "Propose tasks from what was seen when exploring."),
@@ -87,8 +88,8 @@ _HEADINGS = {name: heading for heading, commands in _BY_HEADING.items() for name
 
 DEBUG_VARIABLE = "WEBTRAJ_DEBUG"
 _IMPORTING = (
-    "rollout", "propose", "record", "presets", "judge run", "judge eval", "export", "import",
-    "loop",
+    "rollout", "fork", "propose", "record", "presets", "judge run", "judge eval", "export",
+    "import", "loop",
 )  # fmt: skip
 """Commands that take `--import`. Others declare it themselves."""
 

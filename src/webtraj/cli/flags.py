@@ -28,7 +28,7 @@ _FLAGS = {
 }
 """Flags that are not named after their field."""
 _MAPPINGS = ("_options", "_limits")
-_WITHOUT = ("kind", "metrics", "verbose")
+_WITHOUT = ("fork", "kind", "metrics", "verbose")
 """Fields that have no flag of their own."""
 _ALSO: dict[str, tuple[str, Any, str | None, str]] = {
     "judge_model": ("judge_options.model", str, None, "The model that judges."),

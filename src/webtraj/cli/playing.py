@@ -8,7 +8,7 @@ import functools
 import logging
 import shlex
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 import orjson
@@ -89,6 +89,7 @@ def play(
     monitor: bool = False,
     csv: str | None = None,
     json: bool = False,
+    more: Callable[[], Mapping[str, Any]] = dict,
 ) -> RolloutSummary:
     """Run a rollout, judge it and propose tasks if configured, and report the results.
 
@@ -99,6 +100,7 @@ def play(
         monitor: Whether to show each row of the plan while it runs, instead of a bar.
         csv: The file for the table of tasks, of a resumed run of all its episodes; None for none.
         json: Whether to print the results as JSON.
+        more: Returns further results for the JSON.
 
     Returns:
         What came of it, a resumed run's earlier episodes included.
@@ -133,7 +135,7 @@ def play(
         if proposed is not None:
             done = tell_proposed(proposed, go_on) and done
         if json:
-            give(_data(built, scored, judged, proposed))
+            give({**_data(built, scored, judged, proposed), **more()})
     if not done or len(summary.errors) == len(summary.results):
         raise typer.Exit(1)
     return summary

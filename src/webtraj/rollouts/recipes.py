@@ -8,14 +8,23 @@ from typing import TYPE_CHECKING, Any, Protocol
 from webtraj import errors
 from webtraj.agents import catalog
 from webtraj.runs.plan import PlannedEpisode
-from webtraj.runs.spec import RunSpec
+from webtraj.runs.spec import ForkConfig, RunSpec
 from webtraj.settings.named import class_at, nearest, offered
 
 if TYPE_CHECKING:
     from webtraj.agents.base import Agent
+    from webtraj.datasets import Dataset
     from webtraj.judging.base import Judge
 
-__all__ = ["ASKING", "Proposing", "make_agent", "make_judge", "proposing_of"]
+__all__ = [
+    "ASKING",
+    "Proposing",
+    "forked_dataset",
+    "forking",
+    "make_agent",
+    "make_judge",
+    "proposing_of",
+]
 
 _FLAGS = {"proposer_options": "proposer-set", "proposals": "proposals"}
 
@@ -32,8 +41,28 @@ def make_agent(spec: RunSpec) -> Agent:
 
     Raises:
         InvalidInputError: The agent does not accept the options.
+        NotADatasetError: There are no episodes to fork.
+        StorageError: They cannot be read.
     """
-    return catalog.make_agent(spec.agent, seed=spec.seed, options=spec.agents_options)
+    return forking(
+        spec, catalog.make_agent(spec.agent, seed=spec.seed, options=spec.agents_options)
+    )
+
+
+def forking(spec: RunSpec, agent: Agent) -> Agent:
+    """Return an agent as it plays the run: if that forks episodes, it repeats them first."""
+    if spec.fork is None:
+        return agent
+    from webtraj.rollouts.forking import ForkAgent
+
+    return ForkAgent(agent, forked_dataset(spec.fork, spec.storage_options))
+
+
+def forked_dataset(fork: ForkConfig, storage_options: Mapping[str, Any]) -> Dataset:
+    """Return the dataset whose episodes are forked."""
+    from webtraj.datasets.dataset import open_dataset
+
+    return open_dataset(fork.dataset, storage_options=storage_options)
 
 
 def make_judge(spec: RunSpec) -> Judge | None:

@@ -19,6 +19,7 @@ from webtraj.settings.configuration import Section
 
 __all__ = [
     "EpisodeFormat",
+    "ForkConfig",
     "MODEL",
     "MetricsConfig",
     "Patience",
@@ -78,6 +79,17 @@ class MetricsConfig(Section):
         return self.tensorboard is not None or self.wandb is not None
 
 
+class ForkConfig(Section):
+    """Recorded episodes to repeat up to a step, at which the agent goes on."""
+
+    dataset: Annotated[str, Field(min_length=1), BeforeValidator(lambda value: _as_text(value))]
+    """The dataset of the episodes, a folder or s3://bucket/prefix."""
+    episodes: list[str] = Field(default_factory=list)
+    """Their ids; by default all."""
+    at: list[_Natural] = Field(default_factory=list)
+    """The steps: the numbers of actions to repeat. By default each step but the last."""
+
+
 def _as_list(value: Any) -> Any:
     if isinstance(value, str):
         return [value]
@@ -135,6 +147,8 @@ class RunSpec(Patience):
     preset: Annotated[list[str], BeforeValidator(_as_list)] = Field(default_factory=list)
     """What to play: a preset, or some of its tasks, such as miniwob/all:0:10; or a task file
     (`.jsonl` or `.parquet`, a path or bucket URL)."""
+    fork: ForkConfig | None = None
+    """Instead of presets: recorded episodes to fork. Forks at one step are a group."""
     agent: str = ""
     """The agent: oracle, random, curious, model, explorer, scripted or replay; default: model if a
     model is given, else oracle."""
@@ -226,6 +240,8 @@ class RunSpec(Patience):
     @model_validator(mode="after")
     def _settle(self) -> Self:
         """Fill in the agent and the judge that a model implies; they do not count as given."""
+        if self.fork is not None and (self.preset or self.episodes or self.attempts > 1):
+            raise ValueError("a fork has the tasks of its episodes: give group_size alone")
         if self.episodes is not None and self.attempts > 1:
             raise ValueError("give either episodes, for all tasks, or attempts, for each")
         if not self.agent:

@@ -5,16 +5,15 @@ import pytest
 from webtraj import open_dataset
 from webtraj.metrics.forks import StepValue, lost_at, step_values
 from webtraj.metrics.rates import Rate
-from webtraj.rollouts import collect
-from webtraj.rollouts.forking import ForkAgent, plan_forks
-from webtraj.runs.plan import ForkPoint
+from webtraj.rollouts import RunSpec, collect
+from webtraj.runs.spec import ForkConfig
 from webtraj.store.places import open_storage
 
 
 async def test_values_count_the_forks_at_each_step(tmp_path, climber, ladder, monkeypatch):
     """The world decides by chance at its end, and breaks once."""
     out = tmp_path / "d"
-    (first,) = (await collect("ladder/climb", climber(), out=out)).results
+    (first,) = (await collect(RunSpec(preset=["ladder/climb"], out=out), agent=climber())).results
     dataset = open_dataset(out)
     played = iter([True, True, False, "broken", True, False])
     step = ladder.step
@@ -28,9 +27,8 @@ async def test_values_count_the_forks_at_each_step(tmp_path, climber, ladder, mo
 
     monkeypatch.setattr(ladder, "step", luck)
     monkeypatch.setattr(ladder, "_won", lambda self: self.luck)
-    points = [ForkPoint(first.episode_id, 0), ForkPoint(first.episode_id, 2)]
-    plan = plan_forks(dataset, points, group_size=3)
-    await collect(plan, ForkAgent(climber(), dataset), out=out, parallel=1)
+    fork = ForkConfig(dataset=out, episodes=[first.episode_id], at=[0, 2])
+    await collect(RunSpec(fork=fork, group_size=3, out=out), agent=climber())
     values = step_values(open_storage(out), dataset.refresh().summaries)
     assert list(values) == [first.episode_id]
     at_0, at_2 = values[first.episode_id]

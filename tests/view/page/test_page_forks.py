@@ -4,10 +4,9 @@ import dm_env
 import pytest
 from playwright.async_api import expect
 
-from webtraj import Outcome, open_dataset, registry
-from webtraj.rollouts import collect
-from webtraj.rollouts.forking import ForkAgent, plan_forks
-from webtraj.runs.plan import ForkPoint
+from webtraj import Outcome, registry
+from webtraj.rollouts import RunSpec, collect
+from webtraj.runs.spec import ForkConfig
 
 pytestmark = [pytest.mark.browser, pytest.mark.asyncio(loop_scope="module")]
 
@@ -53,11 +52,9 @@ async def forked(tmp_path, monkeypatch):
         return "on"
 
     out = tmp_path / "forked"
-    (first,) = (await collect("walk", go, out=out)).results
-    dataset = open_dataset(out)
-    points = [ForkPoint(first.episode_id, step) for step in (0, 2)]
-    plan = plan_forks(dataset, points, group_size=4)
-    forks = await collect(plan, ForkAgent(go, dataset), out=out, parallel=1)
+    (first,) = (await collect(RunSpec(preset=["walk"], out=out), agent=go)).results
+    fork = ForkConfig(dataset=out, episodes=[first.episode_id], at=[0, 2])
+    forks = await collect(RunSpec(fork=fork, group_size=4, out=out), agent=go)
     return out, first.episode_id, [result.episode_id for result in forks.results]
 
 

@@ -14,7 +14,7 @@ from webtraj.rollouts.configuration import selection
 from webtraj.rollouts.configuration.loading import Configuration
 from webtraj.rollouts.configuration.webgym import Rank, rank_of, spec_of
 from webtraj.rollouts.making import channels_for, environment_options
-from webtraj.rollouts.recipes import make_agent, make_judge, proposing_of
+from webtraj.rollouts.recipes import forking, make_agent, make_judge, proposing_of
 from webtraj.rollouts.rollout import Rollout
 from webtraj.rollouts.sampling import Blocklist
 from webtraj.runs.iterations import Iterations
@@ -35,7 +35,7 @@ __all__ = ["build_rollout", "resume_run"]
 
 _LOGGER = logging.getLogger(__name__)
 
-_PLANNED = {"kind", "preset", "episodes", "attempts", "seed", "group_size"}
+_PLANNED = {"kind", "preset", "fork", "episodes", "attempts", "seed", "group_size"}
 """Fields of `RunSpec` on which the plan depends."""
 _HOUR = 3600.0
 
@@ -303,6 +303,8 @@ def _playable(
     made_agent = agent is None and agent_factory is None
     if made_agent:
         agent = make_agent(spec)
+    elif agent is not None:
+        agent = forking(spec, agent)
     made_judge = judge is None
     judge = _checked_judge(spec, make_judge(spec) if made_judge else judge)
     blocklist, proposing = _blocklist_of(spec), proposing_of(spec)
@@ -322,7 +324,7 @@ def _playable(
         environment_options=_environment_options(spec, plan, channels),
         agent=agent,
         close_agent=made_agent,
-        agent_factory=agent_factory or functools.partial(make_agent, spec),
+        agent_factory=functools.partial(_made, spec, agent_factory),
         judge=judge,
         close_judge=made_judge,
         proposing=proposing,
@@ -331,6 +333,11 @@ def _playable(
         trajectory_collector=trajectory_collector,
         configuration=configuration or {},
     )
+
+
+def _made(spec: RunSpec, factory: Callable[[], Agent] | None) -> Agent:
+    """Return an agent for a machine of a cluster."""
+    return make_agent(spec) if factory is None else forking(spec, factory())
 
 
 def _checked_judge(spec: RunSpec, judge: Judge | None) -> Judge | None:

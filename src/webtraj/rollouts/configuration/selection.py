@@ -18,15 +18,19 @@ from webtraj.metrics.facts import EpisodeFacts
 from webtraj.metrics.measuring import Measuring
 from webtraj.rollouts import sampling
 from webtraj.rollouts.configuration.webgym import TASK_FILES, sources_of
+from webtraj.rollouts.forking import plan_forks
+from webtraj.rollouts.recipes import forked_dataset
 from webtraj.runs.iterations import Iterations
 from webtraj.runs.plan import (
+    ForkPoint,
     PlannedEpisode,
     check_groups,
     plan_episodes,
     plan_tasks,
     specs_of_presets,
 )
-from webtraj.runs.spec import RunSpec
+from webtraj.runs.spec import ForkConfig, RunSpec
+from webtraj.trajectory import is_finished
 
 if TYPE_CHECKING:
     from webtraj.rollouts.configuration.rollout import DifficultySteps, EnvConfig, RolloutConfig
@@ -97,6 +101,8 @@ def plan_run(
         UnknownPresetError: No preset has a given name.
     """
     counts = {"attempts": spec.attempts, "seed": spec.seed, "group_size": spec.group_size}
+    if spec.fork is not None:
+        return _plan_of_forks(spec, spec.fork)
     if tasks is not None:
         return _plan_of(list(tasks), spec, blocklist)
     in_files = any(name.endswith(TASK_FILES) for name in spec.preset)
@@ -119,6 +125,26 @@ def plan_run(
         ]
     rounds = itertools.islice(itertools.cycle(picked), wanted or len(picked))
     return plan_tasks(rounds, **counts)
+
+
+def _plan_of_forks(spec: RunSpec, fork: ForkConfig) -> tuple[PlannedEpisode, ...]:
+    """Return a plan of forks, by episode and step."""
+    dataset = forked_dataset(fork, spec.storage_options)
+    found = {summary.episode_id: summary for summary in dataset.summaries}
+    if unknown := [one for one in fork.episodes if one not in found]:
+        raise errors.UnknownEpisodeError(
+            f"The dataset {dataset.url!r} has no episode {unknown[0]!r:.200}. "
+            f"`{errors.command('ls', dataset.url)}` lists them."
+        )
+    ended = [one for one, told in found.items() if is_finished(told.outcome, told.end_reason)]
+    points = [
+        ForkPoint(episode_id, step)
+        for episode_id in fork.episodes or ended
+        for step in fork.at or range(found[episode_id].num_steps)
+    ]
+    return plan_forks(
+        dataset, points, group_size=spec.group_size, storage_options=spec.storage_options
+    )
 
 
 def _plan_of(
