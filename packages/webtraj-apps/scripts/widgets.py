@@ -50,6 +50,8 @@ CHANNELS = (*(one for one in DEFAULT_CHANNELS if one != "screenshot"), "scroll",
 AT_ONCE = 4
 PATIENCE = 90.0
 """Seconds for the recording of an episode."""
+_UNTIL_STILL = a.Wait(1.0)
+"""The hand waits at the end, too: a map may still move."""
 
 
 @dataclasses.dataclass(kw_only=True)
@@ -221,11 +223,15 @@ async def replay(episode: Any, pool: BrowserPool, proof: Proof) -> None:
         wrong = ""
         try:
             while not timestep.last():
-                timestep = await environment.step(await actor.act(timestep.observation))
+                decision = await actor.act(timestep.observation)
+                if isinstance(decision.action, a.Answer):
+                    break
+                timestep = await environment.step(decision)
                 wrong = timestep.observation["last_action"].get("error") or wrong
         except errors.EpisodeGivenUpError as error:
             wrong = wrong or str(error)
-            timestep = await environment.step(a.Answer("done"))
+        if not timestep.last():
+            timestep = await environment.step(_UNTIL_STILL)
         proof.replayed = "" if timestep.reward else wrong or "another state"
 
 

@@ -14,7 +14,7 @@ from webtraj import errors
 from webtraj.environments import actions as a
 from webtraj.environments.actions import keys as keys_lib
 
-__all__ = ["Deed", "by_keys", "deed_of", "joined", "only_focused", "refs_of"]
+__all__ = ["Deed", "deed_of", "joined", "only_focused", "refs_of"]
 
 _BUTTONS: Final = {0: "left", 1: "middle", 2: "right"}
 _SCROLLS_TOGETHER: Final = 1.0
@@ -39,8 +39,9 @@ class Deed:
     """When it was done, by the clock of `time.monotonic`."""
     repeat: bool = False
     """Whether a key was held down."""
-    typed: bool = False
-    """Whether it fills a field with what was typed key by key from the first."""
+    typed: a.TypeInto | None = None
+    """The same by keys, if it fills a field with what was typed from the first. A page that answers
+    to the typing may hear the keys alone."""
 
     @property
     def is_text(self) -> bool:
@@ -71,8 +72,14 @@ def deed_of(
         touched=source.get("element"),
         point=None if x is None or y is None else (float(x), float(y)),
         repeat=bool(message.get("repeat", False)),
-        typed=bool(message.get("typed", False)),
+        typed=_typed(action, message) if message.get("typed") else None,
     )
+
+
+def _typed(action: a.Action, message: Mapping[str, Any]) -> a.TypeInto | None:
+    if not isinstance(action, a.Fill):
+        return None
+    return a.TypeInto(action.ref, action.value, clear=bool(message["replaces"]))
 
 
 def _action_of(
@@ -188,14 +195,6 @@ def only_focused(last: Deed, new: Deed) -> bool:
         and last.action.ref == new.action.ref
         and last.action == a.Click(last.action.ref, count=last.action.count)
     )
-
-
-def by_keys(deed: Deed) -> Deed:
-    """Return a text as typed, for a page that answers to the typing: it may hear the keys alone."""
-    action = deed.action
-    if not isinstance(action, a.Fill):
-        return deed
-    return dataclasses.replace(deed, action=a.TypeInto(action.ref, action.value, clear=True))
 
 
 def refs_of(action: a.Action) -> list[str]:

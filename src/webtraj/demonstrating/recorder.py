@@ -537,7 +537,7 @@ class Recorder:
         assert result is not None
         deed = held.deed
         if deed.typed and self._last is not None and _answers(self._last, result, deed.action):
-            held.deed = gestures_lib.by_keys(deed)
+            held.deed = dataclasses.replace(deed, action=deed.typed)
         await drain(self._collector)
         self._called(held, last=last or result.last())
         self._returned(held)

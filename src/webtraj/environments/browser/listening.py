@@ -13,7 +13,7 @@ up          The mouse button was released: `count`, and `path` if it was dragged
 drop        An element was dropped: `element`, `target`.
 key         Keys that do more than edit a text: `keys`, `element`, `repeat`.
 text        A field's text changed: `element`, `value`, `keys` where only they say it, and whether
-            it was `typed` key by key from the first.
+            it was `typed` key by key from the first, and `replaces` an older text.
 toggle      A check box or radio button changed: `element`, `on`.
 choose      A select element changed: `element`, `options`.
 files       Files were chosen: `element`, `names`.

@@ -53,7 +53,7 @@ function beginTyping(field, since) {
   // A text that is told as a whole says more than where the caret was.
   if (moves?.field === field && !(typing?.field === field && typing.told)) moves = null;
   begin("type", undefined, since);
-  typing = {field, keys: [], answered: catchesKeys(field), told: ""};
+  typing = {field, keys: [], answered: catchesKeys(field), replaces: valueIn(field) !== "", told: ""};
 }
 
 // A field that nobody can see takes the keys for an editor that draws the text elsewhere.
@@ -109,7 +109,7 @@ function tellText(field) {
   const value = valueIn(field);
   // The keys alone made the text.
   const typed = !element.secret && own?.keys?.join("") === value;
-  tell({kind: "text", element, value, keys, typed});
+  tell({kind: "text", element, value, keys, typed, replaces: typed && own.replaces});
 }
 
 function keeps(field, keys) {
