@@ -1,6 +1,10 @@
 """Agents that are led to a gateway: their calls and what they do in a browser are one episode."""
 
+import asyncio
 import json
+import re
+import signal
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -131,3 +135,32 @@ async def test_calls_are_recorded_with_the_steps_that_they_led_to(
     for form, rows in (("openai", 8), ("sharegpt", 4), ("tokens", 1)):
         export_selection(buffer.all, tmp_path / form, format=form)
         assert len(list(read_export(tmp_path / form))) == rows, form
+
+
+@pytest.mark.gate
+async def test_one_command_records_an_agent_s_calls_and_steps(
+    site: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    turns = [{"url": f"{site}/form"}, {"into": "n", "text": "Anna"}, {"answer": "It is filled in."}]
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-test-1234567890")
+    async with running_browser(tmp_path) as endpoint, async_playwright() as playwright:
+        browser = await playwright.chromium.connect_over_cdp(endpoint)
+        with FakeModelServer([json.dumps([turn]) for turn in turns]) as server:
+            record = await asyncio.create_subprocess_exec(
+                *(sys.executable, "-m", "webtraj", "record", "--attach", endpoint, "--models"),
+                *("--base-url", server.url, "--journal", tmp_path / "calls.jsonl"),
+                *("--out", tmp_path / "agents"),
+                stdout=asyncio.subprocess.PIPE,
+            )
+            assert record.stdout is not None
+            said = (await record.stdout.readline()).decode()  # The recording has begun.
+            (address,) = re.findall(r"OPENAI_BASE_URL=(\S+)", said)
+            monkeypatch.setenv("OPENAI_BASE_URL", address)
+            assert await play_openai(browser.contexts[0].pages[0], "Fill it in.")
+            record.send_signal(signal.SIGINT)
+            assert await record.wait() == 0
+    (episode,) = open_dataset(tmp_path / "agents")
+    goto, fill = (step.decision for step in episode.steps[1:])
+    assert [len(decision.model_calls) for decision in (goto, fill)] == [1, 1]
+    (left,) = fill.metadata["models"]["unjoined"]
+    assert left.text == json.dumps([turns[-1]])

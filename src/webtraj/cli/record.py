@@ -145,6 +145,8 @@ class _Recording:
 
     async def run(self) -> list[Recorded]:
         """Record the episodes, and close everything."""
+        import asyncio
+
         from webtraj.collectors.base import aclose
         from webtraj.demonstrating import bar as bar_lib
         from webtraj.demonstrating.recorder import Recorder
@@ -167,7 +169,8 @@ class _Recording:
                 await bar.open()
             if self.gateway is not None:
                 await stack.enter_async_context(self.gateway)
-                print(addresses(self.gateway), flush=True)
+                led = asyncio.ensure_future(_lead(self.gateway, recorder))
+                stack.callback(led.cancel)
             with bar_lib.terminal_keys(self._on_key) as has_keys:
                 if has_keys:
                     for key, (_, does) in bar_lib.KEYS.items():
@@ -221,6 +224,12 @@ class _Recording:
 
         if key in bar_lib.KEYS and self._recorder is not None:
             bar_lib.obey(self._recorder, bar_lib.KEYS[key][0], paused=self._paused)
+
+
+async def _lead(gateway: Gateway, recorder: Recorder) -> None:
+    """Print what leads agents to the gateway, once what they do is recorded."""
+    await recorder.begun()
+    print(addresses(gateway), flush=True)
 
 
 def _rules(given: Sequence[str] | None) -> Any:

@@ -116,7 +116,7 @@ class Gateway:
         self._by_dialect = {dialect: self._upstreams[url] for dialect, url in urls.items()}
         self._path = journal
         self._host, self._port = host, port
-        self._observer = observer or (lambda call: None)
+        self._observer = observer
         self._stack = contextlib.AsyncExitStack()
         self._journal: Journal
         self.url = ""
@@ -188,8 +188,7 @@ class Gateway:
             "provider": "vllm" if upstream.vllm and dialect == "openai" else dialect,
             "request": without_keys(request),
         }
-        self._journal.append(begun)
-        self._observer(RecordedCall.of(begun, None))
+        self._record(begun, begun, None)
         try:
             if not await _until_gone(exchange.forward(send), receive):
                 exchange.fail("timeout", "The agent closed the connection before the reply ended.")
@@ -198,7 +197,13 @@ class Gateway:
             raise
         finally:
             ended = without_keys({"call": begun["call"], **exchange.told(dialect)})
-            self._journal.append(ended)
+            self._record(ended, begun, ended)
+
+    def _record(
+        self, line: Mapping[str, Any], begun: Mapping[str, Any], ended: Mapping[str, Any] | None
+    ) -> None:
+        self._journal.append(line)
+        if self._observer is not None:
             self._observer(RecordedCall.of(begun, ended))
 
 
