@@ -455,7 +455,7 @@ KINDS = {
     "a list that is filtered late": """
         <input aria-label=Filter oninput="setTimeout(filter, 300)"><ul></ul><script>
         const list = document.querySelector("ul");
-        list.innerHTML = "<li><button>Ann</button><li><button>Beth</button>";
+        list.innerHTML = "<li><button>Ann</button><li><button>Beth</button><li><button>Cy</button>";
         function filter() {
           list.innerHTML = "<li><button>Beth</button>";
           list.onclick = () => { window.done = true };

@@ -516,15 +516,16 @@ class _Converter:
 
     def wait(self, before: StepRecord, after: StepRecord, coming: StepRecord) -> None:
         """Wait for an action's effect, if the next action would not wait by itself."""
-        fits_before = self._fits_before(before, after, coming)
-        if isinstance(_action(coming), _BLIND) or fits_before:
+        if isinstance(_action(coming), _BLIND) or self._fits_before(before, after, coming):
             old, new = (_tree(step) for step in (before, after))
             for chain in itertools.islice(_appeared(new, _texts(old), spoken=False), 1):
                 self.add(*chain, kind="expect", argument=Call("to_be_visible"))
                 return
-            for chain in itertools.islice(_vanished(old, new), int(fits_before)):
-                self.add(*chain, kind="expect", argument=Call("to_be_hidden"))
-                return
+            coming_to = new[str(getattr(_action(coming), "ref", ""))]
+            if coming_to is not None and isinstance(_action(after), _FILTERS):
+                for chain in itertools.islice(_filtered(old, new, coming_to.role), 1):
+                    self.add(*chain, kind="expect", argument=Call("to_be_hidden"))
+                    return
         if isinstance(_action(after), _UNSETTLED):
             self.add(Call("wait_for_timeout", (_pause(after, coming),)))
 
@@ -600,15 +601,18 @@ def _appeared(page: Page, known: set[tuple[str, str]], *, spoken: bool = True) -
             yield chain
 
 
-def _vanished(old: Page, new: Page) -> Iterator[Chain]:
-    """Yield locators of elements that are gone from where others like them still are."""
-    left = {node.role for node in new.nodes}
+def _filtered(old: Page, new: Page, role: str) -> Iterator[Chain]:
+    """Yield locators of the elements of a role that a filter took away."""
     known = _texts(new)
-    for node in old.nodes:
-        if node.role in left and (node.role, node.text) not in known and node.frame is None:
-            chain = locate(old, Target(node=node, role=node.role, name=node.text))
-            if chain is not None and [call.name for call in chain] == ["get_by_role"]:
-                yield chain
+    gone = [
+        node
+        for node in old.of_role(role, None)
+        if node.ref not in new.refs and (role, node.text) not in known
+    ]
+    for node in gone if len(gone) > 1 else ():  # One alone may be edited in place.
+        chain = locate(old, Target(node=node, role=role, name=node.text))
+        if chain is not None and [call.name for call in chain] == ["get_by_role"]:
+            yield chain
 
 
 def _is_spoken(node: Node) -> bool:
@@ -658,9 +662,8 @@ _BLIND = (
 """Actions that do not wait for an element of their own, or for one that was there before."""
 _UNSETTLED = (a.Press, a.PressKey, a.ClickAt, a.MoveMouse, a.MouseDown, a.MouseUp, a.DragAt)
 """Actions after which Playwright waits for nothing, though pages react to them late."""
-_REACTED_TO = (
-    a.Click, a.Check, a.Uncheck, a.SelectOption, a.Press, a.Fill, a.TypeInto, a.TypeText,
-)  # fmt: skip
+_FILTERS = (a.Fill, a.TypeInto, a.TypeText)
+_REACTED_TO = (a.Click, a.Check, a.Uncheck, a.SelectOption, a.Press, *_FILTERS)
 """Actions to which pages react by changing what they show."""
 _PAUSES = (50, 500)
 """The shortest and the longest wait for a page's reaction, in milliseconds."""
