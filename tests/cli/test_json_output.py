@@ -11,7 +11,7 @@ from webtraj.datasets.writer import DatasetWriter
 from webtraj.environments.actions import Click
 
 WITH_JSON = {
-    "copy", "doctor", "explore", "export", "export check", "import",
+    "copy", "doctor", "explore", "export", "import",
     "index", "judge eval", "judge rerun", "judge run", "loop", "postprocess", "presets", "push",
     "recover", "rollout", "rollout submit", "show", "split", "train", "train update", "verify",
 }  # fmt: skip

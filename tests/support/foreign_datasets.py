@@ -161,7 +161,6 @@ def commands(place, out):
             "export --shareable",
             ("export", place, "--format", "json", "--shareable", "--out", out / "shared"),
         ),
-        ("export check", ("export", "check", out / "sharegpt-v0")),
         ("export preview", ("export", "preview", out / "sharegpt-v0")),
     ]
     for step in STEPS:
