@@ -23,7 +23,12 @@ from webtraj.training.llamafactory.train_config import FILE
 __all__ = ["CheckReport", "Problem", "check_export", "num_gpus", "read_config", "run_python"]
 
 _SHOWN = 5
-_ASK = 'import llamafactory, torch; print(f"\\n{torch.cuda.device_count()}")'
+_ASK = """
+from importlib.metadata import version
+import torch
+version("llamafactory")
+print("\\n" + str(torch.cuda.device_count()))
+"""
 _ASK_SECONDS = 120
 
 
