@@ -248,9 +248,6 @@ export mine --format atif --out x --id nosuch
 export mine --format openai --out x --val-split 2
 export mine --format openai --out x --loss-weights nosuch
 export mine --format openai --out x --then nosuch
-export check
-export check nowhere
-export check empty
 export preview nowhere
 export preview notes.txt
 export preview empty

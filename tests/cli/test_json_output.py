@@ -12,7 +12,7 @@ from webtraj.datasets.writer import DatasetWriter
 from webtraj.environments.actions import Click
 
 WITH_JSON = {
-    "copy", "doctor", "export", "export check", "import",
+    "copy", "doctor", "export", "fork", "import",
     "index", "judge eval", "judge rerun", "judge run", "loop", "postprocess", "presets", "propose",
     "push",
     "recover", "rollout", "rollout submit", "show", "split", "train", "train update", "verify",

@@ -243,14 +243,14 @@ def test_a_refused_update_leaves_everything_as_it_was(shell):
     logged = "llamafactory-cli train train_config.yaml > train.log"
     shell(logged, at=log.parent, WANDB_PROJECT="p")
     files = {path: path.read_bytes() for path in runs.rglob("*") if path.is_file()}
-    shell("webtraj train update save_path=runs algorithm_config.extra={packin: true}", code=2)
+    shell("webtraj train update save_path=runs algorithm_config.extra={stage: dpo}", code=2)
     left = {path: path.read_bytes() for path in runs.rglob("*") if path.is_file()}
     assert {path: data for path, data in left.items() if "model.pt" not in path.parts} == files
     shell("webtraj train update save_path=runs")
     assert log.read_bytes() == files[log]
     fresh = shell.folder / "fresh"
     record(fresh, 1)
-    shell("webtraj train update save_path=fresh algorithm_config.extra={packin: true}", code=2)
+    shell("webtraj train update save_path=fresh algorithm_config.extra={stage: dpo}", code=2)
     assert sorted(path.name for path in fresh.iterdir()) == ["train_trajectories"]
 
 

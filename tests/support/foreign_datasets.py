@@ -161,7 +161,6 @@ def commands(place, out):
             "copy --without",
             ("copy", place, out / "less", "--without", "screenshots,html,credentials"),
         ),
-        ("export check", ("export", "check", out / "sharegpt-v0")),
         ("export preview", ("export", "preview", out / "sharegpt-v0")),
     ]
     for step in STEPS:

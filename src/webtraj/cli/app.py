@@ -58,7 +58,6 @@ _BY_HEADING = {
         "split": ("transfer:split", "Split a dataset's episodes, as into train and test."),
         "import": ("transfer:import_", "Import other systems' recordings."),
         "export": ("export:export", "Export a dataset to another tool's format."),
-        "export check": ("export:check", "Find rows that LLaMA-Factory would abort on or drop."),
         "export preview": ("export_training:preview", "Print samples in readable form."),
     },
     "Judge and process": {

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
@@ -32,28 +31,7 @@ if TYPE_CHECKING:
     from webtraj.datasets.dataset import Dataset
     from webtraj.datasets.exporters import ExportReport
 
-__all__ = ["check", "export"]
-
-# `webtraj export check`: check that LLaMA-Factory accepts an export.
-
-
-def check(
-    folder: Annotated[
-        Path, typer.Argument(help="A folder with a dataset_info.json, such as an export.")
-    ],
-    python: Annotated[
-        Path | None,
-        typer.Option(
-            help="The Python of LLaMA-Factory's environment, to measure the rows in tokens."
-        ),
-    ] = None,
-    json: Json = False,
-) -> None:
-    """Find rows that LLaMA-Factory would abort on or silently drop. Exit with 1 if any."""
-    from webtraj.cli.update import check_folder
-
-    check_folder(folder, python, json=json)
-
+__all__ = ["export"]
 
 _TRAINING = "For training"
 _SHOWN = 3

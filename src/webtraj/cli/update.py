@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import os
 import shlex
-import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -18,7 +17,7 @@ from webtraj.cli.options import Json
 from webtraj.cli.terminal import counted, say_first
 
 if TYPE_CHECKING:
-    from webtraj.training.llamafactory import Update, UpdateConfig
+    from webtraj.training.llamafactory import CheckReport, Update, UpdateConfig
 
 __all__ = ["update"]
 
@@ -46,9 +45,9 @@ def update(
         Path | None,
         typer.Option(
             help="The Python of LLaMA-Factory's environment, such as "
-            ".venv-llamafactory/bin/python, which also measures the rows in tokens. Without it, "
-            "--train searches WEBTRAJ_LLAMAFACTORY_PYTHON, then beside llamafactory-cli on the "
-            "PATH, then .venv-llamafactory in this folder or above.",
+            ".venv-llamafactory/bin/python, by which LLaMA-Factory checks the files. Without it, "
+            "--train and --check search WEBTRAJ_LLAMAFACTORY_PYTHON, then beside "
+            "llamafactory-cli on the PATH, then .venv-llamafactory in this folder or above.",
             show_default=False,
         ),
     ] = None,
@@ -66,8 +65,8 @@ def update(
     check: Annotated[
         Path | None,
         typer.Option(
-            help="Only check a folder of training files; exit with 1 if LLaMA-Factory would abort "
-            "or skip rows.",
+            help="Only let LLaMA-Factory check a folder of training files; exit with 1 if it would "
+            "abort or skip rows.",
             show_default=False,
         ),
     ] = None,
@@ -75,12 +74,12 @@ def update(
 ) -> None:
     """Prepare a LLaMA-Factory training from recorded episodes; run it with --train.
 
-    The files go to <save_path>/llamafactory_data and are checked before training. Without --train,
-    train by hand with `llamafactory-cli train`. The trained model is then published as
-    <save_path>/model.pt by --publish, by `webtraj serve`, or by the next update.
+    The files go to <save_path>/llamafactory_data. With --python or --train, LLaMA-Factory checks
+    them. Without --train, train by hand with `llamafactory-cli train`; the trained model is then
+    published as <save_path>/model.pt by --publish, by `webtraj serve`, or by the next update.
     """
     if check is not None:
-        check_folder(check, python, _SHOWN, json=json)
+        _check(check, python, json=json)
         return
     if train and publish:
         raise errors.InvalidInputError(
@@ -114,6 +113,7 @@ def _data(prepared: Update, model: Path | None) -> dict[str, Any]:
         "data": prepared.data,
         "output": prepared.output,
         "exported": prepared.exported.to_data(),
+        "checked_by": prepared.checked.checked_by,
         "rows": prepared.checked.rows,
         "max_tokens": prepared.checked.max_tokens,
         "too_few_tokens": prepared.too_few_tokens,
@@ -159,34 +159,33 @@ def _tell_how_to_train(prepared: Update) -> None:
     print(f"  {shlex.join(['webtraj', 'train', 'update', '--publish', *where])}")
 
 
-def check_folder(
-    folder: Path, python: Path | None, most: int = sys.maxsize, *, json: bool = False
-) -> None:
-    """Check a folder of training files for LLaMA-Factory, and print the first problems.
+def _check(folder: Path, python: Path | None, *, json: bool) -> None:
+    """Let LLaMA-Factory check a folder of training files, and print the first problems.
 
     Raises:
         Exit: With 1 if there are problems.
     """
+    from webtraj.serving import interpreters
     from webtraj.training.llamafactory import check_export
 
+    python = interpreters.require_python(interpreters.LLAMAFACTORY, python)
     report = check_export(folder, python=python)
     if json:
         terminal.print_json({"clean": report.clean, **dataclasses.asdict(report)})
     else:
-        say_first(list(map(str, report.problems)), most, "problems")
+        say_first(list(map(str, report.problems)), _SHOWN, "problems")
     if not report.clean:
         raise typer.Exit(1)
-    if json:
-        return
+    if not json:
+        print(_accepted(report))
+
+
+def _accepted(report: CheckReport) -> str:
     rows = ", ".join(f"{counted(count, 'row')} of {name}" for name, count in report.rows.items())
-    if report.max_tokens is None:
-        print(
-            f"No problem found: {rows}. LLaMA-Factory itself did not read them; it does with "
-            "--python and a train_config.yaml, as `webtraj train update` writes."
-        )
-    else:
-        longest = counted(report.max_tokens, "token")
-        print(f"LLaMA-Factory accepts every row: {rows}; the longest has {longest}.")
+    if report.checked_by is None:
+        return f"not checked by LLaMA-Factory: give its --python; {rows}"
+    longest = counted(report.max_tokens or 0, "token")
+    return f"LLaMA-Factory {report.checked_by} accepts every row: {rows}; the longest: {longest}"
 
 
 def _tell(prepared: Update) -> None:
@@ -219,6 +218,7 @@ def _tell(prepared: Update) -> None:
             f"resumes the optimizer of {prepared.values['resume_from_checkpoint']} "
             f"until step {prepared.values['max_steps']}"
         )
+    print(_accepted(prepared.checked))
     print(f"files: {prepared.data}")
 
 
@@ -237,7 +237,7 @@ def _train(prepared: Update, python: Path) -> Path:
             python=python,
             environment=train_config.environment(config.log_config, os.environ),
             observer=_Progress(),
-            count_tokens=False,  # Counted when the files were prepared.
+            check=False,  # It was checked when the files were prepared.
         )
     told = f"loss {result.losses[0]:.4f} -> {result.losses[-1]:.4f}, " if result.losses else ""
     print(

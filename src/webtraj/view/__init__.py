@@ -2,7 +2,8 @@
 
 An episode:
 
-* `values`, `episode`: an episode as plain JSON data. `page`: the same as one HTML file.
+* `values`, `episode`: an episode as plain JSON data. `page`: the page as one HTML file.
+* `report`: results and comparisons, as data for the page and as one HTML file.
 * `table`: the list of episodes and its queries; `iterations`: success by iteration.
 * `labels`: people's labels of episodes.
 

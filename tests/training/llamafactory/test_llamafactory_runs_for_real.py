@@ -1,19 +1,14 @@
 """LLaMA-Factory, really run on a tiny vision-language model, with files that webtraj wrote."""
 
-import datetime
 import hashlib
 import json
 import os
-import shutil
 import subprocess
 
 import pytest
 from llamafactory_runs import ON_A_CPU, PYTHON, record_some
-from omegaconf import OmegaConf
 
-from webtraj import errors
 from webtraj.training.llamafactory import (
-    checking,
     load_update_config,
     prepare_update,
     publish,
@@ -61,7 +56,7 @@ def trained(tmp_path_factory, model):
     update = prepare_update(config, python=PYTHON)
     seen = []
     observer = type("Observer", (), {"logged": lambda self, entry: seen.append(entry)})()
-    result = run_training(update.data, python=PYTHON, observer=observer, count_tokens=False)
+    result = run_training(update.data, python=PYTHON, observer=observer, check=False)
     return save_path, update, result, publish(result.output, save_path), seen
 
 
@@ -121,65 +116,3 @@ def test_the_documents_lines_by_hand_train_publish_and_resume(model, tmp_path, m
     assert publish_finished(runs) == update.output
     assert read_about(runs / "model.pt")["global_step"] == update.values["max_steps"]
     assert publish_finished(runs) is None
-
-
-def _mark(rows):
-    rows[0]["conversations"][0]["value"] += "<image>"
-
-
-def _two(rows):
-    rows[0]["conversations"].insert(0, {"from": "human", "value": "a"})
-
-
-@pytest.mark.parametrize(
-    ("change", "said"),
-    [
-        pytest.param(_mark, "number of images does not match", id="aborts"),
-        pytest.param(_two, None, id="drops"),
-    ],
-)
-def test_what_is_refused_is_what_llamafactory_cannot_do(trained, tmp_path, change, said):
-    _, update, _, _, _ = trained
-    data = tmp_path / "data"
-    shutil.copytree(update.data, data)
-    values = OmegaConf.load(data / "train_config.yaml")
-    values.dataset_dir = values.media_dir = str(data)
-    values.output_dir = str(tmp_path / "out")
-    values.max_steps = 1
-    values.do_eval = False
-    values.eval_strategy = "no"
-    values.per_device_train_batch_size = 32
-    OmegaConf.save(values, data / "train_config.yaml")
-    path = data / "finetune_train.json"
-    rows = json.loads(path.read_text())
-    change(rows)
-    path.write_text(json.dumps(rows))
-    problem = checking.check_export(data).problems[0]
-    assert problem.where == "finetune_train.json, row 0"
-    done = subprocess.run(
-        [PYTHON, "-m", "llamafactory.cli", "train", "train_config.yaml"],
-        cwd=data, capture_output=True, text=True, check=False,
-        env={**os.environ, "PYTHONUNBUFFERED": "1"},
-    )  # fmt: skip
-    told = done.stdout + done.stderr
-    if said is None:
-        assert problem.effect == "drops it"
-        assert done.returncode == 0, told[-3000:]
-        assert "Dropped invalid example" in told
-        assert f"Num examples = {len(rows) - 1:,}" in told
-    else:
-        assert problem.effect == "aborts"
-        assert done.returncode != 0
-        assert said in told
-
-
-def test_what_its_environment_lacks_is_told(trained, model, tmp_path):
-    record_some(tmp_path, 1, 4)
-    config = configuration(
-        tmp_path, model, "algorithm_config.bf16=true", "algorithm_config.report_to=wandb",
-        "algorithm_config.deepspeed_config_filename=ds_config_zero2.json",
-    )  # fmt: skip
-    with pytest.raises(errors.InvalidInputError) as caught:
-        prepare_update(config, python=PYTHON, now=datetime.datetime(2026, 1, 1))
-    for said in ("bf16", "wandb is not installed", "deepspeed is not installed"):
-        assert said in str(caught.value)

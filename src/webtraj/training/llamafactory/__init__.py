@@ -2,10 +2,10 @@
 
 It runs in its own virtual environment with its own Python; nothing of it is imported here.
 
-* `configuration`: settings of an update; `facts`: options of the supported LLaMA-Factory version.
+* `configuration`: settings of an update.
 * `updating`: from episodes to all files of a training, in `<save_path>/llamafactory_data`.
 * `train_config`: LLaMA-Factory's configuration files.
-* `checking`: what LLaMA-Factory would abort on or drop; `rows`: how it reads the samples.
+* `checking`: what LLaMA-Factory itself says of the files.
 * `running`: the training; `checkpoints`: resuming, and publishing the last one as `model.pt`.
 * `encoding`, `rescheduling`: scripts that run in its Python.
 """

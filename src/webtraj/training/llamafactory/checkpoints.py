@@ -19,7 +19,8 @@ import orjson
 from webtraj import errors
 from webtraj.serving.memory import tensors_of
 from webtraj.store import files
-from webtraj.training.llamafactory.facts import read_json, run_python
+from webtraj.training.llamafactory.checking import run_python
+from webtraj.training.llamafactory.train_config import read_json
 
 __all__ = [
     "ABOUT",

@@ -1,17 +1,19 @@
 # mypy: disable-error-code="import-not-found,import-untyped"
-"""Encoding of rows by LLaMA-Factory.
+"""Reading of a training's files by LLaMA-Factory.
 
-A standalone script for its Python. It prints one JSON line for each row that is too long or cannot
-be encoded, and a last line with totals::
+A standalone script for its Python, to be run in the folder of the configuration. It prints one JSON
+line for each problem, and a last line with totals::
 
     python encoding.py train_config.yaml
+    {"webtraj": {"where": "finetune_train.json, row 3", "what": "it is dropped"}}
+    {"webtraj": {"version": "0.9.5", "rows": {"webtraj_train": 12}, "longest": 310}}
 """
 
 from __future__ import annotations
 
-import dataclasses
 import json
 import logging
+import os
 import sys
 from typing import Any
 
@@ -19,61 +21,77 @@ __all__ = ["main"]
 
 
 def main(path: str) -> None:
-    """Encode all rows that a configuration names."""
-    from llamafactory.data.converter import SharegptDatasetConverter
-    from llamafactory.data.parser import get_dataset_list
-    from llamafactory.data.processor import SupervisedDatasetProcessor
-    from llamafactory.data.template import get_template_and_fix_tokenizer
-    from llamafactory.hparams import DataArguments, ModelArguments
-    from llamafactory.model import load_tokenizer
-    from omegaconf import OmegaConf
+    """Parse a configuration, and encode all rows that it names."""
+    # More GPUs would need the launcher, which is not what is checked.
+    os.environ["CUDA_VISIBLE_DEVICES"] = os.environ.get("CUDA_VISIBLE_DEVICES", "0").split(",")[0]
+    from importlib.metadata import version
 
-    from datasets import load_dataset
+    from llamafactory.hparams import get_train_args
+    from omegaconf import OmegaConf
+    from transformers.integrations import is_deepspeed_available
 
     logging.disable(logging.WARNING)
     values: Any = OmegaConf.to_container(OmegaConf.load(path))
-    data = DataArguments(**_some(values, DataArguments))
-    model = ModelArguments(**_some(values, ModelArguments))
+    rows: dict[str, int] = {}
+    longest = None
+    try:
+        # DeepSpeed needs the launcher too.
+        if values.pop("deepspeed", None) and not is_deepspeed_available():
+            raise ImportError("deepspeed is not installed in LLaMA-Factory's environment")
+        arguments = get_train_args(values)
+        longest = _encode(arguments, rows)
+    except Exception as error:  # Anything it would abort with.
+        _tell({"where": path, "what": _said(error)})
+    _tell({"version": version("llamafactory"), "rows": rows, "longest": longest})
+
+
+def _encode(arguments: Any, counts: dict[str, int]) -> int:
+    """Encode all rows, count them, and return the length of the longest."""
+    from llamafactory.data.converter import get_dataset_converter
+    from llamafactory.data.loader import _get_dataset_processor
+    from llamafactory.data.parser import get_dataset_list
+    from llamafactory.data.template import get_template_and_fix_tokenizer
+    from llamafactory.model import load_tokenizer
+
+    from datasets import load_dataset
+
+    model, data, _, finetuning, _ = arguments
     cutoff = data.cutoff_len
     data.cutoff_len = 1 << 40  # Cut nothing.
-    model.model_max_length = cutoff
     tools = load_tokenizer(model)
     template = get_template_and_fix_tokenizer(tools["tokenizer"], data)
-    encoder = SupervisedDatasetProcessor(template, tools["tokenizer"], tools["processor"], data)
+    stage = {"dpo": "rm"}.get(finetuning.stage, finetuning.stage)
+    encoder = _get_dataset_processor(data, stage, template, **tools)
     longest = 0
-    for attributes in get_dataset_list(
-        [*(data.dataset or []), *(data.eval_dataset or [])], data.dataset_dir
-    ):
-        convert = SharegptDatasetConverter(attributes, data)
-        file = f"{data.dataset_dir}/{attributes.dataset_name}"
+    names = [*(data.dataset or []), *(data.eval_dataset or [])]
+    for name, about in zip(names, get_dataset_list(names, data.dataset_dir), strict=True):
+        convert = get_dataset_converter(about.formatting, about, data)
+        file = os.path.join(data.dataset_dir, about.dataset_name)  # noqa: PTH118
         rows = load_dataset("json", data_files=[file], split="train")
+        counts[name] = len(rows)
         for number, row in enumerate(rows):
-            told = {"file": attributes.dataset_name, "row": number}
+            where = f"{about.dataset_name}, row {number}"
             try:
-                made = convert(row)
-                tokens, labels = encoder._encode_data_example(
-                    prompt=made["_prompt"],
-                    response=made["_response"],
-                    system=made["_system"],
-                    tools=made["_tools"],
-                    images=made["_images"] or [],
-                    videos=made["_videos"] or [],
-                    audios=made["_audios"] or [],
-                )
+                made = encoder.preprocess_dataset({k: [v] for k, v in convert(row).items()})
             except Exception as error:  # Anything it would abort with.
-                _tell(told | {"error": f"{type(error).__name__}: {error}"[:300]})
+                _tell({"where": where, "what": _said(error)})
                 continue
-            longest = max(longest, len(tokens))
-            if len(tokens) > cutoff:
-                _tell(told | {"tokens": len(tokens), "cutoff": cutoff})
+            parts = [key for key in made if key.endswith("input_ids")]
+            length = max((len(made[key][0]) for key in parts), default=0)
+            longest = max(longest, length)
+            labels = [label for key in made if key.endswith("labels") for label in made[key][0]]
+            if not parts:
+                _tell({"where": where, "what": "it is no pair of prompt and reply, and is dropped"})
+            elif length > cutoff:
+                what = f"it has {length} tokens, is cut, and cutoff_len is {cutoff}"
+                _tell({"where": where, "what": what})
             elif all(label < 0 for label in labels):
-                _tell(told | {"error": "it has no token to train on"})
-    _tell({"longest": longest})
+                _tell({"where": where, "what": "it has no token to train on"})
+    return longest
 
 
-def _some(values: dict[str, Any], kind: type) -> dict[str, Any]:
-    names = {field.name for field in dataclasses.fields(kind) if field.init}
-    return {name: value for name, value in values.items() if name in names}
+def _said(error: Exception) -> str:
+    return f"{type(error).__name__}: {error}"[:300]
 
 
 def _tell(entry: dict[str, Any]) -> None:

@@ -69,9 +69,9 @@ def run_training(
     environment: Mapping[str, str] | None = None,
     timeout: float | None = None,
     observer: TrainingObserver | None = None,
-    count_tokens: bool = True,
+    check: bool = True,
 ) -> TrainingResult:
-    """Check a folder's `train_config.yaml`, and run the training.
+    """Run the training of a folder's `train_config.yaml`.
 
     Args:
         data: A folder made by `prepare_update`.
@@ -79,15 +79,16 @@ def run_training(
         environment: The process's environment; by default this one's.
         timeout: Seconds after which to end it.
         observer: Receives progress.
-        count_tokens: Whether the check counts tokens. `prepare_update` has done so if it was given
-            a Python.
+        check: Whether LLaMA-Factory checks the files first. `prepare_update` has let it do so if it
+            was given a Python.
 
     Raises:
         InvalidInputError: LLaMA-Factory would not train on all of the data.
         TrainingFailedError: It failed, took too long, or trained nothing.
     """
     folder = Path(data).absolute()
-    checking.check_export(folder, python=python, count_tokens=count_tokens).require_clean()
+    if check:
+        checking.check_export(folder, python=python).require_clean()
     values = checking.read_config(folder)
     output = Path(values["output_dir"])
     begun = Path(values["resume_from_checkpoint"]) if "resume_from_checkpoint" in values else None

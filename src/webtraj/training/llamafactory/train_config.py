@@ -19,7 +19,9 @@ __all__ = [
     "FILE",
     "Start",
     "environment",
+    "read_json",
     "script",
+    "template_for",
     "to_yaml",
     "train_config",
     "variables",
@@ -124,6 +126,66 @@ def train_config(
             "a key of algorithm_config, or remove it."
         )
     return {**found, **algorithm.extra}
+
+
+# The template of a model, which LLaMA-Factory does not choose.
+
+_BY_TYPE = {
+    "qwen2": "qwen",
+    "qwen2_vl": "qwen2_vl",
+    "qwen2_5_vl": "qwen2_vl",
+    "qwen3": "qwen3",
+    "qwen3_moe": "qwen3",
+    "qwen3_vl": "qwen3_vl",
+    "qwen3_vl_moe": "qwen3_vl",
+    "qwen3_5": "qwen3_5",
+    "llama": "llama3",
+    "llama4": "llama4",
+    "mllama": "mllama",
+    "gemma3": "gemma3",
+    "glm4v": "glm4v",
+    "llava": "llava",
+    "llava_next": "llava_next",
+    "internvl": "intern_vl",
+    "kimi_vl": "kimi_vl",
+    "mistral3": "mistral_small",
+}
+_BY_NAME = (
+    ("qwen3-vl", "qwen3_vl"),
+    ("qwen2.5-vl", "qwen2_vl"),
+    ("qwen2-vl", "qwen2_vl"),
+    ("qwen3.5", "qwen3_5"),
+    ("qwen3", "qwen3"),
+    ("qwen2", "qwen"),
+)
+_THINKS = ("qwen3_vl", "qwen3", "qwen3_5")
+
+
+def template_for(model: str) -> str | None:
+    """Return a model's template, by its folder's config.json or its name; None if unknown.
+
+    For model families with and without thinking, choose the template without, unless the name
+    says "thinking".
+
+    >>> template_for("Qwen/Qwen3-VL-8B-Instruct"), template_for("Qwen/Qwen3-VL-8B-Thinking")
+    ('qwen3_vl_nothink', 'qwen3_vl')
+    """
+    name = model.lower()
+    found = _BY_TYPE.get(str(read_json(Path(model) / "config.json").get("model_type")))
+    if found is None:
+        found = next((template for part, template in _BY_NAME if part in name), None)
+    if found in _THINKS and "thinking" not in name:
+        return f"{found}_nothink"
+    return found
+
+
+def read_json(path: Path) -> dict[str, Any]:
+    """Return the object in a JSON file; empty if there is none."""
+    try:
+        data = orjson.loads(path.read_bytes())
+    except (OSError, ValueError):
+        return {}
+    return data if isinstance(data, dict) else {}
 
 
 def to_yaml(values: Mapping[str, Any]) -> str:

@@ -32,7 +32,7 @@ from webtraj.runs.iterations import Iterations
 from webtraj.serving import interpreters
 from webtraj.store import files
 from webtraj.training.export import ExportReport, export_samples
-from webtraj.training.llamafactory import checking, checkpoints, facts
+from webtraj.training.llamafactory import checking, checkpoints
 from webtraj.training.llamafactory import train_config as files_lib
 from webtraj.training.llamafactory.configuration import UpdateConfig
 from webtraj.training.replay import (
@@ -100,15 +100,15 @@ def prepare_update(
     python: str | Path | None = None,
     now: datetime.datetime | None = None,
 ) -> Update:
-    """Write and check all the files of a training.
+    """Write all the files of a training, and let LLaMA-Factory check them.
 
     A finished run that is not published yet, because it was started by hand or publishing was
     interrupted, is published first, so that this training starts from it.
 
     Args:
         config: The settings of the update.
-        python: The Python of LLaMA-Factory's environment. If given, LLaMA-Factory itself measures
-            the rows, and its environment is checked.
+        python: The Python of LLaMA-Factory's environment. If given, LLaMA-Factory checks the files;
+            if not, nobody does, and `Update.checked` says so.
         now: The time in the run's folder name.
 
     Raises:
@@ -156,11 +156,17 @@ def prepare_update(
             script = files_lib.script(config.log_config)
             files.write_atomically(draft / "wandb_env.sh", script.encode())
             write(draft)
-            try:
-                checked = checking.check_export(draft, python=python)
-                checked.require_clean()
-            except errors.InvalidInputError as error:
-                raise errors.InvalidInputError(str(error).replace(str(draft), str(data))) from error
+            rows = {
+                f"{files_lib.DATASET}_{name}": part.rows for name, part in exported.splits.items()
+            }
+            checked = checking.CheckReport(checked_by=None, rows=rows)
+            if python is not None:
+                try:
+                    checked = checking.check_export(draft, python=python)
+                    checked.require_clean()
+                except errors.InvalidInputError as error:
+                    told = str(error).replace(str(draft), str(data))
+                    raise errors.InvalidInputError(told) from error
             values = write(data)
             for log in data.glob("*.log"):
                 shutil.copy2(log, draft)
@@ -211,7 +217,7 @@ def _model(config: UpdateConfig, selection: Selection) -> tuple[str, str]:
     if template is None and policy.base_model is None and earlier.is_file():
         found = checking.read_config(earlier.parent).get("template")
         template = found if isinstance(found, str) else None
-    template = template or facts.template_for(base)
+    template = template or files_lib.template_for(base)
     if template is None:
         raise errors.InvalidInputError(
             f"LLaMA-Factory's template for {base!r:.200} is unknown. Set "
@@ -335,7 +341,7 @@ def _start(
             raise errors.InvalidInputError(
                 f"{needs}, or set algorithm_config.resume=weights to start with a fresh optimizer."
             )
-        devices = devices or max(1, facts.ask(python).num_gpus)
+        devices = devices or max(1, checking.num_gpus(str(python)))
     new = checkpoints.steps_for(
         rows,
         batch=algorithm.per_device_train_batch_size,
