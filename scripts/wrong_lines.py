@@ -146,14 +146,13 @@ record http://127.0.0.1:9/ --preset miniwob/click-test
 record http://127.0.0.1:9/ --attach nonsense
 record http://127.0.0.1:9/ --redact nosuch
 record http://127.0.0.1:9/ --episodes 0
-explore
-explore nowhere.jsonl --out new
-explore http://127.0.0.1:9/
-explore tasks.jsonl --agent nosuch --out new
-explore tasks.jsonl --proposer nosuch --out new
-explore --resume
-explore --resume --out nowhere
-explore --resume --out runs --run nosuch
+rollout --preset tasks.jsonl --agent curious --proposer nosuch --out new
+rollout --preset tasks.jsonl --proposals 2 --out new
+propose
+propose nowhere
+propose runs --proposer nosuch
+propose runs --run nosuch
+propose runs --seed 1
 ls
 ls nowhere
 ls notes.txt

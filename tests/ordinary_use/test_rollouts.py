@@ -52,7 +52,7 @@ import asyncio, sys
 sys.path.insert(0, {here!r})
 import test_rollouts
 from webtraj import registry
-from webtraj.rollouts import collect
+from webtraj.rollouts import RunSpec, collect
 
 registry.register("count", test_rollouts.Count)
 print("ready", flush=True)
