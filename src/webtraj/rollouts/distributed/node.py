@@ -30,7 +30,7 @@ from webtraj.rollouts.scheduling import Scheduler, Turn
 from webtraj.rollouts.settings import RolloutSettings
 from webtraj.runs.run import EpisodeResult, Run
 from webtraj.store.closing import aclose
-from webtraj.store.layout import HEADER, DatasetLayout
+from webtraj.store.layout import DatasetLayout
 from webtraj.store.places import open_storage
 
 if TYPE_CHECKING:
@@ -296,7 +296,7 @@ class NodeRunner:
             self._layout = DatasetLayout(self._collector.path)
             return []
         with contextlib.suppress(errors.StorageUnavailableError):  # Episodes wait in the spool.
-            run.storage.size(HEADER)
+            run.check_access()
         self._spool = spool = Spool.open(self._collector.spool)[0]
         self._layout = spool.layout
         if not (waiting := self._waiting()):
