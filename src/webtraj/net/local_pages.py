@@ -248,7 +248,7 @@ class OnlyPrograms:
 
 @contextlib.asynccontextmanager
 async def serving_programs(
-    app: ASGIApp, *, what: str, host: str, port: int | None
+    app: ASGIApp, *, what: str, host: str, port: int | None, **config: Any
 ) -> AsyncIterator[str]:
     """Serve an application to programs for as long as the context lasts. See `OnlyPrograms`.
 
@@ -257,6 +257,7 @@ async def serving_programs(
         what: Its name, such as "The MCP server".
         host: The address to listen at.
         port: The port; 0 for a free one.
+        **config: Settings for uvicorn.
 
     Yields:
         The URL for clients, without a slash at its end; with the token if clients need it.
@@ -267,7 +268,7 @@ async def serving_programs(
     token = secrets.token_urlsafe(24)
     with contextlib.closing(listen(what, host, port)) as listener:
         guarded = OnlyPrograms(app, host=host, token=token)
-        async with served(guarded, listener, lifespan="on"):
+        async with served(guarded, listener, lifespan="on", **config):
             address = netloc(_EVERYWHERE.get(host, host), listener.getsockname()[1])
             free = is_loopback(host) and knows_owners()
             yield f"http://{address}" + ("" if free else f"/{token}")

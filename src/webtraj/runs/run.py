@@ -207,6 +207,17 @@ class Run:
         self.storage.delete(self._key(SETTINGS))
         return True
 
+    def check_access(self) -> None:
+        """Check that this machine may read and write the store. Changes nothing.
+
+        Raises:
+            StorageDeniedError: It may not.
+            StorageError: The store does not answer.
+        """
+        key = self._key("plan.jsonl")
+        with contextlib.suppress(errors.StorageConflictError):
+            self.storage.write(key, self.storage.read(key), overwrite=False)
+
     def read_plan(self) -> tuple[PlannedEpisode, ...]:
         """Return the plan.
 

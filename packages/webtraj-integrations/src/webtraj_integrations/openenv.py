@@ -24,6 +24,7 @@ import asyncio
 import base64
 import contextlib
 import functools
+import json
 from collections.abc import AsyncIterator
 from typing import TYPE_CHECKING, Any
 
@@ -328,6 +329,44 @@ async def serving(
     Raises:
         InvalidInputError: The address cannot be listened at.
     """
-    app = make_app(sessions, session_timeout=session_timeout)
-    async with serving_programs(app, what="The OpenEnv server", host=host, port=port) as url:
+    app = _Refusing(make_app(sessions, session_timeout=session_timeout))
+    async with serving_programs(
+        app, what="The OpenEnv server", host=host, port=port, ws_max_size=_MOST_READ
+    ) as url:
         yield url
+
+
+_LONGEST = 16 * 2**20
+"""The most characters of a message over a WebSocket."""
+_MOST_READ = 128 * 2**20
+"""The most bytes of one that is read, to be answered; a larger one ends the session."""
+
+
+class _Refusing:
+    """ASGI middleware that answers a message that is too long, whose session goes on.
+
+    uvicorn would close the connection, and with it the client's session and episode.
+    """
+
+    def __init__(self, app: Any) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        if scope["type"] != "websocket":
+            await self._app(scope, receive, send)
+            return
+
+        async def receive_short() -> Any:
+            while True:
+                message = await receive()
+                size = len(message.get("text") or message.get("bytes") or "")
+                if size <= _LONGEST:
+                    return message
+                why = (
+                    f"The message has {size:,} characters; expected at most {_LONGEST:,}. The "
+                    "session goes on: send a shorter one."
+                )
+                error = {"type": "error", "data": {"message": why, "code": "VALIDATION_ERROR"}}
+                await send({"type": "websocket.send", "text": json.dumps(error)})
+
+        await self._app(scope, receive_short, send)

@@ -56,6 +56,14 @@ async def test_an_episode_over_the_wire(server):
         assert again.observation["seed"] == 3
 
 
+async def test_a_message_that_is_too_long_is_an_error_of_a_session_that_goes_on(server):
+    async with GenericEnvClient(base_url=server) as client:
+        await client.reset(seed=2, episode_id="long")
+        with pytest.raises(RuntimeError, match=r"has 17,8\d\d,\d\d\d characters; expected at most"):
+            await client.step({"text": "x" * (17 * 2**20)})
+        assert (await client.state())["episode_id"] == "long"
+
+
 @other_user.needs_root
 def test_another_user_of_the_machine_is_refused_at_every_route(server):
     with urllib.request.urlopen(f"{server}/openapi.json", timeout=60) as answer:

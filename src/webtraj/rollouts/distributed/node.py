@@ -31,7 +31,7 @@ from webtraj.rollouts.scheduling import RetryPolicy, Scheduler, Turn
 from webtraj.runs.run import EpisodeResult, Run
 from webtraj.runs.spec import RunSpec
 from webtraj.store.closing import aclose
-from webtraj.store.layout import HEADER, DatasetLayout
+from webtraj.store.layout import DatasetLayout
 from webtraj.store.places import open_storage
 
 if TYPE_CHECKING:
@@ -299,7 +299,7 @@ class NodeRunner:
             self._layout = DatasetLayout(self._collector.path)
             return []
         with contextlib.suppress(errors.StorageUnavailableError):  # Episodes wait in the spool.
-            run.storage.size(HEADER)
+            run.check_access()
         self._spool = spool = Spool.open(self._collector.spool)[0]
         self._layout = spool.layout
         if not (waiting := self._waiting()):
