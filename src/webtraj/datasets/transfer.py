@@ -200,8 +200,8 @@ def merge(
         target: A folder or URL: new, empty, or a dataset of that format to add to.
         format: The target's format. None: that of the first source.
         where: The condition; see `webtraj.datasets.dataset.parse_condition`. Default: all episodes.
-        without: Parts to leave out, by their names in `webtraj.redaction.PARTS`. Their number is in
-            each episode's `metadata["left_out"]`. The files of runs are left out too.
+        without: Parts to leave out, by their names in `webtraj.redaction.parts.PARTS`. Their
+            number is in each episode's `metadata["left_out"]`. The files of runs are left out too.
         with_runs: Whether the plans and other files of runs go along, if all episodes do.
         source_options: Bucket options; see `webtraj.store.bucket.BucketStorage`.
         target_options: The same, for the target.
