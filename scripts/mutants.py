@@ -54,7 +54,7 @@ AREAS = {
     "rollouts/deadlines.py metrics/facts.py metrics/tally.py",
     "judging": "judging/**/*.py rollouts/judging.py",
     "redaction": "redaction/*.py environments/redacting.py environments/browser/secrecy.py "
-    "settings/credentials.py store/credentials.py processing/steps/redact.py",
+    "settings/credentials.py processing/steps/redact.py",
     "network": "environments/browser/network.py environments/browser/access.py "
     "environments/browser/guard.py net/hosts.py serving/guard.py",
     "export": "training/export/*.py training/rows.py datasets/exporters/*.py",

@@ -26,7 +26,6 @@ from webtraj import errors
 from webtraj import trajectory as trajectory_lib
 from webtraj.datasets.judgements import Judgements
 from webtraj.datasets.place import (
-    BucketBlobs,
     DatasetPlace,
     Place,
     index_names,
@@ -36,7 +35,7 @@ from webtraj.datasets.place import (
 from webtraj.datasets.progress import counted
 from webtraj.shown import as_html
 from webtraj.store import encoding, records
-from webtraj.store.blobs import BlobSink, BlobSource, LazyBlobs, blobs_of
+from webtraj.store.blobs import BlobSink, BlobSource, LazyBlobs
 from webtraj.store.decoding import Budget
 from webtraj.store.index import EpisodeSummary, merge, parse_index_file, summarize
 from webtraj.store.journal import warn
@@ -55,7 +54,6 @@ __all__ = [
     "Blobs",
     "Dataset",
     "IndexTail",
-    "appended",
     "decode_episode",
     "encode_episode",
     "open_dataset",
@@ -364,44 +362,25 @@ class IndexTail:
         """Yield the new whole lines of each file."""
         names = index_names(self._storage)
         self._read = {name: self._read[name] for name in names if name in self._read}
-        if isinstance(self._storage, FolderStorage):
-            for name in names:
-                content = appended(self._storage.root / INDEX / name, self._read.get(name, 0))
-                if content is None:  # The file was replaced.
-                    self._read[name] = -1
-                    return
-                self._read[name] = self._read.get(name, 0) + len(content)
-                if content:
-                    yield name, self._mine(content)
-            return
-        new = [name for name in names if name not in self._read]
+        known = dict(self._read)
         contents = map_in_order(
-            lambda name: self._storage.read(INDEX + name), new, workers=_WORKERS
+            lambda name: self._storage.read_appended(INDEX + name, known.get(name, 0)),
+            names,
+            workers=_WORKERS if self._storage.is_remote else 1,
         )
-        for name, content in zip(new, contents, strict=True):
-            self._read[name] = len(content)
-            yield name, self._mine(content)
+        for name, content in zip(names, contents, strict=True):
+            if content is None:  # The file was replaced.
+                self._read[name] = -1
+                return
+            self._read[name] = known.get(name, 0) + len(content)
+            if content:
+                yield name, self._mine(content)
 
     def _mine(self, content: bytes) -> bytes:
         """Return the lines that may match `about`, so that no others are parsed."""
         if not self._marker:
             return content
         return b"".join(line for line in content.splitlines(keepends=True) if self._marker in line)
-
-
-def appended(path: Path, offset: int) -> bytes | None:
-    """Return the whole lines after an offset, or None if the file is shorter than that.
-
-    Raises:
-        OSError: The file cannot be read.
-    """
-    with path.open("rb") as file:
-        file.seek(0, 2)
-        if file.tell() < offset:
-            return None
-        file.seek(offset)
-        content = file.read()
-    return content[: content.rfind(b"\n") + 1]
 
 
 Blobs = Literal["eager", "lazy"]
@@ -722,10 +701,7 @@ class Dataset:
         stored = format_named(format_name).decode(content, where)
         beside = self._place.blobs_of(episode_id)
         source: BlobSource = stored.blobs or beside
-        if self._blobs == "lazy":
-            source = LazyBlobs(source)
-        elif isinstance(source, BucketBlobs):
-            source = source.read_all(blobs_of(stored.data))
+        source = LazyBlobs(source) if self._blobs == "lazy" else source.read_ahead(stored.data)
         found = decode_episode(stored.data, source, where=where, size=len(content))
         if found.episode_id != episode_id:
             raise errors.CorruptDataError(

@@ -19,7 +19,7 @@ from typing import Any, TypeVar
 
 from webtraj import errors
 from webtraj.store import layout, sealing
-from webtraj.store.blobs import Blob, BlobSource, BlobStore, blob_key
+from webtraj.store.blobs import Blob, BlobSource, BlobStore, blob_key, blobs_of
 from webtraj.store.index import IndexFile, parse_index_file
 from webtraj.store.layout import (
     EPISODES,
@@ -94,6 +94,8 @@ _READS = 3
 class BucketBlobs(BlobSource):
     """Blobs in a storage. A `BlobSink` too; safe to share between threads."""
 
+    is_remote = True
+
     def __init__(
         self,
         storage: Storage,
@@ -131,11 +133,11 @@ class BucketBlobs(BlobSource):
         self._keep(blob, data)
         return data
 
-    def read_all(self, blobs: Iterable[Blob]) -> FetchedBlobs:
-        """Read many blobs in parallel. Damaged or missing ones raise when they are read later."""
-        wanted = list(blobs)
+    def read_ahead(self, data: Any) -> BlobSource:
+        """Read the blobs in parallel. Damaged or missing ones raise when they are read later."""
+        wanted = list(blobs_of(data))
         if not wanted:
-            return FetchedBlobs({}, self)
+            return self
         workers = min(_WORKERS, len(wanted))
         found = zip(wanted, map_in_order(self._try_to_read, wanted, workers=workers), strict=True)
         return FetchedBlobs({blob: data for blob, data in found if data is not None}, self)
@@ -273,7 +275,7 @@ class DatasetPlace:
     @property
     def is_remote(self) -> bool:
         """Whether each read waits for a network."""
-        return self.layout is None
+        return self.storage.is_remote
 
     def map(
         self, function: Callable[[_Item], _Result], items: Iterable[_Item], *, workers: int
@@ -435,9 +437,7 @@ def index_names(storage: Storage) -> list[str]:
     Raises:
         StorageError: They cannot be listed.
     """
-    if isinstance(storage, FolderStorage):
-        names = (path.name for path in (storage.root / INDEX).glob("[!.]*.jsonl"))
-        return sorted(filter(is_key, names))  # Skips "x (copy).jsonl", made by a file manager.
+    # Skips "x (copy).jsonl", made by a file manager.
     names = (entry.key.removeprefix(INDEX) for entry in storage.list(INDEX))
     return sorted(name for name in names if name.endswith(".jsonl") and is_key(name))
 

@@ -27,7 +27,7 @@ from webtraj.datasets.dataset import (
     parse_condition,
 )
 from webtraj.datasets.judgements import Judgements
-from webtraj.datasets.place import BucketBlobs, DatasetPlace, Place, create_place, map_in_order
+from webtraj.datasets.place import DatasetPlace, Place, create_place, map_in_order
 from webtraj.datasets.progress import Progress, counted, find_watcher
 from webtraj.datasets.recovery import RecoveryReport, recover
 from webtraj.datasets.sidecar import Sidecar
@@ -35,7 +35,7 @@ from webtraj.datasets.workers import Workers
 from webtraj.datasets.writer import DatasetWriter, MemoryBlobs
 from webtraj.redaction.parts import check_parts
 from webtraj.redaction.parts import without as without_parts
-from webtraj.store.blobs import BlobSource, LazyBlobs, blobs_of
+from webtraj.store.blobs import BlobSource, LazyBlobs
 from webtraj.store.index import EpisodeSummary
 from webtraj.store.index import merge as merge_index
 from webtraj.store.journal import claim
@@ -201,8 +201,8 @@ def merge(
         target: A folder or URL: new, empty, or a dataset of that format to add to.
         format: The target's format. None: that of the first source.
         where: The condition; see `webtraj.datasets.dataset.parse_condition`. Default: all episodes.
-        without: Parts to leave out, by their names in `webtraj.redaction.PARTS`. Their number is in
-            each episode's `metadata["left_out"]`. The files of runs are left out too.
+        without: Parts to leave out, by their names in `webtraj.redaction.parts.PARTS`. Their
+            number is in each episode's `metadata["left_out"]`. The files of runs are left out too.
         with_runs: Whether the plans and other files of runs go along, if all episodes do.
         source_options: Bucket options; see `webtraj.store.bucket.BucketStorage`.
         target_options: The same, for the target.
@@ -423,8 +423,8 @@ class _Transfer:
             content = self._writer.format.encode(data, made)
             return self._writer.add_file(data, content, made).added
         if format_name != self._writer.format.name:
-            if isinstance(blobs, BucketBlobs) and self._writer.format.self_contained:
-                blobs = blobs.read_all(blobs_of(stored.data))
+            if self._writer.format.self_contained:
+                blobs = blobs.read_ahead(stored.data)
             content = self._writer.format.encode(stored.data, blobs)
             self._check(content, stored.data, episode_id)
         return self._writer.add_file(stored.data, content, blobs).added

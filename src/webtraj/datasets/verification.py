@@ -19,7 +19,7 @@ from webtraj import trajectory as trajectory_lib
 from webtraj.datasets.dataset import decode_episode
 from webtraj.datasets.judgements import FOLDER as JUDGEMENTS
 from webtraj.datasets.judgements import Judgements
-from webtraj.datasets.place import BucketBlobs, DatasetPlace, Place, open_place
+from webtraj.datasets.place import DatasetPlace, Place, open_place
 from webtraj.datasets.progress import counted
 from webtraj.store import layout
 from webtraj.store.blobs import Blob, BlobSource, blob_key, blobs_of
@@ -186,8 +186,7 @@ class _Verification:
             blobs: BlobSource = stored.blobs or beside
             if stored.blobs is None:
                 wanted = blobs_of(stored.data)
-                if isinstance(beside, BucketBlobs):
-                    blobs = beside.read_all(wanted)
+                blobs = beside.read_ahead(stored.data)
                 self._check_blobs(episode_id, wanted, blobs)
             found = summarize(stored.data, content, blobs, format_name)
             trajectory = decode_episode(stored.data, blobs, where=where, size=len(content))

@@ -22,7 +22,7 @@ import orjson
 from webtraj import errors
 from webtraj import trajectory as trajectory_lib
 from webtraj.datasets.dataset import encode_episode
-from webtraj.datasets.place import BucketBlobs, DatasetPlace, Place, create_place, map_in_order
+from webtraj.datasets.place import DatasetPlace, Place, create_place, map_in_order
 from webtraj.store import layout
 from webtraj.store.blobs import Blob, BlobSource, BlobStore, blobs_of
 from webtraj.store.closing import Closing
@@ -237,7 +237,7 @@ class DatasetWriter(Closing):
                 _check_name(blob, target.put(blobs.read(blob), blob.ext))
 
         # From folder to folder, one at a time: threads would only wait for each other.
-        slow = isinstance(target, BucketBlobs) or isinstance(blobs, BucketBlobs)
+        slow = target.is_remote or blobs.is_remote
         try:
             for _ in map_in_order(put, wanted, workers=_WORKERS) if slow else map(put, wanted):
                 pass

@@ -12,16 +12,13 @@ ways (encrypted, translated, drawn on a canvas or in a video), and one that was 
 was known to be secret. Declare secrets that must not leak beforehand.
 """
 
-from webtraj.redaction.parts import PARTS, without
 from webtraj.redaction.redactor import MIN_LENGTH, Redactor, without_keys
 from webtraj.redaction.rules import ELEMENTS, RedactionRules
 
 __all__ = [
     "ELEMENTS",
     "MIN_LENGTH",
-    "PARTS",
     "RedactionRules",
     "Redactor",
-    "without",
     "without_keys",
 ]

@@ -60,6 +60,13 @@ class BlobSink(Protocol):
 class BlobSource(Protocol):
     """Loads blobs. A class that is derived from it needs only `read`."""
 
+    is_remote: bool = False
+    """Whether each read waits for a network."""
+
+    def read_ahead(self, data: Any) -> BlobSource:
+        """Return a source of the blobs in an episode's data, read ahead if reads are slow."""
+        return self
+
     def load(self, blob: Blob, *, text: bool) -> Any:
         """Return the blob's bytes or text, or an object that loads them lazily.
 
@@ -242,7 +249,7 @@ class LazyBlob(Shown):
         return self.store.load(self.blob, text=self.text)
 
 
-class LazyBlobs:
+class LazyBlobs(BlobSource):
     """A `BlobSource` that reads a blob only when its content is used."""
 
     def __init__(self, store: BlobSource) -> None:

@@ -48,6 +48,8 @@ _MARK = "webtrajwrite"
 class BucketStorage:
     """Stores objects in a bucket, or under a prefix of it."""
 
+    is_remote = True
+
     def __init__(
         self,
         url: str,
@@ -165,6 +167,15 @@ class BucketStorage:
         """
         what = f"{self.url}/{check_key(key)} could not be read"
         return self._retry.run(lambda: self._read(what, key))
+
+    def read_appended(self, key: str, offset: int) -> bytes | None:
+        """Return an object's bytes; none after an offset, as objects are written once.
+
+        Raises:
+            StorageMissingError: There is no such object.
+            StorageError: It cannot be read.
+        """
+        return b"" if offset else self.read(key)
 
     def write(self, key: str, data: bytes, *, overwrite: bool | None = True) -> None:
         """Write an object.

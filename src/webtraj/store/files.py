@@ -14,6 +14,7 @@ from webtraj import errors
 
 __all__ = [
     "LineFile",
+    "appended",
     "check_no_links",
     "locked",
     "make_folder",
@@ -240,3 +241,18 @@ def _sync(path: Path, flags: int) -> None:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
+
+
+def appended(path: Path, offset: int) -> bytes | None:
+    """Return the whole lines after an offset, or None if the file is shorter than that.
+
+    Raises:
+        OSError: The file cannot be read.
+    """
+    with path.open("rb") as file:
+        file.seek(0, 2)
+        if file.tell() < offset:
+            return None
+        file.seek(offset)
+        content = file.read()
+    return content[: content.rfind(b"\n") + 1]

@@ -117,6 +117,8 @@ class HubStorage:
         MissingDependencyError: huggingface_hub is not installed.
     """
 
+    is_remote = True
+
     def __init__(
         self,
         url: str,
@@ -163,6 +165,15 @@ class HubStorage:
             return Path(path).read_bytes()
 
         return self._asked(what, download)
+
+    def read_appended(self, key: str, offset: int) -> bytes | None:
+        """Return an object's bytes; none after an offset, as objects are written once.
+
+        Raises:
+            StorageMissingError: There is no such object.
+            StorageError: It cannot be read.
+        """
+        return b"" if offset else self.read(key)
 
     def size(self, key: str) -> int | None:
         """Return a file's size in bytes; None if there is no such file.

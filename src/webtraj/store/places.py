@@ -55,12 +55,22 @@ class Storage(Protocol):
     `StorageDeniedError`, `StorageUnavailableError` or another `StorageError` if it fails.
     """
 
+    is_remote: bool
+    """Whether each call waits for a network, and objects are written once, never appended to."""
+
     @property
     def url(self) -> str:
         """The storage's name for people and for `open_storage`, without credentials."""
 
     def read(self, key: str) -> bytes:
         """Return an object's bytes.
+
+        Raises:
+            StorageMissingError: There is no such object.
+        """
+
+    def read_appended(self, key: str, offset: int) -> bytes | None:
+        """Return the whole lines that an object has after an offset; None if it is shorter.
 
         Raises:
             StorageMissingError: There is no such object.
@@ -147,6 +157,8 @@ _ABSENT = (FileNotFoundError, NotADirectoryError, IsADirectoryError)
 class FolderStorage:
     """Stores objects as files in a folder, which is made with the first one."""
 
+    is_remote = False
+
     def __init__(self, root: str | os.PathLike[str], *, sync: bool = True) -> None:
         """Initialize the storage.
 
@@ -176,6 +188,19 @@ class FolderStorage:
         path = self.path(key)
         try:
             return path.read_bytes()
+        except OSError as error:
+            raise _translated(error, f"{str(path)!r} could not be read") from error
+
+    def read_appended(self, key: str, offset: int) -> bytes | None:
+        """Return the whole lines that a file has after an offset; None if it is shorter.
+
+        Raises:
+            StorageMissingError: There is no such file.
+            StorageError: It cannot be read.
+        """
+        path = self.path(key)
+        try:
+            return files.appended(path, offset)
         except OSError as error:
             raise _translated(error, f"{str(path)!r} could not be read") from error
 

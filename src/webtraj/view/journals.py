@@ -17,10 +17,10 @@ from pathlib import Path
 from typing import Any, get_args
 
 from webtraj import errors
-from webtraj.datasets.dataset import appended
 from webtraj.metrics.tally import BusyTime
 from webtraj.runs.iterations import Iterations, Split
 from webtraj.runs.run import Run
+from webtraj.store import files
 from webtraj.store.index import EpisodeSummary
 from webtraj.store.layout import is_episode_id
 from webtraj.store.places import FolderStorage, Storage, is_url, open_storage
@@ -176,7 +176,7 @@ class JournalTail:
             FileNotFoundError: The episode has been sealed.
         """
         self.inode = self.path.stat().st_ino
-        content = appended(self.path, self._read)
+        content = files.appended(self.path, self._read)
         if content is None:
             raise FileNotFoundError(self.path)
         self._read += len(content)

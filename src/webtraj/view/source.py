@@ -14,9 +14,9 @@ from webtraj import errors
 from webtraj import trajectory as trajectory_lib
 from webtraj.datasets.dataset import IndexTail, decode_episode, with_unindexed
 from webtraj.datasets.judgements import Judgements
-from webtraj.datasets.place import BucketBlobs, DatasetPlace
+from webtraj.datasets.place import DatasetPlace
 from webtraj.store import sealing
-from webtraj.store.blobs import Blob, BlobStore, LazyBlob, LazyBlobs, blobs_of
+from webtraj.store.blobs import Blob, BlobSource, BlobStore, LazyBlob, LazyBlobs, blobs_of
 from webtraj.store.index import EpisodeSummary, summarize
 from webtraj.store.journal import Journal, read_journal
 from webtraj.store.layout import format_named, is_episode_id
@@ -245,8 +245,7 @@ class Source:
         self, episode_id: str, summary: EpisodeSummary | None
     ) -> tuple[trajectory_lib.EpisodeTrajectory, list[str]]:
         data, store = self._read(episode_id, summary)
-        if isinstance(store, BucketBlobs):
-            store = store.read_all(blobs_of(data))
+        store = store.read_ahead(data)
         problems: list[str] = []
         where = f"{self.place.url}: {episode_id}"
         trajectory = decode_episode(data, _ShownBlobs(store, problems), where=where)
@@ -289,7 +288,7 @@ class Source:
         return f"{where}/{sha256}.bin?episode={episode_id}"
 
 
-class _ShownBlobs:
+class _ShownBlobs(BlobSource):
     """A `BlobSource` that loads text at once and bytes lazily, and collects problems."""
 
     def __init__(self, store: Any, problems: list[str]) -> None:
