@@ -41,7 +41,7 @@ def completed(run_webtraj):
         ("train up", ["update"]),
         ("train ", ["update"]),
         ("train update x", []),
-        ("export ch", ["check"]),
+        ("export pr", ["preview"]),
         ("export ", []),
         ("rollout --agent or", ["oracle"]),
         ("rollout submit --agent cur", ["curious"]),

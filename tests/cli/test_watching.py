@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 from webtraj import trajectory as t
 from webtraj.cli import app
 from webtraj.cli.watching import WorkProgress
-from webtraj.datasets import copy, open_dataset, rebuild, recover, share, split, verify
+from webtraj.datasets import copy, open_dataset, rebuild, recover, split, verify
 from webtraj.datasets.exporters import export_dataset
 from webtraj.datasets.progress import counted, find_watcher, watching
 from webtraj.datasets.writer import DatasetWriter
@@ -63,7 +63,6 @@ def test_work_on_episodes_reports_episodes_and_bytes(recorded, tmp_path):
         assert (what, 2, 2) in {(one.what, one.done, one.total) for one in seen}
     seen = []
     with watching(seen.append):
-        share(recorded, tmp_path / "shared")
         recover(recorded)
     assert (seen[-1].what, seen[-1].ended) == ("Indexing episodes", True)
 

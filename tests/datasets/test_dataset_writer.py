@@ -13,6 +13,7 @@ from webtraj import errors, open_dataset
 from webtraj.datasets.place import open_place
 from webtraj.datasets.verification import verify
 from webtraj.datasets.writer import DatasetWriter
+from webtraj.store.blobs import BlobSource
 from webtraj.store.places import open_storage
 from webtraj.testing.strategies import same, trajectories
 from webtraj.trajectory import EpisodeInfo
@@ -150,10 +151,7 @@ def test_what_cannot_be_kept_is_refused_and_leaves_nothing(place, episode, spoil
         assert objects(place) == before
 
 
-class Missing:
-    def load(self, blob, *, text):
-        raise errors.CorruptDataError("gone")
-
+class Missing(BlobSource):
     def read(self, blob):
         raise errors.CorruptDataError("gone")
 

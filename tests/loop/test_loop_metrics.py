@@ -47,7 +47,8 @@ def test_line_takes_the_place_of_the_one_before(tmp_path):
     path = tmp_path / "metrics.jsonl"
     metrics.write_line(path, {"iteration": 2, "loss": 1.0})
     metrics.write_line(path, {"iteration": 0})
-    lines = metrics.write_line(path, {"iteration": 2, "loss": 0.5})
+    metrics.write_line(path, {"iteration": 2, "loss": 0.5})
+    lines = metrics.read_lines(path)
     assert lines == [{"iteration": 0}, {"iteration": 2, "loss": 0.5}]
     assert [json.loads(text) for text in path.read_text().splitlines()] == lines
     path.write_text("{")

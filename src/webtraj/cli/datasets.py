@@ -22,7 +22,6 @@ from webtraj.cli.options import (
     Where,
     condition_of,
     options_for,
-    storage_options,
 )
 from webtraj.cli.terminal import brief, clock, counted, printable, say
 
@@ -59,7 +58,7 @@ def ls(
     from webtraj.datasets import tables
     from webtraj.datasets.dataset import open_dataset
 
-    whole = open_dataset(dataset, storage_options=storage_options(option))
+    whole = open_dataset(dataset, storage_options=options_for(dataset, option))
     found = whole.filter(
         condition_of(where),
         task=task,
@@ -138,7 +137,7 @@ def show(
     from webtraj.datasets.dataset import open_dataset
     from webtraj.store import encoding
 
-    opened = open_dataset(dataset, storage_options=storage_options(option))
+    opened = open_dataset(dataset, storage_options=options_for(dataset, option))
     trajectory = opened[find_episode(opened.episode_ids, episode)]
     if step is not None and not 0 <= step < len(trajectory.steps):
         raise errors.InvalidInputError(
@@ -273,7 +272,7 @@ def verify(
     """Check every byte of a dataset. Exit with 1 if anything is wrong."""
     from webtraj.datasets import verification
 
-    report = verification.verify(dataset, storage_options=storage_options(option))
+    report = verification.verify(dataset, storage_options=options_for(dataset, option))
     if json:
         terminal.print_json(report)
     else:
@@ -301,7 +300,7 @@ def recover(
     """Seal the episodes whose writer died. Exit with 1 if any episode cannot be recovered."""
     from webtraj.datasets import recovery
 
-    report = recovery.recover(dataset, storage_options=storage_options(option))
+    report = recovery.recover(dataset, storage_options=options_for(dataset, option))
     if json:
         terminal.print_json(
             {
@@ -370,7 +369,7 @@ def index(
             for target in targets:
                 say(f"{target}: {counted(rows, 'row')}")
         return
-    report = rebuild_index(dataset, storage_options=storage_options(option))
+    report = rebuild_index(dataset, storage_options=options_for(dataset, option))
     if json:
         terminal.print_json(report)
     else:

@@ -21,7 +21,6 @@ from webtraj.cli.options import (
     condition_of,
     format_settings,
     options_for,
-    storage_options,
 )
 from webtraj.cli.terminal import counted, say, still_open
 
@@ -188,7 +187,7 @@ def export(
             )
         export_training(
             dataset, out, to, training, selection, format_settings(setting),
-            overwrite=overwrite, storage_options=storage_options(option), csv=csv, json=json,
+            overwrite=overwrite, storage_options=options_for(dataset, option), csv=csv, json=json,
         )  # fmt: skip
         return
     of_episodes = all_formats()

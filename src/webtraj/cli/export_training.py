@@ -13,7 +13,7 @@ import typer
 
 from webtraj import errors
 from webtraj.cli import terminal
-from webtraj.cli.options import BucketOptions, JsonLines, read_setting, storage_options
+from webtraj.cli.options import BucketOptions, JsonLines, options_for, read_setting
 from webtraj.cli.terminal import counted, printable, say
 
 if TYPE_CHECKING:
@@ -304,7 +304,7 @@ def preview(
                 distinct=False,
             ),
             render=AgentRenderer() if render else None,
-            storage_options=storage_options(option),
+            storage_options=options_for(place, option),
         )
         buffer.require_samples()
         found = buffer.all[skip : skip + samples]

@@ -25,8 +25,8 @@ from webtraj.cli.options import (
     Place,
     Where,
     condition_of,
+    options_for,
     read_settings,
-    storage_options,
 )
 from webtraj.cli.terminal import say
 
@@ -96,7 +96,7 @@ def run(
                     when=when,  # type: ignore[arg-type]  # `judge_dataset` checks it.
                     where=condition_of(where),
                     parallel=parallel,
-                    storage_options=storage_options(option),
+                    storage_options=options_for(dataset, option),
                     observer=bar.show,
                 )
 
@@ -153,7 +153,7 @@ def eval_(
     from webtraj.judging.quality import QualityReport, evaluate, labels_of_dataset, read_labels
 
     options = _options(settings, model, model_url, model_provider, api_key_variable)
-    stored = storage_options(option)
+    stored = options_for(dataset, option, *([labels] if labels else []))
     opened = open_dataset(dataset, storage_options=stored)
     known = read_labels(labels, storage_options=stored) if labels else labels_of_dataset(opened)
     if where is not None:
@@ -242,7 +242,7 @@ def rerun(
     from webtraj.judging.base import given_by
 
     options = _options(settings, model, model_url, model_provider, api_key_variable)
-    opened = open_dataset(dataset, storage_options=storage_options(option))
+    opened = open_dataset(dataset, storage_options=options_for(dataset, option))
     trajectory = opened[find_episode(opened.episode_ids, episode)]
     recorded = _judgement_of(trajectory, judge.partition(":")[0])
     before = given_by(recorded)

@@ -15,7 +15,7 @@ from webtraj.cli.options import (
     JsonLines,
     Where,
     condition_of,
-    storage_options,
+    options_for,
 )
 from webtraj.cli.terminal import counted, printable, say
 
@@ -143,6 +143,7 @@ def metrics(
                 "by": DEFAULT_GROUPINGS if json or write or csv else (),
                 "max_groups": MAX_GROUPS,
             }
+    stored = options_for(datasets[0], option, *datasets[1:])
     subjects = [
         subject
         for place in datasets
@@ -152,7 +153,7 @@ def metrics(
             each_run=each_run,
             condition=condition_of(where),
             steps=steps,
-            storage_options=storage_options(option),
+            storage_options=stored,
             compared=html is not None,
             **options,
         )
@@ -167,7 +168,7 @@ def metrics(
     ]
     if write:
         for _, point in points:
-            storage = open_storage(point.place, storage_options(option))
+            storage = open_storage(point.place, stored)
             write_metrics(Run(storage, point.report.run), point.report)
     terminal.save_table(csv, _rows(found))
     if json:

@@ -12,7 +12,7 @@ import typer
 from webtraj import errors
 from webtraj.cli import signals
 from webtraj.cli.gateway import BaseUrls, Journal, addresses, base_urls
-from webtraj.cli.options import BucketOptions, storage_options
+from webtraj.cli.options import BucketOptions, options_for
 from webtraj.cli.terminal import counted
 
 if TYPE_CHECKING:
@@ -100,7 +100,7 @@ def record(
 
         joiner = Joiner()
         gateway = Gateway(journal, base_urls=base_urls(base_url), observer=joiner.observe)
-    options = storage_options(option)
+    options = options_for(out, option)
     written = settle_format(None, out, options)
     recording = _Recording(
         collect=lambda: open_collector(out, options, written),

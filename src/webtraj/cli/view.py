@@ -10,7 +10,7 @@ import typer
 
 from webtraj import errors
 from webtraj.cli import signals, terminal
-from webtraj.cli.options import BucketOptions, JsonLines, storage_options
+from webtraj.cli.options import BucketOptions, JsonLines, options_for
 from webtraj.cli.terminal import counted
 
 if TYPE_CHECKING:
@@ -99,7 +99,7 @@ def view(
     for a run that died. --terminal exits when the run is over, and shows its status once if the
     output is not a terminal.
     """
-    options = storage_options(option)
+    options = options_for(datasets[0], option, *datasets[1:])
     for_page = {
         "--host": host != _HOST,
         "--port": port is not None,

@@ -157,7 +157,7 @@ blocklist_ttl_hours
 """
 """Another value of each key, and the overrides without which a key says nothing."""
 
-SAME = {"kind", "env_config.save_traj_progress"}
+SAME = {"fork", "kind", "env_config.save_traj_progress"}
 """Keys that have but one value."""
 REFUSED = {"env_config.rank_load_weight", "env_config.total_load_weight"}
 """Keys whose other value contradicts the others."""

@@ -119,6 +119,8 @@ class CrawlConfig(RunSpec):
 
     kind: Literal["crawl"] = "crawl"
     """Kind of configuration."""
+    fork: None = None
+    """A crawl forks nothing."""
     out: Annotated[str, Field(min_length=1)]
     """Bucket URL or folder for the episodes."""
     agent: Literal["basic", "model", "explorer", "curious", "oracle", "random"] = "basic"
