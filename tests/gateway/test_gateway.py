@@ -1,6 +1,7 @@
 """The gateway forwards what agents ask and get, and its journal has all of it."""
 
 import asyncio
+import json
 import os
 import re
 import signal
@@ -226,3 +227,25 @@ async def test_a_killed_gateway_loses_the_replies_in_flight_and_names_them(journ
     assert (whole.call.text, whole.call.error) == ("Done.", "")
     assert lost.call.sampling == {"seed": 1}
     assert (lost.call.latency, lost.call.error) == (None, "The gateway ended before the reply.")
+
+
+@pytest.mark.parametrize(
+    "text", ["data:image/png;base64,iVBOR…", "half a \ud83d"], ids=["cut picture", "half a letter"]
+)
+async def test_odd_texts_reach_the_server_and_are_recorded(gateway_before, journal, text):
+    body = json.dumps({"model": "m", "messages": [{"role": "user", "content": text}]}).encode()
+    async with gateway_before(press) as (gateway, _), httpx.AsyncClient() as agent:
+        url = f"{gateway.openai_url()}/chat/completions"
+        await agent.post(url, content=body, headers={"content-type": "application/json"})
+    (call,) = read_calls(journal)
+    assert call.call.messages[0]["content"] == text.replace("\ud83d", "?")
+
+
+async def test_keys_under_other_names_are_not_recorded(gateway_before, journal):
+    key = "A1za-9f8e7d6c5b4a3f2e1d"
+    asked = {"model": "m", "messages": [{"role": "user", "content": f"{key} and again {key}"}]}
+    async with gateway_before(press) as (gateway, _), httpx.AsyncClient() as agent:
+        url = f"{gateway.openai_url()}/chat/completions"
+        await agent.post(url, json=asked, headers={"authorization": f"bearer {key}"})
+        await agent.post(f"{url}?key={key}", json=asked)
+    assert key not in journal.read_text()

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from webtraj import Decision, EndReason, ModelCall, Outcome, errors, open_dataset
-from webtraj.rollouts import RunSpec, collect
+from webtraj.rollouts import RunSpec, collect, forking
 from webtraj.rollouts.forking import difference, plan_forks
 from webtraj.runs.plan import ForkPoint, plan_from_bytes, plan_to_bytes
 from webtraj.runs.spec import ForkConfig
@@ -147,6 +147,28 @@ async def test_only_what_was_recorded_can_be_forked(parent):
         plan_forks(dataset, [])
 
 
+async def test_forks_of_all_that_ended_leave_forks_out_and_resume_by_their_own_settings(parent):
+    dataset, _ = parent
+    spec = RunSpec(fork=ForkConfig(dataset=dataset.path, at=[1]), out=dataset.path)
+    for known in (2, 3):  # The second time, there is a fork in the dataset.
+        summary = await collect(spec, agent=Model())
+        assert [result.row for result in summary.results] == [0]
+        assert len(dataset.refresh()) == known
+    again = await collect(spec, agent=Model(), resume=True)
+    assert again.earlier == 1
+    assert len(dataset.refresh()) == 3
+    longer = spec.model_copy(update={"fork": ForkConfig(dataset=dataset.path, at=[2])})
+    with pytest.raises(errors.InvalidInputError, match="cannot be changed"):
+        await collect(longer, agent=Model(), resume=True)
+
+
+async def test_limit_within_the_repeated_part_is_refused(parent):
+    dataset, _ = parent
+    fork = ForkConfig(dataset=dataset.path, at=[2])
+    with pytest.raises(errors.InvalidInputError, match=r"max_steps=2 counts repeated steps too"):
+        await collect(RunSpec(fork=fork, max_steps=2, out=dataset.path), agent=Model())
+
+
 async def test_plan_keeps_the_forks(parent):
     dataset, name = parent
     plan = plan_forks(dataset, [ForkPoint(name, 0), ForkPoint(name, 2)], group_size=2)
@@ -184,3 +206,12 @@ def test_other_observations_agree_as_they_would_be_recorded():
     assert difference(world, {**world, "at": (1, 2)}) == ""
     for change in ({"at": (1, 3)}, {"grid": np.zeros((2, 2), int)}, {"more": 1}):
         assert difference(world, {**world, **change}) == "the observation differs"
+
+
+def test_refs_are_those_of_the_same_channel():
+    marks = {"refs": ["3", "6"], "roles": ["textbox", "button"], "names": ["User", "Go"]}
+    then = {"set_of_marks": marks}
+    tree = '[1] textbox "User"\n[2] button "Go"'
+    now = {"set_of_marks": {**marks, "refs": ["1", "2"]}, "axtree": f"[9] heading\n{tree}"}
+    assert forking._moved(then, now) == {"3": "1", "6": "2"}
+    assert forking._moved(then, {"axtree": tree}) == {}

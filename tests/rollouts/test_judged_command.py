@@ -139,7 +139,7 @@ def test_judging_that_was_killed_is_gone_on_with_by_resume(tmp_path):
         assert "Nothing left to run" in done.stdout
         calls = len(asked)
         # With nothing left to judge, no model is asked.
-        again = asyncio.run(resume_run({}, out=str(tmp_path / "quick")).judge())
+        again = asyncio.run(resume_run({}, out=str(tmp_path / "quick")).only_judge())
         assert again.complete
         assert len(asked) == calls
     judged = open_dataset(tmp_path / "quick")

@@ -48,6 +48,10 @@ def test_a_model_server_answers_its_user_alone():
             own = other_user.statuses(url, *ROUTES, user=0)
             assert own == [200, 200, 200, 200, 101]
             assert other_user.statuses(url, *ROUTES) == [401, 401, 401, 401, 403]
+            # The user's browser is the user's, too, but its pages are not.
+            for of_a_page in ("Origin: http://page.test\r\n", "Origin: null\r\n"):
+                found = other_user.statuses(url, *ROUTES, user=0, headers=of_a_page)
+                assert found == [401, 401, 401, 401, 403]
             # Nor does a claim to be somebody else's connection help.
             with socket.create_connection(("127.0.0.1", int(url.rpartition(":")[2]))) as mine:
                 claim = f"X-Forwarded-For: 127.0.0.1:{mine.getsockname()[1]}\r\n"

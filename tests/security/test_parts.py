@@ -207,3 +207,26 @@ def test_a_dataset_is_copied_without_parts(tmp_path: Path, source_format: str) -
         assert JPEG[:20] not in file.read_bytes()
     again = copy(tmp_path / "source", tmp_path / "target", without=parts)
     assert again.skipped == ("e1", "e2")
+
+
+def test_a_copy_without_parts_loses_nothing_else(tmp_path: Path) -> None:
+    """A blob that is gone is an error; a target with the whole episode is no copy without parts."""
+    with DatasetWriter(tmp_path / "source") as writer:
+        writer.add(episode("e1"))
+    copy(tmp_path / "source", tmp_path / "whole")
+    report = copy(tmp_path / "source", tmp_path / "whole", without=["screenshots"])
+    assert not report.complete
+    assert report.clashes
+    for blob in (tmp_path / "source" / "blobs").rglob("*.*"):
+        blob.unlink()
+    report = copy(tmp_path / "source", tmp_path / "target", without=["html"])
+    assert not report.added
+    assert "Cannot read the blob" in report.failed[0]
+
+
+def test_token_ids_of_calls_that_share_their_messages_go() -> None:
+    messages = ({"role": "user", "content": "sk-live-0123456789abcdef0123456789abcdef"},)
+    call = ModelCall(messages=messages, prompt_token_ids=(1, 2), text="yes")
+    decision = Decision(model_calls=(call, dataclasses.replace(call)))
+    made = Stripper(frozenset(["credentials"])).walk(decision)
+    assert [one.prompt_token_ids for one in made.model_calls] == [(), ()]

@@ -29,7 +29,7 @@ MARK = "WEBTRAJ_TEST_MARK"
 CHILD = f"""
 import asyncio, sys
 from webtraj.environments.browser.pool import BrowserPool
-from webtraj.rollouts import collect
+from webtraj.rollouts import RunSpec, collect
 
 class Teller:
     def rollout_planned(self, plan):
@@ -42,15 +42,14 @@ class Teller:
 async def main():
     global pool
     pool = BrowserPool(2, {PAGES} // 2)
-    await collect(
-        ["miniwob/click-test", "miniwob/login-user", "miniwob/use-slider"],
-        "oracle",
+    spec = RunSpec(
+        preset=["miniwob/click-test", "miniwob/login-user", "miniwob/use-slider"],
+        agent="oracle",
         episodes=100_000,
         parallel={PAGES},
         out=sys.argv[1],
-        browser_pool=pool,
-        observer=Teller(),
     )
+    await collect(spec, pool=pool, observer=Teller())
 
 asyncio.run(main())
 """

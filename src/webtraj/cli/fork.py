@@ -69,26 +69,27 @@ def fork(
 
         assert built.run is not None
         there = open_dataset(built.out, storage_options=built.storage_options)
-        known = step_values(built.run.storage, there.summaries)
-        asked = {planned.fork.episode_id for planned in built.plan if planned.fork}
-        return {name: steps for name, steps in known.items() if name in asked}
+        own = (one for one in there.summaries if built.run.place_of(one.episode_id) is not None)
+        return step_values(built.run.storage, own)
 
     def data() -> dict[str, Any]:
         return {"values": {n: [v.to_data() for v in steps] for n, steps in found().items()}}
 
-    playing.play(
-        built,
-        None,
-        f"{go_on} --resume {built.run_id}",
-        csv=None if values else csv,
-        json=json,
-        more=data,
-    )
-    if values and not json:
-        _say_values(found(), csv)
+    try:
+        playing.play(
+            built,
+            None,
+            f"{go_on} --resume {built.run_id}",
+            csv=None if values else csv,
+            json=json,
+            more=data,
+        )
+    finally:
+        if values:
+            _tell_values(found(), csv, shown=not json)
 
 
-def _say_values(found: dict[str, tuple[StepValue, ...]], csv: str | None) -> None:
+def _tell_values(found: dict[str, tuple[StepValue, ...]], csv: str | None, *, shown: bool) -> None:
     from webtraj.metrics.forks import lost_at
 
     rows = []
@@ -107,6 +108,8 @@ def _say_values(found: dict[str, tuple[StepValue, ...]], csv: str | None) -> Non
                 }
             )
     terminal.save_table(csv, rows)
+    if not shown:
+        return
     columns = ("episode", ">step", ">succeeded", ">of", ">rate", "interval", ">not counted")
     table = terminal.make_table(*columns, rows=[row.values() for row in rows])
     terminal.make_console().print(table)

@@ -30,10 +30,10 @@ from webtraj.datasets.judgements import Judgements
 from webtraj.datasets.place import DatasetPlace, Place, create_place, map_in_order
 from webtraj.datasets.progress import Progress, counted, find_watcher
 from webtraj.datasets.recovery import RecoveryReport, recover
-from webtraj.datasets.sidecar import Sidecar
+from webtraj.datasets.sidecar import Sidecar, sealed
 from webtraj.datasets.workers import Workers
 from webtraj.datasets.writer import DatasetWriter, MemoryBlobs
-from webtraj.redaction.parts import check_parts
+from webtraj.redaction.parts import Stripper, check_parts
 from webtraj.redaction.parts import without as without_parts
 from webtraj.store.blobs import BlobSource, LazyBlobs
 from webtraj.store.index import EpisodeSummary
@@ -278,22 +278,37 @@ def transfer(
             )
     except errors.CorruptDataError as error:
         return dataclasses.replace(report, failed=(*report.failed, str(error)))
-    _take_labels(dataset.place, writer.place, frozenset((*report.added, *report.skipped)))
+    there = frozenset((*report.added, *report.skipped))
+    _take_labels(dataset.place, writer.place, there, without)
     runs, left = _take_runs(dataset.place.storage, writer.place.storage, with_runs)
     return dataclasses.replace(report, runs=runs, left_runs=left)
 
 
-def _take_labels(source: DatasetPlace, target: DatasetPlace, episode_ids: frozenset[str]) -> None:
-    """Add people's labels of some episodes, unless they are there already."""
+def _take_labels(
+    source: DatasetPlace,
+    target: DatasetPlace,
+    episode_ids: frozenset[str],
+    parts: frozenset[str],
+) -> None:
+    """Add people's labels of some episodes, without some parts, unless they are there already."""
     with Sidecar(source, "labels") as theirs, Sidecar(target, "labels") as ours:
         here = {content for _, content in ours.new_lines()}
-        new = [
-            content
-            for _, content in theirs.new_lines()
-            if content not in here and _episode_of(content) in episode_ids
-        ]
+        wanted = (
+            content for _, content in theirs.new_lines() if _episode_of(content) in episode_ids
+        )
+        made = (_stripped(content, parts) if parts else content for content in wanted)
+        new = [content for content in made if content not in here]
         if new:
             ours.add(b"".join(content + b"\n" for content in new))
+
+
+def _stripped(line: bytes, parts: frozenset[str]) -> bytes:
+    """Return a line of a sidecar without some parts."""
+    data = orjson.loads(line)
+    made = Stripper(parts).walk(data)
+    if made is data:
+        return line
+    return sealed(orjson.dumps({name: value for name, value in made.items() if name != "crc32"}))
 
 
 def _episode_of(line: bytes) -> Any:
@@ -389,7 +404,8 @@ class _Transfer:
 
     def _send(self, summary: EpisodeSummary) -> tuple[str, str]:
         episode_id = summary.episode_id
-        if summary.sha256 and self._there.get(episode_id) == summary.sha256:
+        same = summary.sha256 and self._there.get(episode_id) == summary.sha256
+        if same and not self._parts:
             return "skipped", episode_id  # The same hash: no need to read it.
         try:
             added = self._send_file(summary)
@@ -416,7 +432,10 @@ class _Transfer:
         blobs: BlobSource = stored.blobs or self._source.blobs_of(episode_id)
         if self._parts:
             whole = decode_episode(
-                stored.data, LazyBlobs(blobs), where=episode_id, size=len(content)
+                stored.data,
+                LazyBlobs(blobs.read_ahead(stored.data)),
+                where=episode_id,
+                size=len(content),
             )
             made = MemoryBlobs()
             data = encode_episode(without_parts(whole, self._parts), made)

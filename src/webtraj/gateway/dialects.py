@@ -291,7 +291,8 @@ def asked_for_more(request: Mapping[str, Any]) -> tuple[dict[str, Any], Extras]:
 
     Of a stream, it asks for the usage, too.
     """
-    options = request.get("stream_options") or {}
+    options = request.get("stream_options")
+    options = options if isinstance(options, Mapping) else {}
     extras = Extras(
         token_ids=not request.get("return_token_ids"),
         logprobs=not request.get("logprobs"),

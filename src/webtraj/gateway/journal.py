@@ -152,8 +152,11 @@ class Journal:
         """Append a line. Never fails: what agents do matters more than its record."""
         try:
             data = orjson.dumps(line, option=orjson.OPT_APPEND_NEWLINE)
+            if self._broken:
+                data = b"\n" + data  # After a line that may have been cut; empty ones are skipped.
             if self._file.write(data) != len(data):
                 raise OSError("the line was cut")
+            self._broken = False
         except (OSError, TypeError, ValueError) as error:
             if not self._broken:
                 _LOGGER.error("Model calls are not recorded in %s: %s", self.path, error)

@@ -10,11 +10,13 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import functools
+import json
 import logging
 import os
 import re
 import secrets
 import time
+import urllib.parse
 from collections.abc import AsyncIterator, Callable, Mapping
 from typing import TYPE_CHECKING, Any, Final, Self
 
@@ -116,6 +118,7 @@ class Gateway:
         self._by_dialect = {dialect: self._upstreams[url] for dialect, url in urls.items()}
         self._path = journal
         self._host, self._port = host, port
+        self._answering: set[asyncio.Task[Any]] = set()
         self._observer = observer
         self._stack = contextlib.AsyncExitStack()
         self._journal: Journal
@@ -142,6 +145,7 @@ class Gateway:
             stack.callback(self._journal.close)
             for upstream in self._upstreams.values():
                 stack.push_async_callback(upstream.client.aclose)
+            stack.push_async_callback(self._all_ended)
             app = Starlette(routes=[Route("/{path:path}", _Application(self._answer))])
             served = local_pages.serving_programs(
                 app, what="The gateway", host=self._host, port=self._port
@@ -159,7 +163,16 @@ class Gateway:
 
     # One request.
 
+    async def _all_ended(self) -> None:
+        """Wait until the ends of the requests that the server has cancelled are recorded."""
+        if self._answering:
+            await asyncio.wait(set(self._answering), timeout=_FIRST)
+
     async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        self._answering.add(task)
+        task.add_done_callback(self._answering.discard)
         body = await _body_of(receive)
         if body is None:
             return
@@ -168,8 +181,11 @@ class Gateway:
         run, path = found["run"] or "", found["path"]
         headers = [(name, value) for name, value in scope["headers"] if name not in _NOT_FORWARDED]
         for name, value in headers:
-            if name in _KEYS:
-                credentials.use_key(value.decode("latin-1").removeprefix("Bearer ").strip())
+            if name in _KEYS or credentials.is_secret_name(name.decode("latin-1"), hints=True):
+                credentials.use_key((value.decode("latin-1").split() or [""])[-1])
+        for name, text in urllib.parse.parse_qsl(scope["query_string"].decode("latin-1")):
+            if name == "key" or credentials.is_secret_name(name, hints=True):
+                credentials.use_key(text)
         upstream = self._by_dialect[_dialect_of(path, headers)]
         exchange = _Exchange(upstream, scope["method"], path, scope["query_string"], headers, body)
         dialect = DIALECTS.get(path) if scope["method"] == "POST" else None
@@ -177,7 +193,7 @@ class Gateway:
         if dialect is None or request is None:
             await _until_gone(exchange.forward(send), receive)
             return
-        if dialect == "openai" and await upstream.is_vllm(headers):
+        if dialect == "openai" and _is_strict(body) and await upstream.is_vllm(headers):
             exchange.ask_for_more(request)
         begun = {
             "call": secrets.token_hex(8),
@@ -204,7 +220,10 @@ class Gateway:
     ) -> None:
         self._journal.append(line)
         if self._observer is not None:
-            self._observer(RecordedCall.of(begun, ended))
+            try:
+                self._observer(RecordedCall.of(begun, ended))
+            except Exception:  # It must not break the agent's call.
+                _LOGGER.exception("A model call could not be joined to steps.")
 
 
 class _Application:
@@ -252,12 +271,17 @@ class _Upstream:
             if self.vllm is None:
                 known = [(name, value) for name, value in headers if name in _KEYS]
                 try:
-                    answer = await self.client.get(self.at("/models"), headers=known)
+                    async with asyncio.timeout(_FIRST):
+                        answer = await self.client.get(self.at("/models"), headers=known)
+                except TimeoutError:
+                    self.vllm = False  # It does not say, and calls must not wait for it again.
+                    return False
                 except httpx.HTTPError:
                     return False  # Asked again with the next call, as after a missing key.
-                if answer.status_code not in (401, 403):
+                if answer.status_code in (200, 404):
                     models = (_object(answer.content) or {}).get("data")
-                    owners = [m.get("owned_by") for m in models or () if isinstance(m, dict)]
+                    models = models if isinstance(models, list) else []
+                    owners = [model.get("owned_by") for model in models if isinstance(model, dict)]
                     self.vllm = "vllm" in owners
             return bool(self.vllm)
 
@@ -376,6 +400,8 @@ class _Exchange:
                 error = f"The stream is not one of the API: {type(failure).__name__} {failure}"
             if error:
                 self.fail("reply", error)
+            elif response is not None:
+                self._failure = self._error = ""  # It is whole, whoever hung up after it.
         elif body:
             response = _object(body) or body.decode("utf-8", "replace")
             failed = ServerError.of(response)
@@ -406,8 +432,21 @@ def _object(body: bytes) -> dict[str, Any] | None:
     try:
         data = orjson.loads(body)
     except orjson.JSONDecodeError:
-        return None
+        try:  # Python's own JSON has halves of characters, too.
+            text = json.dumps(json.loads(body), ensure_ascii=False)
+            data = orjson.loads(text.encode("utf-8", "replace"))
+        except (ValueError, RecursionError):
+            return None
     return data if isinstance(data, dict) else None
+
+
+def _is_strict(body: bytes) -> bool:
+    """Return whether a body means the same when it is written again."""
+    try:
+        orjson.loads(body)
+    except orjson.JSONDecodeError:
+        return False
+    return True
 
 
 async def _body_of(receive: Receive) -> bytes | None:

@@ -129,6 +129,9 @@ class Stripper(Walker):
         counts: The number of values left out, by part.
     """
 
+    raised = (errors.CorruptDataError, errors.StorageError)
+    """A blob that cannot be read is an error of the episode, and not a part to leave out."""
+
     def __init__(self, parts: frozenset[str]) -> None:
         """Initialize the walk.
 
@@ -226,6 +229,9 @@ class Stripper(Walker):
     # Token ids tell texts, but no pictures.
 
     def _record(self, value: Any, visit: Visit) -> Any:
+        if isinstance(value, trajectory_lib.ModelCall):  # Count what another call shares with it.
+            whole, visit = visit, Visit()
+            visit.inside, visit.left, visit.thread = whole.inside, whole.left, whole.thread
         outer, self._texts_before = self._texts_before, self._texts()
         try:
             return super()._record(value, visit)

@@ -69,6 +69,9 @@ class Visit:
 class Walker:
     """The walk. It fails closed: a value that cannot be visited is replaced by its class's name."""
 
+    raised: tuple[type[Exception], ...] = ()
+    """The errors that end the walk instead."""
+
     def walk(self, value: Any) -> Any:
         """Return the value with everything in it visited. Never fails.
 
@@ -150,6 +153,8 @@ class Walker:
             if threading.current_thread() is visit.thread:
                 raise
             walked = visit.leave_out(value, "RecursionError while it was redacted")
+        except self.raised:
+            raise
         except Exception as error:  # Inspecting a foreign object may run any code.
             walked = visit.leave_out(value, f"{type(error).__name__} while it was redacted")
         finally:

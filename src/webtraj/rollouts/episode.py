@@ -185,7 +185,9 @@ class EpisodePlay:
                 self.agent_decides = False
                 return self._truncate(str(given_up), given_up.decision)
             self.agent_decides = False
-            if self._repeats(decision.action):
+            fork = self.planned.fork
+            of_record = fork is not None and self.num_steps < fork.step
+            if not of_record and self._repeats(decision.action):
                 return self._truncate(f"the same action {self.repeated} times in a row", decision)
             timestep = await self.environment.step(decision if takes_decisions else decision.action)
             self.num_steps += 1

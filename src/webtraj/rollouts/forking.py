@@ -34,6 +34,7 @@ from webtraj.environments.browser.reading import channel_of, last_action_of, tex
 from webtraj.environments.tasks import TaskSpec
 from webtraj.runs.plan import ForkPoint, PlannedEpisode, specs_of_presets
 from webtraj.runs.run import Run, run_ids
+from webtraj.store import records
 from webtraj.store.decoding import decode
 from webtraj.store.encoding import dumps
 from webtraj.store.places import Storage, open_storage
@@ -52,6 +53,9 @@ _LOOKS, _PAUSE = 20, 0.1
 """How often to look at a page before it counts as another than on record, and the seconds between
 two looks: a list of suggestions or an animation may come later than it did."""
 _REF = re.compile(r"^( *)\[(?P<a>[^\]]+)\] | \[ref=(?P<b>[^\]]+)\]", re.MULTILINE)
+_HIDDEN = "<secret:"
+_PARENTS = 64
+"""The most parents kept in memory. The rows of one are played one after another."""
 _REF_FIELDS = ("ref", "target_ref")
 
 
@@ -121,7 +125,12 @@ def _spec_of(info: trajectory_lib.EpisodeInfo, storage: Storage) -> TaskSpec:
     """Return the task as the run planned it, or else as the episode describes it."""
     told = info.metadata.get("task")
     if isinstance(told, Mapping):
-        return TaskSpec.from_data(told)
+        try:
+            return TaskSpec.from_data(told)
+        except records.WrongFieldError as error:
+            raise errors.InvalidInputError(
+                f"The task of the episode {info.episode_id!r} cannot be read: {error}."
+            ) from error
     place = info.metadata.get("rollout")
     if isinstance(place, Mapping) and place.get("run") in run_ids(storage):
         plan = Run(storage, str(place["run"])).read_plan()
@@ -162,6 +171,8 @@ class ForkAgent:
     def parent(self, point: ForkPoint) -> trajectory_lib.EpisodeTrajectory:
         """Return the episode that is forked at a point."""
         if point.episode_id not in self._loaded:
+            if len(self._loaded) >= _PARENTS:
+                self._loaded.pop(next(iter(self._loaded)))
             self._loaded[point.episode_id] = self._dataset[point.episode_id]
         return self._loaded[point.episode_id]
 
@@ -220,7 +231,7 @@ class _Repetition:
         before, self._done = self._parent.steps[self._done], self._done + 1
         recorded = self._parent.steps[self._done]
         action = actions_lib.read_action(recorded.action)
-        now = dict(zip(_refs_of(before.observation), _refs_of(observation), strict=False))
+        now = _moved(before.observation, observation)
         moved = {}
         for name in _REF_FIELDS:
             ref = getattr(action, name, None)
@@ -228,6 +239,10 @@ class _Repetition:
                 moved[name] = now.get(ref) or await self._found(recorded.observation) or ref
         if moved and isinstance(action, actions_lib.Action):
             action = dataclasses.replace(cast("Any", action), **moved)
+        if _HIDDEN in repr(action):
+            raise errors.ForkDepartedError(
+                f"Step {self._done} cannot be repeated: a secret in its action was redacted."
+            )
         decision = recorded.decision or trajectory_lib.Decision()
         decision = dataclasses.replace(decision, action=action)
         if callable(self._remember):
@@ -359,12 +374,19 @@ def _first_line(then: str, now: str) -> str:
     return ""
 
 
-def _refs_of(observation: Any) -> list[str]:
-    """Return the refs of an observation, in the order of the page."""
-    for name in _TREES:
-        if isinstance(observation, Mapping) and name in observation:
-            tree = text_of(observation, name)
-            return [found["a"] or found["b"] for found in _REF.finditer(tree)]
+def _moved(then: Any, now: Any) -> dict[str, str]:
+    """Return the present ref of each recorded one, by their order in a channel that both have."""
+    both = isinstance(then, Mapping) and isinstance(now, Mapping)
+    for name in (*_TREES, _MARKS):
+        if both and name in then and name in now:
+            return dict(zip(_refs_of(then, name), _refs_of(now, name), strict=False))
+    return {}
+
+
+def _refs_of(observation: Any, name: str) -> list[str]:
+    """Return the refs in a channel, in the order of the page."""
+    if name in _TREES:
+        return [found["a"] or found["b"] for found in _REF.finditer(text_of(observation, name))]
     return texts_of(channel_of(observation, _MARKS), "refs") or []
 
 

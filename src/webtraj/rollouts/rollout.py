@@ -240,6 +240,8 @@ class Rollout:
                 await asyncio.to_thread(keep_metrics, self.run, self.out, self.storage_options)
             return summary
         except BaseException:
+            if self.judge is not None and self.close_judge:
+                await aclose(self.judge)
             if self.claimed is not None:
                 await asyncio.to_thread(self._give_back_the_number, self.claimed)
             raise

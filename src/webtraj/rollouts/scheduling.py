@@ -78,7 +78,7 @@ class ErrorStreak:
 
         A fork that departs from its record says nothing about the machinery.
         """
-        if isinstance(result.cause, errors.ForkDepartedError):
+        if result.error.startswith(f"{errors.ForkDepartedError.__name__}:"):
             return False
         if not result.broke:
             self.length = 0

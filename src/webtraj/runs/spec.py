@@ -11,6 +11,7 @@ This module must stay light to import, since `webtraj rollout --help` reads it.
 from __future__ import annotations
 
 import os
+from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import BeforeValidator, Field, model_validator
@@ -82,7 +83,7 @@ class MetricsConfig(Section):
 class ForkConfig(Section):
     """Recorded episodes to repeat up to a step, at which the agent goes on."""
 
-    dataset: Annotated[str, Field(min_length=1), BeforeValidator(lambda value: _as_text(value))]
+    dataset: Annotated[str, Field(min_length=1), BeforeValidator(lambda value: _as_place(value))]
     """The dataset of the episodes, a folder or s3://bucket/prefix."""
     episodes: list[str] = Field(default_factory=list)
     """Their ids; by default all."""
@@ -94,6 +95,14 @@ def _as_list(value: Any) -> Any:
     if isinstance(value, str):
         return [value]
     return list(value) if isinstance(value, tuple) else value
+
+
+def _as_place(value: Any) -> Any:
+    """Return a place as a run keeps it: a folder's path does not depend on the current one."""
+    text = _as_text(value)
+    if not isinstance(text, str) or not text or "://" in text:
+        return text
+    return str(Path(text).absolute())
 
 
 def _as_text(value: Any) -> Any:

@@ -106,7 +106,7 @@ class BucketStorage:
         self._timeout = timeout
         config = {name: value for name, value in config.items() if value is not None}
         if place.kind == "s3":
-            config = {"checksum_algorithm": "SHA256", **config}
+            config = {"checksum_algorithm": "SHA256", **_by_name(config)}
             if profile or not (
                 credential_provider or {"access_key_id", "skip_signature"} & {*config}
             ):
@@ -413,8 +413,25 @@ class _ChangedError(errors.StorageUnavailableError):
 
 def _endpoint(config: Mapping[str, Any]) -> str | None:
     """Return the S3 endpoint if it is not AWS's own; else None."""
-    given = (config.get(name) for name in ("aws_endpoint_url_s3", "endpoint"))
-    return next(filter(None, (*given, *map(os.environ.get, _ENDPOINTS))), None)
+    return next(filter(None, (config.get("endpoint"), *map(os.environ.get, _ENDPOINTS))), None)
+
+
+def _by_name(config: Mapping[str, Any]) -> dict[str, Any]:
+    """Return S3 options by obstore's shortest names: `AWS_ENDPOINT_URL` is `endpoint`.
+
+    Raises:
+        InvalidInputError: An option is given twice.
+    """
+    named: dict[str, Any] = {}
+    for name, value in config.items():
+        short = name.lower().removeprefix("aws_")
+        short = "endpoint" if short in ("endpoint_url", "endpoint_url_s3") else short
+        if short in named:
+            raise errors.InvalidInputError(
+                f"The option {short!r} is given twice, once as {name!r}."
+            )
+        named[short] = value
+    return named
 
 
 def _profile_provider(name: str | None, config: dict[str, Any]) -> Any:
@@ -450,9 +467,11 @@ def _profile_provider(name: str | None, config: dict[str, Any]) -> Any:
     try:
         session = boto3.Session(profile_name=wanted)
         settings = session._session.get_scoped_config()
-        if session.get_credentials() is None:
+        provider = None
+        if session.get_credentials() is not None:
+            provider = Boto3CredentialProvider(session)
+        elif wanted is not None:
             raise ValueError("no credentials")
-        provider = Boto3CredentialProvider(session)
     except (botocore.exceptions.BotoCoreError, ValueError) as error:
         if wanted is None and isinstance(error, ValueError):
             return None
@@ -463,4 +482,7 @@ def _profile_provider(name: str | None, config: dict[str, Any]) -> Any:
         ) from None
     if "endpoint_url" in settings and not any(map(os.environ.get, _ENDPOINTS)):
         config.setdefault("endpoint", settings["endpoint_url"])
+    region = os.environ.get("AWS_REGION") or os.environ.get("AWS_DEFAULT_REGION")
+    if region or "region" in settings:
+        config.setdefault("region", region or settings["region"])
     return provider

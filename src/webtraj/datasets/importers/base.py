@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import binascii
 import contextlib
 import dataclasses
 import gzip
@@ -404,7 +403,7 @@ def images_as_bytes(message: Any) -> Any:
     """Return a message with its base64 of pictures, as `data:` URI or source, replaced by bytes."""
     if isinstance(message, dict):
         if message.get("type") == "base64" and isinstance(data := message.get("data"), str):
-            with contextlib.suppress(binascii.Error):
+            with contextlib.suppress(ValueError):  # No base64, or not even ASCII.
                 return {**message, "data": base64.b64decode(data, validate=True)}
         return {key: images_as_bytes(value) for key, value in message.items()}
     if isinstance(message, (list, tuple)):
@@ -412,7 +411,7 @@ def images_as_bytes(message: Any) -> Any:
     if isinstance(message, str) and (match := _DATA_URI.match(message)):
         try:
             return base64.b64decode(message[match.end() :], validate=True)
-        except binascii.Error:
+        except ValueError:
             return message
     return message
 

@@ -308,7 +308,9 @@ class BrowserEnvironment(base_lib.Environment):
     async def ref_of(self, selector: str) -> str | None:
         """Return the ref of the first element of the page that a CSS selector finds, if any."""
         with self._one_at_a_time():
-            found = await self.session.call("find", [[selector], None])
+            # Parts of a selector stand in shadow roots, where `:scope >` finds nothing.
+            path = [part.removeprefix(":scope > ") for part in selector.split(" >> ")]
+            found = await self.session.call("find", [path, None])
         return None if found is None else str(found)
 
     async def look_again(self) -> dm_env.TimeStep:

@@ -20,7 +20,7 @@ from webtraj.rollouts.sampling import Blocklist
 from webtraj.runs.iterations import Iterations
 from webtraj.runs.plan import PlannedEpisode
 from webtraj.runs.run import SETTINGS, Run, new_run_id, run_ids, run_of
-from webtraj.runs.spec import RunSpec
+from webtraj.runs.spec import ForkConfig, RunSpec
 from webtraj.settings.configuration import check_complete, merged, validate, without_secrets
 from webtraj.store.places import is_url, open_storage
 
@@ -158,7 +158,8 @@ def _rest(run: Run, placed: RunSpec, given: Mapping[str, Any], **more: Any) -> R
             "Pass its configuration again, with --config-name and --resume, or start a new run."
         )
     record = validate(begun, RunSpec, where).record()
-    if fixed := sorted(key for key in _PLANNED & set(given) if given[key] != record[key]):
+    plain = {key: _as_data(given[key]) for key in _PLANNED & set(given)}
+    if fixed := sorted(key for key, value in plain.items() if value != record[key]):
         raise errors.InvalidInputError(
             f"Resuming uses the original plan, so --{fixed[0].replace('_', '-')} cannot be "
             f"changed from {record[fixed[0]]!r:.100}. Start a new run instead."
@@ -294,7 +295,8 @@ def _playable(
     trajectory_collector: TrajectoryCollector | None = None,
 ) -> Rollout:
     """Return a new rollout, or the rest of a run, whose plan is `resumed`."""
-    places = (spec.out, spec.blocklist_path, *spec.preset)
+    forked = None if spec.fork is None else spec.fork.dataset
+    places = (spec.out, spec.blocklist_path, forked, *spec.preset)
     if spec.storage_options and not any(is_url(place) for place in places if place):
         raise errors.InvalidInputError(
             f"storage_options (--option) apply to buckets, but out is the folder {spec.out!r}. "
@@ -333,6 +335,11 @@ def _playable(
         trajectory_collector=trajectory_collector,
         configuration=configuration or {},
     )
+
+
+def _as_data(value: Any) -> Any:
+    """Return a setting as the record has it."""
+    return value.model_dump() if isinstance(value, ForkConfig) else value
 
 
 def _made(spec: RunSpec, factory: Callable[[], Agent] | None) -> Agent:

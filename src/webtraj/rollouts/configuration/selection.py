@@ -29,10 +29,13 @@ from webtraj.runs.plan import (
     plan_tasks,
     specs_of_presets,
 )
+from webtraj.runs.run import Run, run_ids
 from webtraj.runs.spec import ForkConfig, RunSpec
+from webtraj.store.places import open_storage
 from webtraj.trajectory import is_finished
 
 if TYPE_CHECKING:
+    from webtraj.datasets import Dataset
     from webtraj.rollouts.configuration.rollout import DifficultySteps, EnvConfig, RolloutConfig
 
 __all__ = ["digest_of", "plan_rollout", "plan_run"]
@@ -136,15 +139,35 @@ def _plan_of_forks(spec: RunSpec, fork: ForkConfig) -> tuple[PlannedEpisode, ...
             f"The dataset {dataset.url!r} has no episode {unknown[0]!r:.200}. "
             f"`{errors.command('ls', dataset.url)}` lists them."
         )
-    ended = [one for one, told in found.items() if is_finished(told.outcome, told.end_reason)]
+    chosen = fork.episodes or _forkable(dataset, spec.storage_options)
     points = [
         ForkPoint(episode_id, step)
-        for episode_id in fork.episodes or ended
+        for episode_id in chosen
         for step in fork.at or range(found[episode_id].num_steps)
+        if fork.episodes or step < found[episode_id].num_steps
     ]
+    if spec.max_steps and (late := [one.step for one in points if one.step >= spec.max_steps]):
+        raise errors.InvalidInputError(
+            f"max_steps={spec.max_steps} counts repeated steps too, so a fork at step {late[0]} "
+            "would end before the agent decides. Give more, or none."
+        )
     return plan_forks(
         dataset, points, group_size=spec.group_size, storage_options=spec.storage_options
     )
+
+
+def _forkable(dataset: Dataset, storage_options: Mapping[str, Any]) -> list[str]:
+    """Return the episodes that ended, can be played again, and are no forks themselves."""
+    storage = open_storage(dataset.url, storage_options)
+    runs = [Run(storage, run_id) for run_id in run_ids(storage)]
+    forking = [run for run in runs if any(planned.fork for planned in run.read_plan())]
+    return [
+        told.episode_id
+        for told in dataset.summaries
+        if is_finished(told.outcome, told.end_reason)
+        and told.seed is not None
+        and not any(run.place_of(told.episode_id) for run in forking)
+    ]
 
 
 def _plan_of(

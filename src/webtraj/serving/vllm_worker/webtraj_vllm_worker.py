@@ -80,7 +80,7 @@ class WeightsGate:
 
 
 class UserGate:
-    """ASGI middleware that lets in only programs of the server's user, over loopback.
+    """ASGI middleware that lets in only programs of the server's user, over loopback; no web page.
 
     vLLM's own key guards no control requests, so the kernel is asked who owns the connection. Where
     it cannot tell, everybody on the machine is let in.
@@ -96,16 +96,24 @@ class UserGate:
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         """Serve a request, or refuse it."""
-        if (
-            scope["type"] == "lifespan"
-            or not self._hosts.knows_owners()
-            or self._hosts.is_mine(scope["client"], scope["server"])
+        if scope["type"] == "lifespan" or (
+            not self._is_of_a_page(scope)
+            and (
+                not self._hosts.knows_owners()
+                or self._hosts.is_mine(scope["client"], scope["server"])
+            )
         ):
             await self._app(scope, receive, send)
         elif scope["type"] == "websocket":
             await send({"type": "websocket.close", "code": 1008})
         else:
             await _answer(send, 401, {"error": "Only the user who serves this model may use it."})
+
+    def _is_of_a_page(self, scope: Any) -> bool:
+        """Return whether a web page sent the request: the user's browser is the user's, too."""
+        headers = dict(scope.get("headers") or ())
+        name = self._hosts.host_of(headers.get(b"host", b"").decode("latin-1"))
+        return b"origin" in headers or not self._hosts.is_loopback(name)
 
 
 def _is_about_weights(path: str) -> bool:

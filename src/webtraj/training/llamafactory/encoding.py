@@ -58,6 +58,7 @@ def _encode(arguments: Any, counts: dict[str, int]) -> int:
     model, data, _, finetuning, _ = arguments
     cutoff = data.cutoff_len
     data.cutoff_len = 1 << 40  # Cut nothing.
+    data.packing = data.neat_packing = False  # Packs are padded to cutoff_len.
     tools = load_tokenizer(model)
     template = get_template_and_fix_tokenizer(tools["tokenizer"], data)
     stage = {"dpo": "rm"}.get(finetuning.stage, finetuning.stage)
