@@ -138,6 +138,7 @@ class Soak:
         await collect(
             RunSpec(
                 preset=ORACLE_TASKS if oracle else RANDOM_TASKS,
+                agent=agent,
                 episodes=episodes,
                 parallel=parallel,
                 seed=self.seed + seed,
@@ -147,7 +148,6 @@ class Soak:
                 },
                 max_consecutive_errors=sys.maxsize,
             ),
-            agent=agent,
             trajectory_collector=self.collector,
             pool=self.pool,
             observer=tally,
