@@ -175,7 +175,7 @@ make_environment() {
             --quiet --no-header --no-annotate --no-deps --resolution lowest-direct --python "$python" \
             --output-file "$venv/floors.txt" \
             --extra web --extra config --extra ray --extra s3 --extra protobuf --extra parquet \
-            --extra gymnasium --extra minari --extra tensorboard --extra wandb --extra report \
+            --extra gymnasium --extra minari --extra tensorboard --extra wandb \
             --extra mcp --extra otel --extra test >/dev/null || fail "cannot resolve the lowest versions in pyproject.toml; the messages are above."
         # uv alone: pip would look for an answer for minutes where there is none.
         WEBTRAJ_FALLBACK=none install "$venv" --requirement "$venv/floors.txt" --editable '.[dev]' \
