@@ -157,7 +157,7 @@ async def record(
                         max_steps=8,
                         out=folder / f"iteration-{number}",
                         environment_options={"observe": observe},
-                        judge_when="always",
+                        judge_when="always" if number == 2 else "unknown",
                     ),
                     agent=agent,
                     judge=judge if number == 2 else None,
