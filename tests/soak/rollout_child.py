@@ -166,14 +166,9 @@ async def play(orders: Orders) -> None:
         if orders.chaos_seed is not None:
             striking = asyncio.create_task(chaos.strike_as_planned(teller))
         tell("begun")
+        planned = {"preset": TASKS, "episodes": orders.episodes, "seed": orders.seed}
         summary = await collect(
-            RunSpec(
-                preset=TASKS,
-                episodes=None if orders.resume else orders.episodes,
-                seed=orders.seed,
-                out=orders.out,
-                **SETTINGS,
-            ),
+            RunSpec(out=orders.out, **SETTINGS, **({} if orders.resume else planned)),
             agent=agent,
             run_id=None if orders.resume else RUN_ID,
             resume=RUN_ID if orders.resume else False,
