@@ -102,7 +102,7 @@ def main():
     setup()
     sizing = NodeSizing(**options.pop("sizing", {}))
     settings = {name: options.pop(name) for name in RunSpec.model_fields.keys() & options.keys()}
-    beside = {name: options.pop(name) for name in {"resume"} & options.keys()}
+    beside = {name: options.pop(name) for name in {"resume", "run_id"} & options.keys()}
     summary = signals.run(
         collect_on_ray(
             RunSpec(preset=options.pop("tasks"), max_retries=3, retry_pause=0.1, **settings),

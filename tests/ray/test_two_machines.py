@@ -2,7 +2,6 @@
 
 import collections
 import json
-import os
 import signal
 import subprocess
 import sys
@@ -54,15 +53,25 @@ class Driver:
                 self.ended.append(line.split()[1])
 
     def said(self, words):
-        assert self.process.poll() is None, self.told()
         return any(words in line for line in self.lines)
+
+    def wait_until(self, condition, *, seconds, what):
+        """Waits for a condition while the driver runs; else the error holds what it said."""
+
+        def holds():
+            assert self.process.poll() is None, "The driver has ended."
+            return condition()
+
+        try:
+            wait_until(holds, seconds=seconds, what=what)
+        except AssertionError as error:
+            raise AssertionError(f"{error}\n{self.told()}") from None
 
     def told(self):
         return "".join(self.lines[-300:])
 
     def kill(self):
-        # `ip netns exec` has become the program itself.
-        os.kill(self.process.pid, signal.SIGKILL)
+        self.process.kill()  # `ip netns exec` has become the program itself.
         self.process.wait(30)
         self.stop_reading()
 
@@ -74,14 +83,26 @@ class Driver:
             time.sleep(5)
             raise AssertionError(f"Still runs after {seconds} s.\n{self.told()}") from None
         finally:
-            self.process.kill()
-            self.process.wait(30)
-            self.stop_reading()
+            self.kill()
         assert self.process.returncode == 0, self.told()
 
     def stop_reading(self):
         self._reader.join(10)
         self.process.stdout.close()
+
+
+@pytest.fixture
+def start_driver():
+    """Starts drivers, none of which outlives its test."""
+    drivers = []
+
+    def start(machine, **options):
+        drivers.append(Driver(machine, **options))
+        return drivers[-1]
+
+    yield start
+    for driver in drivers:
+        driver.kill()
 
 
 @pytest.fixture
@@ -104,13 +125,13 @@ def begins_a_slow_one(machine):
 
 @pytest.mark.timeout(1200)
 @pytest.mark.parametrize("how", ["cut off", "killed"])
-def test_a_machine_is_lost_and_then_the_driver(how, machines, store):
+def test_a_machine_is_lost_and_then_the_driver(how, machines, store, start_driver):
     one, two = machines
     url = store.make_bucket()
     where = {"out": url, "storage_options": store.reached_by_machines()}
     tasks = [*IN_A_BROWSER, "walk"]
-    first = Driver(one, tasks=tasks, run_id="two", **where)
-    wait_until(
+    first = start_driver(one, tasks=tasks, run_id="two", **where)
+    first.wait_until(
         lambda: len(first.ended) >= 40 and begins_a_slow_one(two),
         seconds=150,
         what="both machines play",
@@ -121,11 +142,11 @@ def test_a_machine_is_lost_and_then_the_driver(how, machines, store):
         two.kill_all()
         assert two.plays()  # What it leaves behind are journals.
     on_two = two.spooled()
-    wait_until(
+    first.wait_until(
         lambda: first.said("Lost the node"), seconds=60, what="the machine's loss is noticed"
     )
     again = {episode_id[:-3] for episode_id in on_two}
-    wait_until(
+    first.wait_until(
         lambda: sum(one_id[:-3] in again and one_id[-2:] != "00" for one_id in first.ended) >= 4,
         seconds=90,
         what="its rows are played elsewhere",
@@ -143,7 +164,7 @@ def test_a_machine_is_lost_and_then_the_driver(how, machines, store):
     two.start_ray(f"--address={one.address}:{PORT}")
     # Only a machine that is there when the driver begins is waited for.
     two.wait_for_ray(starts + 1)
-    second = Driver(one, tasks=[], resume="two", **where)
+    second = start_driver(one, tasks=[], resume="two", **where)
     second.finish(seconds=450)
 
     dataset = open_dataset(url, storage_options=store.options())
@@ -172,13 +193,13 @@ def test_a_machine_is_lost_and_then_the_driver(how, machines, store):
 
 
 @pytest.mark.timeout(600)
-def test_a_driver_that_is_asked_to_end_leaves_nothing_open(machines, store):
+def test_a_driver_that_is_asked_to_end_leaves_nothing_open(machines, store, start_driver):
     one, two = machines
     url = store.make_bucket()
     where = {"out": url, "storage_options": store.reached_by_machines()}
     # Ray aborts a process that takes longer than three seconds over a SIGTERM, if it is let.
-    driver = Driver(one, tasks=["walk"], run_id="ends", closes_in=5.0, **where)
-    wait_until(lambda: two.plays() and one.plays(), seconds=120, what="both machines play")
+    driver = start_driver(one, tasks=["walk"], run_id="ends", closes_in=5.0, **where)
+    driver.wait_until(lambda: two.plays() and one.plays(), seconds=120, what="both machines play")
     open_ones = {*one.plays(), *two.plays()}
     driver.process.terminate()
     driver.process.wait(60)

@@ -39,6 +39,7 @@ async def collect_on_ray(
     agent: Callable[[], Agent] | None = None,
     cluster: Cluster | None = None,
     observer: RolloutObserver | None = None,
+    run_id: str | None = None,
     resume: bool | str = False,
 ) -> RolloutSummary:
     """Run an agent on every machine of a Ray cluster and record all episodes in one store.
@@ -57,6 +58,7 @@ async def collect_on_ray(
             that the machines lack needs `runtime_env`.
         cluster: The cluster; the one that this machine is part of by default.
         observer: Called when episodes end.
+        run_id: Name of the run in `out`; a new one by default.
         resume: The id of a run in `out` to resume, or True for the latest. Nodes left behind by a
             crashed driver are ended first, and the machines' spools are sent.
 
@@ -77,7 +79,9 @@ async def collect_on_ray(
             f"On several machines, the agent is a name in the RunSpec, or a function that makes "
             f"one there; got {agent!r:.100}. Pass `lambda: MyAgent(...)`."
         )
-    rollout = await asyncio.to_thread(build_rollout, spec, resume=resume, agent_factory=agent)
+    rollout = await asyncio.to_thread(
+        build_rollout, spec, run_id=run_id, resume=resume, agent_factory=agent
+    )
     return await rollout.play(observer=observer, cluster=cluster or Cluster())
 
 
