@@ -9,7 +9,7 @@ import typer
 from webtraj import errors
 from webtraj.cli import playing, terminal
 from webtraj.cli.flags import takes
-from webtraj.cli.options import Csv, Json
+from webtraj.cli.options import Csv, Json, Place
 from webtraj.cli.terminal import say
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ __all__ = ["fork"]
     "requests_per_minute", "seed", "step_timeout", "storage_options", "temperature", "timeout",
 )  # fmt: skip
 def fork(
-    dataset: Annotated[str, typer.Argument(help="The dataset: a folder or a bucket's URL.")],
+    dataset: Place,
     episodes: Annotated[
         list[str] | None,
         typer.Argument(metavar="EPISODE", help="The episodes to fork; default: all that ended."),

@@ -1,4 +1,4 @@
-"""Run a rollout for `webtraj rollout`, then judge, propose and report."""
+"""Run a rollout for `webtraj rollout` or `webtraj fork`, then judge, propose and report."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ from webtraj.cli import logs, signals, terminal
 from webtraj.cli.flags import fields_of
 from webtraj.cli.judge_quality import judged_data, say_unjudged
 from webtraj.cli.options import imported, storage_options
+from webtraj.cli.propose import proposed_data, report_proposed
 from webtraj.cli.terminal import counted, say
 from webtraj.settings.configuration import COMMAND_LINE, validate, without_secrets
 from webtraj.settings.named import import_modules
@@ -30,9 +31,7 @@ if TYPE_CHECKING:
     from webtraj.rollouts.results import RolloutSummary
     from webtraj.rollouts.rollout import Rollout
 
-__all__ = ["from_flags", "play", "proposed_data", "tell_proposed"]
-
-_MOST_SHOWN = 10
+__all__ = ["from_flags", "naming", "play"]
 
 
 def from_flags(
@@ -133,7 +132,7 @@ def play(
             proposed = signals.run(built.only_propose())
         done = judged is None or _is_judged(judged)
         if proposed is not None:
-            done = tell_proposed(proposed, go_on) and done
+            done = report_proposed(proposed, go_on) and done
         if json:
             give({**_data(built, scored, judged, proposed), **more()})
     if not done or len(summary.errors) == len(summary.results):
@@ -190,19 +189,6 @@ def _data(
     return {name: plain(value) for name, value in data.items()}
 
 
-def proposed_data(proposed: Proposed) -> dict[str, Any]:
-    """Return proposed tasks as JSON data, as they are in the tasks' file."""
-    return {
-        "tasks_file": proposed.tasks_place,
-        "tasks": len(proposed.tasks),
-        "episodes": proposed.episodes,
-        "new": proposed.new,
-        "unfinished": proposed.unfinished,
-        "rejections": dict(proposed.rejections),
-        "failures": dict(proposed.failures),
-    }
-
-
 def _is_judged(judged: Judged) -> bool:
     """Return whether every episode is judged, and the judge did not fail on all of them."""
     return judged.complete and {*judged.outcomes.values()} != {Outcome.JUDGE_ERROR}
@@ -251,27 +237,6 @@ def _say_nobody_judged(built: Rollout, summary: RolloutSummary) -> None:
             f"Nobody judged {counted(unknown, 'episode')} of tasks with facts or an answer to "
             f"judge by. To judge: {command} --model NAME"
         )
-
-
-def tell_proposed(proposed: Proposed, go_on: str) -> bool:
-    """Report proposed tasks, and return whether there are proposals for every episode."""
-    found = f"{counted(len(proposed.tasks), 'task')} of {counted(proposed.episodes, 'episode')}"
-    say(f"{found} ({proposed.new} new) are in {proposed.tasks_place}.")
-    tasks = [f"  {task.metadata.get('kind', '')}: {task.goal}" for task in proposed.tasks]
-    terminal.say_first(tasks, _MOST_SHOWN, "tasks.")
-    if not proposed.episodes and not proposed.failures:
-        say("No episode finished by itself, so there was nothing to propose from.")
-    if proposed.rejections:
-        say("Rejected proposals, by reason:")
-        reasons = [f"  {number} x {reason}" for reason, number in proposed.rejections.items()]
-        terminal.say_first(reasons, _MOST_SHOWN, "reasons.")
-    if proposed.unfinished:
-        say(f"Skipped {counted(proposed.unfinished, 'episode')} that did not finish.")
-    if proposed.failures:
-        failures = [f"No proposals for {one}: {why}" for one, why in proposed.failures.items()]
-        terminal.say_first(failures, _MOST_SHOWN, "episodes without proposals.")
-        say(f"To retry those: {go_on}")
-    return not proposed.failures
 
 
 def _log(*, verbose: bool) -> None:
