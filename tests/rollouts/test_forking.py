@@ -1,9 +1,13 @@
 """A fork repeats its parent exactly, or says where it could not; then the agent goes on."""
 
+import json
+
 import numpy as np
 import pytest
+from typer.testing import CliRunner
 
 from webtraj import Decision, EndReason, ModelCall, Outcome, errors, open_dataset
+from webtraj.cli.app import make_app
 from webtraj.rollouts import RunSpec, collect, forking
 from webtraj.rollouts.forking import difference, plan_forks
 from webtraj.runs.plan import ForkPoint, plan_from_bytes, plan_to_bytes
@@ -177,6 +181,37 @@ async def test_plan_keeps_the_forks(parent):
     ]  # fmt: skip
     assert {(p.spec.name, p.spec.preset) for p in plan} == {("climb", "ladder/climb:0")}
     assert plan_from_bytes(plan_to_bytes(plan, seed=0), "plan") == plan
+
+
+def fork(*arguments):
+    """Calls the command; raises what it raises."""
+    done = CliRunner().invoke(make_app(), ["fork", *map(str, arguments)])
+    if done.exception is not None and not isinstance(done.exception, SystemExit):
+        raise done.exception
+    return done
+
+
+def test_command_reports_the_values_of_its_own_forks(parent, tmp_path):
+    dataset, name = parent
+    file = tmp_path / "values.csv"
+    done = fork(dataset.path, name, "--values", "--agent", "oracle", "--csv", file)
+    assert done.exit_code == 0
+    assert f"{name} 2 1 1 100.0% 20.7% to 100.0%" in " ".join(done.output.split())
+    header, *rows = file.read_text().splitlines()
+    assert header == "episode,step,succeeded,of,rate,interval,not counted"
+    assert len(rows) == 3
+    again = fork(dataset.path, name, "--at", 1, "--agent", "oracle", "--json")
+    (value,) = json.loads(again.stdout)["values"][name]
+    assert (value["step"], value["success"]["numerator"]) == (1, 1)
+
+
+def test_command_that_cannot_play_says_why(parent, tmp_path, monkeypatch):
+    """There are no values to report then."""
+    dataset, _ = parent
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+    model = ("--model", "m", "--provider", "openai", "--out", tmp_path / "other")
+    with pytest.raises(errors.MissingKeyError, match="OPENAI_API_KEY"):
+        fork(dataset.path, "--values", *model)
 
 
 def page(tree='[1] button "Go"\n  [2] link "On"', **channels):
