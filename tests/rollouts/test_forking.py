@@ -8,6 +8,7 @@ from typer.testing import CliRunner
 
 from webtraj import Decision, EndReason, ModelCall, Outcome, errors, open_dataset
 from webtraj.cli.app import make_app
+from webtraj.environments import actions
 from webtraj.rollouts import RunSpec, collect, forking
 from webtraj.rollouts.forking import difference, plan_forks
 from webtraj.runs.plan import ForkPoint, plan_from_bytes, plan_to_bytes
@@ -173,6 +174,17 @@ async def test_limit_within_the_repeated_part_is_refused(parent):
         await collect(RunSpec(fork=fork, max_steps=2, out=dataset.path), agent=Model())
 
 
+@pytest.mark.parametrize("typed", ["<secret:password>", "<not recorded: it is too long>"])
+async def test_action_that_was_not_recorded_whole_is_not_repeated(typed, tmp_path):
+    def agent(observation):
+        return actions.Fill("1", typed)
+
+    out = tmp_path / "d"
+    (first,) = (await collect(RunSpec(preset=["ladder/climb"], out=out), agent=agent)).results
+    results, _ = await forked(open_dataset(out), ForkPoint(first.episode_id, 1), agent)
+    assert "Step 1 cannot be repeated" in results[0].error
+
+
 async def test_plan_keeps_the_forks(parent):
     dataset, name = parent
     plan = plan_forks(dataset, [ForkPoint(name, 0), ForkPoint(name, 2)], group_size=2)
@@ -248,5 +260,5 @@ def test_refs_are_those_of_the_same_channel():
     then = {"set_of_marks": marks}
     tree = '[1] textbox "User"\n[2] button "Go"'
     now = {"set_of_marks": {**marks, "refs": ["1", "2"]}, "axtree": f"[9] heading\n{tree}"}
-    assert forking._moved(then, now) == {"3": "1", "6": "2"}
-    assert forking._moved(then, {"axtree": tree}) == {}
+    assert forking._current_refs(then, now) == {"3": "1", "6": "2"}
+    assert forking._current_refs(then, {"axtree": tree}) == {}

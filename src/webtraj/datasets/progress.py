@@ -1,7 +1,7 @@
 """Progress of long work, counted where the work is done and reported to whoever watches.
 
 A loop over episodes is wrapped in `counted`. Nobody watches by default, and counting then costs
-nothing. Commands watch all that they call; see `webtraj.cli.watching`.
+nothing. Commands watch all that they call; see `webtraj.cli.terminal.progress_shown`.
 """
 
 from __future__ import annotations
