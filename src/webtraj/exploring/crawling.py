@@ -1,4 +1,4 @@
-"""Explorers and proposers by name, as on the command line and in a `RunSpec`."""
+"""Explorers and proposers by name, for the command line and `RunSpec`."""
 
 from __future__ import annotations
 
