@@ -1,4 +1,4 @@
-"""`webtraj fork`: repeat recorded episodes up to a step, and let an agent go on from there."""
+"""`webtraj fork`: repeat recorded episodes up to a step, then let an agent take over."""
 
 from __future__ import annotations
 
@@ -35,7 +35,9 @@ def fork(
     ] = None,
     at: Annotated[
         list[int] | None,
-        typer.Option("--at", help="A step to fork at: the number of actions to repeat."),
+        typer.Option(
+            "--at", help="A step to fork at: the number of actions to repeat. Repeatable."
+        ),
     ] = None,
     number: Annotated[
         int, typer.Option("-n", "--group-size", help="The number of forks at each step.")
@@ -44,24 +46,25 @@ def fork(
         bool,
         typer.Option(
             "--values",
-            help="Fork at each step, and print its value: the share of its forks that succeed.",
+            help="Print the value of each step: the share of its forks that succeed. Without "
+            "--at, fork at every step.",
         ),
     ] = False,
     csv: Csv = None,
     json: Json = False,
     **given: Any,
 ) -> None:
-    """Repeat recorded episodes up to a step, and let an agent go on from there.
+    """Repeat recorded episodes up to a step, then let an agent take over.
 
     The recorded actions are played again in a fresh world with the same seed, and each observation
     is compared with the record. At the step, the agent takes over, with the earlier steps as its
-    own past. If a world departs from the record, the fork ends with the first difference. The forks
-    are recorded in the same dataset unless --out is given. To play what is left, run `webtraj
-    rollout --resume`; to see the forks and the values of the steps, `webtraj view`.
+    own past. If the world departs from the record, the fork ends with the first difference. The
+    forks are recorded in the same dataset unless --out is given. To play what is left, run
+    `webtraj rollout --resume`; to see the forks and the values of the steps, `webtraj view`.
     """
     if not at and not values:
         raise errors.InvalidInputError(
-            "No step to fork at. Give one with --at, such as --at 3, or --values for each step."
+            "No step to fork at. Give one with --at, such as --at 3, or --values for every step."
         )
     given.setdefault("out", dataset)
     forked = {"dataset": dataset, "episodes": episodes or [], "at": at or []}

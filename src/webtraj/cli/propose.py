@@ -1,4 +1,4 @@
-"""`webtraj propose`: propose concrete tasks from what was seen in a dataset's episodes."""
+"""`webtraj propose`: propose concrete tasks from recorded episodes, and report them."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ def propose(
     json: Json = False,
     **given: Any,
 ) -> None:
-    """Propose concrete tasks from what was seen in the episodes of coarse tasks.
+    """Propose concrete tasks from the pages seen in the episodes of coarse tasks.
 
-    `webtraj rollout` with --proposer does this after exploring. The proposed tasks go beside the
-    episodes, to tasks/<run>/proposed-*.jsonl, for `webtraj rollout` to run. Run it again for what
-    is missing. The default proposer is model if a model is given, else hindsight. The exit code is
-    1 if proposing failed for an episode.
+    `webtraj rollout --proposer` does this after exploring. The proposed tasks are written beside
+    the episodes, to tasks/<run>/proposed-*.jsonl; `webtraj rollout` plays them. Run the command
+    again to propose for the rest. The default proposer is model if a model is given, else
+    hindsight. The exit code is 1 if proposing failed for an episode.
     """
     from webtraj.rollouts.recipes import proposing_of
     from webtraj.runs.spec import RunSpec

@@ -131,7 +131,7 @@ def plan_run(
 def _plan_of_forks(spec: RunSpec, fork: ForkConfig) -> tuple[PlannedEpisode, ...]:
     """Return the plan of a run that forks, by episode and step.
 
-    An episode that is named must have every step; others are forked where they have it.
+    A named episode must have every step in `fork.at`; others are forked at those that they have.
     """
     from webtraj.datasets.dataset import open_dataset
 
@@ -174,7 +174,7 @@ def _forkable(dataset: Dataset) -> list[str]:
 def _plan_of(
     items: Sequence[Any], spec: RunSpec, blocklist: sampling.Blocklist | None
 ) -> tuple[PlannedEpisode, ...]:
-    """Return the plan for tasks of your own, or the plan that they are."""
+    """Return the plan for given tasks; a given plan as it is."""
     if spec.preset or spec.episodes is not None:
         raise errors.InvalidInputError(
             "preset and episodes cannot be given beside tasks. To play each task several times, "
