@@ -6,11 +6,12 @@ import pytest
 
 from rows import each
 from webtraj import errors
+from webtraj.agents.catalog import make_agent
 from webtraj.agents.model import ModelAgent
 from webtraj.agents.models import OpenAICompatibleClient, RetryPolicy
 from webtraj.environments import actions as a
 from webtraj.environments.browser.observer import describe_action
-from webtraj.exploring.crawling import make_explorer, make_proposer
+from webtraj.exploring.crawling import make_proposer
 from webtraj.exploring.explorer import ExplorerAgent
 from webtraj.testing.model_server import FakeModelServer
 
@@ -70,11 +71,11 @@ async def test_a_model_agent_becomes_an_explorer_with_all_it_has():
 @each(
     ("make", "name", "options", "told"),
     [
-        (make_explorer, "curios", {}, "Did you mean 'curious'"),
-        (make_explorer, "curious", {"speed": 1}, "has no option 'speed'"),
-        (make_explorer, "curious", {"avoid": "x"}, "avoid='x'.* valid tuple"),
-        (make_explorer, "curious", {"ends": 2}, "ends must be a number from 0 to 1"),
-        (make_explorer, "model", {}, "needs a model: give --model NAME"),
+        (make_agent, "curios", {}, "Did you mean 'curious'"),
+        (make_agent, "curious", {"speed": 1}, "has no option 'speed'"),
+        (make_agent, "curious", {"avoid": "x"}, "avoid='x'.* valid tuple"),
+        (make_agent, "curious", {"ends": 2}, "ends must be a number from 0 to 1"),
+        (make_agent, "explorer", {}, "needs a model: give --model NAME"),
         (make_proposer, "oracle", {}, "Choose one of: model, hindsight"),
         (make_proposer, "hindsight", {"model": "m"}, "takes no options"),
         (make_proposer, "model", {"model": "m", "prompt": "plain"}, "path of a .txt file"),

@@ -1,9 +1,14 @@
 """A fork repeats its parent exactly, or says where it could not; then the agent goes on."""
 
+import json
+
 import numpy as np
 import pytest
+from typer.testing import CliRunner
 
 from webtraj import Decision, EndReason, ModelCall, Outcome, errors, open_dataset
+from webtraj.cli.app import make_app
+from webtraj.environments import actions
 from webtraj.rollouts import RunSpec, collect, forking
 from webtraj.rollouts.forking import difference, plan_forks
 from webtraj.runs.plan import ForkPoint, plan_from_bytes, plan_to_bytes
@@ -169,6 +174,17 @@ async def test_limit_within_the_repeated_part_is_refused(parent):
         await collect(RunSpec(fork=fork, max_steps=2, out=dataset.path), agent=Model())
 
 
+@pytest.mark.parametrize("typed", ["<secret:password>", "<not recorded: it is too long>"])
+async def test_action_that_was_not_recorded_whole_is_not_repeated(typed, tmp_path):
+    def agent(observation):
+        return actions.Fill("1", typed)
+
+    out = tmp_path / "d"
+    (first,) = (await collect(RunSpec(preset=["ladder/climb"], out=out), agent=agent)).results
+    results, _ = await forked(open_dataset(out), ForkPoint(first.episode_id, 1), agent)
+    assert "Step 1 cannot be repeated" in results[0].error
+
+
 async def test_plan_keeps_the_forks(parent):
     dataset, name = parent
     plan = plan_forks(dataset, [ForkPoint(name, 0), ForkPoint(name, 2)], group_size=2)
@@ -177,6 +193,37 @@ async def test_plan_keeps_the_forks(parent):
     ]  # fmt: skip
     assert {(p.spec.name, p.spec.preset) for p in plan} == {("climb", "ladder/climb:0")}
     assert plan_from_bytes(plan_to_bytes(plan, seed=0), "plan") == plan
+
+
+def fork(*arguments):
+    """Calls the command; raises what it raises."""
+    done = CliRunner().invoke(make_app(), ["fork", *map(str, arguments)])
+    if done.exception is not None and not isinstance(done.exception, SystemExit):
+        raise done.exception
+    return done
+
+
+def test_command_reports_the_values_of_its_own_forks(parent, tmp_path):
+    dataset, name = parent
+    file = tmp_path / "values.csv"
+    done = fork(dataset.path, name, "--values", "--agent", "oracle", "--csv", file)
+    assert done.exit_code == 0
+    assert f"{name} 2 1 1 100.0% 20.7% to 100.0%" in " ".join(done.output.split())
+    header, *rows = file.read_text().splitlines()
+    assert header == "episode,step,succeeded,of,rate,interval,not counted"
+    assert len(rows) == 3
+    again = fork(dataset.path, name, "--at", 1, "--agent", "oracle", "--json")
+    (value,) = json.loads(again.stdout)["values"][name]
+    assert (value["step"], value["success"]["numerator"]) == (1, 1)
+
+
+def test_command_that_cannot_play_says_why(parent, tmp_path, monkeypatch):
+    """There are no values to report then."""
+    dataset, _ = parent
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+    model = ("--model", "m", "--provider", "openai", "--out", tmp_path / "other")
+    with pytest.raises(errors.MissingKeyError, match="OPENAI_API_KEY"):
+        fork(dataset.path, "--values", *model)
 
 
 def page(tree='[1] button "Go"\n  [2] link "On"', **channels):
@@ -213,5 +260,5 @@ def test_refs_are_those_of_the_same_channel():
     then = {"set_of_marks": marks}
     tree = '[1] textbox "User"\n[2] button "Go"'
     now = {"set_of_marks": {**marks, "refs": ["1", "2"]}, "axtree": f"[9] heading\n{tree}"}
-    assert forking._moved(then, now) == {"3": "1", "6": "2"}
-    assert forking._moved(then, {"axtree": tree}) == {}
+    assert forking._current_refs(then, now) == {"3": "1", "6": "2"}
+    assert forking._current_refs(then, {"axtree": tree}) == {}

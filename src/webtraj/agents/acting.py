@@ -103,10 +103,10 @@ class ModelActor:
         return decision
 
     def remember(self, observation: Any, decision: trajectory_lib.Decision) -> None:
-        """Take a decision that another run made at this observation as this actor's own.
+        """Adopt a decision that another run made at this observation.
 
-        The next prompts show it as an earlier round: in the words of its model if they mean the
-        same in this agent's dialect, else as this dialect writes the action.
+        Later prompts show it as an earlier round: with its model's reply if that parses in this
+        agent's dialect, else with the action as this dialect writes it.
 
         Raises:
             AgentError: The observation lacks a channel that the context needs.
@@ -125,13 +125,13 @@ class ModelActor:
         self._note(page, reply, call, dialect)
 
     def _shown_by(self, observation: Any) -> tuple[contexts_lib.Page, dialects_lib.Dialect]:
-        """Return the page that an observation shows, and the dialect to speak about it."""
+        """Return the page of an observation, and the dialect for it."""
         page = contexts_lib.page_of(observation, self._settings)
         dialect = self._dialect or self._choose_dialect(observation, page)
         return self._looked(page, dialect, observation), dialect
 
     def _next_of_batch(self) -> Action:
-        """Return the next action of a call that holds several."""
+        """Return the next action of a call that holds several actions."""
         self._played, *rest = self._batch
         self._batch = tuple(rest)
         return self._played

@@ -60,8 +60,8 @@ class Agent(Protocol):
     def name(self) -> str:
         """The policy name in episodes: the agent's kind, and its model and weights if any."""
 
-    # An actor may also have `remember(observation, decision)`. A fork calls it, before `act`, with
-    # each observation and decision of the part that it repeats (`webtraj.rollouts.forking`).
+    # An actor may also have `remember(observation, decision)`. Before the first `act`, a fork calls
+    # it with each observation and decision that it repeats (`webtraj.rollouts.forking`).
 
     # An agent that can play only some tasks may also have `can_play(environment) -> bool`. Rollouts
     # check it for each task of their plan before they start.
@@ -128,7 +128,7 @@ def act_of(actor: Any) -> Act:
 
 
 def is_async(act: Act) -> bool:
-    """Return whether a function that decides runs on the event loop."""
+    """Return whether `act` is a coroutine function."""
     call: Any = type(act).__call__
     return inspect.iscoroutinefunction(act) or inspect.iscoroutinefunction(call)
 

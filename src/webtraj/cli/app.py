@@ -36,10 +36,10 @@ _BY_HEADING = {
         "demo": ("demo:demo", "Play real web pages, and show the episodes in the viewer."),
         "rollout": ("rollout:rollout", "Run an agent and record every episode."),
         "rollout submit": ("ray:submit", "Submit a rollout to a Ray cluster."),
-        "fork": ("fork:fork", "Go on from a step of a recorded episode."),
+        "fork": ("fork:fork", "Continue a recorded episode from any step."),
         "record": ("record:record", "Record what you do in a browser, as episodes of a dataset."),
         "gateway": ("gateway:gateway", "Record the model calls of any agent."),
-        "propose": ("propose:propose", "Propose tasks from what was seen when exploring."),
+        "propose": ("propose:propose", "Propose tasks from explored pages."),
         "presets": ("doctor:presets", "List the presets for `webtraj rollout`."),
         "doctor": ("doctor:doctor", "Check the installation."),
     },
@@ -156,12 +156,13 @@ class _Command(core.TyperCommand):
             raise
 
     def invoke(self, ctx: Any) -> Any:
-        """Run the command; show its progress, if it takes long and does not print JSON."""
+        """Run the command; if it takes long and does not print JSON, show its progress."""
         if ctx.params.get("json"):
             return super().invoke(ctx)
-        from webtraj.cli.watching import progress_shown
+        from webtraj.cli.watching import WorkProgress
+        from webtraj.datasets.progress import watching
 
-        with progress_shown():
+        with WorkProgress() as progress, watching(progress):
             return super().invoke(ctx)
 
     def _like(self, ctx: Any, option: str) -> list[str]:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import functools
 import inspect
 import typing
-from collections.abc import Callable, Iterator, Mapping
-from typing import Annotated, Any, TypeVar
+from collections.abc import Callable, Collection, Iterator, Mapping
+from typing import Annotated, Any
 
 import typer
 
@@ -53,36 +53,31 @@ _ALSO: dict[str, tuple[str, Any, str | None, str]] = {
 """Flags for parts of a field: the part, type, metavar and help."""
 
 
-_ONLY: dict[str, tuple[str, ...]] = {}
-"""The flags of commands that do not take all of them, by the command's name."""
-_Command = TypeVar("_Command", bound=Callable[..., None])
-
-
-def takes(*names: str) -> Callable[[_Command], _Command]:
-    """Return a decorator of a command that takes the flags of these fields only."""
-
-    def limited(function: _Command) -> _Command:
-        _ONLY[function.__name__] = names
-        return function
-
-    return limited
-
-
 def takes_flags(function: Callable[..., None]) -> bool:
     """Return whether a command takes the flags: it has a parameter `**given`."""
     parameters = inspect.signature(function).parameters.values()
     return any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters)
 
 
-def with_flags(function: Callable[..., None]) -> Callable[..., None]:
+def takes(*names: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Return a decorator that replaces a command's `**given` by the flags of these fields only."""
+    return functools.partial(with_flags, only=names)
+
+
+def with_flags(
+    function: Callable[..., None], only: Collection[str] | None = None
+) -> Callable[..., None]:
     """Return a command whose parameter `**given` is replaced by the flags.
 
     The command gets the flags that were given. A parameter of its own replaces the flag of that
     name.
+
+    Args:
+        function: The command.
+        only: The fields that have a flag; all by default.
     """
     every = inspect.signature(function, eval_str=True).parameters.values()
     own = {one.name: one for one in every if one.kind is not one.VAR_KEYWORD}
-    only = _ONLY.get(function.__name__)
     flags = {
         one.name: one
         for one in _parameters()

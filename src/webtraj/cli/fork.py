@@ -1,4 +1,4 @@
-"""`webtraj fork`: repeat recorded episodes up to a step, and let an agent go on from there."""
+"""`webtraj fork`: repeat recorded episodes up to a step, then let an agent take over."""
 
 from __future__ import annotations
 
@@ -9,11 +9,14 @@ import typer
 from webtraj import errors
 from webtraj.cli import playing, terminal
 from webtraj.cli.flags import takes
-from webtraj.cli.options import Csv, Json
+from webtraj.cli.options import Csv, Json, Place
 from webtraj.cli.terminal import say
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
     from webtraj.metrics.forks import StepValue
+    from webtraj.rollouts.rollout import Rollout
 
 __all__ = ["fork"]
 
@@ -25,14 +28,16 @@ __all__ = ["fork"]
     "requests_per_minute", "seed", "step_timeout", "storage_options", "temperature", "timeout",
 )  # fmt: skip
 def fork(
-    dataset: Annotated[str, typer.Argument(help="The dataset: a folder or a bucket's URL.")],
+    dataset: Place,
     episodes: Annotated[
         list[str] | None,
         typer.Argument(metavar="EPISODE", help="The episodes to fork; default: all that ended."),
     ] = None,
     at: Annotated[
         list[int] | None,
-        typer.Option("--at", help="A step to fork at: the number of actions to repeat."),
+        typer.Option(
+            "--at", help="A step to fork at: the number of actions to repeat. Repeatable."
+        ),
     ] = None,
     number: Annotated[
         int, typer.Option("-n", "--group-size", help="The number of forks at each step.")
@@ -40,76 +45,78 @@ def fork(
     values: Annotated[
         bool,
         typer.Option(
-            "--values", help="Fork at each step, and tell how often the forks succeed: its value."
+            "--values",
+            help="Print the value of each step: the share of its forks that succeed. Without "
+            "--at, fork at every step.",
         ),
     ] = False,
     csv: Csv = None,
     json: Json = False,
     **given: Any,
 ) -> None:
-    """Repeat recorded episodes up to a step, and let an agent go on from there.
+    """Repeat recorded episodes up to a step, then let an agent take over.
 
     The recorded actions are played again in a fresh world with the same seed, and each observation
-    is compared with the record. At the step, the agent goes on, with the steps before as its own
-    past. Where a world departs from the record, the fork ends with the first difference. The forks
-    are recorded in the same dataset unless --out is given; `webtraj rollout --resume` plays what is
-    left. `webtraj view` shows them, and the values of the steps, with the parent.
+    is compared with the record. At the step, the agent takes over, with the earlier steps as its
+    own past. If the world departs from the record, the fork ends with the first difference. The
+    forks are recorded in the same dataset unless --out is given. To play what is left, run
+    `webtraj rollout --resume`; to see the forks and the values of the steps, `webtraj view`.
     """
     if not at and not values:
         raise errors.InvalidInputError(
-            "Where to fork? Give a step with --at, such as --at 3, or --values for each step."
+            "No step to fork at. Give one with --at, such as --at 3, or --values for every step."
         )
     given.setdefault("out", dataset)
     forked = {"dataset": dataset, "episodes": episodes or [], "at": at or []}
     built, go_on = playing.from_flags({"fork": forked, "group_size": number, **given})
 
-    def found() -> dict[str, tuple[StepValue, ...]]:
-        from webtraj.datasets.dataset import open_dataset
-        from webtraj.metrics.forks import step_values
-
-        assert built.run is not None
-        there = open_dataset(built.out, storage_options=built.storage_options)
-        own = (one for one in there.summaries if built.run.place_of(one.episode_id) is not None)
-        return step_values(built.run.storage, own)
-
-    def data() -> dict[str, Any]:
-        return {"values": {n: [v.to_data() for v in steps] for n, steps in found().items()}}
-
-    try:
-        playing.play(
-            built,
-            None,
-            f"{go_on} --resume {built.run_id}",
-            csv=None if values else csv,
-            json=json,
-            more=data,
-        )
-    finally:
+    def report_values() -> dict[str, Any]:
+        if not values and not json:
+            return {}
+        found = _values_of(built)
         if values:
-            _tell_values(found(), csv, shown=not json)
+            _print_values(found, csv)
+        return {"values": {name: [one.to_data() for one in steps] for name, steps in found.items()}}
+
+    playing.play(
+        built,
+        None,
+        f"{go_on} --resume {built.run_id}",
+        csv=None if values else csv,
+        json=json,
+        report=report_values,
+    )
 
 
-def _tell_values(found: dict[str, tuple[StepValue, ...]], csv: str | None, *, shown: bool) -> None:
+def _values_of(built: Rollout) -> dict[str, tuple[StepValue, ...]]:
+    """Return the values of the steps of each forked episode, from the forks of this run."""
+    from webtraj.datasets.dataset import open_dataset
+    from webtraj.metrics.forks import step_values
+
+    assert built.run is not None
+    recorded = open_dataset(built.out, storage_options=built.storage_options).summaries
+    forks = (one for one in recorded if built.run.place_of(one.episode_id) is not None)
+    return step_values(built.run.storage, forks)
+
+
+def _print_values(found: Mapping[str, Sequence[StepValue]], csv: str | None) -> None:
     from webtraj.metrics.forks import lost_at
+    from webtraj.metrics.presenting import interval_of, percent
 
-    rows = []
-    for name, steps in found.items():
-        for value in steps:
-            rate, interval = value.success.value, value.success.interval
-            rows.append(
-                {
-                    "episode": name,
-                    "step": value.step,
-                    "succeeded": value.success.numerator,
-                    "of": value.success.denominator,
-                    "rate": "" if rate is None else f"{rate:.0%}",
-                    "interval": "" if interval is None else "{:.0%} to {:.0%}".format(*interval),
-                    "not counted": value.not_counted or "",
-                }
-            )
+    rows = [
+        {
+            "episode": name,
+            "step": value.step,
+            "succeeded": value.success.numerator,
+            "of": value.success.denominator,
+            "rate": percent(value.success.value),
+            "interval": interval_of(value.success),
+            "not counted": value.not_counted or "",
+        }
+        for name, steps in found.items()
+        for value in steps
+    ]
     terminal.save_table(csv, rows)
-    if not shown:
-        return
     columns = ("episode", ">step", ">succeeded", ">of", ">rate", "interval", ">not counted")
     table = terminal.make_table(*columns, rows=[row.values() for row in rows])
     terminal.make_console().print(table)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from webtraj.cli import signals
+from webtraj.cli.options import Port
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -20,12 +21,10 @@ BaseUrls = Annotated[
     list[str] | None,
     typer.Option(
         "--base-url",
-        help="Where model calls go: a URL for all APIs, or API=URL for openai, responses or "
-        "anthropic; repeat for several. By default, to the vendors.",
+        help="The model's server: a URL for all APIs, or API=URL for openai, responses or "
+        "anthropic; default: the vendors'. Repeatable.",
     ),
 ]
-
-
 Journal = Annotated[Path, typer.Option(help="The file to append model calls to.")]
 
 
@@ -33,12 +32,12 @@ def gateway(
     journal: Journal = Path("runs/calls.jsonl"),
     base_url: BaseUrls = None,
     host: Annotated[str, typer.Option(help="The address to listen at.")] = "127.0.0.1",
-    port: Annotated[int, typer.Option(help="The port; 0 for a free one.")] = 0,
+    port: Port = 0,
 ) -> None:
-    """Forward model calls of agents to their servers, and record each, until Ctrl-C.
+    """Forward agents' model calls to their servers and record each one, until Ctrl-C.
 
-    Print the environment variables that lead agents here. They keep their own API keys, which are
-    passed on and never recorded.
+    Print the environment variables that point agents here. Agents keep their own API keys, which
+    are forwarded and never recorded.
     """
     from webtraj.gateway import Gateway
 
@@ -54,7 +53,7 @@ async def _serve(gateway: Gateway) -> None:
 
 
 def addresses(gateway: Gateway) -> str:
-    """Return the lines that set the environment of an agent in a shell."""
+    """Return the shell commands that point an agent at a gateway."""
     return (
         f"export OPENAI_BASE_URL={gateway.openai_url()}\n"
         f"export ANTHROPIC_BASE_URL={gateway.anthropic_url()}"
@@ -62,7 +61,7 @@ def addresses(gateway: Gateway) -> str:
 
 
 def base_urls(given: Sequence[str] | None) -> dict[str, str] | None:
-    """Return the URL of each API from `--base-url`. One without an API is for all the others."""
+    """Return the URL of each API from `--base-url`. A URL without an API is for all others."""
     from webtraj.gateway.dialects import DIALECTS
 
     named: dict[str, str] = {}

@@ -133,7 +133,7 @@ def metrics(
             if value:
                 raise errors.InvalidInputError(f"--{name} does not go with --html. Leave out one.")
     elif title:
-        raise errors.InvalidInputError("--title is of a page: give --html FILE too.")
+        raise errors.InvalidInputError("--title needs a page: give --html FILE too.")
     else:
         options = {"crash_rule": crash_rule, "ks": pass_at or None, "prices": _prices(price)}
         if by is not None:

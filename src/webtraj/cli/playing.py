@@ -1,9 +1,10 @@
-"""Run a rollout for `webtraj rollout`, then judge, propose and report."""
+"""Run a rollout for `webtraj rollout` or `webtraj fork`, then judge, propose and report."""
 
 from __future__ import annotations
 
 import collections
 import contextlib
+import dataclasses
 import functools
 import logging
 import shlex
@@ -19,20 +20,18 @@ from webtraj.cli import logs, signals, terminal
 from webtraj.cli.flags import fields_of
 from webtraj.cli.judge_quality import judged_data, say_unjudged
 from webtraj.cli.options import imported, storage_options
+from webtraj.cli.propose import proposed_data, report_proposed
 from webtraj.cli.terminal import counted, say
 from webtraj.settings.configuration import COMMAND_LINE, validate, without_secrets
 from webtraj.settings.named import import_modules
 from webtraj.trajectory import Outcome
 
 if TYPE_CHECKING:
-    from webtraj.exploring.proposing import Proposed
     from webtraj.judging.judged import Judged
     from webtraj.rollouts.results import RolloutSummary
     from webtraj.rollouts.rollout import Rollout
 
-__all__ = ["from_flags", "play", "proposed_data", "tell_proposed"]
-
-_MOST_SHOWN = 10
+__all__ = ["from_flags", "naming", "play"]
 
 
 def from_flags(
@@ -89,7 +88,7 @@ def play(
     monitor: bool = False,
     csv: str | None = None,
     json: bool = False,
-    more: Callable[[], Mapping[str, Any]] = dict,
+    report: Callable[[], Mapping[str, Any]] = dict,
 ) -> RolloutSummary:
     """Run a rollout, judge it and propose tasks if configured, and report the results.
 
@@ -98,9 +97,9 @@ def play(
         ray: The address of a Ray cluster to run on; None for this machine.
         go_on: The command that resumes the run.
         monitor: Whether to show each row of the plan while it runs, instead of a bar.
-        csv: The file for the table of tasks, of a resumed run of all its episodes; None for none.
+        csv: A file for the table of tasks, with earlier episodes of a resumed run; None for none.
         json: Whether to print the results as JSON.
-        more: Returns further results for the JSON.
+        report: Reports further results, and returns them for the JSON.
 
     Returns:
         What came of it, a resumed run's earlier episodes included.
@@ -126,16 +125,16 @@ def play(
         ):
             summary = signals.run(built.only_play(observer=observer, cluster=cluster))
             observer.rollout_ended(summary)
-        judged = _judge(built, summary, go_on)
-        scored = summary if judged is None else summary.with_outcomes(judged.outcomes)
-        terminal.save_table(csv, progress.table_rows(scored))
+        summary = _judge(built, summary, go_on)
+        terminal.save_table(csv, progress.table_rows(summary.scored))
         with signals.resumable(f"run: {go_on}"):
-            proposed = signals.run(built.only_propose())
-        done = judged is None or _is_judged(judged)
-        if proposed is not None:
-            done = tell_proposed(proposed, go_on) and done
+            summary = dataclasses.replace(summary, proposed=signals.run(built.only_propose()))
+        done = summary.judged is None or _is_judged(summary.judged)
+        if summary.proposed is not None:
+            done = report_proposed(summary.proposed, go_on) and done
+        further = report()
         if json:
-            give({**_data(built, scored, judged, proposed), **more()})
+            give({**_data(built, summary.scored), **further})
     if not done or len(summary.errors) == len(summary.results):
         raise typer.Exit(1)
     return summary
@@ -161,13 +160,8 @@ def _monitored(built: Rollout) -> Iterator[None]:
         say(f"The monitor failed: {screen.trouble}", stderr=True)
 
 
-def _data(
-    built: Rollout,
-    summary: RolloutSummary,
-    judged: Judged | None,
-    proposed: Proposed | None,
-) -> dict[str, Any]:
-    """Return what came of a run as JSON data; success rates are of the judge's verdicts, if any."""
+def _data(built: Rollout, summary: RolloutSummary) -> dict[str, Any]:
+    """Return the results of a run as JSON data."""
     from webtraj.metrics.measuring import measure_results, plain
 
     report = measure_results(summary.results, seconds=summary.seconds, by=("task",))
@@ -184,23 +178,10 @@ def _data(
             {name: getattr(result, name) for name in ("task", "attempt", "episode_id", "error")}
             for result in summary.errors
         ],
-        "judged": None if judged is None else judged_data(judged),
-        "proposed": None if proposed is None else proposed_data(proposed),
+        "judged": None if summary.judged is None else judged_data(summary.judged),
+        "proposed": None if summary.proposed is None else proposed_data(summary.proposed),
     }
     return {name: plain(value) for name, value in data.items()}
-
-
-def proposed_data(proposed: Proposed) -> dict[str, Any]:
-    """Return proposed tasks as JSON data, as they are in the tasks' file."""
-    return {
-        "tasks_file": proposed.tasks_place,
-        "tasks": len(proposed.tasks),
-        "episodes": proposed.episodes,
-        "new": proposed.new,
-        "unfinished": proposed.unfinished,
-        "rejections": dict(proposed.rejections),
-        "failures": dict(proposed.failures),
-    }
 
 
 def _is_judged(judged: Judged) -> bool:
@@ -208,11 +189,11 @@ def _is_judged(judged: Judged) -> bool:
     return judged.complete and {*judged.outcomes.values()} != {Outcome.JUDGE_ERROR}
 
 
-def _judge(built: Rollout, summary: RolloutSummary, go_on: str) -> Judged | None:
-    """Judge the recorded episodes and report the verdicts; None if there is no judge."""
+def _judge(built: Rollout, summary: RolloutSummary, go_on: str) -> RolloutSummary:
+    """Judge the recorded episodes if there is a judge, and return the summary with the verdicts."""
     if built.judge is None:
         _say_nobody_judged(built, summary)
-        return None
+        return summary
     from webtraj.cli import progress
 
     try:
@@ -222,16 +203,16 @@ def _judge(built: Rollout, summary: RolloutSummary, go_on: str) -> Judged | None
         say(f"To judge the rest: {go_on}")
         raise
     assert judged is not None
+    summary = dataclasses.replace(summary, judged=judged)
     counts = collections.Counter(outcome.name.lower() for outcome in judged.outcomes.values())
     if counts:
         say(f"Verdicts of {judged.judge}, in {judged.place}:")
-        table = progress.summary_table(summary.with_outcomes(judged.outcomes))
-        terminal.make_console().print(table)
+        terminal.make_console().print(progress.summary_table(summary.scored))
         say(", ".join(f"{name} {number}" for name, number in counts.most_common()) + ".")
     say_unjudged(judged)
     if not judged.complete:
         say(f"To judge the rest: {go_on}")
-    return judged
+    return summary
 
 
 def _say_nobody_judged(built: Rollout, summary: RolloutSummary) -> None:
@@ -251,27 +232,6 @@ def _say_nobody_judged(built: Rollout, summary: RolloutSummary) -> None:
             f"Nobody judged {counted(unknown, 'episode')} of tasks with facts or an answer to "
             f"judge by. To judge: {command} --model NAME"
         )
-
-
-def tell_proposed(proposed: Proposed, go_on: str) -> bool:
-    """Report proposed tasks, and return whether there are proposals for every episode."""
-    found = f"{counted(len(proposed.tasks), 'task')} of {counted(proposed.episodes, 'episode')}"
-    say(f"{found} ({proposed.new} new) are in {proposed.tasks_place}.")
-    tasks = [f"  {task.metadata.get('kind', '')}: {task.goal}" for task in proposed.tasks]
-    terminal.say_first(tasks, _MOST_SHOWN, "tasks.")
-    if not proposed.episodes and not proposed.failures:
-        say("No episode finished by itself, so there was nothing to propose from.")
-    if proposed.rejections:
-        say("Rejected proposals, by reason:")
-        reasons = [f"  {number} x {reason}" for reason, number in proposed.rejections.items()]
-        terminal.say_first(reasons, _MOST_SHOWN, "reasons.")
-    if proposed.unfinished:
-        say(f"Skipped {counted(proposed.unfinished, 'episode')} that did not finish.")
-    if proposed.failures:
-        failures = [f"No proposals for {one}: {why}" for one, why in proposed.failures.items()]
-        terminal.say_first(failures, _MOST_SHOWN, "episodes without proposals.")
-        say(f"To retry those: {go_on}")
-    return not proposed.failures
 
 
 def _log(*, verbose: bool) -> None:

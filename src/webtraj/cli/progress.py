@@ -162,7 +162,7 @@ def summary_table(summary: RolloutSummary) -> Table:
 
 
 def table_rows(summary: RolloutSummary) -> Iterator[dict[str, Any]]:
-    """Yield the same table's rows for `--csv`, with the counts behind the rates."""
+    """Yield the rows of that table for `--csv`, with the counts behind the rates."""
     for one in summary.tasks:
         yield {
             "task": one.task,

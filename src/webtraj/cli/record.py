@@ -28,7 +28,7 @@ __all__ = ["record"]
 
 _TASK = "web"
 _ONE_OF = "Give one of: a URL, --preset, or --attach."
-_WITH_MODELS = "--models is for --attach, and --base-url for --models."
+_WITH_MODELS = "--models needs --attach, and --base-url needs --models."
 
 
 def record(
@@ -54,9 +54,7 @@ def record(
     ] = None,
     models: Annotated[
         bool,
-        typer.Option(
-            help="With --attach: also record the model calls that lead to what happens there."
-        ),
+        typer.Option(help="With --attach: also record the model calls behind each step."),
     ] = False,
     base_url: BaseUrls = None,
     journal: Journal = Path("runs/calls.jsonl"),
@@ -80,8 +78,8 @@ def record(
     pause, undo, redact, and stop with a verdict; the same keys work in this terminal. Passwords are
     never recorded.
 
-    With --models, agents that are led to the printed addresses have their model calls recorded with
-    the steps that they led to.
+    With --models, the addresses of a gateway are printed. Point agents at them, and each step is
+    recorded with the model calls that led to it.
     """
     from webtraj.rollouts.recording import open_collector, settle_format
 
@@ -138,8 +136,9 @@ class _Recording:
     headless: bool
     debugging_port: int | None
     gateway: Gateway | None
-    """Records the model calls that lead to the steps."""
+    """Records the model calls of agents."""
     joiner: Joiner | None
+    """Finds the model calls behind each step."""
     _recorder: Recorder | None = None
     _paused: bool = False
 
@@ -169,8 +168,8 @@ class _Recording:
                 await bar.open()
             if self.gateway is not None:
                 await stack.enter_async_context(self.gateway)
-                led = asyncio.ensure_future(_lead(self.gateway, recorder))
-                stack.callback(led.cancel)
+                printing = asyncio.ensure_future(_print_addresses(self.gateway, recorder))
+                stack.callback(printing.cancel)
             with bar_lib.terminal_keys(self._on_key) as has_keys:
                 if has_keys:
                     for key, (_, does) in bar_lib.KEYS.items():
@@ -226,8 +225,8 @@ class _Recording:
             bar_lib.obey(self._recorder, bar_lib.KEYS[key][0], paused=self._paused)
 
 
-async def _lead(gateway: Gateway, recorder: Recorder) -> None:
-    """Print what leads agents to the gateway, once what they do is recorded."""
+async def _print_addresses(gateway: Gateway, recorder: Recorder) -> None:
+    """Print the gateway's addresses once the recorder records."""
     await recorder.begun()
     print(addresses(gateway), flush=True)
 

@@ -189,7 +189,7 @@ class Bar(Closing):
             progress.TimeRemainingColumn(),
             console=self.console,
             transient=True,
-            redirect_stdout=sys.stdout.isatty(),  # Elsewhere, prints are no lines above the bar.
+            redirect_stdout=sys.stdout.isatty(),  # Prints to a file bypass the bar.
             disable=not (shown and self.console.is_terminal),
         )
         self._line = self._bar.add_task(what, total=None, counts="")

@@ -45,7 +45,7 @@ def update(
         Path | None,
         typer.Option(
             help="The Python of LLaMA-Factory's environment, such as "
-            ".venv-llamafactory/bin/python, by which LLaMA-Factory checks the files. Without it, "
+            ".venv-llamafactory/bin/python, to check the files with LLaMA-Factory. Without it, "
             "--train and --check search WEBTRAJ_LLAMAFACTORY_PYTHON, then beside "
             "llamafactory-cli on the PATH, then .venv-llamafactory in this folder or above.",
             show_default=False,
@@ -65,8 +65,8 @@ def update(
     check: Annotated[
         Path | None,
         typer.Option(
-            help="Only let LLaMA-Factory check a folder of training files; exit with 1 if it would "
-            "abort or skip rows.",
+            help="Only check a folder of training files with LLaMA-Factory; exit with 1 if it "
+            "would abort or skip rows.",
             show_default=False,
         ),
     ] = None,
@@ -160,7 +160,7 @@ def _tell_how_to_train(prepared: Update) -> None:
 
 
 def _check(folder: Path, python: Path | None, *, json: bool) -> None:
-    """Let LLaMA-Factory check a folder of training files, and print the first problems.
+    """Check a folder of training files with LLaMA-Factory, and print the first problems.
 
     Raises:
         Exit: With 1 if there are problems.

@@ -1,40 +1,31 @@
-"""Shows on stderr how far a command is that takes long, whatever it does.
+"""Shows the progress of a long command on stderr.
 
-In a terminal it is a bar, elsewhere a line once in a while; work that ends soon shows neither.
+A terminal gets a bar, anything else a line now and then. Short work shows neither.
 """
 
 from __future__ import annotations
 
-import contextlib
 import datetime
 import sys
 import threading
 import time
-from collections.abc import Iterator
 
 from webtraj.cli import terminal
-from webtraj.datasets.progress import Progress, watching
+from webtraj.datasets.progress import Progress
 from webtraj.store.closing import Closing
 
-__all__ = ["WorkProgress", "progress_shown"]
+__all__ = ["WorkProgress"]
 
 _FIRST_BAR, _BETWEEN_BARS = 1.0, 0.2
 _FIRST_LINE, _BETWEEN_LINES = 5.0, 30.0
 
 
-@contextlib.contextmanager
-def progress_shown() -> Iterator[None]:
-    """Show long work that is done meanwhile."""
-    with WorkProgress() as progress, watching(progress):
-        yield
-
-
 class WorkProgress(Closing):
-    """Shows work from when it takes long. Call it with each progress, on any thread.
+    """Shows the progress of long work. Call it with each `Progress`, on any thread.
 
     Args:
-        first: Seconds until the work is first shown; by default 1 for a bar, 5 for a line.
-        between: Seconds from then on; by default 0.2 for a bar, 30 for a line.
+        first: Seconds before work is first shown; by default 1 for a bar, 5 for a line.
+        between: Seconds between updates; by default 0.2 for a bar, 30 for a line.
     """
 
     def __init__(self, *, first: float | None = None, between: float | None = None) -> None:
@@ -45,7 +36,7 @@ class WorkProgress(Closing):
         self._thread: threading.Thread | None = None
 
     def __call__(self, progress: Progress) -> None:
-        """Take the progress of work; of work within other work, it is ignored."""
+        """Take the progress of the work; ignore that of work nested in it."""
         latest = self._latest
         if latest is not None and latest.what != progress.what:
             return
@@ -88,7 +79,7 @@ class WorkProgress(Closing):
                     return
 
     def _line(self, progress: Progress) -> str:
-        """Return what a bar shows as a line."""
+        """Return the content of a bar as a line."""
         of = f" of {progress.total:,}" if progress.total else ""
         line = f"{progress.what}: {progress.done:,}{of}, {self._speed(progress)}"
         if not (progress.done and progress.total):
@@ -97,7 +88,7 @@ class WorkProgress(Closing):
         return f"{line}, {datetime.timedelta(seconds=round(left))} left"
 
     def _speed(self, progress: Progress) -> str:
-        """Return the bytes and the speed so far."""
+        """Return the mean speed, and the bytes if they are counted."""
         seconds = max(time.monotonic() - self._start, 1e-9)
         items, size = f"{progress.done / seconds:,.1f}/s", progress.size / 1e6
         return f"{items}, {size:,.1f} MB, {size / seconds:,.1f} MB/s" if size else items

@@ -5,7 +5,7 @@
 * `hindsight`, `asking`: proposers without and with a model.
 * `checking`: the proposer protocol, and the checks that turn proposals into tasks.
 * `proposing`: proposing for a dataset.
-* `crawling`: explorers and proposers by name.
+* `crawling`: the agent `explorer` and the proposers by name.
 """
 
 from __future__ import annotations

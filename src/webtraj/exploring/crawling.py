@@ -1,4 +1,4 @@
-"""Explorers and proposers by name, as on the command line and in a `RunSpec`."""
+"""The agent `explorer`, and the proposers, by name: for the command line and `RunSpec`."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ from webtraj.agents import base as agents_lib
 from webtraj.agents import catalog as agents_catalog
 from webtraj.agents import prompts as prompts_lib
 from webtraj.agents.options import ModelOptions, read_options
-from webtraj.environments.tasks import TaskSpec
 from webtraj.exploring.checking import Proposer
 from webtraj.exploring.proposing import Proposed, propose
 from webtraj.exploring.seen import channels_with
@@ -22,66 +21,13 @@ from webtraj.store.closing import aclose
 if TYPE_CHECKING:
     from webtraj.agents.model import ModelAgent
 
-__all__ = [
-    "EXPLORER",
-    "EXPLORERS",
-    "PROPOSERS",
-    "Proposing",
-    "make_explorer",
-    "make_proposer",
-    "require_coarse",
-]
+__all__ = ["EXPLORER", "PROPOSERS", "Proposing", "make_proposer"]
 
 
-def require_coarse(tasks: Iterable[TaskSpec]) -> tuple[TaskSpec, ...]:
-    """Return tasks that can be explored.
-
-    Raises:
-        InvalidInputError: There are no tasks, or one is not coarse.
-    """
-    coarse = tuple(tasks)
-    if not coarse:
-        raise errors.InvalidInputError("No tasks to explore; give at least one.")
-    for task in coarse:
-        if not task.coarse:
-            raise errors.InvalidInputError(
-                f"The task {task.name!r:.100} is not coarse. Exploring takes rows with a site's "
-                "url and a description of what may be done there, or with coarse=true; "
-                "`webtraj rollout` plays the others."
-            )
-    return coarse
-
-
-EXPLORERS = ("model", "curious", "random", "scripted")
 PROPOSERS = ("model", "hindsight")
 
 _PROPOSING = ("max_attempts", "page_tokens", "text_tokens", "prompt")
 """The proposer's own options; all others are the model's."""
-
-
-def make_explorer(
-    name: str, *, seed: int = 0, options: Mapping[str, Any] | None = None
-) -> agents_lib.Agent:
-    """Make an explorer by name.
-
-    >>> make_explorer("curious", seed=3).seed
-    3
-
-    Args:
-        name: One of `EXPLORERS`: `model` asks a model, with the prompt `explore` by default.
-        seed: The seed, for explorers that choose at random.
-        options: Other settings; for `model`, those of `webtraj.agents.options.ModelOptions`.
-
-    Raises:
-        InvalidInputError: The name is unknown, or it does not take the options.
-    """
-    options = dict(options or {})
-    _check(name, EXPLORERS, "explorer")
-    if name == "model":
-        from webtraj.exploring.explorer import ExplorerAgent
-
-        return ExplorerAgent.of(_model({"prompt": "explore", **options}, "explorer"))
-    return agents_catalog.make_agent(name, seed=seed, options=options)
 
 
 def make_proposer(name: str, *, options: Mapping[str, Any] | None = None) -> Proposer:
@@ -99,7 +45,11 @@ def make_proposer(name: str, *, options: Mapping[str, Any] | None = None) -> Pro
         InvalidInputError: The name is unknown, or it does not take the options.
     """
     options = dict(options or {})
-    _check(name, PROPOSERS, "proposer")
+    if name not in PROPOSERS:
+        raise errors.InvalidInputError(
+            f"No proposer is named {name!r:.60}. {nearest(name, PROPOSERS)}Choose one of: "
+            f"{', '.join(PROPOSERS)}."
+        )
     if name == "hindsight":
         from webtraj.exploring.hindsight import HindsightProposer
 
@@ -126,17 +76,15 @@ def _model(options: Mapping[str, Any], what: str) -> ModelAgent:
     return read_options(options, who=f"the {what} 'model'").make()
 
 
-def _check(name: str, known: tuple[str, ...], what: str) -> None:
-    if name not in known:
-        raise errors.InvalidInputError(
-            f"No {what} is named {name!r:.60}. {nearest(name, known)}Choose one of: "
-            f"{', '.join(known)}."
-        )
+def _explorer(seed: int, options: Mapping[str, Any]) -> agents_lib.Agent:
+    from webtraj.exploring.explorer import ExplorerAgent
+
+    return ExplorerAgent.of(_model({"prompt": "explore", **options}, "explorer"))
 
 
 EXPLORER = agents_catalog.AgentKind(
     "Asks a model to explore a site.",
-    lambda seed, options: make_explorer("model", seed=seed, options=options),
+    _explorer,
     "those of the agent model",
     shared=tuple(ModelOptions.model_fields),
 )
@@ -145,10 +93,10 @@ EXPLORER = agents_catalog.AgentKind(
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Proposing:
-    """Recipe for a proposer, and how to ask it (`webtraj.rollouts.recipes`)."""
+    """Recipe for a proposer; see `webtraj.rollouts.recipes.Proposing`."""
 
     name: str
-    """A key of `PROPOSERS`."""
+    """One of `PROPOSERS`."""
     options: Mapping[str, Any] = dataclasses.field(default_factory=dict, repr=False)
     """Options of the proposer."""
     proposals: int = 3
@@ -164,9 +112,18 @@ class Proposing:
         """Check that the tasks of a plan are coarse.
 
         Raises:
-            InvalidInputError: One is not.
+            InvalidInputError: There are no tasks, or one is not coarse.
         """
-        require_coarse(planned.spec for planned in plan)
+        tasks = [planned.spec for planned in plan]
+        if not tasks:
+            raise errors.InvalidInputError("No tasks to explore; give at least one.")
+        for task in tasks:
+            if not task.coarse:
+                raise errors.InvalidInputError(
+                    f"The task {task.name!r:.100} is not coarse. Exploring takes rows with a "
+                    "site's url and a description of what may be done there, or with coarse=true; "
+                    "play the others without a proposer."
+                )
 
     def make(self) -> Proposer:
         """Return a new proposer. If it has an `aclose`, the caller must call it.

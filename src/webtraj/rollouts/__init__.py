@@ -1,8 +1,9 @@
 """Rollouts: run an agent on many episodes at once and account for every one.
 
 * `sampling`: which tasks a rollout plays.
-* `collecting`: a rollout in one call, by a `RunSpec`. `rollout`: its plan, and who plays.
-* `configuration`: reads and builds it.
+* `collecting`: a rollout in one call, by a `RunSpec`. `rollout`: one that is ready to be played.
+* `configuration`: reads configurations, and builds rollouts.
+* `recipes`: makes the agent, judge and proposer of a rollout. `forking`: forks recorded episodes.
 * `runner`: plays the plan, several episodes at a time, with `scheduling` and `deadlines`.
 * `adapting`: adjusts the number of workers to the machine.
 * `episode`: plays one episode and returns how it ended.

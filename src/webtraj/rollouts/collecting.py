@@ -45,7 +45,7 @@ async def collect(
     beside the plan at the end (`metrics`).
 
     Args:
-        spec: The settings: what to play, by whom, how, and where to record it.
+        spec: The settings, such as the presets, the agent, the limits and the dataset.
         agent: An agent, or a function from an observation to an action, that plays instead of the
             one that `spec` names. It is left open.
         tasks: Tasks from `read_tasks` or a sampler, or a plan, instead of `spec.preset`.
@@ -58,7 +58,7 @@ async def collect(
         observer: Called when episodes end.
         run_id: Name of the run in `spec.out`; a new one by default.
         resume: The id of a run in `spec.out` to resume, or True for the latest. Its plan and
-            settings are read; `spec` needs only `out` and what is to change.
+            settings are read; `spec` needs only `out` and the settings to change.
 
     Returns:
         Every result and the totals, including earlier results of a resumed run.

@@ -1,14 +1,14 @@
-"""Fork recorded episodes: repeat one up to a step, and let an agent go on from there.
+"""Fork recorded episodes: repeat one up to a step, then let an agent take over.
 
-The repeated part is played anew, in a fresh world with the recorded seed. `ForkedEnvironment`
-compares each of its timesteps with the record, and ends the episode at the first difference, so no
-agent goes on in another world than the record's. `ForkAgent` takes the repeated decisions from the
-record, and shows them to the agent as its own. Their `metadata["fork"]` names their source.
+The repeated part is played again in a fresh world with the recorded seed. `ForkedEnvironment`
+compares each of its timesteps with the record and ends the episode at the first difference, so no
+agent takes over in a world that differs from the record. `ForkAgent` repeats the recorded decisions
+and shows them to the agent as its own. Their `metadata["fork"]` names their source.
 
 An observation agrees with a recorded one if it has the same content:
 
-* On a page: the URL, title and goal, and the tree, where refs are no content. Without a tree in
-  both, the marks' roles and names; without marks in both, the screenshot.
+* On a page: the URL, title and goal, and the tree without its refs. Without a tree in both, the
+  marks' roles and names; without marks in both, the screenshot.
 * Elsewhere: the whole observation.
 
 Rewards and the ends of episodes are compared too.
@@ -18,9 +18,10 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
+import functools
 import itertools
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, cast
 
 import orjson
@@ -32,12 +33,12 @@ from webtraj.environments import actions as actions_lib
 from webtraj.environments import base as environment_lib
 from webtraj.environments.browser.reading import channel_of, last_action_of, text_of, texts_of
 from webtraj.environments.tasks import TaskSpec
-from webtraj.runs.plan import ForkPoint, PlannedEpisode, specs_of_presets
+from webtraj.judging.evaluating import is_redacted
+from webtraj.runs.plan import ForkPoint, PlannedEpisode, check_groups, specs_of_presets
 from webtraj.runs.run import Run, run_ids
 from webtraj.store import records
 from webtraj.store.decoding import decode
 from webtraj.store.encoding import dumps
-from webtraj.store.places import Storage, open_storage
 
 if TYPE_CHECKING:
     from webtraj.datasets import Dataset
@@ -50,13 +51,16 @@ _MARKS = "set_of_marks"
 _PICTURE = "screenshot"
 _PAGE = (*_TREES, _MARKS, _PICTURE)
 _LOOKS, _PAUSE = 20, 0.1
-"""How often to look at a page before it counts as another than on record, and the seconds between
-two looks: a list of suggestions or an animation may come later than it did."""
+"""Looks at a page before it counts as different, and the seconds between them: suggestions and
+animations may come later than on record."""
 _REF = re.compile(r"^( *)\[(?P<a>[^\]]+)\] | \[ref=(?P<b>[^\]]+)\]", re.MULTILINE)
-_HIDDEN = "<secret:"
 _PARENTS = 64
-"""The most parents kept in memory. The rows of one are played one after another."""
+"""Most parents kept in memory. The rows of one parent are played one after another."""
 _REF_FIELDS = ("ref", "target_ref")
+
+
+_PlanOf = Callable[[str], Sequence[PlannedEpisode]]
+"""Returns a run's plan, by its id; an empty one if the dataset has no such run."""
 
 
 def plan_forks(
@@ -64,7 +68,6 @@ def plan_forks(
     points: Sequence[ForkPoint],
     *,
     group_size: int = 1,
-    storage_options: Mapping[str, Any] | None = None,
 ) -> tuple[PlannedEpisode, ...]:
     """Plan forks of recorded episodes. The forks at one point are a group.
 
@@ -72,7 +75,6 @@ def plan_forks(
         dataset: The dataset with the recorded episodes.
         points: Where to fork.
         group_size: The number of forks at each point.
-        storage_options: For a dataset in a bucket.
 
     Raises:
         InvalidInputError: There is no point, or an episode cannot be forked at its step.
@@ -80,14 +82,18 @@ def plan_forks(
     """
     if not points:
         raise errors.InvalidInputError("A fork needs an episode and a step; got none.")
-    if group_size < 1:
-        raise errors.InvalidInputError(f"group_size must be 1 or more; got {group_size}.")
+    check_groups(None, group_size)
     plan: list[PlannedEpisode] = []
     specs: dict[str, tuple[TaskSpec, int, int]] = {}
-    storage = open_storage(dataset.url, storage_options)
+    storage = dataset.place.storage
+
+    @functools.cache
+    def plan_of(run_id: str) -> tuple[PlannedEpisode, ...]:
+        return Run(storage, run_id).read_plan() if run_id in run_ids(storage) else ()
+
     for number, point in enumerate(points):
         if point.episode_id not in specs:
-            specs[point.episode_id] = _forked_task(dataset[point.episode_id], storage)
+            specs[point.episode_id] = _forked_task(dataset[point.episode_id], plan_of)
         spec, seed, steps = specs[point.episode_id]
         if not 0 <= point.step < steps:
             raise errors.InvalidInputError(
@@ -105,7 +111,7 @@ def plan_forks(
 
 
 def _forked_task(
-    parent: trajectory_lib.EpisodeTrajectory, storage: Storage
+    parent: trajectory_lib.EpisodeTrajectory, plan_of: _PlanOf
 ) -> tuple[TaskSpec, int, int]:
     """Return the task, the seed and the number of actions of a recorded episode.
 
@@ -115,38 +121,37 @@ def _forked_task(
     info = parent.info
     if info.seed is None:
         raise errors.InvalidInputError(
-            f"The episode {info.episode_id!r} was recorded without a seed, so no fresh world would "
-            "be equal to its own."
+            f"The episode {info.episode_id!r} was recorded without a seed, so its world cannot be "
+            "made again."
         )
-    return _spec_of(info, storage), info.seed, len(parent.steps) - 1
+    return _spec_of(info, plan_of), info.seed, len(parent.steps) - 1
 
 
-def _spec_of(info: trajectory_lib.EpisodeInfo, storage: Storage) -> TaskSpec:
-    """Return the task as the run planned it, or else as the episode describes it."""
-    told = info.metadata.get("task")
-    if isinstance(told, Mapping):
+def _spec_of(info: trajectory_lib.EpisodeInfo, plan_of: _PlanOf) -> TaskSpec:
+    """Return the task as the episode describes it, or else as its run planned it."""
+    described = info.metadata.get("task")
+    if isinstance(described, Mapping):
         try:
-            return TaskSpec.from_data(told)
+            return TaskSpec.from_data(described)
         except records.WrongFieldError as error:
             raise errors.InvalidInputError(
                 f"The task of the episode {info.episode_id!r} cannot be read: {error}."
             ) from error
     place = info.metadata.get("rollout")
-    if isinstance(place, Mapping) and place.get("run") in run_ids(storage):
-        plan = Run(storage, str(place["run"])).read_plan()
-        row = place.get("row")
+    if isinstance(place, Mapping):
+        plan, row = plan_of(str(place.get("run"))), place.get("row")
         if isinstance(row, int) and 0 <= row < len(plan):
             return plan[row].spec
     return specs_of_presets([info.task])[0]
 
 
 class ForkAgent:
-    """Repeats a recorded episode up to a step; then another agent goes on.
+    """Repeats a recorded episode up to a step; then another agent takes over.
 
-    In an episode that is no fork, the other agent decides from the start.
+    In an episode that is not a fork, the other agent decides from the start.
 
     Args:
-        agent: The agent that goes on. An actor of it that has `remember(observation, decision)` is
+        agent: The agent that takes over. Actors that have `remember(observation, decision)` are
             shown the repeated part; others start at the fork without a past.
         dataset: The dataset with the recorded episodes.
     """
@@ -227,21 +232,21 @@ class _Repetition:
         return self._done < self._point.step
 
     async def _again(self, observation: Any) -> trajectory_lib.Decision:
-        """Return the next recorded decision, with the refs of the elements at the same places."""
+        """Return the next recorded decision, with the current refs of its elements."""
         before, self._done = self._parent.steps[self._done], self._done + 1
         recorded = self._parent.steps[self._done]
         action = actions_lib.read_action(recorded.action)
-        now = _moved(before.observation, observation)
-        moved = {}
+        current = _current_refs(before.observation, observation)
+        refs = {}
         for name in _REF_FIELDS:
             ref = getattr(action, name, None)
             if isinstance(ref, str):
-                moved[name] = now.get(ref) or await self._found(recorded.observation) or ref
-        if moved and isinstance(action, actions_lib.Action):
-            action = dataclasses.replace(cast("Any", action), **moved)
-        if _HIDDEN in repr(action):
+                refs[name] = current.get(ref) or await self._found(recorded.observation) or ref
+        if refs and isinstance(action, actions_lib.Action):
+            action = dataclasses.replace(cast("Any", action), **refs)
+        if is_redacted(repr(action)):
             raise errors.ForkDepartedError(
-                f"Step {self._done} cannot be repeated: a secret in its action was redacted."
+                f"Step {self._done} cannot be repeated: part of its action was not recorded."
             )
         decision = recorded.decision or trajectory_lib.Decision()
         decision = dataclasses.replace(decision, action=action)
@@ -255,7 +260,7 @@ class _Repetition:
         )
 
     async def _found(self, result: Any) -> str | None:
-        """Return the ref of an element that the tree does not have, as an oracle may act on."""
+        """Return the ref of an element outside the tree, such as an oracle may act on."""
         last = last_action_of(result)
         find = getattr(self._environment, "ref_of", None)
         if not last.get("selector") or last.get("frame") or not callable(find):
@@ -304,7 +309,7 @@ class ForkedEnvironment:
         return await self._checked(await self._environment.step(action))
 
     async def _checked(self, timestep: Any) -> Any:
-        """Return a timestep that agrees with the record; a page may become so a little later."""
+        """Return the timestep if it agrees with the record; a page gets some time to do so."""
         if self._index > self._step:
             return timestep
         again: Any = getattr(self._environment, "look_again", None)
@@ -321,9 +326,11 @@ class ForkedEnvironment:
 
     def _difference(self, timestep: Any) -> str:
         recorded = self._parent.steps[self._index]
-        if timestep.last() != (recorded.step_type is trajectory_lib.StepType.LAST):
-            ends, goes_on = "the episode ends here", "the recorded one goes on"
-            return f"{ends}, but {goes_on}" if timestep.last() else "the recorded episode ends here"
+        is_last = recorded.step_type is trajectory_lib.StepType.LAST
+        if timestep.last() and not is_last:
+            return "the episode ends here, but the recorded one goes on"
+        if is_last and not timestep.last():
+            return "the recorded episode ends here"
         if self._index and not _same(recorded.reward, timestep.reward):
             return f"the reward is {timestep.reward}, but {recorded.reward} on record"
         return difference(recorded.observation, timestep.observation)
@@ -366,7 +373,7 @@ def difference(recorded: Any, observed: Any) -> str:
 
 
 def _first_line(then: str, now: str) -> str:
-    """Return the first line that differs between two trees, less their refs."""
+    """Return the first difference between two trees, without their refs."""
     was, now_is = (_REF.sub(r"\1", tree).splitlines() for tree in (then, now))
     for a, b in itertools.zip_longest(was, now_is, fillvalue="(no line)"):
         if a != b:
@@ -374,8 +381,8 @@ def _first_line(then: str, now: str) -> str:
     return ""
 
 
-def _moved(then: Any, now: Any) -> dict[str, str]:
-    """Return the present ref of each recorded one, by their order in a channel that both have."""
+def _current_refs(then: Any, now: Any) -> dict[str, str]:
+    """Return the current ref of each recorded one, by their order in a channel of both."""
     both = isinstance(then, Mapping) and isinstance(now, Mapping)
     for name in (*_TREES, _MARKS):
         if both and name in then and name in now:
@@ -397,7 +404,7 @@ def _marks_of(observation: Any) -> Iterator[str]:
 
 
 def _same(recorded: Any, observed: Any) -> bool:
-    """Return whether two values are the same on record."""
+    """Return whether two values would be recorded alike."""
     return _as_recorded(recorded) == _as_recorded(observed)
 
 

@@ -8,18 +8,16 @@ from typing import TYPE_CHECKING, Any, Protocol
 from webtraj import errors
 from webtraj.agents import catalog
 from webtraj.runs.plan import PlannedEpisode
-from webtraj.runs.spec import ForkConfig, RunSpec
+from webtraj.runs.spec import RunSpec
 from webtraj.settings.named import class_at, nearest, offered
 
 if TYPE_CHECKING:
     from webtraj.agents.base import Agent
-    from webtraj.datasets import Dataset
     from webtraj.judging.base import Judge
 
 __all__ = [
     "ASKING",
     "Proposing",
-    "forked_dataset",
     "forking",
     "make_agent",
     "make_judge",
@@ -50,19 +48,13 @@ def make_agent(spec: RunSpec) -> Agent:
 
 
 def forking(spec: RunSpec, agent: Agent) -> Agent:
-    """Return an agent as it plays the run: if that forks episodes, it repeats them first."""
+    """Return the agent of a run; if the run forks episodes, one that repeats them first."""
     if spec.fork is None:
         return agent
+    from webtraj.datasets.dataset import open_dataset
     from webtraj.rollouts.forking import ForkAgent
 
-    return ForkAgent(agent, forked_dataset(spec.fork, spec.storage_options))
-
-
-def forked_dataset(fork: ForkConfig, storage_options: Mapping[str, Any]) -> Dataset:
-    """Return the dataset whose episodes are forked."""
-    from webtraj.datasets.dataset import open_dataset
-
-    return open_dataset(fork.dataset, storage_options=storage_options)
+    return ForkAgent(agent, open_dataset(spec.fork.dataset, storage_options=spec.storage_options))
 
 
 def make_judge(spec: RunSpec) -> Judge | None:

@@ -11,7 +11,7 @@ from webtraj.metrics.rates import Rate
 from webtraj.runs.plan import PlannedEpisode
 from webtraj.runs.run import EpisodeResult
 from webtraj.store.tries import counting
-from webtraj.trajectory import EndReason, Outcome
+from webtraj.trajectory import EndReason
 
 if TYPE_CHECKING:
     from webtraj.judging.judged import Judged
@@ -148,10 +148,12 @@ class RolloutSummary:
             f"seconds={self.seconds:.1f}>"
         )
 
-    def with_outcomes(self, outcomes: Mapping[str, Outcome]) -> RolloutSummary:
-        """Return the summary with other outcomes, such as `judged.outcomes`, by episode id."""
+    @property
+    def scored(self) -> RolloutSummary:
+        """The summary with the judge's verdicts as outcomes, if there are any."""
+        verdicts = {} if self.judged is None else self.judged.outcomes
         results = (
-            dataclasses.replace(result, outcome=outcomes.get(result.episode_id, result.outcome))
+            dataclasses.replace(result, outcome=verdicts.get(result.episode_id, result.outcome))
             for result in self.results
         )
         return dataclasses.replace(self, results=tuple(results))

@@ -1,8 +1,8 @@
-"""A rollout: its settings, its plan, and who plays, judges and proposes. It can be resumed.
+"""A rollout: the plan, agent, judge and proposer of a run, ready to be played or resumed.
 
-The settings are kept beside the plan, from which the run can be resumed::
+The settings are kept beside the plan, so that the run can be resumed::
 
-    <dataset>/runs/<run id>/settings.json   its `RunSpec`, and the configuration that said so
+    <dataset>/runs/<run id>/settings.json   the `RunSpec`, and the configuration it was made from
 """
 
 from __future__ import annotations
@@ -47,15 +47,13 @@ if TYPE_CHECKING:
     from webtraj.rollouts.distributed.cluster import Cluster
     from webtraj.store.index import EpisodeSummary
 
-__all__ = ["Milestones", "Rollout", "episodes_on_record", "keep_metrics"]
-
-# Milestones: log progress each time that a given percentage more is recorded.
+__all__ = ["Milestones", "Rollout", "episodes_on_record"]
 
 _logger = logging.getLogger(__name__)
 
 
 class Milestones:
-    """Logs progress.
+    """Logs progress each time that a given percentage more of the plan is recorded.
 
     A row that is tried several times counts once, when its first try has ended.
     """
@@ -87,7 +85,8 @@ class Milestones:
             )
 
 
-_WHO_PLAYS = ("agent", "base_url", "max_tokens", "model", "provider", "temperature")
+_OF_THE_AGENT = ("agent", "base_url", "max_tokens", "model", "provider", "temperature")
+"""Settings that change the agent; `agent` stands for `agent_options` too."""
 
 
 @dataclasses.dataclass(kw_only=True)
@@ -105,7 +104,7 @@ class Rollout:
     environment_options: Mapping[str, Any] = dataclasses.field(default_factory=dict, repr=False)
     """Options of the presets, the channels to observe included."""
     agent: Agent | None
-    """Who plays here; None if it can only be made on the machines of a cluster."""
+    """The agent; None if it can only be made on the machines of a cluster."""
     close_agent: bool
     """Whether to close the agent at the end."""
     agent_factory: Callable[[], Agent] = dataclasses.field(repr=False)
@@ -126,11 +125,11 @@ class Rollout:
     iteration: int | None = None
     """Number of the iteration, if there are iterations."""
     claimed: Iterations | None = None
-    """Iterations in which this rollout claimed its number; released if nothing can start."""
+    """Iterations in which this rollout claimed its number, to release it if nothing starts."""
     ranked: bool = False
     """Whether this is one of several processes that share an iteration."""
     configuration: Mapping[str, Any] = dataclasses.field(default_factory=dict, repr=False)
-    """The configuration that said so, if there was one, without secrets."""
+    """The configuration that `spec` was made from, if any, without secrets."""
 
     @property
     def out(self) -> str:
@@ -237,7 +236,7 @@ class Rollout:
                 else:
                     summary = await self._play_here(observer, stack)
             if self.run is not None:
-                await asyncio.to_thread(keep_metrics, self.run, self.out, self.storage_options)
+                await asyncio.to_thread(_write_metrics, self.run, self.out, self.storage_options)
             return summary
         except BaseException:
             if self.judge is not None and self.close_judge:
@@ -294,7 +293,7 @@ class Rollout:
     ) -> BrowserPool | None:
         """Check that the plan can be played, and return the browsers; None if it needs none.
 
-        Without a browser, nothing is started, and a plan that cannot be played is not written.
+        Raise before the plan is written if it cannot be played, or needs a browser that is missing.
         """
         needs_pool = self.pool is None and any(
             planned.selection.uses_browser for planned in self.plan
@@ -362,7 +361,7 @@ class Rollout:
         return configuration_lib.without_secrets(self.spec.record())
 
     def _give_back_the_number(self, iterations: Iterations) -> None:
-        """Release an iteration's number if this rollout did not even write a plan."""
+        """Release the iteration's number if this rollout did not write a plan."""
         assert self.iteration is not None
         assert self.run is not None
         try:
@@ -386,14 +385,14 @@ class Rollout:
             dict(configuration_lib.flattened(record)) for record in (begun or {}, self._record())
         )
         for key in sorted(set(keys) | set(now)):
-            if key.startswith(_WHO_PLAYS) and keys.get(key) != now.get(key):
+            if key.startswith(_OF_THE_AGENT) and keys.get(key) != now.get(key):
                 _logger.warning(
                     "The run %s was started with %s=%s and now continues with %s.",
                     self.run_id, key, keys.get(key), now.get(key),
                 )  # fmt: skip
 
 
-def keep_metrics(run: Run, out: str, storage_options: Mapping[str, Any] | None) -> None:
+def _write_metrics(run: Run, out: str, storage_options: Mapping[str, Any] | None) -> None:
     """Write a run's metrics. A failure is logged, since they can be computed again."""
     from webtraj.datasets.dataset import open_dataset
     from webtraj.metrics import measure, write_metrics

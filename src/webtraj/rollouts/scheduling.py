@@ -47,7 +47,7 @@ _MAX_CONSECUTIVE_ERRORS = 10
 
 
 def grace_begins(spec: RunSpec, over: int, rows: int) -> bool:
-    """Return whether the grace period begins with row number `over` of those done.
+    """Return whether the grace period begins once `over` rows are done.
 
     >>> spec = RunSpec(completion_threshold=0.5)
     >>> [grace_begins(spec, over, 4) for over in (1, 2, 3, 4)]
@@ -61,7 +61,7 @@ class ErrorStreak:
 
     @staticmethod
     def longest(spec: RunSpec, parallel: int) -> int:
-        """Return how many failures in a row stop a run.
+        """Return the number of failures in a row that stops a run.
 
         By default 10, or twice the episodes at a time if that is more, since a browser that crashes
         fails all of its episodes before it is replaced.
@@ -76,7 +76,7 @@ class ErrorStreak:
     def count(self, result: EpisodeResult) -> bool:
         """Count a result; return whether the streak grew.
 
-        A fork that departs from its record says nothing about the machinery.
+        A fork that departs from its record is not a failure of the infrastructure.
         """
         if result.error.startswith(f"{errors.ForkDepartedError.__name__}:"):
             return False

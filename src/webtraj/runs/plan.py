@@ -52,7 +52,7 @@ _Line = TypeVar("_Line")
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class ForkPoint:
-    """The step of a recorded episode at which another agent goes on."""
+    """The step of a recorded episode at which another agent takes over."""
 
     episode_id: str
     """The recorded episode."""
@@ -75,7 +75,7 @@ class PlannedEpisode:
     group: int | None = None
     """Number of the group among those of the task; None without groups."""
     fork: ForkPoint | None = None
-    """Where the episode leaves a recorded one; None if it does not start as one."""
+    """The point at which the episode forks a recorded one; None if it does not."""
 
     @property
     def task(self) -> str:

@@ -80,7 +80,7 @@ SETTINGS = "settings.json"
 _PLAN = "plan.jsonl"
 _VERSION, _BEGUN, _CONFIGURATION = "webtraj_version", "begun", "configuration"
 _BESIDE = {_VERSION, _BEGUN, _CONFIGURATION}
-"""What the settings hold beside the fields of a `RunSpec`."""
+"""Keys of the settings beside the fields of a `RunSpec`."""
 _RUN_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 _TIME = re.compile(r"\d{8}T\d{6}-")
 
@@ -197,7 +197,7 @@ class Run:
         )
 
     def discard_settings(self) -> bool:
-        """Delete the settings of a run without a plan; return whether it has none.
+        """Delete the settings of a run that has no plan; return whether it has none.
 
         Raises:
             StorageError: The store cannot be read or written.
@@ -214,7 +214,7 @@ class Run:
             StorageDeniedError: It may not.
             StorageError: The store does not answer.
         """
-        key = self._key("plan.jsonl")
+        key = self._key(_PLAN)
         with contextlib.suppress(errors.StorageConflictError):
             self.storage.write(key, self.storage.read(key), overwrite=False)
 
@@ -592,11 +592,11 @@ def retry_policy(settings: Mapping[str, Any]) -> RetryPolicy:
 
 
 _RETRY = {"max_retries": "max_retries", "pause": "retry_pause", "max_pause": "max_retry_pause"}
-"""The fields of `RunSpec` that are those of `RetryPolicy`."""
+"""Fields of `RetryPolicy`, and their names in `RunSpec`."""
 
 
 def _not_in_json(value: Any) -> str:
-    """Return a path as text, and a mark for other objects, which must be given again."""
+    """Return a path as text; for another object, the mark of a value that must be given again."""
     return os.fspath(value) if isinstance(value, os.PathLike) else MISSING
 
 

@@ -1,8 +1,8 @@
 """`RunSpec`: the settings of a run, for all ways to start one.
 
 Its fields are the flags of `webtraj rollout` (`webtraj.cli.flags` makes them), the keys of a
-configuration of the kind `run`, the settings that `collect` takes, and the record beside
-the plan of every run, from which `--resume` reads them. Other systems' names are aliases:
+configuration of the kind `run`, the settings that `collect` takes, and the record beside the plan
+of every run, from which `--resume` reads them. Other systems' names are aliases:
 `webtraj.rollouts.configuration.rollout` has Orby's and WebGym's.
 
 This module must stay light to import, since `webtraj rollout --help` reads it.
@@ -80,17 +80,6 @@ class MetricsConfig(Section):
         return self.tensorboard is not None or self.wandb is not None
 
 
-class ForkConfig(Section):
-    """Recorded episodes to repeat up to a step, at which the agent goes on."""
-
-    dataset: Annotated[str, Field(min_length=1), BeforeValidator(lambda value: _as_place(value))]
-    """The dataset of the episodes, a folder or s3://bucket/prefix."""
-    episodes: list[str] = Field(default_factory=list)
-    """Their ids; by default all."""
-    at: list[_Natural] = Field(default_factory=list)
-    """The steps: the numbers of actions to repeat. By default each step but the last."""
-
-
 def _as_list(value: Any) -> Any:
     if isinstance(value, str):
         return [value]
@@ -98,7 +87,7 @@ def _as_list(value: Any) -> Any:
 
 
 def _as_place(value: Any) -> Any:
-    """Return a place as a run keeps it: a folder's path does not depend on the current one."""
+    """Return a URL as it is, and a folder as an absolute path, which a resumed run still finds."""
     text = _as_text(value)
     if not isinstance(text, str) or not text or "://" in text:
         return text
@@ -107,6 +96,17 @@ def _as_place(value: Any) -> Any:
 
 def _as_text(value: Any) -> Any:
     return os.fspath(value) if isinstance(value, os.PathLike) else value
+
+
+class ForkConfig(Section):
+    """Recorded episodes to repeat up to a step, at which the agent takes over."""
+
+    dataset: Annotated[str, Field(min_length=1), BeforeValidator(_as_place)]
+    """The dataset of the episodes, a folder or s3://bucket/prefix."""
+    episodes: list[str] = Field(default_factory=list)
+    """Ids of the episodes; by default all that ended."""
+    at: list[_Natural] = Field(default_factory=list)
+    """Steps to fork at, as numbers of actions to repeat. By default each step before the end."""
 
 
 class Patience(Section):
@@ -191,8 +191,7 @@ class RunSpec(Patience):
     """Episodes at a time, or auto for as many as the machine can bear; default: 1, or on a cluster
     as many as it can bear."""
     max_steps: _Positive | None = None
-    """Truncate episodes after this many steps. A task's own limit
-    takes precedence."""
+    """Truncate episodes after this many steps. A task's own limit takes precedence."""
     max_repetitive_actions: _Positive | None = None
     """Truncate an episode when the agent repeats an action more often than this in a row."""
     max_retries: _Natural = 0
@@ -214,7 +213,7 @@ class RunSpec(Patience):
     operation_limits: dict[_Operation, _Natural] = Field(default_factory=dict)
     """A limit on concurrent browser operations of one kind, over all episodes, such as navigate=32:
     metadata, navigate, allocate, release, screenshot, ac_tree, page_metadata or execute; 0 for no
-    limit. requests_per_minute limits the pages opened on one site."""
+    limit. requests_per_minute limits the pages opened on each site in a minute."""
     out: Annotated[Annotated[str, Field(min_length=1)] | None, BeforeValidator(_as_text)] = None
     """The dataset to write or add to, a folder or s3://bucket/prefix; default of the command:
     runs/<date and time>."""
@@ -250,7 +249,9 @@ class RunSpec(Patience):
     def _settle(self) -> Self:
         """Fill in the agent and the judge that a model implies; they do not count as given."""
         if self.fork is not None and (self.preset or self.episodes or self.attempts > 1):
-            raise ValueError("a fork has the tasks of its episodes: give group_size alone")
+            raise ValueError(
+                "a fork plays the tasks of its episodes: leave out preset, episodes and attempts"
+            )
         if self.episodes is not None and self.attempts > 1:
             raise ValueError("give either episodes, for all tasks, or attempts, for each")
         if not self.agent:

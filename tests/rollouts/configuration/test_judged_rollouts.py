@@ -148,10 +148,7 @@ async def test_what_is_not_known_is_judged_beside_what_was_recorded(build, shop_
     assert recorded(rollout.out) == RECORDED
     assert outcomes(rollout.out) == JUDGED
     assert (summary.judged.place, summary.judged.complete) == (rollout.out, True)
-    told = {
-        result.task: result.outcome.name
-        for result in summary.with_outcomes(summary.judged.outcomes).results
-    }
+    told = {result.task: result.outcome.name for result in summary.scored.results}
     assert told["sells"] == "SUCCESS"
     by_shop = {t.info.task: t for t in open_dataset(rollout.out)}
     assert [one.judge for one in by_shop["sells"].end.judgements] == ["model"]

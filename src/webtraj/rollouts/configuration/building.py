@@ -52,7 +52,7 @@ def build_rollout(
     pool: BrowserPool | None = None,
     trajectory_collector: TrajectoryCollector | None = None,
 ) -> Rollout:
-    """Build a rollout: pick and plan the tasks, make who plays and judges, claim an iteration.
+    """Build a rollout: plan the tasks, make the agent and the judge, claim an iteration.
 
     Nothing is played and no plan is written. Errors in task files, agent options and numbers show
     here, before anything starts.
@@ -61,13 +61,13 @@ def build_rollout(
         configuration: The settings, or a configuration from `load_configuration`, or its values.
         resume: The id of a run to resume, or True for the latest. Its tasks are read from its plan
             instead of being picked again.
-        run_id: As for `collect`, like what follows. All of these belong to a `RunSpec`.
-        tasks: Likewise.
-        agent: Likewise.
+        run_id: As for `collect`. This and the following arguments need a `RunSpec`.
+        tasks: As for `collect`.
+        agent: As for `collect`.
         agent_factory: Makes an agent of your own on each machine of a cluster.
         judge: As for `collect`.
-        pool: Likewise.
-        trajectory_collector: Likewise.
+        pool: As for `collect`.
+        trajectory_collector: As for `collect`.
 
     Returns:
         The rollout.
@@ -88,7 +88,7 @@ def build_rollout(
         return _of_config(values, resume, known)
     spec = values.settled()
     given: Any = agent if agent is not None else agent_factory
-    if given is not None:  # The record says who played.
+    if given is not None:  # The record names the agent that plays.
         name = getattr(given, "name", None) or getattr(given, "__name__", type(given).__name__)
         spec = spec.model_copy(update={"agent": name})
     more: dict[str, Any] = {
@@ -117,7 +117,7 @@ def build_rollout(
         run = Run(storage, run_id or new_run_id())
         return _playable(spec, run, tasks=tasks, configuration=known, **more)
     changed = spec.given()
-    if isinstance(configuration, Configuration):  # It always has what the plan was made of.
+    if isinstance(configuration, Configuration):  # It always has the settings of the plan.
         changed = {name: value for name, value in changed.items() if name not in _PLANNED}
     run = run_of(storage, run_id=run_id, resume=resume, max_retries=changed.get("max_retries"))
     return _rest(run, spec, changed, **more)
@@ -148,7 +148,7 @@ def resume_run(
 
 
 def _rest(run: Run, placed: RunSpec, given: Mapping[str, Any], **more: Any) -> Rollout:
-    """Return the rest of a run: as it was begun, but for what changes."""
+    """Return the rest of a run, with its own settings except for those given."""
     plan = run.read_plan()
     begun = run.read_record()
     where = f"{placed.out}/runs/{run.run_id}/{SETTINGS}"
@@ -338,7 +338,7 @@ def _playable(
 
 
 def _as_data(value: Any) -> Any:
-    """Return a setting as the record has it."""
+    """Return a setting in the form of the record."""
     return value.model_dump() if isinstance(value, ForkConfig) else value
 
 

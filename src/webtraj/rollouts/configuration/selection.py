@@ -19,7 +19,6 @@ from webtraj.metrics.measuring import Measuring
 from webtraj.rollouts import sampling
 from webtraj.rollouts.configuration.webgym import TASK_FILES, sources_of
 from webtraj.rollouts.forking import plan_forks
-from webtraj.rollouts.recipes import forked_dataset
 from webtraj.runs.iterations import Iterations
 from webtraj.runs.plan import (
     ForkPoint,
@@ -31,7 +30,6 @@ from webtraj.runs.plan import (
 )
 from webtraj.runs.run import Run, run_ids
 from webtraj.runs.spec import ForkConfig, RunSpec
-from webtraj.store.places import open_storage
 from webtraj.trajectory import is_finished
 
 if TYPE_CHECKING:
@@ -131,15 +129,20 @@ def plan_run(
 
 
 def _plan_of_forks(spec: RunSpec, fork: ForkConfig) -> tuple[PlannedEpisode, ...]:
-    """Return a plan of forks, by episode and step."""
-    dataset = forked_dataset(fork, spec.storage_options)
+    """Return the plan of a run that forks, by episode and step.
+
+    A named episode must have every step in `fork.at`; others are forked at those that they have.
+    """
+    from webtraj.datasets.dataset import open_dataset
+
+    dataset = open_dataset(fork.dataset, storage_options=spec.storage_options)
     found = {summary.episode_id: summary for summary in dataset.summaries}
     if unknown := [one for one in fork.episodes if one not in found]:
         raise errors.UnknownEpisodeError(
             f"The dataset {dataset.url!r} has no episode {unknown[0]!r:.200}. "
             f"`{errors.command('ls', dataset.url)}` lists them."
         )
-    chosen = fork.episodes or _forkable(dataset, spec.storage_options)
+    chosen = fork.episodes or _forkable(dataset)
     points = [
         ForkPoint(episode_id, step)
         for episode_id in chosen
@@ -149,31 +152,29 @@ def _plan_of_forks(spec: RunSpec, fork: ForkConfig) -> tuple[PlannedEpisode, ...
     if spec.max_steps and (late := [one.step for one in points if one.step >= spec.max_steps]):
         raise errors.InvalidInputError(
             f"max_steps={spec.max_steps} counts repeated steps too, so a fork at step {late[0]} "
-            "would end before the agent decides. Give more, or none."
+            "would end before the agent decides. Raise or drop max_steps."
         )
-    return plan_forks(
-        dataset, points, group_size=spec.group_size, storage_options=spec.storage_options
-    )
+    return plan_forks(dataset, points, group_size=spec.group_size)
 
 
-def _forkable(dataset: Dataset, storage_options: Mapping[str, Any]) -> list[str]:
-    """Return the episodes that ended, can be played again, and are no forks themselves."""
-    storage = open_storage(dataset.url, storage_options)
+def _forkable(dataset: Dataset) -> list[str]:
+    """Return the episodes that ended, can be played again, and are not forks themselves."""
+    storage = dataset.place.storage
     runs = [Run(storage, run_id) for run_id in run_ids(storage)]
     forking = [run for run in runs if any(planned.fork for planned in run.read_plan())]
     return [
-        told.episode_id
-        for told in dataset.summaries
-        if is_finished(told.outcome, told.end_reason)
-        and told.seed is not None
-        and not any(run.place_of(told.episode_id) for run in forking)
+        one.episode_id
+        for one in dataset.summaries
+        if is_finished(one.outcome, one.end_reason)
+        and one.seed is not None
+        and not any(run.place_of(one.episode_id) for run in forking)
     ]
 
 
 def _plan_of(
     items: Sequence[Any], spec: RunSpec, blocklist: sampling.Blocklist | None
 ) -> tuple[PlannedEpisode, ...]:
-    """Return the plan for tasks of your own, or the plan that they are."""
+    """Return the plan for given tasks; a given plan as it is."""
     if spec.preset or spec.episodes is not None:
         raise errors.InvalidInputError(
             "preset and episodes cannot be given beside tasks. To play each task several times, "

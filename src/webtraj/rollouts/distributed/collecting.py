@@ -76,7 +76,7 @@ async def collect_on_ray(
     is_made = hasattr(agent, "begin_episode") and not isinstance(agent, type)
     if is_made or not (agent is None or callable(agent)):
         raise errors.InvalidInputError(
-            f"On several machines, the agent is a name in the RunSpec, or a function that makes "
+            "On several machines, the agent is a name in the RunSpec, or a function that makes "
             f"one there; got {agent!r:.100}. Pass `lambda: MyAgent(...)`."
         )
     rollout = await asyncio.to_thread(
