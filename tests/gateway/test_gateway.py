@@ -238,7 +238,23 @@ async def test_odd_texts_reach_the_server_and_are_recorded(gateway_before, journ
         url = f"{gateway.openai_url()}/chat/completions"
         await agent.post(url, content=body, headers={"content-type": "application/json"})
     (call,) = read_calls(journal)
-    assert call.call.messages[0]["content"] == text.replace("\ud83d", "?")
+    assert call.call.messages[0]["content"] == text.replace("\ud83d", "\ufffd")
+
+
+async def test_numbers_that_json_does_not_have_are_recorded_as_null(gateway_before, journal):
+    chat = {"choices": [{"index": 0, "message": {"content": "Done."}, "score": float("nan")}]}
+    asked = {"model": "fake-model", "messages": SAY}
+    async with (
+        gateway_before([Reply(body=json.dumps(chat).encode())]) as (gateway, _),
+        httpx.AsyncClient() as agent,
+    ):
+        url = f"{gateway.openai_url()}/chat/completions"
+        for more in ({}, {"temperature": float("inf")}):
+            await agent.post(url, content=json.dumps({**asked, **more}).encode())
+    replied, refused = (recorded.call for recorded in read_calls(journal))
+    assert (replied.text, replied.error) == ("Done.", "")
+    assert replied.response["choices"][0]["score"] is None
+    assert refused.sampling == {"temperature": None}
 
 
 async def test_keys_under_other_names_are_not_recorded(gateway_before, journal):

@@ -37,7 +37,7 @@ class Run:
         known = {"start_time": self.epoch + start, "error": error}
         for latency in (None, end and end - start):
             call = model_call("openai", request, response, latency=latency, **known)
-            made = RecordedCall(id=name, run=run, connection="", call=call, request=request)
+            made = RecordedCall(id=name, run=run, call=call)
             if latency is None or end is not None:
                 self.joiner.observe(made)
 

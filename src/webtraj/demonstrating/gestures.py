@@ -40,8 +40,7 @@ class Deed:
     repeat: bool = False
     """Whether a key was held down."""
     typed: a.TypeInto | None = None
-    """The same by keys, if it fills a field with what was typed from the first. A page that answers
-    to the typing may hear the keys alone."""
+    """The same text as keys, if the keys alone produced it: a page may listen to nothing else."""
 
     @property
     def is_text(self) -> bool:
@@ -65,6 +64,9 @@ def deed_of(
         return None  # Beyond what an action can say, such as a key of an unknown keyboard.
     if action is None:
         return None
+    typed = None
+    if message.get("typed") and isinstance(action, a.Fill):
+        typed = a.TypeInto(action.ref, action.value, clear=bool(message["replaces"]))
     source = press if kind == "up" and press else message
     x, y = source.get("point") or (None, None)
     return Deed(
@@ -72,14 +74,8 @@ def deed_of(
         touched=source.get("element"),
         point=None if x is None or y is None else (float(x), float(y)),
         repeat=bool(message.get("repeat", False)),
-        typed=_typed(action, message) if message.get("typed") else None,
+        typed=typed,
     )
-
-
-def _typed(action: a.Action, message: Mapping[str, Any]) -> a.TypeInto | None:
-    if not isinstance(action, a.Fill):
-        return None
-    return a.TypeInto(action.ref, action.value, clear=bool(message["replaces"]))
 
 
 def _action_of(

@@ -228,7 +228,7 @@ async def attached(
         observe: What to observe (see `BrowserEnvironment`).
         redaction: What must not be recorded, besides passwords.
         metadata: More for the record.
-        decisions: Knows the decisions behind the steps: `webtraj.gateway.Joiner`.
+        decisions: The source of the steps' decisions, such as a `webtraj.gateway.Joiner`.
 
     Raises:
         BrowserError: No connection to the browser could be made.

@@ -84,24 +84,24 @@ class Recorded:
 
 
 class Decisions(Protocol):
-    """Knows the decisions behind what is done in the browser."""
+    """A source of the decisions behind the actions in a browser."""
 
     def decision(
         self, deed: gestures_lib.Deed, *, last: bool = False
     ) -> trajectory_lib.Decision | None:
-        """Return the decision behind a step; None if it is not known.
+        """Return the decision behind a step; None if it is unknown.
 
         Args:
-            deed: What was done. Its time is that of the last gesture of the step.
+            deed: The step's action, with the time of its last gesture.
             last: Whether it is the episode's last step.
         """
 
     def recorded(self) -> None:
-        """Hear that the decision returned last was recorded."""
+        """Note that the decision returned last was recorded."""
 
 
-class _Unknown:
-    """Decisions that nobody knows, such as a person's."""
+class _NoDecisions:
+    """Knows no decision, as for a person."""
 
     def decision(self, deed: gestures_lib.Deed, *, last: bool = False) -> None:
         """See `Decisions`."""
@@ -124,7 +124,7 @@ class _Held:
     noted: a.Action | None = None
     """The action that the journal knows to be in flight."""
     click: gestures_lib.Deed | None = None
-    """The click that only gave the focus to the field whose text this is."""
+    """The click before, if all it did was focus the field of this text."""
 
 
 class Recorder:
@@ -137,7 +137,7 @@ class Recorder:
         metadata: More for the record.
         ends_with_browser: Whether an episode ends when the last tab is closed. Otherwise only
             `stop` ends it, which may still say how it went.
-        decisions: Knows the decisions behind the steps; by default nobody does.
+        decisions: The source of the steps' decisions; by default, they have none.
         on_progress: Called whenever something has changed.
     """
 
@@ -165,7 +165,7 @@ class Recorder:
             ),
         )
         self._ends_with_browser = ends_with_browser
-        self._decisions: Decisions = decisions or _Unknown()
+        self._decisions: Decisions = decisions or _NoDecisions()
         self._on_progress = on_progress
         self._tracker = self._recording.tracker
         self._goal = ""
@@ -399,7 +399,7 @@ class Recorder:
             if both is None and gestures_lib.only_focused(held.deed, deed) and self._unmoved(held):
                 both, held.click = deed, held.deed
             elif both and held.click and isinstance(deed.action, a.TypeInto):
-                # These keys go to where the click put the caret.
+                # Keep the click: the keys go where it put the caret.
                 held.deed, held.result, both = held.click, None, None
                 if self._before is not None:
                     await self._witness(held, self._before)
@@ -411,7 +411,7 @@ class Recorder:
                 return
         text = deed.action.value if isinstance(deed.action, a.Fill) else ""
         if (touched or {}).get("secret") and len(text) > 1:  # One letter is not yet the password.
-            # The reply behind the step before may have it, too.
+            # The reply that led to the previous step may contain it, too.
             self._environment.note_password(text)
         await self._commit()
         if not self._over:
@@ -536,7 +536,7 @@ class Recorder:
         result = held.result
         assert result is not None
         deed = held.deed
-        if deed.typed and self._last is not None and _answers(self._last, result, deed.action):
+        if deed.typed and self._last is not None and _reacted(self._last, result, deed.action):
             held.deed = dataclasses.replace(deed, action=deed.typed)
         await drain(self._collector)
         self._called(held, last=last or result.last())
@@ -740,15 +740,16 @@ def _refs(observation: Mapping[str, Any]) -> set[str]:
     return {element.ref for element in refs_in(str(observation.get("axtree", "")))}
 
 
-def _answers(before: dm_env.TimeStep, after: dm_env.TimeStep, action: a.Action) -> bool:
-    """Return whether anything but an action's own element changed, the focus aside."""
+def _reacted(before: dm_env.TimeStep, after: dm_env.TimeStep, action: a.Action) -> bool:
+    """Return whether an action changed more than its own element and the focus."""
     own = gestures_lib.refs_of(action)
 
     def others(timestep: dm_env.TimeStep) -> list[tuple[object, ...]]:
-        elements = refs_in(str(timestep.observation.get("axtree", "")))
-        states = (set(each.states) - {"focused"} for each in elements)
-        shown = zip(elements, states, strict=True)
-        return [(each.ref, each.role, each.name, has) for each, has in shown if each.ref not in own]
+        return [
+            (each.ref, each.role, each.name, set(each.states) - {"focused"})
+            for each in refs_in(str(timestep.observation.get("axtree", "")))
+            if each.ref not in own
+        ]
 
     return others(before) != others(after)
 

@@ -1,4 +1,4 @@
-"""The gateway: any agent's model calls, recorded on their way to the server."""
+"""The gateway: records any agent's model calls, and joins them to its steps in a browser."""
 
 from __future__ import annotations
 

@@ -1,13 +1,13 @@
-"""The vendors' APIs as the gateway sees them: a request and its reply as a `ModelCall`.
+"""The vendors' APIs: convert a request and its reply to a `ModelCall`.
 
-Pure functions. Streams of server-sent events are put together to the body that the same server
-sends without streaming, so that the rest of webtraj reads both alike.
+Pure functions. A stream of server-sent events is assembled into the body that the server sends
+without streaming, so that the rest of webtraj reads only one form.
 """
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, Literal
 
 import orjson
@@ -21,10 +21,9 @@ __all__ = [
     "DIALECTS",
     "Dialect",
     "Extras",
-    "assembled",
-    "asked_for_more",
-    "events_of",
+    "assemble",
     "model_call",
+    "with_extras",
 ]
 
 Dialect = Literal["openai", "responses", "anthropic"]
@@ -42,8 +41,8 @@ _CONVERSATION: Final[Mapping[Dialect, tuple[str, str]]] = {
     "responses": ("input", "instructions"),
     "anthropic": ("messages", "system"),
 }
-"""The fields with the messages, and with the system prompt if that is apart."""
-_OF_THE_WIRE: Final = ("model", "stream", "stream_options")
+"""The fields with the messages, and with the system prompt if it has a field of its own."""
+_NOT_SAMPLING: Final = ("model", "stream", "stream_options")
 _READERS: Final[Mapping[Dialect, Callable[[Any], Reply]]] = {
     "openai": replies.read_openai,
     "responses": replies.read_responses,
@@ -59,15 +58,17 @@ def model_call(
     Args:
         dialect: The API.
         request: The request's body.
-        response: The reply's body; of a stream, what `assembled` returns. None without one.
-        known: Other fields of the record. With an `error`, the reply counts as part of one.
+        response: The reply's body, or the assembled stream (see `assemble`); None without a reply.
+        known: Other fields of the record.
     """
-    spoken, system = _CONVERSATION[dialect]
-    said = request.get(spoken)
-    messages = list(said) if isinstance(said, list) else [{"role": "user", "content": said}]
+    conversation, system = _CONVERSATION[dialect]
+    content = request.get(conversation)
+    messages = (
+        list(content) if isinstance(content, list) else [{"role": "user", "content": content}]
+    )
     if system and request.get(system):
         messages.insert(0, {"role": "system", "content": request[system]})
-    apart = (spoken, system, *_OF_THE_WIRE)
+    others = (conversation, system, *_NOT_SAMPLING)
     error = known.pop("error", "")
     reply: Reply | None = None
     if response is not None:
@@ -75,7 +76,7 @@ def model_call(
             reply = _READERS[dialect](response)
         except AttemptError as failure:
             error = error or str(failure)
-    told = {} if reply is None else {
+    fields = {} if reply is None else {
         field.name: getattr(reply, field.name)
         for field in dataclasses.fields(reply)
         if field.name != "dropped"
@@ -83,42 +84,34 @@ def model_call(
     return ModelCall(
         model=str(request.get("model", "")),
         messages=tuple(images_as_bytes(messages)),
-        sampling={name: value for name, value in request.items() if name not in apart},
+        sampling={name: value for name, value in request.items() if name not in others},
         response=response,
         error=error,
         **{"provider": dialect, **known},
-        **told,
+        **fields,
     )
 
 
 # Streams.
 
 
-def events_of(stream: bytes) -> Iterator[Any]:
-    """Yield the data of a stream's events that are JSON."""
-    for line in stream.splitlines():
-        if line.startswith(b"data:"):
-            try:
-                yield orjson.loads(line[5:])
-            except orjson.JSONDecodeError:
-                continue  # `[DONE]`, or the stream broke off here.
+def assemble(dialect: Dialect, stream: bytes) -> tuple[Any, str]:
+    """Assemble the body of a reply from its stream.
 
-
-def assembled(dialect: Dialect, stream: bytes) -> tuple[Any, str]:
-    """Return the body that a stream adds up to, and why it is not whole; empty if it is.
-
-    None if there is nothing of it.
+    Returns:
+        The body, None if nothing of it arrived, and an error; empty if the body is complete.
     """
-    whole, ended, error = _ASSEMBLERS[dialect](
-        [event for event in events_of(stream) if isinstance(event, dict)]
-    )
+    lines = (line[5:] for line in stream.splitlines() if line.startswith(b"data:"))
+    # Others are `[DONE]`, or where the stream broke off.
+    events = [event for event in map(replies.parse_json, lines) if isinstance(event, dict)]
+    whole, ended, error = _ASSEMBLERS[dialect](events)
     if error:
         return whole, error
     return whole, "" if ended else "The stream ended before the reply did."
 
 
 _Assembled = tuple[Any, bool, str]
-"""The body, whether it is whole, and the error that the server reported."""
+"""The body, whether it is complete, and the error that the server reported."""
 
 
 def _chat(chunks: Sequence[Mapping[str, Any]]) -> _Assembled:
@@ -147,11 +140,11 @@ def _chat(chunks: Sequence[Mapping[str, Any]]) -> _Assembled:
 
 
 _WORDS: Final = ("role", "id", "type", "name")
-"""Strings of a delta that are given once."""
+"""Strings that a later delta replaces instead of extending them."""
 
 
 def _grow(whole: dict[str, Any], delta: Mapping[str, Any]) -> None:
-    """Add a delta of chat completions: texts and lists grow, items with an index each."""
+    """Add a delta of chat completions: extend texts and lists, and indexed items one by one."""
     for name, value in delta.items():
         before = whole.get(name)
         match value:
@@ -210,7 +203,7 @@ def _messages(events: Sequence[Mapping[str, Any]]) -> _Assembled:
             try:
                 blocks[index]["input"] = orjson.loads(text)
             except orjson.JSONDecodeError:
-                blocks[index]["input"] = text  # It broke off, or the model wrote something else.
+                blocks[index]["input"] = text  # Incomplete, or the model did not write JSON.
     return {**whole, "content": [blocks[index] for index in sorted(blocks)]}, ended, error
 
 
@@ -227,14 +220,14 @@ def _responses(events: Sequence[Mapping[str, Any]]) -> _Assembled:
             failed = kind == "response.failed" and replies.ServerError.of(response)
             return response, True, str(failed or "")
         if kind == "error":
-            told = event if "error" in event else {"error": event}
-            return whole, False, str(replies.ServerError.of(told))
+            body = event if "error" in event else {"error": event}
+            return whole, False, str(replies.ServerError.of(body))
         if "response" in event:
             whole = event["response"]
         elif kind in ("response.output_item.added", "response.output_item.done"):
             items[event["output_index"]] = event["item"]
         elif kind == "response.output_text.delta":
-            # Kept only if the stream breaks off before the item is done.
+            # `output_item.done` replaces it, unless the stream breaks off before.
             item = items.get(event["output_index"]) or {"type": "message"}
             text = "".join(part.get("text", "") for part in item.get("content") or ())
             part = {"type": "output_text", "text": text + event["delta"]}
@@ -247,21 +240,19 @@ def _responses(events: Sequence[Mapping[str, Any]]) -> _Assembled:
 _ASSEMBLERS: Final = {"openai": _chat, "anthropic": _messages, "responses": _responses}
 
 
-# What vLLM is asked for beyond what the agent asks for.
+# Fields that the gateway requests from vLLM, and removes if the agent did not request them.
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Extras:
-    """What a request to vLLM asks for beyond the agent's, and so what its reply loses again."""
+    """The fields of vLLM's reply that the agent did not request."""
 
     token_ids: bool
     logprobs: bool
     usage: bool
 
-    def without(self, data: Any) -> Any:
-        """Return a body, or a chunk of a stream, as the agent expects it; None if it gets none."""
-        if not isinstance(data, dict):
-            return data
+    def without(self, data: Mapping[str, Any]) -> dict[str, Any] | None:
+        """Return a body, or a chunk of a stream, without the extras; None if nothing is left."""
         is_chunk = data.get("object") == "chat.completion.chunk"
         if self.usage and is_chunk and not data.get("choices") and "usage" in data:
             return None
@@ -276,20 +267,19 @@ class Extras:
         return {**data, "choices": choices} if "choices" in data else data
 
     def without_in_event(self, event: bytes) -> bytes:
-        """Return an event of a stream as the agent expects it; empty if it gets none."""
-        head, data, rest = event.partition(b"data:")
-        try:
-            told = orjson.loads(rest)
-        except orjson.JSONDecodeError:
+        """Return an event of a stream without the extras; empty if nothing is left."""
+        head, field, rest = event.partition(b"data:")
+        chunk = replies.parse_json(rest)
+        if not isinstance(chunk, dict):
             return event
-        kept = self.without(told)
-        return b"" if kept is None else b"%b%b %b\n\n" % (head, data, orjson.dumps(kept))
+        kept = self.without(chunk)
+        return b"" if kept is None else b"%b%b %b\n\n" % (head, field, orjson.dumps(kept))
 
 
-def asked_for_more(request: Mapping[str, Any]) -> tuple[dict[str, Any], Extras]:
-    """Return a chat completion's request that also asks vLLM for token ids and log-probabilities.
+def with_extras(request: Mapping[str, Any]) -> tuple[dict[str, Any], Extras]:
+    """Return a chat completion's request to vLLM with the extras, and which those are.
 
-    Of a stream, it asks for the usage, too.
+    The extras are token ids, log-probabilities and, for a stream, the usage.
     """
     options = request.get("stream_options")
     options = options if isinstance(options, Mapping) else {}

@@ -1,15 +1,15 @@
-"""Which model calls led to which steps of a browser that was watched meanwhile.
+"""Join model calls to the steps of an attached browser that they led to.
 
-A call leads to a step if it ended before the gesture, and
+A call led to a step by one of two rules:
 
-* its reply names what was done: the text typed, the URL, the keys, the element, the point; or
-* it is the only one that can have: one conversation alone had replies since the last step, and no
-  other call was in flight.
+* `content`: its reply names the action: its text, URL, keys, element or point.
+* `order`: it is the only candidate. Since the last step, only one conversation had replies, and no
+  call is in flight.
 
-The calls whose replies are part of its request, or whose conversation it goes on with, led to the
-step, too. A step that no call of its own led to follows from the last call, whose reply may ask for
-several. What fits in neither way is not guessed: the step says so, and the last step keeps the
-calls that led to none.
+Earlier calls led to the step, too, if the call's request contains their replies or continues their
+conversation. A step without calls of its own belongs to the call before, whose reply may request
+several actions. If no rule applies, nothing is guessed: `by` is empty. The episode's last step
+keeps the calls that led to no step.
 """
 
 from __future__ import annotations
@@ -28,79 +28,82 @@ from webtraj.environments import actions as a
 from webtraj.gateway.journal import RecordedCall, merged
 from webtraj.trajectory import Decision, ModelCall
 
-__all__ = ["Joiner", "leads_to", "names"]
+__all__ = ["Joiner"]
 
 _NUMBER: Final = re.compile(r"-?\d+(?:\.\d+)?")
 _NEAR: Final = 1.0
-"""Pixels that a point may be off."""
+"""Pixels that a point may differ by."""
 _SHORT: Final = 3
-"""Shorter texts count only where they are quoted, or a whole argument."""
+"""A shorter text counts only if it is quoted, or a whole argument."""
 _LONG: Final = 12
-"""A reply of so many characters is known inside another text."""
+"""A reply of at least so many characters is recognized inside a longer text."""
 _KEY: Final = "models"
 
 
 class Joiner:
-    """Joins calls, as a gateway reports them, to steps, as a recorder asks for their decisions."""
+    """Joins a gateway's calls to a recorder's steps.
+
+    Pass `observe` to a `Gateway` as its observer, and the joiner to a `Recorder` as its decisions.
+    """
 
     def __init__(self) -> None:
         self._ended: dict[str, RecordedCall] = {}
         self._in_flight: dict[str, RecordedCall] = {}
         self._last: RecordedCall | None = None
-        self._found: tuple[Sequence[RecordedCall], RecordedCall | None] = ((), None)
+        self._joined: Sequence[RecordedCall] = ()
+        """The calls of the decision returned last."""
 
     def observe(self, call: RecordedCall) -> None:
-        """Hear of a call that began or ended; see `Gateway`."""
+        """Note a call that began or ended. See `Gateway`."""
         self._in_flight.pop(call.id, None)
         (self._in_flight if call.call.latency is None else self._ended)[call.id] = call
 
     def decision(self, deed: Deed, *, last: bool = False) -> Decision | None:
         """Return the decision behind a step. See `webtraj.demonstrating.recorder.Decisions`."""
-        self._found = (), None
+        self._joined = ()
         if isinstance(deed.action, a.Wait):
-            return None  # Nobody did it: see `Recorder`.
+            return None  # The recorder added it.
         at = deed.time + time.time() - time.monotonic()
         calls = merged(self._ended.values())
         led, by = self._led(deed, at, calls)
-        chosen = led[-1] if led else None
-        told: dict[str, Any] = {"by": by, "calls": [call.id for call in led]}
+        models: dict[str, Any] = {"by": by, "calls": [call.id for call in led]}
         if not led and by and self._last is not None:
-            told["of"] = self._last.id
+            models["of"] = self._last.id
         if last:
-            told["unjoined"] = [call.call for call in calls if call not in led]
-        self._found = led, chosen
+            models["unjoined"] = [call.call for call in calls if call not in led]
+        self._joined = led
         return Decision(
             action=deed.action,
-            thought=_thought(chosen.call) if chosen else "",
+            thought=_thought(led[-1].call) if led else "",
             model_calls=tuple(call.call for call in led),
-            metadata={_KEY: told},
+            metadata={_KEY: models},
         )
 
     def recorded(self) -> None:
-        """Hear that the decision returned last was recorded."""
-        (led, chosen), self._found = self._found, ((), None)
-        if led:
-            self._last = chosen
-            requests = [call.request for call in led]
+        """Note that the decision returned last was recorded: its calls lead to no other step."""
+        joined, self._joined = self._joined, ()
+        if joined:
+            self._last = joined[-1]
             self._ended = {
                 name: call
                 for name, call in self._ended.items()
-                if call not in led and not (call.call.error and call.request in requests)
+                if call not in joined
+                and not (call.call.error and any(map(call.is_attempt_at, joined)))
             }
 
     def _led(
         self, deed: Deed, at: float, calls: Sequence[RecordedCall]
     ) -> tuple[Sequence[RecordedCall], str]:
-        """Return the calls that led to a step, the one that asked for it last, and how that shows.
+        """Return the calls that led to a step, the one that requested it last, and the rule.
 
-        Without calls, but with a reason, the last call asked for this step, too.
+        A rule without calls means that the call before requested this step, too.
         """
         replied = [call for call in calls if not call.call.error and call.start <= at]
-        named = [call for call in replied if names(call.call, deed)]
+        named = [call for call in replied if _names(call.call, deed)]
         if named:
             chain = _chain(named[-1], calls)
             return (chain, "content") if all(call in chain for call in named) else ((), "")
-        if self._last is not None and names(self._last.call, deed):
+        if self._last is not None and _names(self._last.call, deed):
             return (), "content"
         if any(call.start <= at for call in self._in_flight.values()):
             return (), ""
@@ -115,28 +118,28 @@ def _chain(last: RecordedCall, calls: Sequence[RecordedCall]) -> list[RecordedCa
     """Return the calls that led to a call, and that call, in order."""
     chain = [last]
     for call in reversed(calls):
-        if call not in chain and any(leads_to(call, later) for later in chain):
+        if call not in chain and any(_leads_to(call, later) for later in chain):
             chain.insert(0, call)
     return chain
 
 
-def leads_to(call: RecordedCall, later: RecordedCall) -> bool:
-    """Return whether a later call's request has a call's reply, or goes on with its messages."""
+def _leads_to(call: RecordedCall, later: RecordedCall) -> bool:
+    """Return whether a later call's request contains a call's reply, or extends its messages."""
     if call.run != later.run or later.start < call.end:
         return False
     before, after = call.call.messages, later.call.messages
     if len(after) > len(before) and after[: len(before)] == before:
         return True
-    told = [text.strip() for text in _texts((after, later.call.sampling))]
+    requested = [text.strip() for text in _texts((after, later.call.sampling))]
     return any(
         mark == text or (len(mark) >= _LONG and mark in text)
         for mark in _marks(call.call)
-        for text in told
+        for text in requested
     )
 
 
 def _marks(call: ModelCall) -> Iterator[str]:
-    """Yield the texts by which a reply is known in a later request."""
+    """Yield the texts by which a reply is recognized in a later request."""
     yield from (used.id for used in tool_calls_of(call.response) if used.id)
     if isinstance(call.response, Mapping) and isinstance(call.response.get("id"), str):
         yield call.response["id"]
@@ -144,15 +147,15 @@ def _marks(call: ModelCall) -> Iterator[str]:
         yield call.text.strip()
 
 
-def names(call: ModelCall, deed: Deed) -> bool:
-    """Return whether a reply names what was done, in its tool calls or, without any, its text."""
-    used = [tool.arguments for tool in tool_calls_of(call.response)]
-    said = [text for one in used or [call.text] for text in _texts(_parsed(one))]
-    if any(_says(said, text) for text in _contents(deed)):
+def _names(call: ModelCall, deed: Deed) -> bool:
+    """Return whether a reply names the action, in its tool calls or, if it has none, its text."""
+    arguments = [tool.arguments for tool in tool_calls_of(call.response)]
+    texts = [text for one in arguments or [call.text] for text in _texts(_parsed(one))]
+    if any(_contain(texts, text) for text in _contents(deed)):
         return True
     if deed.point is None:
         return False
-    numbers = [float(number) for text in said for number in _NUMBER.findall(text)]
+    numbers = [float(number) for text in texts for number in _NUMBER.findall(text)]
     x, y = deed.point
     return any(
         abs(first - x) <= _NEAR and abs(second - y) <= _NEAR
@@ -160,16 +163,16 @@ def names(call: ModelCall, deed: Deed) -> bool:
     )
 
 
-def _parsed(said: Any) -> Any:
-    """Return what JSON in a text says; what is none, as it is."""
+def _parsed(value: Any) -> Any:
+    """Return the data of a text that is JSON; anything else unchanged."""
     try:
-        return orjson.loads(said) if isinstance(said, str) else said
+        return orjson.loads(value) if isinstance(value, str) else value
     except orjson.JSONDecodeError:
-        return said
+        return value
 
 
 def _contents(deed: Deed) -> Iterator[str]:
-    """Yield the texts of which each tells an action from others."""
+    """Yield the texts that each identify an action."""
     match deed.action:
         case a.Fill(value=value):
             yield value
@@ -188,18 +191,19 @@ def _contents(deed: Deed) -> Iterator[str]:
             yield from (str(element.get(name) or "") for name in ("name", "selector"))
 
 
-def _says(said: Sequence[str], text: str) -> bool:
+def _contain(texts: Sequence[str], text: str) -> bool:
+    """Return whether one of several texts contains a text."""
     text = text.strip()
     if not text:
         return False
     if len(text) >= _SHORT:
-        return any(re.search(rf"(?<!\w){re.escape(text)}(?!\w)", one) for one in said)
+        return any(re.search(rf"(?<!\w){re.escape(text)}(?!\w)", one) for one in texts)
     quoted = re.compile(rf"""(?P<q>["'`]){re.escape(text)}(?P=q)""")
-    return any(one.strip() == text or quoted.search(one) for one in said)
+    return any(one.strip() == text or quoted.search(one) for one in texts)
 
 
 def _texts(value: Any) -> Iterator[str]:
-    """Yield the texts and numbers in a value, as texts."""
+    """Yield the texts and the numbers in a value, the numbers as text."""
     match value:
         case str():
             yield value

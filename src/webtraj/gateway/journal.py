@@ -1,15 +1,14 @@
-"""The gateway's journal: every model call, on disk before and after it.
+"""The gateway's journal: a file with every model call.
 
-A line of JSON when a call begins, before it is forwarded, and one when it ends::
+It gets a line of JSON before a call is forwarded, and another when the call ends::
 
-    {"call": "...", "at": ..., "run": "", "connection": "127.0.0.1:40312", "dialect": "openai",
-     "provider": "vllm", "request": {...}}
+    {"call": "...", "at": ..., "run": "", "dialect": "openai", "provider": "vllm",
+     "request": {...}}
     {"call": "...", "latency": ..., "first_byte": ..., "status": 200, "response": {...},
      "failure": "", "error": ""}
 
-Lines are appended whole, so a killed gateway loses the replies of the calls in flight and nothing
-else, and the journal has their requests. No headers are written, and no API keys that a header
-had.
+Each line is a single write, so a killed gateway loses only the replies of calls in flight; the
+journal has their requests. Headers are not written, and API keys are removed from bodies.
 """
 
 from __future__ import annotations
@@ -40,13 +39,9 @@ class RecordedCall:
     id: str
     """Its name in the journal."""
     run: str
-    """The key in the address that the agent used; empty without one."""
-    connection: str
-    """The agent's end of its connection."""
+    """The run in the agent's base URL (see `Gateway.openai_url`); empty without one."""
     call: ModelCall
-    """The call, with the attempts that the agent made before as `failed_attempts`."""
-    request: Any = dataclasses.field(repr=False)
-    """The request's body: equal for attempts of one call."""
+    """The call, with the agent's earlier attempts at it as `failed_attempts`."""
 
     @property
     def start(self) -> float:
@@ -55,52 +50,56 @@ class RecordedCall:
 
     @property
     def end(self) -> float:
-        """When it ended; infinity for one without an end."""
+        """When it ended; infinity for a call without an end."""
         return float("inf") if self.call.latency is None else self.start + self.call.latency
 
     @classmethod
     def of(cls, begun: Mapping[str, Any], ended: Mapping[str, Any] | None) -> RecordedCall:
-        """Return the call that a journal's lines tell; without an end, one in flight."""
-        told: Mapping[str, Any] = {"error": _LOST} if ended is None else ended
+        """Return the call of a journal's lines; it is in flight if `ended` is None."""
+        result: Mapping[str, Any] = {"error": _LOST} if ended is None else ended
         attempts: tuple[FailedAttempt, ...] = ()
-        if failure := told.get("failure"):
+        if failure := result.get("failure"):
             attempts = (
                 FailedAttempt(
                     error=failure,
-                    status=told["status"] if failure == "status" else None,
+                    status=result["status"] if failure == "status" else None,
                     start_time=begun["at"],
-                    latency=told["latency"],
+                    latency=result["latency"],
                 ),
             )
         call = model_call(
             begun["dialect"],
             begun["request"],
-            told.get("response"),
+            result.get("response"),
             provider=begun["provider"],
-            error=told.get("error", ""),
+            error=result.get("error", ""),
             start_time=begun["at"],
-            latency=told.get("latency"),
+            latency=result.get("latency"),
             failed_attempts=attempts,
         )
-        return cls(
-            id=begun["call"],
-            run=begun["run"],
-            connection=begun["connection"],
-            call=call,
-            request=begun["request"],
+        return cls(id=begun["call"], run=begun["run"], call=call)
+
+    def is_attempt_at(self, other: RecordedCall) -> bool:
+        """Return whether both have the same request, so that they are attempts at one call."""
+        mine, theirs = self.call, other.call
+        return (
+            self.run == other.run
+            and mine.model == theirs.model
+            and mine.messages == theirs.messages
+            and mine.sampling == theirs.sampling
         )
 
 
 def merged(calls: Iterable[RecordedCall]) -> list[RecordedCall]:
-    """Return calls in the order in which they began, attempts at one as one.
+    """Return calls in the order of their start, with all attempts at a call as one.
 
-    A call with the body of one that failed before it, and is no other's attempt yet, is that one
-    made again.
+    A call repeats an earlier one that failed if they have the same request. Each failed call is
+    repeated at most once.
     """
     failed: list[RecordedCall] = []
     found: dict[str, RecordedCall] = {}
     for made in sorted(calls, key=lambda call: call.start):
-        before = next((call for call in failed if _is_again(made, call)), None)
+        before = next((call for call in failed if _repeats(made, call)), None)
         if before is not None:
             failed.remove(before)
             del found[before.id]
@@ -117,16 +116,15 @@ def merged(calls: Iterable[RecordedCall]) -> list[RecordedCall]:
     return list(found.values())
 
 
-def _is_again(made: RecordedCall, before: RecordedCall) -> bool:
-    same = made.run == before.run and made.request == before.request
-    return same and before.end <= made.start
+def _repeats(made: RecordedCall, before: RecordedCall) -> bool:
+    return before.end <= made.start and made.is_attempt_at(before)
 
 
 class Journal:
-    """A journal that calls are appended to.
+    """An append-only file of model calls.
 
     Args:
-        path: The file; made if it is missing.
+        path: The file; created if it does not exist.
 
     Raises:
         InvalidInputError: It cannot be written.
@@ -136,12 +134,12 @@ class Journal:
         self.path = Path(path)
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)
-            # For this user alone: it has what agents tell their models, passwords among it.
+            # Readable by this user only: agents may send passwords to their models.
             number = os.open(self.path, os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o600)
             self._file = os.fdopen(number, "ab+", buffering=0)
             size = self._file.seek(0, os.SEEK_END)
             if size and os.pread(self._file.fileno(), 1, size - 1) != b"\n":
-                self._file.write(b"\n")  # After a line that a power cut tore.
+                self._file.write(b"\n")  # A power failure cut the last line off.
         except OSError as error:
             raise errors.InvalidInputError(
                 f"Cannot write the journal {str(self.path)!r}: {errors.reason(error)}."
@@ -149,11 +147,11 @@ class Journal:
         self._broken = False
 
     def append(self, line: Mapping[str, Any]) -> None:
-        """Append a line. Never fails: what agents do matters more than its record."""
+        """Append a line. An error is logged, not raised: it must not break the agent's call."""
         try:
             data = orjson.dumps(line, option=orjson.OPT_APPEND_NEWLINE)
             if self._broken:
-                data = b"\n" + data  # After a line that may have been cut; empty ones are skipped.
+                data = b"\n" + data  # The last line may be cut off. Readers skip empty lines.
             if self._file.write(data) != len(data):
                 raise OSError("the line was cut")
             self._broken = False
@@ -168,10 +166,9 @@ class Journal:
 
 
 def read_calls(path: str | os.PathLike[str]) -> list[RecordedCall]:
-    """Return the calls of a journal; see `merged`.
+    """Return the calls of a journal in the order of their start, with all attempts at one as one.
 
-    A call without an end, because it is in flight or the gateway was killed, has no latency, and an
-    error.
+    A call that is in flight, or was when the gateway was killed, has an error and no latency.
 
     Raises:
         CorruptDataError: It is not a gateway's journal.
@@ -189,10 +186,10 @@ def read_calls(path: str | os.PathLike[str]) -> list[RecordedCall]:
         try:
             line = orjson.loads(text)
         except orjson.JSONDecodeError:
-            continue  # It was torn.
+            continue  # An empty line, or one that was cut off.
         if not isinstance(line, dict) or not isinstance(line.get("call"), str):
             raise errors.CorruptDataError(
-                f"Line {number} of {str(path)!r} is not one of a gateway's journal."
+                f"Line {number} of {str(path)!r} is not a line of a gateway's journal."
             )
         (begun if line.get("dialect") in DIALECTS.values() else ended)[line["call"]] = line
     return merged(RecordedCall.of(line, ended.get(call)) for call, line in begun.items())

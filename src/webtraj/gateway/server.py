@@ -1,8 +1,8 @@
-"""The gateway: a local endpoint that forwards model calls, and records each.
+"""A local endpoint that forwards model calls and records them.
 
-The agent's request goes to the server behind, with its headers; the reply comes back byte by byte
-as it arrives. Only vLLM is asked for more than the agent asks for (token ids, log-probabilities,
-usage), which its reply loses again on the way back.
+Requests go to the model's server with the agent's headers, and replies come back unchanged while
+they arrive. From vLLM, the gateway also requests token ids, log-probabilities and usage; what the
+agent did not request is removed from its reply.
 """
 
 from __future__ import annotations
@@ -10,7 +10,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import functools
-import json
 import logging
 import os
 import re
@@ -24,9 +23,9 @@ import orjson
 
 from webtraj import errors
 from webtraj.agents.models.anthropic import ANTHROPIC_URL
-from webtraj.agents.models.endpoint import Connections
+from webtraj.agents.models.endpoint import Connections, parse_base_url
 from webtraj.agents.models.openai import OPENAI_URL
-from webtraj.agents.models.replies import ServerError
+from webtraj.agents.models.replies import ServerError, parse_json
 from webtraj.gateway import dialects
 from webtraj.gateway.dialects import DIALECTS, Dialect, Extras
 from webtraj.gateway.journal import Journal, RecordedCall
@@ -37,9 +36,9 @@ from webtraj.redaction.redactor import without_keys
 from webtraj.settings import credentials
 
 if TYPE_CHECKING:
-    from starlette.types import ASGIApp, Receive, Scope, Send
+    from starlette.types import Receive, Scope, Send
 
-__all__ = ["Gateway", "Observer", "upstreams_of"]
+__all__ = ["Gateway", "Observer"]
 
 _LOGGER = logging.getLogger(__name__)
 
@@ -51,27 +50,19 @@ _NOT_FORWARDED: Final = frozenset(
         b"accept-encoding", b"date", b"server",
     }
 )  # fmt: skip
-"""Headers of a connection, not of a message, and those that each end sets itself."""
+"""Headers of a connection, and those that the gateway's own client and server set."""
 _KEYS: Final = (b"authorization", b"x-api-key", b"api-key")
 _CONNECT: Final = 10.0
-_FIRST: Final = 5.0
-"""Seconds that the gateway waits for the server when it starts."""
+_WAIT: Final = 5.0
+"""Seconds to wait for a server's list of models, and for cancelled calls to end."""
 _EVENT: Final = re.compile(rb"\r?\n\r?\n")
 
 Observer = Callable[[RecordedCall], None]
-"""Is told each call when it begins, and again when it has ended."""
+"""Called with each call when it begins, and again when it ends."""
 
 
-def upstreams_of(given: Mapping[Dialect | str, str] | str | None) -> dict[Dialect, str]:
-    """Return the base URL for each API.
-
-    Args:
-        given: One URL for all, or a URL for each API. By default those of the vendors; Responses
-            go where chat completions go.
-
-    Raises:
-        InvalidInputError: An API is unknown.
-    """
+def _complete(given: Mapping[str, str] | str | None) -> dict[Dialect, str]:
+    """Return the base URL for each API. See `Gateway`."""
     if isinstance(given, str):
         return dict.fromkeys(DIALECTS.values(), given)
     urls = dict(given or {})
@@ -98,22 +89,26 @@ class Gateway:
 
     Args:
         journal: The file of the journal; see `read_calls`.
-        base_urls: Where calls go; see `upstreams_of`.
+        base_urls: One URL for all APIs, or one for each of `openai`, `responses` and `anthropic`.
+            By default, calls go to the vendors; `responses` defaults to the URL of `openai`.
         host: The address to listen at.
         port: The port; 0 for a free one.
-        observer: Is told each call.
+        observer: Called with each call when it begins, and again when it ends.
+
+    Raises:
+        InvalidInputError: An API is unknown, or a URL is invalid.
     """
 
     def __init__(
         self,
         journal: str | os.PathLike[str],
         *,
-        base_urls: Mapping[Dialect | str, str] | str | None = None,
+        base_urls: Mapping[str, str] | str | None = None,
         host: str = "127.0.0.1",
         port: int = 0,
         observer: Observer | None = None,
     ) -> None:
-        urls = upstreams_of(base_urls)
+        urls = _complete(base_urls)
         self._upstreams = {url: _Upstream(url) for url in set(urls.values())}
         self._by_dialect = {dialect: self._upstreams[url] for dialect, url in urls.items()}
         self._path = journal
@@ -136,8 +131,6 @@ class Gateway:
     async def __aenter__(self) -> Self:
         try:
             import uvicorn  # noqa: F401
-            from starlette.applications import Starlette
-            from starlette.routing import Route
         except ImportError as error:
             raise local_pages.missing("The gateway") from error
         async with contextlib.AsyncExitStack() as stack:
@@ -146,14 +139,18 @@ class Gateway:
             for upstream in self._upstreams.values():
                 stack.push_async_callback(upstream.client.aclose)
             stack.push_async_callback(self._all_ended)
-            app = Starlette(routes=[Route("/{path:path}", _Application(self._answer))])
             served = local_pages.serving_programs(
-                app, what="The gateway", host=self._host, port=self._port
+                self._answer,
+                what="The gateway",
+                host=self._host,
+                port=self._port,
+                lifespan="off",
+                ws="none",
             )
             self.url = await stack.enter_async_context(served)
-            # Sending the first request takes longest; an agent's should not.
+            # Connect now, so that the agent's first call is not slower than the others.
             with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(_FIRST):
+                async with asyncio.timeout(_WAIT):
                     await self._by_dialect["openai"].is_vllm([])
             self._stack = stack.pop_all()
         return self
@@ -164,9 +161,9 @@ class Gateway:
     # One request.
 
     async def _all_ended(self) -> None:
-        """Wait until the ends of the requests that the server has cancelled are recorded."""
+        """Wait until the calls that the end of the server cancelled are recorded."""
         if self._answering:
-            await asyncio.wait(set(self._answering), timeout=_FIRST)
+            await asyncio.wait(set(self._answering), timeout=_WAIT)
 
     async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
         task = asyncio.current_task()
@@ -194,17 +191,16 @@ class Gateway:
             await _until_gone(exchange.forward(send), receive)
             return
         if dialect == "openai" and _is_strict(body) and await upstream.is_vllm(headers):
-            exchange.ask_for_more(request)
+            exchange.request_extras(request)
         begun = {
             "call": secrets.token_hex(8),
             "at": exchange.at,
             "run": run,
-            "connection": "{}:{}".format(*scope["client"] or ("", 0)),
             "dialect": dialect,
             "provider": "vllm" if upstream.vllm and dialect == "openai" else dialect,
             "request": without_keys(request),
         }
-        self._record(begun, begun, None)
+        self._record(begun)
         try:
             if not await _until_gone(exchange.forward(send), receive):
                 exchange.fail("timeout", "The agent closed the connection before the reply ended.")
@@ -212,49 +208,26 @@ class Gateway:
             exchange.fail("connection", "The gateway was stopped before the reply ended.")
             raise
         finally:
-            ended = without_keys({"call": begun["call"], **exchange.told(dialect)})
-            self._record(ended, begun, ended)
+            self._record(begun, without_keys({"call": begun["call"], **exchange.result(dialect)}))
 
-    def _record(
-        self, line: Mapping[str, Any], begun: Mapping[str, Any], ended: Mapping[str, Any] | None
-    ) -> None:
-        self._journal.append(line)
+    def _record(self, begun: Mapping[str, Any], ended: Mapping[str, Any] | None = None) -> None:
+        self._journal.append(ended or begun)
         if self._observer is not None:
             try:
                 self._observer(RecordedCall.of(begun, ended))
             except Exception:  # It must not break the agent's call.
-                _LOGGER.exception("A model call could not be joined to steps.")
-
-
-class _Application:
-    """An ASGI application, which Starlette's routes tell from a function by its class."""
-
-    def __init__(self, answer: ASGIApp) -> None:
-        self._answer = answer
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        await self._answer(scope, receive, send)
+                _LOGGER.exception("The observer of model calls failed.")
 
 
 class _Upstream:
-    """A model server behind the gateway."""
+    """The model server that calls are forwarded to."""
 
     def __init__(self, base_url: str) -> None:
-        try:
-            url = httpx.URL(base_url)
-        except httpx.InvalidURL as error:
-            raise errors.InvalidInputError(
-                f"Invalid base URL {base_url!r:.200}: {error}."
-            ) from None
-        if url.scheme not in ("http", "https") or not url.host or url.userinfo:
-            raise errors.InvalidInputError(
-                f"Invalid base URL {credentials.conceal(base_url)!r:.200}: expected one like "
-                "http://127.0.0.1:8000/v1, without a user or password."
-            )
-        self.url = url.copy_with(path=url.path.rstrip("/") or "/v1")
+        url = parse_base_url(base_url)
+        self.url = url.copy_with(path=url.path.rstrip("/"))
         self.vllm: bool | None = False if url.host == "api.openai.com" else None
-        """Whether it is vLLM; None while that is not known."""
-        self._asking = asyncio.Lock()
+        """Whether it is vLLM; None until it has answered."""
+        self._checking = asyncio.Lock()
         self.client = httpx.AsyncClient(
             transport=Connections(),
             timeout=httpx.Timeout(None, connect=_CONNECT),
@@ -266,18 +239,18 @@ class _Upstream:
         return self.url.copy_with(path=self.url.path + path, query=query or self.url.query or None)
 
     async def is_vllm(self, headers: list[tuple[bytes, bytes]]) -> bool:
-        """Return whether it is vLLM: its models are owned by "vllm"."""
-        async with self._asking:
+        """Return whether it is vLLM: the owner of its models is "vllm"."""
+        async with self._checking:
             if self.vllm is None:
                 known = [(name, value) for name, value in headers if name in _KEYS]
                 try:
-                    async with asyncio.timeout(_FIRST):
+                    async with asyncio.timeout(_WAIT):
                         answer = await self.client.get(self.at("/models"), headers=known)
                 except TimeoutError:
-                    self.vllm = False  # It does not say, and calls must not wait for it again.
+                    self.vllm = False  # Do not make the next calls wait, too.
                     return False
                 except httpx.HTTPError:
-                    return False  # Asked again with the next call, as after a missing key.
+                    return False  # Check again with the next call, as after a missing key.
                 if answer.status_code in (200, 404):
                     models = (_object(answer.content) or {}).get("data")
                     models = models if isinstance(models, list) else []
@@ -287,7 +260,7 @@ class _Upstream:
 
 
 class _Exchange:
-    """A request to the server behind, and what came back."""
+    """A forwarded request and its reply."""
 
     def __init__(
         self,
@@ -312,18 +285,18 @@ class _Exchange:
         self._received: list[bytes] = []
         self._failure = self._error = ""
 
-    def ask_for_more(self, request: Mapping[str, Any]) -> None:
-        """Ask for all that vLLM can tell of a call."""
-        more, self._extras = dialects.asked_for_more(request)
-        self._body = orjson.dumps(more)
+    def request_extras(self, request: Mapping[str, Any]) -> None:
+        """Request token ids, log-probabilities and usage from vLLM, too."""
+        extended, self._extras = dialects.with_extras(request)
+        self._body = orjson.dumps(extended)
 
     def fail(self, failure: str, error: str) -> None:
-        """Note that there is no whole reply, unless that is known."""
+        """Note why there is no complete reply. The first reason counts."""
         self._failure, self._error = self._failure or failure, self._error or error
         self._ended = self._ended or time.monotonic()
 
     async def forward(self, send: Send) -> None:
-        """Send the request, and pass the reply on while it arrives."""
+        """Send the request, and forward the reply while it arrives."""
         began = False
         try:
             request = self._send(headers=self._headers, content=self._body)
@@ -333,21 +306,20 @@ class _Exchange:
                 kind = response.headers.get("content-type", "")
                 self._is_stream = kind.startswith("text/event-stream")
                 decoded = "content-encoding" in response.headers
-                changed = decoded or self._extras is not None
-                dropped = {*_NOT_FORWARDED, b"content-encoding"} if decoded else _NOT_FORWARDED
-                length = () if changed else (b"content-length",)
+                dropped = set(_NOT_FORWARDED)
+                if decoded:
+                    dropped.add(b"content-encoding")
+                elif self._extras is None:
+                    dropped.remove(b"content-length")
                 headers = [
                     (name.lower(), value)
                     for name, value in response.headers.raw
-                    if name.lower() not in dropped or name.lower() in length
+                    if name.lower() not in dropped
                 ]
-                parts = response.aiter_bytes() if decoded else response.aiter_raw()
-                if self._extras is None:
-                    parts = self._kept(parts)
-                elif self._is_stream:
-                    parts = self._events(self._kept(parts), self._extras)
-                else:
-                    parts = self._whole(self._kept(parts), self._extras)
+                parts = self._kept(response.aiter_bytes() if decoded else response.aiter_raw())
+                if self._extras is not None:
+                    without_extras = self._events if self._is_stream else self._whole
+                    parts = without_extras(parts, self._extras)
                 start = {"type": "http.response.start", "status": self._status, "headers": headers}
                 await send(start)
                 began = True
@@ -357,14 +329,14 @@ class _Exchange:
             await send({"type": "http.response.body", "body": b""})
         except httpx.HTTPError as error:
             what = f"{type(error).__name__} {error}".rstrip()
-            self.fail("reply" if began else "connection", f"No whole reply by the server: {what}")
+            self.fail("reply" if began else "connection", f"No complete reply: {what}")
             if began:
-                # The server cuts the agent's connection, as the gateway's was, and is quiet.
+                # uvicorn then cuts the agent's connection, and logs nothing.
                 raise asyncio.CancelledError from error
-            said = orjson.dumps({"error": {"message": self._error, "type": "gateway_error"}})
+            content = orjson.dumps({"error": {"message": self._error, "type": "gateway_error"}})
             headers = [(b"content-type", b"application/json")]
             await send({"type": "http.response.start", "status": 502, "headers": headers})
-            await send({"type": "http.response.body", "body": said})
+            await send({"type": "http.response.body", "body": content})
 
     async def _kept(self, parts: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
         async for part in parts:
@@ -385,25 +357,25 @@ class _Exchange:
     @staticmethod
     async def _whole(parts: AsyncIterator[bytes], extras: Extras) -> AsyncIterator[bytes]:
         body = b"".join([part async for part in parts])
-        told = _object(body)
-        yield body if told is None else orjson.dumps(extras.without(told))
+        data = _object(body)
+        yield body if data is None else orjson.dumps(extras.without(data))
 
-    def told(self, dialect: Dialect) -> dict[str, Any]:
-        """Return the end of the call, for the journal."""
+    def result(self, dialect: Dialect) -> dict[str, Any]:
+        """Return the call's result for the journal."""
         body = b"".join(self._received)
         response: Any = None
         if 200 <= self._status < 300 and self._is_stream:
             try:
-                response, error = dialects.assembled(dialect, body)
+                response, error = dialects.assemble(dialect, body)
             except (AttributeError, LookupError, TypeError, ValueError) as failure:
                 response = body.decode("utf-8", "replace")
-                error = f"The stream is not one of the API: {type(failure).__name__} {failure}"
+                error = f"The stream is not in the API's format: {type(failure).__name__} {failure}"
             if error:
                 self.fail("reply", error)
             elif response is not None:
-                self._failure = self._error = ""  # It is whole, whoever hung up after it.
+                self._failure = self._error = ""  # The agent may hang up after the last event.
         elif body:
-            response = _object(body) or body.decode("utf-8", "replace")
+            response = parse_json(body)
             failed = ServerError.of(response)
             if self._status >= 300 or (failed and response.get("error")):
                 self.fail("status", f"HTTP {self._status}: {failed or body[:200]!r}")
@@ -420,7 +392,7 @@ class _Exchange:
 
 
 def _dialect_of(path: str, headers: list[tuple[bytes, bytes]]) -> Dialect:
-    """Return whose API a request is of, if only to know where it goes."""
+    """Return the API of a request, which decides where it is forwarded to."""
     for prefix, dialect in DIALECTS.items():
         if path == prefix or path.startswith(f"{prefix}/"):
             return dialect
@@ -428,20 +400,13 @@ def _dialect_of(path: str, headers: list[tuple[bytes, bytes]]) -> Dialect:
 
 
 def _object(body: bytes) -> dict[str, Any] | None:
-    """Return a body that is a JSON object; None for any other."""
-    try:
-        data = orjson.loads(body)
-    except orjson.JSONDecodeError:
-        try:  # Python's own JSON has halves of characters, too.
-            text = json.dumps(json.loads(body), ensure_ascii=False)
-            data = orjson.loads(text.encode("utf-8", "replace"))
-        except (ValueError, RecursionError):
-            return None
+    """Return the JSON object of a body; None if it is anything else."""
+    data = parse_json(body)
     return data if isinstance(data, dict) else None
 
 
 def _is_strict(body: bytes) -> bool:
-    """Return whether a body means the same when it is written again."""
+    """Return whether a body is strict JSON, which can be parsed and written without loss."""
     try:
         orjson.loads(body)
     except orjson.JSONDecodeError:
@@ -450,7 +415,7 @@ def _is_strict(body: bytes) -> bool:
 
 
 async def _body_of(receive: Receive) -> bytes | None:
-    """Return a request's body; None if its client goes away before the end."""
+    """Return a request's body; None if the client disconnects before its end."""
     parts = []
     while (message := await receive())["type"] == "http.request":
         parts.append(message.get("body", b""))
@@ -460,7 +425,7 @@ async def _body_of(receive: Receive) -> bytes | None:
 
 
 async def _until_gone(work: Any, receive: Receive) -> bool:
-    """Do the work unless the client goes away first; return whether it was done."""
+    """Do the work unless the client disconnects first; return whether it was done."""
     working = asyncio.ensure_future(work)
     gone = asyncio.ensure_future(receive())
     try:

@@ -268,7 +268,7 @@ async def serving_programs(
     token = secrets.token_urlsafe(24)
     with contextlib.closing(listen(what, host, port)) as listener:
         guarded = OnlyPrograms(app, host=host, token=token)
-        async with served(guarded, listener, lifespan="on", **config):
+        async with served(guarded, listener, **{"lifespan": "on", **config}):
             address = netloc(_EVERYWHERE.get(host, host), listener.getsockname()[1])
             free = is_loopback(host) and knows_owners()
             yield f"http://{address}" + ("" if free else f"/{token}")

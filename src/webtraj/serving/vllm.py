@@ -131,7 +131,7 @@ class VllmLaunch:
     def variables(self) -> Mapping[str, str]:
         """Return environment variables to add to our own."""
         variables = {"VLLM_NO_USAGE_STATS": "1"}
-        # A request could else claim to come from a connection of this user (X-Forwarded-For).
+        # Otherwise, X-Forwarded-For could claim a connection of this user.
         variables["FORWARDED_ALLOW_IPS"] = "none"
         if Path(self.model).is_dir():
             variables["HF_HUB_OFFLINE"] = "1"  # Nothing to download, so do not wait for the Hub.

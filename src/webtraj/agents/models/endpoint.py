@@ -22,7 +22,16 @@ from webtraj.net.hosts import is_loopback
 from webtraj.net.http import httpx
 from webtraj.settings import credentials
 
-__all__ = ["ApiKey", "Connections", "Endpoint", "Exchange", "Timing", "Transport", "fail"]
+__all__ = [
+    "ApiKey",
+    "Connections",
+    "Endpoint",
+    "Exchange",
+    "Timing",
+    "Transport",
+    "fail",
+    "parse_base_url",
+]
 
 # API keys: secrets that appear in request headers and nowhere else.
 
@@ -133,11 +142,9 @@ class Endpoint:
     def __init__(
         self, base_url: str, key: ApiKey, headers: Mapping[str, str], clock: Clock
     ) -> None:
-        address = _parse_url(base_url)
+        address = parse_base_url(base_url)
         # httpx logs the URL of each request; a query, which may hold a key, is added later.
         self._base = address.copy_with(query=None)
-        for value in address.params.values():
-            credentials.use_key(value)
         self._key = key
         self._headers = dict(headers)
         self._clock = clock
@@ -372,7 +379,12 @@ async def _read(response: httpx.Response) -> httpx.Response:
 _OF_THE_WIRE = ("content-encoding", "content-length", "transfer-encoding")
 
 
-def _parse_url(text: str) -> httpx.URL:
+def parse_base_url(text: str) -> httpx.URL:
+    """Return a server's base URL. The values of its query count as keys: they are not recorded.
+
+    Raises:
+        InvalidInputError: It is invalid, or contains a password.
+    """
     try:
         url = httpx.URL(text)
     except httpx.InvalidURL as error:
@@ -383,12 +395,14 @@ def _parse_url(text: str) -> httpx.URL:
         # Not quoted: it would show the password.
         raise errors.InvalidInputError(
             f"The base_url of {url.host} contains a user or password, which would end up in logs. "
-            "Pass the key as api_key instead."
+            "Remove it, and pass the key separately."
         )
     if url.scheme not in ("http", "https") or not url.host:
         raise errors.InvalidInputError(
             f"base_url is {credentials.conceal(text)!r}; expected one like http://127.0.0.1:8000/v1."
         )
+    for value in url.params.values():
+        credentials.use_key(value)
     return url if url.path.strip("/") else url.copy_with(path="/v1")
 
 

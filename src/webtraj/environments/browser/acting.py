@@ -24,7 +24,7 @@ __all__ = ["PERFORMERS", "ActionExecutor", "ActionRefused"]
 
 _TRIES = 11
 _PAUSE = 0.05
-"""Retries, and seconds between them, for an element without area, or that a click cannot reach."""
+"""Retries, and seconds between them, for an element that has no area or that no click reaches."""
 
 _DRAG_STEPS = 5
 """Mouse moves between two points of a drag; pages start a drag only after a few of them."""
@@ -112,7 +112,7 @@ class ActionExecutor:
             answer = await self.session.prepare(kind, ref, details)
             if answer.get("refused") not in ("outside", "covered") or not tries_left:
                 break
-            # An icon has no area until its image has loaded, a list takes no clicks as it scrolls.
+            # An icon has no area until its image has loaded; a scrolling list takes no clicks.
             await asyncio.sleep(_PAUSE)
         self.touched = answer.get("element")
         if "refused" in answer:

@@ -161,7 +161,8 @@ class BrowserEnvironment(base_lib.Environment):
         self._solution: tasks_lib.ScriptedSolution | None = None
         self._executor: acting_lib.ActionExecutor | None = None
         self._outcome = trajectory_lib.Outcome.UNKNOWN
-        self._last_step: tuple[Any, observation_lib.LastAction, float, float]
+        self._last_step: tuple[actions_lib.Action | None, observation_lib.LastAction, float, float]
+        """The arguments of `_result` for the last step; the reset has no action."""
         self._silent: weakref.WeakSet[Any] = weakref.WeakSet()
         """The pages that did not answer the last look."""
 
@@ -267,8 +268,8 @@ class BrowserEnvironment(base_lib.Environment):
             action: The action.
             touched: The page script's description of its element.
             seen: What the page script saw at the time; None looks now, once the page has settled.
-                A picture cannot be had then, and is empty; nor can a verdict, except from the state
-                of the task's script, which is of that time.
+                Then the picture is empty, and there is a verdict only if `seen` has the state of
+                the task's script.
             again: Whether this takes the place of the last result.
 
         Raises:
@@ -282,12 +283,11 @@ class BrowserEnvironment(base_lib.Environment):
             if not again:
                 self._steps += 1
             error = kind = ""
-            judged = True
+            judged = seen is None or seen["task"] is not None
             if seen is None:
                 seen, error = await self._look_or_blank(session)
                 kind = "page_broke" if error else ""
             else:
-                judged = seen["task"] is not None
                 seen = session.as_looked(seen)
                 self._note_secrets(seen)
             failure = session.take_failure(session.page)
@@ -308,13 +308,11 @@ class BrowserEnvironment(base_lib.Environment):
     async def ref_of(self, selector: str) -> str | None:
         """Return the ref of the first element of the page that a CSS selector finds, if any."""
         with self._one_at_a_time():
-            # Parts of a selector stand in shadow roots, where `:scope >` finds nothing.
-            path = [part.removeprefix(":scope > ") for part in selector.split(" >> ")]
-            found = await self.session.call("find", [path, None])
+            found = await self.session.call("find", [_path_of(selector), None])
         return None if found is None else str(found)
 
     async def look_again(self) -> dm_env.TimeStep:
-        """Return the last timestep with the page as it is now: nothing is done, no step is counted.
+        """Observe the page again, without an action or a step, and return the last timestep anew.
 
         Raises:
             BrowserError: The browser failed.
@@ -326,15 +324,9 @@ class BrowserEnvironment(base_lib.Environment):
                 raise errors_lib.EnvironmentMisuseError("No episode is running.")
             session, (action, last_action, begun, acted) = self.session, self._last_step
             seen = await self._look(session)
-            if action is not None:
-                return await self._result(
-                    session, action, seen, last_action, begun=begun, acted=acted, again=True
-                )
-            self._verdict = await self.task.validate(session, seen["task"], None)
-            observation = await self._observation(
-                session, seen, last_action, begun, acted, again=True
+            return await self._result(
+                session, action, seen, last_action, begun=begun, acted=acted, again=True
             )
-            return dm_env.restart(observation)
 
     def redact_more(self, rules: redaction_lib.RedactionRules | Mapping[str, Any]) -> None:
         """Add redaction rules, before the first episode."""
@@ -344,10 +336,10 @@ class BrowserEnvironment(base_lib.Environment):
         """Redact an element's content in all observations and actions from now on.
 
         Args:
-            selector: Its selector, as `last_action` has it. A rule holds in each shadow root.
+            selector: Its selector in `last_action`. Of one in a shadow root, only the part within
+                counts, in every shadow root.
         """
-        within = selector.rpartition(" >> ")[2].removeprefix(":scope > ")
-        self._keeper.hide(_HIDDEN_BY_HAND, within)
+        self._keeper.hide(_HIDDEN_BY_HAND, _path_of(selector)[-1])
 
     def note_secret_field(self, ref: str) -> None:
         """Redact what is typed into a password field that was in no observation yet."""
@@ -635,7 +627,7 @@ class BrowserEnvironment(base_lib.Environment):
     async def _result(
         self,
         session: session_lib.BrowserSession,
-        action: actions_lib.Action,
+        action: actions_lib.Action | None,
         seen: Mapping[str, Any],
         last_action: observation_lib.LastAction,
         *,
@@ -644,7 +636,7 @@ class BrowserEnvironment(base_lib.Environment):
         again: bool = False,
         judged: bool = True,
     ) -> dm_env.TimeStep:
-        """Return the timestep of an action's result."""
+        """Return the timestep of an action's result, or of the reset if `action` is None."""
         task, answer = self.task, None
         # BrowserGym's agents answer in a message. Only a judge can tell it from one on the way.
         if isinstance(action, actions_lib.Answer) or (
@@ -660,6 +652,8 @@ class BrowserEnvironment(base_lib.Environment):
             verdict = await task.validate(session, seen["task"], answer)
         self._verdict = verdict
         observation = await self._observation(session, seen, last_action, begun, acted, again=again)
+        if action is None:
+            return dm_env.restart(observation)
         if verdict.done or said_so:
             return self._last(dm_env.termination(verdict.reward, observation))
         if self.truncates:
@@ -903,6 +897,14 @@ class _Sessions:
         lease.turns.waited += self._waited
         self._waited = 0.0
         return lease
+
+
+def _path_of(selector: str) -> list[str]:
+    """Return the parts of a selector of `LastAction`, each below the shadow root before.
+
+    A rule or a query in a shadow root finds nothing with `:scope >`.
+    """
+    return [part.removeprefix(":scope > ") for part in selector.split(" >> ")]
 
 
 def _give_back(

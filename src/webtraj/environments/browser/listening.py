@@ -12,8 +12,8 @@ begin       A gesture begins. `what`: press, pick, scroll, key, type. `before`: 
 up          The mouse button was released: `count`, and `path` if it was dragged.
 drop        An element was dropped: `element`, `target`.
 key         Keys that do more than edit a text: `keys`, `element`, `repeat`.
-text        A field's text changed: `element`, `value`, `keys` where only they say it, and whether
-            it was `typed` key by key from the first, and `replaces` an older text.
+text        A field's text changed: `element`, `value`; the `keys` if the field does not keep them;
+            `typed`: whether the keys alone produced the text, and `replaces`: an older one.
 toggle      A check box or radio button changed: `element`, `on`.
 choose      A select element changed: `element`, `options`.
 files       Files were chosen: `element`, `names`.

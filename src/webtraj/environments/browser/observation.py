@@ -89,11 +89,11 @@ class LastAction(TypedDict):
     test_id: str
     """Its `data-testid` or similar attribute."""
     named_by: str
-    """Words that say where its name is not what Playwright finds it by: `title` if it has a name
-    but no text; `icon` if its style adds a character to its name; `aria-label` if that is its name
-    and no text of it; `parts` if its text is another for other reasons; `behind` if a press on it
-    meets its label; `label` alone if it is the label of a box that is not displayed, with that
-    box's role and name."""
+    """Why Playwright may not find it by its name, as words: `title` if its name is its title, and
+    it has no text; `icon` if its style adds a character to its name; `aria-label` if that is its
+    name, but not its text; `parts` if its text differs from its name for other reasons; `behind` if
+    a click on it hits its label; `label` alone if it is the label of a box that is not displayed,
+    with that box's role and name."""
     selector: str
     """A CSS selector for it in its document. ` >> ` leads from a host into its shadow root."""
     frame: str

@@ -80,10 +80,10 @@ class WeightsGate:
 
 
 class UserGate:
-    """ASGI middleware that lets in only programs of the server's user, over loopback; no web page.
+    """ASGI middleware that admits only programs of the server's user on this machine, no web pages.
 
-    vLLM's own key guards no control requests, so the kernel is asked who owns the connection. Where
-    it cannot tell, everybody on the machine is let in.
+    vLLM's API key does not protect control requests, so the kernel has to name the owner of the
+    connection. If it cannot, every user of this machine is admitted.
     """
 
     def __init__(self, app: Any) -> None:
@@ -110,7 +110,7 @@ class UserGate:
             await _answer(send, 401, {"error": "Only the user who serves this model may use it."})
 
     def _is_of_a_page(self, scope: Any) -> bool:
-        """Return whether a web page sent the request: the user's browser is the user's, too."""
+        """Return whether a web page sent the request, through the user's own browser."""
         headers = dict(scope.get("headers") or ())
         name = self._hosts.host_of(headers.get(b"host", b"").decode("latin-1"))
         return b"origin" in headers or not self._hosts.is_loopback(name)

@@ -1,8 +1,8 @@
 """A model server for tests: real HTTP on this machine with scripted replies.
 
 It speaks OpenAI's chat completions, either as vLLM does (with token ids, log-probabilities and
-weight versions) or as OpenAI does, OpenAI's Responses, and Anthropic's messages, streamed if asked
-to; also on the paths of Azure, Bedrock and Vertex::
+weight versions) or as OpenAI does, OpenAI's Responses, and Anthropic's messages, with or without
+streaming; also on the paths of Azure, Bedrock and Vertex::
 
     from webtraj.testing.model_server import FakeModelServer, Reply
 

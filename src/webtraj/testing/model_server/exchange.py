@@ -133,8 +133,8 @@ class ModelRequest:
     @property
     def messages(self) -> list[dict[str, Any]]:
         """The conversation, in the provider's format; the input items of a Responses request."""
-        said = self.json["input" if self.api == "responses" else "messages"]
-        return [{"role": "user", "content": said}] if isinstance(said, str) else said
+        messages = self.json["input" if self.api == "responses" else "messages"]
+        return [{"role": "user", "content": messages}] if isinstance(messages, str) else messages
 
     @property
     def text(self) -> str:
@@ -210,8 +210,8 @@ class Reply:
     delay: float = 0.0
     """The delay in seconds; infinity waits until the client goes away."""
     cut: Literal["", "before", "within", "stall"] = ""
-    """Whether to break the connection before the answer, or half way through it; `stall` leaves it
-    open there."""
+    """Whether to break the connection before the answer, or half way through it; `stall` stops half
+    way and leaves it open."""
 
     @classmethod
     def error(

@@ -379,8 +379,8 @@ class FakeModelServer:
         elif reply.delay > 0:
             await asyncio.sleep(reply.delay)
         plain = reply.body is not None or reply.failure is not None
-        shape = _JSON if plain or not _is_streamed(request) else _EVENTS
-        headers = {**shape, **reply.headers}
+        kind = _JSON if plain or not _is_streamed(request) else _EVENTS
+        headers = {**kind, **reply.headers}
         return Answer(reply.status, self._body(request, reply), headers, reply.cut)
 
     def _body(self, request: ModelRequest, reply: Reply) -> bytes:
@@ -389,14 +389,15 @@ class FakeModelServer:
         if reply.failure is not None:
             shape = exchange.anthropic_error if request.api == "messages" else exchange.error
             return orjson.dumps(shape(reply.status, reply.failure))
-        whole = self._whole(request, reply, len(self.requests))
+        whole = self._whole(request, reply)
         if whole is None:
             return reply.text.encode()
         if _is_streamed(request):
             return b"".join(streaming.events(request, whole))
         return orjson.dumps(whole)
 
-    def _whole(self, request: ModelRequest, reply: Reply, number: int) -> dict[str, Any] | None:
+    def _whole(self, request: ModelRequest, reply: Reply) -> dict[str, Any] | None:
+        number = len(self.requests)
         match request.api:
             case "messages":
                 return exchange.anthropic_message(request, reply, number)

@@ -13,7 +13,7 @@ from webtraj.testing.model_server.exchange import ModelRequest
 __all__ = ["events"]
 
 _PIECE = 8
-"""The characters, and so the tokens, of a piece of text."""
+"""The characters, and tokens, of a piece of text."""
 
 
 def events(request: ModelRequest, reply: Mapping[str, Any]) -> Iterator[bytes]:
@@ -54,9 +54,9 @@ def _chat(reply: Mapping[str, Any], body: Mapping[str, Any]) -> Iterator[dict[st
     yield chunk({"role": "assistant", "content": ""}) | prompt
     if message.get("reasoning"):
         yield chunk({"reasoning": message["reasoning"]})
-    tokens = list(_pieces((choice.get("logprobs") or {}).get("content") or []))
+    tokens = (choice.get("logprobs") or {}).get("content") or []
     for text, some, logprobs in itertools.zip_longest(
-        _pieces(message["content"] or ""), _pieces(ids or []), tokens
+        _pieces(message["content"] or ""), _pieces(ids or []), _pieces(tokens)
     ):
         more = {} if ids is None else {"token_ids": some}
         if logprobs:
@@ -77,7 +77,7 @@ _STARTS: dict[str, tuple[str, str, Any]] = {
     "thinking": ("thinking", "thinking_delta", ""),
     "tool_use": ("input", "input_json_delta", {}),
 }
-"""For each type of Anthropic's blocks: what grows, the delta's type, and how it begins."""
+"""For each type of Anthropic's blocks: the field that grows, its deltas' type, its first value."""
 
 
 def _messages(reply: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
@@ -92,9 +92,9 @@ def _messages(reply: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
             "content_block": {**block, field: start},
         }
         whole = block[field]
-        said = whole if isinstance(whole, str) else orjson.dumps(whole).decode()
+        text = whole if isinstance(whole, str) else orjson.dumps(whole).decode()
         name = field if isinstance(whole, str) else "partial_json"
-        for part in _pieces(said):
+        for part in _pieces(text):
             delta = {"type": kind, name: part}
             yield {"type": "content_block_delta", "index": index, "delta": delta}
         yield {"type": "content_block_stop", "index": index}

@@ -20,8 +20,8 @@ let lookOptions = page.lookOptions;
 let press = null;  // The mouse button that is down.
 let lastPress = null;
 let roll = null;  // The scroll in progress.
-let typing = null;  // What is typed into a field: the `keys`, null if more than keys made it, and those `told`.
-let heldKey = null;  // A key in a text field, until it shows whether the page answers it itself.
+let typing = null;  // A text being typed: its `keys`, null once anything else changed it, and those `reported`.
+let heldKey = null;  // A key in a text field, until it is known whether the page handles it itself.
 let moves = null;  // The keys that moved the caret or the selection of a field since its text last changed.
 let movedAt = -Infinity;
 
@@ -32,7 +32,7 @@ const tell = message => window[BINDING]?.(stringify({at: moment(), ...message}))
 // The page as it is before the gesture.
 const before = () => lookOptions && seenNow(lookOptions);
 
-// `since`: the key that it began with, if that was before.
+// `since`: the key that began it, if that was pressed earlier.
 function begin(what, more = () => ({}), since = null) {
   const at = since?.at ?? moment();
   endRoll();
@@ -50,13 +50,13 @@ function begin(what, more = () => ({}), since = null) {
 
 function beginTyping(field, since) {
   if (typing?.field === field && !moves) return;
-  // A text that is told as a whole says more than where the caret was.
-  if (moves?.field === field && !(typing?.field === field && typing.told)) moves = null;
+  // A text that is reported as a whole does not depend on the caret.
+  if (moves?.field === field && !(typing?.field === field && typing.reported)) moves = null;
   begin("type", undefined, since);
-  typing = {field, keys: [], answered: catchesKeys(field), replaces: valueIn(field) !== "", told: ""};
+  typing = {field, keys: [], answered: catchesKeys(field), replaces: valueIn(field) !== "", reported: ""};
 }
 
-// A field that nobody can see takes the keys for an editor that draws the text elsewhere.
+// Whether a field cannot be seen: it takes the keys for an editor that draws the text elsewhere.
 function catchesKeys(field) {
   const {width, height} = dom.getBoundingClientRect(field);
   return !isEditable(field) && (Math.min(width, height) < 2 || styleOf(field).opacity === "0");
@@ -77,7 +77,8 @@ function chordOf(event) {
   return [...held, event.key === " " ? "Space" : event.key].join("+");
 }
 
-// What the browser answers is told by its input, or is a move. What the page answers itself is told as the key.
+// Report a key that the page handled itself. One that the browser handled changed the text, which `input`
+// reports, or moved the caret.
 function endKey() {
   const ended = heldKey;
   heldKey = null;
@@ -98,16 +99,15 @@ function endKey() {
   }
 }
 
-// The text that a field holds; and if it does not keep what is typed, as the field of an editor that has
-// its text elsewhere, the keys.
+// Report a field's text; and the keys if the field does not keep them, as an editor with its text elsewhere.
 function tellText(field) {
   const element = told(meant(field));
   const own = typing?.field === field ? typing : null;
   const isKept = !own?.keys || element.secret || (!own.answered && keeps(field, own.keys));
   const keys = isKept ? "" : own.keys.join("");
-  if (own) own.told = keys;
+  if (own) own.reported = keys;
   const value = valueIn(field);
-  // The keys alone made the text.
+  // Whether the keys alone produced the text.
   const typed = !element.secret && own?.keys?.join("") === value;
   tell({kind: "text", element, value, keys, typed, replaces: typed && own.replaces});
 }
@@ -204,11 +204,11 @@ const targetOf = event => {
   return target && dom.nodeType(target) === Node.ELEMENT_NODE ? target : null;
 };
 
-// What does the same wherever it is pressed.
+// Roles of elements that do the same wherever they are pressed.
 const WHOLE = new Set(["button", "link", "checkbox", "radio", "switch", "textbox", "searchbox", "spinbutton"]);
 
-// Whether a press on a part of an element, such as the arrow of a row, is another thing than one on the
-// element: a part without text, where an agent that presses the element would not press.
+// Whether a press on a part of an element, such as the arrow of a row, may do something else than a press on
+// the element: the part has no text, and an agent's click on the element would not hit it.
 function isPart(target, element, role) {
   if (target === element || WHOLE.has(role) || /\S/.test(dom.textContent(target) ?? "")) return false;
   const [point] = reach(element).points;
@@ -228,7 +228,7 @@ function meant(target) {
   return first ?? target;
 }
 
-// `target`: what was pressed in it.
+// `target`: the part of it that was pressed.
 function told(element, target = element) {
   const described = describe(element);
   const tag = dom.tagName(element);
@@ -465,7 +465,7 @@ const handlers = {
     const inText = field && isTextField(field);
     const lines = inText && (isEditable(field) || dom.tagName(field) === "TEXTAREA");
     if (inText && isForText(event, lines)) {
-      const goesOn = typing?.field === field && !typing.told && !hasCommand(event) && !isMove(event, lines);
+      const goesOn = typing?.field === field && !typing.reported && !hasCommand(event) && !isMove(event, lines);
       heldKey = {event, field, lines, at: moment(), seen: goesOn ? null : before(), events: [event]};
       return;
     }
@@ -500,7 +500,7 @@ const handlers = {
     if (own) noteTyped(event);
     tellText(field);
     // The page may take the text out of the field again.
-    if (own?.keys) later(() => typing === own && own.keys && !own.told && !keeps(field, own.keys) && tellText(field), 0);
+    if (own?.keys) later(() => typing === own && own.keys && !own.reported && !keeps(field, own.keys) && tellText(field), 0);
   },
 
   focusout(event) {
@@ -521,7 +521,7 @@ const handlers = {
       if (!isOwnToggle(target)) return;
       tell({kind: "toggle", element: told(meant(target)), on: target.checked});
     } else if (tag === "INPUT" && target.type === "file") {
-      // The window of a field that is not shown was opened by what was pressed last.
+      // The last press opened the window of a field that is not shown.
       const opener = shownElements.has(target) ? target : lastPress?.target ?? target;
       tell({kind: "files", element: told(meant(opener)), names: [...target.files].map(file => file.name)});
     } else if (tag === "INPUT" && PICKED.has(target.type)) {

@@ -180,16 +180,16 @@ function boxOf(element) {
   return movedBox(outwardOf(element), rectOf(element));
 }
 
-const MADE_UP = /\d{4}/;  // An id that the next load of the page may not have.
+const GENERATED = /\d{4}/;  // An id that may differ when the page is loaded again.
 
-// A CSS selector of an element in its document. ` >> ` leads from a host into its shadow root, as in
-// Playwright, which takes the children of a host for those of its root, too. Nothing leads into a closed one.
+// A CSS selector of an element in its document. ` >> ` leads from a host into its open shadow root, as in
+// Playwright, which also searches the host's own children there. In a closed root, the selector begins at the root.
 function selectorOf(element) {
   const root = dom.getRootNode(element), {host} = root;
   const parts = [];
   for (let node = element; node; node = dom.parentElement(node)) {
     const byId = !host && dom.id(node) && `#${CSS.escape(dom.id(node))}`;
-    if (byId && (node === element || !MADE_UP.test(byId)) && inRoot(root, "querySelectorAll", byId).length === 1) {
+    if (byId && (node === element || !GENERATED.test(byId)) && inRoot(root, "querySelectorAll", byId).length === 1) {
       parts.unshift(byId);
       break;
     }
@@ -213,7 +213,7 @@ function partOf(node) {
 
 const elementsIn = parent => [...dom.childNodes(parent)].filter(node => dom.nodeType(node) === Node.ELEMENT_NODE);
 
-// An attribute that tells a child of a host from one of its root.
+// An attribute that distinguishes a child of a host from one of its root.
 function differenceOf(node, other) {
   for (const name of ["slot", "part", "id", "class"]) {
     const value = dom.getAttribute(node, name);

@@ -91,7 +91,7 @@ function textOf(node, named = null, nesting = 0) {
   return styleOf(node).display.startsWith("inline") ? text : ` ${text} `;
 }
 
-// A list within a name says what is chosen, whatever it is called.
+// A list within a name adds its selected options to the name, not its own label.
 const chosenIn = (list, nesting) =>
   [...dom.querySelectorAll(list, "[aria-selected=true]")].map(each => textOf(each, null, nesting + 1)).join(" ");
 
@@ -142,7 +142,7 @@ const isNamedApart = element =>
   dom.hasAttribute(element, "aria-label") || dom.hasAttribute(element, "aria-labelledby") ||
   labelsOf(element).length > 0;
 
-// Where an element's name is not what Playwright finds it by; see `LastAction`.
+// Why Playwright may not find an element by its name; see `LastAction`.
 function namedBy(element, role, name) {
   if (!name) return [];
   const found = isBehindLabel(element) ? ["behind"] : [];
@@ -161,7 +161,7 @@ function namedBy(element, role, name) {
 
 const WITHOUT_TEXT = new Set(["INPUT", "TEXTAREA", "SELECT", "IMG", "IFRAME"]);
 
-// The text by which Playwright finds an element, whether it is seen or not.
+// The text by which Playwright finds an element, visible or not.
 function playwrightTextOf(node, nesting = 0) {
   if (dom.nodeType(node) === Node.TEXT_NODE) return node.data;
   const tag = dom.tagName(node);
@@ -172,7 +172,7 @@ function playwrightTextOf(node, nesting = 0) {
     .map(child => playwrightTextOf(child, nesting + 1)).join("");
 }
 
-// Whether a press on a box meets its label instead.
+// Whether a click on a box hits its label instead.
 function isBehindLabel(element) {
   if (dom.tagName(element) !== "INPUT" || !STANDS_FOR.has(element.type) || !labelsOf(element).length) return false;
   const [x, y, width, height] = boxOf(element);

@@ -263,8 +263,8 @@ class TreeWriter {
 // Whether an element has a line of its own.
 const isShown = element => isVisible(element) && !dom.closest(element, "[aria-hidden=true]");
 
-// Whether an element in a label has controls besides the label's own, as a calendar that opens there: its
-// text says more than the control's name.
+// Whether an element in a label has controls besides the label's own, such as a calendar that opens there:
+// its text is no part of the control's name.
 function isPanel(element) {
   const label = dom.parentElement(element);
   if (!label || dom.tagName(label) !== "LABEL" || !label.control || isWithin(label.control, element)) return false;
