@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import functools
 import hashlib
 import math
 import os
@@ -17,7 +18,7 @@ import orjson
 from webtraj import errors
 from webtraj.collectors.bucket import open_destination
 from webtraj.collectors.spool import Spool
-from webtraj.collectors.uploading import Pauses, Unsent, Uploader, UploadStatus
+from webtraj.collectors.uploading import Pauses, Unsent, Uploader
 from webtraj.datasets import workers
 from webtraj.datasets.dataset import (
     Dataset,
@@ -148,7 +149,6 @@ def convert(
     *,
     format: str | None,  # noqa: A002  (As in DatasetHeader.)
     where: Condition | None = None,
-    with_runs: bool = True,
     source_options: Options | None = None,
     target_options: Options | None = None,
 ) -> TransferReport:
@@ -159,7 +159,6 @@ def convert(
         target: A folder or URL: new, empty, or a dataset of that format to add to.
         format: The target's format. None: the source's.
         where: Predicate that selects episodes. Default: all.
-        with_runs: Whether the plans and other files of runs go along, if all episodes do.
         source_options: Bucket options; see `webtraj.store.bucket.BucketStorage`.
         target_options: The same, for the target.
 
@@ -174,7 +173,6 @@ def convert(
         target,
         format=format,
         where=where,
-        with_runs=with_runs,
         source_options=source_options,
         target_options=target_options,
     )
@@ -201,8 +199,8 @@ def merge(
         target: A folder or URL: new, empty, or a dataset of that format to add to.
         format: The target's format. None: that of the first source.
         where: The condition; see `webtraj.datasets.dataset.parse_condition`. Default: all episodes.
-        without: Parts to leave out, by their names in `webtraj.redaction.parts.PARTS`. Their
-            number is in each episode's `metadata["left_out"]`. The files of runs are left out too.
+        without: Names of parts to leave out; see `webtraj.redaction.parts.PARTS`. Each episode's
+            `metadata["left_out"]` counts the values left out. Files of runs are left out too.
         with_runs: Whether the plans and other files of runs go along, if all episodes do.
         source_options: Bucket options; see `webtraj.store.bucket.BucketStorage`.
         target_options: The same, for the target.
@@ -270,16 +268,14 @@ def transfer(
         left_open=tuple(sorted(dataset.place.open_episodes())),
         superseded=tuple(sorted(gone)),
     )
+    there = (*report.added, *report.skipped)
     try:
         with Judgements(writer.place) as judgements:
             judgements.refresh()
-            judgements.take_over(
-                dataset.judgements, (*report.added, *report.skipped), without=without
-            )
+            judgements.take_over(dataset.judgements, there, without=without)
     except errors.CorruptDataError as error:
         return dataclasses.replace(report, failed=(*report.failed, str(error)))
-    there = frozenset((*report.added, *report.skipped))
-    _take_labels(dataset.place, writer.place, there, without)
+    _take_labels(dataset.place, writer.place, frozenset(there), without)
     runs, left = _take_runs(dataset.place.storage, writer.place.storage, with_runs)
     return dataclasses.replace(report, runs=runs, left_runs=left)
 
@@ -296,8 +292,7 @@ def _take_labels(
         wanted = (
             content for _, content in theirs.new_lines() if _episode_of(content) in episode_ids
         )
-        made = (_stripped(content, parts) if parts else content for content in wanted)
-        new = [content for content in made if content not in here]
+        new = [line for line in (_stripped(one, parts) for one in wanted) if line not in here]
         if new:
             ours.add(b"".join(content + b"\n" for content in new))
 
@@ -308,7 +303,8 @@ def _stripped(line: bytes, parts: frozenset[str]) -> bytes:
     made = Stripper(parts).walk(data)
     if made is data:
         return line
-    return sealed(orjson.dumps({name: value for name, value in made.items() if name != "crc32"}))
+    made.pop("crc32", None)
+    return sealed(orjson.dumps(made))
 
 
 def _episode_of(line: bytes) -> Any:
@@ -363,9 +359,7 @@ def _reopen(
 
 
 class _Transfer:
-    def __init__(
-        self, source: DatasetPlace, writer: DatasetWriter, parts: frozenset[str] = frozenset()
-    ) -> None:
+    def __init__(self, source: DatasetPlace, writer: DatasetWriter, parts: frozenset[str]) -> None:
         self._source = source
         self._writer = writer
         self._parts = parts
@@ -711,7 +705,6 @@ def push(
     storage_options: Mapping[str, Any] | None = None,
     max_uploads: int = 16,
     pauses: Pauses | None = None,
-    on_progress: Callable[[UploadStatus], object] | None = None,
 ) -> PushReport:
     """Send every episode in a spool, sealing those of dead writers first.
 
@@ -728,7 +721,6 @@ def push(
             options are not used.
         max_uploads: The most requests in flight at once.
         pauses: How long to wait between the few attempts when a bucket does not answer.
-        on_progress: Called, on any thread, after each success or failure.
 
     Raises:
         NotADatasetError: The folder is not a dataset, or `to` holds other files.
@@ -755,20 +747,10 @@ def push(
     )
     with contextlib.ExitStack() as stack:
         stack.callback(uploader.stop)
-        if on_progress is not None:
-            report = on_progress
-            stack.enter_context(uploader.watched(lambda: report(uploader.status())))
         if (watcher := find_watcher()) is not None:
-            tell = watcher
-
-            def told(*, ended: bool = False) -> None:
-                status = uploader.status()
-                total = status.sent_episodes + status.unsent_episodes
-                sent = (status.sent_episodes, total, status.sent_bytes)
-                tell(Progress("Sending episodes", *sent, ended=ended))
-
-            stack.callback(told, ended=True)
-            stack.enter_context(uploader.watched(told))
+            report = functools.partial(_report, uploader, watcher)
+            stack.callback(report, ended=True)
+            stack.enter_context(uploader.watched(report))
         seen: set[str] = set()
 
         def send() -> list[Unsent]:
@@ -787,6 +769,15 @@ def push(
         opened.tidy()
         status = uploader.status()
     return PushReport(destination, recovery, status.sent_episodes, status.sent_bytes, tuple(unsent))
+
+
+def _report(
+    uploader: Uploader, watcher: Callable[[Progress], object], *, ended: bool = False
+) -> None:
+    status = uploader.status()
+    total = status.sent_episodes + status.unsent_episodes
+    sent = (status.sent_episodes, total, status.sent_bytes)
+    watcher(Progress("Sending episodes", *sent, ended=ended))
 
 
 def _check_outside(spool: Spool, to: Place) -> None:
