@@ -155,14 +155,13 @@ class Stripper(Walker):
 
     def visit_bytes(self, data: bytes) -> bytes:
         """See `Walker.visit_bytes`."""
-        is_text = _is_text(data)
-        part = "screenshots" if not is_text and _is_image(data) else "files"
-        if not is_text:
-            if part not in self._parts:
-                return data
-            self._drop(part)
-            return b""
-        return self.visit_text(data.decode()).encode()
+        if _is_text(data):
+            return self.visit_text(data.decode()).encode()
+        part = "screenshots" if _is_image(data) else "files"
+        if part not in self._parts:
+            return data
+        self._drop(part)
+        return b""
 
     def visit_text(self, text: str) -> str:
         """See `Walker.visit_text`."""
@@ -229,7 +228,7 @@ class Stripper(Walker):
     # Token ids reveal text but not pictures: a call that lost only pictures keeps them.
 
     def _record(self, value: Any, visit: Visit) -> Any:
-        if isinstance(value, trajectory_lib.ModelCall):  # Visit messages that calls share again.
+        if isinstance(value, trajectory_lib.ModelCall):  # Shared messages count for each call.
             whole, visit = visit, Visit()
             visit.inside, visit.left, visit.thread = whole.inside, whole.left, whole.thread
         outer, self._texts_before = self._texts_before, self._texts()

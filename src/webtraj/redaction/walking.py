@@ -55,13 +55,13 @@ class Visit:
         self.done: dict[int, tuple[Any, Any]] = {}
         self.left = values.MOST_ITEMS
         self.thread = threading.current_thread()
-        self._told = False
+        self._warned = False
 
     def leave_out(self, value: Any, reason: str) -> foreign.ReprOnly:
         """Return the replacement for a value that cannot be visited; warn of the first one."""
         left = foreign.repr_only(value, reason, look=False)
-        if not self._told:
-            self._told = True
+        if not self._warned:
+            self._warned = True
             _LOGGER.warning("Left out of the record: %s, %s.", left.repr, reason)
         return left
 
