@@ -10,8 +10,9 @@ import pytest
 from rows import each
 from webtraj import JsonTrajectoryCollector, errors, open_dataset
 from webtraj.collectors.local import ProtobufTrajectoryCollector
+from webtraj.datasets.partition import split
 from webtraj.datasets.recovery import rebuild, recover
-from webtraj.datasets.transfer import convert, copy, merge, split
+from webtraj.datasets.transfer import convert, copy, merge
 from webtraj.datasets.verification import verify
 from webtraj.datasets.writer import DatasetWriter
 from webtraj.store.layout import DatasetLayout

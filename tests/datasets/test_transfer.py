@@ -10,8 +10,9 @@ from hypothesis import given, settings
 
 from rows import each
 from webtraj import errors, open_dataset
+from webtraj.datasets.partition import split
 from webtraj.datasets.place import open_place
-from webtraj.datasets.transfer import convert, copy, merge, split
+from webtraj.datasets.transfer import convert, copy, merge
 from webtraj.datasets.verification import verify
 from webtraj.datasets.writer import DatasetWriter
 from webtraj.store.places import open_storage

@@ -160,7 +160,7 @@ def test_an_episode_keeps_all_but_the_parts() -> None:
     call, old = made.steps[1].decision.model_calls[0], given.steps[1].decision.model_calls[0]
     assert call.response == {"choices": [{"message": "<left out: screenshots>"}]}
     assert call.messages[0]["content"] == [{"type": "text", "text": "Buy"}, {"image": b""}]
-    # Pictures have no tokens that spell them, so that it can still be trained on.
+    # No token spells a picture, so the call can still be trained on.
     for name in ("text", "prompt_token_ids", "completion_token_ids", "logprobs"):
         assert getattr(call, name) == getattr(old, name)
     for name in ("action", "reward", "discount", "step_type"):
@@ -210,7 +210,7 @@ def test_a_dataset_is_copied_without_parts(tmp_path: Path, source_format: str) -
 
 
 def test_a_copy_without_parts_loses_nothing_else(tmp_path: Path) -> None:
-    """A blob that is gone is an error; a target with the whole episode is no copy without parts."""
+    """A missing blob is an error, and a target with the whole episode is a conflict."""
     with DatasetWriter(tmp_path / "source") as writer:
         writer.add(episode("e1"))
     copy(tmp_path / "source", tmp_path / "whole")

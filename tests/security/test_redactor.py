@@ -24,10 +24,12 @@ from hypothesis import strategies as st
 import webtraj
 from rows import each
 from webtraj import errors
+from webtraj.datasets.writer import MemoryBlobs
 from webtraj.environments import actions as a
 from webtraj.environments.redacting import RedactingCollector
 from webtraj.redaction import RedactionRules, Redactor
 from webtraj.store import encoding, values
+from webtraj.store.blobs import Blob, LazyBlob
 from webtraj.store.encoding import dumps
 from webtraj.trajectory import Decision, EndReason, ErrorInfo, ModelCall, StepRecord, StepType
 
@@ -395,6 +397,7 @@ UNSEARCHABLE = {
     "endless": Endless,
     "raising": Raising,
     "released": released,
+    "missing blob": lambda: LazyBlob(Blob("0" * 64, "txt", 9), True, MemoryBlobs()),
     "a record of the deep": lambda: Decision(action=deep(), memory=VALUE),
 }
 

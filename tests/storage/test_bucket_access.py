@@ -165,11 +165,12 @@ def test_credentials_come_from_a_profile(bucket_url, bucket_options, monkeypatch
     assert storage.read("a") == b"1"
 
 
-def test_a_file_that_holds_no_profiles_is_not_quoted(tmp_path):
+@pytest.mark.parametrize("options", [{}, {"skip_signature": False}])
+def test_a_file_that_holds_no_profiles_is_not_quoted(tmp_path, options):
     (tmp_path / ".aws").mkdir()
     (tmp_path / ".aws" / "credentials").write_text("aws_secret_access_key = hush\n")
     with pytest.raises(errors.InvalidInputError, match="Cannot use the AWS profile") as caught:
-        BucketStorage("s3://bucket")
+        BucketStorage("s3://bucket", **options)
     assert "hush" not in "".join(traceback.format_exception(caught.value))
 
 

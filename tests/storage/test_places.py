@@ -43,6 +43,7 @@ def test_what_names_no_storage_is_refused(url):
         ("s3://bucket", {"url": "x"}, "url"),
         ("gs://bucket", {"region": "x"}, "Check the options given: connect_timeout, region"),
         ("memory://", {"profile": "x"}, "does not accept profile"),
+        ("gs://bucket", {"profile": "x", "service_account": "y"}, "does not accept profile"),
         ("s3://bucket", {"endpoint": "http://host"}, "not encrypted. Use https://, or set allow"),
         ("s3://bucket", {"endpoint": "https://a:b@host"}, "The endpoint contains credentials"),
         ("s3://bucket", {"timeout": 0}, "timeout"),

@@ -133,12 +133,12 @@ def split(
     option: BucketOptions = None,
 ) -> None:
     """Copy a dataset's episodes into parts, such as train and test."""
-    from webtraj.datasets import transfer
+    from webtraj.datasets import partition
 
     expected = "name=share or name=condition, each name once, such as train=0.8"
     options = options_for(source, option, into)
     parts = {name: _share(text) for name, text in read_pairs("--part", part, expected).items()}
-    reports = transfer.split(
+    reports = partition.split(
         source,
         into,
         parts,

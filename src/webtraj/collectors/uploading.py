@@ -73,8 +73,8 @@ class Pauses:
 class CircuitBreaker:
     """Whether a bucket accepts requests, and if not, when to probe it. Needs a lock to be shared.
 
-    It is closed while requests pass. Once one is not answered it is open: only one request at a
-    time may go, a probe, each after a longer pause. The first request that succeeds closes it.
+    While it is closed, every request may go. A request that is not answered opens it; then only one
+    request at a time may go, a probe, each after a longer pause. The first success closes it.
     """
 
     def __init__(self, pauses: Pauses, clock: Callable[[], float]) -> None:

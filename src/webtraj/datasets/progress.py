@@ -1,7 +1,7 @@
-"""Progress of long work, counted where the work is done and reported to whoever watches.
+"""Progress of long work, counted where it is done and reported to the caller's watcher.
 
-A loop over episodes is wrapped in `counted`. Nobody watches by default, and counting then costs
-nothing. Commands watch all that they call; see `webtraj.cli.terminal.progress_shown`.
+Wrap a loop over episodes in `counted`. Without a watcher, which is the default, it costs nothing.
+Commands watch everything they call; see `webtraj.cli.watching.progress_shown`.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _Item = TypeVar("_Item")
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Progress:
-    """How far some work is.
+    """The progress of some work.
 
     >>> Progress("Copying", 2, 3)
     Progress(what='Copying', done=2, total=3, size=0, ended=False)
@@ -34,7 +34,7 @@ class Progress:
     size: int = 0
     """Bytes of the items done; 0 if unknown."""
     ended: bool = False
-    """Whether the work has ended, complete or not."""
+    """Whether the work has ended, completed or not."""
 
 
 _watcher: contextvars.ContextVar[Callable[[Progress], object] | None] = contextvars.ContextVar(
@@ -44,7 +44,9 @@ _watcher: contextvars.ContextVar[Callable[[Progress], object] | None] = contextv
 
 @contextlib.contextmanager
 def watching(watcher: Callable[[Progress], object]) -> Iterator[None]:
-    """Report the work that this context does to a function: before each item, and at the end.
+    """Call a function with the progress of work in this context.
+
+    It is called at the start, after each item and at the end, on any thread.
 
     >>> seen = []
     >>> with watching(seen.append):
@@ -60,7 +62,7 @@ def watching(watcher: Callable[[Progress], object]) -> Iterator[None]:
 
 
 def find_watcher() -> Callable[[Progress], object] | None:
-    """Return the function to report to, if anybody watches. It may be called on any thread."""
+    """Return the function that `watching` set, if any."""
     return _watcher.get()
 
 
@@ -72,14 +74,14 @@ def counted(
     number: Callable[[_Item], int] = lambda item: 1,
     size: Callable[[_Item], int] = lambda item: 0,
 ) -> Iterator[_Item]:
-    """Yield the items, and report how many were taken and done with.
+    """Yield the items, and report how many are done.
 
     Args:
         items: The items.
         what: The work, such as `Copying episodes`.
-        total: How many items there are; 0 if unknown.
-        number: Returns how many of `total` an item is; by default one.
-        size: Returns the bytes of an item.
+        total: The number of items; 0 if unknown.
+        number: Returns how many of `total` an item counts for. Default: one.
+        size: Returns the size of an item in bytes. Default: 0, unknown.
     """
     watcher = _watcher.get()
     if watcher is None:

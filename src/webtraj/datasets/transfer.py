@@ -1,30 +1,28 @@
-"""Copy, merge, convert and split datasets, and send the episodes of a spool."""
+"""Copy, merge and convert datasets, and send the episodes of a spool."""
 
 from __future__ import annotations
 
 import contextlib
 import dataclasses
+import functools
 import hashlib
-import math
 import os
-import re
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import orjson
 
 from webtraj import errors
 from webtraj.collectors.bucket import open_destination
 from webtraj.collectors.spool import Spool
-from webtraj.collectors.uploading import Pauses, Unsent, Uploader, UploadStatus
+from webtraj.collectors.uploading import Pauses, Unsent, Uploader
 from webtraj.datasets import workers
 from webtraj.datasets.dataset import (
     Dataset,
     decode_episode,
     encode_episode,
     open_dataset,
-    parse_condition,
 )
 from webtraj.datasets.judgements import Judgements
 from webtraj.datasets.place import DatasetPlace, Place, create_place, map_in_order
@@ -39,20 +37,17 @@ from webtraj.store.blobs import BlobSource, LazyBlobs
 from webtraj.store.index import EpisodeSummary
 from webtraj.store.index import merge as merge_index
 from webtraj.store.journal import claim
-from webtraj.store.layout import HEADER, DatasetHeader, format_named
-from webtraj.store.places import FolderStorage, Storage, is_key, is_url, open_storage
-from webtraj.store.tries import counted_only_in_part, rows_of
+from webtraj.store.layout import DatasetHeader, format_named
+from webtraj.store.places import Storage, is_key, is_url
+from webtraj.store.tries import counted_only_in_part
 
 __all__ = [
     "PushReport",
-    "Together",
     "TransferReport",
-    "assign",
     "convert",
     "copy",
     "merge",
     "push",
-    "split",
     "transfer",
 ]
 
@@ -148,7 +143,6 @@ def convert(
     *,
     format: str | None,  # noqa: A002  (As in DatasetHeader.)
     where: Condition | None = None,
-    with_runs: bool = True,
     source_options: Options | None = None,
     target_options: Options | None = None,
 ) -> TransferReport:
@@ -159,7 +153,6 @@ def convert(
         target: A folder or URL: new, empty, or a dataset of that format to add to.
         format: The target's format. None: the source's.
         where: Predicate that selects episodes. Default: all.
-        with_runs: Whether the plans and other files of runs go along, if all episodes do.
         source_options: Bucket options; see `webtraj.store.bucket.BucketStorage`.
         target_options: The same, for the target.
 
@@ -174,7 +167,6 @@ def convert(
         target,
         format=format,
         where=where,
-        with_runs=with_runs,
         source_options=source_options,
         target_options=target_options,
     )
@@ -201,8 +193,8 @@ def merge(
         target: A folder or URL: new, empty, or a dataset of that format to add to.
         format: The target's format. None: that of the first source.
         where: The condition; see `webtraj.datasets.dataset.parse_condition`. Default: all episodes.
-        without: Parts to leave out, by their names in `webtraj.redaction.parts.PARTS`. Their
-            number is in each episode's `metadata["left_out"]`. The files of runs are left out too.
+        without: Names of parts to leave out; see `webtraj.redaction.parts.PARTS`. Each episode's
+            `metadata["left_out"]` counts the values left out. Files of runs are left out too.
         with_runs: Whether the plans and other files of runs go along, if all episodes do.
         source_options: Bucket options; see `webtraj.store.bucket.BucketStorage`.
         target_options: The same, for the target.
@@ -270,16 +262,14 @@ def transfer(
         left_open=tuple(sorted(dataset.place.open_episodes())),
         superseded=tuple(sorted(gone)),
     )
+    there = (*report.added, *report.skipped)
     try:
         with Judgements(writer.place) as judgements:
             judgements.refresh()
-            judgements.take_over(
-                dataset.judgements, (*report.added, *report.skipped), without=without
-            )
+            judgements.take_over(dataset.judgements, there, without=without)
     except errors.CorruptDataError as error:
         return dataclasses.replace(report, failed=(*report.failed, str(error)))
-    there = frozenset((*report.added, *report.skipped))
-    _take_labels(dataset.place, writer.place, there, without)
+    _take_labels(dataset.place, writer.place, frozenset(there), without)
     runs, left = _take_runs(dataset.place.storage, writer.place.storage, with_runs)
     return dataclasses.replace(report, runs=runs, left_runs=left)
 
@@ -296,8 +286,7 @@ def _take_labels(
         wanted = (
             content for _, content in theirs.new_lines() if _episode_of(content) in episode_ids
         )
-        made = (_stripped(content, parts) if parts else content for content in wanted)
-        new = [content for content in made if content not in here]
+        new = [line for line in (_stripped(one, parts) for one in wanted) if line not in here]
         if new:
             ours.add(b"".join(content + b"\n" for content in new))
 
@@ -308,7 +297,8 @@ def _stripped(line: bytes, parts: frozenset[str]) -> bytes:
     made = Stripper(parts).walk(data)
     if made is data:
         return line
-    return sealed(orjson.dumps({name: value for name, value in made.items() if name != "crc32"}))
+    made.pop("crc32", None)
+    return sealed(orjson.dumps(made))
 
 
 def _episode_of(line: bytes) -> Any:
@@ -363,9 +353,7 @@ def _reopen(
 
 
 class _Transfer:
-    def __init__(
-        self, source: DatasetPlace, writer: DatasetWriter, parts: frozenset[str] = frozenset()
-    ) -> None:
+    def __init__(self, source: DatasetPlace, writer: DatasetWriter, parts: frozenset[str]) -> None:
         self._source = source
         self._writer = writer
         self._parts = parts
@@ -458,228 +446,6 @@ class _Transfer:
             )
 
 
-# Splitting a dataset by shares, keeping related episodes together, or by conditions.
-#
-# A split by shares depends only on the episodes, the seed, `together` and what is in the parts. It
-# orders the groups by a hash of the seed and their names, and deals them out so that each part gets
-# its share of the episodes as nearly as whole groups allow.
-
-Together = Literal["episode", "task", "site", "group"]
-"""What stays in one part: single episodes, or all episodes of a task, a site or a group. The tries
-of a row are one episode."""
-
-_KEYS: dict[str, Callable[[EpisodeSummary, str], str]] = {
-    "episode": lambda summary, row: row,
-    "task": lambda summary, row: summary.task,
-    "site": lambda summary, row: summary.site,
-    # An episode without a group is a group by itself.
-    "group": lambda summary, row: summary.group_id or f"episode {row}",
-}
-_PART_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
-
-
-def split(
-    source: Place,
-    into: Place,
-    parts: Mapping[str, float | str],
-    *,
-    together: Together = "episode",
-    seed: int = 0,
-    source_options: Mapping[str, Any] | None = None,
-    target_options: Mapping[str, Any] | None = None,
-) -> dict[str, TransferReport]:
-    """Split the episodes of a dataset into several datasets, each in its own folder.
-
-    An episode that is in a part already, from an earlier split, stays there; with shares, so does
-    its task, site or group. So no episode gets into two parts when the dataset has grown.
-
-    Args:
-        source: The dataset's folder or URL.
-        into: The folder or URL that gets a folder per part.
-        parts: For each part's name, a share, such as 0.8, or a condition, such as
-            "outcome == 'success'" (see `webtraj.datasets.dataset`). Shares add up to 1 at most.
-            An episode that meets several conditions goes to the first such part.
-        together: For shares: what stays in one part.
-        seed: For shares: another seed gives another split.
-        source_options: Bucket options; see `webtraj.store.bucket.BucketStorage`.
-        target_options: The same, for the parts.
-
-    Returns:
-        The result for each part, by name.
-
-    Raises:
-        InvalidInputError: The shares or conditions are invalid, or would put episodes into another
-            part than the one that has them; or `into` is inside the source, or has a dataset of
-            some of its episodes that is not one of the parts.
-        NotADatasetError: The source is not a dataset, or a part's folder holds other files.
-        StorageError: One of them could not be read or written; run it again.
-    """
-    dataset = open_dataset(source, storage_options=source_options, complete=True)
-    _check_names(parts)
-    targets = {name: _under(into, name) for name in parts}
-    dataset.place.check_outside(into)
-    _check_others(dataset, into, parts, target_options)
-    placed = _placed(targets, target_options)
-    assigned = assign(dataset.summaries, parts, together=together, seed=seed, placed=placed)
-    moved = [
-        (episode_id, placed[episode_id], name)
-        for name, episode_ids in assigned.items()
-        for episode_id in episode_ids
-        if placed.get(episode_id, name) != name
-    ]
-    if moved:
-        episode_id, had, wanted_in = moved[0]
-        raise errors.InvalidInputError(
-            f"{len(moved)} episodes would get into a second part: {episode_id!r} is in {had!r}, "
-            f"and would be in {wanted_in!r} now. Choose a new folder instead of "
-            f"{os.fspath(into)!r}."
-        )
-    reports = {}
-    for name, episode_ids in assigned.items():
-        wanted = frozenset(episode_ids)
-        part = dataset.filter(lambda summary, wanted=wanted: summary.episode_id in wanted)  # type: ignore[misc]
-        target = targets[name]
-        header = dataset.place.header
-        with DatasetWriter(target, format=header.format, storage_options=target_options) as writer:
-            reports[name] = transfer(part, writer)
-    return reports
-
-
-def _check_others(
-    dataset: Dataset, into: Place, parts: Iterable[str], options: Options | None
-) -> None:
-    """Check that no other dataset beside the parts has episodes of this one."""
-    for name in _datasets_in(into, options):
-        place = _under(into, name)
-        if name in parts or dataset.place.is_at(place):
-            continue
-        there = open_dataset(place, storage_options=options, complete=True)
-        if both := sorted(set(there.episode_ids) & set(dataset.episode_ids)):
-            raise errors.InvalidInputError(
-                f"{os.fspath(into)!r} has a dataset {name!r}, which is not one of the parts "
-                f"{', '.join(parts)} and has {len(both)} of the episodes, such as {both[0]!r}. "
-                "Name the parts as before, or choose a new folder."
-            )
-
-
-def _datasets_in(place: Place, options: Options | None) -> list[str]:
-    """Return the names of the datasets directly in a folder or under a URL."""
-    storage = open_storage(place, options)
-    if isinstance(storage, FolderStorage):
-        return sorted(path.parent.name for path in storage.root.glob(f"[!.]*/{HEADER}"))
-    keys = (entry.key.partition("/") for entry in storage.list())
-    return sorted(name for name, _, rest in keys if rest == HEADER)
-
-
-def _placed(targets: Mapping[str, Place], options: Options | None) -> dict[str, str]:
-    """Return the part that has each episode already, by the episode's id."""
-    placed: dict[str, str] = {}
-    for name, target in targets.items():
-        with contextlib.suppress(errors.NotADatasetError):
-            there = open_dataset(target, storage_options=options, complete=True)
-            placed.update(dict.fromkeys(there.episode_ids, name))
-    return placed
-
-
-def _check_names(parts: Iterable[str]) -> None:
-    for name in parts:
-        if not _PART_NAME.fullmatch(name):
-            raise errors.InvalidInputError(
-                f"Invalid part name {name!r:.100}; expected letters, digits, . _ and -."
-            )
-
-
-def assign(
-    summaries: Iterable[EpisodeSummary],
-    parts: Mapping[str, float | str],
-    *,
-    together: Together = "episode",
-    seed: int = 0,
-    placed: Mapping[str, str] | None = None,
-) -> dict[str, list[str]]:
-    """Return the ids of the episodes in each part; see `split`.
-
-    With shares, episodes that are `placed` in a part stay there.
-
-    >>> episodes = [EpisodeSummary(episode_id=f"e{n}") for n in range(10)]
-    >>> {name: len(ids) for name, ids in assign(episodes, {"train": 0.8, "test": 0.2}).items()}
-    {'train': 8, 'test': 2}
-
-    Raises:
-        InvalidInputError: The shares or conditions are invalid.
-    """
-    _check_names(parts)
-    shares = {n: float(p) for n, p in parts.items() if isinstance(p, (int, float))}
-    conditions = {name: part for name, part in parts.items() if isinstance(part, str)}
-    if not parts or len(shares) not in (0, len(parts)):
-        raise errors.InvalidInputError(
-            f"The parts are {dict(parts)!r:.300}; expected all shares or all conditions, not both."
-        )
-    if conditions:
-        return _by_conditions(summaries, conditions)
-    if together not in _KEYS:
-        raise errors.InvalidInputError(
-            f"Cannot keep episodes together by {together!r}; expected one of {', '.join(_KEYS)}."
-        )
-    total = math.fsum(shares.values())
-    if not (all(share > 0.0 for share in shares.values()) and total <= 1.0 + 1e-9):
-        raise errors.InvalidInputError(
-            f"The shares are {shares!r:.300}; expected numbers above 0 that sum to at most 1."
-        )
-    return _by_shares(list(summaries), shares, _KEYS[together], seed, placed or {})
-
-
-def _by_conditions(
-    summaries: Iterable[EpisodeSummary], conditions: Mapping[str, str]
-) -> dict[str, list[str]]:
-    tests = {name: parse_condition(text) for name, text in conditions.items()}
-    found: dict[str, list[str]] = {name: [] for name in conditions}
-    for summary in summaries:
-        for name, met in tests.items():
-            if met(summary):
-                found[name].append(summary.episode_id)
-                break
-    return found
-
-
-def _by_shares(
-    summaries: Sequence[EpisodeSummary],
-    shares: Mapping[str, float],
-    key_of: Callable[[EpisodeSummary, str], str],
-    seed: int,
-    placed: Mapping[str, str],
-) -> dict[str, list[str]]:
-    groups: dict[str, list[str]] = {}
-    rows = rows_of(summaries)
-    for summary in summaries:
-        name = summary.episode_id
-        groups.setdefault(key_of(summary, rows.get(name, name)), []).append(name)
-    found: dict[str, list[str]] = {name: [] for name in shares}
-    # What the shares do not cover goes to no part.
-    rest = max(0.0, 1.0 - math.fsum(shares.values()))
-    wanted: dict[str | None, float] = {name: s * len(summaries) for name, s in shares.items()}
-    if rest > 1e-9:
-        wanted[None] = rest * len(summaries)
-    given: dict[str | None, int] = dict.fromkeys(wanted, 0)
-    hashes = {n: hashlib.sha256(f"{seed}:{n}".encode("utf-8", "surrogatepass")) for n in groups}
-    for name in sorted(groups, key=lambda name: hashes[name].digest()):
-        # Its part of before, or the one furthest below its share; the first if several are equal.
-        target = next(
-            (placed[episode_id] for episode_id in groups[name] if episode_id in placed),
-            max(wanted, key=lambda part: wanted[part] - given[part]),
-        )
-        given[target] += len(groups[name])
-        if target is not None:
-            found[target].extend(groups[name])
-    return found
-
-
-def _under(place: Place, name: str) -> Place:
-    if is_url(place):
-        return f"{os.fspath(place).rstrip('/')}/{name}"
-    return os.path.join(place, name)  # noqa: PTH118  (As given: a path need not be a Path.)
-
-
 # Pushing: sending the episodes left in a spool, to its destination or elsewhere.
 
 
@@ -711,7 +477,6 @@ def push(
     storage_options: Mapping[str, Any] | None = None,
     max_uploads: int = 16,
     pauses: Pauses | None = None,
-    on_progress: Callable[[UploadStatus], object] | None = None,
 ) -> PushReport:
     """Send every episode in a spool, sealing those of dead writers first.
 
@@ -728,7 +493,6 @@ def push(
             options are not used.
         max_uploads: The most requests in flight at once.
         pauses: How long to wait between the few attempts when a bucket does not answer.
-        on_progress: Called, on any thread, after each success or failure.
 
     Raises:
         NotADatasetError: The folder is not a dataset, or `to` holds other files.
@@ -755,20 +519,10 @@ def push(
     )
     with contextlib.ExitStack() as stack:
         stack.callback(uploader.stop)
-        if on_progress is not None:
-            report = on_progress
-            stack.enter_context(uploader.watched(lambda: report(uploader.status())))
         if (watcher := find_watcher()) is not None:
-            tell = watcher
-
-            def told(*, ended: bool = False) -> None:
-                status = uploader.status()
-                total = status.sent_episodes + status.unsent_episodes
-                sent = (status.sent_episodes, total, status.sent_bytes)
-                tell(Progress("Sending episodes", *sent, ended=ended))
-
-            stack.callback(told, ended=True)
-            stack.enter_context(uploader.watched(told))
+            report = functools.partial(_report, uploader, watcher)
+            stack.callback(report, ended=True)
+            stack.enter_context(uploader.watched(report))
         seen: set[str] = set()
 
         def send() -> list[Unsent]:
@@ -787,6 +541,15 @@ def push(
         opened.tidy()
         status = uploader.status()
     return PushReport(destination, recovery, status.sent_episodes, status.sent_bytes, tuple(unsent))
+
+
+def _report(
+    uploader: Uploader, watcher: Callable[[Progress], object], *, ended: bool = False
+) -> None:
+    status = uploader.status()
+    total = status.sent_episodes + status.unsent_episodes
+    sent = (status.sent_episodes, total, status.sent_bytes)
+    watcher(Progress("Sending episodes", *sent, ended=ended))
 
 
 def _check_outside(spool: Spool, to: Place) -> None:

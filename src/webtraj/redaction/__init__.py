@@ -4,8 +4,8 @@ Secrets (passwords, keys, personal data) are replaced by `<secret:name>` on thei
 collector; the agent's own timestep never changes. A `Redactor` finds known secrets in any value, in
 all spellings that pages and protocols use (`searching`); `RedactionRules` describe further secrets,
 by their form or their place in a page; `webtraj.environments.redacting` applies both to everything
-that is recorded. `parts` leaves whole kinds of content out of what was recorded, such as
-screenshots. Both are a `walking.Walker`.
+that is recorded. `parts` leaves whole kinds of content, such as screenshots, out of recorded
+episodes. Both use the walk in `walking`.
 
 Not found: a secret shorter than `MIN_LENGTH` characters, one that is split or transformed in other
 ways (encrypted, translated, drawn on a canvas or in a video), and one that was recorded before it

@@ -1,8 +1,8 @@
 """Leave parts out of recorded episodes: screenshots, page sources, files, credentials, storage.
 
-    screenshots  encoded images and films, image-shaped arrays; data URIs, base64 and SVG in text
+    screenshots  encoded images and videos, image-shaped arrays; data URIs, base64 and SVG in text
     html         page sources: whole documents in any text, and fields such as `html`, `dom_object`
-    files        bytes that are not text and no image, such as downloads
+    files        bytes that are neither text nor an image, such as downloads
     credentials  secrets (`settings.credentials`): keys, and values of headers, fields and URLs
     storage      cookies and storage of a browser context
 
@@ -56,14 +56,14 @@ _IMAGE_STARTS = (
     b"\0\0\1\0",  # ICO
 )
 _NAMED = (str, bytes, Mapping, list, tuple, LazyBlob)
-"""Classes of the values that are known by their names."""
+"""Types of values that can belong to a part by their name."""
 _LEAST_SIDE = 16
 _CHANNELS = (1, 3, 4)
 _DATA_URI = re.compile(
     r"data:(?:image|video)\\?/[A-Za-z0-9.+-]{1,40}(?:;[\w=.+-]{1,40}){0,5},(?:[^\s\"'<>)\\]|\\/)*+",
     re.IGNORECASE,
 )
-# The same images in base64, standard or URL-safe, with slashes and line ends escaped or not.
+# Images in base64, standard or URL-safe, with slashes and line ends escaped or not.
 _BASE64_IMAGE = re.compile(
     r"(?:(?:\\{0,7}/|_)9j(?:\\{0,7}/|_)|iVBORw0KGgo|R0lGOD[dl]h|UklGR|SUkqA|TU0AK"
     r"|AAAADEpYTCA|AAAADGpQICA|AAAA[A-Za-z0-9+/_-]{2}Z0eX)"
@@ -112,7 +112,7 @@ def without(
     """
     stripper = Stripper(check_parts(parts))
     known = trajectory.info.metadata.get(LEFT_OUT)
-    if isinstance(known, Mapping):  # An earlier call's.
+    if isinstance(known, Mapping):  # Left out by an earlier call.
         stripper.counts.update({k: n for k, n in known.items() if k in PARTS and type(n) is int})
     steps = tuple(map(stripper.walk, trajectory.steps))
     end, info = stripper.walk(trajectory.end), stripper.walk(trajectory.info)
@@ -123,14 +123,14 @@ def without(
 
 
 class Stripper(Walker):
-    """A walk that replaces what belongs to some parts, and counts it.
+    """A walk that leaves parts out and counts them.
 
     Attributes:
         counts: The number of values left out, by part.
     """
 
-    raised = (errors.CorruptDataError, errors.StorageError)
-    """A blob that cannot be read is an error of the episode, and not a part to leave out."""
+    fatal = (errors.CorruptDataError, errors.StorageError)
+    """The errors of a blob that cannot be read: the episode is damaged."""
 
     def __init__(self, parts: frozenset[str]) -> None:
         """Initialize the walk.
@@ -155,14 +155,13 @@ class Stripper(Walker):
 
     def visit_bytes(self, data: bytes) -> bytes:
         """See `Walker.visit_bytes`."""
-        is_text = _is_text(data)
-        part = "screenshots" if not is_text and _is_image(data) else "files"
-        if not is_text:
-            if part not in self._parts:
-                return data
-            self._drop(part)
-            return b""
-        return self.visit_text(data.decode()).encode()
+        if _is_text(data):
+            return self.visit_text(data.decode()).encode()
+        part = "screenshots" if _is_image(data) else "files"
+        if part not in self._parts:
+            return data
+        self._drop(part)
+        return b""
 
     def visit_text(self, text: str) -> str:
         """See `Walker.visit_text`."""
@@ -226,10 +225,10 @@ class Stripper(Walker):
         is_page = plain in _HTML_NAMES and (not isinstance(text, str) or "<" in text)
         return "html" if is_page and "html" in self._parts else None
 
-    # Token ids tell texts, but no pictures.
+    # Token ids reveal text but not pictures: a call that lost only pictures keeps them.
 
     def _record(self, value: Any, visit: Visit) -> Any:
-        if isinstance(value, trajectory_lib.ModelCall):  # Count what another call shares with it.
+        if isinstance(value, trajectory_lib.ModelCall):  # Shared messages count for each call.
             whole, visit = visit, Visit()
             visit.inside, visit.left, visit.thread = whole.inside, whole.left, whole.thread
         outer, self._texts_before = self._texts_before, self._texts()
@@ -238,8 +237,8 @@ class Stripper(Walker):
         finally:
             self._texts_before = outer
 
-    def spells(self, call: trajectory_lib.ModelCall, changes: Mapping[str, Any]) -> bool:
-        """See `Walker.spells`."""
+    def tokens_reveal(self, changes: Mapping[str, Any]) -> bool:
+        """See `Walker.tokens_reveal`."""
         return self._texts() > self._texts_before
 
     def _texts(self) -> int:

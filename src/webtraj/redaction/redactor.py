@@ -220,8 +220,8 @@ class Redactor(Walker):
     def redact(self, value: Any) -> Any:
         """Return `value` without secrets.
 
-        It searches all that a `Walker` visits. Any other object is replaced by its redacted `repr`
-        if that holds a secret. A `ModelCall` with a redaction loses its token ids,
+        Searches everything that a `Walker` visits. Any other object is replaced by its redacted
+        `repr` if that holds a secret. A `ModelCall` with a redaction loses its token ids,
         log-probabilities and raw response, which also spell the secret. Never fails; see
         `Walker.walk`.
         """

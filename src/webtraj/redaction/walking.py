@@ -1,8 +1,8 @@
 """`Walker`: the one walk over the values of a record.
 
-A subclass says what becomes of texts, bytes, numbers and named values. The walk finds them in
-nested mappings (keys included), sequences, sets, arrays, dataclasses and named tuples, and in the
-recorded form of any other object. What did not change is returned itself, not copied.
+A subclass replaces texts, bytes, numbers and named values. The walk finds them in nested mappings
+(keys included), sequences, sets, arrays, dataclasses and named tuples, and in the recorded form of
+any other object. An unchanged value is returned itself, not a copy.
 """
 
 from __future__ import annotations
@@ -55,73 +55,77 @@ class Visit:
         self.done: dict[int, tuple[Any, Any]] = {}
         self.left = values.MOST_ITEMS
         self.thread = threading.current_thread()
-        self._told = False
+        self._warned = False
 
     def leave_out(self, value: Any, reason: str) -> foreign.ReprOnly:
-        """Return what replaces a value that cannot be visited; warn of the first one."""
+        """Return the replacement for a value that cannot be visited; warn of the first one."""
         left = foreign.repr_only(value, reason, look=False)
-        if not self._told:
-            self._told = True
+        if not self._warned:
+            self._warned = True
             _LOGGER.warning("Left out of the record: %s, %s.", left.repr, reason)
         return left
 
 
 class Walker:
-    """The walk. It fails closed: a value that cannot be visited is replaced by its class's name."""
+    """The walk. It fails closed: a value that cannot be visited is left out, not kept."""
 
-    raised: tuple[type[Exception], ...] = ()
-    """The errors that end the walk instead."""
+    fatal: tuple[type[Exception], ...] = ()
+    """Errors that end the walk."""
 
     def walk(self, value: Any) -> Any:
-        """Return the value with everything in it visited. Never fails.
+        """Return the value with everything in it visited.
 
         A value that is too deep, too large or raises is replaced by a `ReprOnly` with only its
-        class and the reason.
+        class and the reason. Only the errors in `fatal` are raised.
         """
         try:
             return self._walk(value, Visit())
         except RecursionError:  # The caller's stack is almost full.
             return values.call_on_fresh_stack(self._walk, value, Visit())
 
-    # What becomes of the values; each returns an equal value if nothing is to change.
+    # For subclasses to override. Returning an equal value changes nothing.
 
     def visit_text(self, text: str) -> str:
-        """Return what replaces a text."""
+        """Return the replacement for a text."""
         return text
 
     def visit_bytes(self, data: bytes) -> bytes:
-        """Return what replaces some bytes."""
+        """Return the replacement for bytes."""
         return data
 
     def visit_number(self, number: Any) -> Any:
-        """Return what replaces a number, an enum's member, True, False or None."""
+        """Return the replacement for a number, an enum member, True, False or None."""
         return number
 
     def visit_blob(self, blob: LazyBlob, visit: Visit) -> Any:
-        """Return what replaces bytes or text that are read when they are needed."""
+        """Return the replacement for bytes or text that are read on request."""
         loaded = blob.load()
         walked = self._walk(loaded, visit)
         return blob if walked is loaded else walked
 
     def visit_mapping(self, value: Mapping[Any, Any], visit: Visit) -> Mapping[Any, Any]:
-        """Return what replaces a mapping."""
+        """Return the replacement for a mapping."""
         return {self._walk(k, visit): self._walk(v, visit) for k, v in value.items()}
 
     def visit_items(self, items: Sequence[Any], visit: Visit) -> list[Any]:
-        """Return what replaces the items of a sequence or set."""
+        """Return the replacements for the items of a sequence or set."""
         return [self._walk(item, visit) for item in items]
 
     def visit_field(self, record: Any, name: str, value: Any, visit: Visit) -> Any:
-        """Return what replaces the value of a dataclass's field."""
+        """Return the replacement for the value of a dataclass's field."""
         return self._walk(value, visit)
 
     def visit_array(self, array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any] | None:
-        """Return what replaces an array; None to visit its items."""
+        """Return the replacement for an array; None to visit its items."""
         kind = array.dtype.kind
         return array if kind not in "OUSV" or (kind == "V" and not array.dtype.fields) else None
 
-    def spells(self, call: trajectory_lib.ModelCall, changes: Mapping[str, Any]) -> bool:
-        """Return whether the token ids of a changed model call tell what was changed."""
+    def tokens_reveal(self, changes: Mapping[str, Any]) -> bool:
+        """Return whether a model call's tokens reveal the content that was replaced in it.
+
+        Args:
+            changes: The call's changed fields.
+        """
         return bool(changes)
 
     # The walk itself.
@@ -132,8 +136,6 @@ class Walker:
                 return self._text(value)
         elif issubclass(type(value), _ATOMS):
             return self.visit_number(value)
-        if type(value) is LazyBlob:  # A missing blob is an error, not a value to leave out.
-            return self.visit_blob(value, visit)
         known = visit.done.get(id(value))
         if known is not None:
             return known[1]
@@ -153,7 +155,7 @@ class Walker:
             if threading.current_thread() is visit.thread:
                 raise
             walked = visit.leave_out(value, "RecursionError while it was redacted")
-        except self.raised:
+        except self.fatal:
             raise
         except Exception as error:  # Inspecting a foreign object may run any code.
             walked = visit.leave_out(value, f"{type(error).__name__} while it was redacted")
@@ -170,6 +172,8 @@ class Walker:
     def _nest(self, value: Any, visit: Visit) -> Any:
         if isinstance(value, str):
             return self._text(value)
+        if type(value) is LazyBlob:
+            return self.visit_blob(value, visit)
         if isinstance(value, bytes | bytearray | memoryview):
             data = bytes(value)
             visited = self.visit_bytes(data)
@@ -208,7 +212,7 @@ class Walker:
         return value if walked is plain else walked
 
     def _items(self, items: Any, visit: Visit) -> list[Any] | None:
-        """Return the new items; None if none has changed."""
+        """Return the new items; None if they are unchanged."""
         visit.left -= len(items)
         made = self.visit_items(items, visit)
         same = len(made) == len(items) and all(map(operator.is_, made, items))
@@ -221,7 +225,7 @@ class Walker:
             new = self.visit_field(value, field.name, old, visit)
             if new is not old:
                 changes[field.name] = new
-        if isinstance(value, trajectory_lib.ModelCall) and self.spells(value, changes):
+        if isinstance(value, trajectory_lib.ModelCall) and self.tokens_reveal(changes):
             changes |= _TELLTALE
         if not changes:
             return value

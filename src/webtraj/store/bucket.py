@@ -40,7 +40,7 @@ _SLOWEST = 128 << 10
 _ENDPOINTS = ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL", "AWS_ENDPOINT")
 _CREDENTIAL_VARIABLES = ("AWS_ACCESS_KEY_ID", "AWS_WEB_IDENTITY_TOKEN_FILE")
 _SHARED_FILES = {"AWS_SHARED_CREDENTIALS_FILE": "credentials", "AWS_CONFIG_FILE": "config"}
-"""AWS's shared files, by the variable that names another one."""
+"""AWS's shared files in `~/.aws`, by the variable that overrides each path."""
 _MARK = "webtrajwrite"
 """The metadata key by which a writer recognises its own object; Azure accepts the name too."""
 
@@ -108,12 +108,14 @@ class BucketStorage:
         if place.kind == "s3":
             config = {"checksum_algorithm": "SHA256", **_by_name(config)}
             if profile or not (
-                credential_provider or {"access_key_id", "skip_signature"} & {*config}
+                credential_provider or config.get("access_key_id") or config.get("skip_signature")
             ):
                 credential_provider = _profile_provider(profile, config)
-        elif profile or (config and place.kind == "memory"):
+        elif profile:
+            raise errors.InvalidInputError(f"{place.url!r} does not accept profile.")
+        elif config and place.kind == "memory":
             raise errors.InvalidInputError(
-                f"{place.url!r} does not accept {', '.join(sorted(config) or ['profile'])}."
+                f"{place.url!r} does not accept {', '.join(sorted(config))}."
             )
         if allow_http is None and os.environ.get("AWS_ALLOW_HTTP", "").lower() in ("1", "true"):
             allow_http = True  # obstore ignores the variable if it gets client options.
@@ -169,7 +171,7 @@ class BucketStorage:
         return self._retry.run(lambda: self._read(what, key))
 
     def read_appended(self, key: str, offset: int) -> bytes | None:
-        """Return an object's bytes; none after an offset, as objects are written once.
+        """Return an object's bytes; empty after an offset, as objects never grow.
 
         Raises:
             StorageMissingError: There is no such object.
@@ -417,7 +419,7 @@ def _endpoint(config: Mapping[str, Any]) -> str | None:
 
 
 def _by_name(config: Mapping[str, Any]) -> dict[str, Any]:
-    """Return S3 options by obstore's shortest names: `AWS_ENDPOINT_URL` is `endpoint`.
+    """Return S3 options under obstore's shortest names: `AWS_ENDPOINT_URL` becomes `endpoint`.
 
     Raises:
         InvalidInputError: An option is given twice.
@@ -438,12 +440,12 @@ def _profile_provider(name: str | None, config: dict[str, Any]) -> Any:
     """Return obstore's provider of the credentials in AWS's shared files; None without any.
 
     Args:
-        name: The profile; None to choose as AWS's own tools do.
-        config: The S3 configuration, to which the profile's region and endpoint are added.
+        name: The profile. None: the one that AWS's own tools would choose.
+        config: The S3 configuration, which gets the profile's region and endpoint.
 
     Raises:
         InvalidInputError: The profile does not exist, or has no credentials.
-        MissingDependencyError: A profile was asked for, and boto3 is not installed.
+        MissingDependencyError: A profile is chosen, and boto3 is not installed.
     """
     if name is None and any(map(os.environ.get, _CREDENTIAL_VARIABLES)):
         return None

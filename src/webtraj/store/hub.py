@@ -167,11 +167,11 @@ class HubStorage:
         return self._asked(what, download)
 
     def read_appended(self, key: str, offset: int) -> bytes | None:
-        """Return an object's bytes; none after an offset, as objects are written once.
+        """Return a file's bytes; empty after an offset, as the files of a commit never grow.
 
         Raises:
-            StorageMissingError: There is no such object.
-            StorageError: It cannot be read.
+            StorageMissingError: There is no such file or repository.
+            StorageError: It cannot be downloaded.
         """
         return b"" if offset else self.read(key)
 

@@ -56,7 +56,7 @@ class Storage(Protocol):
     """
 
     is_remote: bool
-    """Whether each call waits for a network, and objects are written once, never appended to."""
+    """Whether each call waits for a network, and objects never grow."""
 
     @property
     def url(self) -> str:
@@ -70,7 +70,7 @@ class Storage(Protocol):
         """
 
     def read_appended(self, key: str, offset: int) -> bytes | None:
-        """Return the whole lines that an object has after an offset; None if it is shorter.
+        """Return an object's whole lines after an offset; None if the object is shorter.
 
         Raises:
             StorageMissingError: There is no such object.
@@ -192,7 +192,7 @@ class FolderStorage:
             raise _translated(error, f"{str(path)!r} could not be read") from error
 
     def read_appended(self, key: str, offset: int) -> bytes | None:
-        """Return the whole lines that a file has after an offset; None if it is shorter.
+        """Return a file's whole lines after an offset; None if the file is shorter.
 
         Raises:
             StorageMissingError: There is no such file.
@@ -340,8 +340,7 @@ def open_storage(
         place: A folder's path, or a URL: `s3://bucket/prefix`, `gs://`, `az://`, `file://`,
             `memory://`, or `hf://datasets/ORG/NAME`, which is read-only.
         options: For a bucket: the arguments of `webtraj.store.bucket.BucketStorage`; for the
-            Hugging Face Hub, those of `webtraj.store.hub.HubStorage`. A folder needs none, and
-            ignores them.
+            Hugging Face Hub, those of `webtraj.store.hub.HubStorage`. A folder ignores them.
 
     Raises:
         InvalidInputError: It is no path or URL, or the kind of URL, or an option, is unknown.

@@ -14,6 +14,7 @@ from webtraj import JsonTrajectoryCollector, errors
 from webtraj.cli.app import make_app
 from webtraj.collectors.bucket import Pauses
 from webtraj.collectors.spool import Spool
+from webtraj.datasets.progress import watching
 from webtraj.datasets.transfer import push
 from webtraj.datasets.verification import verify
 from webtraj.store.layout import DatasetHeader
@@ -54,11 +55,12 @@ def test_what_waits_is_sent_and_a_second_push_finds_nothing(abandon, faulty):
     spool = abandon("a", "b", "c")
     assert verify(spool).clean
     seen = []
-    report = push(spool, on_progress=seen.append)
+    with watching(seen.append):
+        report = push(spool)
     assert (report.sent_episodes, report.unsent, report.complete) == (3, (), True)
     assert report.destination == str(faulty.root)
     assert report.sent_bytes > 3 * 5000
-    assert seen[-1].sent_episodes == 3
+    assert (seen[-1].done, seen[-1].ended) == (3, True)
     assert sorted(read_bucket(faulty.root).indexed) == ["a", "b", "c"]
     assert files_of(spool) == ["dataset.json"]
     assert push(spool).sent_episodes == 0

@@ -24,7 +24,8 @@ from hypothesis import strategies as st
 from webtraj import EndReason, Outcome, errors, open_dataset
 from webtraj.datasets.exporters import export_dataset
 from webtraj.datasets.exporters.base import read_manifest
-from webtraj.datasets.transfer import copy, split
+from webtraj.datasets.partition import split
+from webtraj.datasets.transfer import copy
 from webtraj.datasets.writer import DatasetWriter
 from webtraj.environments.actions import Click
 from webtraj.judging.judged import judge_dataset

@@ -33,7 +33,7 @@ import pydantic
 
 import webtraj
 from webtraj import errors
-from webtraj.datasets import transfer
+from webtraj.datasets import partition
 from webtraj.datasets.exporters import base
 from webtraj.datasets.exporters.base import MANIFEST, ExportReport, unequal
 from webtraj.datasets.exporters.plain import (
@@ -696,7 +696,7 @@ class HuggingFaceExporter:
                     "name=condition, such as train=0.9;test=0.1."
                 )
             parts[name] = _share(what)
-        assigned = transfer.assign(
+        assigned = partition.assign(
             summaries.values(),
             parts,
             together=self.together,  # type: ignore[arg-type]  # `assign` checks it.

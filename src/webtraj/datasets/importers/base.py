@@ -400,10 +400,10 @@ def parse_json(content: bytes, where: str) -> Any:
 
 
 def images_as_bytes(message: Any) -> Any:
-    """Return a message with its base64 of pictures, as `data:` URI or source, replaced by bytes."""
+    """Return a message with its pictures in base64, as `data:` URIs or sources, made bytes."""
     if isinstance(message, dict):
         if message.get("type") == "base64" and isinstance(data := message.get("data"), str):
-            with contextlib.suppress(ValueError):  # No base64, or not even ASCII.
+            with contextlib.suppress(ValueError):  # Not base64, or not even ASCII.
                 return {**message, "data": base64.b64decode(data, validate=True)}
         return {key: images_as_bytes(value) for key, value in message.items()}
     if isinstance(message, (list, tuple)):
