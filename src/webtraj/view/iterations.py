@@ -64,15 +64,13 @@ def series_of(sources: Iterable[Source]) -> list[Series]:
 def iterations_data(
     table: Table, sources: Iterable[Source], *, writing: Iterable[str] = ()
 ) -> dict[str, Any]:
-    """Return success by iteration and task as JSON data: `series_data`, and `gradient`.
+    """Return success by iteration and task as JSON data, with the numbers of a loop's trainings.
 
-    ::
+    The data is `series_data` and, from `policy_gradient` in a loop's `metrics.jsonl`::
 
         {"gradient": [{"title": "policy gradient", "points": [
            {"at": 2, "dataset": "train-iteration_0002", "iteration": 2, "reward": 0.41,
             "groups": 24, "groups_kept": 16, "ratio": 1.0, ...}]}]}
-
-    `gradient` is what a loop's `metrics.jsonl` says of its `policy_gradient`.
 
     Args:
         table: The episodes.

@@ -60,7 +60,7 @@ export function timeline(episode, hrefOf, open) {
   };
 }
 
-// Returns how often agents succeeded that went on from each step, as a line; null without forks.
+// Returns a plot of the success rate of the forks at each step; null without forks.
 function valuesOf({ forks, steps }, hrefOf) {
   const known = (forks?.values ?? []).filter(({ success }) => success.value !== null);
   if (known.length === 0) return null;
