@@ -128,7 +128,7 @@ def train_config(
     return {**found, **algorithm.extra}
 
 
-# The template of a model, which LLaMA-Factory does not choose.
+# LLaMA-Factory does not choose a model's template.
 
 _BY_TYPE = {
     "qwen2": "qwen",
