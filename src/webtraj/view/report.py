@@ -43,7 +43,7 @@ from webtraj.net.local_pages import DEFAULT_PORT
 from webtraj.store import files
 from webtraj.view.page import page_html
 
-__all__ = ["MARK", "VIEWER", "report_data", "report_html", "write_report"]
+__all__ = ["MARK", "VIEWER", "report_data", "write_report"]
 
 VIEWER = f"http://127.0.0.1:{DEFAULT_PORT}/"
 """The default address of `webtraj view`."""
@@ -80,7 +80,7 @@ def write_report(report: Report, path: Path) -> None:
         )
     try:
         files.make_folder(path.parent)
-        files.write_atomically(path, report_html(report).encode())
+        files.write_atomically(path, page_html(report_data(report), mark=MARK).encode())
     except OSError as error:
         raise _cannot_write(path, error) from error
 
@@ -89,11 +89,6 @@ def _cannot_write(path: Path, error: OSError) -> errors.InvalidInputError:
     return errors.InvalidInputError(
         f"Cannot write {str(path)!r}: {errors.reason(error)}. Choose another path."
     )
-
-
-def report_html(report: Report) -> str:
-    """Return a report as an HTML file that needs no server."""
-    return page_html(report_data(report), mark=MARK)
 
 
 def report_data(report: Report) -> dict[str, Any]:
