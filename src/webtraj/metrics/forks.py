@@ -32,7 +32,7 @@ class StepValue:
     success: Rate
     """The success rate of the forks that count."""
     not_counted: int = 0
-    """The number of forks that failed by infrastructure or departed from the record."""
+    """The number of forks that ended in an infrastructure failure or left the record."""
     episodes: tuple[str, ...] = ()
     """The ids of the forks on record."""
 

@@ -35,7 +35,7 @@ def main(path: str) -> None:
     rows: dict[str, int] = {}
     longest = None
     try:
-        # With DeepSpeed, too.
+        # It insists on the launcher for DeepSpeed, too.
         if values.pop("deepspeed", None) and not is_deepspeed_available():
             raise ImportError("deepspeed is not installed in LLaMA-Factory's environment")
         arguments = get_train_args(values)

@@ -128,7 +128,7 @@ def train_config(
     return {**found, **algorithm.extra}
 
 
-# LLaMA-Factory does not choose a model's template.
+# A model's template. LLaMA-Factory does not choose it.
 
 _BY_TYPE = {
     "qwen2": "qwen",

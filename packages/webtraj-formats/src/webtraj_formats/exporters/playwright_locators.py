@@ -141,7 +141,7 @@ class Target:
     name: str = ""
     test_id: str = ""
     named_by: Set[str] = frozenset()
-    """Words on where Playwright would not find its name, from `LastAction`."""
+    """The words of `LastAction.named_by`: reasons why Playwright may not find it by its name."""
     selector: str = ""
     """A CSS selector for it, as Playwright reads it; empty if unknown."""
     frame_url: str = ""
@@ -171,7 +171,7 @@ class Target:
 
     @property
     def text(self) -> str:
-        """Its text; empty if it is unknown, redacted or too long to find the element by."""
+        """Its text; empty if it is unknown, not its name, redacted, or too long to find it by."""
         if self.node is None or self.named_by & {"title", "aria-label", "parts"}:
             return ""
         words = self.node.words
