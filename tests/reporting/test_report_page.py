@@ -1,4 +1,4 @@
-"""A report's data, its file and its command. What the page shows of it is in `tests/view/page`."""
+"""A report's data, file and command. Tests of the page are in `tests/view/page`."""
 
 import json
 import re
@@ -31,7 +31,7 @@ def tables(data, title):
     return [part["table"]["rows"] for part in section["parts"] if "table" in part]
 
 
-def test_numbers_are_the_comparison_s(two_named):
+def test_numbers_are_those_of_the_comparison(two_named):
     report = make_report([subjects_of(place)[0] for place in two_named(("one", "two"))])
     (comparison,) = report.comparisons
     data = report_data(report)

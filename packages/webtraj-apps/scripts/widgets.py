@@ -6,9 +6,9 @@ For each widget, on each seed: the oracle succeeds and the goal is not reached b
 On the first seed, a hand then does with the mouse and the keyboard of the browser what the oracle
 would, while `webtraj.demonstrating.Recorder` records it. The recorded episode is played again, and
 exported as a Playwright script, which runs without webtraj; both must reach the same state of the
-widget's library. If it cannot be played again, the oracle's episode is exported. `--write` writes
-docs/results/widgets.md and the package's results/widgets.md. Exits with 1 if an oracle fails, or
-with `--check` if something fails that holds by the latter.
+widget's library. If the recording cannot be played again, the oracle's episode is exported.
+`--write` writes docs/results/widgets.md and the package's results/widgets.md. Exits with 1 if an
+oracle fails or, with `--check`, if a result in the latter no longer holds.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ AT_ONCE = 4
 PATIENCE = 90.0
 """Seconds for the recording of an episode."""
 _UNTIL_STILL = a.Wait(1.0)
-"""The hand waits at the end, too: a map may still move."""
+"""The last action of a replay: a map may still move."""
 
 
 @dataclasses.dataclass(kw_only=True)
@@ -69,7 +69,7 @@ class Proof:
     replayed: str | None = None
     script: str | None = None
     of_oracle: bool = False
-    """Whether the script is of the oracle's episode."""
+    """Whether the script is from the oracle's episode."""
 
 
 async def play(name: str, seeds: range, pool: BrowserPool, proof: Proof, out: Path) -> None:
@@ -216,8 +216,7 @@ async def record(proof: Proof, pool: BrowserPool, out: Path) -> None:
 async def replay(episode: Any, pool: BrowserPool, proof: Proof) -> None:
     """Play a recorded episode again."""
     agent = ReplayAgent.of([episode])
-    name = episode.info.task.partition("/")[2]
-    async with WidgetEnvironment(name, seed=episode.info.seed, pool=pool) as environment:
+    async with WidgetEnvironment(proof.name, seed=episode.info.seed, pool=pool) as environment:
         timestep = await environment.reset()
         actor = agent.begin_episode(environment)
         wrong = ""
@@ -263,7 +262,7 @@ def write_scripts(episodes: dict[str, Any], folder: Path, proofs: dict[str, Proo
 
 
 async def run_scripts(episodes: dict[str, Any], folder: Path, proofs: dict[str, Proof]) -> None:
-    """Run the scripts of a folder, beside the files that they name."""
+    """Run the scripts of a folder, in the folder of the files that they upload."""
     browser = find_browser().path
     async with HttpServer(serve) as server:
         running = await asyncio.create_subprocess_exec(
@@ -325,12 +324,12 @@ _EACH = "The [full table](../../packages/webtraj-apps/results/widgets.md) has ea
 _WAYS = """\
 The oracle acts by refs of the observed tree where it can; `keys` are typed into what has the
 focus, a `hidden ref` is that of an element that the tree does not show, and `points` are of
-canvases and drags. A script is of the recording or, if that cannot be played again, of the
+canvases and drags. A script is from the recording or, if that cannot be played again, from the
 `oracle`'s episode. A blank cell was not measured."""
 
 
 def lost(proofs: dict[str, Proof]) -> list[str]:
-    """Return what held by `RESULTS`, and does not hold any more."""
+    """Return the results in `RESULTS` that no longer hold."""
     found = []
     for line in RESULTS.read_text("utf-8").splitlines():
         cells = [cell.strip(" `") for cell in line.split("|")[1:-1]]

@@ -6,7 +6,8 @@
 * `tally`: the metrics, counted episode by episode.
 * `measuring`: from a dataset, a run or results to a report, and `metrics.json`.
 * `success`: success by task and iteration, for loops, the viewer and reports.
-* `comparison`: datasets and iterations beside each other. `report`: what a report says of them.
+* `forks`: the values of an episode's steps, from its forks.
+* `comparison`: datasets and iterations beside each other. `report`: the content of a report.
 * `live`: an observer that counts while a rollout runs, and writes to TensorBoard and W&B.
 * `presenting`: metrics as text, for tables.
 """

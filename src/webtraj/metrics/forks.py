@@ -1,14 +1,15 @@
-"""The value of a recorded episode's steps: how often agents succeed that go on from there.
+"""The values of a recorded episode's steps, from the episodes that were forked there.
 
-The value of step k is the success rate of the episodes that were forked at k, with its interval.
-The step that lost an episode is the one across which the value falls most, if it falls.
+The value of step k is the success rate of the forks at k, with its interval. The step that lost an
+episode is the one with the largest drop in value, if any.
 """
 
 from __future__ import annotations
 
+import collections
 import dataclasses
 import itertools
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from webtraj.metrics.rates import Rate, success_rate
@@ -19,19 +20,19 @@ if TYPE_CHECKING:
     from webtraj.store.index import EpisodeSummary
     from webtraj.store.places import Storage
 
-__all__ = ["StepValue", "lost_at", "step_values"]
+__all__ = ["StepValue", "forks_data", "lost_at", "step_values"]
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class StepValue:
-    """What came of the forks at one step of an episode."""
+    """The results of the forks at one step of an episode."""
 
     step: int
     """The number of recorded actions that the forks repeat."""
     success: Rate
-    """The successes of the forks that count."""
+    """The success rate of the forks that count."""
     not_counted: int = 0
-    """The forks that failed for the machinery, or departed from the record."""
+    """The number of forks that ended in an infrastructure failure or left the record."""
     episodes: tuple[str, ...] = ()
     """The ids of the forks on record."""
 
@@ -48,11 +49,11 @@ class StepValue:
 def step_values(
     storage: Storage, summaries: Iterable[EpisodeSummary]
 ) -> dict[str, tuple[StepValue, ...]]:
-    """Return the values of the steps of every forked episode, by its id, in the order of the steps.
+    """Return the values of each forked episode's steps, in order, by the episode's id.
 
     Args:
-        storage: The dataset with the forks. Their parents may be in another.
-        summaries: Its episodes.
+        storage: The dataset with the forks. Their parents may be in another one.
+        summaries: The dataset's episodes.
 
     Raises:
         InvalidInputError: A plan cannot be read.
@@ -81,19 +82,16 @@ def step_values(
 
 def _value(step: int, results: Sequence[EpisodeResult]) -> StepValue:
     graded = [result for result in results if result.counts]
-    outcomes = {result.outcome: 0 for result in graded}
-    for result in graded:
-        outcomes[result.outcome] += 1
     return StepValue(
         step=step,
-        success=success_rate(outcomes),
+        success=success_rate(collections.Counter(result.outcome for result in graded)),
         not_counted=len(results) - len(graded),
         episodes=tuple(result.episode_id for result in results),
     )
 
 
 def lost_at(values: Sequence[StepValue]) -> int | None:
-    """Return the step whose action lowered the value most; None if none did.
+    """Return the step whose action lowered the value most; None if no action did.
 
     >>> one = [StepValue(0, Rate(4, 4)), StepValue(1, Rate(4, 4)), StepValue(2, Rate(1, 4))]
     >>> lost_at(one), lost_at(one[:2])
@@ -101,7 +99,7 @@ def lost_at(values: Sequence[StepValue]) -> int | None:
 
     Args:
         values: The values of an episode's steps, in order. The action of step k leads from the
-            value at k - 1 to that at k; steps without a value are passed over.
+            value at k - 1 to that at k; steps without a value are skipped.
     """
     known = [value for value in values if value.success.value is not None]
     falls = [
@@ -110,3 +108,30 @@ def lost_at(values: Sequence[StepValue]) -> int | None:
     ]
     fall, step = max(falls, default=(0.0, 0), key=lambda pair: (pair[0], -pair[1]))
     return step if fall > 0 else None
+
+
+def forks_data(
+    episode_id: str, parent: str, values: Mapping[str, Sequence[StepValue]]
+) -> dict[str, Any] | None:
+    """Return an episode's forks and its origin as JSON data; None if it has neither.
+
+    ::
+
+        {"values": [...],    # From `StepValue.to_data`, for each forked step.
+         "lost_at": 3,       # The step that lost the episode, or null.
+         "of": {"parent": "...", "step": 2}, "siblings": ["..."]}    # Only of a fork.
+
+    Args:
+        episode_id: The episode.
+        parent: The id of the episode that it was forked from; empty if none.
+        values: From `step_values`.
+    """
+    own = values.get(episode_id, ())
+    of = next((value for value in values.get(parent, ()) if episode_id in value.episodes), None)
+    if not own and of is None:
+        return None
+    data: dict[str, Any] = {"values": [value.to_data() for value in own], "lost_at": lost_at(own)}
+    if of is not None:
+        data["of"] = {"parent": parent, "step": of.step}
+        data["siblings"] = [one for one in of.episodes if one != episode_id]
+    return data

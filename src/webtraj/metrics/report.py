@@ -1,4 +1,4 @@
-"""What a report says of datasets and iterations: their metrics, and how they differ."""
+"""The content of a report on datasets and iterations: their metrics and differences."""
 
 from __future__ import annotations
 
@@ -27,18 +27,18 @@ class Report:
 
     @property
     def points(self) -> tuple[tuple[str, Point], ...]:
-        """Every point with a unique name."""
+        """Every point, with a unique name."""
         several = len(self.subjects) > 1
         found = []
         for subject in self.subjects:
             for point in subject.points:
-                parts = [subject.name] if several or not point.label else []
-                found.append((": ".join([*parts, *([point.label] if point.label else [])]), point))
+                name = subject.name if several or not point.label else ""
+                found.append((": ".join(filter(None, (name, point.label))), point))
         return tuple(found)
 
     @property
     def main_points(self) -> tuple[tuple[str, Point], ...]:
-        """The main point of each subject, with the same names."""
+        """The main point of each subject, named as in `points`."""
         mains = [id(subject.main) for subject in self.subjects]
         return tuple((name, point) for name, point in self.points if id(point) in mains)
 
@@ -94,11 +94,11 @@ class Report:
 
 
 def make_report(subjects: Sequence[Subject], *, title: str = "") -> Report:
-    """Return a report on some subjects.
+    """Return a report on subjects.
 
     Args:
         subjects: The subjects, in order; the others are compared with the first.
-        title: The title; by default made of the subjects' names.
+        title: The title; by default the subjects' names.
 
     Raises:
         InvalidInputError: There are no subjects, or two have the same name.

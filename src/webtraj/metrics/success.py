@@ -1,7 +1,7 @@
 """Success by task and by iteration.
 
-Loops, the viewer, reports and the terminal take these numbers from here. The rule for which
-episodes count is `rates.success_rate`.
+Loops, the viewer and reports take these numbers from here. `rates.success_rate` decides which
+episodes count.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from webtraj.store.places import is_url
 if TYPE_CHECKING:
     from webtraj.metrics.measuring import MetricsReport
 
-__all__ = ["MOST_TASKS", "SuccessPoint", "SuccessSeries", "TaskSuccess", "series_data", "shift_of"]
+__all__ = ["SuccessPoint", "SuccessSeries", "TaskSuccess", "series_data"]
 
-MOST_TASKS = 1000
+_MOST_TASKS = 1000
 """The most tasks listed; of more, those with the lowest latest success are kept."""
 
 _TITLES = {"test": "evaluation", "train": "episodes to train on"}
@@ -62,25 +62,25 @@ class SuccessPoint:
     """The iteration's dataset: its name in a viewer, or its place."""
     success: TaskSuccess
     writing: bool = False
-    """Whether it is still being written."""
+    """Whether the dataset is still being written."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class SuccessSeries:
-    """The success of successive iterations of one split."""
+    """The success of a split's successive iterations."""
 
     home: str
-    """The folder that holds them: a path or URL."""
+    """The folder of the iterations: a path or URL."""
     split: str
     """`train`, `test`, or empty without splits."""
     points: tuple[SuccessPoint, ...]
 
 
-def shift_of(home: str, split: str) -> int:
-    """Return a dataset's iteration number minus the loop's number for it.
+def _shift(home: str, split: str) -> int:
+    """Return a dataset's iteration number minus the number that it is shown at.
 
     In both splits, iteration k runs with the weights of iteration k - 1. In a loop, the test split
-    therefore evaluates iteration k - 1, and is shown as that.
+    therefore evaluates iteration k - 1, and is shown there.
     """
     in_loop = split == "test" and not is_url(home)
     return int(in_loop and (Path(home) / _LOOP).exists())
@@ -98,15 +98,16 @@ def series_data(series: Iterable[SuccessSeries]) -> dict[str, Any]:
          "tasks": [{"task": "miniwob/click-test", "rates": [[0, 0, 31, 32, 0.84, 0.99]]}],
          "left_out": 0}
 
-    A task's rate is its series, its point there, successes, graded episodes, and the ends of the
-    95 % interval. Points and tasks without a graded episode are left out.
+    A rate in `tasks` lists the indices of the series and the point, the successes, the graded
+    episodes, and the ends of the 95 % interval. Points and tasks without graded episodes are left
+    out.
     """
     given = list(series)
     several_homes = len({one.home for one in given}) > 1
     shown: list[dict[str, Any]] = []
     tasks: dict[str, list[list[Any]]] = {}
     for one in given:
-        shift = shift_of(one.home, one.split)
+        shift = _shift(one.home, one.split)
         points: list[dict[str, Any]] = []
         for point in sorted(one.points, key=lambda point: point.iteration):
             overall = point.success.overall
@@ -133,7 +134,7 @@ def series_data(series: Iterable[SuccessSeries]) -> dict[str, Any]:
             if several_homes and one.split:
                 title = f"{name}: {title}"
             shown.append({"title": title, "split": one.split, "after": shift, "points": points})
-    kept = sorted(tasks, key=lambda task: (_latest(tasks[task]), task))[:MOST_TASKS]
+    kept = sorted(tasks, key=lambda task: (_latest(tasks[task]), task))[:_MOST_TASKS]
     return {
         "series": shown,
         "tasks": [{"task": task, "rates": tasks[task]} for task in sorted(kept)],

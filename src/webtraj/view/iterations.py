@@ -18,7 +18,7 @@ from webtraj.store.places import is_url
 from webtraj.view.source import Source
 from webtraj.view.table import Table
 
-__all__ = ["Series", "iterations_data", "series_of"]
+__all__ = ["iterations_data"]
 
 _SPLITS = {"train_trajectories": "train", "test_trajectories": "test"}
 _PROCESSED = "processed"
@@ -29,7 +29,7 @@ _MEASURED = (
 
 
 @dataclasses.dataclass(slots=True)
-class Series:
+class _Series:
     """Successive iterations of one split."""
 
     home: str
@@ -39,9 +39,9 @@ class Series:
     recorded: dict[int, Source] = dataclasses.field(default_factory=dict)
 
 
-def series_of(sources: Iterable[Source]) -> list[Series]:
+def _series_of(sources: Iterable[Source]) -> list[_Series]:
     """Return the series that datasets form, in their order; evaluations come first."""
-    found: dict[tuple[str, str], Series] = {}
+    found: dict[tuple[str, str], _Series] = {}
     for source in sources:
         if source.iteration is None:
             continue
@@ -50,7 +50,7 @@ def series_of(sources: Iterable[Source]) -> list[Series]:
         *above, folder = ["", *url.rstrip("/").split("/")[:-1]]
         split = _SPLITS.get(folder, "")
         home = "/".join(above[1:] if split else [*above[1:], folder])
-        series = found.setdefault((home, split), Series(home, split))
+        series = found.setdefault((home, split), _Series(home, split))
         series.recorded.setdefault(source.iteration, source)
     homes = {home for home, split in found if split}
     for home, split in list(found):
@@ -64,22 +64,20 @@ def series_of(sources: Iterable[Source]) -> list[Series]:
 def iterations_data(
     table: Table, sources: Iterable[Source], *, writing: Iterable[str] = ()
 ) -> dict[str, Any]:
-    """Return success by iteration and task as JSON data: `series_data`, and `gradient`.
+    """Return success by iteration and task as JSON data, with the numbers of a loop's trainings.
 
-    ::
+    The data is `series_data` and, from `policy_gradient` in a loop's `metrics.jsonl`::
 
         {"gradient": [{"title": "policy gradient", "points": [
            {"at": 2, "dataset": "train-iteration_0002", "iteration": 2, "reward": 0.41,
             "groups": 24, "groups_kept": 16, "ratio": 1.0, ...}]}]}
-
-    `gradient` is what a loop's `metrics.jsonl` says of its `policy_gradient`.
 
     Args:
         table: The episodes.
         sources: The episodes' datasets.
         writing: The names of datasets that are being written.
     """
-    every = series_of(sources)
+    every = _series_of(sources)
     rates = table.success({source.name for one in every for source in one.recorded.values()})
     now = set(writing)
     several_homes = len({one.home for one in every}) > 1
@@ -109,7 +107,7 @@ def iterations_data(
     }  # fmt: skip
 
 
-def _gradients(every: Iterable[Series]) -> Iterator[tuple[str, list[dict[str, Any]]]]:
+def _gradients(every: Iterable[_Series]) -> Iterator[tuple[str, list[dict[str, Any]]]]:
     """Yield each loop's name and what its trainings on groups measured, by iteration."""
     from webtraj.loop.metrics import read_lines
 

@@ -1,25 +1,24 @@
 """A report as data for the viewer's page, and as one self-contained HTML file.
 
-The data is a title, the result in sentences, sections of tables, and success by iteration. Where a
-number has an interval or shares, the table's cell draws them::
+The data has a title, the results in sentences, success by iteration, and sections of tables::
 
     {"kind": "report", "title": "...", "about": ["..."], "viewer": "http://127.0.0.1:8640/",
      "headline": [["runs/x", "62.5% success, 5 of 8 graded episodes (95 %: ...)."]],
-     "iterations": {"series": [...], "tasks": [...], "left_out": 0},   # see metrics.success
+     "iterations": {"series": [...], "tasks": [...], "left_out": 0},   # `series_data`
      "sections": [{"title": "By task", "parts": [
         {"text": "..."},
         {"legend": {"series": ["runs/x", "runs/y"]}},                  # or {"phase": [...]}
         {"table": {"columns": [...], "rows": [[cell, ...], ...], "caption": ""}},
         {"numbers": [{"name": "loss", "points": [[1, 0.7], [2, 0.5]]}]}]}]}
 
-A cell is a text, or one of::
+A cell is a text, a text with a link or mark, a drawing of intervals, or a drawing of shares::
 
     {"text": "...", "link": "#/episode/...", "mark": "up"}       # or "down", "note"
     {"intervals": [{"series": 0, "name": "runs/x", "value": 0.6, "low": 0.3, "high": 0.9}],
      "signed": false}
     {"shares": [["success", 5], ["failure", 3]], "kind": "outcome"}    # or "phase"
 
-Links lead to episodes in a viewer at `VIEWER`.
+Links lead to the episodes in a viewer at `VIEWER`.
 """
 
 from __future__ import annotations
@@ -44,26 +43,25 @@ from webtraj.net.local_pages import DEFAULT_PORT
 from webtraj.store import files
 from webtraj.view.page import page_html
 
-__all__ = ["MARK", "VIEWER", "report_data", "report_html", "write_report"]
+__all__ = ["MARK", "VIEWER", "report_data", "write_report"]
 
 VIEWER = f"http://127.0.0.1:{DEFAULT_PORT}/"
-"""Where `webtraj view` serves, unless told otherwise."""
+"""The default address of `webtraj view`."""
 
 MARK = "<!-- a webtraj report -->"
 """The mark at the start of a report; a file with it may be overwritten."""
 
 _INTERVALS = (
-    "Intervals are 95 %. They assume independent episodes, which attempts at the same task are not "
-    "quite; and one in twenty intervals of a difference excludes 0 by chance."
+    "All intervals are 95 %. They assume independent episodes; attempts at the same task are not "
+    "quite independent. By chance, one in twenty intervals of a difference excludes 0."
 )
-_LINKS = "Links open the episodes in the viewer, once it runs at that port"
 _MOST_GROUPS = 500
 _Cell = str | dict[str, Any]
 _Part = dict[str, Any]
 
 
 def write_report(report: Report, path: Path) -> None:
-    """Write a report. Overwrites an older report, but no other file.
+    """Write a report as an HTML file. Only an older report is overwritten.
 
     Raises:
         InvalidInputError: Another file exists there, or the report cannot be written.
@@ -82,7 +80,7 @@ def write_report(report: Report, path: Path) -> None:
         )
     try:
         files.make_folder(path.parent)
-        files.write_atomically(path, report_html(report).encode())
+        files.write_atomically(path, page_html(report_data(report), mark=MARK).encode())
     except OSError as error:
         raise _cannot_write(path, error) from error
 
@@ -93,13 +91,8 @@ def _cannot_write(path: Path, error: OSError) -> errors.InvalidInputError:
     )
 
 
-def report_html(report: Report) -> str:
-    """Return a report as an HTML file that needs no server."""
-    return page_html(report_data(report), mark=MARK)
-
-
 def report_data(report: Report) -> dict[str, Any]:
-    """Return a report as the data that the page shows; see above."""
+    """Return a report as data for the page."""
     now = f"{datetime.datetime.now(datetime.UTC):%Y-%m-%d %H:%M} UTC"
     places = shlex.join(dict.fromkeys(point.place for _, point in report.points))
     data = {
@@ -107,7 +100,7 @@ def report_data(report: Report) -> dict[str, Any]:
         "title": report.title,
         "about": [
             f"Created {now} with webtraj {webtraj.__version__}. {_INTERVALS}",
-            f"{_LINKS}: webtraj view {places} --port {DEFAULT_PORT}",
+            f"Links need a running viewer: webtraj view {places} --port {DEFAULT_PORT}",
         ],
         "viewer": VIEWER,
         "headline": [*_results(report), *_differences(report)],
@@ -129,23 +122,23 @@ def report_data(report: Report) -> dict[str, Any]:
 
 
 def _results(report: Report) -> Iterable[tuple[str, str]]:
-    """Yield each dataset's name and its result in a sentence."""
+    """Yield each main point's name and its result in a sentence."""
     for name, point in report.main_points:
         metrics = point.report.overall
         rate = metrics.success_rate
-        said = "No episode was graded"
+        result = "No episode was graded"
         if rate.value is not None:
-            said = (
+            result = (
                 f"{presenting.percent(rate.value)} success, {presenting.counts_of(rate)} graded "
                 f"episodes (95 %: {presenting.interval_of(rate)})"
             )
         failures = metrics.infrastructure_failures
         broken = f"; {failures} ended with an infrastructure failure" if failures else ""
-        yield name or point.place, f"{said}{broken}."
+        yield name, f"{result}{broken}."
 
 
 def _differences(report: Report) -> Iterable[tuple[str, str]]:
-    """Yield the name of each comparison's second point, and the difference in a sentence."""
+    """Yield the name of each comparison's second point and the difference in a sentence."""
     for comparison in report.comparisons:
         pairs = comparison.pairs
         value, ends = (
@@ -166,7 +159,7 @@ def _differences(report: Report) -> Iterable[tuple[str, str]]:
 def _overview(report: Report) -> dict[str, Any]:
     rows = [
         [
-            _listed(name or point.place, point),
+            _listed(name, point),
             _intervals({"": point.report.overall.success_rate}),
             *presenting.group_row(point.report.overall),
             _note(point),
@@ -245,7 +238,7 @@ def _groups(report: Report, by: str) -> Iterable[dict[str, Any]]:
         columns = [by, "success", *_group_columns()]
         for name in shown:
             metrics = groups[0][name]
-            label = _listed(name, point, **{by: name}) if name else "-"
+            label = _listed(name, point, task=name) if by == "task" and name else name or "-"
             drawn = _intervals({"": metrics.success_rate})
             rows.append([label, drawn, *presenting.group_row(metrics)])
     else:
@@ -304,7 +297,7 @@ def _faults(report: Report) -> dict[str, Any]:
 
 
 def _fault(kind: str, point: Point) -> _Cell:
-    """Return the number of an error, linked to the latest episode that ended with it."""
+    """Return an error's count, with a link to the latest episode that ended with it."""
     number = str(point.faults.get(kind, 0))
     example = point.examples.get(kind)
     return {"text": number, "link": _episode(point, example)} if example else number
@@ -364,21 +357,16 @@ def _shares(parts: Mapping[str, float], kind: str) -> _Cell:
     return {"shares": [[name, value] for name, value in parts.items() if value], "kind": kind}
 
 
-def _listed(text: str, point: Point, **fields: str) -> _Cell:
-    """Return text that links to some episodes in the viewer, if it can tell them apart.
+def _listed(text: str, point: Point, *, task: str = "") -> _Cell:
+    """Return text that links to a point's episodes, or to those of one task.
 
-    The link leads to the episode if there is one, else to a list.
+    The link leads to a list, or to the task's only episode.
     """
-    if not fields.keys() <= {"task", "site"}:
-        return text
-    if fields.keys() == {"task"} and (only := point.single.get(fields["task"])):
+    if task and (only := point.single.get(task)):
         return {"text": text, "link": _episode(point, only)}
-    if point.report.run:
-        fields["run"] = point.report.run
-    query = urllib.parse.urlencode(
-        {"dataset": absolute_place(point.place), **fields}, errors="replace"
-    )
-    return {"text": text, "link": f"#/?{query}"}
+    fields = {"dataset": absolute_place(point.place), "task": task, "run": point.report.run}
+    known = {name: value for name, value in fields.items() if value}
+    return {"text": text, "link": f"#/?{urllib.parse.urlencode(known, errors='replace')}"}
 
 
 def _episode(point: Point, episode_id: str) -> str:

@@ -19,12 +19,11 @@ from typing import Any
 
 from webtraj import errors
 from webtraj.datasets.place import Place, absolute_place
-from webtraj.metrics.forks import StepValue, step_values
+from webtraj.metrics.forks import StepValue, forks_data, step_values
 from webtraj.runs.run import run_ids
 from webtraj.store.blobs import Blob
 from webtraj.store.closing import Closing
 from webtraj.store.index import EpisodeSummary
-from webtraj.view.forks import forks_data
 from webtraj.view.gathering import Followed, Gathering
 from webtraj.view.monitor import RunMonitor
 from webtraj.view.source import RUNNING, Changes, Source
@@ -209,7 +208,8 @@ class Viewer(Closing):
         with self._lock:
             row = self._table.get(dataset, episode_id)
         state, label, note = (row.state, row.label, row.note) if row else ("", "", "")
-        forks = forks_data(data, self._step_values(source))
+        parent = data["info"]["links"].get("parent", "")
+        forks = forks_data(episode_id, parent, self._step_values(source))
         return {**data, "state": state, "label": label, "note": note, "forks": forks}
 
     def _step_values(self, source: Source) -> Mapping[str, tuple[StepValue, ...]]:
@@ -222,7 +222,7 @@ class Viewer(Closing):
             summaries = [row.summary for row in self._table.rows if row.dataset == source.name]
         try:
             found = step_values(source.place.storage, summaries)
-        except errors.WebtrajError:  # A damaged plan hides no episode.
+        except errors.WebtrajError:  # A damaged plan must not hide the episode.
             _logger.warning("Cannot read the forks of %s.", source.place.url, exc_info=True)
         with self._lock:
             self._values[source.name] = version, found

@@ -1,4 +1,4 @@
-"""The value of a step is what its forks came to."""
+"""The value of a step is the success rate of its forks."""
 
 import pytest
 
@@ -11,7 +11,7 @@ from webtraj.store.places import open_storage
 
 
 async def test_values_count_the_forks_at_each_step(tmp_path, climber, ladder, monkeypatch):
-    """The world decides by chance at its end, and breaks once."""
+    """Each fork has a fixed result; one breaks."""
     out = tmp_path / "d"
     (first,) = (await collect(RunSpec(preset=["ladder/climb"], out=out), agent=climber())).results
     dataset = open_dataset(out)

@@ -1,4 +1,4 @@
-"""Without LLaMA-Factory, nobody checks a training's files, and that is said."""
+"""Without LLaMA-Factory, a training's files are reported as not checked."""
 
 import sys
 
@@ -12,7 +12,7 @@ from webtraj.serving import interpreters
 from webtraj.training.llamafactory import check_export, load_update_config, prepare_update
 
 
-def test_files_that_nobody_checked_are_not_called_checked(tmp_path):
+def test_files_are_reported_as_not_checked_without_llamafactory(tmp_path):
     record_some(tmp_path, 1, 4)
     config = [f"save_path={tmp_path}", "policy_config.base_model=a/b", *ON_A_CPU]
     checked = prepare_update(load_update_config("update_online", config)).checked

@@ -1,4 +1,4 @@
-"""LLaMA-Factory itself says what it would abort on, drop or cut."""
+"""LLaMA-Factory itself reports errors, and rows that it would drop or cut."""
 
 import json
 import shutil
@@ -16,7 +16,7 @@ pytestmark = pytest.mark.timeout(600)
 
 @pytest.fixture(scope="module")
 def prepared(tmp_path_factory, model):
-    """An update of which nothing is wrong."""
+    """An update without problems."""
     save_path = tmp_path_factory.mktemp("runs")
     record_some(save_path, 1, 8)
     text = "The page says <image>, <video> and <audio>."
@@ -28,7 +28,7 @@ def prepared(tmp_path_factory, model):
 
 
 def copy_of(prepared, tmp_path, **values):
-    """Copies an update's files, and changes the configuration."""
+    """Copies an update's files and changes the configuration."""
     copy = tmp_path / "data"
     shutil.copytree(prepared.data, copy)
     path = copy / "train_config.yaml"
@@ -79,7 +79,7 @@ def test_every_wrong_row_is_named(prepared, tmp_path):
         ({"deepspeed": "ds.json"}, "deepspeed is not installed"),
     ],
 )
-def test_a_wrong_configuration_is_refused_in_its_words(prepared, tmp_path, values, said):
+def test_a_wrong_configuration_gives_its_own_error(prepared, tmp_path, values, said):
     (problem,) = check_export(copy_of(prepared, tmp_path, **values), python=PYTHON).problems
     assert problem.where == "train_config.yaml"
     assert said in problem.what

@@ -12,7 +12,7 @@ pytestmark = [pytest.mark.browser, pytest.mark.asyncio(loop_scope="module")]
 
 
 class Walk:
-    """Three steps; the last decides by the number of the walk."""
+    """Three steps; every fourth walk fails."""
 
     walks = 0
 
@@ -58,7 +58,7 @@ async def forked(tmp_path, monkeypatch):
     return out, first.episode_id, [result.episode_id for result in forks.results]
 
 
-async def test_values_stand_below_the_steps_and_forks_lead_to_each_other(look, serve, forked):
+async def test_values_are_below_the_steps_and_forks_link_to_each_other(look, serve, forked):
     out, parent, forks = forked
     page = await look(await serve(out), f"#/episode/{out.name}/{parent}")
     values = page.get_by_role("region", name="Values of the steps")

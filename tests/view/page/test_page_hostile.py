@@ -148,11 +148,11 @@ def hostile(episode_id: str) -> EpisodeTrajectory:
 
 
 async def is_unharmed(page: Page, viewer: str = "") -> None:
-    """Asserts that a page is as it was made, whatever stands in it.
+    """Asserts that hostile content changed nothing on a page.
 
     Args:
         page: The page.
-        viewer: Where its links lead; by default to itself.
+        viewer: The viewer that its links lead to; by default the page itself.
     """
     found = await page.evaluate(
         """(viewer) => ({

@@ -1,4 +1,4 @@
-"""A report as a page: one file that draws its numbers, and asks nobody for anything."""
+"""A report as a page: one file that draws its numbers and requests nothing."""
 
 import json
 import shutil
@@ -19,7 +19,7 @@ TASKS = ("shop/easy", ATTACK, "__proto__", "_日本語 🙂 \u202egnp", "unbroke
 
 
 def metrics(*arguments):
-    """Calls the command, and returns what it prints."""
+    """Calls the command and returns its output."""
     done = CliRunner().invoke(make_app(), ["metrics", *map(str, arguments)])
     assert done.exit_code == 0, done.output
     return done.stdout
@@ -27,7 +27,7 @@ def metrics(*arguments):
 
 @pytest.fixture(scope="module")
 def compared(tmp_path_factory):
-    """A report on two datasets, its JSON, and what draws it."""
+    """A report on two datasets, its JSON, and the datasets' places."""
     folder = tmp_path_factory.mktemp("compared")
     places = [recording.record(folder / f"d{n}", n, TASKS) for n in (1, 3)]
     file = folder / "report.html"
@@ -99,6 +99,6 @@ async def test_a_loop_is_drawn_as_the_viewer_draws_it(look, serve, tmp_path):
     assert await loss.evaluate_all(words) == ["loss, iteration 1: 1.", "loss, iteration 2: 0.5."]
     await page.get_by_label("Search tasks").fill("hard")
     await expect(page.locator(".iterations-panel .plots .card")).to_have_count(1)
-    shutil.rmtree(out)  # The page needs nothing but itself.
+    shutil.rmtree(out)  # The page needs no other file.
     await page.reload()
     await expect(drawing(page, MEAN)).to_have_count(4)

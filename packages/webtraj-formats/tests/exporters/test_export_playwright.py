@@ -331,7 +331,7 @@ async def run_scripts(folder, settings=None, **environment):
 
 
 async def rows_of(folder, settings=None, **environment):
-    """Runs the scripts of a folder; returns what the runner says of each."""
+    """Runs the scripts of a folder; returns the runner's row for each."""
     from webtraj.environments.browser.processes import find_browser
 
     command = [sys.executable, "-I", str(RUNNER), str(folder)]
@@ -476,7 +476,7 @@ KINDS = {
 @pytest.mark.gate
 @pytest.mark.browser
 def test_what_a_script_finds_is_what_was_acted_on(tmp_path):
-    """On pages whose names, texts or places are not what they seem."""
+    """On pages where names, texts or places mislead."""
 
     async def run():
         async with HttpServer(answer) as site, JsonTrajectoryCollector(tmp_path / "played") as to:

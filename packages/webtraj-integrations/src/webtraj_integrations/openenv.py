@@ -329,21 +329,21 @@ async def serving(
     Raises:
         InvalidInputError: The address cannot be listened at.
     """
-    app = _Refusing(make_app(sessions, session_timeout=session_timeout))
+    app = _LimitedMessages(make_app(sessions, session_timeout=session_timeout))
     async with serving_programs(
-        app, what="The OpenEnv server", host=host, port=port, ws_max_size=_MOST_READ
+        app, what="The OpenEnv server", host=host, port=port, ws_max_size=_MAX_READ
     ) as url:
         yield url
 
 
-_LONGEST = 16 * 2**20
-"""The most characters of a message over a WebSocket."""
-_MOST_READ = 128 * 2**20
-"""The most bytes of one that is read, to be answered; a larger one ends the session."""
+_MAX_MESSAGE = 16 * 2**20
+"""The most characters of an accepted WebSocket message."""
+_MAX_READ = 128 * 2**20
+"""The most bytes of a message that is read at all; a larger one ends the session."""
 
 
-class _Refusing:
-    """ASGI middleware that answers a message that is too long, whose session goes on.
+class _LimitedMessages:
+    """ASGI middleware that answers a message that is too long with an error.
 
     uvicorn would close the connection, and with it the client's session and episode.
     """
@@ -360,13 +360,13 @@ class _Refusing:
             while True:
                 message = await receive()
                 size = len(message.get("text") or message.get("bytes") or "")
-                if size <= _LONGEST:
+                if size <= _MAX_MESSAGE:
                     return message
-                why = (
-                    f"The message has {size:,} characters; expected at most {_LONGEST:,}. The "
-                    "session goes on: send a shorter one."
+                text = (
+                    f"The message has {size:,} characters; expected at most {_MAX_MESSAGE:,}. "
+                    "Send a shorter one; the session is still open."
                 )
-                error = {"type": "error", "data": {"message": why, "code": "VALIDATION_ERROR"}}
+                error = {"type": "error", "data": {"message": text, "code": "VALIDATION_ERROR"}}
                 await send({"type": "websocket.send", "text": json.dumps(error)})
 
         await self._app(scope, receive_short, send)

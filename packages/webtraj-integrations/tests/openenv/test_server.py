@@ -56,7 +56,7 @@ async def test_an_episode_over_the_wire(server):
         assert again.observation["seed"] == 3
 
 
-async def test_a_message_that_is_too_long_is_an_error_of_a_session_that_goes_on(server):
+async def test_a_message_that_is_too_long_is_an_error_and_the_session_stays_open(server):
     async with GenericEnvClient(base_url=server) as client:
         await client.reset(seed=2, episode_id="long")
         with pytest.raises(RuntimeError, match=r"has 17,8\d\d,\d\d\d characters; expected at most"):

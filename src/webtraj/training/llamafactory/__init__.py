@@ -5,7 +5,7 @@ It runs in its own virtual environment with its own Python; nothing of it is imp
 * `configuration`: settings of an update.
 * `updating`: from episodes to all files of a training, in `<save_path>/llamafactory_data`.
 * `train_config`: LLaMA-Factory's configuration files.
-* `checking`: what LLaMA-Factory itself says of the files.
+* `checking`: the check of the files by LLaMA-Factory itself.
 * `running`: the training; `checkpoints`: resuming, and publishing the last one as `model.pt`.
 * `encoding`, `rescheduling`: scripts that run in its Python.
 """

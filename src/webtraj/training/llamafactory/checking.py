@@ -1,7 +1,7 @@
-"""The check of a training's files: by LLaMA-Factory itself in its own Python, or not at all.
+"""A check of a training's files by LLaMA-Factory itself, in its own Python.
 
-LLaMA-Factory parses `train_config.yaml` and encodes every row, as it does before training. What it
-would abort on, drop or cut is reported. See `encoding`, the script that runs there.
+LLaMA-Factory parses `train_config.yaml` and encodes every row, as it does before training. Errors,
+and rows that it would drop or cut, are reported. `encoding` is the script that runs there.
 """
 
 from __future__ import annotations
@@ -37,9 +37,9 @@ class Problem:
     """A problem in a file."""
 
     where: str
-    """The file, with the row's number from 0 if it is about a row."""
+    """The file; for a row, also its number, from 0."""
     what: str
-    """What LLaMA-Factory says of it."""
+    """LLaMA-Factory's error, or the reason that it would not train on the row."""
 
     def __str__(self) -> str:
         return f"{self.where}: {self.what}"
@@ -78,7 +78,7 @@ class CheckReport:
 
 
 def check_export(folder: str | os.PathLike[str], *, python: str | os.PathLike[str]) -> CheckReport:
-    """Let LLaMA-Factory read a folder with `train_config.yaml` and encode its rows.
+    """Let LLaMA-Factory parse a folder's `train_config.yaml` and encode its rows.
 
     This takes as long as preparing the rows for training.
 
@@ -87,7 +87,7 @@ def check_export(folder: str | os.PathLike[str], *, python: str | os.PathLike[st
         python: The Python of LLaMA-Factory's environment.
 
     Raises:
-        InvalidInputError: The folder has no configuration, or there is no LLaMA-Factory.
+        InvalidInputError: The folder has no configuration, or `python` cannot run LLaMA-Factory.
     """
     path = Path(folder).absolute()
     if not (path / FILE).is_file():
@@ -156,7 +156,7 @@ def run_python(
     """Run LLaMA-Factory's Python to its end.
 
     Returns:
-        What it printed, and the last line of its error; empty if it succeeded.
+        Its output, and the last line of its error; the latter is empty if it succeeded.
 
     Raises:
         OSError: It cannot be run.

@@ -1,8 +1,8 @@
 # mypy: disable-error-code="import-not-found,import-untyped"
-"""Reading of a training's files by LLaMA-Factory.
+"""A check of a training's files with LLaMA-Factory's own code.
 
-A standalone script for its Python, to be run in the folder of the configuration. It prints one JSON
-line for each problem, and a last line with totals::
+A standalone script for its Python. It runs in the folder of the configuration, and prints a JSON
+line for each problem and a last line with totals::
 
     python encoding.py train_config.yaml
     {"webtraj": {"where": "finetune_train.json, row 3", "what": "it is dropped"}}
@@ -21,8 +21,8 @@ __all__ = ["main"]
 
 
 def main(path: str) -> None:
-    """Parse a configuration, and encode all rows that it names."""
-    # More GPUs would need the launcher, which is not what is checked.
+    """Parse a configuration and encode all its rows."""
+    # With several GPUs, LLaMA-Factory insists on its launcher.
     os.environ["CUDA_VISIBLE_DEVICES"] = os.environ.get("CUDA_VISIBLE_DEVICES", "0").split(",")[0]
     from importlib.metadata import version
 
@@ -35,38 +35,36 @@ def main(path: str) -> None:
     rows: dict[str, int] = {}
     longest = None
     try:
-        # DeepSpeed needs the launcher too.
+        # It insists on the launcher for DeepSpeed, too.
         if values.pop("deepspeed", None) and not is_deepspeed_available():
             raise ImportError("deepspeed is not installed in LLaMA-Factory's environment")
         arguments = get_train_args(values)
         longest = _encode(arguments, rows)
-    except Exception as error:  # Anything it would abort with.
-        _tell({"where": path, "what": _said(error)})
-    _tell({"version": version("llamafactory"), "rows": rows, "longest": longest})
+    except Exception as error:  # A training would abort with the same error.
+        _print({"where": path, "what": _words(error)})
+    _print({"version": version("llamafactory"), "rows": rows, "longest": longest})
 
 
 def _encode(arguments: Any, counts: dict[str, int]) -> int:
     """Encode all rows, count them, and return the length of the longest."""
-    from llamafactory.data.converter import get_dataset_converter
-    from llamafactory.data.loader import _get_dataset_processor
+    from llamafactory.data.converter import SharegptDatasetConverter
     from llamafactory.data.parser import get_dataset_list
+    from llamafactory.data.processor import SupervisedDatasetProcessor
     from llamafactory.data.template import get_template_and_fix_tokenizer
     from llamafactory.model import load_tokenizer
 
     from datasets import load_dataset
 
-    model, data, _, finetuning, _ = arguments
+    model, data, *_ = arguments
     cutoff = data.cutoff_len
     data.cutoff_len = 1 << 40  # Cut nothing.
-    data.packing = data.neat_packing = False  # Packs are padded to cutoff_len.
     tools = load_tokenizer(model)
     template = get_template_and_fix_tokenizer(tools["tokenizer"], data)
-    stage = {"dpo": "rm"}.get(finetuning.stage, finetuning.stage)
-    encoder = _get_dataset_processor(data, stage, template, **tools)
+    encoder = SupervisedDatasetProcessor(template, tools["tokenizer"], tools["processor"], data)
     longest = 0
     names = [*(data.dataset or []), *(data.eval_dataset or [])]
     for name, about in zip(names, get_dataset_list(names, data.dataset_dir), strict=True):
-        convert = get_dataset_converter(about.formatting, about, data)
+        convert = SharegptDatasetConverter(about, data)
         file = os.path.join(data.dataset_dir, about.dataset_name)  # noqa: PTH118
         rows = load_dataset("json", data_files=[file], split="train")
         counts[name] = len(rows)
@@ -74,28 +72,29 @@ def _encode(arguments: Any, counts: dict[str, int]) -> int:
             where = f"{about.dataset_name}, row {number}"
             try:
                 made = encoder.preprocess_dataset({k: [v] for k, v in convert(row).items()})
-            except Exception as error:  # Anything it would abort with.
-                _tell({"where": where, "what": _said(error)})
+            except Exception as error:  # A training would abort with the same error.
+                _print({"where": where, "what": _words(error)})
                 continue
-            parts = [key for key in made if key.endswith("input_ids")]
-            length = max((len(made[key][0]) for key in parts), default=0)
+            if not made:
+                _print(
+                    {"where": where, "what": "it is not a prompt with one reply, and is dropped"}
+                )
+                continue
+            length = len(made["input_ids"][0])
             longest = max(longest, length)
-            labels = [label for key in made if key.endswith("labels") for label in made[key][0]]
-            if not parts:
-                _tell({"where": where, "what": "it is no pair of prompt and reply, and is dropped"})
-            elif length > cutoff:
-                what = f"it has {length} tokens, is cut, and cutoff_len is {cutoff}"
-                _tell({"where": where, "what": what})
-            elif all(label < 0 for label in labels):
-                _tell({"where": where, "what": "it has no token to train on"})
+            if length > cutoff:
+                what = f"it has {length} tokens and is cut, because cutoff_len is {cutoff}"
+                _print({"where": where, "what": what})
+            elif all(label < 0 for label in made["labels"][0]):
+                _print({"where": where, "what": "it has no token to train on"})
     return longest
 
 
-def _said(error: Exception) -> str:
+def _words(error: Exception) -> str:
     return f"{type(error).__name__}: {error}"[:300]
 
 
-def _tell(entry: dict[str, Any]) -> None:
+def _print(entry: dict[str, Any]) -> None:
     sys.stdout.write("\n" + json.dumps({"webtraj": entry}, separators=(",", ":")) + "\n")
 
 

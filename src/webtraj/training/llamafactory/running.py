@@ -79,8 +79,8 @@ def run_training(
         environment: The process's environment; by default this one's.
         timeout: Seconds after which to end it.
         observer: Receives progress.
-        check: Whether LLaMA-Factory checks the files first. `prepare_update` has let it do so if it
-            was given a Python.
+        check: Whether LLaMA-Factory checks the files first. With a Python, `prepare_update` has
+            already checked them.
 
     Raises:
         InvalidInputError: LLaMA-Factory would not train on all of the data.

@@ -128,7 +128,7 @@ def train_config(
     return {**found, **algorithm.extra}
 
 
-# The template of a model, which LLaMA-Factory does not choose.
+# A model's template. LLaMA-Factory does not choose it.
 
 _BY_TYPE = {
     "qwen2": "qwen",

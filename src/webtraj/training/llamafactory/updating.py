@@ -100,15 +100,15 @@ def prepare_update(
     python: str | Path | None = None,
     now: datetime.datetime | None = None,
 ) -> Update:
-    """Write all the files of a training, and let LLaMA-Factory check them.
+    """Write all files of a training, and let LLaMA-Factory check them.
 
     A finished run that is not published yet, because it was started by hand or publishing was
     interrupted, is published first, so that this training starts from it.
 
     Args:
         config: The settings of the update.
-        python: The Python of LLaMA-Factory's environment. If given, LLaMA-Factory checks the files;
-            if not, nobody does, and `Update.checked` says so.
+        python: The Python of LLaMA-Factory's environment. Without it, the files are not checked;
+            see `CheckReport.checked_by`.
         now: The time in the run's folder name.
 
     Raises:
@@ -165,8 +165,8 @@ def prepare_update(
                     checked = checking.check_export(draft, python=python)
                     checked.require_clean()
                 except errors.InvalidInputError as error:
-                    told = str(error).replace(str(draft), str(data))
-                    raise errors.InvalidInputError(told) from error
+                    message = str(error).replace(str(draft), str(data))
+                    raise errors.InvalidInputError(message) from error
             values = write(data)
             for log in data.glob("*.log"):
                 shutil.copy2(log, draft)

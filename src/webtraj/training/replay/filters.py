@@ -61,7 +61,7 @@ class Reason(enum.StrEnum):
     TOO_EASY_OR_HARD = "outside the success band"
     """An episode of a task that succeeds too often or too rarely to be learned from."""
     REPEATED = "repeated from another episode"
-    """A decision that a fork repeats: its parent has it."""
+    """A decision that a fork repeats from its parent."""
     NO_MODEL_CALL = "no model call"
     """A decision without a model call and without a renderer."""
     NO_REPLY = "no reply text"

@@ -1,4 +1,4 @@
-"""Progress of a run: its log, and live metrics."""
+"""Progress of a run: its log and live metrics."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 // The viewer: shows the view for each route, and the controls around it.
 //
-// Without a server, the page embeds one episode or a report in an element and shows that.
+// Without a server, the page embeds an episode or a report in an element and shows that.
 
 import { compareView } from "./compare.js";
 import { episodePanes } from "./episode.js";

@@ -75,7 +75,7 @@ export function fill(element, ...children) {
 
 let viewer = "";
 
-// From now on, links lead to the viewer at this address: for a page of results without episodes.
+// Makes later links lead to the viewer at this address, for a page without the episodes.
 export function linkToViewer(address) {
   if (new URL(address).hostname !== "127.0.0.1") throw new Error("Only a viewer on this machine can be linked.");
   viewer = address;

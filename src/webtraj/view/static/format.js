@@ -55,6 +55,11 @@ export function percent(share) {
   return `${Number(value.toFixed(digits))} %`;
 }
 
+// Returns a name like `env_error` as words.
+export function spaced(name) {
+  return name.replaceAll("_", " ");
+}
+
 // Returns `1 step`, `2 steps`.
 export function count(value, noun) {
   return `${number(value)} ${noun}${value === 1 ? "" : "s"}`;

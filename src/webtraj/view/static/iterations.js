@@ -82,8 +82,8 @@ function iterationsPage(element, route) {
   return panel;
 }
 
-// Returns the parts of the page: {legend, parts, draw(), leave(), take(data)}. `paramsOf` returns what
-// is searched for, and `change` sets some of it, and calls `draw`.
+// Returns the parts of the page: {legend, parts, draw(), leave(), take(data)}. `paramsOf` returns the
+// search parameters; `change` sets some of them and calls `draw`.
 export function iterationsPanel(paramsOf, change) {
   const search = h("input", {
     type: "search", placeholder: "Search tasks", autocomplete: "off", spellcheck: "false", maxlength: 500,

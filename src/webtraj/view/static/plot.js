@@ -1,4 +1,4 @@
-// Plots numbers by iteration: a line for each series; each point has an interval and a link.
+// Plots numbers by iteration or step: a line for each series; points have intervals and may be links.
 
 import { drawn } from "./dom.js";
 import { number } from "./format.js";
@@ -14,7 +14,7 @@ export function seriesMark(series) {
 
 // Returns the plot. `lines` is [{series, points: [{at, value, low, high, words, href, key, open}]}],
 // `range` the first and last iteration of the axis; `told` is called with a point that gets focus.
-// The values are rates, or lie between the two `ends`. Points of other values have no link.
+// `ends` are the least and greatest value; without them, values are rates. `href` is optional.
 export function plotOf(lines, { range, label, size, told, ends = null }) {
   const [width, height] = size;
   const left = 44;

@@ -1,16 +1,16 @@
-// A report: results of datasets, and how they differ. The data is described in `webtraj.view.report`.
+// A report: results of datasets, and their differences. `webtraj.view.report` describes the data.
 
 import { fill, h, linkToViewer, said, scrolled } from "./dom.js";
-import { number, short } from "./format.js";
+import { number, short, spaced } from "./format.js";
 import { iterationsPanel } from "./iterations.js";
 import { plotOf, seriesMark } from "./plot.js";
 
 const NUMBER_PLOT = [240, 120];
 
-// Which colour of a run's cells an outcome has, if the names differ.
+// The outcomes that have the colour of a run's cell with another name.
 const CELL_OF_OUTCOME = { unknown: "ungraded", cancelled: "cut_short" };
 
-// Returns the view: {element, draw()}. `draw` draws what depends on the width; call it once the element is shown.
+// Returns the view: {element, draw()}. `draw` draws the plots that need the width, so call it once the element is shown.
 export function reportView(report) {
   linkToViewer(report.viewer);
   document.title = report.title;
@@ -54,7 +54,7 @@ function reportPart({ text, legend, table, numbers }, label) {
 function reportLegend(legend) {
   const [[kind, names]] = Object.entries(legend);
   const mark = (name, index) => (kind === "series" ? seriesMark(index) : h("i", { class: "cell", css: { "--cell": colourOf(kind, name) } }));
-  return h("ul", { class: "plot-legend" }, names.map((name, index) => h("li", {}, mark(name, index), said(kind === "series" ? name : spacedOut(name)))));
+  return h("ul", { class: "plot-legend" }, names.map((name, index) => h("li", {}, mark(name, index), said(kind === "series" ? name : spaced(name)))));
 }
 
 function reportTable({ columns, rows }) {
@@ -73,7 +73,7 @@ function cellContent(cell) {
   return cell.link ? h("a", { href: cell.link }, said(cell.text)) : said(cell.text);
 }
 
-// Returns rates, or signed differences of rates, as marks on a strip with their intervals; a line for each series.
+// Returns a strip for each series: its rate, or signed difference of rates, as a mark with an interval.
 function intervalsOf({ intervals, signed }) {
   const place = (value) => (signed ? (value + 1) / 2 : value);
   return h("div", { class: signed ? "strips signed" : "strips" }, intervals.map(({ series, name, value, low, high }) => {
@@ -90,11 +90,11 @@ function intervalsOf({ intervals, signed }) {
 
 function sharesOf({ shares, kind }) {
   const total = shares.reduce((sum, [, value]) => sum + value, 0);
-  const words = shares.map(([name, value]) => `${spacedOut(name)} ${percentOf(value / total)}`).join(", ");
+  const words = shares.map(([name, value]) => `${spaced(name)} ${percentOf(value / total)}`).join(", ");
   return h("div", { class: "bars shares", role: "img", title: words, aria: { label: words } }, shares.map(([name, value]) => h("span", { css: { "--share": value / total, "--phase": colourOf(kind, name) } })));
 }
 
-// Returns a small plot for each number, with the axis from its least to its greatest value.
+// Returns a small plot for each number, from its least to its greatest value.
 function numberPlots(numbers) {
   const told = h("p", { class: "dim", role: "status" });
   const plots = numbers.map(({ name, points }) => {
@@ -110,10 +110,6 @@ function numberPlots(numbers) {
 
 function colourOf(kind, name) {
   return kind === "phase" ? `var(--${name})` : `var(--cell-${CELL_OF_OUTCOME[name] ?? name})`;
-}
-
-function spacedOut(name) {
-  return name.replaceAll("_", " ");
 }
 
 function percentOf(value) {

@@ -2,7 +2,7 @@
 
 import { fetchDatasets, fetchRun, fetchRunRow } from "./api.js";
 import { add, fill, h, said, scrolled, tableOf } from "./dom.js";
-import { count, duration, number, percent, short } from "./format.js";
+import { count, duration, number, percent, short, spaced } from "./format.js";
 import { setKeys } from "./keys.js";
 import { BACK_KEY } from "./neighbours.js";
 import { formatRoute } from "./router.js";
@@ -166,8 +166,6 @@ function runPage() {
 function fillTable(place, heads, rows, none) {
   fill(place, rows.length === 0 ? h("p", { class: "dim" }, none) : tableOf(heads, rows));
 }
-
-const spaced = (words) => words.replaceAll("_", " ");
 
 function numbersOf(status) {
   const [solved, graded] = status.success;

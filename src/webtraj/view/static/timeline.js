@@ -1,6 +1,6 @@
 // The list of an episode's steps, with actions, rewards and durations.
 
-import { h, icon, said } from "./dom.js";
+import { fill, h, icon, said } from "./dom.js";
 import { duration, number, short } from "./format.js";
 import { plotOf } from "./plot.js";
 import { stepProblems } from "./problems.js";
@@ -60,22 +60,19 @@ export function timeline(episode, hrefOf, open) {
   };
 }
 
-// Returns how often agents succeeded that went on from each step, as a line; null without forks.
+// Returns a plot of the success rate of the forks at each step; null without forks.
 function valuesOf({ forks, steps }, hrefOf) {
   const known = (forks?.values ?? []).filter(({ success }) => success.value !== null);
   if (known.length === 0) return null;
-  const words = ({ step, success }) => `From step ${step}: ${success.numerator} of ${success.denominator} succeeded`;
-  const points = known.map((one) => ({
-    at: one.step, value: one.success.value, low: one.success.low, high: one.success.high,
-    words: words(one), href: hrefOf(one.step), key: String(one.step),
+  const points = known.map(({ step, success }) => ({
+    at: step, value: success.value, low: success.low, high: success.high,
+    words: `From step ${step}: ${success.numerator} of ${success.denominator} succeeded`, href: hrefOf(step), key: String(step),
   }));
-  const note = h("p", { class: "dim", aria: { live: "polite" } });
-  const lost = known.find(({ step }) => step === forks.lost_at);
-  const rest = lost ? `Step ${lost.step} lost the most.` : "";
-  note.textContent = rest;
+  const lost = forks.lost_at === null ? "" : `Step ${forks.lost_at} lost the most.`;
+  const note = h("p", { class: "dim", aria: { live: "polite" } }, lost);
   const plot = plotOf([{ series: 0, points }], {
     range: [0, Math.max(1, steps.length - 1)], label: "Success of the forks, by step", size: [300, 120],
-    told: (point) => { note.textContent = [point.words + ".", rest].join(" "); },
+    told: ({ words }) => fill(note, `${words}. ${lost}`),
   });
   return h("section", { class: "values", aria: { label: "Values of the steps" } }, h("h3", {}, "Value"), plot, note);
 }

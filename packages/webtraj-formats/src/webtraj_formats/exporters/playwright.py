@@ -493,7 +493,7 @@ class _Converter:
             raise LookupError(ref)
         came_up = (target.role, target.name) not in self._shown_at[1]
         if (came_up or target.named_by) and chain[-1].name in ("get_by_text", "get_by_label"):
-            chain = (*chain, _VISIBLE)  # Others like it may still be hidden.
+            chain = (*chain, _VISIBLE)  # Skip hidden elements with the same text.
         return target, chain
 
     def point(self, x: float, y: float, last: Mapping[str, Any]) -> tuple[Target, Chain, Any]:
@@ -518,13 +518,15 @@ class _Converter:
         """Wait for an action's effect, if the next action would not wait by itself."""
         if isinstance(_action(coming), _BLIND) or self._fits_before(before, after, coming):
             old, new = (_tree(step) for step in (before, after))
-            for chain in itertools.islice(_appeared(new, _texts(old), spoken=False), 1):
-                self.add(*chain, kind="expect", argument=Call("to_be_visible"))
+            appeared = next(_appeared(new, _texts(old), spoken=False), None)
+            if appeared is not None:
+                self.add(*appeared, kind="expect", argument=Call("to_be_visible"))
                 return
-            coming_to = new[str(getattr(_action(coming), "ref", ""))]
-            if coming_to is not None and isinstance(_action(after), _FILTERS):
-                for chain in itertools.islice(_filtered(old, new, coming_to.role), 1):
-                    self.add(*chain, kind="expect", argument=Call("to_be_hidden"))
+            target = new[str(getattr(_action(coming), "ref", ""))]
+            if target is not None and isinstance(_action(after), _FILTERS):
+                removed = _removed(old, new, target.role)
+                if removed is not None:
+                    self.add(*removed, kind="expect", argument=Call("to_be_hidden"))
                     return
         if isinstance(_action(after), _UNSETTLED):
             self.add(Call("wait_for_timeout", (_pause(after, coming),)))
@@ -596,23 +598,26 @@ def _appeared(page: Page, known: set[tuple[str, str]], *, spoken: bool = True) -
             continue
         if chain[-1].name not in ("nth", "first"):
             if located(chain) == "text":
-                # It may be there a second time: hidden, or on its way out.
+                # A second element may have the text: a hidden one, or one about to disappear.
                 chain = (*chain, _VISIBLE, Call("first", None))
             yield chain
 
 
-def _filtered(old: Page, new: Page, role: str) -> Iterator[Chain]:
-    """Yield locators of the elements of a role that a filter took away."""
+def _removed(old: Page, new: Page, role: str) -> Chain | None:
+    """Return a locator of an element of a role that a filter removed; None if it removed none."""
     known = _texts(new)
     gone = [
         node
         for node in old.of_role(role, None)
         if node.ref not in new.refs and (role, node.text) not in known
     ]
-    for node in gone if len(gone) > 1 else ():  # One alone may be edited in place.
+    if len(gone) < 2:  # The name of a single element may have been edited in place.
+        return None
+    for node in gone:
         chain = locate(old, Target(node=node, role=role, name=node.text))
         if chain is not None and [call.name for call in chain] == ["get_by_role"]:
-            yield chain
+            return chain
+    return None
 
 
 def _is_spoken(node: Node) -> bool:
@@ -663,6 +668,7 @@ _BLIND = (
 _UNSETTLED = (a.Press, a.PressKey, a.ClickAt, a.MoveMouse, a.MouseDown, a.MouseUp, a.DragAt)
 """Actions after which Playwright waits for nothing, though pages react to them late."""
 _FILTERS = (a.Fill, a.TypeInto, a.TypeText)
+"""Actions by which a person filters a list."""
 _REACTED_TO = (a.Click, a.Check, a.Uncheck, a.SelectOption, a.Press, *_FILTERS)
 """Actions to which pages react by changing what they show."""
 _PAUSES = (50, 500)
@@ -671,8 +677,8 @@ _PAUSES = (50, 500)
 _VISIBLE = Call("filter", (), {"visible": True})
 _KEYBOARD = Call("keyboard", None)
 _MOUSE = Call("mouse", None)
-_PRESS_BEHIND = Call("dispatch_event", ("click",))
-"""A click on a box behind its label, which Playwright's own would refuse."""
+_CLICK_BEHIND_LABEL = Call("dispatch_event", ("click",))
+"""A click on a checkbox or radio button that its label covers."""
 _ELEMENT_SCROLL = Code("(element, delta) => element.scrollBy(delta)")
 _INDEX = Code("(option) => option.index")
 _PAGE_SCROLL = Code("(delta) => window.scrollBy(delta)")
@@ -695,10 +701,10 @@ def _clicking(action: Any) -> tuple[str, dict[str, Any]]:
 def _click(to: _Converter, action: a.Click, last: Mapping[str, Any]) -> None:
     target, chain = to.target(action.ref, last)
     method, options = _clicking(action)
-    if "behind" in target.named_by and method == "click" and not options:
-        to.add(*chain, _PRESS_BEHIND)
-    else:
-        to.add(*chain, Call(method, (), options))
+    click = Call(method, (), options)
+    if target.is_behind_label and click == Call("click"):
+        click = _CLICK_BEHIND_LABEL
+    to.add(*chain, click)
 
 
 def _click_at(to: _Converter, action: a.ClickAt, last: Mapping[str, Any]) -> None:
@@ -772,10 +778,11 @@ def _select(to: _Converter, action: a.SelectOption, last: Mapping[str, Any]) -> 
 
 def _set_checked(to: _Converter, action: a.Check | a.Uncheck, last: Mapping[str, Any]) -> None:
     target, chain = to.target(action.ref, last)
-    if "behind" not in target.named_by:
+    wanted = isinstance(action, a.Check)
+    if not target.is_behind_label:
         to.add(*chain, Call(action.verb))
-    elif target.node is None or ("checked" in target.node.states) != isinstance(action, a.Check):
-        to.add(*chain, _PRESS_BEHIND)
+    elif target.is_checked != wanted:
+        to.add(*chain, _CLICK_BEHIND_LABEL)
 
 
 def _simple(to: _Converter, action: Any, last: Mapping[str, Any]) -> None:

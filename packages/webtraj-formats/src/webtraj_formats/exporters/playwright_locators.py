@@ -6,7 +6,7 @@ fits is taken:
 
 1. role and name: `get_by_role("button", name="Save")`; exact if another name contains this one
 2. the role alone, if the page has one such field
-3. text: `get_by_text("Save")`, or the label or title of an element with another text or none
+3. text: `get_by_text("Save")`; or the label or title, if that is the name instead of the text
 4. test id: `get_by_test_id("save")`
 5. role and name within a row, list item, dialog, ... that can be told apart
 6. the element's own id: `locator("#save")`
@@ -141,12 +141,12 @@ class Target:
     name: str = ""
     test_id: str = ""
     named_by: Set[str] = frozenset()
-    """See `LastAction`: where its name is not what Playwright finds it by."""
+    """The words of `LastAction.named_by`: reasons why Playwright may not find it by its name."""
     selector: str = ""
     """A CSS selector for it, as Playwright reads it; empty if unknown."""
     frame_url: str = ""
     is_described: bool = False
-    """Whether the page described it, rather than its line in the tree alone."""
+    """Whether the page described it; otherwise only its line in the tree is known."""
 
     @property
     def tag(self) -> str:
@@ -156,13 +156,26 @@ class Target:
 
     @property
     def takes_files(self) -> bool:
-        """Whether it is an input of files, whatever opens it."""
+        """Whether it is a file input."""
         return self.tag == "input" or (self.node is not None and "type=file" in self.node.states)
 
     @property
-    def has_other_text(self) -> bool:
-        """Whether its name is not its text."""
-        return not self.named_by.isdisjoint(("title", "aria-label", "parts"))
+    def is_checked(self) -> bool | None:
+        """Whether it was checked before the action; None if unknown."""
+        return None if self.node is None else "checked" in self.node.states
+
+    @property
+    def is_behind_label(self) -> bool:
+        """Whether its label covers it, so that Playwright refuses to click it."""
+        return "behind" in self.named_by
+
+    @property
+    def text(self) -> str:
+        """Its text; empty if it is unknown, not its name, redacted, or too long to find it by."""
+        if self.node is None or self.named_by & {"title", "aria-label", "parts"}:
+            return ""
+        words = self.node.words
+        return words if _usable(words) and len(words) <= _MAX_TEXT else ""
 
 
 def target_of(page: Page, ref: str | None, last: Mapping[str, Any]) -> Target:
@@ -177,7 +190,6 @@ def target_of(page: Page, ref: str | None, last: Mapping[str, Any]) -> Target:
         last = {}
     node = page[ref if ref is not None else str(last.get("ref", ""))]
     return Target(
-        is_described=bool(last.get("ref")),
         node=node,
         role=node.role if node else str(last.get("role", "")),
         name=node.text if node else squeezed(str(last.get("name", ""))),
@@ -185,6 +197,7 @@ def target_of(page: Page, ref: str | None, last: Mapping[str, Any]) -> Target:
         named_by=frozenset(str(last.get("named_by", "")).split()),
         selector=str(last.get("selector", "")),
         frame_url=str(last.get("frame", "")),
+        is_described=bool(last.get("ref")),
     )
 
 
@@ -305,8 +318,8 @@ def _named(peers: list[Node], target: Target) -> Chain | None:
 
 def _by_attribute(page: Page, target: Target, frame: Node | None) -> Chain | None:
     """A label or title that no other element has."""
-    call = {"aria-label": "get_by_label", "title": "get_by_title"}
-    calls = [call[each] for each in sorted(target.named_by) if each in call]
+    known = {"aria-label": "get_by_label", "title": "get_by_title"}
+    calls = [call for attribute, call in known.items() if attribute in target.named_by]
     if not calls or not _usable(target.name) or len(target.name) > _MAX_TEXT:
         return None
     if sum(node.text == target.name and node.frame is frame for node in page.nodes) != 1:
@@ -324,21 +337,19 @@ def _by_role_alone(page: Page, target: Target, frame: Node | None) -> Chain | No
 
 def _by_text(page: Page, target: Target, frame: Node | None) -> Chain | None:
     """A text that no other element has. Exact, because texts that are hidden are found too."""
-    node = target.node
-    if target.has_other_text or node is None or not _usable(node.words):
+    node, text = target.node, target.text
+    if node is None or not text:
         return None
-    if len(node.words) > _MAX_TEXT:
-        return None
-    wanted = _part(node.words)
+    wanted = _part(text)
     # Playwright compares an element's whole text, that of others in it included.
     alone = bool(node.role) or node.parent is None or len(node.parent.children) == 1
-    exact = wanted == node.words and alone
+    exact = wanted == text and alone
     if page.with_text(wanted, frame, exact=exact) != [node]:
         return None
     found = _text_call(wanted, exact=exact)
     if target.is_described or node.role != "generic":
         return (found,)
-    # Its name may be a label, which is no text of it.
+    # The tree does not show whether its name is its text or its label.
     if sum(_matches(each.text, wanted, exact=exact) for each in page.nodes) > 1:
         return None
     label = (*_frame(page, frame), Call("get_by_label", found.arguments, found.options))
@@ -404,16 +415,14 @@ _ALSO_NAMED = frozenset({"button", "link", "menuitem", "tab"})
 """Roles whose name may be no text of theirs, such as that of a button with a picture."""
 
 _ID = re.compile(r"#(?:[A-Za-z_-]|\\[^0-9A-Fa-f])(?:[\w-]|\\.)*")
-
-
-_MADE_UP = re.compile(r"\d{4}")
-"""An id with such a number may be another in the next run."""
+_GENERATED = re.compile(r"\d{4}")
+"""A number in an id that may differ in the next run."""
 
 
 def _by_id(page: Page, target: Target, frame: Node | None) -> Chain | None:
     if not _ID.fullmatch(target.selector) or has_placeholder(target.selector):
         return None
-    if _MADE_UP.search(target.selector):
+    if _GENERATED.search(target.selector):
         return None
     return (Call("locator", (target.selector,)),)
 
@@ -429,10 +438,10 @@ def _by_position(page: Page, target: Target, frame: Node | None) -> Chain | None
             peers = [peer for peer in peers if peer.text == target.name]
             call = Call("get_by_role", (target.role,), {"name": target.name, "exact": True})
         return (call, *_nth(peers.index(node)))
-    if _usable(node.words) and len(node.words) <= _MAX_TEXT and not target.has_other_text:
-        peers = page.with_text(node.words, frame, exact=True)
-        if node in peers and not target.selector:
-            return (_text_call(node.words, exact=True), *_nth(peers.index(node)))
+    if target.text and not target.selector:
+        peers = page.with_text(target.text, frame, exact=True)
+        if node in peers:
+            return (_text_call(target.text, exact=True), *_nth(peers.index(node)))
     return None
 
 
