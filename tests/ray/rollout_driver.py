@@ -101,11 +101,13 @@ def main():
     options = json.loads(sys.argv[1])
     setup()
     sizing = NodeSizing(**options.pop("sizing", {}))
+    if tasks := options.pop("tasks", None):  # A resumed rollout plays those of its plan.
+        options["preset"] = tasks
     settings = {name: options.pop(name) for name in RunSpec.model_fields.keys() & options.keys()}
     beside = {name: options.pop(name) for name in {"resume", "run_id"} & options.keys()}
     summary = signals.run(
         collect_on_ray(
-            RunSpec(preset=options.pop("tasks"), max_retries=3, retry_pause=0.1, **settings),
+            RunSpec(max_retries=3, retry_pause=0.1, **settings),
             agent=functools.partial(Walker, options.pop("closes_in", 0.0)),
             cluster=Cluster(setup=setup, sizing=sizing, **options),
             observer=Teller(),

@@ -164,7 +164,7 @@ def test_a_machine_is_lost_and_then_the_driver(how, machines, store, start_drive
     two.start_ray(f"--address={one.address}:{PORT}")
     # Only a machine that is there when the driver begins is waited for.
     two.wait_for_ray(starts + 1)
-    second = start_driver(one, tasks=[], resume="two", **where)
+    second = start_driver(one, resume="two", **where)
     second.finish(seconds=450)
 
     dataset = open_dataset(url, storage_options=store.options())
