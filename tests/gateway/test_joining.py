@@ -139,3 +139,4 @@ def test_attempts_are_one_call_of_the_step(run):
     run.call("first", 0, 1, None, error="HTTP 503")
     run.call("second", 2, 3, reply("", '{"text": "Anna"}'))
     assert run.step(4, a.Fill("1", "Anna")) == (["second"], "content", "")
+    assert run.step(5, a.Click("1")) == ([], "order", "second")

@@ -128,7 +128,7 @@ def act_of(actor: Any) -> Act:
 
 
 def is_async(act: Act) -> bool:
-    """Return whether `act` is a coroutine function."""
+    """Return whether calling `act` gives a coroutine."""
     call: Any = type(act).__call__
     return inspect.iscoroutinefunction(act) or inspect.iscoroutinefunction(call)
 

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from webtraj import errors
-from webtraj.cli import playing, terminal
+from webtraj.cli import playing, signals, terminal
 from webtraj.cli.flags import takes
-from webtraj.cli.options import Csv, Json, Place
+from webtraj.cli.options import Csv, Json, WritablePlace
 from webtraj.cli.terminal import say
 
 if TYPE_CHECKING:
@@ -28,7 +29,7 @@ __all__ = ["fork"]
     "requests_per_minute", "seed", "step_timeout", "storage_options", "temperature", "timeout",
 )  # fmt: skip
 def fork(
-    dataset: Place,
+    dataset: WritablePlace,
     episodes: Annotated[
         list[str] | None,
         typer.Argument(metavar="EPISODE", help="The episodes to fork; default: all that ended."),
@@ -78,14 +79,20 @@ def fork(
             _print_values(found, csv)
         return {"values": {name: [one.to_data() for one in steps] for name, steps in found.items()}}
 
-    playing.play(
-        built,
-        None,
-        f"{go_on} --resume {built.run_id}",
-        csv=None if values else csv,
-        json=json,
-        report=report_values,
-    )
+    try:
+        playing.play(
+            built,
+            None,
+            f"{go_on} --resume {built.run_id}",
+            csv=None if values else csv,
+            json=json,
+            report=report_values,
+        )
+    except (errors.RolloutStoppedError, signals.SignalReceivedError):
+        # What was played has values. Without a dataset, nothing was.
+        with contextlib.suppress(errors.NotADatasetError), terminal.json_output(json):
+            report_values()
+        raise
 
 
 def _values_of(built: Rollout) -> dict[str, tuple[StepValue, ...]]:
@@ -109,8 +116,8 @@ def _print_values(found: Mapping[str, Sequence[StepValue]], csv: str | None) -> 
             "step": value.step,
             "succeeded": value.success.numerator,
             "of": value.success.denominator,
-            "rate": percent(value.success.value),
-            "interval": interval_of(value.success),
+            "rate": "" if value.success.value is None else percent(value.success.value),
+            "interval": "" if value.success.interval is None else interval_of(value.success),
             "not counted": value.not_counted or "",
         }
         for name, steps in found.items()

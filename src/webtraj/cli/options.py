@@ -40,6 +40,7 @@ __all__ = [
     "Task",
     "WHERE_HELP",
     "Where",
+    "WritablePlace",
     "condition_of",
     "format_settings",
     "import_now",
@@ -62,6 +63,7 @@ OPTION_HELP = (
 )
 
 Place = Annotated[str, typer.Argument(help=PLACE_HELP)]
+WritablePlace = Annotated[str, typer.Argument(help="The dataset: a folder or a bucket's URL.")]
 Episode = Annotated[
     str, typer.Argument(help="An episode's id, the start of one, or a position such as -1.")
 ]

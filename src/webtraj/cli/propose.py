@@ -9,7 +9,7 @@ import typer
 from webtraj import errors
 from webtraj.cli import signals, terminal
 from webtraj.cli.flags import fields_of, takes
-from webtraj.cli.options import Json, Place
+from webtraj.cli.options import Json, WritablePlace
 from webtraj.cli.terminal import counted, say
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ _MOST_SHOWN = 10
     "proposer_options", "provider", "requests_per_minute", "storage_options",
 )  # fmt: skip
 def propose(
-    dataset: Place,
+    dataset: WritablePlace,
     run: Annotated[str | None, typer.Option(help="The run; default: all runs.")] = None,
     json: Json = False,
     **given: Any,

@@ -1,7 +1,7 @@
 """Progress of long work, counted where it is done and reported to the caller's watcher.
 
 Wrap a loop over episodes in `counted`. Without a watcher, which is the default, it costs nothing.
-Commands watch everything they call; see `webtraj.cli.watching.progress_shown`.
+Commands watch everything they call; see `webtraj.cli.watching.WorkProgress`.
 """
 
 from __future__ import annotations

@@ -102,7 +102,7 @@ def assemble(dialect: Dialect, stream: bytes) -> tuple[Any, str]:
         The body, None if nothing of it arrived, and an error; empty if the body is complete.
     """
     lines = (line[5:] for line in stream.splitlines() if line.startswith(b"data:"))
-    # Others are `[DONE]`, or where the stream broke off.
+    # A line that is not JSON is `[DONE]`, or was cut off.
     events = [event for event in map(replies.parse_json, lines) if isinstance(event, dict)]
     whole, ended, error = _ASSEMBLERS[dialect](events)
     if error:
@@ -269,7 +269,10 @@ class Extras:
     def without_in_event(self, event: bytes) -> bytes:
         """Return an event of a stream without the extras; empty if nothing is left."""
         head, field, rest = event.partition(b"data:")
-        chunk = replies.parse_json(rest)
+        try:
+            chunk = orjson.loads(rest)
+        except orjson.JSONDecodeError:
+            return event  # `[DONE]`, or JSON that would change if it were written again.
         if not isinstance(chunk, dict):
             return event
         kept = self.without(chunk)

@@ -84,10 +84,11 @@ class Joiner:
         joined, self._joined = self._joined, ()
         if joined:
             self._last = joined[-1]
+            ids = {call.id for call in joined}  # Of several attempts, `joined` has a merged copy.
             self._ended = {
                 name: call
                 for name, call in self._ended.items()
-                if call not in joined
+                if name not in ids
                 and not (call.call.error and any(map(call.is_attempt_at, joined)))
             }
 

@@ -80,7 +80,7 @@ class RecordedCall:
         return cls(id=begun["call"], run=begun["run"], call=call)
 
     def is_attempt_at(self, other: RecordedCall) -> bool:
-        """Return whether both have the same request, so that they are attempts at one call."""
+        """Return whether both ask a model for the same, by any API, streamed or not."""
         mine, theirs = self.call, other.call
         return (
             self.run == other.run

@@ -174,7 +174,10 @@ class Gateway:
         if body is None:
             return
         found = _PATH.fullmatch(scope["path"])
-        assert found is not None, "A path begins with a slash."
+        if found is None:  # `OPTIONS *`, or a line break.
+            await send({"type": "http.response.start", "status": 404, "headers": []})
+            await send({"type": "http.response.body", "body": b""})
+            return
         run, path = found["run"] or "", found["path"]
         headers = [(name, value) for name, value in scope["headers"] if name not in _NOT_FORWARDED]
         for name, value in headers:
@@ -226,7 +229,7 @@ class _Upstream:
         url = parse_base_url(base_url)
         self.url = url.copy_with(path=url.path.rstrip("/"))
         self.vllm: bool | None = False if url.host == "api.openai.com" else None
-        """Whether it is vLLM; None until it has answered."""
+        """Whether it is vLLM; None while unknown. One that does not answer in time is not."""
         self._checking = asyncio.Lock()
         self.client = httpx.AsyncClient(
             transport=Connections(),
@@ -357,7 +360,7 @@ class _Exchange:
     @staticmethod
     async def _whole(parts: AsyncIterator[bytes], extras: Extras) -> AsyncIterator[bytes]:
         body = b"".join([part async for part in parts])
-        data = _object(body)
+        data = _object(body) if _is_strict(body) else None
         yield body if data is None else orjson.dumps(extras.without(data))
 
     def result(self, dialect: Dialect) -> dict[str, Any]:
@@ -375,7 +378,8 @@ class _Exchange:
             elif response is not None:
                 self._failure = self._error = ""  # The agent may hang up after the last event.
         elif body:
-            response = parse_json(body)
+            data = parse_json(body)
+            response = body.decode("utf-8", "replace") if data is None else data
             failed = ServerError.of(response)
             if self._status >= 300 or (failed and response.get("error")):
                 self.fail("status", f"HTTP {self._status}: {failed or body[:200]!r}")
@@ -406,7 +410,7 @@ def _object(body: bytes) -> dict[str, Any] | None:
 
 
 def _is_strict(body: bytes) -> bool:
-    """Return whether a body is strict JSON, which can be parsed and written without loss."""
+    """Return whether a body is JSON as orjson reads it, without NaN or half characters."""
     try:
         orjson.loads(body)
     except orjson.JSONDecodeError:

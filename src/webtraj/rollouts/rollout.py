@@ -293,7 +293,7 @@ class Rollout:
     ) -> BrowserPool | None:
         """Check that the plan can be played, and return the browsers; None if it needs none.
 
-        Raise before the plan is written if it cannot be played, or needs a browser that is missing.
+        Raise, before the plan is written, if the plan cannot be played or its browser is missing.
         """
         needs_pool = self.pool is None and any(
             planned.selection.uses_browser for planned in self.plan
