@@ -336,8 +336,8 @@ class BrowserEnvironment(base_lib.Environment):
         """Redact an element's content in all observations and actions from now on.
 
         Args:
-            selector: Its selector in `last_action`. Of one in a shadow root, only the part within
-                counts, in every shadow root.
+            selector: Its selector in `last_action`. For an element in a shadow root, only the last
+                part is used, and it hides what it finds in any shadow root.
         """
         self._keeper.hide(_HIDDEN_BY_HAND, _path_of(selector)[-1])
 
@@ -900,9 +900,9 @@ class _Sessions:
 
 
 def _path_of(selector: str) -> list[str]:
-    """Return the parts of a selector of `LastAction`, each below the shadow root before.
+    """Return the parts of a selector of `LastAction`; each is in the shadow root of the one before.
 
-    A rule or a query in a shadow root finds nothing with `:scope >`.
+    They lose their `:scope >`, with which nothing is found in a shadow root.
     """
     return [part.removeprefix(":scope > ") for part in selector.split(" >> ")]
 

@@ -35,7 +35,7 @@ def main(path: str) -> None:
     rows: dict[str, int] = {}
     longest = None
     try:
-        # It insists on the launcher for DeepSpeed, too.
+        # With DeepSpeed, LLaMA-Factory insists on its launcher, too.
         if values.pop("deepspeed", None) and not is_deepspeed_available():
             raise ImportError("deepspeed is not installed in LLaMA-Factory's environment")
         arguments = get_train_args(values)
@@ -55,7 +55,9 @@ def _encode(arguments: Any, counts: dict[str, int]) -> int:
 
     from datasets import load_dataset
 
-    model, data, *_ = arguments
+    model, data, _, finetuning, _ = arguments
+    if finetuning.stage != "sft":
+        raise ValueError(f"the stage is {finetuning.stage!r}; only sft can be checked")
     cutoff = data.cutoff_len
     data.cutoff_len = 1 << 40  # Cut nothing.
     tools = load_tokenizer(model)
@@ -64,6 +66,8 @@ def _encode(arguments: Any, counts: dict[str, int]) -> int:
     longest = 0
     names = [*(data.dataset or []), *(data.eval_dataset or [])]
     for name, about in zip(names, get_dataset_list(names, data.dataset_dir), strict=True):
+        if about.formatting != "sharegpt":
+            raise ValueError(f"{name} has the formatting {about.formatting!r}; expected sharegpt")
         convert = SharegptDatasetConverter(about, data)
         file = os.path.join(data.dataset_dir, about.dataset_name)  # noqa: PTH118
         rows = load_dataset("json", data_files=[file], split="train")

@@ -10,7 +10,7 @@ const NUMBER_PLOT = [240, 120];
 // The outcomes that have the colour of a run's cell with another name.
 const CELL_OF_OUTCOME = { unknown: "ungraded", cancelled: "cut_short" };
 
-// Returns the view: {element, draw()}. `draw` draws the plots that need the width, so call it once the element is shown.
+// Returns the view: {element, draw()}. `draw` draws the plots that need the width, so call it after the element is shown.
 export function reportView(report) {
   linkToViewer(report.viewer);
   document.title = report.title;
