@@ -242,7 +242,8 @@ async def test_odd_texts_reach_the_server_and_are_recorded(gateway_before, journ
 
 
 async def test_numbers_that_json_does_not_have_are_recorded_as_null(gateway_before, journal):
-    chat = {"choices": [{"index": 0, "message": {"content": "Done."}, "score": float("nan")}]}
+    message = {"content": "Done.", "tokens": 1 << 70}
+    chat = {"choices": [{"index": 0, "message": message, "score": float("nan")}]}
     asked = {"model": "fake-model", "messages": SAY}
     async with (
         gateway_before([Reply(body=json.dumps(chat).encode())]) as (gateway, _),
@@ -250,11 +251,24 @@ async def test_numbers_that_json_does_not_have_are_recorded_as_null(gateway_befo
     ):
         url = f"{gateway.openai_url()}/chat/completions"
         for more in ({}, {"temperature": float("inf")}):
-            await agent.post(url, content=json.dumps({**asked, **more}).encode())
+            answer = await agent.post(url, content=json.dumps({**asked, **more}).encode())
+            assert more or answer.content == json.dumps(chat).encode()
     replied, refused = (recorded.call for recorded in read_calls(journal))
     assert (replied.text, replied.error) == ("Done.", "")
     assert replied.response["choices"][0]["score"] is None
+    assert replied.response["choices"][0]["message"]["tokens"] == float(1 << 70)
     assert refused.sampling == {"temperature": None}
+
+
+async def test_a_reply_that_is_no_object_is_an_error(gateway_before, journal):
+    async with gateway_before([Reply(body=b"null")]) as (gateway, _), httpx.AsyncClient() as agent:
+        url = f"{gateway.openai_url()}/chat/completions"
+        answer = await agent.post(url, json={"model": "fake-model", "messages": SAY})
+        assert (answer.status_code, answer.content) == (200, b"null")
+        odd = await agent.get(f"{gateway.openai_url()}/a%0Ab")
+        assert odd.status_code == 404
+    (call,) = read_calls(journal)
+    assert "did not answer with a chat completion" in call.call.error
 
 
 async def test_keys_under_other_names_are_not_recorded(gateway_before, journal):
