@@ -102,7 +102,7 @@ test-newest-python: setup
 	@sh scripts/test_with.sh newest-python
 
 environments: setup
-	@sh scripts/environment.sh vllm train llamafactory browsergym browseruse stagehand openenv verifiers trainers wandb inspect lowest
+	@sh scripts/environment.sh vllm train llamafactory browsergym agents stagehand openenv verifiers trainers wandb inspect lowest
 
 test-s3: setup
 	WEBTRAJ_S3_EPISODES=10000 $(BIN)/pytest -p no:xdist tests/collectors/bucket/test_s3_scale.py

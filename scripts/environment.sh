@@ -7,7 +7,7 @@
 #   vllm          vLLM (x86-64 Linux)
 #   llamafactory  LLaMA-Factory (x86-64 Linux)
 #   browsergym    BrowserGym, AgentLab and webtraj's core
-#   browseruse    browser-use and webtraj
+#   agents        browser-use, LangChain and webtraj
 #   stagehand     Stagehand and webtraj
 #   openenv       OpenEnv, TRL and webtraj; examples/two_cores
 #   verifiers     verifiers and its version of OpenEnv's client
@@ -67,7 +67,7 @@ make_environment() {
         ;;
     esac
     [ -e "$requirements" ] || fail "no environment named $name; choose one of train, trl, vllm," \
-        "llamafactory, browsergym, browseruse, stagehand, openenv, verifiers, trainers, wandb, inspect," \
+        "llamafactory, browsergym, agents, stagehand, openenv, verifiers, trainers, wandb, inspect," \
         "lowest and python3.x."
 
     # The checkout's path is included because a virtual environment cannot be moved.
@@ -123,9 +123,9 @@ make_environment() {
         export LITELLM_LOCAL_MODEL_COST_MAP=True  # LiteLLM asks the internet for prices otherwise.
         must_load 'browsergym.miniwob, agentlab.agents.generic_agent.generic_agent'
         ;;
-    browseruse)
+    agents)
         install "$venv" --requirement "$requirements" --editable '.[web]' --editable 'packages/webtraj-integrations[mcp]' || fail "see above."
-        must_load browser_use
+        must_load 'browser_use, langchain_openai'
         ;;
     stagehand)
         install "$venv" --requirement "$requirements" --editable '.[web]' || fail "see above."
@@ -191,7 +191,7 @@ make_environment() {
     echo "environment: $venv took $(($(date +%s) - began)) s, $(du -sh "$venv" | cut -f1) on disk"
 }
 
-[ $# -gt 0 ] || fail "name at least one: train, trl, vllm, llamafactory, browsergym, browseruse," \
+[ $# -gt 0 ] || fail "name at least one: train, trl, vllm, llamafactory, browsergym, agents," \
     "stagehand, openenv, verifiers, trainers, wandb, inspect, lowest, python3.x."
 for each in "$@"; do
     make_environment "$each"

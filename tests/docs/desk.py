@@ -41,7 +41,7 @@ MODELS = ("gpt-5", "Qwen/Qwen3-VL-8B-Instruct")
 OTHERS = (
     ".venv-train",
     ".venv-browsergym",
-    ".venv-browseruse",
+    ".venv-agents",
     ".venv-stagehand",
     ".venv-openenv",
 )

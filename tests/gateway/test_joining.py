@@ -61,6 +61,8 @@ def run():
     [
         (reply("", '{"text": "Anna"}'), a.Fill("1", "Anna"), {}),
         (reply("fill('Name', \"7\")"), a.Fill("1", "7"), {}),
+        (reply('{"action": [{"input": {"text": "Anna"}}]}'), a.TypeInto("1", "Anna"), {}),
+        (reply("type Anna"), a.TypeText("Anna"), {}),
         (reply("", '{"url": "http://shop.test/cart/"}'), a.Goto("http://shop.test/cart"), {}),
         (reply("", '{"element": "the button Send"}'), a.Click("1"), {"name": "Send"}),
         (reply("click(412, 90)"), a.ClickAt(412.4, 90.0), {"point": (412.4, 90.0)}),

@@ -175,16 +175,16 @@ def _parsed(value: Any) -> Any:
 def _contents(deed: Deed) -> Iterator[str]:
     """Yield the texts that each identify an action."""
     match deed.action:
-        case a.Fill(value=value):
-            yield value
+        case a.Fill(value=text) | a.TypeInto(text=text) | a.TypeAt(text=text):
+            yield text
+        case a.TypeText(text=text) | a.InsertText(text=text) | a.Answer(text=text):
+            yield text
         case a.Goto(url=url) | a.NewTab(url=url):
             yield url.rstrip("/")
         case a.SelectOption(options=options):
             yield from options
         case a.Press(keys=keys) | a.PressKey(keys=keys):
             yield keys
-        case a.Answer(text=text):
-            yield text
         case a.Scroll() | a.ScrollAt():
             pass
         case _:

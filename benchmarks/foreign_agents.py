@@ -1,0 +1,190 @@
+"""How surely the steps of other projects' agents are joined with the model calls behind them.
+
+Each agent fills in the same form in a browser that it did not start, unchanged but for the model's
+address in its environment. A fake model decides what it does, so which reply led to which step is
+known. The table counts the steps that were joined by the reply's content, by order, those that were
+kept without a call, and those with the wrong one.
+
+    .venv/bin/python benchmarks/foreign_agents.py
+
+LangChain and browser-use play in the environment .venv-agents (`sh scripts/environment.sh agents`).
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import os
+import re
+import shutil
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from webtraj import JsonTrajectoryCollector, open_dataset
+from webtraj.demonstrating import attached
+from webtraj.environments import actions as a
+from webtraj.environments.local_server import HttpServer, Request, Response
+from webtraj.gateway import Gateway, Joiner, read_calls
+from webtraj.testing.model_server import FakeModelServer, ModelRequest, Reply
+
+ROOT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT / "tests" / "demonstrating"))
+
+from hand import running_browser  # noqa: E402 (it lives with the tests)
+
+PLAYERS = Path(__file__).with_name("foreign_players.py")
+PYTHONS = {
+    "openai, chat completions": sys.executable,
+    "openai, Responses": sys.executable,
+    "anthropic": sys.executable,
+    "LangChain": str(ROOT / ".venv-agents/bin/python"),
+    "browser-use": str(ROOT / ".venv-agents/bin/python"),
+}
+PAGE = b"""<!doctype html><title>Form</title><form action=/sent>
+<label>Name <input name=name id=name></label> <label>City <input name=city id=city></label>
+<button>Send</button></form>"""
+FORM = "/form"
+
+
+def serve(request: Request) -> Response:
+    """Answer with the form, or say that it was sent."""
+    return Response(body=PAGE if request.path == FORM else b"<title>Sent</title><p>It is sent.")
+
+
+def scripted(url: str) -> list[tuple[list[str], Reply]]:
+    """Return the replies of a model with tools, each with the steps that it leads to."""
+    turns: list[list[tuple[str, str, dict[str, str]]]] = [
+        [(url, "goto", {"url": url})],
+        [
+            ("Anna", "fill", {"field": "name", "text": "Anna"}),
+            ("Bern", "fill", {"field": "city", "text": "Bern"}),
+        ],
+        [("", "look", {})],
+        [("click", "click", {"button": "Send"})],
+    ]
+    made = [
+        (
+            [step for step, _, _ in turn if step],
+            Reply(calls=[{"name": name, "arguments": arguments} for _, name, arguments in turn]),
+        )
+        for turn in turns
+    ]
+    return [*made, ([], Reply("It is sent."))]
+
+
+class Model:
+    """The rule of a fake model, which keeps what each reply leads to."""
+
+    def __init__(self, name: str, url: str) -> None:
+        self.led: list[list[str]] = []
+        self._script = None if name == "browser-use" else scripted(url)
+
+    def __call__(self, request: ModelRequest) -> Reply | str:
+        """Return the next reply."""
+        if self._script is None:
+            steps, reply = _for_browser_use(request.text)
+        else:
+            steps, reply = self._script[len(self.led)]
+        self.led.append(steps)
+        return reply
+
+
+def _for_browser_use(text: str) -> tuple[list[str], str]:
+    def index(element: str) -> int:
+        found = re.search(rf"\[(\d+)\]<{element}", text)
+        assert found is not None, element
+        return int(found[1])
+
+    if "Clicked button" in text:
+        steps, actions = [], [{"done": {"text": "It is sent.", "success": True}}]
+    elif "Typed" in text:
+        steps, actions = ["click"], [{"click": {"index": index("button")}}]
+    else:
+        steps, actions = (
+            ["Anna", "Bern"],
+            [
+                {"input": {"index": index("input[^>]*id=name"), "text": "Anna"}},
+                {"input": {"index": index("input[^>]*id=city"), "text": "Bern"}},
+            ],
+        )
+    empty = {"evaluation_previous_goal": "", "memory": "", "next_goal": ""}
+    return steps, json.dumps({**empty, "action": actions})
+
+
+async def measure(name: str, python: str, folder: Path) -> dict[str, Any]:
+    """Return the counts of the table for an agent."""
+    journal = folder / "calls.jsonl"
+    joiner = Joiner()
+    async with (
+        HttpServer(serve) as site,
+        running_browser(folder) as browser,
+        JsonTrajectoryCollector(folder / "d") as collector,
+    ):
+        url = site.origin + FORM
+        model = Model(name, url)
+        with FakeModelServer(model) as server:
+            async with (
+                Gateway(journal, base_urls=server.url, observer=joiner.observe) as gateway,
+                attached(browser, collector, policy=name, decisions=joiner),
+            ):
+                addresses = {
+                    "OPENAI_BASE_URL": gateway.openai_url(),
+                    "OPENAI_API_KEY": "sk-test-1234567890",
+                    "ANTHROPIC_BASE_URL": gateway.anthropic_url(),
+                    "ANTHROPIC_API_KEY": "sk-ant-1234567890",
+                    "ANONYMIZED_TELEMETRY": "false",
+                }
+                player = await asyncio.create_subprocess_exec(
+                    *(python, str(PLAYERS), name, browser, url),
+                    env={**os.environ, **addresses},
+                    stdout=asyncio.subprocess.PIPE,
+                    stderr=asyncio.subprocess.STDOUT,
+                )
+                said, _ = await player.communicate()
+                if player.returncode:
+                    raise RuntimeError(f"{name} failed:\n{said.decode()[-2000:]}")
+    (episode,) = open_dataset(folder / "d")
+    ids = [call.id for call in read_calls(journal)]
+    causes = {step: ids[number] for number, steps in enumerate(model.led) for step in steps}
+    counts = {"agent": name, "calls": len(ids), "content": 0, "order": 0, "kept": 0, "wrong": 0}
+    for step in episode.steps[1:]:
+        told = step.decision.metadata["models"]
+        joined = told["calls"][-1] if told.get("calls") else told.get("of")
+        kind = told["by"] if joined else "kept"
+        counts["wrong" if joined and joined != causes.get(_named(step.action)) else kind] += 1
+    return {**counts, "steps": len(episode.steps) - 1}
+
+
+def _named(action: object) -> str:
+    match action:
+        case a.Goto(url=url):
+            return url
+        case a.Fill(value=text) | a.TypeInto(text=text):
+            return text
+        case a.Click():
+            return "click"
+    return repr(action)
+
+
+async def main() -> None:
+    """Run the benchmark."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("agents", nargs="*", help="By default all.")
+    arguments = parser.parse_args()
+    print("| agent | calls | steps | joined by content | by order | kept without a call | wrong |")
+    print("|---|---|---|---|---|---|---|")
+    with tempfile.TemporaryDirectory() as folder:
+        for name in arguments.agents or PYTHONS:
+            if not shutil.which(PYTHONS[name]):
+                print(f"{name}: missing, {PYTHONS[name]} is not there")
+                continue
+            found = await measure(name, PYTHONS[name], Path(tempfile.mkdtemp(dir=folder)))
+            columns = ("agent", "calls", "steps", "content", "order", "kept", "wrong")
+            print(f"| {' | '.join(str(found[column]) for column in columns)} |", flush=True)
+
+
+if __name__ == "__main__":
+    asyncio.run(main())

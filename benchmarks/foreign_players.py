@@ -1,0 +1,158 @@
+"""Agents of other projects, as their users write them: `foreign_players.py NAME BROWSER PAGE`.
+
+They know nothing of webtraj. `benchmarks/foreign_agents.py` starts them with the Python that has
+them, with the address of a model in their environment variables, to fill in a form.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from typing import Any
+
+MODEL = "fake-model"
+
+
+async def act(page: Any, name: str, arguments: dict[str, Any]) -> str:
+    """Call a tool, and return where that led."""
+    match name:
+        case "goto":
+            await page.goto(arguments["url"])
+        case "fill":
+            await page.fill(f"[name={arguments['field']}]", arguments["text"])
+        case "click":
+            await page.click(f"text={arguments['button']}")
+    return f"At {page.url}"
+
+
+SCHEMA = {"type": "object", "properties": {}, "additionalProperties": True}
+NAMES = ("goto", "fill", "click", "look")
+
+
+async def openai_chat(page: Any, goal: str) -> None:
+    """Play with OpenAI's client and chat completions, streamed."""
+    import json
+
+    import openai
+
+    tools: Any = [
+        {"type": "function", "function": {"name": name, "parameters": SCHEMA}} for name in NAMES
+    ]
+    messages: list[Any] = [{"role": "user", "content": goal}]
+    async with openai.AsyncOpenAI() as client:
+        while True:
+            asked = {"model": MODEL, "messages": messages, "tools": tools}
+            async with client.chat.completions.stream(**asked) as stream:
+                message = (await stream.get_final_completion()).choices[0].message
+            if not message.tool_calls:
+                return
+            messages.append(message.model_dump(exclude_none=True))
+            for call in message.tool_calls:
+                told = await act(page, call.function.name, json.loads(call.function.arguments))
+                messages.append({"role": "tool", "tool_call_id": call.id, "content": told})
+
+
+async def openai_responses(page: Any, goal: str) -> None:
+    """Play with OpenAI's client and Responses."""
+    import json
+
+    import openai
+
+    tools: Any = [{"type": "function", "name": name, "parameters": SCHEMA} for name in NAMES]
+    items: list[Any] = [{"role": "user", "content": goal}]
+    async with openai.AsyncOpenAI() as client:
+        while True:
+            reply = await client.responses.create(model=MODEL, input=items, tools=tools)
+            items += [item.model_dump(exclude_none=True) for item in reply.output]
+            calls = [item for item in reply.output if item.type == "function_call"]
+            if not calls:
+                return
+            for call in calls:
+                told = await act(page, call.name, json.loads(call.arguments))
+                items.append(
+                    {"type": "function_call_output", "call_id": call.call_id, "output": told}
+                )
+
+
+async def anthropic_messages(page: Any, goal: str) -> None:
+    """Play with Anthropic's client."""
+    import anthropic
+
+    tools: Any = [{"name": name, "input_schema": SCHEMA} for name in NAMES]
+    messages: list[Any] = [{"role": "user", "content": goal}]
+    async with anthropic.AsyncAnthropic() as client:
+        while True:
+            asked = {"model": MODEL, "messages": messages, "max_tokens": 400}
+            reply = await client.messages.create(**asked, tools=tools)
+            used: list[Any] = [block for block in reply.content if block.type == "tool_use"]
+            if not used:
+                return
+            results = []
+            for block in used:
+                told = await act(page, block.name, block.input)
+                results.append({"type": "tool_result", "tool_use_id": block.id, "content": told})
+            messages.append({"role": "assistant", "content": reply.content})
+            messages.append({"role": "user", "content": results})
+
+
+async def langchain(page: Any, goal: str) -> None:
+    """Play with LangChain's agent."""
+    from langchain.agents import create_agent
+    from langchain_openai import ChatOpenAI
+
+    turn = asyncio.Lock()  # It calls the tools of one reply at the same time, but has one page.
+
+    async def goto(url: str) -> str:
+        """Open a URL."""
+        return await act(page, "goto", {"url": url})
+
+    async def fill(field: str, text: str) -> str:
+        """Fill in a field."""
+        async with turn:
+            return await act(page, "fill", {"field": field, "text": text})
+
+    async def click(button: str) -> str:
+        """Click a button."""
+        return await act(page, "click", {"button": button})
+
+    async def look() -> str:
+        """Look at the page."""
+        return await act(page, "look", {})
+
+    agent = create_agent(ChatOpenAI(model=MODEL), tools=[goto, fill, click, look])
+    await agent.ainvoke({"messages": [("user", goal)]})
+
+
+async def browser_use(browser: str, goal: str) -> None:
+    """Play with browser-use."""
+    import os
+
+    from browser_use import Agent, Browser, ChatOpenAI
+
+    llm = ChatOpenAI(model=MODEL, base_url=os.environ["OPENAI_BASE_URL"])
+    session = Browser(cdp_url=browser, keep_alive=True)
+    await Agent(task=goal, llm=llm, browser=session, use_judge=False).run(max_steps=6)
+    await session.stop()
+
+
+async def main(name: str, browser: str, url: str) -> None:
+    """Play."""
+    goal = f"Fill in the form at {url} and send it."
+    if name == "browser-use":
+        await browser_use(browser, goal)
+        return
+    from playwright.async_api import async_playwright
+
+    async with async_playwright() as playwright:
+        connected = await playwright.chromium.connect_over_cdp(browser)
+        play = {
+            "openai, chat completions": openai_chat,
+            "openai, Responses": openai_responses,
+            "anthropic": anthropic_messages,
+            "LangChain": langchain,
+        }[name]
+        await play(connected.contexts[0].pages[0], goal)
+
+
+if __name__ == "__main__":
+    asyncio.run(main(*sys.argv[1:]))
