@@ -150,6 +150,8 @@ async def test_only_what_was_recorded_can_be_forked(parent):
         plan_forks(dataset, [ForkPoint("nobody", 0)])
     with pytest.raises(errors.InvalidInputError, match="got none"):
         plan_forks(dataset, [])
+    with pytest.raises(errors.InvalidInputError, match=r"after step 99: .* 3 actions.* smaller"):
+        fork(dataset.path, "--at", 99, "--agent", "oracle")
 
 
 async def test_forks_of_all_that_ended_leave_forks_out_and_resume_by_their_own_settings(parent):
