@@ -106,12 +106,12 @@ def missing_dependency(
 
 
 def reason(error: BaseException) -> str:
-    """Return why something failed, without repeating the error number and the path.
+    """Return why something failed, without the error number, the path and the final period.
 
     >>> reason(FileNotFoundError(2, "No such file or directory", "x"))
     'No such file or directory'
     """
-    return getattr(error, "strerror", None) or str(error)
+    return (getattr(error, "strerror", None) or str(error)).rstrip(".")
 
 
 def command(*words: object) -> str:

@@ -432,7 +432,10 @@ def _unknown(name: str) -> str:
     hint = f"Did you mean {' or '.join(map(repr, nearest))}? " if nearest else ""
     if os.path.isfile(name):  # noqa: PTH113  # False for what can be no path.
         hint = "The name of a task file ends in .jsonl or .parquet. "
-    return f"No preset is named {name!r}. {hint}`webtraj presets` lists all {len(_presets)}."
+    return (
+        f"No preset is named {name!r}. {hint}`webtraj presets` lists all {len(_presets)}; to use a "
+        "preset of your own, import the module that registers it (--import)."
+    )
 
 
 def _first_line(factory: Callable[..., Any] | str) -> str:

@@ -36,6 +36,8 @@ async def do(page: Page, commands: list[dict[str, Any]]) -> str:
                 await page.goto(url)
             case {"into": field, "text": text}:
                 await page.fill(f"[name={field}]", text)
+            case {"into": field, "letters": text}:
+                await page.locator(f"[name={field}]").press_sequentially(text)
             case {"press": button}:
                 await page.click(f"text={button}")
             case {"answer": answer}:
@@ -82,7 +84,7 @@ async def test_calls_are_recorded_with_the_steps_that_they_led_to(
 ) -> None:
     turns: list[list[dict[str, str]]] = [
         [{"url": f"{site}/form"}],
-        [{"into": "n", "text": "Anna"}, {"into": "p", "text": SECRET}],
+        [{"into": "n", "text": "Anna"}, {"into": "p", "letters": SECRET}],
         [{"look": "around"}],
         [{"press": "Send"}],
     ]

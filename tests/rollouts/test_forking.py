@@ -1,6 +1,7 @@
 """A fork repeats its parent exactly, or says where it could not; then the agent goes on."""
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -13,7 +14,8 @@ from webtraj.rollouts import RunSpec, collect, forking
 from webtraj.rollouts.forking import difference, plan_forks
 from webtraj.runs.plan import ForkPoint, plan_from_bytes, plan_to_bytes
 from webtraj.runs.spec import ForkConfig
-from webtraj.training.replay import samples_of
+from webtraj.training.export.preferences import preferences_of, rejected_of
+from webtraj.training.replay import Filters, ReplayBuffer, samples_of
 
 
 class Model:
@@ -142,6 +144,43 @@ async def test_world_that_departs_from_the_record_ends_the_fork(
     assert not any(kind == "asked" for seen in agent.seen for kind, *_ in seen)
 
 
+async def test_a_failure_is_the_worse_reply_where_its_last_forks_succeeded(
+    ladder, tmp_path, monkeypatch
+):
+    class Faller(Model):
+        def begin_episode(self, environment):
+            act = super().begin_episode(environment).act
+
+            async def fall(observation):
+                decision = await act(observation)
+                if observation < 2:
+                    return decision
+                (call,) = decision.model_calls
+                return Decision(action="down", model_calls=(replace(call, text="down"),))
+
+            return fall
+
+    climb = ladder.step
+
+    async def step(self, action):
+        self.last = action
+        return await climb(self, action)
+
+    monkeypatch.setattr(ladder, "step", step)
+    monkeypatch.setattr(ladder, "_won", lambda self: self.last == "up")
+    out = tmp_path / "d"
+    played = await collect(RunSpec(preset=["ladder/climb"], out=out), agent=Faller())
+    name = played.results[0].episode_id
+    for at in (1, 2):
+        await forked(open_dataset(out), ForkPoint(name, at), Model(), size=2)
+    every = Filters(min_steps=1, distinct=False, filter_successful_only=False)
+    buffer = ReplayBuffer.from_datasets([out], filters=every)
+    (pair,) = preferences_of(buffer.all)
+    worse = rejected_of(pair)
+    assert (pair.key.step, pair.completion, pair.reward) == (3, "up", 1.0)
+    assert (worse.sample, worse.completion, worse.reward) == (f"{name}/3/0", "down", 0.0)
+
+
 async def test_only_what_was_recorded_can_be_forked(parent):
     dataset, name = parent
     with pytest.raises(errors.InvalidInputError, match=r"3 actions, .* steps 0 to 2; got 3"):
@@ -150,6 +189,8 @@ async def test_only_what_was_recorded_can_be_forked(parent):
         plan_forks(dataset, [ForkPoint("nobody", 0)])
     with pytest.raises(errors.InvalidInputError, match="got none"):
         plan_forks(dataset, [])
+    with pytest.raises(errors.InvalidInputError, match=r"after step 99: .* 3 actions.* smaller"):
+        fork(dataset.path, "--at", 99, "--agent", "oracle")
 
 
 async def test_forks_of_all_that_ended_leave_forks_out_and_resume_by_their_own_settings(parent):

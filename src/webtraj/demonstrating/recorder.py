@@ -5,6 +5,10 @@ click becomes a double click, letters become a text), undone, or redacted. The r
 else: `TrajectoryCollectingEnvironment` and its collector write the steps. An action other than text
 is noted in the journal at once, as in flight.
 
+A model's reply may contain the password that a later step types letter by letter. So while a
+password field is in use, steps with decisions are put off: they are written once the password is
+known.
+
 The observation after a step is taken once the page has settled. If the next gesture begins before
 that, it is what the page showed when that gesture began, before the page's own handlers ran, and
 has no picture. An element that came up by itself between two gestures is first shown by a `Wait`,
@@ -118,6 +122,10 @@ class _Held:
     metadata: dict[str, Any]
     looked: bool
     """Whether the environment has given a result that the next one replaces."""
+    after: float
+    """When the result of the step before was seen."""
+    last: bool = False
+    """Whether it is the episode's last step."""
     result: dm_env.TimeStep | None = None
     seen: float = 0.0
     """When the result was seen."""
@@ -125,6 +133,20 @@ class _Held:
     """The action that the journal knows to be in flight."""
     click: gestures_lib.Deed | None = None
     """The click before, if all it did was focus the field of this text."""
+
+    @property
+    def returned(self) -> float:
+        """When its result is on record."""
+        return max(self.seen, self.deed.time, self.after)
+
+    @property
+    def secret(self) -> str:
+        """The text that it types into a password field; empty if it does not."""
+        in_secret = (self.deed.touched or {}).get("secret")
+        match self.deed.action:
+            case a.Fill(value=text) | a.TypeInto(text=text) if in_secret:
+                return text
+        return ""
 
 
 class Recorder:
@@ -166,6 +188,7 @@ class Recorder:
         )
         self._ends_with_browser = ends_with_browser
         self._decisions: Decisions = decisions or _NoDecisions()
+        self._puts_off = decisions is not None
         self._on_progress = on_progress
         self._tracker = self._recording.tracker
         self._goal = ""
@@ -175,6 +198,7 @@ class Recorder:
     def _forget(self) -> None:
         self._begun.clear()
         self._held: _Held | None = None
+        self._put_off: list[_Held] = []
         self._spare_result = False
         self._recorded = 0
         self._reward = 0.0
@@ -268,19 +292,27 @@ class Recorder:
     def _keep_held(self) -> None:
         """Keep the step held back when the recording fails: with its result, or as in flight."""
         held, self._held = self._held, None
-        if held is not None:
-            self._called(held)
-            if held.result is not None:
-                self._returned(held)
+        if held is not None and held.result is not None:
+            self._put_off.append(held)
+            held = None
+        self._write(held)
 
-    def _called(self, held: _Held, *, last: bool = False) -> None:
-        at = self._clock + max(held.deed.time, self._last_time)
-        self._tracker.step_called(held.deed.action, self._decision(held, last=last), at=at)
+    def _write(self, in_flight: _Held | None = None) -> None:
+        """Write the steps that were put off, then the action in flight, if any."""
+        steps, self._put_off = self._put_off, []
+        for held in (*steps, in_flight):
+            if held is not None and held.secret:
+                self._environment.note_password(held.secret)
+        for held in steps:
+            self._called(held, self._decision(held))
+            self._tracker.returned(held.result, Phase.STEP, at=self._clock + held.returned)
+            self._decisions.recorded()
+        if in_flight is not None:
+            self._called(in_flight, self._decision(in_flight))
 
-    def _returned(self, held: _Held) -> None:
-        self._last, self._last_time = held.result, max(held.seen, held.deed.time, self._last_time)
-        self._tracker.returned(held.result, Phase.STEP, at=self._clock + self._last_time)
-        self._decisions.recorded()
+    def _called(self, held: _Held, decision: trajectory_lib.Decision | None) -> None:
+        at = self._clock + max(held.deed.time, held.after)
+        self._tracker.step_called(held.deed.action, decision, at=at)
 
     @property
     def is_recording(self) -> bool:
@@ -409,20 +441,20 @@ class Recorder:
                 self._note(held)
                 self._report()
                 return
-        text = deed.action.value if isinstance(deed.action, a.Fill) else ""
-        if (touched or {}).get("secret") and len(text) > 1:  # One letter is not yet the password.
-            # The reply that led to the previous step may contain it, too.
-            self._environment.note_password(text)
-        await self._commit()
+        put_off = self._puts_off and bool((touched or {}).get("secret"))
+        await self._commit(put_off=put_off)
         if not self._over:
-            await self._show_first(deed)
+            await self._show_first(deed, put_off=put_off)
             self._hold(deed)
 
     def _hold(self, deed: gestures_lib.Deed, **metadata: Any) -> None:
-        self._held = _Held(deed, metadata, looked=self._spare_result)
-        self._spare_result = False
+        self._held = self._new(deed, metadata)
         self._note(self._held)
         self._report()
+
+    def _new(self, deed: gestures_lib.Deed, metadata: dict[str, Any]) -> _Held:
+        looked, self._spare_result = self._spare_result, False
+        return _Held(deed, metadata, looked=looked, after=self._last_time)
 
     def _hold_new(self, action: a.Action) -> None:
         """Hold an action of the browser's own, which is a gesture by itself."""
@@ -441,21 +473,24 @@ class Recorder:
         return _refs(result.observation) <= _refs(self._last.observation)
 
     def _note(self, held: _Held) -> None:
-        """Note an action in the journal, unless it has text, which may yet be redacted."""
+        """Note an action in the journal, unless it has text, which may yet be redacted.
+
+        Its decision may name a password that is yet to be typed, so it is not noted.
+        """
         if held.deed.is_text or held.noted is held.deed.action:
             return
         held.noted = held.deed.action
-        self._called(held)
+        self._called(held, None)
 
-    def _decision(self, held: _Held, *, last: bool) -> trajectory_lib.Decision | None:
-        decision = self._decisions.decision(held.deed, last=last)
+    def _decision(self, held: _Held) -> trajectory_lib.Decision | None:
+        decision = self._decisions.decision(held.deed, last=held.last)
         if not held.metadata:
             return decision
         decision = decision or trajectory_lib.Decision(action=held.deed.action)
         metadata = {**decision.metadata, "demonstration": dict(held.metadata)}
         return dataclasses.replace(decision, metadata=metadata)
 
-    async def _show_first(self, deed: gestures_lib.Deed) -> None:
+    async def _show_first(self, deed: gestures_lib.Deed, *, put_off: bool) -> None:
         """Record a `Wait` if the action's element was not there after the last step."""
         self._was_paused, paused = False, self._was_paused
         if self._before is None or self._last is None or "axtree" not in self._last.observation:
@@ -466,10 +501,9 @@ class Recorder:
         seconds = min(max(self._now - self._last_time, 0.0), 100.0)
         wait = gestures_lib.Deed(action=a.Wait(round(seconds, 1)), time=self._last_time)
         reason = "paused" if paused else "the page changed"
-        held = _Held(wait, {"waited_for": reason}, looked=self._spare_result)
-        self._spare_result = False
+        held = self._new(wait, {"waited_for": reason})
         await self._witness(held, self._before)
-        await self._record(held)
+        await self._record(held, put_off=put_off)
 
     async def _look(self) -> None:
         """Look at the result of the step held back."""
@@ -523,27 +557,30 @@ class Recorder:
         if held.result.last() and held is self._held:
             await self._commit()
 
-    async def _commit(self) -> None:
-        """Record the step held back."""
+    async def _commit(self, *, put_off: bool = False) -> None:
+        """Record the step held back, or put that off."""
         held = self._held
         while held is not None and held.result is None:
             held.result = await self._looked_at(held)
         self._held = None
         if held is not None:
-            await self._record(held)
+            await self._record(held, put_off=put_off)
 
-    async def _record(self, held: _Held, *, last: bool = False) -> None:
+    async def _record(self, held: _Held, *, last: bool = False, put_off: bool = False) -> None:
         result = held.result
         assert result is not None
         deed = held.deed
         if deed.typed and self._last is not None and _reacted(self._last, result, deed.action):
             held.deed = dataclasses.replace(deed, action=deed.typed)
-        await drain(self._collector)
-        self._called(held, last=last or result.last())
-        self._returned(held)
+        held.last = last or result.last()
+        self._put_off.append(held)
+        self._last, self._last_time = result, held.returned
         self._recorded += 1
         self._reward += float(result.reward or 0.0)
         self._over = self._over or result.last()
+        if not put_off or self._over:
+            await drain(self._collector)
+            self._write()
         self._report()
 
     # Tabs and navigation.
@@ -706,20 +743,20 @@ class Recorder:
             if outcome is not None:
                 held.result = self._environment.conclude(held.result, outcome)
             await self._record(held, last=True)
-        elif held is not None:
-            self._called(held)
+        else:
+            self._write(held)
         self._over = True
         if self._stopped_open:
             self._tracker.ended(EndReason.CLOSED, Phase.CLOSE)
 
     async def _say(self, action: a.Answer | a.ReportInfeasible) -> None:
         deed = gestures_lib.Deed(action=action, time=self._now)
-        self._held = _Held(deed, {}, looked=self._spare_result)
+        held = self._held = self._new(deed, {})
         try:
-            self._held.result = await self._environment.witness(action, again=self._spare_result)
+            held.result = await self._environment.witness(action, again=held.looked)
         except errors.BrowserError:
             if self._last is not None:  # The browser is gone; so it looked last.
-                self._held.result = dm_env.termination(0.0, self._last.observation)
+                held.result = dm_env.termination(0.0, self._last.observation)
 
     def _report(self, notice: str = "") -> None:
         held = self._held

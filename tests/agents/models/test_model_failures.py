@@ -243,7 +243,15 @@ async def test_calls_under_way_end_when_the_client_is_closed(model_server, conne
     await model_server.until(lambda server: server.num_connections == 0)
 
 
-ADDRESSES = ["", "localhost:8000", "ftp://host/v1", "http://", "http://[::1", "/v1"]
+ADDRESSES = [
+    "",
+    "localhost:8000",
+    "ftp://host/v1",
+    "http://",
+    "http://[::1",
+    "/v1",
+    "http://host:99999",
+]
 
 
 @each("url", ADDRESSES)

@@ -248,6 +248,22 @@ async def test_what_a_click_starts_is_waited_for(open_page):
     assert timestep.observation["last_action"]["settled"] == "quiet"
 
 
+EDITOR = """<div role=textbox aria-label=text contenteditable>some words</div><output></output>
+<script>document.querySelector("div").onkeyup = () => setTimeout(() =>
+document.querySelector("output").textContent = `heard ${getSelection()}`, 100)</script>"""
+
+
+@pytest.mark.smoke
+@pytest.mark.browser
+@pytest.mark.parametrize("html", [EDITOR, f"<iframe srcdoc='{EDITOR}'></iframe>"])
+async def test_an_editor_hears_of_a_selection_before_the_step_ends(open_page, html):
+    environment = open_page(html)
+    first = await environment.reset()
+    (editor,) = (each for each in refs_in(first.observation["axtree"]) if each.role == "textbox")
+    timestep = await environment.step(a.Press(editor.ref, "ControlOrMeta+a"))
+    assert "heard some words" in timestep.observation["axtree"]
+
+
 @pytest.mark.smoke
 @pytest.mark.browser
 @pytest.mark.parametrize("delay", [0, 50])

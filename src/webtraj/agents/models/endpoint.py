@@ -397,7 +397,7 @@ def parse_base_url(text: str) -> httpx.URL:
             f"The base_url of {url.host} contains a user or password, which would end up in logs. "
             "Remove it, and pass the key separately."
         )
-    if url.scheme not in ("http", "https") or not url.host:
+    if url.scheme not in ("http", "https") or not url.host or (url.port or 0) > 65535:
         raise errors.InvalidInputError(
             f"base_url is {credentials.conceal(text)!r}; expected one like http://127.0.0.1:8000/v1."
         )

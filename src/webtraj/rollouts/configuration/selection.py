@@ -149,10 +149,21 @@ def _plan_of_forks(spec: RunSpec, fork: ForkConfig) -> tuple[PlannedEpisode, ...
         for step in fork.at or range(found[episode_id].num_steps)
         if fork.episodes or step < found[episode_id].num_steps
     ]
+    if not points:
+        longest = max((found[episode_id].num_steps for episode_id in chosen), default=0)
+        if not longest:
+            raise errors.InvalidInputError(
+                f"The dataset {dataset.url!r} has no episode to fork: one that ended after an "
+                "action, has a seed, and is no fork itself."
+            )
+        raise errors.InvalidInputError(
+            f"No episode goes on after step {min(fork.at)}: the longest has {longest} actions. "
+            "Give a smaller step to fork at (--at)."
+        )
     if spec.max_steps and (late := [one.step for one in points if one.step >= spec.max_steps]):
         raise errors.InvalidInputError(
             f"max_steps={spec.max_steps} counts repeated steps too, so a fork at step {late[0]} "
-            "would end before the agent decides. Raise or drop max_steps."
+            "would end before the agent decides. Give a larger limit, or none."
         )
     return plan_forks(dataset, points, group_size=spec.group_size)
 

@@ -2,7 +2,8 @@
 
 Attempts at one task start alike: until their pages differ, their prompts are identical, text and
 pixels. Where two attempts of a group replied differently and got different rewards, that is a
-pair. Pairs are found in the tables of the buffer; samples load lazily, two at a time.
+pair. A failed episode also counts among the forks of its last step at which one succeeded: their
+replies repair it. Pairs are found in the tables of the buffer; samples load lazily, two at a time.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from webtraj.training.export.base import ExportReport, LeftOut, SampleFormat, fa
 from webtraj.training.export.running import export_samples
 from webtraj.training.replay import Parts, Selection
 from webtraj.training.samples import Sample, name_of
+from webtraj.trajectory import Outcome
 
 __all__ = [
     "PAIRED",
@@ -133,9 +135,10 @@ def preferences_of(
 ) -> Preferences:
     """Return the pairs of replies to the same prompt, within groups, whose rewards differ.
 
-    A reply of several attempts gets their mean reward. Groups without a success have no pairs,
-    however a shaped reward differs. The best is paired with the worst, the
-    second best with the second worst, and so on.
+    A failed episode also counts among the forks of its last step at which one succeeded. A reply of
+    several attempts gets their mean reward. Groups without a success have no pairs, however a
+    shaped reward differs. The best is paired with the worst, the second best with the second worst,
+    and so on.
 
     Args:
         selection: Samples, failures included.
@@ -156,16 +159,20 @@ def preferences_of(
     graded = np.flatnonzero(np.isfinite(rewards) & solved)
     counts["samples_without_reward"] = int(np.sum(~np.isfinite(rewards)))
     counts["samples_of_failed_groups"] = int(np.sum(np.isfinite(rewards) & ~solved))
-    order = graded[np.argsort(keys[graded], order=list(_KEY.names or ()), kind="stable")]
+    repaired, groups_of_forks = _repaired(selection, keys)
+    joined = keys[repaired]
+    joined["group"] = groups_of_forks
+    members, keys = np.r_[graded, repaired], np.concatenate([keys[graded], joined])
+    order = np.argsort(keys, order=list(_KEY.names or ()), kind="stable")
     pairs: list[tuple[int, int]] = []
     groups: set[int] = set()
     paired: set[int] = set()
     for bucket in _buckets(keys[order][["group", "prompt_0", "prompt_1"]]):
-        positions = order[bucket]
-        group = int(keys["group"][positions[0]])
+        alike, positions = keys[order[bucket]], members[order[bucket]]
+        group = int(alike["group"][0])
         groups.add(group)
         counts["prompts"] += 1
-        replies = _replies(keys[positions][["reply_0", "reply_1"]], rewards[positions])
+        replies = _replies(alike[["reply_0", "reply_1"]], rewards[positions])
         if len(replies) < 2:
             counts["prompts_with_one_reply"] += 1
             continue
@@ -211,6 +218,42 @@ def _keys(selection: Selection) -> NDArray[Any]:
         halves = np.ascontiguousarray(records[of]).view("<u8").reshape(-1, 2)
         keys[f"{name}_0"], keys[f"{name}_1"] = halves[:, 0], halves[:, 1]
     return keys
+
+
+def _repaired(
+    selection: Selection, keys: NDArray[Any]
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return the samples of failed episodes that are compared with forks, and the forks' groups."""
+    contents = selection.buffer.contents
+    groups = contents.episodes["group"].tolist()
+    last: dict[str, tuple[int, int]] = {}
+    for (parent, step), group in zip(contents.forks, groups, strict=True):
+        if parent and contents.group_solved[group]:
+            last[parent] = max(last.get(parent, (step, group)), (step, group))
+    failed = (contents.episodes["outcome"] != Outcome.SUCCESS).tolist()
+    wanted = np.array(
+        [
+            last[name][1] if has_failed and name in last else -1
+            for name, has_failed in zip(contents.episode_ids, failed, strict=True)
+        ],
+        np.int64,
+    )
+    compared = wanted[selection.records["episode"]]
+    found = np.flatnonzero((compared >= 0) & np.isfinite(selection.view.reward))
+    # Only where the forks were asked the same.
+    prompts = ["prompt_0", "prompt_1"]
+    asked: dict[int, set[Any]] = {group: set() for group in compared[found].tolist()}
+    for group, prompt in zip(keys["group"].tolist(), keys[prompts].tolist(), strict=True):
+        if group in asked:
+            asked[group].add(prompt)
+    kept = [
+        prompt in asked[group]
+        for group, prompt in zip(
+            compared[found].tolist(), keys[found][prompts].tolist(), strict=True
+        )
+    ]
+    found = found[np.array(kept, bool)]
+    return found, compared[found]
 
 
 def _buckets(ordered: NDArray[Any]) -> Iterator[slice]:

@@ -121,6 +121,8 @@ class Contents:
     """The ids of these episodes."""
     recorded_ids: tuple[str, ...]
     """For each, the id of the episode that it was relabelled from, or its own."""
+    forks: tuple[tuple[str, int], ...]
+    """For each, the id of the episode that it forks, and the step; an empty id if it is no fork."""
     sources: tuple[Source, ...]
     filters: Filters
     held_out: HeldOut
@@ -220,6 +222,7 @@ class _Filling:
         self._steps, self._episodes = Growing(STEPS), Growing(EPISODES)
         self._ids: list[str] = []
         self._recorded_ids: list[str] = []
+        self._forks: list[tuple[str, int]] = []
         self._sources: list[Source] = []
         self._tasks, self._sites, self._groups = Names(), Names(), Names()
         self._verbs, self._versions, self._formats = Names(), Names(), Names()
@@ -308,6 +311,7 @@ class _Filling:
         number = len(self._ids)
         self._ids.append(summary.episode_id)
         self._recorded_ids.append(scan.source[0] or summary.episode_id)
+        self._forks.append(scan.fork)
         row = (
             len(self._sources) - 1,
             self._sources[-1].iteration,
@@ -394,6 +398,7 @@ class _Filling:
             episodes=episodes[kept],
             episode_ids=tuple(self._ids[number] for number in kept),
             recorded_ids=tuple(self._recorded_ids[number] for number in kept),
+            forks=tuple(self._forks[number] for number in kept),
             sources=tuple(self._sources),
             filters=self._filters,
             held_out=self._held_out,

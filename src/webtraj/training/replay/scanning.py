@@ -144,6 +144,8 @@ class EpisodeScan:
     site: str = ""
     source: tuple[str, str] = ("", "")
     """The id and task of the episode that this one was relabelled from; empty if it was not."""
+    fork: tuple[str, int] = ("", 0)
+    """The id of the episode that this one forks, and the step; an empty id if it is no fork."""
     level: str = "unknown"
     samples: int = 0
     reasons: Mapping[Reason, int] = dataclasses.field(default_factory=dict)
@@ -218,6 +220,7 @@ class Scanner:
             reward=cutting.reward_of(trajectory),
             site=summary.site or str(cutting.task_facts(trajectory).get("site", "")),
             source=_source(trajectory),
+            fork=_fork(trajectory),
             level=_level(trajectory),
             samples=len(found.rows) - before,
             reasons=reasons,
@@ -393,6 +396,12 @@ def _source(trajectory: EpisodeTrajectory) -> tuple[str, str]:
     if not isinstance(found, Mapping):
         return "", ""
     return str(found.get("episode_id", "")), str(found.get("task", ""))
+
+
+def _fork(trajectory: EpisodeTrajectory) -> tuple[str, int]:
+    place = trajectory.info.metadata.get("rollout")
+    step = place.get("fork") if isinstance(place, Mapping) else None
+    return (trajectory.info.parent_episode_id, step) if isinstance(step, int) else ("", 0)
 
 
 def _level(trajectory: EpisodeTrajectory) -> str:

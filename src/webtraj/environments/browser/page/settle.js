@@ -43,6 +43,27 @@ function lacksPictures(patience) {
   return false;
 }
 
+// Editors read the selection up to 0.1 s after the key or the button that changed it, and their next
+// command is about what they read. So a page has that time after a step that selected text in an editor;
+// a caret that moved is no reason to wait.
+const HEARD_MS = 110;
+const selectionIn = accessor(Document.prototype, "getSelection");
+let selected = [];
+let selectedAt = -Infinity;
+
+function noteSelection(at) {
+  const focused = focusedElement();
+  const selection = selectionIn(focused ? dom.ownerDocument(focused) : document);
+  const isRange = selection?.type === "Range";
+  const {anchorNode, anchorOffset, focusNode, focusOffset} = isRange ? selection : {};
+  const before = selected;
+  selected = [anchorNode, anchorOffset, focusNode, focusOffset];
+  if (isRange && selected.some((part, index) => part !== before[index])) {
+    const isElement = dom.nodeType(anchorNode) === Node.ELEMENT_NODE;
+    if (isEditable(isElement ? anchorNode : dom.parentElement(anchorNode))) selectedAt = at;
+  }
+}
+
 // Since when the page is on its way to another document; null if it is not. A download or an answer
 // without content ends with an error; a navigation that a dialog prevented ends without any event.
 let leavingSince = null;
@@ -83,18 +104,20 @@ async function settle({quiet, cap, pictures, departure = 0, leaving = departure,
     (leavingSince !== null && now() - leavingSince < leaving) || (!isReady() && now() - start < departure);
   // With scripts disabled nothing moves by itself, and no timers run, including ours.
   if (scriptsAreOff()) return {ended: "quiet", ms: 0, moved: false};
+  noteSelection(start - waited);
   // Anything that ended before the page settled may have moved during a screenshot.
   let animated = start - scriptBegan < YOUNG_MS || isAnimating() || lacksPictures(pictures);
   for (;;) {
     const time = now();
     const still = time - Math.max(start - waited, lastMutation);
-    if (still >= quiet && isReady()) {
+    const unheard = HEARD_MS - (time - selectedAt);
+    if (still >= quiet && unheard <= 0 && isReady()) {
       if (!isAnimating() && !lacksPictures(pictures) && !isOnItsWay()) {
         return {ended: "quiet", ms: time - start, moved: animated || lastMutation > start};
       }
       animated = true;
     }
     if (time - start >= cap && !isOnItsWay()) return {ended: "cap", ms: time - start, moved: true};
-    await new Promise(resolve => later(resolve, Math.max(quiet - still, 4)));
+    await new Promise(resolve => later(resolve, Math.max(quiet - still, unheard, 4)));
   }
 }

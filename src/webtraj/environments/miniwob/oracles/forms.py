@@ -473,11 +473,6 @@ _COLORS = {
 }
 """The pure colours in the editor's palette."""
 
-_SELECTION_NOTICED = """async () => {
-  while (!editor.selection.savedRange.length) await new Promise(requestAnimationFrame);
-}"""
-"""The editor reads the selection 0.1 s after a key press, and formats that selection."""
-
 _STYLE_BUTTONS = {"bold": ".ql-bold", "italics": ".ql-italic", "underlined": ".ql-underline"}
 
 
@@ -551,7 +546,6 @@ async def text_editor(page: OracleView) -> Actions:
     )
     editor = await page.one("#editor .ql-editor")
     yield Press(editor.ref, _selection_of(word, editor.text) if word else "ControlOrMeta+a")
-    await page.evaluate(_SELECTION_NOTICED)
     if style:
         yield await click(page, _STYLE_BUTTONS[style])
     else:
