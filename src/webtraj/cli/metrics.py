@@ -67,7 +67,8 @@ def metrics(
         typer.Option(help="The rule for counting crashes: typed (by the outcome) or webgym."),
     ] = "typed",
     pass_at: Annotated[
-        list[int] | None, typer.Option(help="A k of pass@k; default: 1, 2, 4, .... Repeatable.")
+        list[int] | None,
+        typer.Option(help="A k of pass@k and pass^k; default: 1, 2, 4, .... Repeatable."),
     ] = None,
     price: Annotated[
         list[str] | None,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterator, Mapping, Sequence
 
-from webtraj.metrics.rates import Rate, Ratio, Spread
+from webtraj.metrics.rates import PassRate, Rate, Ratio, Spread
 from webtraj.metrics.tally import RolloutMetrics
 
 __all__ = [
@@ -39,7 +39,7 @@ def comparison(columns: Sequence[RolloutMetrics]) -> list[tuple[str, ...]]:
 
 GROUP_COLUMNS = (
     "episodes", "success", "", "95 %", "infra", "crashed", "blocked", "steps", "to success",
-    "pass@k",
+    "pass@k", "pass^k",
 )  # fmt: skip
 """Columns of `group_row`, in order."""
 
@@ -57,7 +57,8 @@ def group_row(metrics: RolloutMetrics) -> tuple[str, ...]:
         percent(metrics.blocked_rate.value),
         number(metrics.avg_steps.value),
         number(metrics.steps_to_success.mean),
-        _best_pass(metrics),
+        _best_pass("@", metrics.pass_at_k),
+        _best_pass("^", metrics.pass_hat_k),
     )
 
 
@@ -105,9 +106,12 @@ def _rows(m: RolloutMetrics) -> Iterator[tuple[bool, tuple[str, str, str, str]]]
     yield True, ("retries", str(m.retries), "", "")
     another = "another try of their row counts"
     yield bool(m.superseded), ("superseded", str(m.superseded), "", another)
-    for k, chance in m.pass_at_k.items():
-        left = f", {chance.left_out} with fewer attempts left out" if chance.left_out else ""
-        yield True, (f"pass@{k}", percent(chance.value), "", f"tasks: {chance.groups}{left}")
+    for sign, passed in (("@", m.pass_at_k), ("^", m.pass_hat_k)):
+        for k, mean in passed.items():
+            yield (
+                k > 1 or sign == "@",
+                (f"pass{sign}{k}", percent(mean.value), interval_of(mean), _of_tasks(mean)),
+            )
     yield True, ("steps per episode", number(m.avg_steps.value), "", _by(m.avg_steps))
     seen, reward = m.steps_to_success, m.reward
     yield True, ("steps to success", number(seen.mean), "", _range(seen, 0))
@@ -154,9 +158,16 @@ def rate_with_counts(rate: Rate | None) -> str:
     return f"{percent(rate.value)} ({rate.numerator}/{rate.denominator})"
 
 
-def _best_pass(metrics: RolloutMetrics) -> str:
-    known = [chance for chance in metrics.pass_at_k.values() if chance.value is not None]
-    return f"{percent(known[-1].value)} @{known[-1].k}" if known else _UNKNOWN
+def _best_pass(sign: str, passed: Mapping[int, PassRate]) -> str:
+    known = [mean for mean in passed.values() if mean.value is not None]
+    return f"{percent(known[-1].value)} {sign}{known[-1].k}" if known else _UNKNOWN
+
+
+def _of_tasks(mean: PassRate) -> str:
+    several = mean.groups != mean.num_tasks
+    groups = f", {mean.groups} groups of attempts" if several else ""
+    left = f", {mean.left_out} with fewer attempts left out" if mean.left_out else ""
+    return f"tasks: {mean.num_tasks}{groups}{left}"
 
 
 def percent(share: float | None) -> str:
@@ -173,7 +184,7 @@ def _seconds(value: float | None) -> str:
     return _UNKNOWN if value is None else f"{value:,.1f} s"
 
 
-def interval_of(rate: Rate) -> str:
+def interval_of(rate: Rate | PassRate) -> str:
     """Return a rate's 95 % interval."""
     ends = rate.interval
     return _UNKNOWN if ends is None else f"{ends[0]:.1%} to {ends[1]:.1%}"

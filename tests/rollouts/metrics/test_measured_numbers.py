@@ -10,7 +10,7 @@ from measured_episodes import make_trajectory, patient, reply
 from webtraj import EndReason, Outcome
 from webtraj.agents.models.accounting import Price
 from webtraj.environments.actions import Click, GoBack, InvalidAction
-from webtraj.metrics import PassAtK, Rate, Ratio, measure_results, measure_trajectories
+from webtraj.metrics import Rate, Ratio, measure_results, measure_trajectories
 from webtraj.metrics.facts import StepFacts, step_facts
 from webtraj.rollouts import EpisodeResult
 from webtraj.testing.strategies import trajectories
@@ -22,6 +22,10 @@ USAGE = {"prompt_tokens": 100, "completion_tokens": 10}
 
 def overall(*episodes, **options):
     return measure_trajectories(episodes, **options).overall
+
+
+def shown(passed):
+    return {k: (mean.total, mean.groups, mean.left_out) for k, mean in passed.items()}
 
 
 def failed(path=""):
@@ -67,7 +71,8 @@ def test_a_small_rollout():
     assert metrics.outcomes["timeout"] == 1
     assert metrics.end_reasons["errored"] == 3
     assert sum(metrics.outcomes.values()) == sum(metrics.end_reasons.values()) == 10
-    assert metrics.pass_at_k == {1: PassAtK(1, 1.0, 2, 0), 2: PassAtK(2, 2.0, 2, 0)}
+    assert shown(metrics.pass_at_k) == {1: (1.0, 2, 0), 2: (2.0, 2, 0)}
+    assert shown(metrics.pass_hat_k) == {1: (1.0, 2, 0), 2: (0.0, 2, 0)}
 
 
 def test_groups_have_their_own_numbers():
@@ -89,7 +94,7 @@ def test_nothing_is_known_of_nothing():
     for name in ("avg_steps", "avg_chars_per_response", "goback_rate", "invalid_action_rate"):
         assert data[name]["value"] is None
     assert data["reward"]["mean"] is data["steps_to_success"]["mean"] is None
-    assert data["pass_at_k"] == {}
+    assert data["pass_at_k"] == data["pass_hat_k"] == {}
     assert data["throughput"]["wall_seconds"] is data["throughput"]["steps_per_second"] is None
     assert "success_rate" not in metrics.scalars()
 
@@ -190,9 +195,11 @@ def test_attempts_are_those_of_one_group_or_else_of_one_policy_at_one_task():
         make_trajectory(task="t", policy="two", outcome=O.FAILURE),
         make_trajectory(task="t", policy="two"),
     ]
-    chances = overall(*episodes).pass_at_k
-    assert chances[1] == PassAtK(1, 1 + 0 + 1 + 0.5, 4, 0)
-    assert chances[2] == PassAtK(2, 1.0, 1, 3)
+    metrics = overall(*episodes)
+    assert shown(metrics.pass_at_k) == {1: (1 + 0 + 1 + 0.5, 4, 0), 2: (1.0, 1, 3)}
+    assert shown(metrics.pass_hat_k) == {1: (1 + 0 + 1 + 0.5, 4, 0), 2: (0.0, 1, 3)}
+    assert metrics.pass_at_k[1].num_tasks == 1
+    assert metrics.pass_at_k[1].interval is None
     assert list(overall(*episodes, ks=[3, 1]).pass_at_k) == [1, 3]
     assert overall(*episodes, ks=[3]).pass_at_k[3].value is None
 

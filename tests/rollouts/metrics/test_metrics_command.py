@@ -62,7 +62,8 @@ def test_every_number_stands_beside_its_counts(dataset):
     assert found["crashed rate"][0::2] == ["33.3%", "1 of 3, by the rule 'typed'"]
     assert found["go-back rate"] == ["33.3%", "1 / 3"]
     assert found["characters per response"] == ["-", "0 / 0"]
-    assert found["pass@2"] == ["100.0%", "tasks: 1"]
+    assert found["pass@2"] == ["100.0%", "-", "tasks: 1"]
+    assert found["pass^2"] == ["0.0%", "-", "tasks: 1"]
     assert f"{dataset}: 3 episodes, 1 infrastructure failure." in call(dataset)
 
 
@@ -128,7 +129,7 @@ def test_damaged_episodes_are_named(dataset):
         (["--price", "qwen=cheap"], "expected MODEL=INPUT,OUTPUT"),
         (["--price", "qwen=-1,2"], "The price input is -1.0"),
         (["--no-steps", "--crash-rule", "webgym"], "WebGym's crash rule needs the actions"),
-        (["--pass-at", "0"], "The k of pass@k must be 1 or more"),
+        (["--pass-at", "0"], "The k of pass@k and pass"),
         (["--where", "nope == 1"], "no field 'nope'"),
     ],
 )
