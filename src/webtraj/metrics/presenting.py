@@ -1,24 +1,34 @@
-"""Metrics as rows of text, for tables. Unknown values are `-`."""
+"""Metrics as text: rows of tables, and sentences. Unknown values are `-`."""
 
 from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING
 
 from webtraj.metrics.rates import PassRate, Rate, Ratio, Spread
 from webtraj.metrics.tally import RolloutMetrics
 
+if TYPE_CHECKING:
+    from webtraj.metrics.comparison import Comparison, Difference
+
 __all__ = [
+    "DIFFERENCE_COLUMNS",
     "GROUP_COLUMNS",
+    "cautions",
     "comparison",
     "counts_of",
     "details",
+    "difference_row",
     "group_comparison",
     "group_row",
     "interval_of",
     "number",
     "percent",
+    "points",
+    "points_between",
     "rate_with_counts",
+    "verdict",
 ]
 
 _UNKNOWN = "-"
@@ -151,6 +161,54 @@ def _rows(m: RolloutMetrics) -> Iterator[tuple[bool, tuple[str, str, str, str]]]
     yield priced, ("cost per success", number(m.cost_per_success, 4), "", "")
 
 
+DIFFERENCE_COLUMNS = ("first", "second", "points", "95 %")
+"""Columns of `difference_row`, in order."""
+
+
+def difference_row(difference: Difference) -> tuple[str, ...]:
+    """Return two rates and their difference, in the order of `DIFFERENCE_COLUMNS`."""
+    return (
+        rate_with_counts(difference.first),
+        rate_with_counts(difference.second),
+        points(difference.value),
+        points_between(difference.interval),
+    )
+
+
+def verdict(compared: Comparison) -> str:
+    """Return whether the second differs from the first, as a sentence with its evidence."""
+    success = compared.success
+    if success.value is None:
+        return "Unknown: one of them has no graded episode."
+    found = f"{points(success.value)} points (95 %: {points_between(success.interval)})"
+    pairs = compared.pairs
+    evidence = (
+        "over all graded episodes; they share no task and seed"
+        if pairs is None
+        else f"p = {pairs.p:.3g} (McNemar, exact), {pairs.number} pairs with the same task and seed"
+    )
+    return f"{compared.verdict.capitalize()}: {found}, {evidence}."
+
+
+def cautions(compared: Comparison) -> list[str]:
+    """Return reasons to doubt the verdict, as sentences."""
+    found = [
+        f"The {rate.name} differs too ({points(rate.value)} points), and success rates leave these "
+        "episodes out: the rest may be a selection."
+        for rate in compared.rates[1:]
+        if rate.is_clear
+    ]
+    pairs, (_, first), (_, second) = (
+        compared.pairs, compared.rates[0].first.counts, compared.rates[0].second.counts
+    )  # fmt: skip
+    if pairs is not None and pairs.number < max(first, second):
+        found.append(
+            f"Only {pairs.number} of {first} and {second} graded episodes have a pair; the others "
+            "are left out."
+        )
+    return found
+
+
 def rate_with_counts(rate: Rate | None) -> str:
     """Return a rate in percent, with its counts."""
     if rate is None or rate.value is None:
@@ -173,6 +231,16 @@ def _of_tasks(mean: PassRate) -> str:
 def percent(share: float | None) -> str:
     """Return a share in percent."""
     return _UNKNOWN if share is None else f"{share:.1%}"
+
+
+def points(difference: float | None) -> str:
+    """Return a difference of shares in percentage points, with its sign."""
+    return _UNKNOWN if difference is None else f"{100 * difference:+.1f}"
+
+
+def points_between(ends: tuple[float, float] | None) -> str:
+    """Return an interval of a difference, in percentage points."""
+    return _UNKNOWN if ends is None else f"{points(ends[0])} to {points(ends[1])}"
 
 
 def number(value: float | None, digits: int = 1) -> str:
