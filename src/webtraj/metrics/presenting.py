@@ -123,8 +123,13 @@ def _rows(m: RolloutMetrics) -> Iterator[tuple[bool, tuple[str, str, str, str]]]
                 (f"pass{sign}{k}", percent(mean.value), interval_of(mean), _of_tasks(mean)),
             )
     yield True, ("steps per episode", number(m.avg_steps.value), "", _by(m.avg_steps))
-    seen, reward = m.steps_to_success, m.reward
-    yield True, ("steps to success", number(seen.mean), "", _range(seen, 0))
+    for name, spent in (
+        ("steps to success", m.steps_to_success),
+        ("seconds to success", m.seconds_to_success),
+        ("tokens to success", m.tokens_to_success),
+    ):
+        yield bool(spent.count), (name, number(spent.mean), "", _range(spent, 0))
+    reward = m.reward
     yield True, ("reward", number(reward.mean, 3), "", _range(reward, 3))
     characters = m.avg_chars_per_response
     yield bool(m.with_steps), (

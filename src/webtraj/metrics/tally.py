@@ -177,6 +177,11 @@ class RolloutMetrics:
     """Most steps in a row with the same action, in any valid episode."""
     steps_to_success: Spread = dataclasses.field(default_factory=Spread)
     """Steps of successful episodes."""
+    seconds_to_success: Spread = dataclasses.field(default_factory=Spread)
+    """Durations of successful episodes, in seconds."""
+    tokens_to_success: Spread = dataclasses.field(default_factory=Spread)
+    """Tokens of successful episodes, in and out, cached ones included, where every model call has
+    token counts."""
     reward: Spread = dataclasses.field(default_factory=Spread)
     """Total rewards of valid episodes that were scored."""
     odd_rewards: int = 0
@@ -226,6 +231,8 @@ class RolloutMetrics:
         numbers |= {f"pass_hat_{k}": rate.value for k, rate in self.pass_hat_k.items()}
         numbers |= {
             "steps_to_success": self.steps_to_success.mean,
+            "seconds_to_success": self.seconds_to_success.mean,
+            "tokens_to_success": self.tokens_to_success.mean,
             "reward_mean": self.reward.mean,
             "reward_std": self.reward.std,
             "episodes_per_second": self.throughput.episodes_per_second,
@@ -324,6 +331,7 @@ class Tally:
         self._attempts: dict[str, dict[str, tuple[int, int]]] = {}  # By task and group.
         self._broken = self._retries = self._steps = self._valid_steps = 0
         self._steps_to_success, self._rewards = SpreadTally(), SpreadTally()
+        self._seconds_to_success, self._tokens_to_success = SpreadTally(), SpreadTally()
         self._odd_rewards = 0
         self._busy = BusyTime() if timed else None
         self._episode_seconds = 0.0
@@ -400,6 +408,8 @@ class Tally:
             repeated_action_rate=Ratio(seen["repeated"], seen["followers"]),
             longest_repeat=self._longest_repeat,
             steps_to_success=self._steps_to_success.spread(),
+            seconds_to_success=self._seconds_to_success.spread(),
+            tokens_to_success=self._tokens_to_success.spread(),
             reward=self._rewards.spread(),
             odd_rewards=self._odd_rewards,
             pass_at_k={k: _pass_rate(k, tasks, pass_at_k) for k in ks},
@@ -423,7 +433,7 @@ class Tally:
             made, solved = groups.get(facts.attempts_key, (0, 0))
             groups[facts.attempts_key] = (made + 1, solved + success)
             if success:
-                self._steps_to_success.add(facts.num_steps)
+                self._add_success(facts)
         if facts.reward is not None and is_scored(facts.outcome, facts.end_reason):
             if math.isfinite(facts.reward):
                 self._rewards.add(facts.reward)
@@ -436,6 +446,14 @@ class Tally:
             self._behaviour["steps"] += facts.num_steps
             self._behaviour["followers"] += max(facts.num_steps - 1, 0)
             self._longest_repeat = max(self._longest_repeat, steps.longest_repeat)
+
+    def _add_success(self, facts: EpisodeFacts) -> None:
+        self._steps_to_success.add(facts.num_steps)
+        if facts.seconds is not None:
+            self._seconds_to_success.add(facts.seconds)
+        account = None if facts.steps is None else facts.steps.account
+        if account is not None and account.calls and not account.uncounted:
+            self._tokens_to_success.add(account.tokens.total)
 
     def _add_use(self, steps: StepFacts) -> None:
         account, tokens = steps.account, steps.account.tokens

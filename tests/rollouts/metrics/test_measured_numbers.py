@@ -175,6 +175,21 @@ def test_tokens_and_cost_are_of_all_episodes():
     assert overall(*episodes).cost_per_success is None
 
 
+def test_what_a_success_took_is_of_successes_alone():
+    counted = reply("a", Click("1"), usage=USAGE)
+    silent = reply("a", Click("1"))  # The server counted no tokens.
+    metrics = overall(
+        make_trajectory([Click("1")] * 2, decisions=[counted] * 2, seconds=3.0),
+        make_trajectory([Click("1")] * 4, decisions=[counted] * 4, seconds=5.0),
+        make_trajectory([Click("1")] * 3, decisions=[counted, silent, counted], seconds=7.0),
+        make_trajectory([Click("1")] * 9, decisions=[counted] * 9, outcome=O.FAILURE),
+    )
+    assert (metrics.steps_to_success.count, metrics.steps_to_success.mean) == (3, 3.0)
+    assert (metrics.seconds_to_success.count, metrics.seconds_to_success.mean) == (3, 5.0)
+    assert (metrics.tokens_to_success.count, metrics.tokens_to_success.mean) == (2, 330.0)
+    assert measure_trajectories([make_trajectory()]).overall.tokens_to_success.mean is None
+
+
 def test_wall_time_is_when_anything_was_under_way():
     metrics = overall(
         make_trajectory(begun=100.0, seconds=10.0),

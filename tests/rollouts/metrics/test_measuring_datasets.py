@@ -273,6 +273,8 @@ def test_names_are_what_readers_of_the_file_rely_on(tmp_path, episodes):
         *quotient("failed_action_rate"),
         *quotient("repeated_action_rate"),
         *spread("steps_to_success"),
+        *spread("seconds_to_success"),
+        *spread("tokens_to_success"),
         *spread("reward"),
         *quotient("pass_at_k.1", "low", "high", "tasks", "left_out"),
         *quotient("pass_hat_k.1", "low", "high", "tasks", "left_out"),
