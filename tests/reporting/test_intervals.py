@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rows import each
+from webtraj.metrics.comparison import Pairs
 from webtraj.metrics.rates import difference_interval, mcnemar_p, paired_difference_interval
 
 # Newcombe 1998, Statistics in Medicine 17:873-890, Table II, method 10.
@@ -80,6 +81,26 @@ def test_interval_covers_the_truth_about_as_often_as_it_says(before, after):
 def test_mcnemar_is_the_binomial_test_of_the_pairs_that_differ(first_only, second_only, p):
     assert mcnemar_p(first_only, second_only) == pytest.approx(p)
     assert mcnemar_p(second_only, first_only) == pytest.approx(p)
+
+
+def test_equal_agents_rarely_differ_clearly():
+    pairs = 12
+    for both, discordant in ((0.25, 0.25), (0.1, 0.4), (0.6, 0.1)):
+        alarms = 0.0
+        for one, first, second in itertools.product(range(pairs + 1), repeat=3):
+            neither = pairs - one - first - second
+            if neither < 0:
+                continue
+            found = Pairs(
+                both=one, first_only=first, second_only=second, neither=neither, gained={}, lost={}
+            )
+            if found.is_clear:
+                ways = math.factorial(pairs) // math.prod(
+                    map(math.factorial, (one, first, second, neither))
+                )
+                rest = 1 - both - 2 * discordant
+                alarms += ways * both**one * discordant ** (first + second) * rest**neither
+        assert 0 < alarms < 0.05
 
 
 def _chance(successes, trials, share):

@@ -91,6 +91,7 @@ def test_episodes_of_one_task_and_seed_are_pairs(play):
     assert tasks[0].is_clear
     assert {one.name for one in levels} == {"easy", "medium"}
     data = json.loads(json.dumps(plain(comparison.to_data())))
+    assert data["verdict"] == comparison.verdict == "no clear difference"
     assert data["pairs"]["pairs"] == 20
     assert data["rates"][0]["difference"] == pytest.approx(odd / 20)
 
@@ -101,6 +102,7 @@ def test_other_seeds_are_no_pairs(play, ends_by):
     (comparison,) = make_report([first, second]).comparisons
     assert comparison.pairs is None
     assert comparison.rates[0].interval is not None
+    assert comparison.success is comparison.rates[0]
 
 
 def test_iterations_are_points_judged_where_they_were_judged(play, tmp_path, ends_by):

@@ -26,9 +26,9 @@ if TYPE_CHECKING:
 
     from webtraj.agents.models.accounting import Price
     from webtraj.metrics import MetricsReport
-    from webtraj.metrics.comparison import Subject
+    from webtraj.metrics.comparison import Comparison, Subject
 
-__all__ = ["comparison_table", "details_table", "groups_table", "metrics"]
+__all__ = ["comparison_table", "details_table", "differences_table", "groups_table", "metrics"]
 
 _MOST_FAULTS = 3
 
@@ -51,6 +51,14 @@ def metrics(
         ),
     ] = None,
     title: Annotated[str, typer.Option(help="The page's title.")] = "",
+    compare: Annotated[
+        bool,
+        typer.Option(
+            "--compare",
+            help="Show whether the others differ from the first dataset, in pairs with the same "
+            "task and seed if there are any.",
+        ),
+    ] = False,
     run: Annotated[
         str | None, typer.Option(help="Only this run's episodes: its id, or last.")
     ] = None,
@@ -67,7 +75,8 @@ def metrics(
         typer.Option(help="The rule for counting crashes: typed (by the outcome) or webgym."),
     ] = "typed",
     pass_at: Annotated[
-        list[int] | None, typer.Option(help="A k of pass@k; default: 1, 2, 4, .... Repeatable.")
+        list[int] | None,
+        typer.Option(help="A k of pass@k and pass^k; default: 1, 2, 4, .... Repeatable."),
     ] = None,
     price: Annotated[
         list[str] | None,
@@ -123,15 +132,16 @@ def metrics(
             "leave out --where and --by."
         )
     options: dict[str, Any] = {}
-    if html is not None:
+    if html is not None or compare:
+        flag = "--compare" if compare else "--html"
         rule = crash_rule if crash_rule != "typed" else ""
         beside = {
             "by": by, "crash-rule": rule, "pass-at": pass_at, "price": price, "write": write,
-            "csv": csv,
+            "csv": csv, "html": html if compare else None, "title": title if compare else "",
         }  # fmt: skip
         for name, value in beside.items():
             if value:
-                raise errors.InvalidInputError(f"--{name} does not go with --html. Leave out one.")
+                raise errors.InvalidInputError(f"--{name} does not go with {flag}. Leave out one.")
     elif title:
         raise errors.InvalidInputError("--title needs a page: give --html FILE too.")
     else:
@@ -154,12 +164,15 @@ def metrics(
             condition=condition_of(where),
             steps=steps,
             storage_options=stored,
-            compared=html is not None,
+            compared=html is not None or compare,
             **options,
         )
     ]
     if html is not None:
         _write_page(subjects, html, title, json=json)
+        return
+    if compare:
+        _compare(subjects, json=json)
         return
     points = [(subject, point) for subject in subjects for point in subject.points]
     found = [
@@ -230,6 +243,39 @@ def comparison_table(reports: Sequence[tuple[str, MetricsReport]], by: str | Non
     return terminal.make_table(
         by or "", *(f">{printable(name)}" for name, _ in reports), rows=named, widest=60
     )
+
+
+def differences_table(compared: Comparison) -> Table:
+    """Return a table with the rates of a comparison and their differences."""
+    from webtraj.metrics import presenting
+
+    columns = (f">{name}" for name in presenting.DIFFERENCE_COLUMNS)
+    rows = ((rate.name, *presenting.difference_row(rate)) for rate in compared.rates)
+    return terminal.make_table("", *columns, rows=rows, widest=60)
+
+
+def _compare(subjects: Sequence[Subject], *, json: bool) -> None:
+    import sys
+
+    import orjson
+
+    from webtraj.metrics import presenting
+    from webtraj.metrics.measuring import plain
+    from webtraj.metrics.report import make_report
+
+    comparisons = make_report(subjects).comparisons
+    if not comparisons:
+        raise errors.InvalidInputError(
+            "--compare needs two to compare. Give two datasets, or one with --each-run."
+        )
+    for compared in comparisons:
+        if json:
+            sys.stdout.write(orjson.dumps(plain(compared.to_data())).decode() + "\n")
+            continue
+        terminal.make_console().print(differences_table(compared))
+        say(f"{compared.second_name}, compared with {compared.first_name}:")
+        for text in (presenting.verdict(compared), *presenting.cautions(compared)):
+            say(text)
 
 
 def _prices(given: list[str] | None) -> dict[str, Price] | None:

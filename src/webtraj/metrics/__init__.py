@@ -35,11 +35,12 @@ if TYPE_CHECKING:
     from webtraj.metrics.measuring import measure_trajectories as measure_trajectories
     from webtraj.metrics.measuring import read_metrics as read_metrics
     from webtraj.metrics.measuring import write_metrics as write_metrics
-    from webtraj.metrics.rates import PassAtK as PassAtK
+    from webtraj.metrics.rates import PassRate as PassRate
     from webtraj.metrics.rates import Rate as Rate
     from webtraj.metrics.rates import Ratio as Ratio
     from webtraj.metrics.rates import Spread as Spread
     from webtraj.metrics.rates import pass_at_k as pass_at_k
+    from webtraj.metrics.rates import pass_hat_k as pass_hat_k
     from webtraj.metrics.rates import wilson_interval as wilson_interval
     from webtraj.metrics.tally import RolloutMetrics as RolloutMetrics
 
@@ -51,7 +52,7 @@ _HOMES = {
     "MetricsObserver": "live",
     "MetricsReport": "measuring",
     "MetricsSink": "live",
-    "PassAtK": "rates",
+    "PassRate": "rates",
     "PhaseTimes": "facts",
     "Rate": "rates",
     "Ratio": "rates",
@@ -64,6 +65,7 @@ _HOMES = {
     "measure_trajectories": "measuring",
     "open_metrics": "live",
     "pass_at_k": "rates",
+    "pass_hat_k": "rates",
     "read_metrics": "measuring",
     "wilson_interval": "rates",
     "write_metrics": "measuring",

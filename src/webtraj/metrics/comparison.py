@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import collections
 import dataclasses
+import enum
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, get_args
 
@@ -19,6 +20,7 @@ from webtraj.metrics.facts import Fault, fault_of
 from webtraj.metrics.live import flat
 from webtraj.metrics.measuring import MetricsReport, measure
 from webtraj.metrics.rates import (
+    CONFIDENCE,
     Rate,
     bounds,
     difference_interval,
@@ -42,6 +44,7 @@ __all__ = [
     "Pairs",
     "Point",
     "Subject",
+    "Verdict",
     "compare",
     "fault_of",
     "subjects_of",
@@ -338,8 +341,7 @@ class Difference:
     @property
     def is_clear(self) -> bool:
         """Whether the interval excludes 0."""
-        ends = self.interval
-        return ends is not None and (ends[0] > 0 or ends[1] < 0)
+        return _excludes_0(self.interval)
 
     def to_data(self) -> dict[str, Any]:
         """Return the difference as JSON data."""
@@ -391,10 +393,30 @@ class Pairs:
         """The p-value of McNemar's exact test."""
         return mcnemar_p(self.first_only, self.second_only)
 
+    @property
+    def is_clear(self) -> bool:
+        """Whether the exact test rejects equal chances, and the interval excludes 0."""
+        return self.p < 1 - CONFIDENCE and _excludes_0(self.interval)
+
     def to_data(self) -> dict[str, Any]:
         """Return the pairs as JSON data."""
         numbers = {"difference": self.value, **bounds(self.interval), "p": self.p}
         return {**dataclasses.asdict(self), "pairs": self.number, **numbers}
+
+
+def _excludes_0(ends: tuple[float, float] | None) -> bool:
+    return ends is not None and (ends[0] > 0 or ends[1] < 0)
+
+
+class Verdict(enum.StrEnum):
+    """Whether the second point of a comparison succeeds more often than the first."""
+
+    BETTER = "better"
+    WORSE = "worse"
+    UNCLEAR = "no clear difference"
+    """Chance may explain the difference, or there is none."""
+    UNKNOWN = "unknown"
+    """One of them has no graded episode."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -412,11 +434,27 @@ class Comparison:
     pairs: Pairs | None
     """The pairs; None if the points share no task and seed."""
 
+    @property
+    def success(self) -> Difference | Pairs:
+        """The difference in success that decides: of the pairs, or else of all episodes."""
+        return self.rates[0] if self.pairs is None else self.pairs
+
+    @property
+    def verdict(self) -> Verdict:
+        """Whether the difference in success is one, at 95 %."""
+        value = self.success.value
+        if value is None:
+            return Verdict.UNKNOWN
+        if not self.success.is_clear:
+            return Verdict.UNCLEAR
+        return Verdict.BETTER if value > 0 else Verdict.WORSE
+
     def to_data(self) -> dict[str, Any]:
         """Return the comparison as JSON data."""
         return {
             "first": self.first_name,
             "second": self.second_name,
+            "verdict": self.verdict,
             "rates": [difference.to_data() for difference in self.rates],
             "groups": {
                 by: [difference.to_data() for difference in found]

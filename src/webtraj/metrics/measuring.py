@@ -125,7 +125,8 @@ class Measuring:
     Args:
         by: Groupings, from `GROUPINGS`.
         crash_rule: Rule that decides which episodes crashed: "typed" or "webgym".
-        ks: Values of k for pass@k; by default 1, 2, 4, 8 and so on, as far as there are attempts.
+        ks: Values of k for pass@k and pass^k; by default 1, 2, 4, 8 and so on, as far as there are
+            attempts.
         prices: Prices of models, as `accounting.account_for` takes them.
         max_groups: Leave out groupings with more groups than this, to bound memory; None keeps all.
 
@@ -153,7 +154,9 @@ class Measuring:
         self._ks = None if ks is None else tuple(ks)
         for k in self._ks or ():
             if k < 1:
-                raise errors.InvalidInputError(f"The k of pass@k must be 1 or more; got {k}.")
+                raise errors.InvalidInputError(
+                    f"The k of pass@k and pass^k must be 1 or more; got {k}."
+                )
         self.prices = prices
         self._max_groups = max_groups
         self._overall = self._tally()

@@ -1,24 +1,34 @@
-"""Metrics as rows of text, for tables. Unknown values are `-`."""
+"""Metrics as text: rows of tables, and sentences. Unknown values are `-`."""
 
 from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING
 
-from webtraj.metrics.rates import Rate, Ratio, Spread
+from webtraj.metrics.rates import PassRate, Rate, Ratio, Spread
 from webtraj.metrics.tally import RolloutMetrics
 
+if TYPE_CHECKING:
+    from webtraj.metrics.comparison import Comparison, Difference
+
 __all__ = [
+    "DIFFERENCE_COLUMNS",
     "GROUP_COLUMNS",
+    "cautions",
     "comparison",
     "counts_of",
     "details",
+    "difference_row",
     "group_comparison",
     "group_row",
     "interval_of",
     "number",
     "percent",
+    "points",
+    "points_between",
     "rate_with_counts",
+    "verdict",
 ]
 
 _UNKNOWN = "-"
@@ -39,7 +49,7 @@ def comparison(columns: Sequence[RolloutMetrics]) -> list[tuple[str, ...]]:
 
 GROUP_COLUMNS = (
     "episodes", "success", "", "95 %", "infra", "crashed", "blocked", "steps", "to success",
-    "pass@k",
+    "pass@k", "pass^k",
 )  # fmt: skip
 """Columns of `group_row`, in order."""
 
@@ -57,7 +67,8 @@ def group_row(metrics: RolloutMetrics) -> tuple[str, ...]:
         percent(metrics.blocked_rate.value),
         number(metrics.avg_steps.value),
         number(metrics.steps_to_success.mean),
-        _best_pass(metrics),
+        _best_pass("@", metrics.pass_at_k),
+        _best_pass("^", metrics.pass_hat_k),
     )
 
 
@@ -105,12 +116,20 @@ def _rows(m: RolloutMetrics) -> Iterator[tuple[bool, tuple[str, str, str, str]]]
     yield True, ("retries", str(m.retries), "", "")
     another = "another try of their row counts"
     yield bool(m.superseded), ("superseded", str(m.superseded), "", another)
-    for k, chance in m.pass_at_k.items():
-        left = f", {chance.left_out} with fewer attempts left out" if chance.left_out else ""
-        yield True, (f"pass@{k}", percent(chance.value), "", f"tasks: {chance.groups}{left}")
+    for sign, passed in (("@", m.pass_at_k), ("^", m.pass_hat_k)):
+        for k, mean in passed.items():
+            yield (
+                k > 1 or sign == "@",
+                (f"pass{sign}{k}", percent(mean.value), interval_of(mean), _of_tasks(mean)),
+            )
     yield True, ("steps per episode", number(m.avg_steps.value), "", _by(m.avg_steps))
-    seen, reward = m.steps_to_success, m.reward
-    yield True, ("steps to success", number(seen.mean), "", _range(seen, 0))
+    for name, spent in (
+        ("steps to success", m.steps_to_success),
+        ("seconds to success", m.seconds_to_success),
+        ("tokens to success", m.tokens_to_success),
+    ):
+        yield bool(spent.count), (name, number(spent.mean), "", _range(spent, 0))
+    reward = m.reward
     yield True, ("reward", number(reward.mean, 3), "", _range(reward, 3))
     characters = m.avg_chars_per_response
     yield bool(m.with_steps), (
@@ -147,6 +166,54 @@ def _rows(m: RolloutMetrics) -> Iterator[tuple[bool, tuple[str, str, str, str]]]
     yield priced, ("cost per success", number(m.cost_per_success, 4), "", "")
 
 
+DIFFERENCE_COLUMNS = ("first", "second", "points", "95 %")
+"""Columns of `difference_row`, in order."""
+
+
+def difference_row(difference: Difference) -> tuple[str, ...]:
+    """Return two rates and their difference, in the order of `DIFFERENCE_COLUMNS`."""
+    return (
+        rate_with_counts(difference.first),
+        rate_with_counts(difference.second),
+        points(difference.value),
+        points_between(difference.interval),
+    )
+
+
+def verdict(compared: Comparison) -> str:
+    """Return whether the second differs from the first, as a sentence with its evidence."""
+    success = compared.success
+    if success.value is None:
+        return "Unknown: one of them has no graded episode."
+    found = f"{points(success.value)} points (95 %: {points_between(success.interval)})"
+    pairs = compared.pairs
+    evidence = (
+        "over all graded episodes; they share no task and seed"
+        if pairs is None
+        else f"p = {pairs.p:.3g} (McNemar, exact), {pairs.number} pairs with the same task and seed"
+    )
+    return f"{compared.verdict.capitalize()}: {found}, {evidence}."
+
+
+def cautions(compared: Comparison) -> list[str]:
+    """Return reasons to doubt the verdict, as sentences."""
+    found = [
+        f"The {rate.name} differs too ({points(rate.value)} points), and success rates leave these "
+        "episodes out: the rest may be a selection."
+        for rate in compared.rates[1:]
+        if rate.is_clear
+    ]
+    pairs, (_, first), (_, second) = (
+        compared.pairs, compared.rates[0].first.counts, compared.rates[0].second.counts
+    )  # fmt: skip
+    if pairs is not None and pairs.number < max(first, second):
+        found.append(
+            f"Only {pairs.number} of {first} and {second} graded episodes have a pair; the others "
+            "are left out."
+        )
+    return found
+
+
 def rate_with_counts(rate: Rate | None) -> str:
     """Return a rate in percent, with its counts."""
     if rate is None or rate.value is None:
@@ -154,14 +221,31 @@ def rate_with_counts(rate: Rate | None) -> str:
     return f"{percent(rate.value)} ({rate.numerator}/{rate.denominator})"
 
 
-def _best_pass(metrics: RolloutMetrics) -> str:
-    known = [chance for chance in metrics.pass_at_k.values() if chance.value is not None]
-    return f"{percent(known[-1].value)} @{known[-1].k}" if known else _UNKNOWN
+def _best_pass(sign: str, passed: Mapping[int, PassRate]) -> str:
+    known = [mean for mean in passed.values() if mean.value is not None]
+    return f"{percent(known[-1].value)} {sign}{known[-1].k}" if known else _UNKNOWN
+
+
+def _of_tasks(mean: PassRate) -> str:
+    several = mean.groups != mean.num_tasks
+    groups = f", {mean.groups} groups of attempts" if several else ""
+    left = f", {mean.left_out} with fewer attempts left out" if mean.left_out else ""
+    return f"tasks: {mean.num_tasks}{groups}{left}"
 
 
 def percent(share: float | None) -> str:
     """Return a share in percent."""
     return _UNKNOWN if share is None else f"{share:.1%}"
+
+
+def points(difference: float | None) -> str:
+    """Return a difference of shares in percentage points, with its sign."""
+    return _UNKNOWN if difference is None else f"{100 * difference:+.1f}"
+
+
+def points_between(ends: tuple[float, float] | None) -> str:
+    """Return an interval of a difference, in percentage points."""
+    return _UNKNOWN if ends is None else f"{points(ends[0])} to {points(ends[1])}"
 
 
 def number(value: float | None, digits: int = 1) -> str:
@@ -173,7 +257,7 @@ def _seconds(value: float | None) -> str:
     return _UNKNOWN if value is None else f"{value:,.1f} s"
 
 
-def interval_of(rate: Rate) -> str:
+def interval_of(rate: Rate | PassRate) -> str:
     """Return a rate's 95 % interval."""
     ends = rate.interval
     return _UNKNOWN if ends is None else f"{ends[0]:.1%} to {ends[1]:.1%}"

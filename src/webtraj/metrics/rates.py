@@ -1,17 +1,21 @@
-"""Rates, ratios and spreads with their counts; intervals, pass@k and differences of rates.
+"""Rates, ratios and spreads with their counts; intervals, pass@k, pass^k, differences of rates.
 
 `success_rate` is the one rule for what a success rate counts. All else are pure functions of
-numbers. Intervals are Wilson's; intervals of differences are Newcombe's, built
+numbers. Intervals of rates are Wilson's; intervals of differences are Newcombe's, built
 from two of Wilson's. Unlike the textbook's they stay within -1 and 1, and are useful for 3 of 3.
+Intervals of pass@k and pass^k are a bootstrap over tasks.
 """
 
 from __future__ import annotations
 
+import collections
 import dataclasses
 import math
 import statistics
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Self
+
+import numpy as np
 
 from webtraj import errors
 from webtraj.trajectory import AGENT_FAILURES, Outcome
@@ -19,17 +23,19 @@ from webtraj.trajectory import AGENT_FAILURES, Outcome
 __all__ = [
     "CONFIDENCE",
     "GRADED",
-    "PassAtK",
+    "PassRate",
     "Rate",
     "Ratio",
     "Spread",
     "SpreadTally",
+    "bootstrap_interval",
     "bounds",
     "difference_interval",
     "mcnemar_p",
     "mean_of_tasks",
     "paired_difference_interval",
     "pass_at_k",
+    "pass_hat_k",
     "success_rate",
     "wilson_interval",
 ]
@@ -132,14 +138,79 @@ def pass_at_k(attempts: int, successes: int, k: int) -> float:
     Raises:
         InvalidInputError: There are fewer attempts than `k`, or more successes than attempts.
     """
+    draws = _draws(attempts, successes, k, f"pass@{k}")
+    return (draws - math.comb(attempts - successes, k)) / draws
+
+
+def pass_hat_k(attempts: int, successes: int, k: int) -> float:
+    """Return the unbiased estimate of the probability that all of `k` attempts succeed.
+
+    It is the share of all ways to draw k of the attempts that are all successes:
+    `C(c, k) / C(n, k)` (Yao et al. 2024, tau-bench). `(c/n)^k` would be too high.
+
+    >>> pass_hat_k(4, 3, 2)
+    0.5
+
+    Raises:
+        InvalidInputError: There are fewer attempts than `k`, or more successes than attempts.
+    """
+    draws = _draws(attempts, successes, k, f"pass^{k}")
+    return math.comb(successes, k) / draws
+
+
+def _draws(attempts: int, successes: int, k: int, name: str) -> int:
+    """Return the ways to draw k attempts: a whole number, so that the one division is exact."""
     if not 0 <= successes <= attempts or not 1 <= k <= attempts:
         raise errors.InvalidInputError(
-            f"pass@{k} of {successes} successes in {attempts} attempts: expected k from 1 to the "
+            f"{name} of {successes} successes in {attempts} attempts: expected k from 1 to the "
             "number of attempts, and at most as many successes as attempts."
         )
-    # Whole numbers up to the one division: exact for any number of attempts.
-    draws = math.comb(attempts, k)
-    return (draws - math.comb(attempts - successes, k)) / draws
+    return math.comb(attempts, k)
+
+
+_RESAMPLES = 2000
+_SEED = 0
+
+
+def bootstrap_interval(
+    tasks: Iterable[tuple[float, int, int]], *, confidence: float = CONFIDENCE
+) -> tuple[float, float] | None:
+    """Return an interval for a mean of shares, by a percentile bootstrap over tasks.
+
+    All shares of a task are drawn together, so that it is not too narrow for many attempts at few
+    tasks. Two tasks are added to those that are drawn from, one with only zeros and one with only
+    ones. Without them the interval covers too seldom with few tasks, and has no width if all tasks
+    agree. The random seed is fixed: the same numbers give the same interval, in any order.
+
+    >>> [round(end, 2) for end in bootstrap_interval([(1.0, 1, 10)])]
+    [0.7, 1.0]
+
+    Args:
+        tasks: The sum of a task's shares, their number, and the number of such tasks.
+        confidence: The confidence of the interval.
+
+    Returns:
+        Its bounds; None for fewer than two tasks, which say nothing of others.
+    """
+    counts: collections.Counter[tuple[float, float]] = collections.Counter()
+    for total, shares, number in tasks:
+        counts[total, shares] += number
+    known = counts.total()
+    if known < 2:
+        return None
+    total_of_all, shares_of_all = (
+        math.fsum(pair[at] * number for pair, number in counts.items()) for at in (0, 1)
+    )
+    value, typical = total_of_all / shares_of_all, shares_of_all / known
+    counts[0.0, typical] += 1
+    counts[typical, typical] += 1
+    ordered = sorted(counts.items())
+    chances = np.array([number for _, number in ordered]) / (known + 2)
+    drawn = np.random.default_rng(_SEED).multinomial(known, chances, size=_RESAMPLES)
+    sums = drawn @ np.array([pair for pair, _ in ordered])
+    beyond = (1 - confidence) / 2
+    low, high = np.quantile(sums[:, 0] / sums[:, 1], [beyond, 1 - beyond])
+    return min(float(low), value), max(float(high), value)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -264,28 +335,52 @@ class SpreadTally:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class PassAtK:
-    """The probability that one of k attempts at a task succeeds, averaged over tasks."""
+class PassRate:
+    """The probability that k attempts pass, averaged over groups of attempts: pass@k or pass^k.
+
+    A group of attempts is of one task, and in a plan with groups of one seed.
+    """
 
     k: int
-    total: float = 0.0
-    """The sum of `pass_at_k` over the groups of attempts."""
-    groups: int = 0
-    """The number of groups with k attempts or more."""
+    tasks: tuple[tuple[float, int, int], ...] = ()
+    """For each kind of task: the sum of its groups' probabilities, the number of groups with k
+    attempts or more, and the number of such tasks."""
     left_out: int = 0
     """The number of groups with fewer attempts that were a success or a failure."""
+
+    @property
+    def total(self) -> float:
+        """The sum of the groups' probabilities."""
+        return math.fsum(total * number for total, _, number in self.tasks)
+
+    @property
+    def groups(self) -> int:
+        """The number of groups with k attempts or more."""
+        return sum(groups * number for _, groups, number in self.tasks)
+
+    @property
+    def num_tasks(self) -> int:
+        """The number of tasks with such a group."""
+        return sum(number for _, _, number in self.tasks)
 
     @property
     def value(self) -> float | None:
         """The mean; None if no group has enough attempts."""
         return self.total / self.groups if self.groups else None
 
+    @property
+    def interval(self) -> tuple[float, float] | None:
+        """The 95 % interval by `bootstrap_interval`; None for fewer than two tasks."""
+        return bootstrap_interval(self.tasks)
+
     def to_data(self) -> dict[str, Any]:
-        """Return JSON data, with the value computed from the counts."""
+        """Return JSON data, with the values computed from the counts."""
         return {
             "value": self.value,
             "numerator": self.total,
             "denominator": self.groups,
+            **bounds(self.interval),
+            "tasks": self.num_tasks,
             "left_out": self.left_out,
         }
 

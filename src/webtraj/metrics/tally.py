@@ -9,7 +9,7 @@ import bisect
 import collections
 import dataclasses
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from webtraj.metrics.facts import (
@@ -21,12 +21,13 @@ from webtraj.metrics.facts import (
     classify,
 )
 from webtraj.metrics.rates import (
-    PassAtK,
+    PassRate,
     Rate,
     Ratio,
     Spread,
     SpreadTally,
     pass_at_k,
+    pass_hat_k,
     success_rate,
 )
 from webtraj.trajectory import EndReason, Outcome, has_succeeded, is_broken, is_scored
@@ -176,13 +177,20 @@ class RolloutMetrics:
     """Most steps in a row with the same action, in any valid episode."""
     steps_to_success: Spread = dataclasses.field(default_factory=Spread)
     """Steps of successful episodes."""
+    seconds_to_success: Spread = dataclasses.field(default_factory=Spread)
+    """Durations of successful episodes, in seconds."""
+    tokens_to_success: Spread = dataclasses.field(default_factory=Spread)
+    """Tokens of successful episodes, in and out, cached ones included, where every model call has
+    token counts."""
     reward: Spread = dataclasses.field(default_factory=Spread)
     """Total rewards of valid episodes that were scored."""
     odd_rewards: int = 0
     """Infinite and NaN rewards, left out of `reward`."""
-    pass_at_k: Mapping[int, PassAtK] = dataclasses.field(default_factory=dict)
+    pass_at_k: Mapping[int, PassRate] = dataclasses.field(default_factory=dict)
     """By k: the chance that at least one of k attempts succeeds, averaged over groups of attempts.
     Attempts that are neither success nor failure do not count."""
+    pass_hat_k: Mapping[int, PassRate] = dataclasses.field(default_factory=dict)
+    """By k: pass^k, the chance that all of k attempts succeed, over the same groups."""
 
     throughput: Throughput = dataclasses.field(default_factory=Throughput)
     """Speed of all episodes together."""
@@ -205,7 +213,8 @@ class RolloutMetrics:
             data[field.name] = value.to_data() if hasattr(value, "to_data") else value
         data["outcomes"] = dict(self.outcomes)
         data["end_reasons"] = dict(self.end_reasons)
-        data["pass_at_k"] = {str(k): chance.to_data() for k, chance in self.pass_at_k.items()}
+        for name in ("pass_at_k", "pass_hat_k"):
+            data[name] = {str(k): rate.to_data() for k, rate in getattr(self, name).items()}
         data["seconds_by_phase"] = dataclasses.asdict(self.seconds_by_phase)
         data["cost_per_success"] = self.cost_per_success
         return data
@@ -218,9 +227,12 @@ class RolloutMetrics:
         """
         numbers: dict[str, float | None] = {name: getattr(self, name) for name in _COUNTS}
         numbers |= {name: getattr(self, name).value for name in _QUOTIENTS}
-        numbers |= {f"pass_at_{k}": chance.value for k, chance in self.pass_at_k.items()}
+        numbers |= {f"pass_at_{k}": rate.value for k, rate in self.pass_at_k.items()}
+        numbers |= {f"pass_hat_{k}": rate.value for k, rate in self.pass_hat_k.items()}
         numbers |= {
             "steps_to_success": self.steps_to_success.mean,
+            "seconds_to_success": self.seconds_to_success.mean,
+            "tokens_to_success": self.tokens_to_success.mean,
             "reward_mean": self.reward.mean,
             "reward_std": self.reward.std,
             "episodes_per_second": self.throughput.episodes_per_second,
@@ -289,11 +301,13 @@ class BusyTime:
 class Tally:
     """Counts episodes and returns their metrics at any time.
 
-    It holds only counts: two for each group of attempts, for pass@k, and otherwise a fixed number.
+    It holds only counts: two for each group of attempts, for pass@k and pass^k, and otherwise a
+    fixed number.
 
     Args:
         crash_rule: Rule that decides which episodes crashed.
-        ks: Values of k for pass@k; by default 1, 2, 4, 8 and so on, up to the largest group.
+        ks: Values of k for pass@k and pass^k; by default 1, 2, 4, 8 and so on, up to the largest
+            group.
         priced: Whether prices were given, so that a cost of 0 is a known cost.
         timed: Whether to measure wall time. Only a whole rollout has that, not tasks that are
             played among others.
@@ -314,9 +328,10 @@ class Tally:
         self._outcomes: collections.Counter[Outcome] = collections.Counter()
         self._end_reasons: collections.Counter[EndReason] = collections.Counter()
         self._grades: collections.Counter[Outcome] = collections.Counter()
-        self._attempts: dict[str, tuple[int, int]] = {}
+        self._attempts: dict[str, dict[str, tuple[int, int]]] = {}  # By task and group.
         self._broken = self._retries = self._steps = self._valid_steps = 0
         self._steps_to_success, self._rewards = SpreadTally(), SpreadTally()
+        self._seconds_to_success, self._tokens_to_success = SpreadTally(), SpreadTally()
         self._odd_rewards = 0
         self._busy = BusyTime() if timed else None
         self._episode_seconds = 0.0
@@ -363,6 +378,7 @@ class Tally:
         valid, blocked = classes[EpisodeClass.VALID], classes[EpisodeClass.BLOCKED]
         crashed, total = classes[EpisodeClass.CRASHED], classes.total()
         rate = success_rate(grades)
+        ks, tasks = self._passed()
         successes, failures = rate.numerator, rate.denominator - rate.numerator
         return RolloutMetrics(
             crash_rule=self._rule,
@@ -392,9 +408,12 @@ class Tally:
             repeated_action_rate=Ratio(seen["repeated"], seen["followers"]),
             longest_repeat=self._longest_repeat,
             steps_to_success=self._steps_to_success.spread(),
+            seconds_to_success=self._seconds_to_success.spread(),
+            tokens_to_success=self._tokens_to_success.spread(),
             reward=self._rewards.spread(),
             odd_rewards=self._odd_rewards,
-            pass_at_k=self._pass_at_k(),
+            pass_at_k={k: _pass_rate(k, tasks, pass_at_k) for k in ks},
+            pass_hat_k={k: _pass_rate(k, tasks, pass_hat_k) for k in ks},
             throughput=Throughput(
                 wall_seconds=wall_seconds,
                 episode_seconds=self._episode_seconds,
@@ -410,10 +429,11 @@ class Tally:
         success = has_succeeded(facts.outcome, facts.end_reason)
         if success is not None:
             self._grades[facts.outcome] += 1
-            made, solved = self._attempts.get(facts.attempts_key, (0, 0))
-            self._attempts[facts.attempts_key] = (made + 1, solved + success)
+            groups = self._attempts.setdefault(facts.task, {})
+            made, solved = groups.get(facts.attempts_key, (0, 0))
+            groups[facts.attempts_key] = (made + 1, solved + success)
             if success:
-                self._steps_to_success.add(facts.num_steps)
+                self._add_success(facts)
         if facts.reward is not None and is_scored(facts.outcome, facts.end_reason):
             if math.isfinite(facts.reward):
                 self._rewards.add(facts.reward)
@@ -426,6 +446,14 @@ class Tally:
             self._behaviour["steps"] += facts.num_steps
             self._behaviour["followers"] += max(facts.num_steps - 1, 0)
             self._longest_repeat = max(self._longest_repeat, steps.longest_repeat)
+
+    def _add_success(self, facts: EpisodeFacts) -> None:
+        self._steps_to_success.add(facts.num_steps)
+        if facts.seconds is not None:
+            self._seconds_to_success.add(facts.seconds)
+        account = None if facts.steps is None else facts.steps.account
+        if account is not None and account.calls and not account.uncounted:
+            self._tokens_to_success.add(account.tokens.total)
 
     def _add_use(self, steps: StepFacts) -> None:
         account, tokens = steps.account, steps.account.tokens
@@ -444,24 +472,32 @@ class Tally:
             unpriced_calls=sum(account.unpriced.values()),
         )
 
-    def _pass_at_k(self) -> dict[int, PassAtK]:
-        # Many groups have the same counts, so few estimates are needed.
-        shapes = collections.Counter(self._attempts.values())
-        largest = max((made for made, _ in shapes), default=0)
-        ks = self._ks
-        if ks is None:
-            ks = [2**power for power in range(largest.bit_length())]
-        chances = {}
-        for k in ks:
-            enough = {shape: count for shape, count in shapes.items() if shape[0] >= k}
-            groups = sum(enough.values())
-            chances[k] = PassAtK(
-                k,
-                math.fsum(n * pass_at_k(*shape, k) for shape, n in enough.items()),
-                groups,
-                len(self._attempts) - groups,
-            )
-        return chances
+    def _passed(self) -> tuple[Sequence[int], Mapping[_Task, int]]:
+        """Return the values of k, and the number of tasks with the same attempts."""
+        tasks = collections.Counter(
+            tuple(sorted(groups.values())) for groups in self._attempts.values()
+        )
+        if self._ks is not None:
+            return self._ks, tasks
+        largest = max((made for groups in tasks for made, _ in groups), default=0)
+        return [2**power for power in range(largest.bit_length())], tasks
+
+
+_Task = tuple[tuple[int, int], ...]
+"""The attempts and successes of each group of attempts at a task."""
+
+
+def _pass_rate(
+    k: int, tasks: Mapping[_Task, int], chance: Callable[[int, int, int], float]
+) -> PassRate:
+    found: list[tuple[float, int, int]] = []
+    left_out = 0
+    for groups, number in tasks.items():
+        chances = [chance(made, solved, k) for made, solved in groups if made >= k]
+        left_out += (len(groups) - len(chances)) * number
+        if chances:
+            found.append((math.fsum(chances), len(chances), number))
+    return PassRate(k, tuple(sorted(found)), left_out)
 
 
 _COUNTED = (

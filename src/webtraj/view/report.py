@@ -138,19 +138,10 @@ def _results(report: Report) -> Iterable[tuple[str, str]]:
 
 
 def _differences(report: Report) -> Iterable[tuple[str, str]]:
-    """Yield the name of each comparison's second point and the difference in a sentence."""
+    """Yield the name of each comparison's second point and the verdict."""
     for comparison in report.comparisons:
-        pairs = comparison.pairs
-        value, ends = (
-            (pairs.value, pairs.interval)
-            if pairs
-            else (comparison.rates[0].value, comparison.rates[0].interval)
-        )
-        if value is None or ends is None:
-            continue
-        clear = "better" if ends[0] > 0 else "worse" if ends[1] < 0 else "no clear difference"
-        against = f"{_signed(value)} points against {comparison.first_name}"
-        yield comparison.second_name, f"{against} (95 %: {_range(ends)}), {clear}."
+        against = f"Compared with {comparison.first_name}: "
+        yield comparison.second_name, against + presenting.verdict(comparison)
 
 
 # Sections.
@@ -174,19 +165,17 @@ def _group_columns() -> list[str]:
 
 
 def _comparison(comparison: Comparison) -> dict[str, Any]:
-    columns = ["", "difference", "first", "second", "points", "95 %"]
-    parts = [_table(columns, map(_difference_row, comparison.rates))]
+    columns = ["", "difference", *presenting.DIFFERENCE_COLUMNS]
+    said = [presenting.verdict(comparison), *presenting.cautions(comparison)]
+    parts: list[_Part] = [{"text": text} for text in said]
+    parts.append(_table(columns, map(_difference_row, comparison.rates)))
     pairs = comparison.pairs
-    if pairs is None:
-        parts.append({"text": "No pairs: the two share no task with the same seed."})
-    else:
+    if pairs is not None:
         parts.append(
             {
                 "text": f"Of {pairs.number} pairs of episodes with the same task and seed, only "
                 f"the second succeeded in {pairs.second_only}, only the first in "
-                f"{pairs.first_only}, both in {pairs.both}, neither in {pairs.neither}: "
-                f"{_signed(pairs.value)} ({_range(pairs.interval or (-1.0, 1.0))}), "
-                f"p = {pairs.p:.3g} (McNemar, exact)."
+                f"{pairs.first_only}, both in {pairs.both}, neither in {pairs.neither}."
             }
         )
         for what, tasks in (("Gained", pairs.gained), ("Lost", pairs.lost)):
@@ -208,20 +197,16 @@ def _comparison(comparison: Comparison) -> dict[str, Any]:
 
 
 def _difference_row(difference: Difference) -> list[_Cell]:
-    ends, value = difference.interval, difference.value
-    shown: _Cell = "-" if value is None else _signed(value)
+    first, second, points, between = presenting.difference_row(difference)
+    shown: _Cell = points
+    value = difference.value
     if value is not None and difference.is_clear:
         better = (value > 0) == (difference.name not in ("crashed rate", "blocked rate"))
-        shown = {"text": _signed(value), "mark": "up" if better else "down"}
-    drawn = [] if value is None else [{"series": 0, "name": "", "value": value, **bounds(ends)}]
-    return [
-        difference.name or "-",
-        {"intervals": drawn, "signed": True},
-        presenting.rate_with_counts(difference.first),
-        presenting.rate_with_counts(difference.second),
-        shown,
-        "-" if ends is None else _range(ends),
-    ]
+        shown = {"text": points, "mark": "up" if better else "down"}
+    ends = bounds(difference.interval)
+    drawn = [] if value is None else [{"series": 0, "name": "", "value": value, **ends}]
+    name = difference.name or "-"
+    return [name, {"intervals": drawn, "signed": True}, first, second, shown, between]
 
 
 def _groups(report: Report, by: str) -> Iterable[dict[str, Any]]:
@@ -382,11 +367,3 @@ def _note(point: Point) -> _Cell:
     run = f"run {report.run}: {report.played} of {report.planned} rows" if report.run else ""
     note = "; ".join(part for part in (run, point.note) if part)
     return {"text": note, "mark": "note"} if note else ""
-
-
-def _signed(value: float) -> str:
-    return f"{100 * value:+.1f}"
-
-
-def _range(ends: tuple[float, float]) -> str:
-    return f"{_signed(ends[0])} to {_signed(ends[1])}"

@@ -1,7 +1,8 @@
-"""Intervals and pass@k, against what they are defined as."""
+"""Intervals, pass@k and pass^k, against what they are defined as."""
 
 import itertools
 import math
+import random
 import statistics
 
 import pytest
@@ -11,17 +12,18 @@ from measured_episodes import patient
 
 from rows import each
 from webtraj import errors
-from webtraj.metrics.rates import pass_at_k, wilson_interval
+from webtraj.metrics.rates import bootstrap_interval, pass_at_k, pass_hat_k, wilson_interval
 
 
 @each("attempts", range(1, 9))
-def test_pass_at_k_is_the_share_of_all_draws_that_have_a_success(attempts):
+def test_passing_k_is_the_share_of_all_draws_with_any_success_or_only_successes(attempts):
     for successes in range(attempts + 1):
         made = [True] * successes + [False] * (attempts - successes)
         for k in range(1, attempts + 1):
             draws = list(itertools.combinations(made, k))
-            expected = sum(map(any, draws)) / len(draws)
-            assert pass_at_k(attempts, successes, k) == pytest.approx(expected, abs=1e-15)
+            for estimate, passes in ((pass_at_k, any), (pass_hat_k, all)):
+                expected = sum(map(passes, draws)) / len(draws)
+                assert estimate(attempts, successes, k) == pytest.approx(expected, abs=1e-15)
 
 
 @patient
@@ -43,9 +45,44 @@ def test_pass_at_k_of_many_attempts_is_exact():
 
 
 @each(("attempts", "successes", "k"), [(3, 1, 4), (3, 4, 1), (3, -1, 1), (3, 1, 0), (0, 0, 1)])
-def test_pass_at_k_of_what_cannot_be_is_an_error(attempts, successes, k):
-    with pytest.raises(errors.InvalidInputError, match=f"pass@{k} of {successes} successes in"):
-        pass_at_k(attempts, successes, k)
+def test_passing_k_of_what_cannot_be_is_an_error(attempts, successes, k):
+    for estimate, sign in ((pass_at_k, "@"), (pass_hat_k, r"\^")):
+        message = f"pass{sign}{k} of {successes} successes in"
+        with pytest.raises(errors.InvalidInputError, match=message):
+            estimate(attempts, successes, k)
+
+
+@each(("alpha", "beta"), [(2, 2), (0.5, 0.5), (8, 1)])
+@each("tasks", [3, 8, 25])
+def test_the_interval_over_tasks_covers_the_truth_at_least_as_often_as_it_says(alpha, beta, tasks):
+    # Tasks are drawn from a world in which the mean chance is known, with four attempts at each.
+    source = random.Random(f"{alpha} {beta} {tasks}")
+    truth, rounds, covered = alpha / (alpha + beta), 150, 0
+    for _ in range(rounds):
+        chances = [source.betavariate(alpha, beta) for _ in range(tasks)]
+        solved = [sum(source.random() < chance for _ in range(4)) for chance in chances]
+        low, high = bootstrap_interval((pass_at_k(4, one, 1), 1, 1) for one in solved)
+        covered += low <= truth <= high
+    assert covered / rounds > 0.91
+
+
+def test_the_interval_over_tasks_is_the_bootstraps():
+    shares = [0.0, 0.25, 0.25, 0.5, 1.0, 1.0, 1.0]
+    source = random.Random(1)
+    means = sorted(
+        statistics.fmean(source.choices([*shares, 0.0, 1.0], k=len(shares))) for _ in range(20_000)
+    )
+    interval = bootstrap_interval((share, 1, 1) for share in shares)
+    assert interval == pytest.approx((means[500], means[-500]), abs=0.04)
+    assert interval == bootstrap_interval([(1.0, 1, 3), (0.5, 1, 1), (0.25, 1, 2), (0.0, 1, 1)])
+
+
+def test_many_attempts_at_few_tasks_do_not_narrow_the_interval():
+    few = bootstrap_interval([(2.0, 4, 2), (4.0, 4, 1)])
+    assert few == bootstrap_interval([(50.0, 100, 2), (100.0, 100, 1)])
+    assert few[1] - few[0] > 0.4
+    assert bootstrap_interval([(3.0, 4, 1)]) is None
+    assert bootstrap_interval([]) is None
 
 
 @patient

@@ -10,7 +10,7 @@ from measured_episodes import make_trajectory, patient, reply
 from webtraj import EndReason, Outcome
 from webtraj.agents.models.accounting import Price
 from webtraj.environments.actions import Click, GoBack, InvalidAction
-from webtraj.metrics import PassAtK, Rate, Ratio, measure_results, measure_trajectories
+from webtraj.metrics import Rate, Ratio, measure_results, measure_trajectories
 from webtraj.metrics.facts import StepFacts, step_facts
 from webtraj.rollouts import EpisodeResult
 from webtraj.testing.strategies import trajectories
@@ -22,6 +22,10 @@ USAGE = {"prompt_tokens": 100, "completion_tokens": 10}
 
 def overall(*episodes, **options):
     return measure_trajectories(episodes, **options).overall
+
+
+def shown(passed):
+    return {k: (mean.total, mean.groups, mean.left_out) for k, mean in passed.items()}
 
 
 def failed(path=""):
@@ -67,7 +71,8 @@ def test_a_small_rollout():
     assert metrics.outcomes["timeout"] == 1
     assert metrics.end_reasons["errored"] == 3
     assert sum(metrics.outcomes.values()) == sum(metrics.end_reasons.values()) == 10
-    assert metrics.pass_at_k == {1: PassAtK(1, 1.0, 2, 0), 2: PassAtK(2, 2.0, 2, 0)}
+    assert shown(metrics.pass_at_k) == {1: (1.0, 2, 0), 2: (2.0, 2, 0)}
+    assert shown(metrics.pass_hat_k) == {1: (1.0, 2, 0), 2: (0.0, 2, 0)}
 
 
 def test_groups_have_their_own_numbers():
@@ -89,7 +94,7 @@ def test_nothing_is_known_of_nothing():
     for name in ("avg_steps", "avg_chars_per_response", "goback_rate", "invalid_action_rate"):
         assert data[name]["value"] is None
     assert data["reward"]["mean"] is data["steps_to_success"]["mean"] is None
-    assert data["pass_at_k"] == {}
+    assert data["pass_at_k"] == data["pass_hat_k"] == {}
     assert data["throughput"]["wall_seconds"] is data["throughput"]["steps_per_second"] is None
     assert "success_rate" not in metrics.scalars()
 
@@ -170,6 +175,21 @@ def test_tokens_and_cost_are_of_all_episodes():
     assert overall(*episodes).cost_per_success is None
 
 
+def test_what_a_success_took_is_of_successes_alone():
+    counted = reply("a", Click("1"), usage=USAGE)
+    silent = reply("a", Click("1"))  # The server counted no tokens.
+    metrics = overall(
+        make_trajectory([Click("1")] * 2, decisions=[counted] * 2, seconds=3.0),
+        make_trajectory([Click("1")] * 4, decisions=[counted] * 4, seconds=5.0),
+        make_trajectory([Click("1")] * 3, decisions=[counted, silent, counted], seconds=7.0),
+        make_trajectory([Click("1")] * 9, decisions=[counted] * 9, outcome=O.FAILURE),
+    )
+    assert (metrics.steps_to_success.count, metrics.steps_to_success.mean) == (3, 3.0)
+    assert (metrics.seconds_to_success.count, metrics.seconds_to_success.mean) == (3, 5.0)
+    assert (metrics.tokens_to_success.count, metrics.tokens_to_success.mean) == (2, 330.0)
+    assert measure_trajectories([make_trajectory()]).overall.tokens_to_success.mean is None
+
+
 def test_wall_time_is_when_anything_was_under_way():
     metrics = overall(
         make_trajectory(begun=100.0, seconds=10.0),
@@ -190,9 +210,11 @@ def test_attempts_are_those_of_one_group_or_else_of_one_policy_at_one_task():
         make_trajectory(task="t", policy="two", outcome=O.FAILURE),
         make_trajectory(task="t", policy="two"),
     ]
-    chances = overall(*episodes).pass_at_k
-    assert chances[1] == PassAtK(1, 1 + 0 + 1 + 0.5, 4, 0)
-    assert chances[2] == PassAtK(2, 1.0, 1, 3)
+    metrics = overall(*episodes)
+    assert shown(metrics.pass_at_k) == {1: (1 + 0 + 1 + 0.5, 4, 0), 2: (1.0, 1, 3)}
+    assert shown(metrics.pass_hat_k) == {1: (1 + 0 + 1 + 0.5, 4, 0), 2: (0.0, 1, 3)}
+    assert metrics.pass_at_k[1].num_tasks == 1
+    assert metrics.pass_at_k[1].interval is None
     assert list(overall(*episodes, ks=[3, 1]).pass_at_k) == [1, 3]
     assert overall(*episodes, ks=[3]).pass_at_k[3].value is None
 

@@ -110,7 +110,7 @@ def test_a_damaged_episode_counts_by_its_summary_and_is_named(tmp_path, episodes
     ("options", "message"),
     [
         ({"by": ["colour"]}, "Cannot group episodes by 'colour'; expected one of task, group"),
-        ({"ks": [0]}, "The k of pass@k must be 1 or more"),
+        ({"ks": [0]}, "The k of pass@k and pass"),
         ({"crash_rule": "best"}, "Unknown crash_rule='best'"),
     ],
 )
@@ -273,8 +273,11 @@ def test_names_are_what_readers_of_the_file_rely_on(tmp_path, episodes):
         *quotient("failed_action_rate"),
         *quotient("repeated_action_rate"),
         *spread("steps_to_success"),
+        *spread("seconds_to_success"),
+        *spread("tokens_to_success"),
         *spread("reward"),
-        *quotient("pass_at_k.1", "left_out"),
+        *quotient("pass_at_k.1", "low", "high", "tasks", "left_out"),
+        *quotient("pass_hat_k.1", "low", "high", "tasks", "left_out"),
         *(f".throughput.{name}" for name in THROUGHPUT),
         *(f".seconds_by_phase.{name}" for name in PHASES),
         *(f".models.{name}" for name in MODELS),

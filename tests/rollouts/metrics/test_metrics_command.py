@@ -62,7 +62,8 @@ def test_every_number_stands_beside_its_counts(dataset):
     assert found["crashed rate"][0::2] == ["33.3%", "1 of 3, by the rule 'typed'"]
     assert found["go-back rate"] == ["33.3%", "1 / 3"]
     assert found["characters per response"] == ["-", "0 / 0"]
-    assert found["pass@2"] == ["100.0%", "tasks: 1"]
+    assert found["pass@2"] == ["100.0%", "-", "tasks: 1"]
+    assert found["pass^2"] == ["0.0%", "-", "tasks: 1"]
     assert f"{dataset}: 3 episodes, 1 infrastructure failure." in call(dataset)
 
 
@@ -115,9 +116,43 @@ def test_damaged_episodes_are_named(dataset):
     assert rows(output)["success rate"][2] == "1 of 2"
 
 
+def test_compare_says_whether_a_difference_is_one(tmp_path):
+    def played(name, successes, *, broken=0, seeds=True):
+        ends = [{}] * successes + [{"outcome": Outcome.FAILURE}] * (10 - successes)
+        ends += [{"outcome": Outcome.ENV_ERROR, "reason": EndReason.ERRORED}] * broken
+        with DatasetWriter(tmp_path / name) as writer:
+            for seed, end in enumerate(ends):
+                of = {"seed": seed} if seeds else {}
+                writer.add(make_trajectory(["a"], episode_id=f"e{seed}", task="a", **of, **end))
+        return tmp_path / name
+
+    two = played("two", 2)
+    for other, verdict, evidence, caution in [
+        (played("eight", 8), "better", "p = 0.0312 (McNemar, exact), 10 pairs", None),
+        (played("seven", 7), "no clear difference", "p = 0.0625", None),
+        (played("apart", 8, seeds=False), "better", "share no task and seed", None),
+        (played("broken", 8, broken=20), "better", "10 pairs", "The crashed rate differs too"),
+    ]:
+        said = call("--compare", two, other)
+        found = rows(said)
+        assert found["success rate"][0] == "20.0% (2/10)"
+        line = next(one for one in said.splitlines() if one.startswith(verdict.capitalize()))
+        assert evidence in " ".join(said.split())
+        assert found["success rate"][2] in line
+        assert ("success rates leave" in said) == (caution is not None)
+        data = json.loads(call("--compare", two, other, "--json"))
+        assert data["verdict"] == verdict
+    assert json.loads(call("--compare", other, two, "--json"))["verdict"] == "worse"
+    with DatasetWriter(tmp_path / "unjudged") as writer:
+        writer.add(make_trajectory(episode_id="e", task="a", outcome=Outcome.UNKNOWN))
+    assert "Unknown: one of them has no graded" in call("--compare", two, tmp_path / "unjudged")
+
+
 @each(
     ("arguments", "message"),
     [
+        (["--compare"], "Give two datasets, or one with --each-run"),
+        (["--compare", "--html", "x.html"], "--html does not go with --compare"),
         (["--by", "colour"], "Cannot group episodes by 'colour'"),
         (["--run", "nope"], "No run 'nope' in"),
         (["--each-run"], "No runs in"),
@@ -128,7 +163,7 @@ def test_damaged_episodes_are_named(dataset):
         (["--price", "qwen=cheap"], "expected MODEL=INPUT,OUTPUT"),
         (["--price", "qwen=-1,2"], "The price input is -1.0"),
         (["--no-steps", "--crash-rule", "webgym"], "WebGym's crash rule needs the actions"),
-        (["--pass-at", "0"], "The k of pass@k must be 1 or more"),
+        (["--pass-at", "0"], "The k of pass@k and pass"),
         (["--where", "nope == 1"], "no field 'nope'"),
     ],
 )
