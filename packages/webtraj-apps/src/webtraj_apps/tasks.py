@@ -30,7 +30,6 @@ import collections
 import dataclasses
 import datetime
 import random
-import re
 from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, Final, Literal, TypeAlias
@@ -43,6 +42,7 @@ from webtraj.environments.browser.oracles import OracleError, PageView, Step
 from webtraj_apps import app as app_lib
 from webtraj_apps import names as names_lib
 from webtraj_apps import state as state_lib
+from webtraj_apps.answers import same_answer
 from webtraj_apps.state import (
     Expected,
     added,
@@ -118,7 +118,8 @@ class Assignment:
     allow: Sequence[str] | Mapping[str, Sequence[str]] = ()
     """Tables that may change besides."""
     answer: str | tuple[str, ...] | None = None
-    """The right answer; several, in any order unless `ordered`; or None if any answer will do."""
+    """The right answer, in the form that declares its kind (see `answers`); several, in any order
+    unless `ordered`; or None if any answer will do."""
     ordered: bool = False
     """Whether several answers must come in their order, as numbers that only it tells apart."""
     infeasible: bool = False
@@ -332,49 +333,6 @@ def spoken(day: str) -> str:
     """
     date = datetime.date.fromisoformat(day)
     return f"{date.day} {date:%B %Y}"
-
-
-# Answers.
-
-
-_PARTS: Final = (re.compile(r"[;\n]|,(?!\d{3}\b)|\band\b"), re.compile(r"[;\n,]|\band\b"))
-"""What separates answers: a comma between digits may separate thousands, or answers."""
-
-_NUMBER: Final = re.compile(r"[-+]?(?=\.?\d)(\d{1,3}(,\d{3})+|\d*)(\.\d*)?")
-_SIGNS: Final = "#!\"'“”"
-"""Signs around an answer that do not matter, beside full stops at its end."""
-
-
-def same_answer(given: str, wanted: str | tuple[str, ...], *, ordered: bool = False) -> bool:
-    """Return whether an answer is right, but for case, spaces, punctuation and number formats.
-
-    >>> same_answer(" £1,200.50. ", "1200.5")
-    True
-    >>> same_answer("Noah Keller, emma raman", ("Emma Raman", "Noah Keller"))
-    True
-    >>> same_answer("5, 4", ("4", "5"), ordered=True)
-    False
-
-    Args:
-        given: The answer.
-        wanted: The right one; or several, of which all must be given, separated by commas,
-            semicolons, line breaks or "and".
-        ordered: Whether several must be given in their order.
-    """
-    if isinstance(wanted, str):
-        return _normal(given) == _normal(wanted)
-    order = list if ordered else sorted
-    right = order(map(_normal, wanted))
-    return any(order(filter(None, map(_normal, parts.split(given)))) == right for parts in _PARTS)
-
-
-def _normal(text: str) -> str:
-    text = re.sub(r"\s+", " ", text).strip().lstrip(_SIGNS).rstrip(f".{_SIGNS}").lower()
-    number = re.sub(r"[£$€%\s]|eur|usd|gbp", "", text).replace("\N{MINUS SIGN}", "-")
-    if not _NUMBER.fullmatch(number):
-        return text
-    value = round(float(number.replace(",", "")), 4) or 0.0  # Zero has no minus.
-    return f"{value:.4f}".rstrip("0").rstrip(".")
 
 
 # Episodes.

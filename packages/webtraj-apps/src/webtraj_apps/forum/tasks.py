@@ -1152,7 +1152,7 @@ def price(facts: Facts, rng: random.Random) -> Assignment:
             f"How much does the {topic['details']['item']} in the category For Sale cost? "
             "Answer with the number of euros."
         ),
-        answer=topic["details"]["price"],
+        answer=f"{topic['details']['price']} euros",
         steps=_browse(facts, topic),
     )
 
@@ -1168,7 +1168,7 @@ def maintenance(facts: Facts, rng: random.Random) -> Assignment:
     question, right = rng.choice(
         (
             (f"{whom} Answer with first and last name.", details["contact"]),
-            (f"{long} Answer with the number.", details["hours"]),
+            (f"{long} Answer with the number.", f"{details['hours']} hours"),
         )
     )
     return Assignment(goal=question, answer=right, steps=_browse(facts, topic))
@@ -1219,7 +1219,7 @@ def total_budget(facts: Facts, rng: random.Random) -> Assignment:
             "What is the sum of the budgets in the opening comments of these topics? "
             f"{titles}. Answer with the number of euros."
         ),
-        answer=str(sum(int(topic["details"]["budget"]) for topic in topics)),
+        answer=f"{sum(int(topic['details']['budget']) for topic in topics)} euros",
         steps=[_browse(facts, topic) for topic in topics],
     )
 
