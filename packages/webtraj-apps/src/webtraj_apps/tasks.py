@@ -452,8 +452,13 @@ class AppTask(browser.BrowserTask):
     async def validate(
         self, session: browser.BrowserSession, state: Any, answer: str | None
     ) -> browser.Verdict:
-        """See `BrowserTask.validate`. Nothing is judged before the agent answers."""
+        """See `BrowserTask.validate`. Nothing is judged before the agent answers.
+
+        Raises:
+            BrowserError: A server failed: no fault of the agent.
+        """
         self._turns += 1
+        self._require_answers()
         if self._fault.logs_out_after == self._turns:
             await session.run(session.page.context.clear_cookies(), what="end the session")
         if answer is None:
@@ -463,10 +468,20 @@ class AppTask(browser.BrowserTask):
     async def validate_refusal(
         self, session: browser.BrowserSession, reason: str
     ) -> browser.Verdict:
-        """See `BrowserTask.validate_refusal`."""
+        """See `BrowserTask.validate_refusal`.
+
+        Raises:
+            BrowserError: A server failed: no fault of the agent.
+        """
+        self._require_answers()
         if not self.assignment.infeasible:
             return self._verdict("The task can be done.")
         return self._verdict(await self.wrong_state())
+
+    def _require_answers(self) -> None:
+        for world in self.worlds.values():
+            if world.failure is not None:
+                raise world.failure
 
     async def teardown(self, session: browser.BrowserSession) -> None:
         """See `BrowserTask.teardown`."""
