@@ -17,6 +17,7 @@ from webtraj_apps.state import (
     read_sqlite,
     removed,
 )
+from webtraj_apps.tracker import state as tracker_state
 
 BEFORE = {
     "line": {1: {"id": 1, "product": 7, "count": 1}, 2: {"id": 2, "product": 8, "count": 3}},
@@ -126,3 +127,25 @@ def test_a_database_is_read_by_its_keys_without_indexes_of_text(tmp_path):
         "b": {("p", "q"): {"x": "p", "y": "q"}},
         "c": {1: {"v": b"\x00\xff"}},
     }
+
+
+def test_preferences_of_a_tracker_count_and_what_was_looked_at_does_not(tmp_path):
+    with sqlite3.connect(tmp_path / tracker_state.DATABASE) as database:
+        database.execute(
+            "CREATE TABLE session_attribute (sid TEXT, authenticated INT, name TEXT, value TEXT)"
+        )
+
+    def saved(**values):
+        """Save a session as the tracker does: all of it anew."""
+        with sqlite3.connect(tmp_path / tracker_state.DATABASE) as database:
+            database.execute("DELETE FROM session_attribute WHERE sid = 'ann'")
+            rows = [("ann", name, value) for name, value in values.items()]
+            database.executemany("INSERT INTO session_attribute VALUES (?, 1, ?, ?)", rows)
+        return tracker_state.read(tmp_path)
+
+    saved(name="Ann", email="ann@northfield.test")
+    before = saved(email="ann@northfield.test", name="Ann")
+    looked = saved(name="Ann", query_tickets="5 6", email="ann@northfield.test")
+    (change,) = changes(before, saved(name="Ann", email="other@example.org"))
+    assert not changes(before, looked)
+    assert (change.kind, change.old) == ("changed", {"value": "ann@northfield.test"})

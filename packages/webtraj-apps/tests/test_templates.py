@@ -1,4 +1,4 @@
-"""The templates that come with webtraj, without playing them; and answers."""
+"""The templates that come with webtraj, without playing them."""
 
 import random
 
@@ -10,44 +10,6 @@ from webtraj import errors
 from webtraj_apps import app as app_lib
 from webtraj_apps import names, tasks
 from webtraj_apps.people import people
-
-
-@each(
-    ("given", "wanted", "right"),
-    [
-        ("42", "42", True),
-        ("£42.00", "42", True),
-        ("1,200.50 EUR", "1200.5", True),
-        (" Emma  Raman.", "emma raman", True),
-        ('"Emma Raman"', "Emma Raman", True),
-        ("42", "43", False),
-        ("", "43", False),
-        ("It is 42", "42", False),
-        ("b, a", ("a", "b"), True),
-        ("a and b", ("a", "b"), True),
-        ("a\nb;", ("a", "b"), True),
-        ("1,200 and 3", ("3", "1200"), True),
-        ("a", ("a", "b"), False),
-        ("a, b, c", ("a", "b"), False),
-        ("a, a", ("a", "b"), False),
-        ("174,200,213", ("174", "200", "213"), True),
-        ("#174, #200", ("174", "200"), True),
-        ("#77", ("77",), True),
-        ("\N{MINUS SIGN}12.30", "-12.3", True),
-        ("- £12.30", "-12.3", True),
-        ("0.00", "-0.00", True),
-        ("1 200", "1200", True),
-        (".5", "0.5", True),
-        (".5", "5", False),
-        ("12,50", "1250", False),
-        ("1,2", "12", False),
-        ("+44207 9460123", "+44 20 7946 0123", True),
-        ("1,2345", "12345", False),
-    ],
-)
-def test_answers(given, wanted, right):
-    assert tasks.same_answer(given, wanted) is right
-
 
 AGENTS = [{"username": name, "name": name.title()} for name in ("ann", "bob")]
 TICKETS = [

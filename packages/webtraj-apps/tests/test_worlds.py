@@ -11,8 +11,10 @@ from pathlib import Path
 import psutil
 import pytest
 
+import webtraj
 from processes import lives
 from webtraj import errors, registry
+from webtraj_apps import app as app_lib
 
 
 async def fetch(world, method="GET", body=""):
@@ -52,6 +54,40 @@ async def test_a_server_that_died_is_started_again_and_its_worlds_are_as_they_we
     process.wait()
     assert "kept" in await fetch(world)
     assert world._host.start().pid != process.pid
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="stops a process")
+async def test_a_server_that_hangs_is_replaced_and_its_worlds_are_as_they_were(
+    errands, monkeypatch
+):
+    monkeypatch.setattr(app_lib, "_PING_SECONDS", 0.3)
+    world = await errands.world()
+    await fetch(world, "POST", "add=1&text=kept")
+    process = world._host.start()
+    process.send_signal(signal.SIGSTOP)
+    await errands.world()
+    assert process.poll() is not None
+    assert "kept" in await fetch(world)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="stops a process")
+async def test_a_server_that_fails_in_an_episode_is_no_failure_of_the_agent(
+    errands, monkeypatch, tmp_path
+):
+    monkeypatch.setattr(app_lib, "_PING_SECONDS", 0.3)
+    monkeypatch.setattr(app_lib, "_SILENT_SECONDS", 1)
+    collector = webtraj.MemoryTrajectoryCollector()
+    async with webtraj.make("apps/errands/add", trajectory_collector=collector) as environment:
+        for harm in (signal.SIGSTOP, signal.SIGKILL):
+            await environment.reset()
+            (world,) = environment.app_task.worlds.values()
+            world._host.start().send_signal(harm)
+            if harm == signal.SIGKILL:
+                monkeypatch.setenv("WEBTRAJ_APPS", str(tmp_path))  # It cannot start again.
+            with pytest.raises(errors.BrowserError, match="The server of"):
+                await environment.step("goto('http://errands.test/?again')")
+    outcomes = [(one.outcome, one.total_reward) for one in collector.trajectories]
+    assert outcomes == [(webtraj.Outcome.ENV_ERROR, None)] * 2
 
 
 def test_an_application_that_is_not_installed_says_how_to_install_it(

@@ -3,7 +3,8 @@
 An application is installed once, into a virtual environment of its own, with the state of its
 worlds' first moment for each of a few contents. A world is a copy of such a state, made and thrown
 away in milliseconds. One server process for each application serves all worlds of this process; it
-dies with it, and is restarted if it dies before.
+dies with it, and is replaced if it dies or hangs before. What a world lost by that is a failure of
+the infrastructure, see `World.failure`.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ import hashlib
 import json
 import os
 import shutil
+import signal
 import sqlite3
 import subprocess
 import sys
@@ -28,7 +30,7 @@ import venv
 import warnings
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 from webtraj import errors
 from webtraj.datasets.progress import counted
@@ -47,6 +49,12 @@ _HOME = "WEBTRAJ_APPS"
 _SOCKET = "host.sock"
 _START_SECONDS = 60.0
 _CONNECT_SECONDS = 20.0
+_PING_SECONDS = 4.0
+"""How long a server may take to close a connection that asks for nothing; it has two tries."""
+_SILENT_SECONDS = 4
+"""After how long without any answer a server is pinged."""
+_HUNG_SECONDS = 20
+"""After how long without any answer a server is replaced, though it can be pinged."""
 _LOG_LINES = 20
 _CHUNK = 64 * 1024
 _IDLE_SECONDS = 0.01
@@ -242,7 +250,7 @@ class App:
         return self.home / "contents" / str(seed % CONTENTS)
 
     async def world(self, seed: int = 0) -> World:
-        """Return a new world. Its server is started if it does not run.
+        """Return a new world. Its server is started if it does not run, and replaced if it hangs.
 
         Raises:
             MissingDependencyError: The application is not installed.
@@ -250,7 +258,7 @@ class App:
         """
         content = self._content(seed)
         host = _host_of(self)
-        await asyncio.to_thread(host.start)
+        await host.ready()
         return World(self, host, content, seed)
 
     def read(self, folder: Path) -> state_lib.State:
@@ -303,6 +311,8 @@ class World:
         self.facts = app.facts(seed)
         self._host = host
         self._answering = 0
+        self.failure: errors.BrowserError | None = None
+        """Why its server did not answer a request; None if it always did."""
         self.folder = host.new_world(content)
         """The folder of its state."""
 
@@ -327,6 +337,8 @@ class World:
     ) -> None:
         """Answer a browser's connection to the application. See `network.Serve`.
 
+        If the server dies or hangs meanwhile, the connection ends, and `failure` says why.
+
         Args:
             reader: What the browser sends.
             writer: Where the answer goes.
@@ -337,12 +349,10 @@ class World:
             return
         self._answering += 1
         try:
-            far = await self._host.connect()
-            try:
-                far[1].write(f"WORLD {self.name}\n".encode() + begun)
-                await browser.pipe_both((reader, writer), far)
-            finally:
-                far[1].close()
+            request = f"WORLD {self.name}\n".encode() + begun
+            await self._host.answer((reader, writer), request)
+        except errors.BrowserError as error:
+            self.failure = error
         finally:
             self._answering -= 1
 
@@ -358,6 +368,9 @@ class World:
         shutil.rmtree(self.folder, ignore_errors=True)
 
 
+_Stream: TypeAlias = tuple[asyncio.StreamReader, asyncio.StreamWriter]
+
+
 class _Host:
     """The server of an application's worlds, in this process's name."""
 
@@ -366,6 +379,8 @@ class _Host:
         self._lock = threading.Lock()
         self._process: subprocess.Popen[bytes] | None = None
         self._made = 0
+        self._answered = 0
+        """How many requests were answered, by whatever process."""
         # Short: the path of a socket may have 104 characters at the most.
         self.root = Path(tempfile.mkdtemp(prefix=f"webtraj-{app.name}-"))
         self._log = self.root / "log"
@@ -378,7 +393,19 @@ class _Host:
         return folder
 
     def start(self) -> subprocess.Popen[bytes]:
-        """Start the server unless it runs; wait until it listens."""
+        """Start the server unless it runs; wait until it listens.
+
+        Raises:
+            BrowserError: It does not start.
+        """
+        try:
+            return self._start()
+        except OSError as error:
+            raise errors.BrowserError(
+                f"The server of {self._app.title} cannot be started: {error}"
+            ) from error
+
+    def _start(self) -> subprocess.Popen[bytes]:
         with self._lock:
             if self._process is not None and self._process.poll() is None:
                 return self._process
@@ -409,15 +436,82 @@ class _Host:
         if self._process is not None and self._process.stdin is not None:
             self._process.stdin.close()
 
-    async def connect(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
-        """Return a connection to the server, which is restarted if it died."""
+    async def ready(self) -> None:
+        """Start the server unless it runs, and replace it if it hangs.
+
+        Raises:
+            BrowserError: It does not start.
+        """
+        process = await asyncio.to_thread(self.start)
+        if not await self._pings():
+            _kill(process)
+            await asyncio.to_thread(self.start)
+
+    async def answer(self, near: _Stream, request: bytes) -> None:
+        """Hand a request to the server, and its answer to the browser.
+
+        Raises:
+            BrowserError: The server died or hung before it had answered, or does not start.
+        """
+        far = await self.connect()
+        process = self._process
+        talk = asyncio.ensure_future(browser.pipe_both(near, far))
+        silent, answered = 0, self._answered
+        try:
+            far[1].write(request)
+            while not (await asyncio.wait({talk}, timeout=1.0))[0]:
+                # Seconds in which this process ran: one that was stopped itself proves nothing.
+                silent = silent + 1 if answered == self._answered else 0
+                answered = self._answered
+                if silent >= _HUNG_SECONDS or (
+                    silent >= _SILENT_SECONDS and not await self._pings()
+                ):
+                    _kill(process)
+                    break
+            else:
+                self._answered += 1
+        finally:
+            talk.cancel()
+            await asyncio.gather(talk, return_exceptions=True)
+            far[1].close()
+        if process is not None and process.poll() is not None:
+            raise errors.BrowserError(
+                f"The server of {self._app.title} ended while it answered. Its last output:\n"
+                f"{_tail(self._log.read_bytes())}"
+            )
+
+    async def _pings(self) -> bool:
+        """Return whether the server closes a connection that asks for nothing."""
+        for _ in range(2):
+            with contextlib.suppress(OSError):  # A timeout is one as well.
+                async with asyncio.timeout(_PING_SECONDS):
+                    reader, writer = await self._connect()
+                    try:
+                        writer.write_eof()
+                        await reader.read()
+                        return True
+                    finally:
+                        writer.close()
+        return False
+
+    async def connect(self) -> _Stream:
+        """Return a connection to the server, which is restarted if it died.
+
+        Raises:
+            BrowserError: It does not start, or takes no connection.
+        """
         try:
             return await self._connect()
         except OSError:
             await asyncio.to_thread(self.start)
+        try:
             return await self._connect()
+        except OSError as error:
+            raise errors.BrowserError(
+                f"The server of {self._app.title} takes no connection: {error}"
+            ) from error
 
-    async def _connect(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+    async def _connect(self) -> _Stream:
         ended = time.monotonic() + _CONNECT_SECONDS
         while True:
             reader, writer = await asyncio.open_unix_connection(self.root / _SOCKET)
@@ -439,6 +533,14 @@ class _Host:
                 self._process.kill()
             self._close_input()
         shutil.rmtree(self.root, ignore_errors=True)
+
+
+def _kill(process: subprocess.Popen[bytes] | None) -> None:
+    """End a server that hangs, with what it started."""
+    if process is not None:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
 
 
 _hosts: dict[tuple[str, int], _Host] = {}

@@ -30,7 +30,6 @@ import collections
 import dataclasses
 import datetime
 import random
-import re
 from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, Final, Literal, TypeAlias
@@ -43,6 +42,7 @@ from webtraj.environments.browser.oracles import OracleError, PageView, Step
 from webtraj_apps import app as app_lib
 from webtraj_apps import names as names_lib
 from webtraj_apps import state as state_lib
+from webtraj_apps.answers import same_answer
 from webtraj_apps.state import (
     Expected,
     added,
@@ -118,7 +118,8 @@ class Assignment:
     allow: Sequence[str] | Mapping[str, Sequence[str]] = ()
     """Tables that may change besides."""
     answer: str | tuple[str, ...] | None = None
-    """The right answer; several, in any order unless `ordered`; or None if any answer will do."""
+    """The right answer, in the form that declares its kind (see `answers`); several, in any order
+    unless `ordered`; or None if any answer will do."""
     ordered: bool = False
     """Whether several answers must come in their order, as numbers that only it tells apart."""
     infeasible: bool = False
@@ -334,49 +335,6 @@ def spoken(day: str) -> str:
     return f"{date.day} {date:%B %Y}"
 
 
-# Answers.
-
-
-_PARTS: Final = (re.compile(r"[;\n]|,(?!\d{3}\b)|\band\b"), re.compile(r"[;\n,]|\band\b"))
-"""What separates answers: a comma between digits may separate thousands, or answers."""
-
-_NUMBER: Final = re.compile(r"[-+]?(?=\.?\d)(\d{1,3}(,\d{3})+|\d*)(\.\d*)?")
-_SIGNS: Final = "#!\"'“”"
-"""Signs around an answer that do not matter, beside full stops at its end."""
-
-
-def same_answer(given: str, wanted: str | tuple[str, ...], *, ordered: bool = False) -> bool:
-    """Return whether an answer is right, but for case, spaces, punctuation and number formats.
-
-    >>> same_answer(" £1,200.50. ", "1200.5")
-    True
-    >>> same_answer("Noah Keller, emma raman", ("Emma Raman", "Noah Keller"))
-    True
-    >>> same_answer("5, 4", ("4", "5"), ordered=True)
-    False
-
-    Args:
-        given: The answer.
-        wanted: The right one; or several, of which all must be given, separated by commas,
-            semicolons, line breaks or "and".
-        ordered: Whether several must be given in their order.
-    """
-    if isinstance(wanted, str):
-        return _normal(given) == _normal(wanted)
-    order = list if ordered else sorted
-    right = order(map(_normal, wanted))
-    return any(order(filter(None, map(_normal, parts.split(given)))) == right for parts in _PARTS)
-
-
-def _normal(text: str) -> str:
-    text = re.sub(r"\s+", " ", text).strip().lstrip(_SIGNS).rstrip(f".{_SIGNS}").lower()
-    number = re.sub(r"[£$€%\s]|eur|usd|gbp", "", text).replace("\N{MINUS SIGN}", "-")
-    if not _NUMBER.fullmatch(number):
-        return text
-    value = round(float(number.replace(",", "")), 4) or 0.0  # Zero has no minus.
-    return f"{value:.4f}".rstrip("0").rstrip(".")
-
-
 # Episodes.
 
 
@@ -494,8 +452,13 @@ class AppTask(browser.BrowserTask):
     async def validate(
         self, session: browser.BrowserSession, state: Any, answer: str | None
     ) -> browser.Verdict:
-        """See `BrowserTask.validate`. Nothing is judged before the agent answers."""
+        """See `BrowserTask.validate`. Nothing is judged before the agent answers.
+
+        Raises:
+            BrowserError: A server failed: no fault of the agent.
+        """
         self._turns += 1
+        self._require_answers()
         if self._fault.logs_out_after == self._turns:
             await session.run(session.page.context.clear_cookies(), what="end the session")
         if answer is None:
@@ -505,10 +468,20 @@ class AppTask(browser.BrowserTask):
     async def validate_refusal(
         self, session: browser.BrowserSession, reason: str
     ) -> browser.Verdict:
-        """See `BrowserTask.validate_refusal`."""
+        """See `BrowserTask.validate_refusal`.
+
+        Raises:
+            BrowserError: A server failed: no fault of the agent.
+        """
+        self._require_answers()
         if not self.assignment.infeasible:
             return self._verdict("The task can be done.")
         return self._verdict(await self.wrong_state())
+
+    def _require_answers(self) -> None:
+        for world in self.worlds.values():
+            if world.failure is not None:
+                raise world.failure
 
     async def teardown(self, session: browser.BrowserSession) -> None:
         """See `BrowserTask.teardown`."""

@@ -709,7 +709,6 @@ def second_hand(facts: Facts, rng: random.Random) -> Assignment:
     level=3,
     split="test",
     apps=("budget", "forum"),
-    allow={"forum": (forum._NOTIFICATION,)},
 )
 def who_paid_most(facts: Facts, rng: random.Random) -> Assignment:
     """Tell in the forum who has paid most in a budget."""
@@ -747,7 +746,6 @@ def who_paid_most(facts: Facts, rng: random.Random) -> Assignment:
     level=3,
     split="train",
     apps=("tracker", "forum"),
-    allow={"forum": (forum._NOTIFICATION,)},
 )
 def milestone_complete(facts: Facts, rng: random.Random) -> Assignment:
     """Announce in the forum when a milestone was completed."""
@@ -777,7 +775,6 @@ def milestone_complete(facts: Facts, rng: random.Random) -> Assignment:
     level=3,
     split="train",
     apps=("tracker", "forum"),
-    allow={"forum": (forum._NOTIFICATION,)},
 )
 def release_status(facts: Facts, rng: random.Random) -> Assignment:
     """Tell in the forum how far a release is."""
@@ -812,7 +809,6 @@ def release_status(facts: Facts, rng: random.Random) -> Assignment:
     level=3,
     split="train",
     apps=("forum", "shop"),
-    allow={"forum": (forum._NOTIFICATION,)},
 )
 def cheapest_for_wish(facts: Facts, rng: random.Random) -> Assignment:
     """Find the cheapest product for a wish in the forum, and reply."""
@@ -881,7 +877,6 @@ def list_to_basket(facts: Facts, rng: random.Random) -> Assignment:
     level=3,
     split="train",
     apps=("forum", "helpdesk"),
-    allow={"forum": (forum._NOTIFICATION,)},
 )
 def topic_to_ticket(facts: Facts, rng: random.Random) -> Assignment:
     """Enter a topic of the forum as a ticket, and tell its number in the forum."""
@@ -977,7 +972,6 @@ def glossary_to_intranet(facts: Facts, rng: random.Random) -> Assignment:
     level=2,
     split="train",
     apps=("cms", "forum"),
-    allow={"forum": (forum._NOTIFICATION,)},
 )
 def event_to_forum(facts: Facts, rng: random.Random) -> Assignment:
     """Announce an event of the intranet in the forum."""

@@ -490,7 +490,6 @@ def start_thread(facts: Facts, rng: random.Random) -> Assignment:
         _to("forum"),
         forum._start(own, category["title"], request["title"], request["text"]),
         expect=forum._started(own, category["title"], request["title"], request["text"]),
-        allow=(forum._NOTIFICATION,),
     )
 
 
@@ -516,7 +515,6 @@ def announce_vote(facts: Facts, rng: random.Random) -> Assignment:
         forum._search(topic["title"]),
         forum._write_reply(text),
         expect=forum._reply(own, topic, own["user"], text),
-        allow=(forum._NOTIFICATION,),
     )
 
 

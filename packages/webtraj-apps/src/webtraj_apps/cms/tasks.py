@@ -953,7 +953,7 @@ def who_keeps(facts: Facts, rng: random.Random) -> Assignment:
     return Assignment(
         goal=f"Who looks after the policy {_name(page)}, and which version is it? Answer with the"
         " name and the version, separated by a comma.",
-        answer=(page["fields"]["keeper"], page["fields"]["version"]),
+        answer=(page["fields"]["keeper"], f"version {page['fields']['version']}"),
         steps=_go(page),
     )
 
@@ -965,7 +965,7 @@ def job_contact(facts: Facts, rng: random.Random) -> Assignment:
     return Assignment(
         goal=f"To which mail address does one write for the vacancy {_name(page)}, and how many"
         " hours a week is it? Answer with both, separated by a comma.",
-        answer=(page["fields"]["contact"], page["fields"]["hours"]),
+        answer=(page["fields"]["contact"], f"{page['fields']['hours']} hours a week"),
         steps=_go(page),
     )
 

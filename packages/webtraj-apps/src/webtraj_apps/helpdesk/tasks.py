@@ -1173,7 +1173,7 @@ def time_spent(facts: Facts, rng: random.Random) -> Assignment:
         goal=f"How many minutes in all have been spent on the tickets of the queue {queue['title']}"
         f" that are open or reopened and assigned to {agent['name']}? Answer with the number of"
         " minutes.",
-        answer=str(sum(ticket["minutes"] for ticket in group)),
+        answer=f"{sum(ticket['minutes'] for ticket in group)} minutes",
         steps=(
             _filter(*_by("assigned_to", agent["id"]), *_by("queue", queue["id"])),
             [_jump(ticket) for ticket in group],

@@ -681,7 +681,7 @@ def _trip_reference(facts: Facts, rng: random.Random) -> Assignment:
         (
             ("reference", trip["reference"]),
             ("hotel", trip["hotel"]),
-            ("price in EUR", trip["price"]),
+            ("price in EUR", f"{trip['price']} EUR"),
         )
     )
     return Assignment(

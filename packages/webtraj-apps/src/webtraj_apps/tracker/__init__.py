@@ -3,6 +3,7 @@
 from pathlib import Path
 
 from webtraj_apps.app import App
+from webtraj_apps.tracker import state
 
 APP = App(
     name="tracker",
@@ -10,7 +11,8 @@ APP = App(
     package="trac 1.6",
     license="BSD-3-Clause",
     folder=Path(__file__).parent,
-    database="trac.db",
-    ignored=frozenset({"auth_cookie", "cache", "session", "session_attribute"}),
+    database=state.DATABASE,
+    ignored=frozenset({"auth_cookie", "cache", "session"}),
     columns={"ticket": ("changetime",)},
+    read_state=state.read,
 )

@@ -421,7 +421,7 @@ def sum_estimates(facts: Facts, rng: random.Random) -> Assignment:
     return Assignment(
         goal=f"Add up the estimates of all tickets of the {field} {value} that are not closed. "
         "How many hours is that? Answer with the number.",
-        answer=str(sum(int(ticket["estimate"]) for ticket in found)),
+        answer=f"{sum(int(ticket['estimate']) for ticket in found)} hours",
         steps=(
             _query((field, field.capitalize(), value))[:-1],
             _unfold("#columns legend"),

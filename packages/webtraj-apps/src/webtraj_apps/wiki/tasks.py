@@ -181,7 +181,7 @@ def find_extension(facts: Facts, rng: random.Random) -> Assignment:
     what = rng.choice(("extension", "room"))
     return Assignment(
         goal=f"What is the {what} of {member['name']}? Answer with the {what}.",
-        answer=member[what],
+        answer=f"{what} {member[what]}",
         steps=_found(member["name"], team["page"]),
     )
 
@@ -194,7 +194,7 @@ def find_price(facts: Facts, rng: random.Random) -> Assignment:
     return Assignment(
         goal=f"What does {product['name']} cost {users} users in the first year, the setup fee "
         "included? Answer with the number of euros.",
-        answer=str(total),
+        answer=f"{total} euros",
         steps=_go_to(product["page"]),
     )
 
@@ -236,7 +236,7 @@ def team_of_product(facts: Facts, rng: random.Random) -> Assignment:
     return Assignment(
         goal=f"Find the team that develops {product['name']}, and {who}. Answer with the full "
         f"name and the {what} of that person, separated by a comma.",
-        answer=(name, member[what]),
+        answer=(name, f"{what} {member[what]}"),
         steps=(_go_to(product["page"]), _follow(team["page"])),
     )
 
@@ -268,7 +268,7 @@ def sum_memory(facts: Facts, rng: random.Random) -> Assignment:
     names = listed([one["name"] for one in found])
     return Assignment(
         goal=f"How much memory do the servers {names} have together? Answer with the number of GB.",
-        answer=str(sum(server["memory"] for server in found)),
+        answer=f"{sum(server['memory'] for server in found)} GB",
         steps=[(_go_to("Servers"), _follow(server["page"])) for server in found],
     )
 
@@ -365,7 +365,7 @@ def old_price(facts: Facts, rng: random.Random) -> Assignment:
     return Assignment(
         goal=f"The price of {product['name']} was changed. What did a user and month cost "
         "before, in euros? Answer with the number.",
-        answer=str(product["old_price"]),
+        answer=f"{product['old_price']} euros",
         steps=(
             _go_to(product["page"]),
             _menu("/history"),

@@ -10,8 +10,8 @@ from webtraj_apps.shop.assignments.common import (
     fill_all,
     free,
     lines_of,
-    money,
     orders_of,
+    pounds,
     product_of,
     task,
     to_account,
@@ -50,7 +50,7 @@ def order_total(facts: Facts, rng: random.Random) -> Assignment:
     return assignment(
         f"How much was my order {order['number']} {kind}? Answer with the amount.",
         to_order(order["number"]),
-        answer=money(order["total"] if kind == "in total" else goods),
+        answer=pounds(order["total"] if kind == "in total" else goods),
     )
 
 
@@ -68,7 +68,7 @@ def spent(facts: Facts, rng: random.Random) -> Assignment:
         to_account("Order History"),
         fill_all({"date_from": start, "date_to": end}),
         click(".page button", "Filter results"),
-        answer=money(total),
+        answer=pounds(total),
     )
 
 
@@ -415,7 +415,7 @@ def list_value(facts: Facts, rng: random.Random) -> Assignment:
             ("UPDATE wishlists_line SET quantity = ? WHERE id = ?", (count, line["id"]))
             for line, count in zip(wishes["lines"], counts, strict=True)
         ),
-        answer=money(
+        answer=pounds(
             sum(one["price"] * count for one, count in zip(products, counts, strict=True))
         ),
     )
@@ -545,5 +545,5 @@ def order_mail(facts: Facts, rng: random.Random) -> Assignment:
         f"{order['number']} name? Answer with the amount.",
         to_account("Email History"),
         click("table a", f"Confirmation of order {order['number']}"),
-        answer=money(order["total"]),
+        answer=pounds(order["total"]),
     )

@@ -10,7 +10,7 @@ from webtraj.environments.browser.oracles import Step, act, click, fill, select
 from webtraj_apps.shop.assignments.common import (
     assignment,
     free,
-    money,
+    pounds,
     product_of,
     task,
     to_order,
@@ -49,7 +49,7 @@ def price(facts: Facts, rng: random.Random) -> Assignment:
     return assignment(
         f"What does the {product['title']} cost? Answer with the amount.",
         to_product(product),
-        answer=money(product["price"]),
+        answer=pounds(product["price"]),
     )
 
 
@@ -60,7 +60,7 @@ def weight(facts: Facts, rng: random.Random) -> Assignment:
     return assignment(
         f"How many grams does the {product['title']} weigh? Answer with the number only.",
         to_product(product),
-        answer=str(product["weight"]),
+        answer=f"{product['weight']} g",
     )
 
 
@@ -101,7 +101,7 @@ def sum_of_prices(facts: Facts, rng: random.Random) -> Assignment:
         f"What do the {names[0]}, the {names[1]} and the {names[2]} cost together, one of each, "
         "before any offers and delivery? Answer with the amount only.",
         [to_product(one) for one in three],
-        answer=money(sum(one["price"] for one in three)),
+        answer=pounds(sum(one["price"] for one in three)),
     )
 
 
@@ -131,7 +131,7 @@ def two_cheapest(facts: Facts, rng: random.Random) -> Assignment:
         _to_category(facts, name),
         select("#id_sort_by", "price-asc"),
         [(click(f".product_pod h3 a[href='{one['url']}']"), act(GoBack())) for one in found[:2]],
-        answer=money(found[0]["price"] + found[1]["price"]),
+        answer=pounds(found[0]["price"] + found[1]["price"]),
     )
 
 
@@ -178,7 +178,7 @@ def best_rated(facts: Facts, rng: random.Random) -> Assignment:
         _to_category(facts, name),
         select("#id_sort_by", "rating"),
         click(f".product_pod h3 a[href='{rated[0]['url']}']"),
-        answer=(rated[0]["title"], money(rated[0]["price"])),
+        answer=(rated[0]["title"], pounds(rated[0]["price"])),
     )
 
 
@@ -300,5 +300,5 @@ def three_for_two(facts: Facts, rng: random.Random) -> Assignment:
         "There is an offer “Three candles for two”: the cheapest of three is free. What do three "
         f"pieces of the {candle['title']} cost with it, without delivery? Answer with the amount.",
         to_product(candle),
-        answer=money(2 * candle["price"]),
+        answer=pounds(2 * candle["price"]),
     )

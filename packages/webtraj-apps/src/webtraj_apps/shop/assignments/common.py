@@ -128,8 +128,13 @@ def fill_all(fields: Mapping[str, str]) -> tuple[Step, ...]:
 
 
 def money(amount: float) -> str:
-    """Return an amount as an answer."""
+    """Return an amount as a form takes it."""
     return f"{amount:.2f}"
+
+
+def pounds(amount: float) -> str:
+    """Return an amount as an answer."""
+    return f"£{money(amount)}"
 
 
 def product_of(facts: Facts, number: int) -> Facts:

@@ -17,6 +17,7 @@ from webtraj_apps.shop.assignments.common import (
     in_office,
     money,
     orders_of,
+    pounds,
     product_of,
     to_products,
 )
@@ -453,7 +454,7 @@ def office_revenue(facts: Facts, rng: random.Random) -> Assignment:
         fill("#id_date_from", start),
         fill("#id_date_to", end),
         click(".page-content form button", "Filter result"),
-        answer=money(total),
+        answer=pounds(total),
     )
 
 
@@ -468,7 +469,7 @@ def office_last_order(facts: Facts, rng: random.Random) -> Assignment:
         _find_customer(person),
         click("tr a.btn", "View"),
         click(f"tr:has(a[href*='/{order['number']}/']) a.btn", "View"),
-        answer=(order["number"], money(order["total"])),
+        answer=(order["number"], pounds(order["total"])),
     )
 
 

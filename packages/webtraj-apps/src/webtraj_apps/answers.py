@@ -1,0 +1,496 @@
+"""Whether an answer is right: both sides are read as values, and the values are compared.
+
+The form of the right answer declares its kind:
+
+| right answer | kind | also right | wrong |
+|---|---|---|---|
+| `2026-03-02`, `March 2027` | day, month | `2 March 2026`, `2/3/2026` | `3/2/2026`, `2 March` |
+| `16:20` | time of day | `4.20 pm`, `16h20` | `4:20` |
+| `£42.50`, `1190 g` | number with a unit | `42,50`, `1.19 kg` | `$42.50`, `1190 kg` |
+| `42` | number | `forty-two`, `42 tickets`, `#42` | `42?`, `about 42`, `42 or 43` |
+| `+44 1632 960784` | telephone number | `+44(0)1632-960784` | another digit |
+| `room 3.20`, `0042`, `NC-4545` | identifier | `3.20`, `nc 4545` | `3.2`, `42` |
+| anything else | text | case, accents, punctuation, markup | a word more or less |
+
+A number is read as English writes it where that is possible: `1,200` is 1200, `1.200` is 1.2, and
+`42,53` and `2.496,66` can only be decimal commas. A day with slashes begins with the day, unless
+there is no such month. What hedges, negates or offers a choice is no value, and never right.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime
+import functools
+import html
+import re
+import unicodedata
+from collections.abc import Sequence
+from fractions import Fraction
+from typing import Final
+
+__all__ = ["same_answer"]
+
+
+def same_answer(given: str, wanted: str | tuple[str, ...], *, ordered: bool = False) -> bool:
+    """Return whether an answer is right.
+
+    >>> same_answer(" £1,200.50. ", "1200.5"), same_answer("$1,200.50", "£1200.50")
+    (True, False)
+    >>> same_answer("Noah Keller, emma raman", ("Emma Raman", "Noah Keller"))
+    True
+    >>> same_answer("5, 4", ("4", "5"), ordered=True)
+    False
+
+    Args:
+        given: The answer.
+        wanted: The right one; or several, of which all must be given and nothing else, separated by
+            commas, semicolons, line breaks, "and" and the like.
+        ordered: Whether several must be given in their order.
+    """
+    text = _unmarked(given)
+    if isinstance(wanted, str):
+        return _same(text, wanted)
+    return _lists(text, wanted, ordered=ordered)
+
+
+# Lists.
+
+_SEPARATOR: Final = re.compile(
+    r"[;\n|,&()\[\]]|:\s|\s-\s|(?<!\w)(?:and|at|on)(?!\w)", re.IGNORECASE
+)
+"""What may separate answers. It may as well stand in one: all readings are tried."""
+
+_LONGER: Final = 80
+"""How many characters longer than the right one an answer may be written."""
+
+
+def _lists(text: str, wanted: Sequence[str], *, ordered: bool) -> bool:
+    cuts = [(0, 0), *(found.span() for found in _SEPARATOR.finditer(text)), (len(text), len(text))]
+
+    def follows(i: int, left: tuple[str, ...]) -> bool:
+        """Return whether the text from a cut on is exactly the answers that are left."""
+        start = cuts[i][1]
+        while i + 1 < len(cuts) and not text[start : cuts[i + 1][0]].strip(" ."):
+            i, start = i + 1, cuts[i + 1][1]
+        if i + 1 >= len(cuts) or not left:
+            return i + 1 >= len(cuts) and not left
+        for one in dict.fromkeys(left[:1] if ordered else left):
+            at = left.index(one)
+            rest = left[:at] + left[at + 1 :]
+            for j in range(i + 1, len(cuts)):
+                part = text[start : cuts[j][0]]
+                if len(part) > len(one) + _LONGER:
+                    break
+                if _same(part, one) and follows(j, rest):
+                    return True
+        return False
+
+    return follows(0, tuple(wanted))
+
+
+# Texts.
+
+_SIGNS: Final = str.maketrans(
+    {
+        **dict.fromkeys("\u2018\u2019\u201a\u201b`\u00b4\u2032", "'"),
+        **dict.fromkeys("\u201c\u201d\u201e\u201f\u00ab\u00bb\u2033", '"'),
+        **dict.fromkeys("\u2010\u2011\u2012\u2013\u2014\u2015\u2212", "-"),
+        **dict.fromkeys("\u00a0\u2007\u2009\u202f\t", " "),
+        **dict.fromkeys("\u200b\u2060\ufeff", ""),
+    }
+)
+_EMPHASIS: Final = re.compile(r"(?<![\w*])(\*{1,3}|_{1,3}|`{1,3})(?=\S)([^\n]+?)(?<=\S)\1(?![\w*])")
+_TAG: Final = re.compile(
+    r"</?(?:b|i|u|em|strong|code|span|p|div|li|ul|ol)(?: [^<>]*)?>", re.IGNORECASE
+)
+_LABEL: Final = re.compile(r"^\s*(?:the\s+)?(?:final\s+)?answer(?:\s+is)?\s*[:=]\s*", re.IGNORECASE)
+
+
+def _unmarked(text: str) -> str:
+    """Return an answer without markup, with plain quotes, dashes and spaces, line by line."""
+    text = html.unescape(_TAG.sub("", re.sub(r"<br ?/?>", "\n", text, flags=re.IGNORECASE)))
+    text = re.sub(r"^\s*```\w*\n(.*?)\n?```\s*$", r"\1", text, flags=re.DOTALL)
+    text = re.sub(r"\[([^\[\]\n]+)\]\(\S+?\)", r"\1", text)
+    text = re.sub(r"^\s*\$?\\boxed\{([^{}]*)\}\$?\s*$", r"\1", text)
+    for _ in range(3):
+        text = _EMPHASIS.sub(r"\2", text)
+    text = _LABEL.sub("", text.translate(_SIGNS))
+    lines = [re.sub(r"^\s*(?:#{1,6}|[*+•▪‣◦·])\s+", "", line) for line in text.splitlines()]
+    lines = [line for line in lines if line.strip()]
+    # One line with a dash may be a negative number.
+    item = r"\s*- " if len(lines) > 1 else r"\s*- (?=[#a-zA-Z])"
+    if all(re.match(item, line) for line in lines):
+        lines = [line.strip()[2:] for line in lines]
+    if len(lines) > 1:
+        numbers = [re.match(r"\s*(\d+)[.)]\s", line) for line in lines]
+        if [one and int(one[1]) for one in numbers] == list(range(1, len(lines) + 1)):
+            lines = [re.sub(r"^\s*\d+[.)]\s", "", line) for line in lines]
+    return "\n".join(lines)
+
+
+@functools.lru_cache(1024)
+def _plain(text: str) -> str:
+    """Return a text in small letters on one line, without what surrounds it."""
+    text = "".join(c for c in unicodedata.normalize("NFKD", text.translate(_SIGNS)) if _counts(c))
+    text = " ".join(text.casefold().split())
+    before = None
+    while text != before:
+        before = text
+        text = text.strip(" \"'").rstrip("!,;")
+        text = text[:-1] if text.endswith(".") and not text.endswith("..") else text
+        for pair in ("[]", "<>"):
+            if len(text) > 1 and text[0] + text[-1] == pair:
+                text = text[1:-1]
+    return text
+
+
+def _counts(character: str) -> bool:
+    return not unicodedata.combining(character)
+
+
+_TITLES: Final = re.compile(r"^(?:the|mr|mrs|ms|miss|dr)\b\.? (?=.)")
+
+
+def _words(text: str) -> str:
+    """Return a plain text's words, without the punctuation between them."""
+    text = re.sub(r"(?<=[a-z])-(?=[a-z])", " ", text.replace("&", " and ").replace("'", ""))
+    text = re.sub(r"(?<!\d)[\",;:.]|[\",;:.](?!\d)", " ", text)
+    return _TITLES.sub("", " ".join(text.split()))
+
+
+def _same(given: str, wanted: str) -> bool:
+    """Return whether one answer is right, by the kind that the right one declares."""
+    said, right = _plain(given), _plain(wanted)
+    if said == right:
+        return True
+    own, bare = _unlabelled(said)
+    for read in (_day, _time, _phone):
+        if read is _time and ":" not in right:  # 1200 is a number first.
+            continue
+        if value := read(right):
+            return value in (read(said), read(bare))
+    label, rest = _unlabelled(right)
+    if (label and re.fullmatch(r"\S*\d\S*", rest)) or re.fullmatch(
+        r"0\d+|(?=.*\d)(?=.*[a-z])[a-z\d-]+", right
+    ):
+        compact = re.sub(r"[ -]", "", bare), re.sub(r"[ -]", "", rest)
+        if (own in ("", label) or not label) and compact[0] == compact[1]:
+            return True
+        if label or right.startswith("0"):
+            return False
+    if (number := _quantity(right)) is not None:
+        found = _quantity(said)
+        return found is not None and found.is_(number)
+    return _same_text(said, right)
+
+
+def _same_text(said: str, right: str) -> bool:
+    if right.endswith("?"):
+        said, right = said.rstrip("?"), right.rstrip("?")
+    words = _words(right)
+    readings = {said, _unlabelled(said)[1]}
+    last, comma, first = said.partition(", ")
+    if comma and re.fullmatch(r"[^\W\d]+(?: [^\W\d]+){1,2}", right):  # A name: "Raman, Emma".
+        readings.add(f"{first} {last}")
+    return bool(words) and words in map(_words, readings)
+
+
+_NOUNS: Final = (
+    "answer|badge|build|component|contract|cupboard|customer|date|day|deck|defect|email|ext|"
+    "extension|full name|gate|hotel|invoice|job|mail|milestone|name|nr|number|order|page|person|"
+    "phone|price|product|reference|room|server|step|tel|telephone|ticket|time|topic|total|upc|v|"
+    "version|mailto"
+)
+"""What may stand before or after an answer to say what it is."""
+_BEFORE: Final = re.compile(rf"(?:the )?({_NOUNS})s?\b(?:\.?:? ?#| ?number|\.? no\.?|[.:])? ?(?=.)")
+_AFTER: Final = re.compile(rf"(.+) ({_NOUNS})")
+
+
+def _unlabelled(text: str) -> tuple[str, str]:
+    """Return the noun that says what a plain text is, and the text without it."""
+    text = re.sub(r"^(?:#|no\.? ?(?=#?\d))", "", text).strip()
+    if found := _BEFORE.match(text) or re.match(r"(v)(?=\d)", text):
+        rest = text[found.end() :].strip(" #\"'")
+        names = {"ext": "extension", "v": "version"}
+        return names.get(found[1], found[1]), rest or text
+    if found := _AFTER.fullmatch(text):
+        return found[2], found[1].strip()
+    return "", text
+
+
+def _phone(text: str) -> str | None:
+    """Return the digits of a telephone number with a country, `+` or `00` before it."""
+    text = text.replace("(0)", "")
+    if not re.fullmatch(r"(?:\+|00)[\d ()/.-]{7,20}", text):
+        return None
+    return re.sub(r"\D", "", text).removeprefix("00")
+
+
+# Days and times.
+
+_MONTHS: Final = [
+    "jan",
+    "feb",
+    "mar",
+    "apr",
+    "may",
+    "jun",
+    "jul",
+    "aug",
+    "sep",
+    "oct",
+    "nov",
+    "dec",
+]
+_MONTH: Final = (
+    r"(?P<word>jan(?:uary)?|feb(?:ruary)?|mar(?:ch)?|apr(?:il)?|may|june?|july?|aug(?:ust)?|"
+    r"sept?(?:ember)?|oct(?:ober)?|nov(?:ember)?|dec(?:ember)?)\.?"
+)
+_DAY: Final = r"(?P<d>\d{1,2})(?:st|nd|rd|th)?"
+_WEEKDAYS: Final = ["mon", "tue", "wed", "thu", "fri", "sat", "sun"]
+_WEEKDAY: Final = re.compile(r"\b(mon|tue|wed|thu|fri|sat|sun)(?:s|nes|rs|ur)?(?:day)?\b\.?")
+_DAYS: Final = [
+    re.compile(pattern)
+    for pattern in (
+        r"(?P<y>\d{4})([-/.])(?P<m>\d{1,2})\2(?P<d>\d{1,2})",
+        r"(?P<y>\d{4})(?P<m>\d{2})(?P<d>\d{2})",
+        r"(?P<d>\d{1,2})([-/.]) ?(?P<m>\d{1,2})\2 ?(?P<y>\d{4}|\d{2})",
+        rf"(?:the )?{_DAY}(?: of|[-./])? ?{_MONTH},?[ -/]?(?P<y>\d{{4}})",
+        rf"{_MONTH}[ -]?(?:the )?{_DAY}(?:, ?| |-)(?P<y>\d{{4}})",
+        rf"(?P<y>\d{{4}}),?[ -]{_MONTH}[ -]{_DAY}",
+        rf"{_MONTH},?(?: of)?[ -](?P<y>\d{{4}})",
+        rf"(?P<y>\d{{4}}),?[ -]{_MONTH}",
+        r"(?P<y>\d{4})[-/](?P<m>\d{1,2})",
+        r"(?P<m>\d{1,2})/(?P<y>\d{4})",
+    )
+]
+
+
+def _day(text: str) -> tuple[int, int, int] | None:
+    """Return year, month and day of a plain text that is a date; the day of a month is 0."""
+    text = re.sub(r"^on ", "", text)
+    weekday = _WEEKDAY.search(text)
+    if weekday:
+        text = (text[: weekday.start()] + text[weekday.end() :]).replace("()", "").strip(" ,")
+    found = next(filter(None, (pattern.fullmatch(text) for pattern in _DAYS)), None)
+    if not found:
+        return None
+    part = found.groupdict()
+    year = int(part["y"]) + (2000 if len(part["y"]) == 2 else 0)
+    month = int(part.get("m") or 0) or _MONTHS.index(part["word"][:3]) + 1
+    day = int(part.get("d") or 0)
+    if month > 12 >= day > 0 and found.re is _DAYS[2]:
+        month, day = day, month
+    try:
+        date = datetime.date(year, month, day or 1)
+    except ValueError:
+        return None
+    if weekday and (not day or _WEEKDAYS[date.weekday()] != weekday[1]):
+        return None
+    return year, month, day
+
+
+_TIME: Final = re.compile(
+    r"(?:at )?(?P<h>\d{1,2})(?:[:.h] ?(?P<m>\d{2})(?::(?P<s>\d{2}))?)?"
+    r" ?(?P<half>[ap]\.?m)?\.?(?P<clock> o'?clock)?(?: ?(?:h|hrs|hours|utc|gmt|z))?"
+)
+
+
+def _time(text: str) -> tuple[int, int, int] | None:
+    """Return hour, minute and second of a plain text that is a time of day."""
+    text = re.sub(r"^12 ?(?=noon|midnight)", "", text)
+    if text in ("noon", "midnight", "midday"):
+        return (0 if text == "midnight" else 12), 0, 0
+    text = re.sub(r"^(\d\d)(\d\d)(?=$| ?h)", r"\1:\2", text)
+    found = _TIME.fullmatch(text)
+    if not found or not (found["m"] or found["half"] or found["clock"]):
+        return None
+    hour, minute, second = (int(found[name] or 0) for name in "hms")
+    if found["half"] and hour <= 12:
+        hour = hour % 12 + 12 * (found["half"][0] == "p")
+    elif found["half"] == "am":
+        return None
+    return (hour, minute, second) if hour < 24 and minute < 60 and second < 60 else None
+
+
+# Numbers and units.
+
+_COUNTED: Final = (
+    "answer article badge bill comment customer defect email event hit item like mail member "
+    "message order page participant piece point product report review row seat server step ticket "
+    "time topic user view vote"
+)
+_UNITS: Final[dict[str, tuple[str, Fraction]]] = {
+    name: (dimension, Fraction(factor))
+    for dimension, factor, names in (
+        ("EUR", "1", "€ eur euro euros"),
+        ("EUR", "0.01", "cent cents ct"),
+        ("GBP", "1", "£ gbp sterling quid pound pounds"),
+        ("GBP", "0.01", "p penny pence"),
+        ("USD", "1", "$ us$ usd dollar dollars"),
+        ("CHF", "1", "chf franc francs sfr"),
+        ("JPY", "1", "¥ jpy yen"),
+        ("mass", "0.001", "mg milligram milligrams"),
+        ("mass", "1", "g gr gram grams gramme grammes"),
+        ("mass", "1000", "kg kgs kilo kilos kilogram kilograms kilogramme kilogrammes"),
+        ("mass", "1000000", "t tonne tonnes"),
+        ("mass", "453.59237", "lb lbs"),
+        ("mass", "28.349523125", "oz ounce ounces"),
+        ("time", "1", "s sec secs second seconds"),
+        ("time", "60", "min mins minute minutes"),
+        ("time", "3600", "h hr hrs hour hours"),
+        ("time", "86400", "d day days"),
+        ("time", "604800", "w week weeks"),
+        ("months", "1", "month months"),
+        ("months", "12", "y yr year years"),
+        ("data", "1", "kb kib kilobyte kilobytes"),
+        ("data", "1024", "mb mib megabyte megabytes"),
+        ("data", "1048576", "gb gib gigabyte gigabytes"),
+        ("data", "1073741824", "tb tib terabyte terabytes"),
+        ("rate", "1", "mbps mbit mbit/s megabit megabits"),
+        ("rate", "1000", "gbps gbit gbit/s gigabit gigabits"),
+        ("length", "1", "mm millimetre millimetres millimeter millimeters"),
+        ("length", "10", "cm centimetre centimetres centimeter centimeters"),
+        ("length", "1000", "m metre metres meter meters"),
+        ("length", "1000000", "km kilometre kilometres kilometer kilometers"),
+        ("share", "1", "% percent"),
+        *((noun, "1", f"{noun} {noun}s") for noun in _COUNTED.split()),
+        ("person", "1", "person persons people"),
+        ("piece", "1", "pc pcs"),
+        ("reply", "1", "reply replies"),
+        ("place", "1", "st nd rd th"),
+    )
+    for name in names.split()
+}
+"""The dimension of each unit, and its size in it. What is counted is a dimension of its own."""
+
+_SIGN: Final = r"(?:[-+]|minus\b|plus\b)?"
+_MONEY: Final = r"(?:us\$|[£€$¥]|(?:eur|gbp|usd|chf|jpy)(?![a-z]))?"
+_DIGITS: Final = re.compile(
+    rf"(?P<sign>{_SIGN}) ?(?P<money>{_MONEY}) ?(?P<late>[-+]?)(?P<digits>\.?\d(?:[\d.,' ]*\d)?)\.?"
+    r" ?(?P<scale>(?:k|thousand|million|mn)\b)?(?P<rest>.*)"
+)
+_SCALES: Final = {None: 1, "k": 1000, "thousand": 1000, "million": 10**6, "mn": 10**6}
+_PER: Final = re.compile(r" ?(?:/|\bper\b|\ban?\b|\beach\b) ?(\w+)$")
+_FORMS: Final = (
+    (re.compile(r"(?!0\d*,)\d{1,3}(?:,\d{3})+(?:\.\d+)?"), ",", "."),
+    (re.compile(r"\d{1,3}(?: \d{3})+(?:[.,]\d+)?"), " ", ","),
+    (re.compile(r"\d{1,3}(?:'\d{3})+(?:[.,]\d+)?"), "'", ","),
+    (re.compile(r"\d*\.\d+|\d+"), ",", "."),
+    (re.compile(r"\d+,\d+"), ".", ","),
+    (re.compile(r"\d{1,3}(?:\.\d{3})+,\d+|\d{1,3}(?:\.\d{3}){2,}"), ".", ","),
+)
+"""How numbers are written: the form, what groups thousands, what separates decimals."""
+
+
+_LONGEST: Final = 40
+"""The most characters of a number."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Quantity:
+    """A number, of a unit if one was told."""
+
+    value: Fraction
+    unit: str = ""
+    per: str = ""
+
+    def is_(self, wanted: _Quantity) -> bool:
+        """Return whether it is the wanted one; a side without a unit is in the other's."""
+        if self.per and wanted.per and self.per != wanted.per:
+            return False
+        if not self.unit or not wanted.unit:
+            return self.value == wanted.value
+        mine, others = _UNITS[self.unit], _UNITS[wanted.unit]
+        if self.unit in ("pound", "pounds") and others[0] == "mass":
+            mine = _UNITS["lb"]
+        return mine[0] == others[0] and self.value * mine[1] == wanted.value * others[1]
+
+
+@functools.lru_cache(1024)
+def _quantity(text: str) -> _Quantity | None:
+    """Return the number that a plain text is; None if it is anything more or less."""
+    text = _unlabelled(text)[1] if re.match("[#a-z]", text) else text
+    text = text.removeprefix("the ")
+    if parts := re.fullmatch(r"(\d+ ?[a-z]+)(?:,? and | |, ?|)(\d+ ?[a-z]+)", text):
+        large, small = _one(parts[1]), _one(parts[2])
+        if large and small and large.unit and small.unit:
+            (kind, size), (other, unit) = _UNITS[large.unit], _UNITS[small.unit]
+            if kind == other and size > unit and small.value * unit < size:
+                return _Quantity(small.value + large.value * size / unit, small.unit)
+        return None
+    return _one(text)
+
+
+def _one(text: str) -> _Quantity | None:
+    if found := _DIGITS.fullmatch(text):
+        if found["sign"] and found["late"]:
+            return None
+        value = _number(found["digits"])
+        is_negative = "-" in (found["sign"], found["late"]) or found["sign"] == "minus"
+        rest, money, scale = found["rest"], found["money"], found["scale"]
+    else:
+        value, rest = _spoken(text)
+        is_negative, money, scale = False, "", None
+    if value is None:
+        return None
+    value *= _SCALES[scale] * (-1 if is_negative else 1)
+    per, rest = "", rest.replace("per cent", "percent")
+    if each := _PER.search(rest):
+        rest, per = rest[: each.start()], each[1]
+    unit = rest.strip().removesuffix(".").removeprefix("of ")
+    if unit in ("pounds sterling", "british pounds"):
+        unit = "gbp"
+    if (unit and unit not in _UNITS) or (per and not (unit or money)):
+        return None
+    if money and unit and _UNITS[unit] != _UNITS[money]:
+        return None
+    return _Quantity(value, unit or money, per)
+
+
+def _number(digits: str) -> Fraction | None:
+    for form, group, point in _FORMS if len(digits) <= _LONGEST else ():
+        if form.fullmatch(digits):
+            plain = digits.replace(group, "")
+            return Fraction(plain.replace(point, "."))
+    return None
+
+
+_CARDINALS: Final = (
+    "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen "
+    "sixteen seventeen eighteen nineteen"
+)
+_ORDINALS: Final = (
+    "zeroth first second third fourth fifth sixth seventh eighth ninth tenth eleventh twelfth"
+)
+_SMALL: Final = {
+    word: number for words in (_CARDINALS, _ORDINALS) for number, word in enumerate(words.split())
+}
+_TENS: Final = {
+    word: 10 * number
+    for number, word in enumerate(
+        ["twenty", "thirty", "forty", "fifty", "sixty", "seventy", "eighty", "ninety"], start=2
+    )
+}
+
+
+def _spoken(text: str) -> tuple[Fraction | None, str]:
+    """Return a number in words at the start of a plain text, and the rest."""
+    total = part = last = 0
+    words = re.findall(r"[a-z]+|[^a-z]+", text)
+    for i, word in enumerate(words):
+        if word in _SMALL and (last == 0 or last in (20, 100, 1000)) and not (i and word == "zero"):
+            part, last = part + _SMALL[word], 1
+            if last == 1 and _SMALL[word] > 9 and i and words[i - 2] in _TENS:
+                return None, text
+        elif word in _TENS and last in (0, 100, 1000):
+            part, last = part + _TENS[word], 20
+        elif word == "hundred" and last == 1 and part < 10**2:
+            part, last = part * 100, 100
+        elif word == "thousand" and last:
+            total, part, last = total + part * 1000, 0, 1000
+        elif not (word in (" ", "-") or (word == "and" and last in (100, 1000))):
+            rest = "".join(words[i:])
+            return (Fraction(total + part), rest) if last else (None, text)
+    return (Fraction(total + part), "") if last else (None, text)
