@@ -1,7 +1,7 @@
-"""The page tree says what Chromium's and Playwright's trees say, and what is on the screen.
+"""The page tree matches Chromium's and Playwright's trees, and the words on the screen.
 
-`WEBTRAJ_TREES=build/tree.md` reads the pages of the packages in `packages.toml` too, and writes how
-they compare to that file, and the packages and undecided differences to `REST`.
+`WEBTRAJ_TREES=build/tree.md` also compares the pages of the packages in `packages.toml`. It writes
+the results to that file, and the packages and undecided differences to `REST`.
 """
 
 import asyncio
@@ -23,7 +23,7 @@ pytestmark = pytest.mark.browser
 REPORT = os.environ.get("WEBTRAJ_TREES", "")
 REST = Path(__file__).parents[2] / "build/tree_packages.md"
 LEAST = {"chromium": 0.995, "playwright": 0.99, "words": 0.999}
-"""The least share of elements and words without a difference of an undecided kind."""
+"""The required share of elements and words without an undecided difference, by witness."""
 BROWSERS = 2
 
 SMALL = {
@@ -81,7 +81,7 @@ SMALL = {
 
 
 async def _visit(environment, url: str) -> Result:
-    """Compare a page; one that differs is read again, as it may have changed meanwhile."""
+    """Compare a page. Read it again if it differs: it may have changed in between."""
     step = await environment.step(f"goto({url!r})")
     result = await compare(environment, str(step.observation["axtree"]))
     if _undecided(result):
@@ -143,7 +143,7 @@ async def test_real_pages_have_the_trees_of_the_references():
         whole.add(result)
     for path in (Path(REPORT), REST):
         path.parent.mkdir(parents=True, exist_ok=True)
-    Path(REPORT).write_text(_report(whole), encoding="utf-8")
+    Path(REPORT).write_text(_report(whole, count), encoding="utf-8")
     rest = "\n".join([*_pages_table(results, chosen), "", *_undecided_table(whole)])
     REST.write_text(f"{rest}\n", encoding="utf-8")
     assert count >= 300
@@ -156,7 +156,7 @@ def _share(result: Result, witness: str) -> float:
     return 1 - len(result.undecided(witness)) / max(1, result.compared[witness])
 
 
-def _report(whole: Result) -> str:
+def _report(whole: Result, pages: int) -> str:
     """Return the page `docs/results/tree.md`."""
     kinds = Counter((each.kind, each.witness) for each in whole.differences)
     plain = {
@@ -168,17 +168,21 @@ def _report(whole: Result) -> str:
         "",
         "<!-- not run: it fetches packages, and takes minutes -->",
         "```sh",
-        "make test-trees                             # the table is build/tree.md",
+        "make test-trees                             # writes build/tree.md",
         "make test-trees TREES=docs/results/tree.md  # writes this page",
         "```",
         "",
-        "The lane compares the channel `axtree` with three witnesses, on pages of packages:",
-        "Chromium's accessibility tree (role, name and state of interactive elements),",
-        "Playwright's `aria_snapshot` (their role and name) and the words of the layout.",
-        "A rule in `tests/trees/tree_comparison.py` gives each difference a kind.",
-        "Kinds with a reason are decided. build/tree_packages.md lists the others.",
+        "The lane compares the `axtree` channel with three references,",
+        f"on {pages} pages of npm and Debian packages:",
         "",
-        "| witness | elements or words | no difference | none but of a decided kind | least |",
+        "- Chromium's accessibility tree: role, name and states of interactive elements",
+        "- Playwright's `aria_snapshot`: role and name of interactive elements",
+        "- the words that Chromium lays out",
+        "",
+        "Rules in `tests/trees/tree_comparison.py` sort the differences into kinds.",
+        "A kind with a reason is intended. `build/tree_packages.md` lists the others.",
+        "",
+        "| reference | elements or words | identical | identical or intended | required |",
         "|---|---|---|---|---|",
         *(
             f"| {w} | {whole.compared[w]:,} | {plain[w]:.2%} | {_share(whole, w):.3%} | "
@@ -199,7 +203,7 @@ def _report(whole: Result) -> str:
 
 
 def _pages_table(results: dict, chosen: dict) -> list[str]:
-    """Return what was compared of each package, as a table."""
+    """Return the counts of each package, as a table."""
     return [
         "| package | version | pages | elements | words | undecided |",
         "|---|---|---|---|---|---|",
@@ -213,7 +217,7 @@ def _pages_table(results: dict, chosen: dict) -> list[str]:
 
 
 def _undecided_table(whole: Result) -> list[str]:
-    """Return the most frequent differences that nobody has decided, as a table."""
+    """Return the most frequent undecided differences, as a table."""
     left = Counter((e.witness, e.kind, e.theirs, e.ours) for e in _undecided(whole))
     lines = ["| count | witness | what | theirs | ours |", "|---|---|---|---|---|"]
     for (witness, kind, *both), count in left.most_common(40):

@@ -445,19 +445,19 @@ def _playwright(snapshot: str) -> Iterator[tuple[str, str, str]]:
 
 
 DECIDED: dict[str, str] = {
-    "cut": "The tree reached its limit and counts what it leaves out.",
-    "part of a field": "A field is one line; the parts that the browser draws in it have none.",
-    "anchor without href": "It is generic, as for Playwright and HTML-AAM; a handler may be on it.",
-    "editor": "What can be edited is one textbox; its value has its words, those of pictures too.",
-    "as Playwright": "Chromium and Playwright give different names; ours is Playwright's.",
-    "as Chromium": "Playwright gives a role or name that Chromium does not; ours is Chromium's.",
-    "text of a style": "Text that a style adds is left out; most of it are signs of icon fonts.",
-    "closed select": "A select shows its options in the tree, so it is neither open nor closed.",
-    "no file": "The line has type=file, and a value once files are chosen.",
-    "empty number": "A field without a value has none; Chromium says 0.",
-    "read-only": "A field is read-only whatever its role; Chromium says it of plain text fields.",
-    "value inside": "The value of a control made of other elements is the text inside it.",
-    "option of a disabled select": "A chosen option is selected, though nobody can change it.",
-    "aria-hidden": "Left out as the page asks for, as from Chromium's and Playwright's trees.",
+    "cut": "The tree reached its size limit. Its last line counts the lines left out.",
+    "part of a field": "A field is one line. The parts that the browser draws in it have none.",
+    "anchor without href": "Generic, as in Playwright and HTML-AAM. It may have a handler.",
+    "editor": "An editable region is one textbox. Its value has all words in it.",
+    "as Playwright": "Chromium and Playwright disagree on the name. Our tree has Playwright's.",
+    "as Chromium": "Playwright and Chromium disagree on the role or name. Our tree has Chromium's.",
+    "text of a style": "Text added by CSS is left out. Most of it is characters of icon fonts.",
+    "closed select": "A select always lists its options, so it is neither open nor closed.",
+    "no file": "The line has type=file, and a value once a file is chosen.",
+    "empty number": "An empty field has no value. Chromium reports 0.",
+    "read-only": "A read-only field of any role is marked. Chromium marks plain text fields alone.",
+    "value inside": "The value of a control built from other elements is the text inside it.",
+    "option of a disabled select": "The chosen option is selected even if the select is disabled.",
+    "aria-hidden": "Left out as the page asks, and as in Chromium's and Playwright's trees.",
 }
-"""The kinds of differences that stay, with the reason."""
+"""The kinds of differences that are intended, with the reason."""
