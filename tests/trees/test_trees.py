@@ -15,6 +15,7 @@ from tree_comparison import DECIDED, Difference, Result, compare
 from tree_pages import packages, serve_file
 
 import webtraj
+from webtraj.environments.browser.access import WebAccess
 from webtraj.environments.browser.page_script import SERVED_PAGE
 from webtraj.environments.local_server import HttpServer, Response
 
@@ -25,6 +26,7 @@ REST = Path(__file__).parents[2] / "build/tree_packages.md"
 LEAST = {"chromium": 0.995, "playwright": 0.99, "words": 0.999}
 """The required share of elements and words without an undecided difference, by witness."""
 BROWSERS = 2
+_HEAD = "<!doctype html><meta charset=utf-8><title>t</title>"
 
 SMALL = {
     "buttons": "<button>Log <b>in</b></button><input type=submit><input type=reset value=Clear>"
@@ -95,16 +97,16 @@ def _undecided(result: Result) -> list[Difference]:
     return [each for each in result.differences if each.kind not in DECIDED]
 
 
-def _environment(site: HttpServer):
+def _environment(site: HttpServer, **options):
     task = webtraj.WebTask(goal="", start_url=f"{site.origin}/none")
-    return webtraj.make("web", task=task, observe=("axtree",), settle=SERVED_PAGE, max_steps=None)
+    return webtraj.make(
+        "web", task=task, observe=("axtree",), settle=SERVED_PAGE, max_steps=None, **options
+    )
 
 
 @pytest.mark.gate
 async def test_small_pages_differ_in_decided_ways_only():
-    pages = [
-        f"<!doctype html><meta charset=utf-8><title>t</title>{page}" for page in SMALL.values()
-    ]
+    pages = [f"{_HEAD}{page}" for page in SMALL.values()]
 
     def answer(request):
         number = request.path.lstrip("/")
@@ -116,6 +118,36 @@ async def test_small_pages_differ_in_decided_ways_only():
             result = await _visit(environment, f"{site.origin}/{number}")
             assert result.compared.total(), name
             assert not _undecided(result), name
+
+
+@pytest.mark.gate
+async def test_frames_of_other_origins_differ_in_decided_ways_only():
+    """The outer frames are of another port and of another host, each with a frame in it."""
+    pages: dict[str, str] = {}
+
+    def answer(request):
+        return Response(body=pages.get(request.path, "").encode())
+
+    async with HttpServer(answer) as site, HttpServer(answer) as other:
+        port = other.origin.removeprefix("http://127.0.0.1:")
+        for name, origin in ("port", other.origin), ("host", f"http://localhost:{port}"):
+            pages[f"/{name}"] = (
+                f"{_HEAD}<iframe title='{name}' src='{origin}/{name}-outer'></iframe>"
+            )
+            pages[f"/{name}-outer"] = (
+                f"{_HEAD}<p>words outside <a href=#x>outer link</a> <label>Town <input value=Ely>"
+                f"</label><iframe title=inner src='{site.origin}/inner'></iframe>"
+            )
+        pages["/inner"] = (
+            f"{_HEAD}<p>words inside <button aria-pressed=true>inner button</button>"
+            "<iframe title=same srcdoc='deep <select aria-label=S><option>a<option>b</select>'>"
+        )
+        async with _environment(site, policy=WebAccess(network=None)) as environment:
+            await environment.reset()
+            for name in "port", "host":
+                result = await _visit(environment, f"{site.origin}/{name}")
+                assert not _undecided(result), name
+                assert result.compared == {"chromium": 6, "playwright": 6, "words": 10}, name
 
 
 @pytest.mark.timeout(2400)
