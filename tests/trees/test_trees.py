@@ -44,6 +44,8 @@ SMALL = {
     "<textarea aria-label=T>call\nnoon</textarea><input type=search aria-label=Q readonly value=x>"
     "<input type=email aria-label=E placeholder='a@b.c'>"
     "<input type=password value=abc aria-label=P>",
+    "suggestions": "<input list=l aria-label=S value=a><datalist id=l><option value=a>"
+    "<option value=b>Bee</datalist><input list=l aria-label=T>",
     "forms of fields": "<input type=date aria-label=D value=2026-01-31>"
     "<input type=color aria-label=C>"
     "<input type=time aria-label=I><input type=file aria-label=F><input type=file multiple>",
