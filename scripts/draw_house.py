@@ -3,19 +3,16 @@
 A package imports only packages below it; the floors are those of `FLOORS`, which
 tests/packaging/test_layers.py checks against the code. A room is the wider, the more lines it has.
 The arrows are the imports that run up all the same.
-
-Usage: python scripts/draw_house.py          draw the picture
-       python scripts/draw_house.py --table  print each package's lines and modules
 """
 
 from __future__ import annotations
 
+import argparse
 import ast
 import dataclasses
 import html
 import math
 import re
-import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
@@ -213,7 +210,11 @@ def table() -> Iterator[str]:
 
 def main() -> None:
     """Draw the picture, or print the table."""
-    if sys.argv[1:] == ["--table"]:
+    parser = argparse.ArgumentParser(description="Draw docs/images/house.svg.")
+    parser.add_argument(
+        "--table", action="store_true", help="Print each package's lines and modules instead."
+    )
+    if parser.parse_args().table:
         print("\n".join(table()))
     else:
         FILE.write_text(draw(sizes()), encoding="utf-8")

@@ -10,13 +10,18 @@ kind, by rule. `DECIDED` gives the reason for the kinds that stay.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import dataclasses
+import functools
 import re
 from collections import Counter
-from collections.abc import Collection, Container, Iterable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Collection, Container, Iterable, Iterator, Mapping
 from typing import Any
 
+import playwright.async_api
+
 from webtraj.environments.browser.observation import is_cut, refs_in, text_in
+from webtraj.environments.browser.page_script import sender
 from webtraj.environments.browser.reading import read_string
 
 ROLES = {
@@ -51,6 +56,8 @@ class Node:
     parent: Node | None
     path: tuple[int | str, ...] | None
     """From the document; None for what no script can reach, as the parts of a video's controls."""
+    document: str = ""
+    """The frame of the document of its origin; empty for the page's."""
     ref: str = ""
 
     def around(self) -> Iterator[Node]:
@@ -104,58 +111,110 @@ class Result:
 async def compare(environment: Any, axtree: str) -> Result:
     """Compare the tree of an observation with the page that the environment shows."""
     session = environment.session
-    protocol = await session.page.context.new_cdp_session(session.page)
-    try:
-        await protocol.send("DOM.enable", {"includeWhitespace": "all"})
-        document = await protocol.send("DOM.getDocument", {"depth": -1, "pierce": True})
-        frames = _frames((await protocol.send("Page.getFrameTree"))["frameTree"])
-        told = [
-            node
-            for frame in frames
-            for node in (await protocol.send("Accessibility.getFullAXTree", {"frameId": frame}))[
-                "nodes"
-            ]
-        ]
-        snapshot = await protocol.send(
-            "DOMSnapshot.captureSnapshot", {"computedStyles": ["visibility"]}
-        )
-        aria = [await _aria_snapshot(frame) for frame in session.page.frames]
-    finally:
-        await protocol.detach()
-    nodes: dict[int, Node] = {}
-    _walk(document["root"], None, (), nodes)
-    elements = [node for node in nodes.values() if node.tag != "#text" and node.path]
-    found = await session.elements_at([node.path for node in elements], hidden="")
-    for node, known in zip(elements, found, strict=True):
-        node.ref = known["ref"] if known else ""
+    sites = [await _read_site(session, session.page)]
+    for frame in session.page.frames[1:]:
+        with contextlib.suppress(playwright.async_api.Error):  # In the process around it, or gone.
+            sites.append(await _read_site(session, frame))
+    aria = [await _aria_snapshot(frame) for frame in session.page.frames]
+    foreign = await _foreign_documents(session)
+    documents: dict[str, list[Node]] = {"": []}
+    owners: dict[str, Node] = {}
+    for site in sites:
+        document = site.frames[0] if site is not sites[0] else ""
+        _walk(site.root, owners.get(document), (), site.nodes, document, foreign, owners)
+        for node in site.nodes.values():
+            if node.tag != "#text" and node.path:
+                documents.setdefault(node.document, []).append(node)
+    for document, within in documents.items():
+        paths = [node.path for node in within]
+        if document == "":
+            found = await session.elements_at(paths, hidden="")
+        elif document in foreign:
+            found = (await foreign[document]({"paths": paths, "hidden": ""}))["elements"]
+        else:
+            continue
+        for node, known in zip(within, found, strict=True):
+            node.ref = known["ref"] if known else ""
+    elements = [node for within in documents.values() for node in within]
     by_id = {node.attributes["id"]: node for node in elements if "id" in node.attributes}
-    texts = list(_laid_out(snapshot, nodes))
+    texts = [each for site in sites for each in _laid_out(site.snapshot, site.nodes)]
     ours = Ours(axtree, by_id, {squeeze(text) for node, text in texts if node.tag.startswith("::")})
     result = Result()
 
     chromium = [
         (node, theirs)
-        for each in told
-        if (node := nodes.get(each.get("backendDOMNodeId", 0))) and (theirs := _element(each))
+        for site in sites
+        for each in site.told
+        if (node := site.nodes.get(each.get("backendDOMNodeId", 0))) and (theirs := _element(each))
     ]
-    playwright = [each for snapshot in aria for each in _playwright(snapshot)]
-    result.compared.update(chromium=len(chromium), playwright=len(playwright))
-    by_playwright = {(role, name) for _, role, name in playwright}
+    snapshots = [each for snapshot in aria for each in _playwright(snapshot)]
+    result.compared.update(chromium=len(chromium), playwright=len(snapshots))
+    by_playwright = {(role, name) for _, role, name in snapshots}
     by_chromium: dict[tuple[str, str], str] = {}
     for node, theirs in chromium:
         kind = ""
         for kind, there, here in ours.differences(node, theirs, by_playwright):
             result.differences.append(Difference("chromium", kind, where(node), there, here))
         by_chromium[theirs.role, theirs.name] = kind
-    for line, role, name in playwright:
+    for line, role, name in snapshots:
         if kind := ours.lacks(role, name, by_chromium):
             result.differences.append(Difference("playwright", kind, "", line.strip(), ""))
-    for node, text in [*texts, *_placeholders(told, nodes)]:
+    hints = [each for site in sites for each in _placeholders(site.told, site.nodes)]
+    for node, text in [*texts, *hints]:
         result.compared["words"] += len(words(text))
         for word in ours.missing(node, text):
             kind = ours.why_unsaid(node)
             result.differences.append(Difference("words", kind, where(node), word, ""))
     return result
+
+
+@dataclasses.dataclass(slots=True)
+class _Site:
+    """What one process of the browser tells of the frames in it."""
+
+    root: Mapping[str, Any]
+    frames: list[str]
+    told: list[Mapping[str, Any]]
+    """The nodes of the accessibility trees."""
+    snapshot: Mapping[str, Any]
+    nodes: dict[int, Node] = dataclasses.field(default_factory=dict)
+    """By their backend ids."""
+
+
+async def _read_site(session: Any, frame: Any) -> _Site:
+    """Return what the process of a page or frame tells."""
+    protocol = await session.page.context.new_cdp_session(frame)
+    try:
+        await protocol.send("DOM.enable", {"includeWhitespace": "all"})
+        document = await protocol.send("DOM.getDocument", {"depth": -1, "pierce": True})
+        frames = list(_frames((await protocol.send("Page.getFrameTree"))["frameTree"]))
+        told = []
+        for each in frames:
+            tree = await protocol.send("Accessibility.getFullAXTree", {"frameId": each})
+            told += tree["nodes"]
+        snapshot = await protocol.send(
+            "DOMSnapshot.captureSnapshot", {"computedStyles": ["visibility"]}
+        )
+    finally:
+        await protocol.detach()
+    return _Site(document["root"], frames, told, snapshot)
+
+
+async def _foreign_documents(session: Any) -> dict[str, Callable[[Any], Awaitable[Any]]]:
+    """Return the function that asks for elements, by frame of another origin."""
+    documents = {}
+    for debugger, world in session.foreign_frames.entered(session.page):
+        send = sender(session, debugger)
+        found = await send(
+            "Runtime.callFunctionOn",
+            {
+                "functionDeclaration": "() => document.documentElement",
+                "objectId": world.script,
+            },
+        )
+        told = await send("DOM.describeNode", {"objectId": found["result"]["objectId"]})
+        documents[told["node"]["frameId"]] = functools.partial(world.call, send, "elementsAt")
+    return documents
 
 
 def words(text: str) -> list[str]:
@@ -191,20 +250,38 @@ def _frames(tree: Mapping[str, Any]) -> Iterator[str]:
         yield from _frames(child)
 
 
-def _walk(told: Mapping[str, Any], parent: Node | None, path: Any, nodes: dict[int, Node]) -> None:
-    """Note a node and all in it by their backend ids."""
+def _walk(
+    told: Mapping[str, Any],
+    parent: Node | None,
+    path: Any,
+    nodes: dict[int, Node],
+    document: str,
+    foreign: Container[str],
+    owners: dict[str, Node],
+) -> None:
+    """Note a node and all in it by their backend ids, and the elements of frames by the frames."""
+
+    def walk(child: Mapping[str, Any], *steps: int | str, reached: bool = True) -> None:
+        known = (*path, *steps) if reached and path is not None else None
+        _walk(child, node, known, nodes, document, foreign, owners)
+
     given = told.get("attributes", [])
     attributes = dict(zip(given[::2], given[1::2], strict=True))
-    node = nodes[told["backendNodeId"]] = Node(told["nodeName"], attributes, parent, path)
+    node = nodes[told["backendNodeId"]] = Node(told["nodeName"], attributes, parent, path, document)
     for number, child in enumerate(told.get("children", ())):
-        _walk(child, node, None if path is None else (*path, number), nodes)
+        walk(child, number)
     for root in told.get("shadowRoots", ()):
-        closed = path is None or root["shadowRootType"] == "user-agent"
-        _walk(root, node, None if closed else (*path, "shadow"), nodes)
+        walk(root, "shadow", reached=root["shadowRootType"] != "user-agent")
     for pseudo in told.get("pseudoElements", ()):
-        _walk(pseudo, node, None, nodes)
-    if "contentDocument" in told:
-        _walk(told["contentDocument"], node, None if path is None else (*path, "frame"), nodes)
+        walk(pseudo, reached=False)
+    frame = told.get("frameId", "") if node.tag != "HTML" else ""
+    if frame:
+        owners[frame] = node
+    if inner := told.get("contentDocument"):
+        if frame in foreign:
+            _walk(inner, node, (), nodes, frame, foreign, owners)
+        else:
+            walk(inner, "frame")
 
 
 def _element(told: Mapping[str, Any]) -> Element | None:
@@ -445,19 +522,19 @@ def _playwright(snapshot: str) -> Iterator[tuple[str, str, str]]:
 
 
 DECIDED: dict[str, str] = {
-    "cut": "The tree reached its limit and counts what it leaves out.",
-    "part of a field": "A field is one line; the parts that the browser draws in it have none.",
-    "anchor without href": "It is generic, as for Playwright and HTML-AAM; a handler may be on it.",
-    "editor": "What can be edited is one textbox; its value has its words, those of pictures too.",
-    "as Playwright": "Chromium and Playwright give different names; ours is Playwright's.",
-    "as Chromium": "Playwright gives a role or name that Chromium does not; ours is Chromium's.",
-    "text of a style": "Text that a style adds is left out; most of it are signs of icon fonts.",
-    "closed select": "A select shows its options in the tree, so it is neither open nor closed.",
-    "no file": "The line has type=file, and a value once files are chosen.",
-    "empty number": "A field without a value has none; Chromium says 0.",
-    "read-only": "A field is read-only whatever its role; Chromium says it of plain text fields.",
-    "value inside": "The value of a control made of other elements is the text inside it.",
-    "option of a disabled select": "A chosen option is selected, though nobody can change it.",
-    "aria-hidden": "Left out as the page asks for, as from Chromium's and Playwright's trees.",
+    "cut": "The tree reached its size limit. Its last line counts the lines left out.",
+    "part of a field": "A field is one line. The parts that the browser draws in it have none.",
+    "anchor without href": "Generic, as in Playwright and HTML-AAM. It may have a handler.",
+    "editor": "An editable region is one textbox. Its value has all words in it.",
+    "as Playwright": "Chromium and Playwright disagree on the name. Our tree has Playwright's.",
+    "as Chromium": "Playwright and Chromium disagree on the role or name. Our tree has Chromium's.",
+    "text of a style": "Text added by CSS is left out. Most of it is characters of icon fonts.",
+    "closed select": "A select always lists its options, so it is neither open nor closed.",
+    "no file": "The line has type=file, and a value once a file is chosen.",
+    "empty number": "An empty field has no value. Chromium reports 0.",
+    "read-only": "A read-only field of any role is marked. Chromium marks plain text fields alone.",
+    "value inside": "The value of a control built from other elements is the text inside it.",
+    "option of a disabled select": "The chosen option is selected even if the select is disabled.",
+    "aria-hidden": "Left out as the page asks, and as in Chromium's and Playwright's trees.",
 }
-"""The kinds of differences that stay, with the reason."""
+"""The kinds of differences that are intended, with the reason."""

@@ -1,14 +1,14 @@
-"""Prove the widgets: their oracles, recordings of real input, replays and exported scripts.
+"""Test the widgets: their oracles, recordings of real input, replays and exported scripts.
 
     python packages/webtraj-apps/scripts/widgets.py [NAME ...] [--seeds 5] [--check] [--write]
 
-For each widget, on each seed: the oracle succeeds and the goal is not reached before it acts.
-On the first seed, a hand then does with the mouse and the keyboard of the browser what the oracle
-would, while `webtraj.demonstrating.Recorder` records it. The recorded episode is played again, and
-exported as a Playwright script, which runs without webtraj; both must reach the same state of the
-widget's library. If the recording cannot be played again, the oracle's episode is exported.
+For each widget and seed, the oracle must solve the task, and the task must not start solved. On the
+first seed, the browser's mouse and keyboard then do what the oracle would do, and
+`webtraj.demonstrating.Recorder` records them. The recording is replayed, and exported as a
+Playwright script that runs without webtraj. Both must bring the widget's library to the same state.
+If the recording cannot be replayed, the oracle's episode is exported instead.
 `--write` writes docs/results/widgets.md and the package's results/widgets.md. Exits with 1 if an
-oracle fails or, with `--check`, if a result in the latter no longer holds.
+oracle fails or, with `--check`, if a result in the package's file no longer holds.
 """
 
 from __future__ import annotations
@@ -319,13 +319,20 @@ async def prove(names: list[str], seeds: int, *, hand: bool = True) -> dict[str,
     return proofs
 
 
-_MADE = "`python packages/webtraj-apps/scripts/widgets.py --write` measures it."
-_EACH = "The [full table](../../packages/webtraj-apps/results/widgets.md) has each widget."
-_WAYS = """\
-The oracle acts by refs of the observed tree where it can; `keys` are typed into what has the
-focus, a `hidden ref` is that of an element that the tree does not show, and `points` are of
-canvases and drags. A script is from the recording or, if that cannot be played again, from the
-`oracle`'s episode. A blank cell was not measured."""
+_MADE = "`python packages/webtraj-apps/scripts/widgets.py --write` measures these results."
+_EACH = "The [full table](../../packages/webtraj-apps/results/widgets.md) lists each widget."
+_COLUMNS = """\
+The [summary](../../../docs/results/widgets.md) has the totals. The columns:
+
+- `seeds`: the seeds on which the oracle solves the task
+- `by`: how the oracle finds elements: by a `ref` of the observed tree, a `hidden ref` of an element
+  outside the tree, `keys` typed into the focused element, or `points`, for canvases and drags
+- `recorded`: a recording of real mouse and keyboard input reaches the goal
+- `replayed`: replaying the recording reaches the same state
+- `script`: the recording, exported as a Playwright script, reaches it; `oracle` if the recording
+  cannot be replayed and the script comes from the oracle's episode
+
+An empty cell was not measured."""
 
 
 def lost(proofs: dict[str, Proof]) -> list[str]:
@@ -354,14 +361,15 @@ def summary(proofs: dict[str, Proof]) -> str:
     lines = [
         "# Widgets",
         "",
-        f"{len(rows)} [widgets](../apps.md#widgets) of {len(libraries)} UI libraries. {_MADE}",
+        f"{len(rows)} [widgets](../apps.md#widgets) from {len(libraries)} UI libraries.",
+        _MADE,
         "",
-        "| what | widgets |",
+        "| check | widgets |",
         "|---|---|",
-        f"| the oracle succeeds on each seed, from an unsolved start | {solved} of {len(tried)} |",
-        f"| real input is recorded up to the goal | {held('recorded')} |",
-        f"| the recording, played again, reaches the same state | {held('replayed')} |",
-        f"| an episode, exported as a Playwright script, reaches it | {held('script')} |",
+        f"| the oracle solves the task on every seed | {solved} of {len(tried)} |",
+        f"| a recording of real input reaches the goal | {held('recorded')} |",
+        f"| replaying the recording reaches the same state | {held('replayed')} |",
+        f"| a Playwright script exported from an episode reaches it | {held('script')} |",
         "",
         _EACH,
     ]
@@ -374,9 +382,9 @@ def report(proofs: dict[str, Proof]) -> str:
     lines = [
         "# Each widget",
         "",
-        f"The counts are in the [documentation](../../../docs/results/widgets.md). {_WAYS}",
+        _COLUMNS,
         "",
-        "| widget | library | split | seeds | by | recorded | played again | script |",
+        "| widget | library | split | seeds | by | recorded | replayed | script |",
         "|---|---|---|---|---|---|---|---|",
     ]
     for one in proofs.values():

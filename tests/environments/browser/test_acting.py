@@ -104,6 +104,8 @@ async def test_a_verb_sends_trusted_events(open_page, html, actions, after, even
     assert not [event for event in log if "untrusted" in event]
 
 
+SUGGESTIONS = "<datalist id=l><option value=a><option value=b>B</datalist>"
+
 VALUES = {
     "fill replaces": ("<input value=old>", a.Fill("1", "new text"), "new text"),
     "fill with nothing empties": ("<input value=old>", a.Fill("1", ""), ""),
@@ -151,6 +153,18 @@ VALUES = {
         a.SelectOption("1", ["2"]),
         "2",
     ),
+    "select a suggestion by label": (
+        f"<input list=l>{SUGGESTIONS}",
+        a.SelectOption("1", ["B"]),
+        "b",
+    ),
+    "select a suggestion by value": (
+        f"<input list=l>{SUGGESTIONS}",
+        a.SelectOption("1", ["a"]),
+        "a",
+    ),
+    "click a suggestion": (f"<input list=l value=x>{SUGGESTIONS}", a.Click("4"), "b"),
+    "type a suggestion": (f"<input list=l>{SUGGESTIONS}", a.Fill("1", "a"), "a"),
 }
 
 
@@ -204,6 +218,18 @@ REFUSED = {
         a.SelectOption("1", ["One"]),
         "ambiguous",
         'One" in "More"',
+    ),
+    "a suggestion for two fields": (
+        f"<input list=l><input list=l aria-label=T>{SUGGESTIONS}",
+        a.Click("3"),
+        "ambiguous",
+        'several fields: [1] combobox, [5] combobox "T"',
+    ),
+    "a read-only field's suggestion": (
+        f"<input list=l readonly>{SUGGESTIONS}",
+        a.Click("3"),
+        "not_editable",
+        "read-only",
     ),
     "a box that is none": ("<button>x</button>", a.Check("1"), "not_checkable", ""),
     "a radio button unticked": (

@@ -250,6 +250,16 @@ async def test_a_frame_that_is_taken_away_leaves_nothing(play, site):
     assert seen["last_action"]["error_kind"] in ("gone", "no_answer")
 
 
+async def test_a_frame_that_is_gone_hides_nothing_of_the_next_page(play, site):
+    closed = "<div id=c></div><script>c.attachShadow({mode: 'closed'}).innerHTML = '<button>Shut'"
+    environment, seen = await play(
+        frame(f"{site.there}/bank"), bank=BUTTON, next=f"{closed}</script>"
+    )
+    assert ref_of(seen, "Pay")
+    seen = (await environment.step(a.Goto(f"{site.here}/next"))).observation
+    assert ref_of(seen, "Shut")
+
+
 @pytest.mark.gate
 async def test_frames_that_come_and_go_all_the_time_raise_nothing(play, site):
     environment, seen = await play(

@@ -41,6 +41,10 @@ CASES = {
         "<select aria-label=S><option>a<option selected>b</select>",
         '[1] combobox "S" value="b"\n  [2] option "a"\n  [3] option "b" selected',
     ),
+    "what the browser suggests for a field is in a list in it": (
+        "<input list=l aria-label=S><datalist id=l><option value=a><option value=b>B</datalist>",
+        '[1] combobox "S"\n  [2] listbox\n    [3] option "a"\n    [4] option "B" value="b"',
+    ),
     "plain wrappers have no line": (
         "<div><div><section><p>text</p></section></div></div>",
         '[1] paragraph "text"',

@@ -687,6 +687,8 @@ class _Frame:
     url: str = ""
     silent: bool = False
     """Whether it did not answer last time."""
+    read: bool = False
+    """Whether the last look read it."""
 
 
 class ForeignFrames:
@@ -720,6 +722,10 @@ class ForeignFrames:
         """Return whether a ref belongs to a frame of another origin."""
         return _REF.fullmatch(ref) is not None
 
+    def knows(self, page: Page) -> bool:
+        """Return whether a page had frames of another origin when it was last looked at."""
+        return any(frame.page is page for frame in self._frames.values())
+
     def entered(self, page: Page) -> Iterator[tuple[CDPSession, EnteredWorld]]:
         """Yield the debugging session and world of each frame that answered last time."""
         for frame in self._frames.values():
@@ -737,30 +743,34 @@ class ForeignFrames:
         self._by_prefix.clear()
         self._made = 0
 
-    async def look_into(
-        self,
-        page: Page,
-        seen: dict[str, Any],
-        options: Mapping[str, Any],
-        *,
-        parent: _Frame | None = None,
-        depth: int = 1,
-        budget: list[int] | None = None,
-    ) -> None:
-        """Add the content of the frames in a document to what the page script saw there.
+    async def look_into(self, page: Page, seen: dict[str, Any], options: Mapping[str, Any]) -> None:
+        """Add the content of a page's frames to what the page script saw of the top document.
 
         Args:
             page: The page.
             seen: The result of `observe` for the document. Modified in place.
             options: The options of that call.
-            parent: The frame whose document it is; None for the page's top document.
-            depth: How many frames deep the document's frames are.
-            budget: How many more frames may be read; changed.
 
         Raises:
             BrowserCrashedError: The page died.
         """
-        budget = [_MAX_FRAMES] if budget is None else budget
+        for frame in self._frames.values():
+            frame.read = False
+        await self._look_into(page, seen, options, None, 1, [_MAX_FRAMES])
+        # One that was not read may be hidden, or gone with its document.
+        left = [each for each in self._frames.values() if each.page is page and not each.read]
+        await asyncio.gather(*map(self._drop_if_gone, left))
+
+    async def _look_into(
+        self,
+        page: Page,
+        seen: dict[str, Any],
+        options: Mapping[str, Any],
+        parent: _Frame | None,
+        depth: int,
+        budget: list[int],
+    ) -> None:
+        """Add the content of a document's frames; `budget` is how many more may be read."""
         found = seen.pop("foreign", [])
         if depth > _MAX_DEPTH:
             return
@@ -827,8 +837,8 @@ class ForeignFrames:
             if known := self._frames.get((page, place["ref"])):
                 self._drop(known)
             return dict(_NO_ANSWER)
-        frame.silent, frame.url = False, inside["url"]
-        await self.look_into(page, inside, options, parent=frame, depth=depth + 1, budget=budget)
+        frame.silent, frame.read, frame.url = False, True, inside["url"]
+        await self._look_into(page, inside, options, frame, depth + 1, budget)
         if inside.get("marks", {}).get("refs"):
             await self._keep_marks_in_sight(page, frame, inside["marks"])
         return inside
@@ -954,6 +964,17 @@ class ForeignFrames:
         in_sight = await self._call_around(frame, "seenThroughFrame", asked)
         for column, values in marks.items():
             marks[column] = [v for v, keep in zip(values, in_sight, strict=True) if keep]
+
+    async def _drop_if_gone(self, frame: _Frame) -> None:
+        """Drop a frame whose document is gone."""
+        try:
+            async with asyncio.timeout(_AFTER_SILENCE):
+                await self._call(frame, "seenThroughFrame", {"ref": "", "points": []})
+        except TimeoutError:
+            frame.silent = True
+        except errors_lib.BrowserError as error:
+            self._raise_if_lost(error)
+            self._drop(frame)
 
     def _drop(self, frame: _Frame) -> None:
         self._frames.pop((frame.page, frame.ref), None)

@@ -439,7 +439,7 @@ class BrowserSession:
                     "the browser rejects as a CSS selector."
                 )
             self._next_ref = seen["next_ref"]
-            if "foreign" in seen:
+            if "foreign" in seen or self.foreign_frames.knows(self._active):
                 async with self.lease.turns.at("observe"):
                     await self.foreign_frames.look_into(self._active, seen, options)
             self._keep_copied(seen.pop("copied", None))

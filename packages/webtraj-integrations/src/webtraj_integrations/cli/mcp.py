@@ -65,7 +65,7 @@ def mcp(
             min=0,
             max=10,
             help="Seconds without a request after which a page without a preset has settled; "
-            "less is faster and may miss late content. Default: 0.5.",
+            "less is faster and may miss late content. Default: 0.35, or 0.6 after typing.",
         ),
     ] = None,
     out: Annotated[

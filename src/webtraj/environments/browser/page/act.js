@@ -8,12 +8,25 @@ const CHECKABLE = new Set(
   ["checkbox", "radio", "switch", "menuitemcheckbox", "menuitemradio", "option", "treeitem"]);
 const isOn = (element, role) => statesOf(element, role, styleOf(element))
   .some(state => state === "checked" || state === "selected");
-const optionOf = element => dom.tagName(element) === "OPTION" && dom.closest(element, "select");
+
+// The select element that an option is for, or the text field; null if there is none.
+function chooserOf(option) {
+  const list = dom.closest(option, "datalist");
+  if (!list) return dom.tagName(option) === "OPTION" ? dom.closest(option, "select") : null;
+  const fields = [...inRoot(dom.getRootNode(list), "querySelectorAll", "input[list]")]
+    .filter(field => field.list === list && isVisible(field));
+  if (fields.length < 2) return fields[0] ?? null;
+  const focused = fields.find(isFocused);
+  if (focused) return focused;
+  const told = fields.slice(0, 30).map(shown).join(", ");
+  throw new Refusal("ambiguous", `${shown(option)} is suggested for several fields: ${told}. Select it with the ref of one.`);
+}
 
 const preparations = {
   point(element) {
     requireEnabled(element);
-    if (optionOf(element) && !isBoxed(element)) return choose(optionOf(element), [element]);
+    const chooser = dom.tagName(element) === "OPTION" && !isBoxed(element) && chooserOf(element);
+    if (chooser) return choose(chooser, [element]);
     return {...pointsOf(element), files: asksForFiles(controlOf(element))};
   },
 
@@ -30,11 +43,11 @@ const preparations = {
     element = controlOf(element);
     requireEnabled(element);
     const role = roleOf(element);
-    if (!CHECKABLE.has(role)) {
+    if (!CHECKABLE.has(role) || isSuggestion(element)) {
       throw new Refusal("not_checkable", `${shown(element)} is neither a checkbox nor a radio button.`);
     }
     if (isOn(element, role) === on) return {};
-    const select = optionOf(element);
+    const select = chooserOf(element);
     if (!on && (role === "radio" || role === "menuitemradio" || (select && !select.multiple))) {
       throw new Refusal("not_checkable", `${shown(element)} is one of several: choose another instead.`);
     }
@@ -109,14 +122,13 @@ const preparations = {
 
   // A text means the option with that label, or else the one with that value.
   select(element, {options}) {
-    const select = optionOf(element) || element;
-    if (dom.tagName(select) !== "SELECT") {
-      throw new Refusal("not_selectable", `${shown(element)} is no select element.`);
-    }
+    const select = chooserOf(element) ?? element;
+    const list = dom.tagName(select) === "SELECT" ? select : suggestionsOf(select);
+    if (!list) throw new Refusal("not_selectable", `${shown(element)} is no select element.`);
     requireVisible(select);
     requireEnabled(select);
-    const all = [...select.options].filter(isOffered);
-    const labelled = (option, wanted) => squeeze(option.label) === squeeze(wanted);
+    const all = [...list.options].filter(isOffered);
+    const labelled = (option, wanted) => labelOf(option) === squeeze(wanted);
     return choose(select, options.map(wanted => {
       if (element !== select && (labelled(element, wanted) || element.value === wanted)) return element;
       let found = all.filter(option => labelled(option, wanted));
@@ -127,7 +139,7 @@ const preparations = {
         throw new Refusal("ambiguous", `${shown(select)} has several options ${toJson(wanted)}: use the ref of one: ${refs}.`);
       }
       if (!found.length) {
-        const labels = all.slice(0, 30).map(option => toJson(squeeze(option.label))).join(", ");
+        const labels = all.slice(0, 30).map(option => toJson(labelOf(option))).join(", ");
         throw new Refusal("no_such_option", `${shown(select)} has no option ${toJson(wanted)}; it has ${labels}.`);
       }
       return enabled[0] ?? found[0];
@@ -168,20 +180,23 @@ const isOffered = option => styleOf(option).display !== "none";
 
 function groupedLabel(option) {
   const group = dom.closest(option, "optgroup");
-  const label = toJson(squeeze(option.label));
+  const label = toJson(labelOf(option));
   return group ? `${label} in ${toJson(squeeze(group.label))}` : label;
 }
 
 function choose(select, chosen) {
+  const isField = dom.tagName(select) === "INPUT", takesMany = select.multiple && !isField;
   requireVisible(select);
   requireEnabled(select);
+  if (select.readOnly) throw new Refusal("not_editable", `${shown(select)} is read-only.`);
   const closed = chosen.find(option => dom.matches(option, ":disabled"));
-  if (closed) throw new Refusal("disabled", `Option ${toJson(squeeze(closed.label))} is disabled.`);
-  if (chosen.length > 1 && !select.multiple) {
+  if (closed) throw new Refusal("disabled", `Option ${toJson(labelOf(closed))} is disabled.`);
+  if (chosen.length > 1 && !takesMany) {
     throw new Refusal("bad_value", `${shown(select)} takes one option.`);
   }
   select.focus();
-  if (select.multiple) for (const option of select.options) option.selected = chosen.includes(option);
+  if (takesMany) for (const option of select.options) option.selected = chosen.includes(option);
+  else if (isField) select.value = chosen[0]?.value ?? "";
   else if (chosen.length) chosen[0].selected = true;
   select.dispatchEvent(new Event("input", {bubbles: true, composed: true}));
   select.dispatchEvent(new Event("change", {bubbles: true}));

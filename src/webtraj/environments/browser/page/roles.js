@@ -2,6 +2,7 @@
 // The rules: W3C HTML-AAM (implicit roles) and accname (names), without their rarest cases.
 const ROLE_BY_TAG = {
   ARTICLE: "article", ASIDE: "complementary", BUTTON: "button", CANVAS: "canvas",
+  DATALIST: "listbox",
   DETAILS: "group", DIALOG: "dialog", FIELDSET: "group", FOOTER: "contentinfo", FORM: "form",
   H1: "heading", H2: "heading", H3: "heading", H4: "heading", H5: "heading", H6: "heading",
   FRAME: "iframe", HEADER: "banner", HR: "separator", IFRAME: "iframe", IMG: "img", LI: "listitem",
@@ -40,7 +41,7 @@ function roleOf(element) {
   }
   if (given) return "generic";
   if (tag === "INPUT") {
-    if (element.list) return "combobox";
+    if (suggestionsOf(element)) return "combobox";
     return ROLE_BY_INPUT_TYPE[element.type] ?? "textbox";
   }
   if (tag === "SELECT") return element.multiple || element.size > 1 ? "listbox" : "combobox";
@@ -51,6 +52,13 @@ function roleOf(element) {
   if (tag === "TH" && ROW_SCOPES.has(dom.getAttribute(element, "scope")?.toLowerCase())) return "rowheader";
   return ROLE_BY_TAG[tag] ?? "generic";
 }
+
+// The list of what the browser suggests for a text field.
+const suggestionsOf = element => dom.tagName(element) === "INPUT" ? element.list : null;
+const isSuggestion = element => dom.tagName(element) === "OPTION" && dom.closest(element, "datalist") !== null;
+
+// What the browser shows of an option.
+const labelOf = option => squeeze(option.label) || (isSuggestion(option) ? option.value : "");
 
 const GRIDS = new Set(["grid", "treegrid"]);
 const ROW_SCOPES = new Set(["row", "rowgroup"]);
@@ -227,7 +235,7 @@ function rawNameOf(element, role) {
   const labels = labelsOf(element).map(label => labelText(label, element)).join(" ");
   if (labels.trim()) return labels;
   if (typeof element.alt === "string" && element.alt) return element.alt;
-  if (dom.tagName(element) === "OPTION") return element.label;
+  if (dom.tagName(element) === "OPTION") return labelOf(element);
   if (dom.tagName(element) === "svg" && titleOf(element).trim()) return titleOf(element);
   if (NAMED_BY_CONTENT.has(role)) {
     const text = textOf(element);
@@ -256,7 +264,7 @@ function statesOf(element, role, style) {
     else if (element.checked) states.push("checked");
   } else if (aria("checked") === "mixed") states.push("checked=mixed");
   else if (aria("checked") === "true") states.push("checked");
-  if (aria("selected") === "true" || (dom.tagName(element) === "OPTION" && element.selected)) {
+  if (aria("selected") === "true" || (dom.tagName(element) === "OPTION" && element.selected && !isSuggestion(element))) {
     states.push("selected");
   }
   if (aria("pressed") === "mixed") states.push("pressed=mixed");
@@ -313,6 +321,7 @@ function valueOf(element, role) {
     return element.type === "password" ? "•".repeat(element.value.length) : element.value;
   }
   if (dom.tagName(element) === "TEXTAREA") return element.value;
+  if (isSuggestion(element)) return element.value === labelOf(element) ? "" : element.value;
   if (dom.tagName(element) === "SELECT") {
     return element.multiple ? "" : squeeze(element.selectedOptions[0]?.label ?? "");
   }

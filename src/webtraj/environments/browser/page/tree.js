@@ -200,6 +200,8 @@ class TreeWriter {
     if (dom.tagName(element) === "SELECT") {
       // Those of a list that opens are nowhere, and are there if it is.
       this.options(element, depth + 1, style, role === "listbox" ? null : this.covered);
+    } else if (suggestionsOf(element)) {
+      this.suggestions(suggestionsOf(element), depth + 1);
     } else if (inner) {
       watchMutations(inner);
       if (windowOf(inner)) keepListening(windowOf(inner), hearCopies);
@@ -232,6 +234,13 @@ class TreeWriter {
     for (const child of childNodesOf(element)) {
       if (dom.nodeType(child) === Node.ELEMENT_NODE) this.element(child, depth, quiet);
     }
+  }
+
+  suggestions(list, depth) {
+    if (this.hidden && dom.matches(list, this.hidden)) return;
+    const {covered} = this;
+    this.line(list, "listbox", nameOf(list, "listbox"), [], depth, covered);
+    this.options(list, depth + 1, styleOf(list), covered);
   }
 
   options(parent, depth, style, covered) {
