@@ -461,7 +461,7 @@ def name_of(sample: Sample) -> str:
     """Return a sample's name for errors."""
     key = sample.key
     call = f", call {key.call}" if key.call else ""
-    return f"The sample of {key.episode_id}, step {key.step}{call},"
+    return f"The sample of {key.episode_id:.100}, step {key.step}{call},"
 
 
 def _spread(
