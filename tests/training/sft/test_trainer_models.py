@@ -1,12 +1,10 @@
 """Adapters, images, several processes: whatever is trained, it is the same rules."""
 
-import io
-
-import PIL.Image
 import pytest
 import torch
 import transformers
 from training_runs import (
+    opened,
     picture,
     sample,
     settings,
@@ -14,7 +12,7 @@ from training_runs import (
 )
 
 from webtraj import errors
-from webtraj.agents.models.base import Image, Text
+from webtraj.agents.models.base import Text
 from webtraj.training.sft import models, publish, train
 from webtraj.training.sft.batches import MicroBatch
 from webtraj.training.sft.data import TrainingData
@@ -110,15 +108,6 @@ def test_a_model_learns_what_images_show(vision_model, tmp_path):
         made = model.generate(**ids, do_sample=False, max_new_tokens=12)
         reply = processor.decode(made[0, ids["input_ids"].shape[1] :], skip_special_tokens=True)
         assert reply == f"click('{number % 2}')"
-
-
-def opened(one):
-    return [
-        PIL.Image.open(io.BytesIO(part.data))
-        for message in one.messages
-        for part in message.parts
-        if isinstance(part, Image)
-    ]
 
 
 def test_a_vision_tower_can_be_left_as_it_is(vision_model, tmp_path):
