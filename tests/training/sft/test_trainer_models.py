@@ -1,5 +1,7 @@
 """Adapters, images, several processes: whatever is trained, it is the same rules."""
 
+import dataclasses
+
 import pytest
 import torch
 import transformers
@@ -17,6 +19,7 @@ from webtraj.training.sft import models, publish, train
 from webtraj.training.sft.batches import MicroBatch
 from webtraj.training.sft.data import TrainingData
 from webtraj.training.sft.encoding import Encoder, ModelTools, load_tools
+from webtraj.training.sft.failures import PictureMismatchError
 from webtraj.training.sft.stepping import token_losses, weighted_sum
 
 SAMPLES = [sample(number) for number in range(8)]
@@ -188,6 +191,15 @@ def test_qwen3_vl_is_given_what_its_processor_gives_it(vision_model, tmp_path):
         nll, _, owners, _ = token_losses(model, data.batch(MicroBatch(((1,), (0,))), masked=True))
     expected = -expected.gather(1, reply[0, :, None])[:, 0]
     assert torch.allclose(nll[owners == 1], expected, atol=1e-4)
+    # Each picture needs its own number of tokens; the sum is not enough.
+    turned = sample(1, "Is ", picture(9, (100, 60)), " like ", picture(9), "?")
+    recorded = {
+        "prompt_token_ids": tuple(encoded.input_ids[:size].tolist()),
+        "completion_token_ids": tuple(encoded.input_ids[size:].tolist()),
+    }
+    assert encoder.encode(dataclasses.replace(shown, **recorded)).recorded
+    with pytest.raises(PictureMismatchError, match=r"in runs of \[4, 6\], .* 2 images .* \[6, 4\]"):
+        encoder.encode(dataclasses.replace(turned, **recorded))
 
 
 def test_what_is_computed_twice_has_the_same_gradients(vision_model, tmp_path):

@@ -11,7 +11,8 @@ from training_runs import opened, picture, sample, settings
 from webtraj.agents.models.messages import for_template
 from webtraj.training.export import export_samples
 from webtraj.training.rows import open_samples
-from webtraj.training.sft import read_log, train
+from webtraj.training.samples import SampleKey
+from webtraj.training.sft import TrainingError, read_log, train
 from webtraj.training.sft.batches import MicroBatch
 from webtraj.training.sft.data import TrainingData
 from webtraj.training.sft.encoding import Encoder, load_tools
@@ -147,3 +148,43 @@ def test_a_swapped_picture_shows_in_the_ratio(vision_model, tmp_path, number):
     assert max(off["right"]) < 1e-5
     assert off["swapped"][0] > 1e-4
     assert off["swapped"][1] > 1e-2
+
+
+def test_ids_and_pictures_that_do_not_fit_are_left_out_and_counted(vision_model, tmp_path, caplog):
+    samples, _, _ = sampled_by(vision_model)
+    one, two, none, _ = samples
+    token = load_tools(vision_model).image_token_id
+    fewer = list(one.prompt_token_ids)
+    fewer.remove(token)
+    reply = (token, *none.completion_token_ids[1:])
+    wrong = [
+        dataclasses.replace(one, prompt_token_ids=tuple(fewer)),
+        dataclasses.replace(one, messages=none.messages),
+        dataclasses.replace(two, messages=one.messages),
+        dataclasses.replace(one, messages=two.messages),
+        dataclasses.replace(none, messages=one.messages),
+        dataclasses.replace(none, completion_token_ids=reply),
+    ]
+    wrong = [
+        dataclasses.replace(bad, key=SampleKey(f"wrong{number}", 1), reward=number % 2)
+        for number, bad in enumerate(wrong)
+    ]
+    rows = read_back([*wrong, *samples], tmp_path / "rows")
+    wanted = settings(vision_model, tmp_path / "run", policy={}, max_steps=1)
+    result = train(wanted, rows)
+    assert (result.data.misfits, result.data.used) == (len(wrong), len(samples))
+    (said,) = [message for message in caplog.messages if "token ids" in message]
+    assert "wrong0, step 1, " in said
+    assert "in runs of [15], and those of its 1 images in runs of [16]" in said
+    with pytest.raises(TrainingError, match="6 have pictures that do not fit"):
+        train(wanted.model_copy(update={"output": str(tmp_path / "none")}), rows[: len(wrong)])
+    report = export_samples(
+        {"train": [*wrong, *samples]},
+        tmp_path / "checked",
+        format="tokens",
+        options={"model": str(vision_model)},
+    )
+    assert dict(report.splits["train"].left_out) == {
+        "its pictures do not fit its token ids": len(wrong)
+    }
+    assert len(open_samples([tmp_path / "checked"])) == len(samples)
