@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 import transformers
-from training_runs import opened, picture, sample, settings
+from training_runs import opened, picture, same, sample, settings, weights
 
 from webtraj.agents.models.messages import for_template
 from webtraj.training.export import export_samples
@@ -104,6 +104,19 @@ def test_fresh_rows_have_the_ratio_1_step_after_step(vision_model, tmp_path):
         assert entry["loss"] == pytest.approx(expected, abs=1e-4)
         assert entry["grad_norm"] > 0.01
         folder = result.checkpoint / "model"
+
+
+def test_a_stopped_run_resumes_to_the_same_weights(vision_model, tmp_path):
+    samples, _, _ = sampled_by(vision_model, noise=0.3)
+    rows = read_back(samples, tmp_path / "rows")
+    options = {"policy": {}, "max_steps": 4, "batch_size": 2}
+    whole = train(settings(vision_model, tmp_path / "whole", **options), rows)
+    asked = iter([False, True])
+    stopping = settings(vision_model, tmp_path / "parts", save_steps=1, **options)
+    train(stopping, rows, stopped=lambda: next(asked))
+    parts = train(stopping, rows)
+    assert parts.resumed_from == 2
+    assert same(weights(whole.checkpoint / "model"), weights(parts.checkpoint / "model"))
 
 
 def test_loss_and_gradient_are_those_of_plain_torch(vision_model, tmp_path):

@@ -8,7 +8,7 @@ import transformers
 from training_runs import picture, sample, settings
 
 from webtraj import errors
-from webtraj.agents.models.base import Message
+from webtraj.agents.models.base import Image, Message
 from webtraj.training.sft import NonFiniteLossError, train
 from webtraj.training.sft.checkpoints import find_latest
 from webtraj.training.sft.encoding import Encoder, load_tools
@@ -93,6 +93,12 @@ def test_ids_that_spell_other_replies_are_refused(text_model, tmp_path):
     ]
     with pytest.raises(errors.InvalidInputError, match="come from another tokenizer"):
         train(settings(text_model, tmp_path), samples)
+
+
+def test_a_damaged_picture_is_named_with_its_sample(vision_model):
+    for data in (b"", b"no picture", picture(5).data[:60]):
+        with pytest.raises(errors.InvalidInputError, match=r"episode3, step 1, has a damaged pict"):
+            encoded(vision_model, sample(3, "See ", Image(data)))
 
 
 def test_an_image_mark_in_a_pages_text_is_refused(vision_model):

@@ -11,7 +11,7 @@ import dataclasses
 import functools
 import io
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
@@ -145,6 +145,15 @@ class ImageTokens:
         self._spelling = functools.cache(self._spell)
         self._between = functools.cache(self._process_alone)
 
+    def check(self, images: Iterable[Image]) -> None:
+        """Check that all images can be read.
+
+        Raises:
+            InvalidInputError: One cannot.
+        """
+        for image in images:
+            self._size(image)
+
     def ids(self, text: str, images: Sequence[Image]) -> list[int]:
         """Return the processor's tokens for a text and its images.
 
@@ -253,9 +262,10 @@ def opened(image: Image) -> Any:
 
     try:
         return Pillow.open(io.BytesIO(image.data)).convert("RGB")
-    except (OSError, ValueError) as error:
+    except Exception as error:  # Pillow's decoders raise anything.
         raise errors.InvalidInputError(
-            f"Cannot read an image of {len(image.data)} bytes: {error}."
+            f"An image of {len(image.data)} bytes is not a PNG, JPEG, WebP or GIF that can be read "
+            f"({type(error).__name__})."
         ) from error
 
 
@@ -331,6 +341,10 @@ class Encoder:
                 f"{name} shows {len(images)} images, and the model takes none. Use a "
                 "vision-language model."
             )
+        try:
+            self._image_tokens.check(images)
+        except errors.InvalidInputError as error:
+            raise errors.InvalidInputError(f"{name} has a damaged picture. {error}") from error
         on_record = bool(sample.prompt_token_ids and sample.completion_token_ids)
         if self._token_ids == "recorded" and not on_record:
             raise errors.InvalidInputError(
