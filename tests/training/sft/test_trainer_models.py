@@ -174,6 +174,8 @@ def test_qwen3_vl_is_given_what_its_processor_gives_it(vision_model, tmp_path):
     model = transformers.Qwen3VLForConditionalGeneration(config).eval()
     encoder = Encoder(ModelTools(config, tokenizer, processor))
     shown = sample(1, "Is ", picture(9), " like ", picture(9, (100, 60)), "?")
+    with pytest.raises(errors.InvalidInputError, match=r"images with .*mm_token_type_ids"):
+        models.check_packing(settings(vision_model, tmp_path, packing=True), encoder.tools)
     data = TrainingData([shown, sample(2)], encoder, settings(vision_model, tmp_path))
     encoded = encoder.encode(shown)
     text, _ = encoder._render(shown, "")

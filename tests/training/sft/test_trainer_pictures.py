@@ -77,25 +77,28 @@ def sampled_by(folder, *, noise=0.0):
     return attempts, model, processor
 
 
-def loss_of(model, folder, samples, tmp_path):
+ALONE = ((0,), (1,), (2,), (3,))
+PACKED = ((0, 1), (3, 2))
+
+
+def loss_of(model, folder, samples, tmp_path, rows=ALONE):
     """Returns the trainer's loss of all samples in one batch, and its sums."""
     wanted = settings(folder, tmp_path, policy={})
     tools = load_tools(folder)
     data = TrainingData(samples, Encoder(tools), wanted)
-    rows = tuple((number,) for number in range(data.report.used))
     batch = data.batch(MicroBatch(rows), masked=True)
     nll, weight, _, _ = token_losses(model, batch)
     losses, sums = PolicyGradient(wanted.policy)(nll, batch)
-    return weighted_sum(losses, weight) / data.mass(range(len(rows))), sums
+    return weighted_sum(losses, weight) / data.mass(range(len(samples))), sums
 
 
 def test_fresh_rows_have_the_ratio_1_step_after_step(vision_model, tmp_path):
     folder = vision_model
-    for step in (1, 2):
+    for step, packing in ((1, False), (2, True)):
         samples, _, _ = sampled_by(folder)
         rows = read_back(samples, tmp_path / f"rows-{step}")
         output = tmp_path / f"run-{step}"
-        result = train(settings(folder, output, policy={}, max_steps=1), rows)
+        result = train(settings(folder, output, policy={}, max_steps=1, packing=packing), rows)
         (entry,) = [entry for entry in read_log(output) if "policy_ratio" in entry]
         assert entry["policy_ratio"] == pytest.approx(1.0, abs=1e-4)
         assert entry["policy_mismatch"] == pytest.approx(0.0, abs=1e-4)
@@ -119,7 +122,8 @@ def test_a_stopped_run_resumes_to_the_same_weights(vision_model, tmp_path):
     assert same(weights(whole.checkpoint / "model"), weights(parts.checkpoint / "model"))
 
 
-def test_loss_and_gradient_are_those_of_plain_torch(vision_model, tmp_path):
+@pytest.mark.parametrize("rows", [ALONE, PACKED], ids=["alone", "packed"])
+def test_loss_and_gradient_are_those_of_plain_torch(vision_model, tmp_path, rows):
     samples, plain, processor = sampled_by(vision_model, noise=0.3)
     total, count, clipped = 0.0, 0, 0
     for one in samples:
@@ -133,7 +137,8 @@ def test_loss_and_gradient_are_those_of_plain_torch(vision_model, tmp_path):
     (total / count).backward()
     wanted = {name: p.grad for name, p in plain.named_parameters() if p.grad is not None}
     ours = load_weights(vision_model, load_tools(vision_model), dtype=torch.float32)
-    loss, sums = loss_of(ours, vision_model, read_back(samples, tmp_path / "rows"), tmp_path)
+    given = read_back(samples, tmp_path / "rows")
+    loss, sums = loss_of(ours, vision_model, given, tmp_path, rows)
     loss.backward()
     assert loss.item() == pytest.approx((total / count).item(), rel=1e-4, abs=1e-6)
     assert sums["clipped"] == clipped > 0
@@ -153,9 +158,9 @@ def test_a_swapped_picture_shows_in_the_ratio(vision_model, tmp_path, number):
     swapped = list(samples)
     swapped[number] = dataclasses.replace(samples[number], messages=(first, asked))
     off = {}
-    for name, rows in (("right", samples), ("swapped", swapped)):
+    for name, given in (("right", samples), ("swapped", swapped)):
         with torch.no_grad():
-            _, sums = loss_of(model, vision_model, rows, tmp_path)
+            _, sums = loss_of(model, vision_model, given, tmp_path)
         ratio, mismatch = (float(sums[key] / sums["tokens"]) for key in ("ratio", "mismatch"))
         off[name] = abs(ratio - 1.0), mismatch
     assert max(off["right"]) < 1e-5
