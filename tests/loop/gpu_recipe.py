@@ -22,12 +22,9 @@ from loop_state import read_entries
 
 from webtraj import ModelCall, open_dataset
 from webtraj.loop import load_loop_config
+from webtraj.testing.tiny_models import make_vision_model
 
 ROOT = Path(__file__).parents[2]
-sys.path.insert(0, str(ROOT / "tests/support"))
-
-from tiny_vision import make_vision_model  # noqa: E402
-
 CONFIG = ROOT / "src/webtraj/loop/files/one_gpu.yaml"
 ON_A_CPU = ROOT / "examples/two_cores/two_cores.yaml"
 """Knows how a server runs here."""

@@ -24,9 +24,9 @@ from safetensors.torch import save_file
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 
 ROOT = Path(__file__).resolve().parents[2]
-sys.path[:0] = [str(ROOT / "src"), str(ROOT / "tests/support")]
+sys.path.insert(0, str(ROOT / "src"))
 
-from tiny_vision import make_vision_model  # noqa: E402
+from webtraj.testing.tiny_models import make_vision_model  # noqa: E402
 
 VOCABULARY = 2048
 CONTEXT = 16384

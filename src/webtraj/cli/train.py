@@ -158,6 +158,11 @@ class _Progress(terminal.Bar):
                 if report.no_spread or report.unscored or report.stale
                 else ""
             )
+            + (
+                f" Left out: {report.misfits} with pictures that do not fit their token ids."
+                if report.misfits
+                else ""
+            )
             + (f" Resuming from step {start}." if start else "")
         )
         self.show(start, total)

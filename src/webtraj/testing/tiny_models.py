@@ -1,7 +1,7 @@
 """Models with random weights, small enough to train and serve on two CPU cores, without downloads.
 
 Making a model imports torch, transformers and tokenizers. Attention heads are 32 wide, the minimum
-for vLLM on CPUs.
+for vLLM on CPUs. Imported without webtraj's dependencies too, by the Python of vLLM's environment.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-__all__ = ["make_text_model"]
+__all__ = ["make_text_model", "make_vision_model"]
 
 _SPECIAL_TOKENS = (
     "<|endoftext|>",
@@ -22,6 +22,10 @@ _SPECIAL_TOKENS = (
     "<global-img>",
     "<end_of_utterance>",
 )
+
+_IMAGE_SIZE = 112
+_PATCH_SIZE = 14
+_SCALE_FACTOR = 2
 
 _CHAT_TEMPLATE = """\
 {%- for message in messages %}
@@ -75,6 +79,57 @@ def make_text_model(
         **_language(tokenizer, width, layers, context, spread), tie_word_embeddings=True
     )
     return _saved(folder, transformers.Qwen3ForCausalLM(config), tokenizer)
+
+
+def make_vision_model(
+    folder: str | os.PathLike[str],
+    corpus: Iterable[str],
+    *,
+    seed: int = 0,
+    vocab_size: int = 1536,
+    width: int = 64,
+    layers: int = 2,
+    context: int = 2048,
+    spread: float = 0.02,
+) -> Path:
+    """Make an Idefics3, a SigLIP on a Llama, of about 0.5 million parameters, with its processor.
+
+    A picture takes 16 tokens, however large it is. Needs Pillow too, and no torchvision. The
+    arguments are those of `make_text_model`.
+    """
+    import torch
+    import transformers
+
+    tokenizer = _make_tokenizer(corpus, vocab_size, context)
+    torch.manual_seed(seed)
+    config = transformers.Idefics3Config(
+        vision_config={
+            "hidden_size": 64,
+            "intermediate_size": 128,
+            "num_hidden_layers": 2,
+            "num_attention_heads": 2,
+            "image_size": _IMAGE_SIZE,
+            "patch_size": _PATCH_SIZE,
+            "initializer_range": max(spread, 0.02),
+        },
+        text_config={
+            "model_type": "llama",
+            **_language(tokenizer, width, layers, context, spread),
+        },
+        image_token_id=tokenizer.convert_tokens_to_ids("<image>"),
+        scale_factor=_SCALE_FACTOR,
+        pad_token_id=tokenizer.pad_token_id,
+    )
+    edge = {"longest_edge": _IMAGE_SIZE}
+    processor = transformers.Idefics3Processor(
+        image_processor=transformers.Idefics3ImageProcessorPil(
+            size=edge, max_image_size=edge, do_image_splitting=False
+        ),
+        tokenizer=tokenizer,
+        image_seq_len=(_IMAGE_SIZE // _PATCH_SIZE // _SCALE_FACTOR) ** 2,
+        chat_template=_CHAT_TEMPLATE,
+    )
+    return _saved(folder, transformers.Idefics3ForConditionalGeneration(config), processor)
 
 
 def _make_tokenizer(corpus: Iterable[str], vocab_size: int, context: int) -> Any:

@@ -6,11 +6,11 @@ A row has token ids or messages, or both::
     {"messages": [...], "completion": "click('4')", "loss_weight": 1.0, "images": [...]}
 
 * `messages` follow OpenAI: `{"role", "content"}`, the content a text or a list of parts: `{"type":
-  "text", "text"}`, `{"type": "image"}` or `{"type": "image_url", "image_url": {"url": data URI}}`.
+  "text", "text"}`, `{"type": "image"}` or `{"type": "image_url", "image_url": {"url": picture}}`.
   Without a `completion`, the last message is the reply. `prompt` is accepted for `messages`, and a
   completion may be a list of one message, as in TRL.
-* `images` are paths beside the file, one for each part `image`, in order. A part `image_url` may
-  hold such a path itself. In Parquet, images are `{"bytes": ...}`.
+* `images` are pictures, one for each part `image`, in order. A picture is a path beside the file or
+  a base64 data URI; in Parquet, `{"bytes": ...}`.
 * `prompt_ids` and `completion_ids` are accepted for the token ids.
 * `weight` is accepted for `loss_weight`. `"sample": "<episode>/<step>/<call>"` names the row.
 * `mask` (0 or 1 for each token of prompt and completion) says which tokens are trained: some of the
@@ -27,7 +27,6 @@ error that names its line.
 from __future__ import annotations
 
 import base64
-import binascii
 import bisect
 import functools
 import itertools
@@ -95,7 +94,7 @@ def show(text: str) -> str:
 
 _ROLES = ("system", "user", "assistant", "tool")
 _Finder = Callable[[str], Image]
-"""Returns the image at a path."""
+"""Returns the image at a path, or of a data URI."""
 
 
 def _messages_of(said: Any, images: Iterator[Image], find: _Finder, what: str) -> list[Message]:
@@ -126,13 +125,6 @@ def _part(part: Any, images: Iterator[Image], find: _Finder, where: str) -> Part
             return Text(part)
         case {"type": "text", "text": str(text)}:
             return Text(text)
-        case {"type": "image_url", "image_url": {"url": str(url)}} if url.startswith("data:"):
-            try:
-                return Image(base64.b64decode(url.partition(";base64,")[2], validate=True))
-            except binascii.Error as error:
-                raise errors.InvalidInputError(
-                    f"{where}: not a base64 data URI: {error}."
-                ) from None
         case {"type": "image_url", "image_url": {"url": str(name)}}:
             return find(name)
         case {"type": "image"}:
@@ -173,23 +165,35 @@ def _image_of(given: Any, find: _Finder, what: str) -> Image:
             return find(given)
         case {"bytes": bytes(data)}:
             return Image(data)
-    raise _wrong(what, "paths of images", given)
+    raise _wrong(what, "paths or data URIs of images", given)
+
+
+def _image_at(at_path: _Finder, what: str, name: str) -> Image:
+    """Return the image of a data URI, or at a path."""
+    if not name.startswith("data:"):
+        return at_path(name)
+    head, _, data = name.partition(",")
+    try:
+        if head.endswith(";base64"):
+            return Image(base64.b64decode(data, validate=True))
+    except ValueError:  # Not base64, or not even ASCII.
+        pass
+    raise _wrong(what, "an image as base64 data URI", name)
 
 
 def _beside(folder: Path | None, what: str, name: str) -> Image:
     """Read an image beside the file. Its path must not leave the file's folder."""
-    path = None if folder is None else (folder / name).resolve()
-    if folder is None or path is None or not path.is_relative_to(folder.resolve()):
-        raise errors.InvalidInputError(
-            f"{what}: the image {name!r:.200} is not beside the file; expected a path in its "
-            "folder."
-        )
     try:
-        return Image(path.read_bytes())
-    except OSError as error:
+        path = folder and (folder / name).resolve()
+        if folder and path and path.is_relative_to(folder.resolve()):
+            return Image(path.read_bytes())
+    except (OSError, ValueError) as error:
         raise errors.InvalidInputError(
-            f"{what}: cannot read the image {name!r:.200}: {error}."
+            f"{what}: cannot read the image {name!r:.100}: {errors.reason(error)}."
         ) from error
+    raise errors.InvalidInputError(
+        f"{what}: the image {name!r:.100} is not beside the file; expected a path in its folder."
+    )
 
 
 # ShareGPT rows for LLaMA-Factory, converted to messages.
@@ -278,7 +282,8 @@ def read_row(
     """
     if "conversations" in row:
         row = _as_messages(row, what)
-    find = picture or functools.partial(_beside, folder, what)
+    at_path = picture or functools.partial(_beside, folder, what)
+    find = functools.partial(_image_at, at_path, what)
     pictures = [_image_of(one, find, what) for one in _list(row, "images", what, str, dict)]
     said = row.get("messages", row.get("prompt"))
     unused = iter(pictures)
@@ -303,7 +308,7 @@ def read_row(
     if not (completion_ids and prompt_ids) and (completion is None or not messages):
         raise errors.InvalidInputError(
             f"{what}: expected prompt_token_ids with completion_token_ids, or messages with a "
-            f"completion; got the keys {', '.join(sorted(row))}."
+            f"completion; got the keys {', '.join(sorted(row)):.100}."
         )
     weight = row.get("loss_weight", row.get("weight", 1.0))
     if not _is_number(weight):
@@ -573,7 +578,7 @@ def _opened(path: Path, split: str) -> Sequence[Sample]:
     header = _header(path)
     if split not in header["splits"]:
         raise errors.InvalidInputError(
-            f"{str(path)!r} has no split {split!r}; it has {', '.join(header['splits'])}."
+            f"{str(path)!r} has no split {split!r:.100}; it has {', '.join(header['splits']):.100}."
         )
     # Not `make_format`, which needs the model that some formats were made for.
     file: str = class_at(all_formats()[header["format"]][0]).file

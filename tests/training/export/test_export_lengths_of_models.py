@@ -28,7 +28,7 @@ def picture(size):
 
 @pytest.fixture(scope="module")
 def model(tmp_path_factory):
-    from tiny_vision import make_vision_model
+    from webtraj.testing.tiny_models import make_vision_model
 
     folder = tmp_path_factory.mktemp("model") / "vision"
     return make_vision_model(folder, ["Task: click OK", "click('12')"] * 20)

@@ -36,6 +36,6 @@ def text_model(tmp_path_factory):
 def vision_model(tmp_path_factory):
     from training_runs import CORPUS
 
-    from tiny_vision import make_vision_model
+    from webtraj.testing.tiny_models import make_vision_model
 
     return make_vision_model(tmp_path_factory.mktemp("models") / "vision", CORPUS, spread=0.1)

@@ -85,15 +85,17 @@ def test_images_lie_beside_the_file_or_in_it(tmp_path):
         {"type": "image"},
         {"type": "image_url", "image_url": {"url": url}},
     ]
+    beside = {"type": "image_url", "image_url": {"url": "images/a.png"}}
     row = {
-        "messages": [{"role": "user", "content": content}],
+        "messages": [{"role": "user", "content": [*content, {"type": "image"}, beside]}],
         "completion": "x",
-        "images": ["images/a.png"],
+        "images": ["images/a.png", url],
     }
     (tmp_path / "rows.jsonl").write_text(json.dumps(row) + "\n\n" + json.dumps(row))
     found = SampleFile(tmp_path / "rows.jsonl")
     assert len(found) == 2
-    expected = (Message.of("user", "See", Image(b"first"), Image(b"second")),)
+    first, second = Image(b"first"), Image(b"second")
+    expected = (Message.of("user", "See", first, second, second, first),)
     assert [sample.messages for sample in found] == [expected] * 2
     assert len({sample.key for sample in found}) == 2
     by_ids = {"prompt_token_ids": [1], "completion_token_ids": [2], "images": ["images/a.png"]}
@@ -131,6 +133,36 @@ def test_rows_that_are_none_are_named(tmp_path, row, message):
     (tmp_path / "rows.jsonl").write_text("\n" + json.dumps(row) + "\n")
     with pytest.raises(errors.InvalidInputError, match=f"rows.jsonl, line 2.*{message}"):
         SampleFile(tmp_path / "rows.jsonl")[0]
+
+
+LONG = "b-" * 300  # Neither a name of a file, nor base64.
+
+
+@each(
+    "wrong",
+    [
+        {"images": [f"data:image/png;base64,{LONG}"]},
+        {"images": [f"data:image/png,{LONG}"]},
+        {"images": [LONG]},
+        {"images": [f"../{LONG}"]},
+        {"images": [f"\0{LONG}"]},
+        {"images": {LONG: LONG}},
+        {"messages": [{"role": LONG}]},
+        {"messages": [{"role": "user", "content": [{"type": LONG}]}]},
+        {"messages": [{"role": "user", "content": [{"type": "image_url", "image_url": LONG}]}]},
+        {"completion": None, LONG: LONG},
+        {"logprobs": LONG},
+        {"reward": LONG},
+        {"mask": LONG},
+        {"iteration": LONG},
+    ],
+)
+def test_messages_show_at_most_100_characters_of_a_value(tmp_path, wrong):
+    row = {"messages": CHAT, "completion": "x", **wrong}
+    with pytest.raises(errors.InvalidInputError) as caught:
+        read_row(row, "row", folder=tmp_path)
+    assert "b-b-" in str(caught.value)
+    assert LONG[:101] not in str(caught.value)
 
 
 def test_files_that_are_none_are_refused(tmp_path):

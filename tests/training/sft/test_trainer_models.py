@@ -1,12 +1,12 @@
 """Adapters, images, several processes: whatever is trained, it is the same rules."""
 
-import io
+import dataclasses
 
-import PIL.Image
 import pytest
 import torch
 import transformers
 from training_runs import (
+    opened,
     picture,
     sample,
     settings,
@@ -14,11 +14,12 @@ from training_runs import (
 )
 
 from webtraj import errors
-from webtraj.agents.models.base import Image, Text
+from webtraj.agents.models.base import Text
 from webtraj.training.sft import models, publish, train
 from webtraj.training.sft.batches import MicroBatch
 from webtraj.training.sft.data import TrainingData
 from webtraj.training.sft.encoding import Encoder, ModelTools, load_tools
+from webtraj.training.sft.failures import PictureMismatchError
 from webtraj.training.sft.stepping import token_losses, weighted_sum
 
 SAMPLES = [sample(number) for number in range(8)]
@@ -112,15 +113,6 @@ def test_a_model_learns_what_images_show(vision_model, tmp_path):
         assert reply == f"click('{number % 2}')"
 
 
-def opened(one):
-    return [
-        PIL.Image.open(io.BytesIO(part.data))
-        for message in one.messages
-        for part in message.parts
-        if isinstance(part, Image)
-    ]
-
-
 def test_a_vision_tower_can_be_left_as_it_is(vision_model, tmp_path):
     before = weights(vision_model)
     result = train(
@@ -182,6 +174,8 @@ def test_qwen3_vl_is_given_what_its_processor_gives_it(vision_model, tmp_path):
     model = transformers.Qwen3VLForConditionalGeneration(config).eval()
     encoder = Encoder(ModelTools(config, tokenizer, processor))
     shown = sample(1, "Is ", picture(9), " like ", picture(9, (100, 60)), "?")
+    with pytest.raises(errors.InvalidInputError, match=r"images with .*mm_token_type_ids"):
+        models.check_packing(settings(vision_model, tmp_path, packing=True), encoder.tools)
     data = TrainingData([shown, sample(2)], encoder, settings(vision_model, tmp_path))
     encoded = encoder.encode(shown)
     text, _ = encoder._render(shown, "")
@@ -199,6 +193,15 @@ def test_qwen3_vl_is_given_what_its_processor_gives_it(vision_model, tmp_path):
         nll, _, owners, _ = token_losses(model, data.batch(MicroBatch(((1,), (0,))), masked=True))
     expected = -expected.gather(1, reply[0, :, None])[:, 0]
     assert torch.allclose(nll[owners == 1], expected, atol=1e-4)
+    # Each picture needs its own number of tokens; the sum is not enough.
+    turned = sample(1, "Is ", picture(9, (100, 60)), " like ", picture(9), "?")
+    recorded = {
+        "prompt_token_ids": tuple(encoded.input_ids[:size].tolist()),
+        "completion_token_ids": tuple(encoded.input_ids[size:].tolist()),
+    }
+    assert encoder.encode(dataclasses.replace(shown, **recorded)).recorded
+    with pytest.raises(PictureMismatchError, match=r"in runs of \[4, 6\], .* 2 images .* \[6, 4\]"):
+        encoder.encode(dataclasses.replace(turned, **recorded))
 
 
 def test_what_is_computed_twice_has_the_same_gradients(vision_model, tmp_path):

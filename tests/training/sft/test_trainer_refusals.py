@@ -8,10 +8,11 @@ import transformers
 from training_runs import picture, sample, settings
 
 from webtraj import errors
-from webtraj.agents.models.base import Message
+from webtraj.agents.models.base import Image, Message
 from webtraj.training.sft import NonFiniteLossError, train
 from webtraj.training.sft.checkpoints import find_latest
 from webtraj.training.sft.encoding import Encoder, load_tools
+from webtraj.training.sft.failures import PictureMismatchError
 
 
 def encoded(model, one, **options):
@@ -94,18 +95,16 @@ def test_ids_that_spell_other_replies_are_refused(text_model, tmp_path):
         train(settings(text_model, tmp_path), samples)
 
 
-def test_ids_on_record_with_images_are_those_of_the_processor(vision_model):
-    one = on_record(vision_model, sample(1, "See ", picture(5)))
-    assert encoded(vision_model, one).recorded
-    fewer = list(one.prompt_token_ids)
-    fewer.remove(load_tools(vision_model).image_token_id)
-    with pytest.raises(errors.InvalidInputError, match="has 15 recorded image tokens"):
-        encoded(vision_model, dataclasses.replace(one, prompt_token_ids=tuple(fewer)))
+def test_a_damaged_picture_is_named_with_its_sample(vision_model):
+    for data in (b"", b"no picture", picture(5).data[:60]):
+        with pytest.raises(errors.InvalidInputError, match=r"episode3, step 1, has a damaged pict"):
+            encoded(vision_model, sample(3, "See ", Image(data)))
 
 
 def test_an_image_mark_in_a_pages_text_is_refused(vision_model):
-    with pytest.raises(errors.InvalidInputError, match="the text contains it too"):
-        encoded(vision_model, sample(1, "<image> says the page", picture(5)))
+    for shown in ([picture(5)], []):
+        with pytest.raises(PictureMismatchError, match="the text contains it too"):
+            encoded(vision_model, sample(1, "<image> says the page", *shown))
 
 
 @pytest.mark.parametrize(

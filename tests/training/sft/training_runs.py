@@ -41,6 +41,11 @@ def picture(red, size=(64, 48)):
     return Image(encoded.getvalue())
 
 
+def opened(one):
+    """Returns the pictures of a sample."""
+    return [PIL.Image.open(io.BytesIO(image.data)) for image in one.images]
+
+
 def settings(model, output, **options):
     return SftSettings(
         model=str(model),

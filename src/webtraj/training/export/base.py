@@ -200,8 +200,9 @@ class SampleFormat:
             InvalidInputError: The row does not follow the format.
             KeyError: The row has no name.
         """
-        key = key_of(row["sample"])
-        return dataclasses.replace(read_row(row, row["sample"], picture=pictures.get), key=key)
+        name = str(row["sample"])
+        read = read_row(row, f"{name:.100}", picture=pictures.get)
+        return dataclasses.replace(read, key=key_of(name))
 
     def digest(self, sample: Sample) -> bytes:
         """Return a hash of what the format holds of a sample: equal after a round trip."""

@@ -205,13 +205,13 @@ class PictureReader:
             named = _NAME.fullmatch(name)
             if named is None:  # Such as a path out of the folder.
                 raise errors.CorruptDataError(
-                    f"A row names the picture {name!r:.200}; expected images/<sha256>.png."
+                    f"A row names the picture {name!r:.100}; expected images/<sha256>.png."
                 )
             try:
                 image = Image((self._folder / name).read_bytes())
             except OSError as error:
                 raise errors.CorruptDataError(
-                    f"Cannot read the picture {name!r:.200} of a row: {errors.reason(error)}."
+                    f"Cannot read the picture {name!r:.100} of a row: {errors.reason(error)}."
                 ) from error
             if image.uuid != named[1]:
                 raise errors.CorruptDataError(f"The picture {name!r} is damaged.")

@@ -313,7 +313,7 @@ def export_selection(
     for split, part in splits.items():
         if not len(part):
             part.buffer.require_samples()
-            raise errors.InvalidInputError(f"No samples to export in the split {split!r}.")
+            raise errors.InvalidInputError(f"No samples to export in the split {split!r:.100}.")
         provenance = part.provenance()
         episodes |= {one["episode_id"]: one["sha256"] for one in provenance.pop("episodes")}
         chosen = {key: provenance.pop(key) for key in ("selection", "num_samples", "sha256")}

@@ -176,7 +176,7 @@ def _samples(made: SampleFormat, folder: Path, split: str) -> Iterator[Sample]:
     except errors.CorruptDataError:
         raise
     except (LookupError, TypeError, ValueError) as error:
-        said = str(error) if isinstance(error, errors.WebtrajError) else f"{error!r:.200}."
+        said = str(error) if isinstance(error, errors.WebtrajError) else f"{error!r:.100}."
         raise errors.CorruptDataError(
             f"Row {number} does not follow the format {made.name!r}: {said}"
         ) from error

@@ -12,21 +12,26 @@ Token ids are those that the server saw and sampled; nothing is tokenised again.
 are under the weights that sampled the tokens, as GRPO-style trainers need for off-policy
 correction. `mask` covers prompt and completion, and is 1 for the sampled tokens that are trained. A
 reply that was cut off at a limit is here, too; `finish_reason` distinguishes it. Pictures in a
-prompt appear as the server's placeholder ids.
+prompt appear as the server's placeholder ids: as many for each as its processor makes of it, which
+is checked if the format knows the model.
 """
 
 from __future__ import annotations
 
 import dataclasses
+import functools
 import hashlib
 import math
 from array import array
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from webtraj import errors
 from webtraj.training.export.base import LeftOut, Row, SampleFormat
 from webtraj.training.export.pictures import Pictures
 from webtraj.training.samples import Sample, name_of
+
+if TYPE_CHECKING:
+    from webtraj.training.sft.encoding import ImageTokens
 
 __all__ = ["TokensFormat"]
 
@@ -46,6 +51,9 @@ class TokensFormat(SampleFormat):
 
     logprobs: bool = True
     """Whether to leave out samples without recorded log-probabilities."""
+    model: str = ""
+    """The folder of the model that replied, with its processor. Samples whose placeholders do not
+    fit their pictures are then left out."""
 
     def row(self, sample: Sample, pictures: Pictures) -> Row | LeftOut:
         """See `SampleFormat.row`."""
@@ -69,9 +77,12 @@ class TokensFormat(SampleFormat):
         if not all(0 <= token < _BELOW for token in (*prompt, *completion)):
             return LeftOut("a token id of it is negative or has more than 31 bits")
         try:
-            names = [pictures.put(image) for image in sample.images]
+            for image in sample.images:
+                pictures.check(image)
         except errors.CorruptDataError:
             return LeftOut("a picture of its prompt cannot be decoded")
+        if self.model and _image_tokens(self.model).misfit((*prompt, *completion), sample.images):
+            return LeftOut("its pictures do not fit its token ids")
         return Row(
             {
                 "prompt_ids": list(prompt),
@@ -90,7 +101,7 @@ class TokensFormat(SampleFormat):
                 "iteration": sample.iteration,
                 "task": sample.task,
                 "finish_reason": sample.finish_reason,
-                "images": names,
+                "images": [pictures.put(image) for image in sample.images],
                 "sample": name_of(sample.key),
             }
         )
@@ -111,3 +122,10 @@ class TokensFormat(SampleFormat):
         )  # fmt: skip
         total.update(repr(rest).encode("utf-8", "surrogatepass"))
         return total.digest()
+
+
+@functools.lru_cache(maxsize=2)
+def _image_tokens(model: str) -> ImageTokens:
+    from webtraj.training.sft.encoding import ImageTokens, load_tools
+
+    return ImageTokens(load_tools(model))

@@ -309,7 +309,9 @@ class TrlPreferencesFormat(TrlFormat):
     def sample_of(self, row: Mapping[str, Any], pictures: PictureReader) -> Sample:
         """See `SampleFormat.sample_of`."""
         chosen = super().sample_of({**row, "completion": row["chosen"]}, pictures)
-        return pair_of(chosen, Rejected(completion_of(row["rejected"], row["sample"]) or "", ""))
+        return pair_of(
+            chosen, Rejected(completion_of(row["rejected"], f"{row['sample']:.100}") or "", "")
+        )
 
     def _copies(self, sample: Sample) -> int | LeftOut:
         return fault_of_pair(sample) or super()._copies(sample)

@@ -273,11 +273,11 @@ def write(name: str, folder: Path) -> Path:
             data = orjson.loads(Path(name).read_bytes())
         except (OSError, ValueError) as error:
             raise errors.InvalidInputError(
-                f"Cannot read deepspeed_config_filename {name!r:.200}: {error}; "
+                f"Cannot read deepspeed_config_filename {name!r:.100}: {errors.reason(error)}; "
                 f"expected one of {', '.join(CONFIGS)}, or the path of a JSON file."
             ) from error
         if not isinstance(data, dict):
-            raise errors.InvalidInputError(f"{name!r:.200} is not a JSON object.")
+            raise errors.InvalidInputError(f"{name!r:.100} is not a JSON object.")
     path = folder / Path(name).name
     path.write_bytes(orjson.dumps(data, option=orjson.OPT_INDENT_2) + b"\n")
     return path

@@ -220,7 +220,7 @@ def _model(config: UpdateConfig, selection: Selection) -> tuple[str, str]:
     template = template or files_lib.template_for(base)
     if template is None:
         raise errors.InvalidInputError(
-            f"LLaMA-Factory's template for {base!r:.200} is unknown. Set "
+            f"LLaMA-Factory's template for {base!r:.100} is unknown. Set "
             "policy_config.template, such as qwen3_vl_nothink."
         )
     return base, template

@@ -464,7 +464,7 @@ class Selection(Sequence[Sample]):
         """
         if shared not in ("drop", "error", "allow"):
             raise errors.InvalidInputError(
-                f"shared={shared!r} is unknown; expected 'drop', 'error' or 'allow'."
+                f"shared={shared!r:.100} is unknown; expected 'drop', 'error' or 'allow'."
             )
         seed = self.buffer.seed if seed is None else seed
         names, units = np.unique(self._units(by), return_inverse=True)
@@ -603,7 +603,7 @@ class Selection(Sequence[Sample]):
                 named = np.array([view.sites[number] for number in view.site], np.str_)
             case _:
                 raise errors.InvalidInputError(
-                    f"split(by={by!r}): expected episode, group, task or site."
+                    f"split(by={by!r:.100}): expected episode, group, task or site."
                 )
         return np.where(named == "", alone[view.episode], named) if len(self) else named
 
@@ -636,7 +636,7 @@ def in_validation(names: Sequence[str], ratio: float, *, seed: int = 0) -> NDArr
     """
     if isinstance(ratio, bool) or not 0.0 <= ratio < 1.0:
         raise errors.InvalidInputError(
-            f"The validation ratio is {ratio!r}; expected a number from 0 to below 1."
+            f"The validation ratio is {ratio!r:.100}; expected a number from 0 to below 1."
         )
     luck = np.array([unit_digest("split", seed, name) for name in names], np.uint64)
     chosen: NDArray[np.bool_] = luck.astype(np.float64) / 2.0**64 < ratio

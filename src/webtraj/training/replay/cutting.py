@@ -316,7 +316,7 @@ def _picture(part: Mapping[str, Any]) -> bytes | LazyBlob | None:
 
 def _refusal(index: int, what: Any) -> errors.InvalidInputError:
     return errors.InvalidInputError(
-        f"Cannot read message {index} of a recorded prompt: {_SHAPE}; got {what!r:.200}."
+        f"Cannot read message {index} of a recorded prompt: {_SHAPE}; got {what!r:.100}."
     )
 
 

@@ -66,7 +66,7 @@ def open_sources(
         isinstance(last_n_iterations, bool) or last_n_iterations < 1
     ):
         raise errors.InvalidInputError(
-            f"last_n_iterations is {last_n_iterations!r}; expected a number above 0, or None."
+            f"last_n_iterations is {last_n_iterations!r:.100}; expected a number above 0, or None."
         )
     if isinstance(places, Iterations):
         options = places.storage_options if storage_options is None else storage_options
@@ -100,7 +100,7 @@ def _numbered(places: Any) -> dict[int, Place]:
     if isinstance(places, Mapping):
         if not all(type(number) is int and number >= 0 for number in places):
             raise errors.InvalidInputError(
-                f"Expected iteration numbers as keys of the datasets; got {list(places)!r:.200}."
+                f"Expected iteration numbers as keys of the datasets; got {list(places)!r:.100}."
             )
         return dict(places)
     return dict(enumerate(places, start=1))

@@ -198,12 +198,12 @@ class HeldOut:
             value = getattr(self, name)
             if isinstance(value, str):
                 raise errors.InvalidInputError(
-                    f"HeldOut.{name} is {value!r:.200}; expected a list of names and patterns."
+                    f"HeldOut.{name} is {value!r:.100}; expected a list of names and patterns."
                 )
             object.__setattr__(self, name, tuple(os.fspath(entry) for entry in value))
         if self.on_leak not in ("error", "drop"):
             raise errors.InvalidInputError(
-                f"HeldOut.on_leak is {self.on_leak!r}; expected 'error' or 'drop'."
+                f"HeldOut.on_leak is {self.on_leak!r:.100}; expected 'error' or 'drop'."
             )
 
     def read(self, storage_options: Mapping[str, Any] | None = None) -> HeldOut:
@@ -293,7 +293,7 @@ def _units(selection: Selection, kind: str) -> set[Any]:
         case "site":
             return {view.sites[number] for number in np.unique(view.site)} - {""}
     raise errors.InvalidInputError(
-        f"check_parts(by={kind!r}): expected episode, task, site, prompt or page."
+        f"check_parts(by={kind!r:.100}): expected episode, task, site, prompt or page."
     )
 
 

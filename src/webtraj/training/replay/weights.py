@@ -200,7 +200,9 @@ def balanced(by: Balance) -> Weighting:
     """
     known = ("task", "site", "level", "outcome", "iteration", "episode")
     if by not in known:
-        raise errors.InvalidInputError(f"balanced({by!r}): expected one of {', '.join(known)}.")
+        raise errors.InvalidInputError(
+            f"balanced({by!r:.100}): expected one of {', '.join(known)}."
+        )
     return functools.partial(_balanced, by=by)
 
 
@@ -214,7 +216,9 @@ def lifted(by: Balance, *, most: float = 8.0) -> Weighting:
     """
     balanced(by)
     if not 1.0 <= most < math.inf:
-        raise errors.InvalidInputError(f"lifted(most={most!r}): expected a number of at least 1.")
+        raise errors.InvalidInputError(
+            f"lifted(most={most!r:.100}): expected a number of at least 1."
+        )
     return functools.partial(_lifted, by=by, most=float(most))
 
 
@@ -233,7 +237,9 @@ def advantage(*, positive_only: bool = True, scale: float | None = None) -> Weig
         InvalidInputError: The scale is not a number above 0.
     """
     if scale is not None and not 0.0 < scale < math.inf:
-        raise errors.InvalidInputError(f"advantage(scale={scale!r}): expected a number above 0.")
+        raise errors.InvalidInputError(
+            f"advantage(scale={scale!r:.100}): expected a number above 0."
+        )
     return functools.partial(_advantage, positive_only=positive_only, scale=scale)
 
 
@@ -312,7 +318,7 @@ def _advantage(view: View, positive_only: bool, scale: float | None) -> NDArray[
 def _checked_power(power: float) -> float:
     if isinstance(power, bool) or not 0.0 <= power < math.inf:
         raise errors.InvalidInputError(
-            f"The power of recency is {power!r}; expected a number of at least 0."
+            f"The power of recency is {power!r:.100}; expected a number of at least 0."
         )
     return float(power)
 
@@ -342,7 +348,7 @@ def draw(
         InvalidInputError: The count is negative, or there is nothing to draw from.
     """
     if isinstance(count, bool) or count < 0:
-        raise errors.InvalidInputError(f"num_samples is {count!r}; expected at least 0.")
+        raise errors.InvalidInputError(f"num_samples is {count!r:.100}; expected at least 0.")
     if count == 0:
         return np.zeros(0, np.int64)
     if not len(weights) or weights.max() <= 0.0:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import collections
 import dataclasses
 import hashlib
+import logging
 import os
 import statistics
 from collections.abc import Iterable, Iterator, Sequence
@@ -18,6 +19,7 @@ from webtraj import errors
 from webtraj.training.samples import Sample
 from webtraj.training.sft.batches import Batch, MicroBatch, make_batch
 from webtraj.training.sft.encoding import Encoded, Encoder
+from webtraj.training.sft.failures import PictureMismatchError
 from webtraj.training.sft.policy_gradient import (
     Advantages,
     is_zero,
@@ -27,6 +29,8 @@ from webtraj.training.sft.policy_gradient import (
 from webtraj.training.sft.settings import SftSettings
 
 __all__ = ["DataReport", "TrainingData", "check_base", "digest_of_base"]
+
+_LOGGER = logging.getLogger(__name__)
 
 _ENDS = 1 << 20
 _CHECKED = 100
@@ -52,6 +56,8 @@ class DataReport:
     """Tokens trained on."""
     digest: str
     """Digest of the used data: equal if and only if the training data is equal."""
+    misfits: int = 0
+    """Samples left out because their image tokens and pictures do not fit together."""
     unscored: int = 0
     """Policy gradient: samples left out because they have log-probabilities but no reward."""
     no_spread: int = 0
@@ -110,7 +116,15 @@ class TrainingData:
                     if is_zero(advantage):
                         left_out["no_spread"] += 1
                         continue
-            encoded = encoder.encode(sample)
+            try:
+                encoded = encoder.encode(sample)
+            except PictureMismatchError as error:
+                if not left_out["misfit"]:
+                    _LOGGER.warning(
+                        "Samples are left out and counted. This is the first: %s", error
+                    )
+                left_out["misfit"] += 1
+                continue
             if policy is not None:
                 encoded = with_policy(encoded, advantage, policy)
             if encoded.weight == 0:
@@ -158,6 +172,7 @@ class TrainingData:
             tokens=sum(self.lengths),
             trained_tokens=sum(int(encoded.trained.sum()) for encoded in self._encoded),
             digest=shaken.hexdigest(),
+            misfits=left_out["misfit"],
             unscored=left_out["unscored"],
             no_spread=left_out["no_spread"],
             stale=left_out["stale"],

@@ -11,7 +11,7 @@ import dataclasses
 import functools
 import io
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
@@ -23,6 +23,7 @@ from webtraj.agents.models.base import Image, Message, Text
 from webtraj.agents.models.messages import for_template, functions_of
 from webtraj.agents.models.names import looks_like_a_path
 from webtraj.training.samples import Sample
+from webtraj.training.sft.failures import PictureMismatchError
 from webtraj.trajectory import Ending, ending_of
 
 __all__ = ["Encoded", "Encoder", "ImageTokens", "ModelTools", "load_tools", "name_of", "opened"]
@@ -144,6 +145,15 @@ class ImageTokens:
         self._spelling = functools.cache(self._spell)
         self._between = functools.cache(self._process_alone)
 
+    def check(self, images: Iterable[Image]) -> None:
+        """Check that all images can be read.
+
+        Raises:
+            InvalidInputError: One cannot.
+        """
+        for image in images:
+            self._size(image)
+
     def ids(self, text: str, images: Sequence[Image]) -> list[int]:
         """Return the processor's tokens for a text and its images.
 
@@ -169,6 +179,30 @@ class ImageTokens:
         mark = len(self._text_ids(self._tools.processor.image_token)) if sizes else 0
         images = sum(len(self._between(size)) - mark for size in sizes)
         return len(self._text_ids(text)) + images
+
+    def misfit(self, ids: Sequence[int], images: Sequence[Image]) -> str:
+        """Return why token ids and images do not fit together; empty if they do.
+
+        Each image must have its number of tokens, in order. Images of one size cannot be told
+        apart.
+
+        Raises:
+            InvalidInputError: An image cannot be read.
+        """
+        token = self._tools.image_token_id
+        if self._tools.processor is None or token is None:
+            return f"its {len(images)} images are for another model" if images else ""
+        made: list[int] = []
+        for image in images:
+            made += [*self._between(self._size(image)), _NO_TOKEN]
+        found, expected = _ends_of_runs(ids, token), _ends_of_runs(made, token)
+        # A prompt may join images that stand beside each other, and never divides one.
+        if found[-1:] == expected[-1:] and set(found) <= set(expected):
+            return ""
+        return (
+            f"its image tokens stand in runs of {_lengths(found)}, and those of its {len(images)} "
+            f"images in runs of {_lengths(expected)}"
+        )
 
     def _size(self, image: Image) -> _Size:
         if image.uuid not in self._sizes:
@@ -199,6 +233,25 @@ class ImageTokens:
         return [int(token) for token in made["input_ids"][0]]
 
 
+_NO_TOKEN = -1
+
+
+def _ends_of_runs(ids: Sequence[int], token: int) -> list[int]:
+    """Return how many times a token has occurred at the end of each of its runs.
+
+    >>> _ends_of_runs([7, 7, 1, 7, 7, 7], 7)
+    [2, 5]
+    """
+    found = np.asarray(ids) == token
+    ends = found & ~np.append(found[1:], False)
+    return [int(count) for count in np.cumsum(found)[ends]]
+
+
+def _lengths(ends: Sequence[int]) -> str:
+    """Return the lengths of runs, for errors."""
+    return f"{np.diff(ends, prepend=0).tolist()!r:.100}"
+
+
 def opened(image: Image) -> Any:
     """Return an image as a Pillow image.
 
@@ -209,9 +262,10 @@ def opened(image: Image) -> Any:
 
     try:
         return Pillow.open(io.BytesIO(image.data)).convert("RGB")
-    except (OSError, ValueError) as error:
+    except Exception as error:  # Pillow's decoders raise anything.
         raise errors.InvalidInputError(
-            f"Cannot read an image of {len(image.data)} bytes: {error}."
+            f"An image of {len(image.data)} bytes is not a PNG, JPEG, WebP or GIF that can be read "
+            f"({type(error).__name__})."
         ) from error
 
 
@@ -275,8 +329,10 @@ class Encoder:
         """Return a sample as tokens.
 
         Raises:
-            InvalidInputError: The model does not know an id, takes no images, expects more or fewer
-                images, or has no chat template. The message names the sample.
+            PictureMismatchError: Its image tokens and pictures do not fit together. The message
+                names the sample, as all others do.
+            InvalidInputError: The model does not know an id, takes no images, or has no chat
+                template.
         """
         name = name_of(sample)
         images = sample.images
@@ -285,6 +341,10 @@ class Encoder:
                 f"{name} shows {len(images)} images, and the model takes none. Use a "
                 "vision-language model."
             )
+        try:
+            self._image_tokens.check(images)
+        except errors.InvalidInputError as error:
+            raise errors.InvalidInputError(f"{name} has a damaged picture. {error}") from error
         on_record = bool(sample.prompt_token_ids and sample.completion_token_ids)
         if self._token_ids == "recorded" and not on_record:
             raise errors.InvalidInputError(
@@ -299,14 +359,17 @@ class Encoder:
         if recorded:
             prompt, reply = list(sample.prompt_token_ids), list(sample.completion_token_ids)
             self._check_ids(prompt + reply, name)
-            if images:
-                self._check_images(prompt, images, name)
         else:
             text, suffix = self._render(sample, name)
             prompt = self._prompt_ids(text, images, name)
             reply = self._reply_ids(suffix)
             if ending_of(sample.finish_reason) is Ending.CUT and self._ends & {*reply[-1:]}:
                 reply.pop()  # The template ends the turn, and the model did not.
+        if why := self._image_tokens.misfit(prompt + reply, images):
+            raise PictureMismatchError(
+                f"{name} has pictures that do not fit its token ids: {why}. A picture is missing "
+                "or was changed, the server had another processor, or a text holds an image token."
+            )
         trained = np.zeros(len(prompt) + len(reply), dtype=bool)
         trained[len(prompt) :] = sample.mask or True
         if self._all_turns and any(message.role == "assistant" for message in sample.messages):
@@ -364,16 +427,6 @@ class Encoder:
                 "it was recorded with another tokenizer. Train with token_ids: template."
             )
 
-    def _check_images(self, prompt: _Ids, images: Sequence[Image], name: str) -> None:
-        token = self.tools.image_token_id
-        expected = self._image_tokens.ids(self.tools.processor.image_token * len(images), images)
-        wanted, found = expected.count(token or -1), prompt.count(token or -1)
-        if wanted != found:
-            raise errors.InvalidInputError(
-                f"{name} has {found} recorded image tokens, and its {len(images)} images make "
-                f"{wanted}: it was recorded with another processor. Train with token_ids: template."
-            )
-
     def _render(self, sample: Sample, name: str) -> tuple[str, str]:
         """Return the prompt's text and the reply's, rendered by the template."""
         reply = Message("assistant", (Text(sample.completion),), sample.calls)
@@ -414,11 +467,11 @@ class Encoder:
         )
 
     def _prompt_ids(self, text: str, images: Sequence[Image], name: str) -> _Ids:
-        if not images:
+        if self.tools.processor is None:
             return self._image_tokens.ids(text, ())
         found = text.count(self.tools.processor.image_token)
         if found != len(images):
-            raise errors.InvalidInputError(
+            raise PictureMismatchError(
                 f"{name} shows {len(images)} images, and its prompt has {found} times "
                 f"{self.tools.processor.image_token!r}: the text contains it too. Remove it there."
             )
@@ -461,7 +514,7 @@ def name_of(sample: Sample) -> str:
     """Return a sample's name for errors."""
     key = sample.key
     call = f", call {key.call}" if key.call else ""
-    return f"The sample of {key.episode_id}, step {key.step}{call},"
+    return f"The sample of {key.episode_id:.100}, step {key.step}{call},"
 
 
 def _spread(

@@ -119,11 +119,11 @@ def _check_attention(settings: SftSettings, *, bf16: bool) -> None:
 
 
 def check_packing(settings: SftSettings, tools: ModelTools) -> None:
-    """Check that packed samples cannot attend to each other.
+    """Check that packed samples cannot attend to each other, and keep their images.
 
     Raises:
         InvalidInputError: The settings ask for packing, and the model connects tokens by more than
-            full attention.
+            full attention, or images and tokens by more than image tokens.
     """
     if not settings.packing:
         return
@@ -133,8 +133,10 @@ def check_packing(settings: SftSettings, tools: ModelTools) -> None:
     if getattr(config, "use_sliding_window", True) is False:
         window = None
     why = ""
-    if tools.processor is not None:
-        why = "the model takes images, whose positions are not packed"
+    if tools.processor is not None and tools.image_token_id is None:
+        why = "the model has images and no image token"
+    elif tools.processor is not None and (more := _inputs_of(tools) - _PACKED_INPUTS):
+        why = f"the model takes images with {', '.join(sorted(more))}, which follow positions"
     elif kinds != {"full_attention"}:
         why = f"the model has layers of {', '.join(sorted(kinds - {'full_attention'}))}"
     elif window is not None and window < settings.cutoff_len:
@@ -143,9 +145,19 @@ def check_packing(settings: SftSettings, tools: ModelTools) -> None:
         why = "attention is eager"
     if why:
         raise errors.InvalidInputError(
-            f"packing needs a text model with full attention by sdpa or flash_attention_2; {why}. "
+            f"packing needs a model with full attention by sdpa or flash_attention_2; {why}. "
             "Train with packing: false."
         )
+
+
+_PACKED_INPUTS = frozenset(
+    {"input_ids", "attention_mask", "pixel_values", "pixel_attention_mask", "image_sizes"}
+)
+"""The inputs that packing can make: of tokens, and of images whatever rows they stand in."""
+
+
+def _inputs_of(tools: ModelTools) -> frozenset[str]:
+    return frozenset(getattr(tools.processor, "model_input_names", ()))
 
 
 def _with_adapters(model: Any, settings: SftSettings, checkpoint: Path | None) -> Any:

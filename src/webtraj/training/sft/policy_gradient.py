@@ -107,7 +107,7 @@ class Advantages:
             rewards = groups[_group_of(sample)]
             if rewards.setdefault(sample.key.episode_id, sample.reward) != sample.reward:
                 raise errors.InvalidInputError(
-                    f"Episode {sample.key.episode_id} has the rewards "
+                    f"Episode {sample.key.episode_id:.100} has the rewards "
                     f"{rewards[sample.key.episode_id]} and {sample.reward}; expected the same "
                     "reward in all of its rows."
                 )
@@ -169,7 +169,7 @@ def temperature_of(samples: Iterable[Sample], settings: PolicySettings) -> float
             wanted = found
         if found != wanted or not found:
             raise errors.InvalidInputError(
-                f"Episode {sample.key.episode_id} was sampled at temperature {found:g}"
+                f"Episode {sample.key.episode_id:.100} was sampled at temperature {found:g}"
                 f"{' (assumed, since none is on record)' if sample.temperature is None else ''}; "
                 f"expected {f'{wanted:g}' if wanted else 'one above 0'}, as policy.temperature or "
                 "earlier rows have it. Train on rows of one temperature, or set "

@@ -104,7 +104,7 @@ class SftSettings(Section):
     have no group whose attempts differ."""
     packing: bool = False
     """Whether to pack short samples into rows of up to `cutoff_len`. Packed samples do not attend
-    to each other. Text models only."""
+    to each other. Models whose positions depend on images, such as Qwen-VL, are refused."""
 
     batch_size: _Positive = 8
     """The most rows per device in one pass. One process splits a pass whose rows differ much in

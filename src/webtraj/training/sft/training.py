@@ -244,7 +244,8 @@ class _Run:
         if not self._plan.num_steps and settings.no_samples == "refuse":
             raise TrainingError(
                 f"Nothing to train on: of {report.given} samples, {report.no_weight} have "
-                f"weight 0 and {report.too_long} are too long."
+                f"weight 0, {report.too_long} are too long, and {report.misfits} have pictures "
+                "that do not fit their token ids."
                 + (
                     f" {report.no_spread} are in groups whose attempts all got the same reward or "
                     f"all failed, {report.unscored} have no reward, and {report.stale} are too "
