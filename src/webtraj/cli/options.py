@@ -37,6 +37,7 @@ __all__ = [
     "PolicyName",
     "Port",
     "PresetOptions",
+    "Settings",
     "Task",
     "WHERE_HELP",
     "Where",
@@ -64,6 +65,10 @@ OPTION_HELP = (
 Place = Annotated[str, typer.Argument(help=PLACE_HELP)]
 Episode = Annotated[
     str, typer.Argument(help="An episode's id, the start of one, or a position such as -1.")
+]
+Settings = Annotated[
+    list[str] | None,
+    typer.Argument(metavar="[KEY=VALUE]...", help="Any setting, such as step_timeout=60."),
 ]
 BucketOptions = Annotated[list[str] | None, typer.Option("--option", help=OPTION_HELP)]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON, and nothing else, on stdout.")]
@@ -132,8 +137,7 @@ Imports = Annotated[
     typer.Option(
         "--import",
         metavar="MODULE",
-        help="A module of your own, or a .py file, to import first: it registers presets, agents, "
-        "judges or steps. Repeatable.",
+        help="Your module or .py file that registers presets, agents, ... . Repeatable.",
     ),
 ]
 """Modules for `import_now`, which a command calls first."""
