@@ -26,8 +26,8 @@ __all__ = [
     "Json",
     "JsonLines",
     "MaxSteps",
-    "ModelProvider",
-    "ModelUrl",
+    "Provider",
+    "BaseUrl",
     "OPTION_HELP",
     "Outcome",
     "PLACE_HELP",
@@ -94,13 +94,12 @@ EndReason = Annotated[
 
 # Which model.
 
-ModelProvider = Annotated[
+Provider = Annotated[
     str | None, typer.Option(help="The server's API, such as auto, openai, anthropic or azure.")
 ]
-ModelUrl = Annotated[
+BaseUrl = Annotated[
     str | None,
     typer.Option(
-        "--model-url",
         "--base-url",
         metavar="URL",
         help="The model's server, including /v1; default: the vendor's.",
@@ -110,7 +109,7 @@ ApiKeyVariable = Annotated[
     str | None,
     typer.Option(
         metavar="NAME",
-        help="The environment variable that holds the API key for the model's server; default: "
+        help="The environment variable with the API key for the model's server; default: "
         "OPENAI_API_KEY or ANTHROPIC_API_KEY for those vendors' own servers, none for others.",
         show_default=False,
     ),
