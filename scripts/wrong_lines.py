@@ -71,7 +71,7 @@ rollout --preset miniwob/click-test --agent random --temperature 1
 rollout --preset miniwob/click-test --agent random --episodes 0
 rollout --preset miniwob/click-test --agent random --episodes many
 rollout --preset miniwob/click-test --agent random --episodes 300000000
-rollout --preset miniwob/click-test --agent random --operation-timeout 3000000
+rollout --preset miniwob/click-test --agent random operation_timeout=3000000
 rollout --preset miniwob/click-test --agent random --episodes 2 --attempts 3
 rollout --preset miniwob/click-test --agent random --attempts -1
 rollout --preset miniwob/click-test --agent random --parallel 0
@@ -82,13 +82,13 @@ rollout --preset miniwob/click-test --agent random --timeout 0
 rollout --preset miniwob/click-test --agent random --set nosuch=1
 rollout --preset miniwob/click-test --agent random --set nosuch
 rollout --preset miniwob/click-test --agent random --set 'observe=["nosuch"]'
-rollout --preset miniwob/click-test --agent random --observe nosuch
+rollout --preset miniwob/click-test --agent random 'observe=[nosuch]'
 rollout --preset miniwob/click-test --agent random --out notes.txt
 rollout --preset miniwob/click-test --agent random --out empty/../notes.txt/x
 rollout --preset miniwob/click-test --agent random --out ftp://host/x
 rollout --preset miniwob/click-test --agent random --out s3://
 rollout --preset miniwob/click-test --agent random --out s3:/b/x
-rollout --preset miniwob/click-test --agent random --browser-endpoint nonsense
+rollout --preset miniwob/click-test --agent random browser_endpoint=nonsense
 rollout --preset miniwob/click-test --agent random --out full
 rollout --preset miniwob/click-test --agent random --out mine --format pb
 rollout --preset miniwob/click-test --agent random --out new --format xml
@@ -104,20 +104,20 @@ rollout --preset miniwob/click-test --agent random --judge environment --judge-s
 rollout --preset miniwob/click-test --agent random --judge-when always
 rollout --preset miniwob/click-test --agent random --judge environment --judge-when sometimes
 rollout --preset miniwob/click-test --agent random --proposer nosuch
-rollout --preset miniwob/click-test --agent random --proposals 4
-rollout --preset miniwob/click-test --agent random --completion-threshold 2
-rollout --preset miniwob/click-test --agent random --task-order nosuch
-rollout --preset miniwob/click-test --agent random --blocklist-path empty
-rollout --preset miniwob/click-test --agent random --blocklist-ttl-hours -1
-rollout --preset miniwob/click-test --agent random --save-every-percent 200
-rollout --preset miniwob/click-test --agent random --operation-limits nosuch=1
+rollout --preset miniwob/click-test --agent random proposals=4
+rollout --preset miniwob/click-test --agent random completion_threshold=2
+rollout --preset miniwob/click-test --agent random task_order=nosuch
+rollout --preset miniwob/click-test --agent random blocklist_path=empty
+rollout --preset miniwob/click-test --agent random blocklist_ttl_hours=-1
+rollout --preset miniwob/click-test --agent random save_every_percent=200
+rollout --preset miniwob/click-test --agent random operation_limits.nosuch=1
 rollout --preset miniwob/click-test --agent random --import nosuch
 rollout --preset miniwob/click-test --agent random --import nowhere.py
 rollout --preset miniwob/click-test --agent random --import notes.txt
 rollout --preset miniwob/click-test --agent random --ray ray://127.0.0.1:1
 rollout --preset miniwob/click-test --agent random extra
 rollout --preset miniwob/click-test --agent random key=value
-rollout --preset miniwob/click-test --print-config
+rollout --preset miniwob/click-test --print-config nosuch=1
 rollout --preset tasks.jsonl --agent oracle
 rollout --resume
 rollout --resume --out nowhere
@@ -147,7 +147,7 @@ record http://127.0.0.1:9/ --attach nonsense
 record http://127.0.0.1:9/ --redact nosuch
 record http://127.0.0.1:9/ --episodes 0
 rollout --preset tasks.jsonl --agent curious --proposer nosuch --out new
-rollout --preset tasks.jsonl --proposals 2 --out new
+rollout --preset tasks.jsonl proposals=2 --out new
 propose
 propose nowhere
 propose runs --proposer nosuch

@@ -17,7 +17,7 @@ common="$common env_config.server_size=8 env_config.max_steps=10 iteration=1 see
 port=${PORT:-18555}
 OMP_NUM_THREADS=1 VLLM_CPU_OMP_THREADS_BIND=nobind VLLM_ENABLE_V1_MULTIPROCESSING=0 \
     $webtraj serve "$loop/model.pt" --name policy --port "$port" --dtype float32 \
-    --max-model-len 1024 --max-num-seqs 64 --kv-cache-gib 0.5 --eager -- \
+    --max-model-len 1024 --max-num-seqs 64 --kv-cache-memory-bytes 536870912 --enforce-eager \
     --no-enable-chunked-prefill --max-num-batched-tokens=8192 \
     --distributed-executor-backend=uni &
 server=$!

@@ -17,9 +17,7 @@ def of_the_agent(url):
 
 
 def of_the_pipeline(url):
-    return load_config(
-        None, {"model": "fake-model", "model_url": url, "api_key_variable": "MY_KEY"}
-    )
+    return load_config(None, {"model": "fake-model", "base_url": url, "api_key_variable": "MY_KEY"})
 
 
 async def ask(client):

@@ -92,6 +92,11 @@ def test_each_command_explains_itself(command, call):
     assert f"webtraj {command}" in out
 
 
+def test_the_help_of_a_rollout_fits_two_screens(call, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "100")
+    assert len(call("rollout", "--help")[1].splitlines()) <= 100
+
+
 @each(
     ("arguments", "code", "words"),
     [

@@ -155,7 +155,7 @@ async def test_a_crawl_that_is_killed_before_it_proposes_is_gone_on_with(tmp_pat
             first = await command(
                 *("--preset", str(tmp_path / "coarse.jsonl"), "--out", str(out), *model),
                 *("--agent", "explorer", "--proposer", "model", "--max-steps", "2"),
-                *("--max-repetitive-actions", "3", "--format", "pb"),
+                *("max_repetitive_actions=3", "--format", "pb"),
             )
             victim.append(first.pid)
             await first.communicate()

@@ -98,7 +98,7 @@ def test_a_crawl_is_resumed_as_it_was_begun(tmp_path, coarse_file):
     assert (begun.run_id, begun.spec.agent) == (changed.run_id, changed.spec.agent)
     assert changed.agent.seed == 3
     assert (changed.proposing.proposals, changed.spec.parallel) == (5, 2)
-    with pytest.raises(errors.InvalidInputError, match="--seed cannot be changed"):
+    with pytest.raises(errors.InvalidInputError, match="seed cannot be changed"):
         resume_run({"seed": 4}, out=out)
     with pytest.raises(errors.InvalidInputError, match="another"):
         resume_run({}, out=out, run_id="another")

@@ -124,7 +124,7 @@ def test_run_says_what_it_lacks(run, dataset) -> None:
 
     with FakeModelServer(away) as server:
         told = run(
-            "run", dataset, "--model", "fake-model", "--model-url", server.url, "--when", "always",
+            "run", dataset, "--model", "fake-model", "--base-url", server.url, "--when", "always",
             "--set", "timeout=5", code=1,
         )  # fmt: skip
     assert "was not judged" in told
@@ -185,7 +185,7 @@ def test_a_model_is_measured_and_asked_again(run, dataset, tmp_path) -> None:
         return json.dumps({"reasoning": "I looked.", "verdict": verdict})
 
     with FakeModelServer(rule, models=["judge-1"]) as server:
-        model = ("--model", "judge-1", "--model-url", server.url)
+        model = ("--model", "judge-1", "--base-url", server.url)
         data = json.loads(run("eval", dataset, "--judge", "model", *model, "--json"))
         assert data["judge"] == "model"
         assert data["overall"]["judged"] == 4
@@ -201,7 +201,7 @@ def test_a_model_is_measured_and_asked_again(run, dataset, tmp_path) -> None:
         assert found.outcome is Outcome.FAILURE
         with DatasetWriter(tmp_path / "judged") as writer:
             writer.add(with_judgement(whole, found))
-        told = run("rerun", tmp_path / "judged", "wrong", "--model-url", server.url)
+        told = run("rerun", tmp_path / "judged", "wrong", "--base-url", server.url)
         assert "model: failure, same as before." in told
     # Its server is gone; what it said is on record.
     replayed = json.loads(run("rerun", tmp_path / "judged", "wrong", "--replay", "--json"))

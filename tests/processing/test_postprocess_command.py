@@ -103,8 +103,8 @@ def test_the_default_pipeline_with_a_model_is_killed_and_goes_on(tmp_path, run):
         for number in range(7):
             writer.add(web_episode(number, steps=1 if number == 5 else 3))
     with FakeModelServer(answer, vendor="openai") as server:
-        told = ["--read", raw, "--model", "fake-model", "--model-provider", "openai"]
-        told += ["--model-url", server.url, "--parallel", "2", "--set", "clean.min_steps=2"]
+        told = ["--read", raw, "--model", "fake-model", "--provider", "openai"]
+        told += ["--base-url", server.url, "--parallel", "2", "--set", "clean.min_steps=2"]
         shown = run(*told, "--write", calm)
         assert len(server.requests) >= 30
         written: list[tuple[int, set[str]]] = []
@@ -177,7 +177,7 @@ def test_a_configuration_says_it_all(raw, tmp_path, run):
     ("text", "words"),
     [
         ("reed: x", "reed is unknown; did you mean read?"),
-        ("modle_url: x", "modle_url is unknown; did you mean model_url?"),
+        ("bse_url: x", "bse_url is unknown; did you mean base_url?"),
         ("parallel: 0", "parallel: must be greater"),
         ("read: a\nread_s3_dir: b", "has both read_s3_dir and read"),
         ("steps: [{clean: {}, dedupe: {}}]", "one name with its options"),
@@ -230,8 +230,8 @@ def test_steps_of_one_s_own_are_imported_when_asked_for(raw, tmp_path, run, monk
         (["--step", "redact:x"], "These steps take a bare value"),
         (["--step", "describe"], "model"),
         (["--step", "filter"], "needs 'where'"),
-        (["--model-url", "http://127.0.0.1:9/v1"], "give model too"),
-        (["--model-provider", "vllm"], "give model too"),
+        (["--base-url", "http://127.0.0.1:9/v1"], "give model too"),
+        (["--provider", "vllm"], "give model too"),
         (["--model", "m", "--step", "clean"], "--model has no effect: none of the steps clean"),
         (["--model", "m", "--step", "judge:environment"], "--model has no effect"),
         (["--read-option", "region=x"], "--read-option has no effect: it needs a bucket's URL"),

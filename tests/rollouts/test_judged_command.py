@@ -119,7 +119,7 @@ def test_judging_that_was_killed_is_gone_on_with_by_resume(tmp_path):
     with FakeModelServer(rule) as server:
         begun = (
             "--preset", "miniwob/click-test", "--episodes", 6, "--parallel", 2, "--out", "quick",
-            "--judge-model", "fake-model", "--judge-url", server.url, "--judge-when", "always",
+            "--judge-model", "fake-model", "--judge-base-url", server.url, "--judge-when", "always",
             "--judge-set", "max_concurrency=1", "--set", 'observe=["axtree", "text", "goal"]',
         )  # fmt: skip
         rollout = psutil.Popen(
@@ -155,7 +155,7 @@ def test_a_judge_that_fails_on_all_episodes_is_the_commands_failure(tmp_path):
     with FakeModelServer(lambda request: "I would rather not say.") as server:
         arguments = (
             "--preset", "miniwob/click-test", "--agent", "oracle", "--out", "runs",
-            "--judge-model", "fake-model", "--judge-url", server.url, "--judge-when", "always",
+            "--judge-model", "fake-model", "--judge-base-url", server.url, "--judge-when", "always",
         )  # fmt: skip
         done = run(*arguments, cwd=tmp_path, code=1)
     assert "judge_error 1." in done.stdout

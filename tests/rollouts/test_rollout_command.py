@@ -39,7 +39,7 @@ def test_oracle_solves_what_it_plays(tmp_path):
     presets = ("--preset", "miniwob/click-test", "--preset", "miniwob/login-user")
     done = run(
         tmp_path / "data", *presets, "--agent", "oracle", "--episodes", "6", "--parallel", "3",
-        "--format", "pb.zst", "--tensorboard", str(tmp_path / "events"),
+        "--format", "pb.zst", f"metrics.tensorboard={tmp_path / 'events'}",
     )  # fmt: skip
     dataset = open_dataset(tmp_path / "data")
     assert len(list((tmp_path / "data" / "episodes").glob("*.pb.zst"))) == 6

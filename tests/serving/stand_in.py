@@ -48,6 +48,9 @@ class Handler(http.server.BaseHTTPRequestHandler):
     def do_GET(self) -> None:
         if self.state["hang"]:
             self.unhang.wait()
+        if self.path.startswith("/v1/") and not self.has_key:
+            self.answer({"error": "Unauthorized"}, 401)
+            return
         if self.path == "/health":
             self.answer({}, 503 if "STAND_IN_UNREADY" in os.environ else 200)
         elif self.path == "/v1/models":
@@ -64,6 +67,11 @@ class Handler(http.server.BaseHTTPRequestHandler):
             self.answer({**self.state, "calls": self.calls, "arguments": sys.argv})
         else:
             self.answer({}, 404)
+
+    @property
+    def has_key(self) -> bool:
+        key = self.options.get("api-key") or os.environ.get("VLLM_API_KEY")
+        return not key or self.headers.get("authorization") == f"Bearer {key}"
 
     def do_POST(self) -> None:
         length = int(self.headers.get("content-length") or 0)

@@ -86,6 +86,15 @@ async def test_start_can_be_cancelled(stand_in):
     assert not stand_in.survivors
 
 
+@pytest.mark.parametrize("given", ["argument", "variable"])
+async def test_server_with_an_api_key_becomes_ready(stand_in, given):
+    trouble = {"VLLM_API_KEY": "k=1"} if given == "variable" else {}
+    extra = ("--seed=3", "--api-key=k=1") if given == "argument" else ()
+    async with stand_in.server(trouble=trouble, launch={"extra_args": extra}) as server:
+        assert server.healthy
+        assert httpx.get(f"{server.base_url}/models", trust_env=False).status_code == 401
+
+
 async def test_server_that_answers_by_another_name_is_not_ours(stand_in):
     launch = stand_in.launch(extra_args=("--served-model-name=another",))
     with pytest.raises(errors.ModelUnavailableError, match="did not become healthy within"):

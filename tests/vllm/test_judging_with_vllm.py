@@ -100,7 +100,7 @@ async def test_form_alone_makes_no_success(text_server, played):
 
 async def test_stored_verdicts_are_made_again_from_their_transcripts(text_server, played, tmp_path):
     judged = tmp_path / "judged"
-    asked = ["--model", text_server.model, "--model-url", text_server.base_url]
+    asked = ["--model", text_server.model, "--base-url", text_server.base_url]
     options = {**EVIDENCE, "max_tokens": 64, "retries": 0, "structured": False}
     settings = [f"--set=judge.options={json.dumps(options)}"]
     webtraj("postprocess", "--read", played, "--write", judged, "--step=judge", *asked, *settings)

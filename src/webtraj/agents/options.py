@@ -198,7 +198,7 @@ def read_options(options: Mapping[str, Any], *, who: str = "the agent 'model'") 
         if [problem["type"] for problem in found] == ["missing"]:  # Only `model` is required.
             raise errors.InvalidInputError(
                 f"{who[0].upper()}{who[1:]} needs a model: give --model NAME, or the option model. "
-                "For a server of your own, also give --model-url URL, or base_url."
+                "For a server of your own, also give --base-url URL, or the option base_url."
             ) from None
         problems = " ".join(map(_problem, found))
         raise errors.InvalidInputError(

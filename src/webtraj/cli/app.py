@@ -92,6 +92,9 @@ _IMPORTING = (
 )  # fmt: skip
 """Commands that take `--import`. Others declare it themselves."""
 
+_FORWARDING = ("serve",)
+"""Commands that take unknown options as arguments, for another program."""
+
 _PROGRAM = "webtraj"
 
 _STOPPED = "Stopped. No file is half-written. To finish, run the same command again."
@@ -282,7 +285,13 @@ def make_command(name: str) -> Any:
     if name in _IMPORTING:
         function = _with_import(function)
     app = typer.Typer(add_completion=False, pretty_exceptions_enable=False, rich_markup_mode=None)
-    app.command(name, cls=_Command, help=text, epilog="\n\n".join(also) or None)(function)
+    app.command(
+        name,
+        cls=_Command,
+        help=text,
+        epilog="\n\n".join(also) or None,
+        context_settings={"ignore_unknown_options": name in _FORWARDING},
+    )(function)
     command = typer.main.get_command(app)
     command.name = name
     completing.complete(

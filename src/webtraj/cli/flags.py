@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import functools
 import inspect
+import re
 import typing
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from typing import Annotated, Any
 
 import typer
@@ -15,42 +16,37 @@ from webtraj.cli.options import read_setting, storage_options
 
 __all__ = ["fields_of", "flag", "takes", "takes_flags", "with_flags"]
 
-_PANEL = "Settings of the run, without a configuration"
-_PANEL_OF_LIMITS = "Patience, order and browsers, without a configuration"
-_ALSO_LIMITS = {"retry_pause", "max_retry_pause", "run_timeout", "operation_limits"}
+_PANELS = {
+    "Tasks": ("preset", "environment_options", "episodes", "attempts", "group_size", "seed"),
+    "Agent": (
+        "agent", "agent_options", "model", "base_url", "api_key_variable", "provider",
+        "temperature", "max_tokens",
+    ),
+    "Run": (
+        "parallel", "max_steps", "timeout", "max_retries", "out", "storage_options", "format",
+    ),
+    "Judge and proposer": (
+        "judge", "judge_options", "judge_model", "judge_base_url", "judge_api_key_variable",
+        "judge_when", "proposer",
+    ),
+}  # fmt: skip
+"""The fields that have a flag by default, under their headings in the help. All others are given
+as KEY=VALUE, or in a file."""
 _FLAGS = {
     "agent_options": "--agent-set",
     "environment_options": "--set",
-    "format": "--format",
     "judge_options": "--judge-set",
     "proposer_options": "--proposer-set",
     "storage_options": "--option",
 }
 """Flags that are not named after their field."""
-_MAPPINGS = ("_options", "_limits")
-_WITHOUT = ("fork", "kind", "metrics", "verbose")
-"""Fields that have no flag of their own."""
-_ALSO: dict[str, tuple[str, Any, str | None, str]] = {
-    "judge_model": ("judge_options.model", str, None, "The model that judges."),
-    "judge_url": (
-        "judge_options.base_url", str, None,
-        "The judge's server, including /v1; default: OpenAI's.",
-    ),
-    "judge_api_key_variable": (
-        "judge_options.api_key_variable", str, "NAME",
-        "The environment variable that holds the API key for the judge's server.",
-    ),
-    "tensorboard": ("metrics.tensorboard", str, "DIR", "A folder for live metrics in TensorBoard."),
-    "wandb": (
-        "metrics.wandb.project", str, "PROJECT", "A Weights & Biases project for live metrics.",
-    ),
-    "har": (
-        "environment_options.har", bool, None,
-        "Record the browser's network traffic for `webtraj export --format har`, without cookies, "  # noqa: ISC004
-        "keys and bodies; --set har=content also keeps bodies.",
-    ),
-}  # fmt: skip
-"""Flags for parts of a field: the part, type, metavar and help."""
+_JUDGE_OPTIONS = {
+    "judge_model": ("model", "The judge's model."),
+    "judge_base_url": ("base_url", "The judge's server; default: the vendor's."),
+    "judge_api_key_variable": ("api_key_variable", "The variable with that server's API key."),
+}
+"""Flags for options of the judge, with their help."""
+_FIRST_SENTENCE = re.compile(r".*?(?=\.(\s|$))", re.DOTALL)
 
 
 def takes_flags(function: Callable[..., None]) -> bool:
@@ -74,19 +70,21 @@ def with_flags(
 
     Args:
         function: The command.
-        only: The fields that have a flag; all by default.
+        only: The fields that have a flag; the most used by default.
     """
     every = inspect.signature(function, eval_str=True).parameters.values()
     own = {one.name: one for one in every if one.kind is not one.VAR_KEYWORD}
+    panels = {name: panel for panel, names in _PANELS.items() for name in names}
+    names = [*panels, *(name for name in only or () if name not in panels)]
     flags = {
-        one.name: one
-        for one in _parameters()
-        if one.name not in own and (only is None or one.name in only)
+        name: _parameter(name, panels.get(name))
+        for name in names
+        if name not in own and (only is None or name in only)
     }
 
     @functools.wraps(function)
     def command(**values: Any) -> None:
-        idle = {name for name in flags if values[name] is None or values[name] is False}
+        idle = {name for name in flags if values[name] is None}
         function(**{name: value for name, value in values.items() if name not in idle})
 
     parameters = [*own.values(), *flags.values()]
@@ -95,35 +93,43 @@ def with_flags(
 
 
 def flag(name: str) -> str:
-    """Return the flag of a field, or of a part of one."""
+    """Return the flag of a field, or of an option of the judge."""
     return _FLAGS.get(name, f"--{name.replace('_', '-')}")
 
 
-def fields_of(given: Mapping[str, Any]) -> dict[str, Any]:
+def fields_of(given: Mapping[str, Any], settings: Iterable[str] = ()) -> dict[str, Any]:
     """Return the fields of a `RunSpec` for the values of flags.
 
+    Args:
+        given: The values by the names of the flags' parameters.
+        settings: More fields as `key=value`, with dotted keys and YAML values; they override flags.
+
     Raises:
-        InvalidInputError: A flag's value is malformed.
+        InvalidInputError: A value is malformed, or a key is unknown.
     """
     fields: dict[str, Any] = {}
-    for name in given.keys() - _ALSO.keys():
+    for name in given.keys() - _JUDGE_OPTIONS.keys():
         value = given[name]
         if name == "storage_options":
             fields[name] = storage_options(value)
-        elif name.endswith(_MAPPINGS):
+        elif name.endswith("_options"):
             fields[name] = dict(read_setting(flag(name), text) for text in value)
         elif name == "base_url" and len(value) == 1:
             fields[name] = value[0]
         else:
             fields[name] = _number_or_auto(value) if name == "parallel" else value
-    for name in given.keys() & _ALSO.keys():
-        *path, last = _ALSO[name][0].split(".")
-        section = fields
-        for part in path:
-            section = section.setdefault(part, {})
-        if name != "har" or last not in section:  # `--set har=content` says more.
-            section[last] = given[name]
-    return fields
+    for name in given.keys() & _JUDGE_OPTIONS.keys():
+        fields.setdefault("judge_options", {})[_JUDGE_OPTIONS[name][0]] = given[name]
+    return _merged(fields, settings)
+
+
+def _merged(fields: Mapping[str, Any], settings: Iterable[str]) -> dict[str, Any]:
+    from webtraj.runs.spec import RunSpec
+    from webtraj.settings import configuration
+
+    data = configuration.with_overrides({}, settings, example="wait_timeout=60")
+    configuration.check_names(data, RunSpec, configuration.COMMAND_LINE)
+    return configuration.merged(fields, configuration.resolved(data, configuration.COMMAND_LINE))
 
 
 def _number_or_auto(text: str) -> int | str:
@@ -134,36 +140,32 @@ def _number_or_auto(text: str) -> int | str:
     return text if text == "auto" else int(text)
 
 
-def _parameters() -> Iterator[inspect.Parameter]:
-    from webtraj.runs.spec import Patience, RunSpec
+def _parameter(name: str, panel: str | None) -> inspect.Parameter:
+    from webtraj.runs.spec import RunSpec
 
-    limits = Patience.model_fields.keys() | _ALSO_LIMITS
-    fields = RunSpec.model_fields.items()
-    for name, field in sorted(fields, key=lambda item: item[0] in limits):
-        if name in _WITHOUT:
-            continue
-        told = " ".join((field.description or "").split())
-        settings = name.endswith(_MAPPINGS)
-        kind = list[str] if settings else _type_of(field.annotation)
+    metavar = None
+    kind: Any = str
+    if name in _JUDGE_OPTIONS:
+        told = _JUDGE_OPTIONS[name][1]
+    else:
+        field = RunSpec.model_fields[name]
+        first = _FIRST_SENTENCE.match(field.description or "")
+        told = " ".join(f"{first.group() if first else ''}.".split())
+        kind = _type_of(field.annotation)
+        if name.endswith("_options"):
+            kind, metavar = list[str], "KEY=VALUE"
         if kind == list[str]:
             told += " Repeatable."
         elif isinstance(field.default, int | float):
             told += f" Default: {field.default}."
-        panel = _PANEL_OF_LIMITS if name in limits else _PANEL
-        yield _parameter(name, kind, "KEY=VALUE" if settings else None, told, panel)
-    for name, (_, kind, metavar, told) in _ALSO.items():
-        yield _parameter(name, kind, metavar, told)
-
-
-def _parameter(
-    name: str, kind: Any, metavar: str | None, told: str, panel: str = _PANEL
-) -> inspect.Parameter:
     option = typer.Option(
         flag(name), metavar=metavar, help=told, show_default=False, rich_help_panel=panel
     )
-    default, kind = (False, bool) if kind is bool else (None, kind | None)
     return inspect.Parameter(
-        name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=Annotated[kind, option]
+        name,
+        inspect.Parameter.KEYWORD_ONLY,
+        default=None,
+        annotation=Annotated[kind | None, option],
     )
 
 

@@ -9,7 +9,7 @@ import typer
 
 from webtraj import errors
 from webtraj.cli import playing, signals, terminal
-from webtraj.cli.flags import takes
+from webtraj.cli.flags import fields_of, takes
 from webtraj.cli.options import Csv, Json, WritablePlace
 from webtraj.cli.terminal import say
 
@@ -24,15 +24,19 @@ __all__ = ["fork"]
 
 @takes(
     "agent", "agent_options", "api_key_variable", "base_url", "environment_options", "format",
-    "judge", "judge_api_key_variable", "judge_model", "judge_options", "judge_url", "judge_when",
-    "max_retries", "max_steps", "max_tokens", "model", "out", "parallel", "provider",
-    "requests_per_minute", "seed", "step_timeout", "storage_options", "temperature", "timeout",
+    "judge", "judge_api_key_variable", "judge_base_url", "judge_model", "judge_options",
+    "judge_when", "max_retries", "max_steps", "max_tokens", "model", "out", "parallel", "provider",
+    "seed", "storage_options", "temperature", "timeout",
 )  # fmt: skip
 def fork(
     dataset: WritablePlace,
     episodes: Annotated[
         list[str] | None,
-        typer.Argument(metavar="EPISODE", help="The episodes to fork; default: all that ended."),
+        typer.Argument(
+            metavar="EPISODE|KEY=VALUE",
+            help="The episodes to fork; default: all that ended. KEY=VALUE sets any setting of "
+            "`webtraj rollout`.",
+        ),
     ] = None,
     at: Annotated[
         list[int] | None,
@@ -67,9 +71,11 @@ def fork(
         raise errors.InvalidInputError(
             "No step to fork at. Give one with --at, such as --at 3, or --values for every step."
         )
-    given.setdefault("out", dataset)
-    forked = {"dataset": dataset, "episodes": episodes or [], "at": at or []}
-    built, go_on = playing.from_flags({"fork": forked, "group_size": number, **given})
+    names = [text for text in episodes or () if "=" not in text]
+    fields = fields_of(given, [text for text in episodes or () if "=" in text])
+    fields.setdefault("out", dataset)
+    forked = {"dataset": dataset, "episodes": names, "at": at or []}
+    built, go_on = playing.from_fields({"fork": forked, "group_size": number, **fields})
 
     def report_values() -> dict[str, Any]:
         if not values and not json:

@@ -15,14 +15,14 @@ from webtraj.cli import signals, terminal
 from webtraj.cli.judge_quality import judged_data, print_quality, quality_rows, say_unjudged
 from webtraj.cli.options import (
     ApiKeyVariable,
+    BaseUrl,
     BucketOptions,
     Csv,
     Episode,
     Json,
-    ModelProvider,
-    ModelUrl,
     Parallel,
     Place,
+    Provider,
     Where,
     condition_of,
     options_for,
@@ -59,8 +59,8 @@ def run(
         ),
     ] = None,
     model: _Model = None,
-    model_url: ModelUrl = None,
-    model_provider: ModelProvider = None,
+    base_url: BaseUrl = None,
+    provider: Provider = None,
     api_key_variable: ApiKeyVariable = None,
     settings: _Settings = None,
     when: Annotated[
@@ -85,7 +85,7 @@ def run(
         raise errors.InvalidInputError(
             "No judge given. Give --judge rules:FILE, --judge model --model NAME, or another."
         )
-    options = _options(settings, model, model_url, model_provider, api_key_variable)
+    options = _options(settings, model, base_url, provider, api_key_variable)
 
     async def judge() -> Judged:
         async with _judge_of(judges or ["model"], options) as made:
@@ -135,8 +135,8 @@ def eval_(
         typer.Option(help="A .jsonl file with one label per line; default: the recorded outcomes."),
     ] = None,
     model: _Model = None,
-    model_url: ModelUrl = None,
-    model_provider: ModelProvider = None,
+    base_url: BaseUrl = None,
+    provider: Provider = None,
     api_key_variable: ApiKeyVariable = None,
     settings: _Settings = None,
     where: Where = None,
@@ -152,7 +152,7 @@ def eval_(
     from webtraj.datasets.dataset import open_dataset
     from webtraj.judging.quality import QualityReport, evaluate, labels_of_dataset, read_labels
 
-    options = _options(settings, model, model_url, model_provider, api_key_variable)
+    options = _options(settings, model, base_url, provider, api_key_variable)
     stored = options_for(dataset, option, *([labels] if labels else []))
     opened = open_dataset(dataset, storage_options=stored)
     known = read_labels(labels, storage_options=stored) if labels else labels_of_dataset(opened)
@@ -220,8 +220,8 @@ def rerun(
         ),
     ] = "",
     model: _Model = None,
-    model_url: ModelUrl = None,
-    model_provider: ModelProvider = None,
+    base_url: BaseUrl = None,
+    provider: Provider = None,
     api_key_variable: ApiKeyVariable = None,
     settings: _Settings = None,
     replay: Annotated[
@@ -241,7 +241,7 @@ def rerun(
     from webtraj.judging import model as model_lib
     from webtraj.judging.base import given_by
 
-    options = _options(settings, model, model_url, model_provider, api_key_variable)
+    options = _options(settings, model, base_url, provider, api_key_variable)
     opened = open_dataset(dataset, storage_options=options_for(dataset, option))
     trajectory = opened[find_episode(opened.episode_ids, episode)]
     recorded = _judgement_of(trajectory, judge.partition(":")[0])

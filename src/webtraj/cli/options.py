@@ -26,8 +26,8 @@ __all__ = [
     "Json",
     "JsonLines",
     "MaxSteps",
-    "ModelProvider",
-    "ModelUrl",
+    "Provider",
+    "BaseUrl",
     "OPTION_HELP",
     "Outcome",
     "PLACE_HELP",
@@ -37,6 +37,7 @@ __all__ = [
     "PolicyName",
     "Port",
     "PresetOptions",
+    "Settings",
     "Task",
     "WHERE_HELP",
     "Where",
@@ -67,6 +68,10 @@ WritablePlace = Annotated[str, typer.Argument(help="The dataset: a folder or a b
 Episode = Annotated[
     str, typer.Argument(help="An episode's id, the start of one, or a position such as -1.")
 ]
+Settings = Annotated[
+    list[str] | None,
+    typer.Argument(metavar="[KEY=VALUE]...", help="Any setting, such as step_timeout=60."),
+]
 BucketOptions = Annotated[list[str] | None, typer.Option("--option", help=OPTION_HELP)]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON, and nothing else, on stdout.")]
 JsonLines = Annotated[
@@ -91,13 +96,12 @@ EndReason = Annotated[
 
 # Which model.
 
-ModelProvider = Annotated[
+Provider = Annotated[
     str | None, typer.Option(help="The server's API, such as auto, openai, anthropic or azure.")
 ]
-ModelUrl = Annotated[
+BaseUrl = Annotated[
     str | None,
     typer.Option(
-        "--model-url",
         "--base-url",
         metavar="URL",
         help="The model's server, including /v1; default: the vendor's.",
@@ -107,7 +111,7 @@ ApiKeyVariable = Annotated[
     str | None,
     typer.Option(
         metavar="NAME",
-        help="The environment variable that holds the API key for the model's server; default: "
+        help="The environment variable with the API key for the model's server; default: "
         "OPENAI_API_KEY or ANTHROPIC_API_KEY for those vendors' own servers, none for others.",
         show_default=False,
     ),
@@ -134,8 +138,7 @@ Imports = Annotated[
     typer.Option(
         "--import",
         metavar="MODULE",
-        help="A module of your own, or a .py file, to import first: it registers presets, agents, "
-        "judges or steps. Repeatable.",
+        help="Your module or .py file that registers presets, agents, ... . Repeatable.",
     ),
 ]
 """Modules for `import_now`, which a command calls first."""

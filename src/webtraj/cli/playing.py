@@ -17,12 +17,11 @@ import typer
 
 from webtraj import errors
 from webtraj.cli import logs, signals, terminal
-from webtraj.cli.flags import fields_of
 from webtraj.cli.judge_quality import judged_data, say_unjudged
 from webtraj.cli.options import imported, storage_options
 from webtraj.cli.propose import proposed_data, report_proposed
 from webtraj.cli.terminal import counted, say
-from webtraj.settings.configuration import COMMAND_LINE, validate, without_secrets
+from webtraj.settings.configuration import COMMAND_LINE, to_yaml, validate, without_secrets
 from webtraj.settings.named import import_modules
 from webtraj.trajectory import Outcome
 
@@ -31,35 +30,49 @@ if TYPE_CHECKING:
     from webtraj.rollouts.results import RolloutSummary
     from webtraj.rollouts.rollout import Rollout
 
-__all__ = ["from_flags", "naming", "play"]
+__all__ = ["from_fields", "naming", "play", "settings_text"]
 
 
-def from_flags(
+def from_fields(
     given: Mapping[str, Any],
     *,
     resume: bool = False,
     run_id: str | None = None,
 ) -> tuple[Rollout, str]:
-    """Return a rollout of flags alone, and the command that names it.
+    """Return a rollout of settings given to a command, and the command that names it.
 
     Args:
-        given: The flags that were given, among them `out`.
+        given: The fields of `RunSpec` that were given, among them `out`.
         resume: Whether to resume a run of `out`.
         run_id: That run; the latest by default.
 
     Raises:
-        InvalidInputError: A flag's value is wrong, or there is no run to resume.
+        InvalidInputError: A value is wrong, or there is no run to resume.
     """
     from webtraj.rollouts.configuration.building import build_rollout, resume_run
     from webtraj.runs.spec import RunSpec
 
-    fields = fields_of(given)
+    fields = dict(given)
     place = {"out": fields.pop("out"), "storage_options": fields.pop("storage_options", {})}
     if resume:
         built = resume_run(fields, run_id=run_id, **place)
     else:
         built = build_rollout(validate({**fields, **place}, RunSpec, COMMAND_LINE))
     return built, naming(built)
+
+
+def settings_text(given: Mapping[str, Any]) -> str:
+    """Return all settings of a run as a configuration of the kind `run`.
+
+    Args:
+        given: The fields of `RunSpec` that were given.
+
+    Raises:
+        InvalidInputError: A value is wrong.
+    """
+    from webtraj.runs.spec import RunSpec
+
+    return to_yaml(validate(given, RunSpec, COMMAND_LINE).model_dump())
 
 
 def naming(built: Rollout) -> str:

@@ -14,10 +14,10 @@ from webtraj.cli import logs, signals, terminal
 from webtraj.cli.options import (
     OPTION_HELP,
     ApiKeyVariable,
+    BaseUrl,
     Csv,
     Json,
-    ModelProvider,
-    ModelUrl,
+    Provider,
     Where,
     condition_of,
     options_for,
@@ -60,8 +60,8 @@ def postprocess(
         str | None,
         typer.Option("--model", "--model-name", help="The model for steps that use one."),
     ] = None,
-    model_provider: ModelProvider = None,
-    model_url: ModelUrl = None,
+    provider: Provider = None,
+    base_url: BaseUrl = None,
     api_key_variable: ApiKeyVariable = None,
     step: Annotated[
         list[str] | None,
@@ -127,7 +127,7 @@ def postprocess(
     The steps: clean, drop-no-effect, prune-loops, judge, filter, filter-outcome, filter-site,
     filter-task, relabel, relabel-clicks, relabel-forms, describe, grade-difficulty, dedupe, redact.
 
-    Aliases: --read-s3-dir, --write-s3-dir, --model-name, --base-url.
+    Aliases: --read-s3-dir, --write-s3-dir, --model-name.
     """
     from webtraj.processing.configuration import load_config
     from webtraj.processing.registry import parse_step
@@ -139,8 +139,8 @@ def postprocess(
         "read": read,
         "write": write,
         "model": model,
-        "model_provider": model_provider,
-        "model_url": model_url,
+        "provider": provider,
+        "base_url": base_url,
         "api_key_variable": api_key_variable,
         "where": where,
         "format": to,

@@ -9,12 +9,13 @@ import typer
 
 from webtraj import errors
 from webtraj.cli import terminal
-from webtraj.cli.options import Json
+from webtraj.cli.options import Json, Settings
 
 __all__ = ["submit"]
 
 
 def submit(
+    settings: Settings = None,
     preset: Annotated[
         str,
         typer.Option(
@@ -102,7 +103,7 @@ def submit(
     }
     own = {name: value for name, value in own.items() if value is not None}
     job_id = job.submit_job(
-        validate({**fields_of(given), **own}, job.JobSpec, COMMAND_LINE),
+        validate({**fields_of(given, settings or ()), **own}, job.JobSpec, COMMAND_LINE),
         address=address,
         working_dir=working_dir,
         pass_variables=pass_variable or ("OPENAI_API_KEY",),

@@ -11,12 +11,12 @@ import typer
 
 from webtraj import errors
 from webtraj.cli import playing
-from webtraj.cli.flags import flag
+from webtraj.cli.flags import fields_of, flag
 from webtraj.cli.options import Csv, Json
 
 __all__ = ["rollout"]
 
-_CONFIGURED = "Rollouts from a configuration"
+_CONFIGURED = "Configuration"
 
 
 def rollout(
@@ -24,15 +24,15 @@ def rollout(
         list[str] | None,
         typer.Argument(
             metavar="RUN|KEY=VALUE",
-            help="With --config-name: values that override the configuration's, such as "
-            "env_config.server_size=8. With --resume: the run to resume; default: the latest.",
+            help="KEY=VALUE sets any setting, such as step_timeout=60; with --config-name, any key "
+            "of the configuration. RUN: the run to resume; default: the latest.",
             show_default=False,
         ),
     ] = None,
     config_name: Annotated[
         str | None,
         typer.Option(
-            help="The configuration: rollout_train, rollout_test, crawl, or one in --config-dir.",
+            help="rollout_train, rollout_test, crawl, or a file in --config-dir.",
             rich_help_panel=_CONFIGURED,
         ),
     ] = None,
@@ -44,13 +44,13 @@ def rollout(
         bool,
         typer.Option(
             "--print-config",
-            help="Print the configuration without running it.",
+            help="Print all settings as a configuration file, and run nothing.",
             rich_help_panel=_CONFIGURED,
         ),
     ] = False,
     resume: Annotated[
         bool,
-        typer.Option("--resume", help="Resume an earlier run: run the episodes that are left."),
+        typer.Option("--resume", help="Run the episodes that are left of an earlier run."),
     ] = False,
     ray: Annotated[
         str | None,
@@ -60,8 +60,7 @@ def rollout(
         bool,
         typer.Option(
             "--monitor",
-            help="Show each row of the plan while it runs, with speed, slow sites and errors, "
-            "instead of a bar. `webtraj view --terminal` does this from another terminal.",
+            help="Show each row of the plan while it runs, instead of a bar.",
         ),
     ] = False,
     csv: Csv = None,
@@ -71,31 +70,29 @@ def rollout(
     """Run an agent and record every episode.
 
     Choose the tasks with --preset, or give a configuration with --config-name. Ctrl-C stops
-    cleanly: open episodes are recorded as cancelled, and --resume runs the rest. A judge judges the
-    episodes after the rollout; its verdicts are stored beside them. The exit code is 1 if every
-    episode ended with an error, if the judge failed on every episode, or if episodes are left to
-    judge; else 0.
+    cleanly, and --resume runs the rest. The options are the most used settings; --print-config
+    prints all. The exit code is 1 if every episode or every judgement failed, or if any episode is
+    left to judge.
     """
     run_id, overrides = _split(arguments or [], resume=resume)
     if config_name is None:
-        if "preset" not in given and not resume:
+        fields = fields_of(given, overrides)
+        if print_config:
+            print(playing.settings_text(fields), end="")
+            return
+        if "preset" not in fields and not resume:
             raise errors.InvalidInputError(
                 "Nothing to run: give --preset, such as --preset miniwob/click-test, or "
                 "--config-name, such as --config-name rollout_train. `webtraj presets` lists the "
                 "presets."
             )
-        for wrong in (*overrides, *(["--print-config"] if print_config else [])):
-            raise errors.InvalidInputError(
-                f"{wrong!r:.100} applies only to configurations; give --config-name too. Options "
-                "of a preset are given as --set KEY=VALUE."
-            )
-        if resume and "out" not in given:
+        if resume and "out" not in fields:
             raise errors.InvalidInputError(
                 "--resume needs the run's dataset: give --out FOLDER, or --config-name for a run "
                 "from a configuration."
             )
-        given.setdefault("out", f"runs/{datetime.datetime.now():%Y%m%d-%H%M%S}")
-        built, go_on = playing.from_flags(given, resume=resume, run_id=run_id)
+        fields.setdefault("out", f"runs/{datetime.datetime.now():%Y%m%d-%H%M%S}")
+        built, go_on = playing.from_fields(fields, resume=resume, run_id=run_id)
     else:
         if given:
             raise errors.InvalidInputError(

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from webtraj import errors
 from webtraj.cli import signals
 
 if TYPE_CHECKING:
@@ -21,7 +20,12 @@ def serve(
         str, typer.Argument(help="A model's folder, or its name on the Hugging Face Hub.")
     ],
     extra: Annotated[
-        list[str] | None, typer.Argument(help="More arguments for vLLM, after `--`.")
+        list[str] | None,
+        typer.Argument(
+            metavar="[VLLM OPTION]...",
+            help="vLLM's own options, passed on as they are, such as --max-model-len 8192.",
+            show_default=False,
+        ),
     ] = None,
     name: Annotated[str, typer.Option(help="The model's name in requests.")] = "",
     weights_version: Annotated[
@@ -42,37 +46,6 @@ def serve(
             "CPUs, more for GPUs).",
         ),
     ] = False,
-    tensor_parallel: Annotated[int, typer.Option(help="Devices to split each layer over.")] = 1,
-    data_parallel: Annotated[int, typer.Option(help="Copies of the model.")] = 1,
-    max_model_len: Annotated[
-        int | None, typer.Option(help="The maximum number of tokens of a prompt and its reply.")
-    ] = None,
-    max_num_seqs: Annotated[
-        int | None, typer.Option(help="The maximum number of requests at a time.")
-    ] = None,
-    gpu_memory_utilization: Annotated[
-        float | None, typer.Option(help="The share of each GPU's memory to use.")
-    ] = None,
-    kv_cache_gib: Annotated[
-        float | None, typer.Option(help="The KV cache's size in GiB; worth setting on a CPU.")
-    ] = None,
-    dtype: Annotated[str, typer.Option(help="The data type of the weights.")] = "auto",
-    eager: Annotated[bool, typer.Option(help="Start faster, but run slower.")] = False,
-    images_per_prompt: Annotated[
-        int | None, typer.Option(help="The maximum number of images per prompt.")
-    ] = None,
-    logprobs_mode: Annotated[
-        str, typer.Option(help="Which log-probabilities vLLM returns.")
-    ] = "processed_logprobs",
-    structure_backend: Annotated[
-        str, typer.Option(help="The backend for structured output.")
-    ] = "guidance",
-    lora: Annotated[
-        list[str] | None, typer.Option(help="A LoRA adapter, as NAME=FOLDER. Repeatable.")
-    ] = None,
-    max_lora_rank: Annotated[
-        int | None, typer.Option(help="The highest rank of the adapters.")
-    ] = None,
     runtime_lora: Annotated[
         bool, typer.Option(help="Allow loading adapters at run time, from this machine only.")
     ] = False,
@@ -100,7 +73,7 @@ def serve(
     Requests name the model by --name, its folder's name, or its path. When serving
     SAVE_PATH/model.pt, the last finished LLaMA-Factory training there is published first.
     """
-    from webtraj.serving import ModelServer, RestartPolicy, VllmLaunch, interpreters, vllm
+    from webtraj.serving import ModelServer, RestartPolicy, VllmLaunch, interpreters
 
     _publish_first(Path(model))
     if install and interpreters.find_python(interpreters.VLLM, python) is None:
@@ -110,19 +83,6 @@ def serve(
         name=name,
         version=weights_version,
         python=python,
-        tensor_parallel=tensor_parallel,
-        data_parallel=data_parallel,
-        max_model_len=max_model_len,
-        max_num_seqs=max_num_seqs,
-        gpu_memory_utilization=gpu_memory_utilization,
-        kv_cache_gib=kv_cache_gib,
-        dtype=dtype,
-        enforce_eager=eager,
-        images_per_prompt=images_per_prompt,
-        logprobs_mode=_one_of(vllm.LogprobsMode, "--logprobs-mode", logprobs_mode),
-        structure_backend=_one_of(vllm.StructureBackend, "--structure-backend", structure_backend),
-        lora=dict(map(_name_and_folder, lora or ())),
-        max_lora_rank=max_lora_rank,
         runtime_lora=runtime_lora,
         runtime_lora_exposed=runtime_lora_exposed,
         dev_mode=dev_mode,
@@ -157,21 +117,3 @@ async def _serve(server: ModelServer) -> None:
     async with server:
         print(f"Serving {server.model} at {server.base_url} (log: {server.log_file})", flush=True)
         await server.wait()
-
-
-def _one_of(literal: Any, option: str, value: str) -> Any:
-    import typing
-
-    known = typing.get_args(literal)
-    if value not in known:
-        raise errors.InvalidInputError(
-            f"{option} got {value!r}; expected one of {', '.join(known)}."
-        )
-    return value
-
-
-def _name_and_folder(text: str) -> tuple[str, str]:
-    name, separator, folder = text.partition("=")
-    if not (name and separator and folder):
-        raise errors.InvalidInputError(f"--lora got {text!r}; expected NAME=FOLDER.")
-    return name, folder

@@ -45,7 +45,6 @@ def train(
         list[str] | None,
         typer.Option(
             "--data",
-            "--samples",
             help="A file of samples, or the folder of an export. Repeatable.",
         ),
     ] = None,

@@ -178,8 +178,8 @@ class _Build:
 
     def _model(self, given: JudgeConfig | PostprocessConfig) -> Iterator[str]:
         yield from _option("--model", self._filled(given.model))
-        yield from _option("--model-url", self._filled(given.model_url))
-        yield from _option("--model-provider", given.model_provider)
+        yield from _option("--base-url", self._filled(given.base_url))
+        yield from _option("--provider", given.provider)
 
     def _export(self, given: ExportConfig) -> Phase:
         datasets = self.places.trained_on(self.number)

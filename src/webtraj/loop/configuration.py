@@ -120,9 +120,9 @@ class JudgeConfig(PhaseConfig):
     """Episodes to judge: those with an unknown outcome, or all."""
     model: str | None = None
     """The model that judges."""
-    model_url: str | None = None
+    base_url: str | None = None
     """URL of its server, `/v1` included."""
-    model_provider: str | None = None
+    provider: str | None = None
     """Protocol of its server."""
     options: _Values = Field(default_factory=dict)
     """Options of the judge, such as `votes: 3`."""
@@ -141,9 +141,9 @@ class PostprocessConfig(PhaseConfig):
     """Modules to import, which register your own steps."""
     model: str | None = None
     """The model that steps ask."""
-    model_url: str | None = None
+    base_url: str | None = None
     """URL of its server, `/v1` included."""
-    model_provider: str | None = None
+    provider: str | None = None
     """Protocol of its server."""
     where: str | None = None
     """Condition that selects the episodes."""

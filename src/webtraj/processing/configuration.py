@@ -5,7 +5,7 @@ A file is YAML::
     read: s3://bucket/raw
     write: s3://bucket/processed
     model: claude-3-5-sonnet-20241022
-    model_provider: anthropic
+    provider: anthropic
     steps:
       - clean
       - judge
@@ -57,9 +57,9 @@ class ProcessingConfig(configuration.Section):
     """Modules that define steps. They are only imported if the command line names them too."""
     model: str | None = None
     """The model's name on its server."""
-    model_provider: Provider = "auto"
+    provider: Provider = "auto"
     """The server's protocol."""
-    model_url: str | None = None
+    base_url: str | None = None
     """The server's base URL, including `/v1`; by default the vendor's."""
     api_key_variable: str | None = None
     """The environment variable with the server's API key; by default the vendor's variable, for the
@@ -96,7 +96,7 @@ class ProcessingConfig(configuration.Section):
         if self.model is None:
             given = [
                 name
-                for name in ("model_url", "model_provider", "api_key_variable")
+                for name in ("base_url", "provider", "api_key_variable")
                 if getattr(self, name) != ProcessingConfig.model_fields[name].default
             ]
             if given:
@@ -108,8 +108,8 @@ class ProcessingConfig(configuration.Section):
 
         asked = {
             "model": self.model,
-            "provider": self.model_provider,
-            "base_url": self.model_url,
+            "provider": self.provider,
+            "base_url": self.base_url,
             "api_key_variable": self.api_key_variable,
         }
         options = {name: value for name, value in asked.items() if value is not None}

@@ -1,9 +1,9 @@
 """`RunSpec`: the settings of a run, for all ways to start one.
 
-Its fields are the flags of `webtraj rollout` (`webtraj.cli.flags` makes them), the keys of a
-configuration of the kind `run`, the settings that `collect` takes, and the record beside the plan
-of every run, from which `--resume` reads them. Other systems' names are aliases:
-`webtraj.rollouts.configuration.rollout` has Orby's and WebGym's.
+Its fields are the settings of `webtraj rollout` (`webtraj.cli.flags` makes flags of the most
+used), the keys of a configuration of the kind `run`, the settings that `collect` takes, and the
+record beside the plan of every run, from which `--resume` reads them. Other systems' names are
+aliases: `webtraj.rollouts.configuration.rollout` has Orby's and WebGym's.
 
 This module must stay light to import, since `webtraj rollout --help` reads it.
 """
@@ -136,7 +136,7 @@ class Patience(Section):
     save_every_percent: Annotated[float, Field(gt=0, le=100)] | None = None
     """Log progress each time that this many more percent of the episodes are recorded."""
     observe: list[str] | None = None
-    """A channel to observe; default: those that the agent needs, timings and info."""
+    """The channels to observe; default: those that the agent needs, timings and info."""
     contexts_per_browser: _Positive = 16
     """Episodes that share a browser, each in its own context."""
     browser_endpoint: str = ""
@@ -154,49 +154,49 @@ class RunSpec(Patience):
     """`crawl` plays the tasks in rounds, each task before any again, records screenshots, and
     writes `pb` by default."""
     preset: Annotated[list[str], BeforeValidator(_as_list)] = Field(default_factory=list)
-    """What to play: a preset, or some of its tasks, such as miniwob/all:0:10; or a task file
-    (`.jsonl` or `.parquet`, a path or bucket URL)."""
+    """What to play: a preset, such as miniwob/all:0:10, or a task file. A file is `.jsonl` or
+    `.parquet`, a path or bucket URL."""
     fork: ForkConfig | None = None
     """Instead of presets: recorded episodes to fork. Forks at one step are a group."""
     agent: str = ""
-    """The agent: oracle, random, curious, model, explorer, scripted or replay; default: model if a
-    model is given, else oracle."""
+    """oracle, random, curious, model, explorer, scripted or replay. Default: model if a model is
+    given, else oracle."""
     model: str | None = None
     """The agent's model, by its server's name."""
     base_url: str | list[str] | None = None
-    """The model's server, such as http://127.0.0.1:8000/v1; default: the vendor's. Several share
-    the work."""
+    """The model's server, such as http://127.0.0.1:8000/v1. Several share the work; default: the
+    vendor's."""
     api_key_variable: str | None = None
-    """The environment variable that holds the API key for the model's server; default:
-    OPENAI_API_KEY or ANTHROPIC_API_KEY for those vendors' own servers, none for others."""
+    """The environment variable with the API key for that server. Default: OPENAI_API_KEY or
+    ANTHROPIC_API_KEY for those vendors' own servers, none for others."""
     provider: str | None = None
-    """API of the model's server: vllm, openai, responses, anthropic, azure, bedrock, vertex, or
-    auto, which asks an OpenAI-compatible server whether it is vLLM."""
+    """The server's API: vllm, openai, responses, anthropic, azure, bedrock, vertex or auto. `auto`
+    asks an OpenAI-compatible server whether it is vLLM."""
     requests_per_minute: Annotated[float, Field(gt=0)] | None = None
     """Limit on model requests per minute; unlimited by default."""
     temperature: Annotated[float, Field(ge=0)] | None = None
-    """Sampling temperature of the model's replies; the agent's own by default."""
+    """The model's sampling temperature; default: the agent's own."""
     max_tokens: _Positive | None = None
-    """Most tokens in a reply; the agent's own limit by default."""
+    """Most tokens in a reply; default: the agent's own limit."""
     agent_options: dict[str, Any] = Field(default_factory=dict)
-    """An option of the agent, such as mode=marks or script=FILE. These override the others."""
+    """An option of the agent, such as mode=marks or script=FILE. It overrides the other settings of
+    the agent."""
     episodes: _Positive | None = None
-    """The total number of episodes, spread over the tasks; default: one per task."""
+    """Episodes in all, spread over the tasks; default: one per task."""
     attempts: _Positive = 1
-    """Instead of the total number: episodes, or groups, per task, each with a seed of its own."""
+    """Instead: episodes, or groups, per task, each with its own seed."""
     group_size: _Positive = 1
-    """Episodes with the same task and seed that differ only in the agent's sampling, for
-    policy-gradient training. The number of episodes counts all of them."""
+    """Episodes that share a task and a seed, for policy gradient. They differ only in the agent's
+    sampling; the number of episodes counts all of them."""
     parallel: _Positive | Literal["auto"] | None = None
-    """Episodes at a time, or auto for as many as the machine can bear; default: 1, or on a cluster
-    as many as it can bear."""
+    """Episodes at a time; auto: as many as the machine can bear. Default: 1; on a cluster: auto."""
     max_steps: _Positive | None = None
     """Truncate episodes after this many steps. A task's own limit takes precedence."""
     max_repetitive_actions: _Positive | None = None
     """Truncate an episode when the agent repeats an action more often than this in a row."""
     max_retries: _Natural = 0
-    """Retries of an episode after an error of the environment or the model's server; a job of
-    `webtraj rollout submit` has 3."""
+    """Retries of an episode after an infrastructure failure. A job of `webtraj rollout submit`
+    has 3."""
     retry_pause: Annotated[float, Field(ge=0)] = 1.0
     """Longest pause in seconds before the first retry of an episode; doubled before each further
     one."""
@@ -207,37 +207,37 @@ class RunSpec(Patience):
     run_timeout: _Seconds | None = None
     """Time limit in seconds of the run; a resumed run plays what is left."""
     seed: int = 0
-    """The run's seed; the same seed gives the same episodes."""
+    """The same seed gives the same episodes."""
     environment_options: dict[str, Any] = Field(default_factory=dict)
     """An option of the preset, such as max_steps=20 or 'observe=["axtree"]'."""
     operation_limits: dict[_Operation, _Natural] = Field(default_factory=dict)
-    """A limit on concurrent browser operations of one kind, over all episodes, such as navigate=32:
-    metadata, navigate, allocate, release, screenshot, ac_tree, page_metadata or execute; 0 for no
-    limit. requests_per_minute limits the pages opened on each site in a minute."""
+    """Limits on concurrent browser operations by kind, over all episodes, such as navigate: 32. The
+    kinds are metadata, navigate, allocate, release, screenshot, ac_tree, page_metadata and execute;
+    0 is no limit. requests_per_minute limits the pages opened on each site in a minute."""
     out: Annotated[Annotated[str, Field(min_length=1)] | None, BeforeValidator(_as_text)] = None
-    """The dataset to write or add to, a folder or s3://bucket/prefix; default of the command:
+    """The dataset to write or add to: a folder or s3://bucket/prefix. Default of the command:
     runs/<date and time>."""
     storage_options: dict[str, Any] = Field(default_factory=dict)
-    """For a bucket, as name=value: endpoint=http://host:9000, allow_http=true, region=...,
-    profile=.... Credentials come from the environment, a profile or the machine."""
+    """For a bucket: endpoint=http://host:9000, region=..., profile=..., and so on. Credentials come
+    from the environment, a profile or the machine."""
     format: EpisodeFormat | None = None
     """The episodes' file format: json, pb or pb.zst; default: the dataset's own."""
     metrics: MetricsConfig = MetricsConfig()
     """Destinations of live metrics."""
     judge: str | None = None
-    """Judge the recorded episodes after the rollout: environment, rules:FILE or model; default:
-    model if a judging model is given, else no judge."""
+    """Judge the episodes afterwards: environment, rules:FILE or model. Default: model if a judging
+    model is given, else no judge."""
     judge_options: dict[str, Any] = Field(default_factory=dict)
     """An option of the judge, such as votes=3. The judge model also takes stages: options of single
     stages, such as 'stages={"blocked": {"model": "small"}}'."""
     judge_when: When = "unknown"
-    """Which episodes to judge: unknown (those whose outcome the environment does not know) or
-    always."""
+    """Which episodes to judge: those of unknown outcome, or always. `unknown`: those whose outcome
+    the environment does not know."""
     judge_parallel: _Positive | None = None
     """Episodes to judge at a time; default: 8."""
     proposer: str | None = None
-    """Propose concrete tasks from what was seen in coarse ones: model, by default the agent's;
-    hindsight, without a model; default: no proposer."""
+    """Propose tasks from what was seen in coarse ones: model or hindsight. `model` is by default
+    the agent's; `hindsight` needs none; default: no proposer."""
     proposer_options: dict[str, Any] = Field(default_factory=dict)
     """An option of the proposer, such as max_tokens=2000."""
     proposals: Annotated[int, Field(ge=1, le=100)] = 3

@@ -34,6 +34,10 @@ class ServerLaunch(Protocol):
     def served_name(self) -> str:
         """The model's name in requests."""
 
+    @property
+    def api_key(self) -> str:
+        """The key that requests under `/v1` need; empty for none."""
+
     def command(self, host: str, port: int) -> Sequence[str]:
         """Return the program and its arguments.
 

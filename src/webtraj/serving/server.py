@@ -156,7 +156,7 @@ class ModelServer:
         self._log.open()
         # A server on this machine is never behind a proxy.
         self._client = httpx.AsyncClient(
-            base_url=self.url, trust_env=False, timeout=self._health_timeout
+            base_url=self.url, trust_env=False, timeout=self._health_timeout, auth=self._with_key
         )
         try:
             await self._start()
@@ -335,6 +335,11 @@ class ModelServer:
     @property
     def _control(self) -> Control:
         return Control(self._requests, timeout=self._start_timeout)
+
+    def _with_key(self, request: httpx.Request) -> httpx.Request:
+        if key := self.launch.api_key:
+            request.headers["authorization"] = f"Bearer {key}"
+        return request
 
     def _refuse_while(self, message: str) -> None:
         if self._rest is not None:

@@ -117,6 +117,14 @@ class VllmLaunch:
             names += [os.fspath(self.model), str(model.absolute())]
         return tuple(dict.fromkeys(names))
 
+    @property
+    def api_key(self) -> str:
+        """The key that requests under `/v1` need, as vLLM finds it; empty for none."""
+        words = [part for word in self.extra_args for part in word.split("=", 1)]
+        if "--api-key" in words[:-1]:
+            return words[words.index("--api-key") + 1]
+        return {**os.environ, **self.environment}.get("VLLM_API_KEY", "")
+
     def command(self, host: str, port: int) -> Sequence[str]:
         """Return the program and its arguments.
 

@@ -170,7 +170,7 @@ async def test_an_episode_without_traffic_is_left_out_and_a_damaged_line_is_told
         await env.reset()
     dataset = webtraj.open_dataset(tmp_path / "data")
     report = export_dataset(dataset, tmp_path / "none", format="har")
-    assert "webtraj rollout --har" in report.left_out[0].why
+    assert "--set har=true" in report.left_out[0].why
 
     def damage(episode):
         (step,) = episode.steps

@@ -34,16 +34,32 @@ def options():
          {"agent_options": {"mode": "marks", "full_rounds": 2}}),
         ({"judge_options": ["votes=3", "model=a"], "judge_model": "b"},
          {"judge_options": {"votes": 3, "model": "b"}}),
-        ({"har": True}, {"environment_options": {"har": True}}),
-        ({"environment_options": ["har=content"], "har": True},
-         {"environment_options": {"har": "content"}}),
-        ({"tensorboard": "t", "wandb": "p"},
-         {"metrics": {"tensorboard": "t", "wandb": {"project": "p"}}}),
         ({"storage_options": ["region=here"]}, {"storage_options": {"region": "here"}}),
     ],
 )  # fmt: skip
 def test_flags_make_fields(given, fields):
     assert flags.fields_of(given) == fields
+
+
+def test_keys_set_any_field_and_override_flags():
+    given = {"environment_options": ["har=true", "size=1"], "seed": 3}
+    keys = ["metrics.wandb.project=p", "environment_options.size=2", "seed=4", "observe=[text]"]
+    assert flags.fields_of(given, keys) == {
+        "metrics": {"wandb": {"project": "p"}},
+        "environment_options": {"har": True, "size": 2},
+        "seed": 4,
+        "observe": ["text"],
+    }
+    with pytest.raises(errors.InvalidInputError, match="did you mean wait_timeout"):
+        flags.fields_of({}, ["wait_timeot=3"])
+
+
+def test_the_printed_settings_are_a_configuration(tmp_path, capsys):
+    given = ["--preset", "ladder/climb", "--agent", "random", "step_timeout=5.0", "--seed", "7"]
+    make_command("rollout")([*given, "--print-config"], standalone_mode=False)
+    (tmp_path / "mine.yaml").write_text(capsys.readouterr().out)
+    printed = load_configuration("mine", config_dir=tmp_path).values
+    assert printed == RunSpec(preset="ladder/climb", agent="random", step_timeout=5.0, seed=7)
 
 
 @each(
@@ -94,7 +110,7 @@ async def test_what_a_spec_does_not_say_is_resumed_as_it_was_begun(world):
     changed = RunSpec(out="data", agent="random", agent_options={"untouched": 0.1})
     changed = build_rollout(changed, resume=True)
     assert changed.spec.agents_options == {"untouched": 0.1}
-    with pytest.raises(errors.InvalidInputError, match="--seed cannot be changed from 3"):
+    with pytest.raises(errors.InvalidInputError, match="seed cannot be changed from 3"):
         build_rollout(RunSpec(out="data", seed=4), resume=True)
 
 

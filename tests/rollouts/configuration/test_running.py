@@ -337,7 +337,7 @@ async def test_quick_rollout_goes_on_by_its_folder_alone(world, climber):
     assert (again.plan, again.spec.seed, again.spec.parallel) == (first.plan, 5, 4)
     assert again.environment_options == {"height": 2}
     assert len((await again.play()).results) == 3
-    with pytest.raises(errors.InvalidInputError, match="--seed cannot be changed"):
+    with pytest.raises(errors.InvalidInputError, match="seed cannot be changed"):
         resume_run({"seed": 6}, out="quick")
     secret = build_rollout(RunSpec(**{**given, "environment_options": options}, out="secret"))
     assert "hush" not in repr(secret)

@@ -69,13 +69,14 @@ def test_the_defaults_are_the_sources(submitted):
 
 
 def test_the_flags_of_a_rollout_are_those_of_a_job(submitted):
-    given = ("--agent=random", "--seed=4", "--max-repetitive-actions=2", "--timeout=60")
+    given = ("--agent=random", "--seed=4", "max_repetitive_actions=2", "--timeout=60")
     new = run("--no-wait", "--preset=a,b", "--out=s3://a/out", "--episodes=7", *given)
     old = run("--no-wait", "--source=a,b", "--save=s3://a/out", "--max-trajs=7", *given)
     assert new.exit_code == old.exit_code == 0, new.output + old.output
     one, other = (JobSpec.model_validate_json(files["job.json"]) for _, _, files, _ in submitted)
     assert one == other
     assert (one.preset, one.seed, one.timeout) == (["a", "b"], 4, 60.0)
+    assert one.max_repetitive_actions == 2
     assert JobSpec(source="a,b", save="s3://a/b", max_trajs=7).preset == ["a", "b"]
     record = one.record()
     assert RunSpec(**record).record() == record
@@ -168,5 +169,5 @@ async def test_a_resumed_job_is_as_it_was_begun(played, tmp_path):
     assert again.spec.agents_options == first.spec.agents_options
     assert (again.spec.max_steps, again.spec.max_retries) == (40, 1)
     assert (again.plan, again.spec.parallel) == (first.plan, 3)
-    with pytest.raises(errors.InvalidInputError, match="--seed cannot be changed"):
+    with pytest.raises(errors.InvalidInputError, match="seed cannot be changed"):
         await job._play(JobSpec(out=place, resume=True, seed=7), {})

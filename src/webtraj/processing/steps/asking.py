@@ -113,7 +113,7 @@ _AGAIN = (
 )
 _NO_MODEL = (
     "The step {step!r} needs a model; give it a client, or name a model: "
-    "--model NAME --model-url URL."
+    "--model NAME --base-url URL."
 )
 _NO_ANSWER = "The model {model!r} gave no usable answer in {times} attempts: {broken}"
 

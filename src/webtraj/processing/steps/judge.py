@@ -131,7 +131,7 @@ class JudgeStep(options.PlainStep):
         if self._asks and self.client is None:
             raise errors.InvalidInputError(
                 f"{self.name}: the judge 'model' needs a model; give it a client, or name a "
-                "model: --model NAME --model-url URL."
+                "model: --model NAME --base-url URL."
             )
         return make_judge_of(by, client=self.client if self._asks else None, options=self.options)
 

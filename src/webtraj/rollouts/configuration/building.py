@@ -161,8 +161,8 @@ def _rest(run: Run, placed: RunSpec, given: Mapping[str, Any], **more: Any) -> R
     plain = {key: _as_data(given[key]) for key in _PLANNED & set(given)}
     if fixed := sorted(key for key, value in plain.items() if value != record[key]):
         raise errors.InvalidInputError(
-            f"Resuming uses the original plan, so --{fixed[0].replace('_', '-')} cannot be "
-            f"changed from {record[fixed[0]]!r:.100}. Start a new run instead."
+            f"Resuming uses the original plan, so {fixed[0]} cannot be changed from "
+            f"{record[fixed[0]]!r:.100} to {plain[fixed[0]]!r:.100}. Start a new run instead."
         )
     values = merged(record, given)
     check_complete(values, where)

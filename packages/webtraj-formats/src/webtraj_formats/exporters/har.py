@@ -4,7 +4,7 @@
 
     <out>/<episode id>.har
 
-An episode has traffic if it was recorded with the channel `network`, as `webtraj rollout --har`
+An episode has traffic if it was recorded with the channel `network`, as `--set har=true`
 does; others are left out. Each step is a page of the log, which holds the exchanges that ended
 between the observation before and its own.
 """
@@ -42,7 +42,7 @@ class HarExporter:
         """See `base.Exporter.export`."""
         for episode in job.episodes:
             if not any(_traffic(step) is not None for step in episode.steps):
-                why = "it has no network traffic; record it with `webtraj rollout --har`"
+                why = "it has no network traffic; record it with `webtraj rollout --set har=true`"
                 job.ledger.leave_out(episode.episode_id, why)
                 continue
             pages, entries = [], []
