@@ -21,12 +21,11 @@ from pathlib import Path
 import torch
 import transformers
 from safetensors.torch import save_file
-from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "src"))
 
-from webtraj.testing.tiny_models import make_vision_model  # noqa: E402
+from webtraj.testing import tiny_models  # noqa: E402
 
 VOCABULARY = 2048
 CONTEXT = 16384
@@ -36,75 +35,22 @@ SPREAD = 0.2
 LORA_RANK = 8
 ADAPTED = ("q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj")
 
-SPECIAL_TOKENS = (
-    "<|endoftext|>",
-    "<|im_start|>",
-    "<|im_end|>",
-    "<image>",
-    "<fake_token_around_image>",
-    "<global-img>",
-    "<end_of_utterance>",
-)
-
-CHAT_TEMPLATE = """\
-{%- for message in messages %}
-{{- '<|im_start|>' + message.role + '\\n' }}
-{%- if message.content is string %}
-{{- message.content }}
-{%- else %}
-{%- for part in message.content %}
-{%- if part.type in ('image', 'image_url') %}{{- '<image>' }}{%- else %}{{- part.text }}{%- endif %}
-{%- endfor %}
-{%- endif %}
-{{- '<|im_end|>\\n' }}
-{%- endfor %}
-{%- if add_generation_prompt %}{{- '<|im_start|>assistant\\n' }}{%- endif %}
-"""
-
 
 def main(folder: Path) -> None:
     """Writes the models; a folder that is there is left as it is."""
     transformers.logging.disable_progress_bar()
-    tokenizer = make_tokenizer()
+    tokenizer = tiny_models._make_tokenizer(corpus(), VOCABULARY, CONTEXT)
     for seed in (0, 1):
-        save(folder / f"text-{seed}", make_text_model(tokenizer, seed), tokenizer)
+        model = make_text_model(tokenizer, seed)
+        tiny_models._saved(folder / f"text-{seed}", model, tokenizer)
     for number in (1, 2):
         adapted = make_text_model(tokenizer, 0)
         save_adapter(folder / f"lora-{number}", add_adapter(adapted, number, LORA_RANK), LORA_RANK)
-        save(folder / f"text-lora-{number}", adapted, tokenizer)
+        tiny_models._saved(folder / f"text-lora-{number}", adapted, tokenizer)
     wide = add_adapter(make_text_model(tokenizer, 0), 3, 8 * LORA_RANK)
     save_adapter(folder / "lora-wide", wide, 8 * LORA_RANK)
-    make_vision_model(
+    tiny_models.make_vision_model(
         folder / "vision", corpus(), vocab_size=VOCABULARY, context=CONTEXT, spread=SPREAD
-    )
-
-
-def save(folder: Path, model: transformers.PreTrainedModel, tokenizer_or_processor: object) -> None:
-    """Saves a model, whole or not at all."""
-    draft = folder.with_name(f"{folder.name}.draft")
-    model.save_pretrained(draft)
-    tokenizer_or_processor.save_pretrained(draft)
-    draft.rename(folder)
-
-
-def make_tokenizer() -> transformers.PreTrainedTokenizerFast:
-    """Trains a byte-level BPE on the project's own documentation."""
-    tokenizer = Tokenizer(models.BPE())
-    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
-    tokenizer.decoder = decoders.ByteLevel()
-    trainer = trainers.BpeTrainer(
-        vocab_size=VOCABULARY,
-        special_tokens=list(SPECIAL_TOKENS),
-        initial_alphabet=sorted(pre_tokenizers.ByteLevel.alphabet()),
-        show_progress=False,
-    )
-    tokenizer.train_from_iterator(corpus(), trainer)
-    return transformers.PreTrainedTokenizerFast(
-        tokenizer_object=tokenizer,
-        eos_token="<|im_end|>",
-        pad_token="<|endoftext|>",
-        chat_template=CHAT_TEMPLATE,
-        model_max_length=CONTEXT,
     )
 
 
@@ -117,9 +63,12 @@ def corpus() -> Iterator[str]:
 def make_text_model(
     tokenizer: transformers.PreTrainedTokenizerFast, seed: int
 ) -> transformers.PreTrainedModel:
-    """Makes a Qwen3 of 0.3 million parameters."""
+    """Makes a Qwen3 of 0.3 million parameters whose two heads share their keys and values."""
     torch.manual_seed(seed)
-    config = transformers.Qwen3Config(**language_settings(tokenizer), tie_word_embeddings=True)
+    language = tiny_models._language(tokenizer, 64, 2, CONTEXT, SPREAD)
+    config = transformers.Qwen3Config(
+        **{**language, "num_key_value_heads": 1}, tie_word_embeddings=True
+    )
     return transformers.Qwen3ForCausalLM(config)
 
 
@@ -148,24 +97,6 @@ def save_adapter(folder: Path, adapter: dict[str, torch.Tensor], rank: int) -> N
     config = {"peft_type": "LORA", "r": rank, "lora_alpha": rank, "target_modules": [*ADAPTED]}
     (draft / "adapter_config.json").write_text(json.dumps({**config, "bias": "none"}))
     draft.rename(folder)
-
-
-def language_settings(tokenizer: transformers.PreTrainedTokenizerFast) -> dict[str, object]:
-    """Returns the configuration of a language model."""
-    return {
-        "vocab_size": len(tokenizer),
-        "hidden_size": 64,
-        "intermediate_size": 128,
-        "num_hidden_layers": 2,
-        "num_attention_heads": 2,
-        "num_key_value_heads": 1,
-        "head_dim": 32,
-        "max_position_embeddings": CONTEXT,
-        "initializer_range": SPREAD,
-        "eos_token_id": tokenizer.eos_token_id,
-        "pad_token_id": tokenizer.pad_token_id,
-        "bos_token_id": None,
-    }
 
 
 if __name__ == "__main__":
