@@ -59,8 +59,9 @@ def test_it_begins_with_the_result_and_links_to_the_episodes(play, ends_by):
     report = make_report(subjects_of(place))
     data = report_data(report)
     graded = report.points[0][1].report.overall.success_rate
-    ((name, said),) = data["headline"]
-    assert name == place
+    (name, health), (same, said) = data["headline"]
+    assert name == same == place
+    assert health.startswith("8 episodes; ")
     assert f"{graded.value:.1%} success, {graded.numerator} of {graded.denominator}" in said
     links = re.findall(r'"link": "([^"]*)"', json.dumps(data))
     assert links

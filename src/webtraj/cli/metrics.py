@@ -17,7 +17,7 @@ from webtraj.cli.options import (
     condition_of,
     options_for,
 )
-from webtraj.cli.terminal import counted, printable, say
+from webtraj.cli.terminal import printable, say
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -188,6 +188,8 @@ def metrics(
         for _, report in found:
             sys.stdout.write(to_bytes(report, indent=False).decode())
         return
+    for name, report in found:
+        _say_health(name, report)
     if len(found) != 1:
         table = comparison_table(found, by)
     elif by is None:
@@ -196,7 +198,8 @@ def metrics(
         table = groups_table(found[0][1], by)
     terminal.make_console().print(table)
     for (name, report), (_, point) in zip(found, points, strict=True):
-        say(_said_of(name, report))
+        if report.left_out:
+            say(f"{name}: too many groups by {', '.join(report.left_out)}.")
         for kind, number in list(point.faults.items())[:_MOST_FAULTS]:
             reason = f": {point.reasons[kind]}" if kind in point.reasons else ""
             say(f"{kind} {number}{reason}")
@@ -272,6 +275,8 @@ def _compare(subjects: Sequence[Subject], *, json: bool) -> None:
         if json:
             sys.stdout.write(orjson.dumps(plain(compared.to_data())).decode() + "\n")
             continue
+        _say_health(compared.first_name, compared.first.report)
+        _say_health(compared.second_name, compared.second.report)
         terminal.make_console().print(differences_table(compared))
         say(f"{compared.second_name}, compared with {compared.first_name}:")
         for text in (presenting.verdict(compared), *presenting.cautions(compared)):
@@ -297,20 +302,10 @@ def _prices(given: list[str] | None) -> dict[str, Price] | None:
     return prices or None
 
 
-def _said_of(name: str, report: MetricsReport) -> str:
-    """Return the line that goes with a report's table."""
-    metrics = report.overall
-    broken = counted(metrics.infrastructure_failures, "infrastructure failure")
-    parts = [f"{counted(metrics.total, 'episode')}, {broken}"]
-    if report.run:
-        planned = counted(report.planned or 0, "row")
-        parts.append(f"run {report.run}: {report.played or 0:,} of {planned} done")
-    if report.unreadable:
-        some = ", ".join(report.unreadable[:3])
-        parts.append(f"{len(report.unreadable)} unreadable ({some}), `webtraj verify` shows why")
-    if report.left_out:
-        parts.append(f"too many groups by {', '.join(report.left_out)}")
-    return f"{name}: {'; '.join(parts)}."
+def _say_health(name: str, report: MetricsReport) -> None:
+    from webtraj.metrics import presenting
+
+    say(f"{name}: {presenting.health(report)}")
 
 
 def _write_page(subjects: Sequence[Subject], file: Path, title: str, *, json: bool) -> None:

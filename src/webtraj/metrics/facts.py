@@ -30,6 +30,7 @@ from webtraj.environments.tasks import TaskSpec
 from webtraj.store.blobs import LazyBlob
 from webtraj.trajectory import (
     Decision,
+    Ending,
     EndReason,
     EpisodeInfo,
     EpisodeTrajectory,
@@ -37,6 +38,7 @@ from webtraj.trajectory import (
     Outcome,
     StepRecord,
     counts_for_agent,
+    ending_of,
     group_of,
     is_broken,
     name_of_end,
@@ -195,8 +197,20 @@ class StepFacts:
     """Steps that repeat the previous step's action."""
     longest_repeat: int = 0
     """Most steps in a row with the same action; 1 if none was repeated."""
+    settle_reports: int = 0
+    """Steps whose observation reports whether the page had settled (`last_action`)."""
+    unsettled: int = 0
+    """Steps whose observation was taken at the time limit, before the page had settled."""
+    page_pairs: int = 0
+    """Steps that observe a page after an observation of a page."""
+    repeated_pages: int = 0
+    """Steps that observe exactly what the observation before shows."""
     replies: int = 0
     """Model replies."""
+    cut_replies: int = 0
+    """Model replies that were cut off at a length limit."""
+    refused_replies: int = 0
+    """Model replies that the model refused or a content filter stopped."""
     reply_characters: int = 0
     """Characters in model replies."""
     account: Account = dataclasses.field(default_factory=Account)
@@ -227,6 +241,10 @@ def step_facts(
         invalid += bool(undone.parse_error) or verb_of(undone.action) == INVALID
     calls = list(_calls(trajectory))
     replies = [_characters(call.text) for call in calls if not call.error]
+    endings = [ending_of(call.finish_reason) for call in calls if not call.error]
+    settled = [each["settled"] for each in told if each.get("settled")]
+    pages = [_page_of(step.observation) for step in trajectory.steps]
+    pairs = [pair for pair in itertools.pairwise(pages) if all(pair)]
     repeated, longest = _repeats([step.action for step in taken])
     return StepFacts(
         first_verb=verbs[0] if verbs else INVALID_URL if _did_not_load(trajectory) else "",
@@ -241,11 +259,27 @@ def step_facts(
         failed_actions=sum(bool(end["error"]) for end in ends),
         repeated=repeated,
         longest_repeat=longest,
+        settle_reports=len(settled),
+        unsettled=settled.count("cap"),
+        page_pairs=len(pairs),
+        repeated_pages=sum(same_action(page, before) for before, page in pairs),
         replies=len(replies),
+        cut_replies=endings.count(Ending.CUT),
+        refused_replies=endings.count(Ending.FILTERED),
         reply_characters=sum(replies),
         account=dataclasses.replace(account_for(calls, prices), latencies=()),
         times=phase_times(trajectory),
     )
+
+
+_PAGE = ("url", "axtree", "text", "screenshot", "scroll", "tabs")
+"""The channels that show a page. Others tell of the step, such as its timings."""
+
+
+def _page_of(observation: Any) -> dict[str, Any]:
+    """Return what an observation shows of a page, without reading lazy values."""
+    seen = _mapping(observation)
+    return {name: seen[name] for name in _PAGE if seen.get(name) is not None}
 
 
 def _did_not_load(trajectory: EpisodeTrajectory) -> bool:

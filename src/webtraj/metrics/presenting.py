@@ -11,6 +11,7 @@ from webtraj.metrics.tally import RolloutMetrics
 
 if TYPE_CHECKING:
     from webtraj.metrics.comparison import Comparison, Difference
+    from webtraj.metrics.measuring import MetricsReport
 
 __all__ = [
     "DIFFERENCE_COLUMNS",
@@ -22,6 +23,7 @@ __all__ = [
     "difference_row",
     "group_comparison",
     "group_row",
+    "health",
     "interval_of",
     "number",
     "percent",
@@ -32,6 +34,29 @@ __all__ = [
 ]
 
 _UNKNOWN = "-"
+
+
+def health(report: MetricsReport) -> str:
+    """Return what limits the trust in a report's rates, as a sentence.
+
+    Names without a count are left out, as are those of which nothing is known.
+    """
+    metrics = report.overall
+    parts = [
+        f"{name.replace('_', ' ')} {share.numerator:,} of {share.denominator:,}"
+        for name, share in metrics.health.items()
+        if share.numerator
+    ]
+    unread = metrics.total - metrics.with_steps
+    if report.unreadable:
+        some = ", ".join(report.unreadable[:3])
+        parts.append(f"{len(report.unreadable)} unreadable ({some}), `webtraj verify` shows why")
+    elif unread:
+        parts.append(f"steps not read of {unread:,}")
+    if report.run:
+        parts.append(f"run {report.run}: {report.played or 0:,} of {report.planned or 0:,} done")
+    episodes = "episode" if metrics.total == 1 else "episodes"
+    return f"{metrics.total:,} {episodes}; {'; '.join(parts) or 'no defect known'}."
 
 
 def details(metrics: RolloutMetrics) -> list[tuple[str, str, str, str]]:
@@ -140,6 +165,7 @@ def _rows(m: RolloutMetrics) -> Iterator[tuple[bool, tuple[str, str, str, str]]]
         ("invalid actions", m.invalid_action_rate, ""),
         ("failed actions", m.failed_action_rate, ""),
         ("repeated actions", m.repeated_action_rate, f", at most {m.longest_repeat} in a row"),
+        *((name.replace("_", " "), share, "") for name, share in list(m.health.items())[5:]),
     ):
         yield bool(m.with_steps), (name, percent(share.value), "", f"{_by(share)}{more}")
     speed = m.throughput

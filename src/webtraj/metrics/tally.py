@@ -32,7 +32,7 @@ from webtraj.metrics.rates import (
 )
 from webtraj.trajectory import EndReason, Outcome, has_succeeded, is_broken, is_scored
 
-__all__ = ["BusyTime", "ModelUse", "RolloutMetrics", "Tally", "Throughput"]
+__all__ = ["HEALTH", "BusyTime", "ModelUse", "RolloutMetrics", "Tally", "Throughput"]
 
 # The metrics. Field names are the keys of `metrics.json`.
 
@@ -148,6 +148,9 @@ class RolloutMetrics:
     end_reasons: Mapping[str, int] = dataclasses.field(default_factory=dict)
     """Episodes by end reason, every reason listed."""
 
+    health: Mapping[str, Ratio] = dataclasses.field(default_factory=dict)
+    """What limits the trust in the rates, by name (`HEALTH`): the number of such episodes, replies
+    or observations, and of all that could be."""
     success_rate: Rate = dataclasses.field(default_factory=Rate)
     """Successes among successes and failures.
 
@@ -213,6 +216,7 @@ class RolloutMetrics:
             data[field.name] = value.to_data() if hasattr(value, "to_data") else value
         data["outcomes"] = dict(self.outcomes)
         data["end_reasons"] = dict(self.end_reasons)
+        data["health"] = {name: share.to_data() for name, share in self.health.items()}
         for name in ("pass_at_k", "pass_hat_k"):
             data[name] = {str(k): rate.to_data() for k, rate in getattr(self, name).items()}
         data["seconds_by_phase"] = dataclasses.asdict(self.seconds_by_phase)
@@ -227,6 +231,7 @@ class RolloutMetrics:
         """
         numbers: dict[str, float | None] = {name: getattr(self, name) for name in _COUNTS}
         numbers |= {name: getattr(self, name).value for name in _QUOTIENTS}
+        numbers |= {f"health_{name}": share.value for name, share in self.health.items()}
         numbers |= {f"pass_at_{k}": rate.value for k, rate in self.pass_at_k.items()}
         numbers |= {f"pass_hat_{k}": rate.value for k, rate in self.pass_hat_k.items()}
         numbers |= {
@@ -248,6 +253,13 @@ class RolloutMetrics:
             }
         return {name: float(number) for name, number in numbers.items() if number is not None}
 
+
+HEALTH = (
+    "infrastructure_failures", "unfinished", "blocked", "ungraded", "unscored", "replies_cut_off",
+    "replies_refused", "observations_unsettled", "observations_repeated",
+)  # fmt: skip
+"""The names in `RolloutMetrics.health`. The first three are shares of all episodes, the others of
+valid episodes, their model replies, and their observations."""
 
 _COUNTS = (
     "total", "valid", "blocked", "crashed", "unfinished", "superseded", "successes", "failures",
@@ -390,13 +402,14 @@ class Tally:
             superseded=classes[EpisodeClass.SUPERSEDED],
             successes=successes,
             failures=failures,
-            ungraded=valid - successes - failures,
+            ungraded=valid - rate.denominator,
             infrastructure_failures=self._broken,
             retries=self._retries,
             steps=self._steps,
             with_steps=self._with_steps,
             outcomes={member.name.lower(): self._outcomes[member] for member in Outcome},
             end_reasons={member.name.lower(): self._end_reasons[member] for member in EndReason},
+            health=self._health(valid - rate.denominator),
             success_rate=rate,
             crashed_rate=Rate(crashed, total),
             blocked_rate=Rate(blocked, blocked + valid),
@@ -423,6 +436,22 @@ class Tally:
             seconds_by_phase=self._times,
             models=ModelUse(**self._models, cost=self._cost if self._priced else None),
         )
+
+    def _health(self, ungraded: int) -> dict[str, Ratio]:
+        classes, seen = self._classes, self._behaviour
+        valid, total = classes[EpisodeClass.VALID], classes.total()
+        counts = (
+            (self._broken, total),
+            (classes[EpisodeClass.UNFINISHED], total),
+            (classes[EpisodeClass.BLOCKED], total),
+            (ungraded, valid),
+            (valid - self._rewards.spread().count, valid),
+            (seen["cut_replies"], seen["replies"]),
+            (seen["refused_replies"], seen["replies"]),
+            (seen["unsettled"], seen["settle_reports"]),
+            (seen["repeated_pages"], seen["page_pairs"]),
+        )
+        return {name: Ratio(*pair) for name, pair in zip(HEALTH, counts, strict=True)}
 
     def _add_valid(self, facts: EpisodeFacts) -> None:
         self._valid_steps += facts.num_steps
@@ -501,6 +530,7 @@ def _pass_rate(
 
 
 _COUNTED = (
+    "cut_replies", "refused_replies", "settle_reports", "unsettled", "page_pairs", "repeated_pages",
     "replies", "reply_characters", "go_backs", "choices", "invalid_choices", "judged_actions",
     "failed_actions", "repeated",
 )  # fmt: skip

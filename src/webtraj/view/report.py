@@ -3,7 +3,8 @@
 The data has a title, the results in sentences, success by iteration, and sections of tables::
 
     {"kind": "report", "title": "...", "about": ["..."], "viewer": "http://127.0.0.1:8640/",
-     "headline": [["runs/x", "62.5% success, 5 of 8 graded episodes (95 %: ...)."]],
+     "headline": [["runs/x", "8 episodes; no defect known."],
+                  ["runs/x", "62.5% success, 5 of 8 graded episodes (95 %: ...)."]],
      "iterations": {"series": [...], "tasks": [...], "left_out": 0},   # `series_data`
      "sections": [{"title": "By task", "parts": [
         {"text": "..."},
@@ -122,19 +123,17 @@ def report_data(report: Report) -> dict[str, Any]:
 
 
 def _results(report: Report) -> Iterable[tuple[str, str]]:
-    """Yield each main point's name and its result in a sentence."""
+    """Yield each main point's name with its health, then with its result, in sentences."""
     for name, point in report.main_points:
-        metrics = point.report.overall
-        rate = metrics.success_rate
+        yield name, presenting.health(point.report)
+        rate = point.report.overall.success_rate
         result = "No episode was graded"
         if rate.value is not None:
             result = (
                 f"{presenting.percent(rate.value)} success, {presenting.counts_of(rate)} graded "
                 f"episodes (95 %: {presenting.interval_of(rate)})"
             )
-        failures = metrics.infrastructure_failures
-        broken = f"; {failures} ended with an infrastructure failure" if failures else ""
-        yield name, f"{result}{broken}."
+        yield name, f"{result}."
 
 
 def _differences(report: Report) -> Iterable[tuple[str, str]]:

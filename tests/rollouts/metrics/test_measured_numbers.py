@@ -75,6 +75,37 @@ def test_a_small_rollout():
     assert shown(metrics.pass_hat_k) == {1: (1.0, 2, 0), 2: (0.0, 2, 0)}
 
 
+def test_health_counts_what_limits_the_trust_in_rates():
+    page = {"url": "http://a/", "axtree": "[1] button", "screenshot": b"1"}
+    moved = {**page, "scroll": {"x": 0.0, "y": 9.0}}
+
+    def settled(how, shown):
+        return {**shown, "last_action": {"error": "", "settled": how}, "timings": {"act": how}}
+
+    episode = make_trajectory(
+        [Click("1")] * 4,
+        decisions=[
+            reply("", Click("1"), finish_reason=reason)
+            for reason in ("stop", "length", "refusal", "stop")
+        ],
+        observations=[
+            settled("quiet", page), settled("cap", page), settled("quiet", moved), {"goal": "g"}
+        ],
+    )  # fmt: skip
+    health = overall(episode, *a_small_rollout()).health
+    assert {name: (share.numerator, share.denominator) for name, share in health.items()} == {
+        "infrastructure_failures": (3, 11),
+        "unfinished": (1, 11),
+        "blocked": (1, 11),
+        "ungraded": (2, 7),
+        "unscored": (2, 7),  # The judge's failure, and the agent's error.
+        "replies_cut_off": (1, 4),
+        "replies_refused": (1, 4),
+        "observations_unsettled": (1, 3),
+        "observations_repeated": (1, 2),
+    }
+
+
 def test_groups_have_their_own_numbers():
     report = measure_trajectories(a_small_rollout(), by=["task", "group"])
     assert report.by["task"]["a/x"].success_rate == Rate(1, 2)

@@ -22,6 +22,7 @@ from webtraj.metrics import (
     read_metrics,
     write_metrics,
 )
+from webtraj.metrics.tally import HEALTH
 from webtraj.rollouts import RunSpec, TaskSpec, collect, plan_tasks
 from webtraj.runs.run import Run, run_ids
 from webtraj.store.places import open_storage
@@ -263,6 +264,7 @@ def test_names_are_what_readers_of_the_file_rely_on(tmp_path, episodes):
     expected = {f".{name}" for name in COUNTS} | {
         *(f".outcomes.{member.name.lower()}" for member in Outcome),
         *(f".end_reasons.{member.name.lower()}" for member in EndReason),
+        *(name for each in HEALTH for name in quotient(f"health.{each}")),
         *quotient("success_rate", "low", "high"),
         *quotient("crashed_rate", "low", "high"),
         *quotient("blocked_rate", "low", "high"),

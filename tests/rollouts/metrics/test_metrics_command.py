@@ -64,7 +64,15 @@ def test_every_number_stands_beside_its_counts(dataset):
     assert found["characters per response"] == ["-", "0 / 0"]
     assert found["pass@2"] == ["100.0%", "-", "tasks: 1"]
     assert found["pass^2"] == ["0.0%", "-", "tasks: 1"]
-    assert f"{dataset}: 3 episodes, 1 infrastructure failure." in call(dataset)
+
+
+def test_health_stands_before_any_rate(dataset, other):
+    said = " ".join(call(dataset).split())
+    health = f"{dataset}: 3 episodes; infrastructure failures 1 of 3."
+    assert 0 <= said.index(health) < said.index("success rate")
+    said = " ".join(call("--compare", dataset, other).split())
+    assert said.index(health) < said.index(f"{other}: 1 episode; no") < said.index("success rate")
+    assert "steps not read of 3" in call(dataset, "--no-steps")
 
 
 def test_json_is_what_metrics_json_holds(dataset, other):
@@ -88,7 +96,7 @@ async def test_runs_stand_side_by_side_and_one_is_kept(climber, tmp_path):
     found = rows(call(tmp_path, "--each-run"))
     assert found["episodes"] == ["2", "1"]
     assert found["success rate"] == ["100.0%", "0.0%"]
-    assert "run second: 1 of 1 row done" in call(tmp_path, "--run", "last")
+    assert "run second: 1 of 1 done" in call(tmp_path, "--run", "last")
     kept = tmp_path / "runs" / "first" / "metrics.json"
     before = kept.read_bytes()
     kept.unlink()
@@ -179,4 +187,4 @@ def test_the_iterations_of_a_save_path_stand_side_by_side(tmp_path):
             writer.add(make_trajectory([GoBack()], episode_id="e1", task="a", outcome=outcome))
     found = rows(call(tmp_path))
     assert found["success rate"] == ["0.0%", "100.0%"]
-    assert f"{tmp_path}: test 2: 1 episode" in call(tmp_path)
+    assert f"{tmp_path}: test 2: 1 episode" in "".join(call(tmp_path).splitlines())
