@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import random
 import re
-from collections.abc import AsyncIterator, Iterable, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from typing import Any, TypeAlias
 
 from webtraj.environments import actions as a
@@ -167,9 +167,14 @@ def _reply(facts: Facts, topic: Topic, author: str, text: str) -> tuple[Expected
 
 def _follows(facts: Facts, username: str, topic: int | None = None) -> Expected:
     """Allow a member to be subscribed to a topic by writing or being named in it; None is new."""
-    newest = max(int(one["id"]) for one in (*facts["topics"], *facts["private"]))
-    where = (lambda number: number > newest) if topic is None else topic
+    where = _new(facts) if topic is None else topic
     return optional(added(_NOTIFICATION, topic_id=where, user_id=_id(facts, username), is_active=1))
+
+
+def _new(facts: Facts) -> Callable[[Any], bool]:
+    """Test that a topic is none of those that were there before."""
+    newest = max(int(one["id"]) for one in (*facts["topics"], *facts["private"]))
+    return lambda number: number > newest
 
 
 def _grows(topic: Topic, by: int = 1) -> Expected:
@@ -212,7 +217,12 @@ def _started(facts: Facts, category: str, title: str, text: Any) -> tuple[Expect
             category_id=find(facts["categories"], title=category)["id"],
             user_id=user,
         ),
-        added(_COMMENT, comment=same_text(text) if isinstance(text, str) else text, user_id=user),
+        added(
+            _COMMENT,
+            comment=same_text(text) if isinstance(text, str) else text,
+            user_id=user,
+            topic_id=_new(facts),
+        ),
         _follows(facts, facts["user"]),
     )
 
@@ -937,8 +947,11 @@ def _private_topic(
     user = _id(facts, facts["user"])
     return (
         added(_TOPIC, title=same_text(title), category_id=1, user_id=user),
-        added(_COMMENT, comment=same_text(text), user_id=user),
-        *(added(_ACCESS, user_id=_id(facts, one)) for one in (facts["user"], *invited)),
+        added(_COMMENT, comment=same_text(text), user_id=user, topic_id=_new(facts)),
+        *(
+            added(_ACCESS, user_id=_id(facts, one), topic_id=_new(facts))
+            for one in (facts["user"], *invited)
+        ),
         *(_follows(facts, one) for one in (facts["user"], *invited)),
     )
 
