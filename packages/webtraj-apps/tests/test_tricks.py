@@ -6,7 +6,6 @@ The facts are those of installed applications: `make test-apps` runs this.
 import pytest
 
 from webtraj_apps import app as app_lib
-from webtraj_apps import state as state_lib
 from webtraj_apps import tasks
 
 SEED = 1
@@ -84,20 +83,3 @@ async def test_a_subscription_that_nobody_asked_for_is_seen_where_replies_subscr
     assert "unexpected: changed spirit_topic_notification" in await judge(
         "forum/reply", unsubscribed
     )
-
-
-async def test_an_invitation_to_another_private_topic_is_none_to_the_new_one(judge):
-    def elsewhere(facts, assignment):
-        access = next(
-            one for one in assignment.expect if one.table == "spirit_topic_private_topicprivate"
-        )
-        old = facts["private"][0]["id"]
-        assert access.fits(
-            state_lib.Change("added", access.table, {**access.where, "topic_id": 9**9})
-        )
-        assert not access.fits(
-            state_lib.Change("added", access.table, {**access.where, "topic_id": old})
-        )
-        return ()
-
-    assert await judge("forum/write-to-author", elsewhere)
