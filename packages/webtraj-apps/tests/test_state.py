@@ -13,6 +13,7 @@ from webtraj_apps.state import (
     changes,
     differences,
     hash_of,
+    in_new,
     optional,
     read_sqlite,
     removed,
@@ -73,6 +74,14 @@ def test_each_expectation_takes_one_change_whatever_their_order():
     one, two = added("line", product=9), added("line", count=2)
     assert not differences(changes(BEFORE, both), (one, two))
     assert not differences(changes(BEFORE, both), (two, one))
+
+
+def test_what_is_in_a_new_row_belongs_to_it_and_to_no_other():
+    expected = added("line", product=9), added("part", line=in_new("line"))
+    whole = {**MORE, "part": {1: {"id": 1, "line": 3}}}
+    elsewhere = {**MORE, "part": {1: {"id": 1, "line": 2}}}
+    assert not differences(changes(BEFORE, whole), expected)
+    assert "missing: added part" in differences(changes(BEFORE, elsewhere), expected)
 
 
 STATES = st.dictionaries(

@@ -24,6 +24,7 @@ __all__ = [
     "contains",
     "differences",
     "hash_of",
+    "in_new",
     "optional",
     "read_sqlite",
     "removed",
@@ -216,6 +217,31 @@ def optional(expected: Expected) -> Expected:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
+class _New:
+    """The id of a row that is added by the same changes."""
+
+    table: str
+
+
+def in_new(table: str) -> _New:
+    """Expect the id of a row that the same changes add to a table: what is in it belongs to it."""
+    return _New(table)
+
+
+def _resolved(expected: Expected, found: Sequence[Change]) -> Expected:
+    """Return an expectation with the ids that `in_new` stands for."""
+
+    def resolved(value: Any) -> Any:
+        if not isinstance(value, _New):
+            return value
+        ids = {one.row["id"] for one in found if (one.kind, one.table) == ("added", value.table)}
+        return ids.__contains__
+
+    where = {name: resolved(value) for name, value in expected.where.items()}
+    return dataclasses.replace(expected, where=where)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
 class _Texts:
     """A test of a text, which is shown if a task fails."""
 
@@ -268,12 +294,13 @@ def differences(found: Sequence[Change], expected: Sequence[Expected]) -> str:
 
     Each expectation takes one change, and each change must be taken.
     """
+    resolved = [_resolved(one, found) for one in expected]
     takers: dict[int, int] = {}  # The expectation that takes a change, by the change's position.
 
     def place(wanting: int, tried: set[int]) -> bool:
         """Find a change for an expectation, moving others if need be."""
         for i, change in enumerate(found):
-            if i not in tried and expected[wanting].fits(change):
+            if i not in tried and resolved[wanting].fits(change):
                 tried.add(i)
                 if i not in takers or place(takers[i], tried):
                     takers[i] = wanting

@@ -13,13 +13,22 @@ __all__ = ["APP"]
 
 
 def _read(folder: Path) -> State:
-    """Return the rows of a world; bills also with the names of their payer and their project."""
-    state = read_sqlite(folder / APP.database)
+    """Return the rows of a world; bills with their payer, their project and for whom they are."""
+    state = dict(read_sqlite(folder / APP.database))
     people = {one["id"]: one for one in state["person"].values()}
+    owers: dict[int, list[int]] = {}
+    for row in state.pop("billowers").values():
+        owers.setdefault(row["bill_id"], []).append(row["person_id"])
 
     def named(bill: Mapping[str, Any]) -> dict[str, Any]:
-        payer = people.get(bill["payer_id"], {})
-        return {**bill, "payer": payer.get("name"), "project": payer.get("project_id")}
+        payer, those = people.get(bill["payer_id"], {}), owers.get(bill["id"], [])
+        return {
+            **bill,
+            "payer": payer.get("name"),
+            "project": payer.get("project_id"),
+            "owers": ", ".join(sorted(people[one]["name"] for one in those if one in people)),
+            "owers_id": tuple(sorted(those)),
+        }
 
     return {**state, "bill": {key: named(bill) for key, bill in state["bill"].items()}}
 
@@ -41,6 +50,6 @@ APP: Final = App(
         }
     ),
     # They follow from the tables of people and of projects.
-    columns={"bill": ("payer", "project")},
+    columns={"bill": ("payer", "project", "owers")},
     read_state=_read,
 )

@@ -6,9 +6,27 @@ from pathlib import Path
 from webtraj_apps.app import App
 from webtraj_apps.state import State, read_sqlite
 
+_UNSET = {
+    "avatar": "",
+    "contrast": "system",
+    "current_time_zone": "",
+    "density": "default",
+    "keyboard_shortcuts": 1,
+    "preferred_language": "",
+    "theme": "system",
+    "approved_notifications": 1,
+    "rejected_notifications": 1,
+    "submitted_notifications": 1,
+    "updated_comments_notifications": 1,
+}
+"""The preferences of who has set none. Looking at one's account stores them."""
+
 
 def _read(folder: Path) -> State:
-    """Return the rows of a world; revisions also with what they contain, as texts."""
+    """Return the rows of a world.
+
+    Revisions also have what they contain, as texts; preferences are those that somebody has set.
+    """
     state = read_sqlite(folder / APP.database)
     newest = {page["latest_revision_id"] for page in state["wagtailcore_page"].values()}
     revisions = {
@@ -16,7 +34,12 @@ def _read(folder: Path) -> State:
         | {**one, "newest": one["id"] in newest}
         for key, one in state["wagtailcore_revision"].items()
     }
-    return {**state, "wagtailcore_revision": revisions}
+    profiles = {
+        key: one
+        for key, one in state["wagtailusers_userprofile"].items()
+        if any(one[name] != value for name, value in _UNSET.items())
+    }
+    return {**state, "wagtailcore_revision": revisions, "wagtailusers_userprofile": profiles}
 
 
 APP = App(
@@ -35,7 +58,6 @@ APP = App(
             "wagtailcore_pagesubscription",
             "wagtailcore_referenceindex",
             "wagtailsearch_indexentry",
-            "wagtailusers_userprofile",
         }
     ),
     columns={
@@ -49,6 +71,8 @@ APP = App(
             "live_revision_id",
         ),
         "wagtailcore_revision": ("newest",),
+        # What the help on a page was told to hide.
+        "wagtailusers_userprofile": ("dismissibles",),
     },
     read_state=_read,
 )

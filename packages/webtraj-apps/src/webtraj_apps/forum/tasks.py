@@ -28,6 +28,7 @@ from webtraj_apps.tasks import (
     changed,
     contains,
     find,
+    in_new,
     optional,
     removed,
     same_text,
@@ -47,6 +48,7 @@ _NOTIFICATION = "spirit_topic_notification_topicnotification"
 _LIKE = "spirit_comment_like_commentlike"
 _ACCESS = "spirit_topic_private_topicprivate"
 _CATEGORY = "spirit_category_category"
+_POLL = "spirit_comment_poll_commentpoll"
 _CHOICE = "spirit_comment_poll_commentpollchoice"
 _PROFILE = "spirit_user_userprofile"
 _FLAG = "spirit_comment_flag_commentflag"
@@ -165,11 +167,9 @@ def _reply(facts: Facts, topic: Topic, author: str, text: str) -> tuple[Expected
     )
 
 
-def _follows(facts: Facts, username: str, topic: int | None = None) -> Expected:
-    """Allow a member to be subscribed to a topic by writing or being named in it; None is new."""
-    newest = max(int(one["id"]) for one in (*facts["topics"], *facts["private"]))
-    where = (lambda number: number > newest) if topic is None else topic
-    return optional(added(_NOTIFICATION, topic_id=where, user_id=_id(facts, username), is_active=1))
+def _follows(facts: Facts, username: str, topic: Any) -> Expected:
+    """Allow a member to be subscribed to a topic by writing or being named in it."""
+    return optional(added(_NOTIFICATION, topic_id=topic, user_id=_id(facts, username), is_active=1))
 
 
 def _grows(topic: Topic, by: int = 1) -> Expected:
@@ -212,8 +212,13 @@ def _started(facts: Facts, category: str, title: str, text: Any) -> tuple[Expect
             category_id=find(facts["categories"], title=category)["id"],
             user_id=user,
         ),
-        added(_COMMENT, comment=same_text(text) if isinstance(text, str) else text, user_id=user),
-        _follows(facts, facts["user"]),
+        added(
+            _COMMENT,
+            comment=same_text(text) if isinstance(text, str) else text,
+            user_id=user,
+            topic_id=in_new(_TOPIC),
+        ),
+        _follows(facts, facts["user"], in_new(_TOPIC)),
     )
 
 
@@ -545,10 +550,11 @@ def create_poll(facts: Facts, rng: random.Random) -> Assignment:
         ),
         expect=(
             _started(facts, "Ideas", title, _is_poll),
-            added("spirit_comment_poll_commentpoll", title=same_text(question), is_removed=0),
+            added(_POLL, title=same_text(question), is_removed=0),
             [
                 added(
                     _CHOICE,
+                    poll_id=in_new(_POLL),
                     number=number,
                     description=same_text(text),
                     is_removed=0,
@@ -863,7 +869,7 @@ def close_own_poll(facts: Facts, rng: random.Random) -> Assignment:
     return Assignment(
         goal=f'Close the poll in your topic "{topic["title"]}", so that nobody can vote any more.',
         expect=changed(
-            "spirit_comment_poll_commentpoll",
+            _POLL,
             {"id": topic["poll"]["id"]},
             close_at=contains("2026-03-02"),  # And not some day later.
         ),
@@ -937,9 +943,12 @@ def _private_topic(
     user = _id(facts, facts["user"])
     return (
         added(_TOPIC, title=same_text(title), category_id=1, user_id=user),
-        added(_COMMENT, comment=same_text(text), user_id=user),
-        *(added(_ACCESS, user_id=_id(facts, one)) for one in (facts["user"], *invited)),
-        *(_follows(facts, one) for one in (facts["user"], *invited)),
+        added(_COMMENT, comment=same_text(text), user_id=user, topic_id=in_new(_TOPIC)),
+        *(
+            added(_ACCESS, user_id=_id(facts, one), topic_id=in_new(_TOPIC))
+            for one in (facts["user"], *invited)
+        ),
+        *(_follows(facts, one, in_new(_TOPIC)) for one in (facts["user"], *invited)),
     )
 
 

@@ -30,6 +30,7 @@ from webtraj_apps.tasks import (
     changed,
     contains,
     find,
+    in_new,
     optional,
     removed,
     same_text,
@@ -706,7 +707,12 @@ def add_checklist(facts: Facts, rng: random.Random) -> Assignment:
         expect=(
             added("helpdesk_checklist", ticket_id=ticket["id"], name=name),
             [
-                added("helpdesk_checklisttask", description=task, completion_date=None)
+                added(
+                    "helpdesk_checklisttask",
+                    checklist_id=in_new("helpdesk_checklist"),
+                    description=task,
+                    completion_date=None,
+                )
                 for task in kind["tasks"]
             ],
         ),
@@ -834,7 +840,7 @@ def _opened(title: str, body: str, **more: Any) -> tuple[Expected, Expected]:
     """Expect a new ticket."""
     return (
         added("helpdesk_ticket", title=same_text(title), description=same_text(body), **more),
-        added("helpdesk_followup", comment=same_text(body)),
+        added("helpdesk_followup", ticket_id=in_new("helpdesk_ticket"), comment=same_text(body)),
     )
 
 
@@ -1353,7 +1359,14 @@ def ignore_address(facts: Facts, rng: random.Random) -> Assignment:
             added(
                 "helpdesk_ignoreemail", name=name, email_address=email, keep_in_mailbox=int(keep)
             ),
-            [added("helpdesk_ignoreemail_queues", queue_id=queue["id"]) for queue in queues],
+            [
+                added(
+                    "helpdesk_ignoreemail_queues",
+                    ignoreemail_id=in_new("helpdesk_ignoreemail"),
+                    queue_id=queue["id"],
+                )
+                for queue in queues
+            ],
         ),
         steps=(
             _admin("E-Mail Ignore list"),
@@ -1405,7 +1418,11 @@ def new_preset(facts: Facts, rng: random.Random) -> Assignment:
         f' "{text}"',
         expect=(
             added("helpdesk_presetreply", name=name, body=same_text(text)),
-            added("helpdesk_presetreply_queues", queue_id=queue["id"]),
+            added(
+                "helpdesk_presetreply_queues",
+                presetreply_id=in_new("helpdesk_presetreply"),
+                queue_id=queue["id"],
+            ),
         ),
         steps=(
             _admin("Maintain Pre-Set Replies"),

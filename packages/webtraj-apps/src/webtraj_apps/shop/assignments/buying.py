@@ -32,6 +32,7 @@ from webtraj_apps.tasks import (
     Facts,
     added,
     changed,
+    in_new,
     removed,
 )
 
@@ -258,8 +259,18 @@ def _ordered(
         name: address[name] for name in ("first_name", "last_name", "line1", "line4", "postcode")
     }
     return (
-        added("order_order", user_id=facts["people"][0]["id"], shipping_method=method),
-        *(added("order_line", product_id=one["id"], quantity=count) for one, count in lines),
+        added(
+            "order_order",
+            user_id=facts["people"][0]["id"],
+            shipping_method=method,
+            shipping_address_id=in_new("order_shippingaddress"),
+        ),
+        *(
+            added(
+                "order_line", order_id=in_new("order_order"), product_id=one["id"], quantity=count
+            )
+            for one, count in lines
+        ),
         added("order_shippingaddress", country_id="GB", **fields),
     )
 

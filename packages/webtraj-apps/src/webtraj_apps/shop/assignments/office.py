@@ -28,6 +28,7 @@ from webtraj_apps.tasks import (
     changed,
     contains,
     find,
+    in_new,
     optional,
     removed,
     same_text,
@@ -208,9 +209,14 @@ def office_new_product(facts: Facts, rng: random.Random) -> Assignment:
                 product_class_id=[*catalogue.WORDS.departments].index(like["department"]) + 1,
                 is_public=1,
             ),
-            added("catalogue_productcategory", category_id=leaf["id"]),
+            added(
+                "catalogue_productcategory",
+                product_id=in_new("catalogue_product"),
+                category_id=leaf["id"],
+            ),
             added(
                 "partner_stockrecord",
+                product_id=in_new("catalogue_product"),
                 partner_id=1,  # The first partner is Northfield.
                 partner_sku=sku,
                 num_in_stock=count,
@@ -607,7 +613,11 @@ def office_new_voucher(facts: Facts, rng: random.Random) -> Assignment:
                 start_datetime=_starts("2026-03-02"),
                 end_datetime=_starts(f"{end} 18:00"),
             ),
-            added("voucher_voucher_offers", conditionaloffer_id=offer["id"]),
+            added(
+                "voucher_voucher_offers",
+                voucher_id=in_new("voucher_voucher"),
+                conditionaloffer_id=offer["id"],
+            ),
         ),
     )
 
@@ -690,7 +700,13 @@ def office_new_offer(facts: Facts, rng: random.Random) -> Assignment:
         click(go_on, "Continue to step 4"),
         click(go_on, "Save this offer"),
         expect=(
-            added("offer_conditionaloffer", name=name, offer_type="Site"),
+            added(
+                "offer_conditionaloffer",
+                name=name,
+                offer_type="Site",
+                benefit_id=in_new("offer_benefit"),
+                condition_id=in_new("offer_condition"),
+            ),
             added("offer_benefit", type="Percentage", value=percent, range_id=number),
             added("offer_condition", type="Count", value=least, range_id=number),
         ),

@@ -1,0 +1,85 @@
+"""Tricks that look like the deed in the tables, and are not: no reward.
+
+The facts are those of installed applications: `make test-apps` runs this.
+"""
+
+import pytest
+
+from webtraj_apps import app as app_lib
+from webtraj_apps import tasks
+
+SEED = 1
+
+
+@pytest.fixture
+def judge(request):
+    """Return a function that judges what statements do in the first world of a task."""
+
+    async def judged(name, deed):
+        template = tasks.find_template(name)
+        if not all(app_lib.find_app(app).installed for app in template.apps):
+            pytest.skip("the application is not installed")
+        task = tasks.AppTask(template)
+        request.addfinalizer(task.discard)
+        await task.begin(SEED)
+        (world,) = task.worlds.values()
+        world.execute(deed(world.facts, task.assignment))
+        return await task.wrong_state()
+
+    return judged
+
+
+def settled(facts, assignment, *, swapped):
+    """Yield the settlements of a plan; swapped, each goes to the receiver of the next one."""
+    bills = [dict(one.where) for one in assignment.expect if not one.optional]
+    receivers = [bill["owers"] for bill in bills]
+    if swapped:
+        receivers = receivers[1:] + receivers[:1]
+    ids = {
+        (project["id"], one["name"]): one["id"]
+        for project in facts["projects"]
+        for one in project["members"]
+    }
+    of = {number: project for (project, _), number in ids.items()}
+    amounts = {
+        (item["payer"], item["receiver"]): item["amount"]
+        for project in facts["projects"]
+        if project["id"] == of[bills[0]["payer_id"]]
+        for item in project["settlements"]
+    }
+    names = {number: name for (_, name), number in ids.items()}
+    for number, (bill, receiver) in enumerate(zip(bills, receivers, strict=True), 9000):
+        payer = bill["payer_id"]
+        yield (
+            (
+                "INSERT INTO bill (id, payer_id, amount, date, what, bill_type)"
+                " VALUES (?, ?, ?, '2026-03-02', 'Settlement', 'REIMBURSEMENT')"
+            ),
+            (number, payer, amounts[names[payer], bill["owers"]]),
+        )
+        yield (
+            "INSERT INTO billowers (bill_id, person_id) VALUES (?, ?)",
+            (number, ids[of[payer], receiver]),
+        )
+
+
+async def test_a_settlement_to_another_receiver_is_none(judge):
+    assert not await judge("budget/settle-all", lambda *it: settled(*it, swapped=False))
+    assert await judge("budget/settle-all", lambda *it: settled(*it, swapped=True))
+
+
+async def test_a_subscription_that_nobody_asked_for_is_seen_where_replies_subscribe(judge):
+    def unsubscribed(facts, assignment):
+        user = next(one["id"] for one in facts["users"] if one["username"] == facts["user"])
+        yield (
+            (
+                "UPDATE spirit_topic_notification_topicnotification SET is_active = 0"
+                " WHERE id IN (SELECT id FROM spirit_topic_notification_topicnotification"
+                " WHERE user_id = ? AND is_active = 1 LIMIT 1)"
+            ),
+            (user,),
+        )
+
+    assert "unexpected: changed spirit_topic_notification" in await judge(
+        "forum/reply", unsubscribed
+    )
