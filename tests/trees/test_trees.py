@@ -5,19 +5,22 @@ the results to that file, and the packages and undecided differences to `REST`.
 """
 
 import asyncio
+import contextlib
 import os
 from collections import Counter
 from pathlib import Path
 from urllib.parse import quote
 
 import pytest
-from tree_comparison import DECIDED, Difference, Result, compare
+from tree_comparison import DECIDED, WIDGETS, Difference, Result, compare
 from tree_pages import packages, serve_file
 
 import webtraj
 from webtraj.environments.browser.access import WebAccess
+from webtraj.environments.browser.observation import refs_in
 from webtraj.environments.browser.page_script import SERVED_PAGE
 from webtraj.environments.local_server import HttpServer, Response
+from webtraj_formats.exporters.playwright_locators import Page, locate, target_of
 
 pytestmark = pytest.mark.browser
 
@@ -106,8 +109,9 @@ def _environment(site: HttpServer, **options):
     )
 
 
-@pytest.mark.gate
-async def test_small_pages_differ_in_decided_ways_only():
+@contextlib.asynccontextmanager
+async def _small_pages():
+    """Give an environment, and the small pages' URLs by name."""
     pages = [f"{_HEAD}{page}" for page in SMALL.values()]
 
     def answer(request):
@@ -116,10 +120,46 @@ async def test_small_pages_differ_in_decided_ways_only():
 
     async with HttpServer(answer) as site, _environment(site) as environment:
         await environment.reset()
-        for number, name in enumerate(SMALL):
-            result = await _visit(environment, f"{site.origin}/{number}")
+        yield environment, {name: f"{site.origin}/{n}" for n, name in enumerate(SMALL)}
+
+
+@pytest.mark.gate
+async def test_small_pages_differ_in_decided_ways_only():
+    async with _small_pages() as (environment, urls):
+        for name, url in urls.items():
+            result = await _visit(environment, url)
             assert result.compared.total(), name
             assert not _undecided(result), name
+
+
+@pytest.mark.gate
+async def test_exported_locators_find_their_elements_in_playwright():
+    """An exporter knows the recorded tree alone; Playwright computes roles and names itself."""
+    found = 0
+    async with _small_pages() as (environment, urls):
+        for name, url in urls.items():
+            step = await environment.step(f"goto({url!r})")
+            tree = str(step.observation["axtree"])
+            page = Page(tree)
+            for ref in refs_in(tree):
+                if ref.role not in WIDGETS - {"option", "listbox"} or name == "an image map":
+                    continue  # Those of closed lists, and an image's areas, have no box.
+                described = (await environment.session.prepare("hover", ref.ref, {}))["element"]
+                chain = locate(page, target_of(page, ref.ref, described))
+                if chain is None:
+                    assert described["selector"].startswith(":scope"), ref  # In a closed root.
+                    continue
+                locator = environment.session.page
+                for call in chain:
+                    member = getattr(locator, call.name)
+                    given = call.arguments
+                    locator = member if given is None else member(*given, **call.options)
+                assert await locator.count() == 1, (name, ref, chain)
+                box = await locator.bounding_box()
+                there = [box["x"], box["y"], box["width"], box["height"]]
+                assert there == pytest.approx(described["box"], abs=1), (name, ref, chain)
+                found += 1
+    assert found > 50
 
 
 @pytest.mark.gate

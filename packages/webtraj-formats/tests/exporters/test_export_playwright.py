@@ -241,6 +241,31 @@ def test_the_option_that_was_chosen_is_chosen_again():
         assert f'getByRole("listbox").selectOption({written})' in typescript
 
 
+def test_an_option_of_a_closed_list_is_selected_and_a_suggestion_filled_in():
+    tree = """\
+[1] combobox "Town"
+  [2] listbox
+    [3] option "Ely"
+    [4] option "York" value="yk"
+[5] combobox "Tea"
+  [6] option "Green\""""
+    chosen = element("6", role="option", name="Green", selector="#tea > option")
+    made = episode(
+        a.SelectOption("1", ("York",)),
+        a.SelectOption("1", ("Ely",)),
+        (a.Click("4"), element("4", role="option", name="York", selector="#l > option")),
+        (a.Click("6"), chosen),
+        trees=[tree] * 5,
+    )
+    town, tea = (f'page.get_by_role("combobox", name="{name}")' for name in ("Town", "Tea"))
+    assert body(playwright_script(made))[1:5] == [
+        f'{town}.fill("yk")',
+        f'{town}.fill("Ely")',
+        f'{town}.fill("yk")',
+        f'{tea}.select_option(label="Green")',
+    ]
+
+
 def test_a_redacted_value_is_an_environment_variable_and_no_text_of_the_script():
     made = episode(
         a.Fill("2", "<secret:password>"),

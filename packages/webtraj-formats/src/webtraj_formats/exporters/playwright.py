@@ -41,6 +41,7 @@ from webtraj.environments.browser.reading import (
     as_number,
     channel_of,
     last_action_of,
+    read_string,
     text_of,
     texts_of,
 )
@@ -700,6 +701,10 @@ def _clicking(action: Any) -> tuple[str, dict[str, Any]]:
 
 def _click(to: _Converter, action: a.Click, last: Mapping[str, Any]) -> None:
     target, chain = to.target(action.ref, last)
+    chooser = _chooser_of(target.node)
+    if target.tag == "option" and chooser is not None and chooser.role == "combobox":
+        _select(to, a.SelectOption(action.ref, (target.name,)), last)  # Its list was closed.
+        return
     method, options = _clicking(action)
     click = Call(method, (), options)
     if target.is_behind_label and click == Call("click"):
@@ -751,16 +756,38 @@ def _type_into(to: _Converter, action: a.TypeInto, last: Mapping[str, Any]) -> N
         to.add(*chain, Call("press", ("Enter",)))
 
 
-def _select(to: _Converter, action: a.SelectOption, last: Mapping[str, Any]) -> None:
-    node = option = to._page[action.ref]
+def _chooser_of(node: Node | None) -> Node | None:
+    """Return the select element or the text field of an option, or the node itself."""
     while node is not None and node.role in ("option", "group"):
         node = node.parent
+    if node is not None and node.role == "listbox" and node.parent is not None:
+        return node.parent if node.parent.role == "combobox" else node
+    return node
+
+
+def _suggested(field: Node, option: Node | None, wanted: str) -> str:
+    """Return the text that choosing one of a field's suggestions puts into it."""
+    options = [each for each in field.below() if each.role == "option"]
+    fitting = [each for each in options if each is option or each.text == wanted]
+    if not fitting:
+        return wanted
+    chosen = next((each for each in fitting if each is option), fitting[0])
+    values = [state for state in chosen.states if state.startswith("value=")]
+    return read_string(values[0].partition("=")[2]) if values else chosen.text
+
+
+def _select(to: _Converter, action: a.SelectOption, last: Mapping[str, Any]) -> None:
+    option = to._page[action.ref]
+    node = _chooser_of(option)
     _, chain = to.target(node.ref if node else action.ref, last)
     options = [] if node is None else [each for each in node.below() if each.role == "option"]
     labels = [each.text for each in options]
     wanted = [squeezed(each) for each in action.options]
     chosen = [to.literal(each) for each in action.options]
     given = chosen[0] if len(chosen) == 1 else chosen
+    if node is not None and any(each.role == "listbox" for each in node.children) and wanted:
+        to.add(*chain, Call("fill", (to.literal(_suggested(node, option, wanted[0])),)))
+        return
     if option in options and len(wanted) <= 1:  # The ref decides, whatever its value is.
         if labels.count(option.text) > 1:
             # Its place among all options, of which the tree shows only those that can be seen.

@@ -47,6 +47,8 @@ _UNNAMED = frozenset({"listitem", "row", "article", "paragraph", "status", "aler
 """Roles that are found by the text in them."""
 _CONTAINERS = ("row", "listitem", "article", "dialog", "alertdialog")
 
+_FILES_BUTTON = "Choose Files"
+"""What the browser calls an input of several files; Playwright has another name for it."""
 _NO_TEXT = FIELDS | {"img", "iframe", "canvas", "checkbox", "radio", "switch"}
 """Roles whose name is no text of theirs."""
 
@@ -71,7 +73,7 @@ class Node:
     @property
     def words(self) -> str:
         """Its text on the page; empty if its name comes from elsewhere."""
-        return "" if self.role in _NO_TEXT else self.text
+        return "" if self.role in _NO_TEXT or "type=file" in self.states else self.text
 
     def below(self) -> Iterator[Node]:
         """Yield the nodes below it, in document order."""
@@ -260,6 +262,8 @@ def _is_summary(node: Node) -> bool:
 def _role_is_known(target: Target) -> bool:
     """Whether Playwright gives the element the same role as the tree."""
     if target.node is None or _is_summary(target.node):
+        return False
+    if "type=file" in target.node.states and target.name == _FILES_BUTTON:
         return False
     if target.named_by & {"title", "label"} or target.named_by >= {"icon", "parts"}:
         return False
