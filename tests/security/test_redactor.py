@@ -7,6 +7,7 @@ import datetime
 import decimal
 import html
 import json
+import re
 import sys
 import types
 import urllib.parse
@@ -212,6 +213,28 @@ def test_a_model_call_that_spelt_a_secret_keeps_no_tokens_of_it() -> None:
     assert (kept.response, kept.prompt_token_ids) == (None, ())
     assert (kept.completion_token_ids, kept.logprobs) == ((), ())
     assert call.completion_token_ids == (3,)
+
+
+def test_a_typed_secret_is_found_as_letters_in_what_a_model_said() -> None:
+    redactor = Redactor()
+    for end in range(4, 9):  # As it is typed.
+        redactor.learn_typed("key", "hunt-2er"[:end])
+    redactor.learn_typed("key", "4711")
+    texts = (
+        json.dumps({"keys": list("hunt-2er")}),
+        json.dumps(json.dumps(list("hunt-2er"))),
+        "h u n t - 2 e r",
+        "\n".join(f"press('{letter}')" for letter in "hunt-2er"),
+        json.dumps(list("4711")),
+    )
+    calls = tuple(ModelCall(text=text, completion_token_ids=(1,)) for text in texts)
+    for call in redactor.redact(Decision(model_calls=calls)).model_calls:
+        assert HIDDEN in call.text
+        assert not re.search(r"\bu\b|\b7\b", call.text)
+        assert call.completion_token_ids == ()
+    (kept,) = redactor.redact(Decision(model_calls=(ModelCall(text="4 7 1 1 a h"),))).model_calls
+    assert kept.text == "4 7 1 1 a h"
+    assert redactor.redact({"axtree": texts[2]}) == {"axtree": texts[2]}
 
 
 def test_an_action_whose_rules_a_placeholder_breaks_is_redacted_all_the_same() -> None:

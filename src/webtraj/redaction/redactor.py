@@ -111,6 +111,9 @@ class Redactor(Walker):
         self._numbers: dict[str, str] = {}
         self._pattern: re.Pattern[str] | None = None
         self._bytes_pattern: re.Pattern[bytes] | None = None
+        # Typed secrets as separate letters, which only decisions are searched for.
+        self._letters: dict[str, tuple[re.Pattern[str], str]] = {}
+        self._in_decision = False
         # By group name of the patterns.
         self._names: list[str] = []
         self._images: dict[bytes, Callable[[], bytes]] = {}
@@ -144,7 +147,14 @@ class Redactor(Walker):
         ends = range(MIN_LENGTH, min(len(value), _MOST_PREFIXES))
         prefixes = [value[:end] for end in ends if value[:end].lower() not in shown]
         self.learn_all({value: name, **dict.fromkeys(prefixes, name)})
-        return len("".join(value.split())) >= MIN_LENGTH
+        if len("".join(value.split())) < MIN_LENGTH:
+            return False
+        if value not in self._letters and len(value) <= _MOST_PREFIXES:
+            known = {
+                one: found for one, found in self._letters.items() if not value.startswith(one)
+            }
+            self._letters = {**known, value: (re.compile(_letters_of(value), re.IGNORECASE), name)}
+        return True
 
     def secrets_in(self, text: str) -> list[tuple[str, str]]:
         """Return the known secrets in a text, and what rules match there, each with its name."""
@@ -181,6 +191,7 @@ class Redactor(Walker):
         """Forget learned secrets and screenshots; keep the given secrets."""
         self._images.clear()
         self._lines.clear()
+        self._letters.clear()
         if self._name_by_value != self._given:
             self._name_by_value = dict(self._given)
             self._compile()
@@ -221,7 +232,8 @@ class Redactor(Walker):
         """Return `value` without secrets.
 
         Searches everything that a `Walker` visits. Any other object is replaced by its redacted
-        `repr` if that holds a secret. A `ModelCall` with a redaction loses its token ids,
+        `repr` if that holds a secret. In decisions and model calls, typed secrets are also found as
+        separate letters, such as keys to press. A `ModelCall` with a redaction loses its token ids,
         log-probabilities and raw response, which also spell the secret. Never fails; see
         `Walker.walk`.
         """
@@ -235,6 +247,10 @@ class Redactor(Walker):
 
     def redact_text(self, text: str) -> str:
         """Return `text` without secrets."""
+        if self._in_decision:
+            for pattern, name in self._letters.values():
+                if pattern.search(text):
+                    text = pattern.sub(self.placeholder_of(name), text)
         if self._lines:
             text = self._redact_lines(text)
         if not self.searches:
@@ -405,7 +421,12 @@ class Redactor(Walker):
         if name in _IDS and isinstance(record, trajectory_lib.EpisodeInfo):
             redacted = self._without_secrets(value)
             return value if redacted == value else redacted
-        return self._walk(value, visit)
+        before = self._in_decision
+        self._in_decision |= isinstance(record, trajectory_lib.Decision | trajectory_lib.ModelCall)
+        try:
+            return self._walk(value, visit)
+        finally:
+            self._in_decision = before
 
 
 @functools.lru_cache(maxsize=8)
@@ -467,6 +488,26 @@ def _any_of(name_by_word: Mapping[str, str], names: list[str], depth: int = 0) -
             part += _any_of(longer, names, depth + 1) + "?" * (common in name_by_word)
         parts.append(part)
     return f"(?:{'|'.join(parts)})" if parts else ""
+
+
+def _letters_of(secret: str) -> str:
+    r"""Return a regex of a secret's letters, one by one: in quotes, with commas, as keys to press.
+
+    Between two letters are other characters than letters and digits, and at most one word, such as
+    the name of a function. Digits alone count only in quotes: a page may have 1 2 3 4.
+
+    >>> found = re.compile(_letters_of("cat5"))
+    >>> [bool(found.search(text)) for text in ('["c", "a", "t", "5"]', "c a t 5", "cat 5", "cat5")]
+    [True, True, False, False]
+    """
+    letters = "".join(secret.split())
+    quoted = r"(?=[^\w\"'`]{0,8}[\"'`])" if letters.isdecimal() else ""
+    parts = [re.escape(letters[0])]
+    for letter in letters[1:]:
+        # Possessive, and without the next letter, so that a search takes linear time.
+        gap = rf"[^\w{re.escape(letter)}]{{1,12}}+" if not letter.isalnum() else r"\W{1,12}+"
+        parts.append(rf"{quoted}{gap}(?:\w{{2,12}}+{gap})?{re.escape(letter)}")
+    return rf"(?<!\w){''.join(parts)}(?!\w)"
 
 
 def _encoded(text: str) -> bytes:
