@@ -153,6 +153,7 @@ def main() -> None:
         )
         run(str(folder / "shown"), "--out", str(base), module="two_cores.scratch")
         run(
+            "train",
             "export",
             str(folder / "shown"),
             "--format",

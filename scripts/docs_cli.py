@@ -26,7 +26,7 @@ Made of the commands themselves. `webtraj COMMAND --help` says the same in a ter
 An error of webtraj's own is one line on stderr, after its traceback with `-v` or `WEBTRAJ_DEBUG=1`.
 
 **JSON**: with `--json`, a command prints its result as one line of JSON on stdout, or one object a
-line (`ls`, `metrics`, `view`, `export preview`). All else is left out or goes to stderr. The exit
+line (`ls`, `metrics`, `view`, `train preview`). All else is left out or goes to stderr. The exit
 code is the same, and a result with failures is printed too; after an error or a signal nothing is.
 A rate has its counts and 95 % interval: `{"value", "numerator", "denominator", "low", "high"}`.
 

@@ -237,6 +237,8 @@ import bad.json --out new --format xml
 export
 export mine
 export mine --format nosuch --out x
+export mine --format openai --out x
+train export mine --format nosuch --out x
 export nowhere --format atif --out x
 export mine --format atif
 export mine --format atif --out notes.txt
@@ -244,12 +246,12 @@ export mine --format atif --out full
 export mine --format atif --out x --set nosuch=1
 export mine --format atif --out x --where nonsense
 export mine --format atif --out x --id nosuch
-export mine --format openai --out x --val-split 2
-export mine --format openai --out x --loss-weights nosuch
-export mine --format openai --out x --then nosuch
-export preview nowhere
-export preview notes.txt
-export preview empty
+train export mine --format openai --out x --val-split 2
+train export mine --format openai --out x --loss-weights nosuch
+train export mine --format openai --out x --then nosuch
+train preview nowhere
+train preview notes.txt
+train preview empty
 judge run
 judge run mine
 judge run mine --judge nosuch

@@ -19,7 +19,8 @@ def test_names_are_those_of_the_tables():
     assert set(completing.JUDGES) == set(JUDGES)
     assert set(completing.DIALECTS) == set(DIALECTS)
     assert set(completing.EPISODE_FILES) == set(EPISODE_FILES)
-    assert set(completing.EXPORTS) == {*FORMATS, *OF_SAMPLES}
+    assert set(completing.EXPORTS) == set(FORMATS)
+    assert set(completing.SAMPLES) == set(OF_SAMPLES)
 
 
 @pytest.fixture
@@ -39,17 +40,16 @@ def completed(run_webtraj):
 @each(("line", "words"), [
         ("rollout su", ["submit"]),
         ("train up", ["update"]),
-        ("train ", ["update"]),
+        ("train ", ["export", "preview", "update"]),
         ("train update x", []),
-        ("export pr", ["preview"]),
-        ("export ", []),
+        ("train pr", ["preview"]),
         ("rollout --agent or", ["oracle"]),
         ("rollout submit --agent cur", ["curious"]),
         ("rollout --preset miniwob/click-butt", [
             "miniwob/click-button", "miniwob/click-button-sequence"
         ]),
         ("judge run d --judge r", ["rules"]),
-        ("export d --format share", ["sharegpt"]),
+        ("train export d --format share", ["sharegpt"]),
         ("copy d e --format p", ["pb", "pb.zst", "pb.xz"]),
         ("openenv serve --dialect web", ["webtraj", "webgym", "webgym_marks"]),
     ])  # fmt: skip

@@ -15,7 +15,8 @@ WITH_JSON = {
     "copy", "doctor", "export", "fork", "import",
     "index", "judge eval", "judge rerun", "judge run", "loop", "postprocess", "presets", "propose",
     "push",
-    "recover", "rollout", "rollout submit", "show", "split", "train", "train update", "verify",
+    "recover", "rollout", "rollout submit", "show", "split", "train", "train export",
+    "train update", "verify",
 }  # fmt: skip
 
 
@@ -51,19 +52,19 @@ COMMANDS = {
         "target": "x", "format": "atif", "complete": True, "written": ["e1", "e2"], "steps": 2
     },
     "copy d x --without screenshots --json": {"target": "x", "added": ["e1", "e2"]},
-    "export d --format sharegpt --out x --json": {
+    "train export d --format sharegpt --out x --json": {
         "target": "x", "format": "sharegpt", "skipped": {"not successful": 1}, "complete": True
     },
     "postprocess --read d --write p --step clean:min_steps=1 --json": {
         "source": "d", "target": "p", "episodes": 2, "outputs": 2, "now": 2, "failures": []
     },
     "index d --rebuild --json": {"num_episodes": 2, "dropped": [], "unreadable": []},
-    "export preview d --samples 1 --json": {"completion": "click('1')", "task": "buy-lamp"},
+    "train preview d --samples 1 --json": {"completion": "click('1')", "task": "buy-lamp"},
 }  # fmt: skip
 
 
 def test_an_export_of_samples_says_what_it_left_out(recorded):
-    line = "export d --format openai --out x --filter filter_successful_only=false --json"
+    line = "train export d --format openai --out x --filter filter_successful_only=false --json"
     split = told(line)["splits"]
     assert split["train"]["left_out"] == {"its weight is 0": 1}
     assert list(split["train"]["episodes"].values()) == [1]

@@ -239,7 +239,7 @@ def test_groups_are_of_the_last_iterations_as_played():
     config = grouped(["sft", "grpo"], export={"format": "openai", "held_out": ["a/b"]}, **more)
     place = "runs/train_trajectories/iteration_000"
     made = command(config, Slot(3, "groups", "update"))
-    assert made[:4] == ["export", f"{place}2", "--then", f"{place}3"]
+    assert made[:5] == ["train", "export", f"{place}2", "--then", f"{place}3"]
     assert made[made.index("--format") + 1] == "tokens"
     assert made[made.index("--held-out") + 1] == "a/b"
     # Iteration 1 played none.
@@ -338,7 +338,7 @@ def test_export_replays_the_last_iterations():
         }
     )
     made = command(config, Slot(3, "export", "update"))
-    assert made[1:4] == ["runs/processed/iteration_0002", "--then", "runs/processed/iteration_0003"]
+    assert made[2:5] == ["runs/processed/iteration_0002", "--then", "runs/processed/iteration_0003"]
     assert made[made.index("--filter") + 1] == "min_steps=1"
     processed = command(config, Slot(3, "postprocess", "rollout"))
     assert processed[1:5] == [

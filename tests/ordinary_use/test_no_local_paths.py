@@ -81,7 +81,7 @@ async def test_no_record_prompt_or_export_names_a_place_on_this_machine(tmp_path
             forms["sharegpt"] = ("--filter", "min_steps=1")
         for form, options in forms.items():
             made = tmp_path / f"{form}-{number}"
-            command = ["export", str(out), "--format", form, "--out", str(made), *options]
+            command = ["train", "export", str(out), "--format", form, "--out", str(made), *options]
             done = CliRunner().invoke(make_app(), command)
             assert done.exit_code == 0, done.output
             assert found_in(made, base) == set(), (preset, form)

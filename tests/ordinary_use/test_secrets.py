@@ -95,7 +95,7 @@ def test_a_key_in_the_environment_and_one_in_the_url_are_in_no_file(tmp_path: Pa
     for name in ("html", "atif"):
         run(tmp_path, "export", "data", "--format", name, "--out", f"as-{name}")
     short = ("--filter", "min_steps=1")
-    run(tmp_path, "export", "data", "--format", "sharegpt", "--out", "training", *short)
+    run(tmp_path, "train", "export", "data", "--format", "sharegpt", "--out", "training", *short)
     run(tmp_path, "copy", "data", "copied", "--without", "screenshots,html")
     run(tmp_path, "show", "data", episode.episode_id)
     assert leaks(tmp_path, KEY, QUERY_KEY) == []

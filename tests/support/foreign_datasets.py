@@ -136,9 +136,9 @@ def commands(place, out):
     rules.write_text(RULES)
     found = sorted(path.name.partition(".")[0] for path in place.glob("episodes/*"))
     episode = "m0" if "m0" in found else found[0] if found else "golden-open"
-    formats = [(name, ()) for name in exporters.all_formats()]
+    formats = [(name, ("export",), ()) for name in exporters.all_formats()]
     more = ("--render", "--filter", "filter_successful_only=false")
-    formats += [(name, more) for name in samples.FORMATS]
+    formats += [(name, ("train", "export"), more) for name in samples.FORMATS]
     told = [
         ("ls", ("ls", place)),
         ("show", ("show", place, episode)),
@@ -154,14 +154,14 @@ def commands(place, out):
         ("split", ("split", place, out / "parts", "--part", "train=0.5", "--part", "test=0.5")),
         ("judge", ("judge", "run", place, "--judge", f"rules:{rules}", "--when", "always")),
         *(
-            (f"export {f}", ("export", place, "--format", f, "--out", out / f"{f}-v0", *words))
-            for f, words in formats
+            (f"export {f}", (*command, place, "--format", f, "--out", out / f"{f}-v0", *words))
+            for f, command, words in formats
         ),
         (
             "copy --without",
             ("copy", place, out / "less", "--without", "screenshots,html,credentials"),
         ),
-        ("export preview", ("export", "preview", out / "sharegpt-v0")),
+        ("train preview", ("train", "preview", out / "sharegpt-v0")),
     ]
     for step in STEPS:
         name = step.partition(":")[0]

@@ -63,7 +63,7 @@ async def test_groups_of_a_real_server_train_by_a_ratio_of_one(text_server, mode
     assert len({one.info.group_id for one in played}) == 2
 
     run(
-        sys.executable, "export", tmp_path / "played", "--format", "tokens", "--out",
+        sys.executable, "train", "export", tmp_path / "played", "--format", "tokens", "--out",
         tmp_path / "rows",
     )  # fmt: skip
     written = (tmp_path / "rows/train.jsonl").read_text()

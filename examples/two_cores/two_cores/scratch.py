@@ -154,8 +154,8 @@ def main(
     """Make a small model with random weights, for the agent `pointing`.
 
     Its tokenizer is built from the text of the recorded pages and goals. Record with `webtraj
-    rollout --agent random`, export with `webtraj export --format pointing --set model=FOLDER`,
-    train with `webtraj train`, and run with `webtraj rollout --agent pointing`.
+    rollout --agent random`, export with `webtraj train export --format pointing --set
+    model=FOLDER`, train with `webtraj train`, and run with `webtraj rollout --agent pointing`.
     """
     texts = texts_of(datasets, episodes=episodes, storage_options=storage_options(option))
     made = make_model(

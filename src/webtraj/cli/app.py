@@ -57,8 +57,7 @@ _BY_HEADING = {
         "copy": ("transfer:copy", "Copy datasets into one, or convert them."),
         "split": ("transfer:split", "Split a dataset's episodes, as into train and test."),
         "import": ("transfer:import_", "Import other systems' recordings."),
-        "export": ("export:export", "Export a dataset to another tool's format."),
-        "export preview": ("export_training:preview", "Print samples in readable form."),
+        "export": ("export:export", "Export episodes to another tool's format."),
     },
     "Judge and process": {
         "judge": ("", "Judge recorded episodes; measure a judge."),
@@ -69,6 +68,8 @@ _BY_HEADING = {
     },
     "Train": {
         "train": ("train:train", "Train a model on samples, or resume a training run."),
+        "train export": ("export_training:export", "Export samples to train on."),
+        "train preview": ("export_training:preview", "Print samples in readable form."),
         "train update": ("update:update", "Prepare a LLaMA-Factory training from episodes."),
         "loop": ("loop:loop", "Run a policy, train it on its episodes, and repeat."),
     },
@@ -88,7 +89,7 @@ _HEADINGS = {name: heading for heading, commands in _BY_HEADING.items() for name
 DEBUG_VARIABLE = "WEBTRAJ_DEBUG"
 _IMPORTING = (
     "rollout", "fork", "propose", "record", "presets", "judge run", "judge eval", "export",
-    "import", "loop",
+    "import", "loop", "train export",
 )  # fmt: skip
 """Commands that take `--import`. Others declare it themselves."""
 

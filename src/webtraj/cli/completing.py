@@ -9,16 +9,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any
 
-__all__ = ["AGENTS", "DIALECTS", "EPISODE_FILES", "EXPORTS", "JUDGES", "complete"]
+__all__ = ["AGENTS", "DIALECTS", "EPISODE_FILES", "EXPORTS", "JUDGES", "SAMPLES", "complete"]
 
 AGENTS = ("oracle", "random", "curious", "model", "explorer", "scripted", "replay")
 JUDGES = ("environment", "rules", "model")
 DIALECTS = ("webtraj", "browsergym", "webgym", "webgym_marks", "anthropic", "openai")
 EPISODE_FILES = ("json", "pb", "pb.zst", "pb.xz")
-EXPORTS = (
-    "huggingface", "html", "sharegpt", "openai", "trl", "preferences", "trl-preferences",
-    "tokens",
-)  # fmt: skip
+EXPORTS = ("huggingface", "html")
+SAMPLES = ("sharegpt", "openai", "trl", "preferences", "trl-preferences", "tokens")
 
 
 def _with_packages(names: tuple[str, ...], *groups: str) -> list[str]:
@@ -55,9 +53,9 @@ def complete(command: Any, seconds: Iterable[str]) -> None:
     """
     values = dict(_VALUES)
     if command.name == "export":
-        values["--format"] = lambda: _with_packages(
-            EXPORTS, "webtraj.exporters", "webtraj.training_formats"
-        )
+        values["--format"] = lambda: _with_packages(EXPORTS, "webtraj.exporters")
+    if command.name == "train export":
+        values["--format"] = lambda: _with_packages(SAMPLES, "webtraj.training_formats")
     for param in command.params:
         for option in param.opts:
             if option in values:

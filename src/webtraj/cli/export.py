@@ -1,9 +1,9 @@
-"""`webtraj export`: write a dataset in the formats of other tools and trainers."""
+"""`webtraj export`: write a dataset's episodes in the format of another tool."""
 
 from __future__ import annotations
 
 from collections import Counter
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -32,7 +32,6 @@ if TYPE_CHECKING:
 
 __all__ = ["export"]
 
-_TRAINING = "For training"
 _SHOWN = 3
 """The most episodes named for each reason to leave some out."""
 
@@ -43,9 +42,8 @@ def export(
         str,
         typer.Option(
             "--format",
-            help="For episodes: huggingface or html; of webtraj[formats] also atif, har, inspect, "
-            "minari, otel or playwright. For training samples: sharegpt, openai, trl, tokens, "
-            "preferences or trl-preferences.",
+            help="huggingface or html; of webtraj[formats] also atif, har, inspect, minari, otel "
+            "or playwright.",
         ),
     ],
     out: Annotated[str, typer.Option(help="A new folder or URL.")],
@@ -74,93 +72,12 @@ def export(
     ] = None,
     json: Json = False,
     option: BucketOptions = None,
-    then: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="DATASET",
-            help="The next iteration's dataset. Repeatable.",
-            rich_help_panel=_TRAINING,
-        ),
-    ] = None,
-    iterations: Annotated[
-        int | None,
-        typer.Option(
-            min=1,
-            help="Take DATASET as a save_path, and export its last iterations: this many.",
-            rich_help_panel=_TRAINING,
-        ),
-    ] = None,
-    filters: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--filter",
-            metavar="KEY=VALUE",
-            help="Which samples to include: min_steps=1, filter_successful_only=false, "
-            "max_per_task=100, .... Repeatable.",
-            rich_help_panel=_TRAINING,
-        ),
-    ] = None,
-    held_out: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="TASK",
-            help="A task, pattern or task file to leave out. Repeatable.",
-            rich_help_panel=_TRAINING,
-        ),
-    ] = None,
-    loss_weights: Annotated[
-        Literal["success", "reward", "uniform", "advantage", "rare"] | None,
-        typer.Option(
-            help="The loss weight of a sample. success: 1 or 0; reward: a reward of 0.5 halves the "
-            "samples; rare: more for tasks with few samples. Default: success, or uniform for "
-            "tokens and pairs.",
-            rich_help_panel=_TRAINING,
-        ),
-    ] = None,
-    samples: Annotated[
-        int | None,
-        typer.Option(
-            min=1, help="Draw this many samples; default: all.", rich_help_panel=_TRAINING
-        ),
-    ] = None,
-    recency_bias_power: Annotated[
-        float | None,
-        typer.Option(
-            help="With --samples: how strongly to prefer later iterations; default: 2.",
-            rich_help_panel=_TRAINING,
-        ),
-    ] = None,
-    val_split: Annotated[
-        float | None,
-        typer.Option(
-            help="The share of samples for validation, such as 0.05.", rich_help_panel=_TRAINING
-        ),
-    ] = None,
-    split_by: Annotated[
-        Literal["episode", "group", "task", "site"] | None,
-        typer.Option(
-            help="What to keep together in a split; default: episode, or group for tokens and "
-            "pairs.",
-            rich_help_panel=_TRAINING,
-        ),
-    ] = None,
-    seed: Annotated[
-        int | None, typer.Option(help="The seed of draws and splits.", rich_help_panel=_TRAINING)
-    ] = None,
-    render: Annotated[
-        bool,
-        typer.Option(
-            "--render",
-            help="Also make samples of decisions without a model call, such as an oracle's.",
-            rich_help_panel=_TRAINING,
-        ),
-    ] = False,
 ) -> None:
-    """Export a dataset to another tool's format. Exit with 1 if an episode could not be read.
+    """Export episodes to another tool's format. Exit with 1 if an episode could not be read.
 
     The export is written completely or not at all. It reports what the format cannot hold.
+    `webtraj train export` writes samples to train on.
     """
-    from webtraj.cli.export_training import TrainingOptions, export_training
     from webtraj.datasets.dataset import open_dataset
     from webtraj.datasets.exporters import export_dataset
     from webtraj.datasets.exporters.base import ENTRY_POINT_GROUP, all_formats
@@ -168,46 +85,27 @@ def export(
     from webtraj.store.layout import FORMATS
     from webtraj.training.export.running import all_formats as all_sample_formats
 
-    training = TrainingOptions(
-        then=then, iterations=iterations, filters=filters, held_out=held_out,
-        loss_weights=loss_weights, samples=samples, recency_bias_power=recency_bias_power,
-        val_split=val_split, split_by=split_by, seed=seed, render=render,
-    )  # fmt: skip
     conditions = {
         "task": task, "site": site, "policy": policy, "outcome": outcome,
         "end_reason": end_reason, "where": where,
     }  # fmt: skip
     selection: dict[str, Any] = {k: v for k, v in conditions.items() if v is not None}
-    of_samples = all_sample_formats()
-    if to in of_samples:
-        if episode or limit:
-            raise errors.InvalidInputError(
-                f"--id and --limit select episodes, but {to} holds samples. Select samples with "
-                "--where, --filter and --samples."
-            )
-        export_training(
-            dataset, out, to, training, selection, format_settings(setting),
-            overwrite=overwrite, storage_options=options_for(dataset, option), csv=csv, json=json,
-        )  # fmt: skip
-        return
-    of_episodes = all_formats()
-    known = (*of_episodes, *of_samples)
+    known = all_formats()
     if to in FORMATS:
         raise errors.InvalidInputError(
             f"{to!r} is webtraj's own format. To convert a dataset: webtraj copy "
             f"{dataset:.200} {out:.200} --format {to}."
         )
+    if to in all_sample_formats():
+        raise errors.InvalidInputError(
+            f"{to!r} is a format of samples to train on: webtraj train export {dataset:.200} "
+            f"--format {to} --out {out:.200}."
+        )
     if to not in known:
         check_installed(ENTRY_POINT_GROUP, to)
         raise errors.InvalidInputError(
             f"No export format {to!r:.60}. {nearest(to, known, cutoff=0.6)}"
-            f"The formats of episodes are {listing(ENTRY_POINT_GROUP, of_episodes)}; those of "
-            f"samples for trainers {', '.join(of_samples)}."
-        )
-    if training.given:
-        raise errors.InvalidInputError(
-            f"{', '.join(training.given)} cannot be used with the episode format {to!r:.60}. "
-            f"Choose a format of samples: {', '.join(of_samples)}."
+            f"The formats are {listing(ENTRY_POINT_GROUP, known)}."
         )
     opened = open_dataset(dataset, storage_options=options_for(dataset, option, out), complete=True)
     selected = _selected(opened, selection, episode, limit)

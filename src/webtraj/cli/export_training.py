@@ -1,4 +1,4 @@
-"""Export and preview of training samples, for `webtraj export`."""
+"""`webtraj train export` and `webtraj train preview`: samples to train on."""
 
 from __future__ import annotations
 
@@ -13,7 +13,20 @@ import typer
 
 from webtraj import errors
 from webtraj.cli import terminal
-from webtraj.cli.options import BucketOptions, JsonLines, options_for, read_setting
+from webtraj.cli.options import (
+    BucketOptions,
+    EndReason,
+    Json,
+    JsonLines,
+    Outcome,
+    Place,
+    Policy,
+    Task,
+    Where,
+    format_settings,
+    options_for,
+    read_setting,
+)
 from webtraj.cli.terminal import counted, printable, say
 
 if TYPE_CHECKING:
@@ -25,7 +38,7 @@ if TYPE_CHECKING:
     from webtraj.training.replay import Filters, ReplayBuffer, Selection
     from webtraj.training.samples import Sample
 
-__all__ = ["TrainingOptions", "export_training", "preview", "shown"]
+__all__ = ["export", "preview", "shown"]
 
 # Export: from datasets to samples to files.
 
@@ -45,7 +58,7 @@ _WAYS_IN = {
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class TrainingOptions:
+class _Choice:
     """The command line's options for choosing samples. None where an option is not given."""
 
     then: list[str] | None
@@ -53,63 +66,155 @@ class TrainingOptions:
     filters: list[str] | None
     held_out: list[str] | None
     loss_weights: Literal["success", "reward", "uniform", "advantage", "rare"] | None
-    samples: int | None
-    recency_bias_power: float | None
-    val_split: float | None
-    split_by: Literal["episode", "group", "task", "site"] | None
     seed: int | None
-    render: bool | None
-
-    @property
-    def given(self) -> list[str]:
-        """The names of the options that were given."""
-        named = dataclasses.asdict(self)
-        return [f"--{name.replace('_', '-')}" for name, value in named.items() if value]
+    render: bool
 
 
-def export_training(
-    dataset: str,
-    out: str,
-    to: str,
-    chosen: TrainingOptions,
-    conditions: Mapping[str, Any],
-    settings: Mapping[str, str],
-    *,
-    overwrite: bool,
-    storage_options: Mapping[str, Any] | None,
-    csv: str | None = None,
-    json: bool = False,
+def export(
+    dataset: Place,
+    to: Annotated[
+        str,
+        typer.Option(
+            "--format",
+            help="sharegpt, openai, trl, tokens, preferences or trl-preferences.",
+        ),
+    ],
+    out: Annotated[str, typer.Option(help="A new folder or URL.")],
+    task: Task = None,
+    site: Annotated[str | None, typer.Option(help="Only this site.")] = None,
+    policy: Policy = None,
+    outcome: Outcome = None,
+    end_reason: EndReason = None,
+    where: Where = None,
+    then: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="DATASET",
+            help="The next iteration's dataset. Repeatable.",
+        ),
+    ] = None,
+    iterations: Annotated[
+        int | None,
+        typer.Option(
+            min=1,
+            help="Take DATASET as a save_path, and export its last iterations: this many.",
+        ),
+    ] = None,
+    filters: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--filter",
+            metavar="KEY=VALUE",
+            help="Which samples to include: min_steps=1, filter_successful_only=false, "
+            "max_per_task=100, .... Repeatable.",
+        ),
+    ] = None,
+    held_out: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="TASK",
+            help="A task, pattern or task file to leave out. Repeatable.",
+        ),
+    ] = None,
+    loss_weights: Annotated[
+        Literal["success", "reward", "uniform", "advantage", "rare"] | None,
+        typer.Option(
+            help="The loss weight of a sample. success: 1 or 0; reward: a reward of 0.5 halves the "
+            "samples; rare: more for tasks with few samples. Default: success, or uniform for "
+            "tokens and pairs.",
+        ),
+    ] = None,
+    samples: Annotated[
+        int | None,
+        typer.Option(min=1, help="Draw this many samples; default: all."),
+    ] = None,
+    recency_bias_power: Annotated[
+        float | None,
+        typer.Option(
+            help="With --samples: how strongly to prefer later iterations; default: 2.",
+        ),
+    ] = None,
+    val_split: Annotated[
+        float | None,
+        typer.Option(help="The share of samples for validation, such as 0.05."),
+    ] = None,
+    split_by: Annotated[
+        Literal["episode", "group", "task", "site"] | None,
+        typer.Option(
+            help="What to keep together in a split; default: episode, or group for tokens and "
+            "pairs.",
+        ),
+    ] = None,
+    seed: Annotated[int | None, typer.Option(help="The seed of draws and splits.")] = None,
+    render: Annotated[
+        bool,
+        typer.Option(
+            "--render",
+            help="Also make samples of decisions without a model call, such as an oracle's.",
+        ),
+    ] = False,
+    setting: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--set",
+            metavar="KEY=VALUE",
+            help="An option of the format, such as model=FOLDER. Repeatable.",
+        ),
+    ] = None,
+    overwrite: Annotated[bool, typer.Option(help="Replace an earlier export.")] = False,
+    csv: Annotated[
+        str | None,
+        typer.Option(metavar="FILE", help="Also write what was left out or changed as a CSV file."),
+    ] = None,
+    json: Json = False,
+    option: BucketOptions = None,
 ) -> None:
-    """Write the samples of a dataset in a format of `webtraj.training.export`.
+    """Export samples to train on. Exit with 1 if an episode could not be read.
 
-    Raises:
-        Exit: The export was written, and an episode could not be read: status 1.
+    The export is written completely or not at all. It reports what was left out. `webtraj train`
+    and other trainers read it.
     """
+    from webtraj.datasets.exporters.base import all_formats
     from webtraj.training.export import export_selection, make_format
     from webtraj.training.replay import Reason
 
+    if to in all_formats():
+        raise errors.InvalidInputError(
+            f"{to!r} is a format of episodes: webtraj export {dataset:.200} --format {to} --out "
+            f"{out:.200}."
+        )
+    conditions = {
+        "task": task, "site": site, "policy": policy, "outcome": outcome,
+        "end_reason": end_reason, "where": where,
+    }  # fmt: skip
+    conditions = {name: value for name, value in conditions.items() if value is not None}
+    settings, storage_options = format_settings(setting), options_for(dataset, option)
     made = make_format(to, settings)  # Report wrong options before reading anything.
-    if chosen.split_by and not chosen.val_split:
+    if split_by and not val_split:
         raise errors.InvalidInputError(
             "--split-by needs --val-split: it says what to keep together in a split. Give both."
         )
-    if chosen.recency_bias_power is not None and not chosen.samples:
+    if recency_bias_power is not None and not samples:
         raise errors.InvalidInputError(
             "--recency-bias-power needs --samples: it sets how samples are drawn. Give both."
         )
+    chosen = _Choice(
+        then=then, iterations=iterations, filters=filters, held_out=held_out,
+        loss_weights=loss_weights, seed=seed, render=render,
+    )  # fmt: skip
     buffer = _buffer(dataset, made, chosen, conditions, storage_options)
-    if chosen.samples:
-        power = 2.0 if chosen.recency_bias_power is None else chosen.recency_bias_power
-        drawn = buffer.sample_with_recency(chosen.samples, power)
+    if samples:
+        power = 2.0 if recency_bias_power is None else recency_bias_power
+        drawn = buffer.sample_with_recency(samples, power)
     else:
         drawn = buffer.all
-    by = chosen.split_by or ("group" if to in _UNFILTERED else "episode")
-    parts = drawn.split(chosen.val_split, by=by) if chosen.val_split else None
+    by = split_by or ("group" if to in _UNFILTERED else "episode")
+    parts = drawn.split(val_split, by=by) if val_split else None
     report = export_selection(
         drawn if parts is None else parts,
         out,
         format=to,
-        options=_with_seed(made, settings, chosen.seed),
+        options=_with_seed(made, settings, seed),
         overwrite=overwrite,
         storage_options=storage_options,
     )
@@ -142,7 +247,7 @@ def export_training(
 def _buffer(
     dataset: str,
     made: SampleFormat,
-    chosen: TrainingOptions,
+    chosen: _Choice,
     conditions: Mapping[str, Any],
     storage_options: Mapping[str, Any] | None,
 ) -> ReplayBuffer:
@@ -262,7 +367,7 @@ def _left_out(reasons: Counter[str]) -> str:
     return f"; {reasons.total():,} left out{of_them}: {why}"
 
 
-# `webtraj export preview`: print samples of an export or a dataset in readable form.
+# `webtraj train preview`: print samples of an export or a dataset in readable form.
 
 _IDS = 12
 """Token ids to show: the last of the prompt, and the first of the reply."""

@@ -51,8 +51,8 @@ def fork(
         bool,
         typer.Option(
             "--values",
-            help="Print the value of each step: the share of its forks that succeed. Without "
-            "--at, fork at every step.",
+            help="Print each step's value: the success rate of its forks. Without --at, fork at "
+            "every step.",
         ),
     ] = False,
     csv: Csv = None,

@@ -20,22 +20,17 @@ def submit(
         str,
         typer.Option(
             "--preset",
-            "--source",
             envvar="SOURCE_S3_URI",
             help="The tasks: the URL of a .jsonl or .parquet file; or presets, comma-separated.",
         ),
     ] = "",
     out: Annotated[
         str,
-        typer.Option(
-            "--out", "--save", envvar="SAVE_S3_URI", help="The dataset to write: a bucket's URL."
-        ),
+        typer.Option("--out", envvar="SAVE_S3_URI", help="The dataset to write: a bucket's URL."),
     ] = "",
     episodes: Annotated[
         int | None,
-        typer.Option(
-            "--episodes", "--max-trajs", envvar="MAX_TRAJS", help="The number of episodes; 100."
-        ),
+        typer.Option("--episodes", envvar="MAX_TRAJS", help="The number of episodes; 100."),
     ] = None,
     max_steps: Annotated[
         int | None,
@@ -90,7 +85,7 @@ def submit(
     if not out or not (preset or resume):
         raise errors.InvalidInputError(
             f"A job needs tasks and a dataset; got --preset {preset!r} and --out {out!r}. Give "
-            "--preset or --source (or SOURCE_S3_URI), and --out or --save (or SAVE_S3_URI)."
+            "--preset (or SOURCE_S3_URI), and --out (or SAVE_S3_URI)."
         )
     own = {
         "preset": preset or None,

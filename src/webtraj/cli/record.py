@@ -36,10 +36,10 @@ def record(
     out: Annotated[
         str, typer.Option(help="The dataset to record to: a folder or bucket URL.")
     ] = "runs/demonstrations",
-    goal: Annotated[str, typer.Option(help="What is to be done, for the record.")] = "",
-    task: Annotated[str, typer.Option(help="The task's name, for the record.")] = _TASK,
+    goal: Annotated[str, typer.Option(help="The task's goal, to be recorded.")] = "",
+    task: Annotated[str, typer.Option(help="The task's name, to be recorded.")] = _TASK,
     preset: Annotated[
-        str | None, typer.Option(help="Demonstrate a preset's task: miniwob/click-test.")
+        str | None, typer.Option(help="Record a task of a preset, such as miniwob/click-test.")
     ] = None,
     seed: Annotated[int, typer.Option(help="With --preset: the first episode's seed.")] = 0,
     episodes: Annotated[
@@ -48,8 +48,9 @@ def record(
     attach: Annotated[
         str | None,
         typer.Option(
-            help="Record what happens in a running Chromium: http://127.0.0.1:9222. Nothing is "
-            "changed in it."
+            metavar="URL",
+            help="Record a running Chromium, such as http://127.0.0.1:9222, and change nothing in "
+            "it.",
         ),
     ] = None,
     models: Annotated[
@@ -59,14 +60,17 @@ def record(
     base_url: BaseUrls = None,
     journal: Journal = Path("runs/calls.jsonl"),
     policy: Annotated[
-        str | None, typer.Option(help="Who acts, for the record; by default 'human'.")
+        str | None,
+        typer.Option(help="Name of who acts; default: human, or attached with --attach."),
     ] = None,
     redact: Annotated[
         list[str] | None,
-        typer.Option(help="Redact this, too: a pattern such as email, or name=CSS-SELECTOR."),
+        typer.Option(
+            help="Also redact: a pattern such as email, or NAME=CSS-SELECTOR. Repeatable."
+        ),
     ] = None,
     observe: Annotated[
-        list[str] | None, typer.Option(help="Channels to observe; repeat for several.")
+        list[str] | None, typer.Option(help="A channel to observe. Repeatable.")
     ] = None,
     option: BucketOptions = None,
     headless: Annotated[bool, typer.Option(hidden=True)] = False,
@@ -74,12 +78,12 @@ def record(
 ) -> None:
     """Record what you do in a browser, as episodes of a dataset.
 
-    A browser opens at the URL or task. Act in it. A small window of its own has the buttons to
-    pause, undo, redact, and stop with a verdict; the same keys work in this terminal. Passwords are
-    never recorded.
+    A browser opens at the URL or task. Act in it. A small window has buttons to pause, undo,
+    redact, and stop with a verdict; the same keys work in this terminal. Passwords are never
+    recorded.
 
-    With --models, the addresses of a gateway are printed. Point agents at them, and each step is
-    recorded with the model calls that led to it.
+    With --models, the command prints the addresses of a gateway. Point agents at them to record
+    each step with the model calls that led to it.
     """
     from webtraj.rollouts.recording import open_collector, settle_format
 

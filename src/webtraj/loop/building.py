@@ -195,6 +195,7 @@ class _Build:
     def _exported(self, given: ExportConfig, datasets: Sequence[str], out: str) -> Phase:
         first, *then = datasets
         command = self._webtraj(
+            "train",
             "export",
             first,
             *_each("--then", then),

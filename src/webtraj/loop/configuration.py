@@ -152,7 +152,7 @@ class PostprocessConfig(PhaseConfig):
 
 
 class ExportConfig(PhaseConfig):
-    """The export of training data: `webtraj export` of the last iterations' datasets."""
+    """The export of training data: `webtraj train export` of the last iterations' datasets."""
 
     format: str = "tokens"
     """Format of the samples: tokens, sharegpt, openai, ..."""

@@ -552,7 +552,7 @@ def open_samples(paths: Iterable[str | os.PathLike[str]]) -> Sequence[Sample]:
     """Return the samples of several files or exports, read lazily.
 
     Args:
-        paths: Files of rows, or folders that `webtraj export` wrote (their split `train`).
+        paths: Files of rows, or folders that `webtraj train export` wrote (their split `train`).
 
     Raises:
         InvalidInputError: A path is missing, has no rows, or is an export in another format.
@@ -589,7 +589,7 @@ def _header(folder: Path) -> Mapping[str, Any]:
     if not (folder / MANIFEST).is_file():
         raise errors.InvalidInputError(
             f"The folder {str(folder)!r} has no {MANIFEST}; expected a file of samples, or a "
-            "folder that webtraj export wrote."
+            "folder that webtraj train export wrote."
         )
     from webtraj.training.export.running import all_formats
 

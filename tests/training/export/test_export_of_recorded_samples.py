@@ -145,7 +145,7 @@ def test_pairs_are_a_success_and_a_failure_by_the_same_prompt(buffer, tmp_path):
 
 def test_the_command_exports_splits_and_previews(played, tmp_path):
     def run(*words, code=0):
-        result = CliRunner().invoke(make_app(), ["export", *map(str, words)])
+        result = CliRunner().invoke(make_app(), ["train", *map(str, words)])
         if isinstance(result.exception, errors.WebtrajError):
             raise result.exception
         assert result.exit_code == code, result.output
@@ -154,7 +154,7 @@ def test_the_command_exports_splits_and_previews(played, tmp_path):
     folder = played[0]
     out = tmp_path / "x"
     said = run(
-        folder, "--format", "sharegpt", "--out", out, "--filter", "min_steps=1",
+        "export", folder, "--format", "sharegpt", "--out", out, "--filter", "min_steps=1",
         "--filter", "distinct=false", "--set", "cutoff_len=100000",
     )  # fmt: skip
     assert re.search(r"skipped +not successful +4\n", said)
@@ -167,7 +167,7 @@ def test_the_command_exports_splits_and_previews(played, tmp_path):
 
     tokens = tmp_path / "tokens"
     said = run(
-        "--format", "tokens", "--out", tokens, "--samples", "6", "--seed", "3",
+        "export", "--format", "tokens", "--out", tokens, "--samples", "6", "--seed", "3",
         "--filter", "min_steps=1", folder,
     )  # fmt: skip
     header, _ = read_manifest(tokens)
@@ -177,17 +177,19 @@ def test_the_command_exports_splits_and_previews(played, tmp_path):
     with pytest.raises(errors.InvalidInputError, match="no split 'test'"):
         run("preview", tokens, "--split", "test")
 
-    run(folder, "--format", "html", "--out", tmp_path / "pages")
+    pages = ["export", str(folder), "--format", "html", "--out", str(tmp_path / "pages")]
+    assert CliRunner().invoke(make_app(), pages).exit_code == 0
     with pytest.raises(errors.InvalidInputError, match="holds episodes"):
         run("preview", tmp_path / "pages")
     for words, message in {
-        ("--format", "html", "--samples", "3"): "--samples cannot be used with the episode format",
-        ("--format", "trl", "--limit", "3"): "--id and --limit select episodes",
+        ("--format", "html", "--samples", "3"): "webtraj export .* --format html",
         ("--format", "trl", "--filter", "min_step=1"): "No filter 'min_step'",
         ("--format", "trl", "--recency-bias-power", "3"): "--recency-bias-power needs --samples",
         ("--format", "sharegpt", "--set", "cutof_len=3"): "Did you mean 'cutoff_len'",
         ("--format", "sharegpt", "--where", "task == 'x'"): "not asked for: 8",
     }.items():
         with pytest.raises(errors.InvalidInputError, match=message):
-            run(folder, "--out", tmp_path / "no", *words)
+            run("export", folder, "--out", tmp_path / "no", *words)
+    given = ["export", str(folder), "--out", str(tmp_path / "no"), "--format", "trl"]
+    assert "webtraj train export" in str(CliRunner().invoke(make_app(), given).exception)
     assert not (tmp_path / "no").exists()

@@ -166,7 +166,7 @@ def test_a_picture_that_was_changed_is_not_trusted(tmp_path):
 def test_preview_hides_what_a_terminal_would_obey(tmp_path):
     hostile = sample(0, messages=(Message.of("user", "page \x1b[2J"),), completion="a\x07")
     export_samples({"train": [hostile]}, tmp_path / "x")
-    done = CliRunner().invoke(make_app(), ["export", "preview", str(tmp_path / "x")])
+    done = CliRunner().invoke(make_app(), ["train", "preview", str(tmp_path / "x")])
     assert r"page \x1b[2J" in done.output
     assert r"a\x07" in done.output
     assert "\x1b[2J" not in done.output
@@ -203,7 +203,8 @@ def test_the_validation_split_goes_to_a_file_of_its_own(tmp_path):
             writer.add(episode(number))
     words = [str(tmp_path / "d"), "--format", "sharegpt", "--val-split", "0.2", "--seed", "1"]
     for name in ("x", "y"):
-        done = CliRunner().invoke(make_app(), ["export", *words, "--out", str(tmp_path / name)])
+        given = ["train", "export", *words, "--out", str(tmp_path / name)]
+        done = CliRunner().invoke(make_app(), given)
         assert done.exit_code == 0, (done.output, done.exception)
     header, episodes = read_manifest(tmp_path / "x")
     parts = [tuple(line["samples"]) for line in episodes]

@@ -42,7 +42,7 @@ def export(tmp_path, episodes, *words):
             writer.add(episode(number, **made))
     out = str(tmp_path / "x")
     options = ["--format", "sharegpt", "--out", out, *words]
-    return CliRunner().invoke(make_app(), ["export", str(tmp_path / "d"), *options])
+    return CliRunner().invoke(make_app(), ["train", "export", str(tmp_path / "d"), *options])
 
 
 NOTHING_LEFT = {
@@ -76,7 +76,7 @@ def test_no_success_is_left_out_by_chance_unless_asked_for(tmp_path):
     )
     done = CliRunner().invoke(
         make_app(),
-        ["export", str(tmp_path / "d"), "--format", "openai", "--loss-weights", "reward",
+        ["train", "export", str(tmp_path / "d"), "--format", "openai", "--loss-weights", "reward",
          "--out", str(tmp_path / "y")],
     )  # fmt: skip
     said = done.output.splitlines()[-1]
@@ -106,7 +106,8 @@ def test_every_export_names_an_unreadable_episode_and_exits_with_1(name, tmp_pat
     (path,) = (tmp_path / "d").rglob("e0.json")
     path.write_bytes(path.read_bytes()[:-40])
     options = ["--format", name, "--out", str(tmp_path / "x")]
-    done = CliRunner().invoke(make_app(), ["export", str(tmp_path / "d"), *options])
+    command = ["train", "export"] if name in FORMATS else ["export"]
+    done = CliRunner().invoke(make_app(), [*command, str(tmp_path / "d"), *options])
     assert done.exit_code == 1, done.exception
     assert "e0" in done.output
     assert (tmp_path / "x").exists()

@@ -124,7 +124,7 @@ class EpisodeSpans:
         provider: Makes the spans, and says where they go.
         info: The episode's info.
         start_time: When it began.
-        content: Whether to include what was said.
+        content: Whether to include texts, such as messages and arguments.
         ids: The provider's id generator, if it is one of ours.
         within: The context that the episode's span belongs to; by default it begins a trace.
         superseded: Whether another try of its row counts; None if it is not known.

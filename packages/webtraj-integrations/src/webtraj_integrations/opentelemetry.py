@@ -103,7 +103,7 @@ def send_traces(
     Args:
         episodes: The episodes.
         exporter: Sends the spans, such as `otlp_exporter(...)`.
-        content: Whether to include what was said.
+        content: Whether to include texts, such as messages and arguments.
         superseded: The dataset's `superseded`: the ids of tries that do not count.
 
     Returns:
@@ -136,7 +136,7 @@ class OpenTelemetryCollector(TrajectoryCollector):
         endpoint: The receiver's address, such as `http://localhost:4318`. Default: that of
             `OTEL_EXPORTER_OTLP_ENDPOINT`.
         headers: HTTP headers. Default: those of `OTEL_EXPORTER_OTLP_HEADERS`.
-        content: Whether to include what was said: goal, messages, arguments, results.
+        content: Whether to include texts: goal, messages, arguments, results.
         tracer_provider: Makes and sends the spans instead, such as your program's own. Episodes
             then belong to the span that is current when they begin, and get random ids.
         close_timeout: The most seconds that `flush` and `aclose` wait for the receiver.

@@ -47,8 +47,6 @@ _PERCENT = 5
 """A job prints its progress each time that this many percent more are recorded."""
 _OF_THE_SCRIPT = {"preset", "episodes"}
 """Fields that the source's script always sets: they do not change a run that is resumed."""
-_THE_SCRIPTS = {"preset": "source", "out": "save", "episodes": "max_trajs"}
-"""The names that the source's `ray_job_submit.sh` has for fields of `RunSpec`."""
 
 
 def _split(value: Any) -> Any:
@@ -56,13 +54,7 @@ def _split(value: Any) -> Any:
 
 
 class JobSpec(RunSpec):
-    """A run as a job: `RunSpec` with the names and defaults of `ray_job_submit.sh`."""
-
-    model_config = pydantic.ConfigDict(
-        alias_generator=lambda name: _THE_SCRIPTS.get(name, name),
-        validate_by_alias=True,
-        validate_by_name=True,
-    )
+    """A run as a job: `RunSpec` with the defaults of `ray_job_submit.sh`."""
 
     preset: Annotated[list[str], pydantic.BeforeValidator(_split)] = Field(default_factory=list)
     """The tasks: task files or presets, separated by commas if they are text."""

@@ -178,7 +178,7 @@ def _card(title: str, license_id: str, columns: Mapping[str, Column], report: Ex
         "|---|---|",
         *(f"| `{name}` | {column.meaning} |" for name, column in columns.items()),
         "",
-        f"Exported by webtraj {webtraj.__version__} (`webtraj export --format {report.format}`).",
+        f"Exported by webtraj {webtraj.__version__} (`webtraj train export`).",
         f"`{MANIFEST}` names every episode, the filters and the options.",
     ]
     left_out = [

@@ -154,8 +154,8 @@ class AlgorithmConfig(Section):
         if value in ("lora", "freeze", "oft"):
             raise ValueError(
                 "must be full, since model.pt is a whole model: for LoRA, export the samples "
-                "(webtraj export --format tokens) and train with webtraj train, which merges its "
-                "adapters"
+                "(webtraj train export --format tokens) and train with webtraj train, which merges "
+                "its adapters"
             )
         return value
 

@@ -113,7 +113,7 @@ class Filters:
     """The fewest actions in an episode. Tasks of a single click need 1."""
     valid_actions_only: bool = True
     """Whether to leave out replies that were not valid actions. Imitation needs this;
-    reinforcement learning needs the replies, so `webtraj export` keeps them for tokens and
+    reinforcement learning needs the replies, so `webtraj train export` keeps them for tokens and
     preferences by default."""
     distinct: bool = True
     """Whether to keep only the latest of decisions with the same prompt and completion."""

@@ -52,7 +52,7 @@ class OtelExporter:
     )
 
     content: bool = False
-    """Whether to include what was said: goal, messages, arguments, results."""
+    """Whether to include texts: goal, messages, arguments, results."""
 
     def export(self, job: base.Job) -> None:
         """See `base.Exporter.export`."""

@@ -24,7 +24,7 @@ def otel(
     content: Annotated[
         bool,
         typer.Option(
-            "--content", help="Also send what was said: goals, messages, arguments, results."
+            "--content", help="Also send texts: goals, messages, actions' arguments and results."
         ),
     ] = False,
     where: Where = None,
