@@ -146,6 +146,8 @@ LOCATORS = {
     "a path into a shadow root": (
         "16", {"named_by": "title", "selector": "x-y >> :scope > b"},
         'locator("x-y >> :scope > b")'),
+    "an area of an image, which is hidden to Playwright": (
+        "26", {"named_by": "parts", "selector": "map > area"}, 'locator("map > area")'),
     "an element outside the tree": ("99", {"selector": "main > i"}, 'locator("main > i")'),
 }  # fmt: skip
 
@@ -239,6 +241,12 @@ def test_the_option_that_was_chosen_is_chosen_again():
     for _, said, written in rows:
         assert f'get_by_role("listbox").select_option({said})' in python
         assert f'getByRole("listbox").selectOption({written})' in typescript
+
+
+def test_an_area_of_an_image_gets_a_click_event():
+    area = element("1", role="link", name="Hall", named_by="parts", selector="map > area")
+    made = episode((a.Click("1"), area), trees=['[1] link "Hall"'] * 2)
+    assert body(playwright_script(made))[1] == 'page.locator("map > area").dispatch_event("click")'
 
 
 def test_an_option_of_a_closed_list_is_selected_and_a_suggestion_filled_in():

@@ -82,7 +82,7 @@ def type_(
 
 
 def select(ref: base.Ref, options: base.Options) -> a.Action:
-    """Choose options of a select element, by label or value."""
+    """Choose options of a select element, or a field's suggestion, by label or value."""
     return a.SelectOption(ref, options)
 
 

@@ -678,8 +678,8 @@ _PAUSES = (50, 500)
 _VISIBLE = Call("filter", (), {"visible": True})
 _KEYBOARD = Call("keyboard", None)
 _MOUSE = Call("mouse", None)
-_CLICK_BEHIND_LABEL = Call("dispatch_event", ("click",))
-"""A click on a checkbox or radio button that its label covers."""
+_DISPATCHED_CLICK = Call("dispatch_event", ("click",))
+"""A click on a checkbox or radio button that its label covers, or on an image's area."""
 _ELEMENT_SCROLL = Code("(element, delta) => element.scrollBy(delta)")
 _INDEX = Code("(option) => option.index")
 _PAGE_SCROLL = Code("(delta) => window.scrollBy(delta)")
@@ -707,8 +707,8 @@ def _click(to: _Converter, action: a.Click, last: Mapping[str, Any]) -> None:
         return
     method, options = _clicking(action)
     click = Call(method, (), options)
-    if target.is_behind_label and click == Call("click"):
-        click = _CLICK_BEHIND_LABEL
+    if (target.is_behind_label or target.tag == "area") and click == Call("click"):
+        click = _DISPATCHED_CLICK
     to.add(*chain, click)
 
 
@@ -809,7 +809,7 @@ def _set_checked(to: _Converter, action: a.Check | a.Uncheck, last: Mapping[str,
     if not target.is_behind_label:
         to.add(*chain, Call(action.verb))
     elif target.is_checked != wanted:
-        to.add(*chain, _CLICK_BEHIND_LABEL)
+        to.add(*chain, _DISPATCHED_CLICK)
 
 
 def _simple(to: _Converter, action: Any, last: Mapping[str, Any]) -> None:

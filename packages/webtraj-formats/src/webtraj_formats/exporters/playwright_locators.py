@@ -265,6 +265,8 @@ def _role_is_known(target: Target) -> bool:
         return False
     if "type=file" in target.node.states and target.name == _FILES_BUTTON:
         return False
+    if target.tag == "area":
+        return False  # Playwright takes it for hidden.
     if target.named_by & {"title", "label"} or target.named_by >= {"icon", "parts"}:
         return False
     if target.role in ("textbox", "searchbox") and target.tag not in ("", "input", "textarea"):
