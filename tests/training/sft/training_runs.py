@@ -44,7 +44,7 @@ def picture(red, size=(64, 48)):
 def settings(model, output, **options):
     return SftSettings(
         model=str(model),
-        output=str(output),
+        out=str(output),
         **{"batch_size": 4, "learning_rate": 1e-3, "max_steps": 6, **options},
     )
 
