@@ -174,7 +174,7 @@ def main() -> None:
             str(base),
             "--samples",
             str(rows),
-            "--output",
+            "--out",
             str(folder / "run"),
             "--publish",
             str(policy),

@@ -397,7 +397,7 @@ def ours(job: dict[str, Any]) -> tuple[Any, Any, Any]:
 
     settings = SftSettings(
         model=job["model"],
-        output=str(Path(job["out"]) / "webtraj"),
+        out=str(Path(job["out"]) / "webtraj"),
         method=job["method"],
         batch_size=job["batch_size"],
         accumulation=job["accumulation"],

@@ -284,8 +284,8 @@ postprocess --config nowhere.yaml
 postprocess --config bad.json
 postprocess nosuch=1
 train
-train --model nowhere --data nowhere --output out
-train --model empty --data mine --output out
+train --model nowhere --data nowhere --out out
+train --model empty --data mine --out out
 train --config nowhere.yaml
 train nosuch=1
 train update

@@ -79,7 +79,7 @@ async def test_groups_of_a_real_server_train_by_a_ratio_of_one(text_server, mode
             print(json.dumps(row), file=file)
     said = run(
         TRAINER, "train", "--model", models / "text-0", "--data", tmp_path / "rows.jsonl",
-        "--output", tmp_path / "run", "policy={}", f"policy.temperature={TEMPERATURE}",
+        "--out", tmp_path / "run", "policy={}", f"policy.temperature={TEMPERATURE}",
         "max_steps=1", "learning_rate=1e-5", "batch_size=8",
     )  # fmt: skip
     assert "samples" in said

@@ -55,7 +55,7 @@ def train(
             "samples."
         ),
     ] = None,
-    output: Annotated[
+    out: Annotated[
         str | None,
         typer.Option(help="The run's folder. A run that started there is resumed."),
     ] = None,
@@ -75,7 +75,7 @@ def train(
     from webtraj.training.sft.settings import load_train_config
 
     flags = {
-        "model": model, "data": data, "eval_data": eval_data, "output": output, "publish": publish,
+        "model": model, "data": data, "eval_data": eval_data, "out": out, "publish": publish,
     }  # fmt: skip
     given = {name: value for name, value in flags.items() if value}
     settings = load_train_config(config, overrides or (), given)
@@ -103,9 +103,9 @@ def train(
             raise signals.SignalReceivedError(received[0])
         path = None
         if settings.publish is not None:
-            path = publish_model(settings.output, settings.publish)
+            path = publish_model(settings.out, settings.publish)
             print(f"Model: {path}")
-        give({"output": settings.output, **dataclasses.asdict(result), "model": path})
+        give({"out": settings.out, **dataclasses.asdict(result), "model": path})
 
 
 def _samples(settings: TrainConfig) -> tuple[Sequence[Sample], Sequence[Sample]]:
@@ -183,7 +183,7 @@ def _tell(result: TrainResult, settings: TrainConfig) -> None:
         print(f"Nothing to train on; the weights are kept. Checkpoint: {result.checkpoint}")
         return
     if result.resumed_from == result.planned:
-        print(f"The run in {settings.output} is already done: {counted(result.steps, 'step')}.")
+        print(f"The run in {settings.out} is already done: {counted(result.steps, 'step')}.")
         return
     loss = "" if result.loss is None else f" Loss {result.loss:.4f}"
     measured = "" if result.eval_loss is None else f", {result.eval_loss:.4f} on held-out samples"

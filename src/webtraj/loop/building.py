@@ -232,7 +232,7 @@ class _Build:
             *_option("--config", self._filled(given.config)),
             *_option("--model", self.places.base(self.number)),
             *_each("--data", data),
-            *_option("--output", training),
+            *_option("--out", training),
             *_option("--publish", training),
             *overrides_of(overrides),
         )
@@ -371,7 +371,7 @@ def check_phases(config: LoopConfig) -> None:
     if train.command is not None or train.engine != "builtin" or "train" in config.interpreters:
         return
     path = None if train.config is None or "{" in train.config else Path(train.config)
-    needed = {"model": "model", "data": ["data"], "output": "output"}
+    needed = {"model": "model", "data": ["data"], "out": "out"}
     algorithms = {config.algorithm(n): n for n in range(config.iterations, 0, -1)}
     for number in algorithms.values():
         load_train_config(path, overrides_of(train_overrides(config, number)), needed)

@@ -337,8 +337,8 @@ def test_configurations_are_files_with_values_on_top(tmp_path, monkeypatch):
     path.write_text(
         "model: ${oc.env:WEIGHTS}\ndata: [rows.jsonl]\nlora: {rank: 4}\nlearning_rate: 1e-4\n"
     )
-    found = load_train_config(path, ["lora.alpha=8", "epochs=3"], {"output": "out"})
-    assert (found.model, found.data, found.output) == ("base", ["rows.jsonl"], "out")
+    found = load_train_config(path, ["lora.alpha=8", "epochs=3"], {"out": "out"})
+    assert (found.model, found.data, found.out) == ("base", ["rows.jsonl"], "out")
     assert (found.lora.rank, found.lora.alpha, found.epochs) == (4, 8, 3)
     assert found.learning_rate == 1e-4
 
@@ -356,21 +356,21 @@ def test_configurations_are_files_with_values_on_top(tmp_path, monkeypatch):
 )
 def test_wrong_configurations_are_refused(overrides, message):
     with pytest.raises(errors.InvalidInputError, match=message):
-        load_train_config(None, ["data=[rows.jsonl]", *overrides], {"model": "m", "output": "o"})
+        load_train_config(None, ["data=[rows.jsonl]", *overrides], {"model": "m", "out": "o"})
 
 
 def test_what_is_missing_is_asked_for_by_its_flag():
     with pytest.raises(errors.InvalidInputError, match=r"lacks data\. Pass --data, or set"):
-        load_train_config(None, [], {"model": "m", "output": "o"})
-    with pytest.raises(errors.InvalidInputError, match="Pass --model, --data, --output, or"):
+        load_train_config(None, [], {"model": "m", "out": "o"})
+    with pytest.raises(errors.InvalidInputError, match="Pass --model, --data, --out, or"):
         load_train_config(None)
 
 
 def test_where_things_go_does_not_make_another_run():
-    one = SftSettings(model="m", output="here", save_steps=5)
-    other = SftSettings(model="m", output="there", log_steps=10)
+    one = SftSettings(model="m", out="here", save_steps=5)
+    other = SftSettings(model="m", out="there", log_steps=10)
     assert one.what_matters() == other.what_matters()
-    assert one.what_matters() != SftSettings(model="m", output="here", seed=1).what_matters()
+    assert one.what_matters() != SftSettings(model="m", out="here", seed=1).what_matters()
 
 
 def test_a_sampled_reply_without_token_ids_is_refused_and_not_imitated():

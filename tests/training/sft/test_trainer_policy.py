@@ -357,7 +357,7 @@ def test_a_stopped_run_resumes_to_the_same_weights(sampled, text_model, tmp_path
 )
 def test_settings_that_cannot_go_together_are_refused(options, match):
     with pytest.raises(ValueError, match=match):
-        SftSettings(model="m", output="o", policy={}, **options)
+        SftSettings(model="m", out="o", policy={}, **options)
 
 
 @pytest.mark.parametrize(

@@ -65,7 +65,7 @@ def test_two_processes_train_as_one(text_model, tmp_path):
     process = start_command(
         f"--model={text_model}",
         f"--data={rows}",
-        f"--output={tmp_path / 'two'}",
+        f"--out={tmp_path / 'two'}",
         "batch_size=2",
         *(f"{key}={value}" for key, value in options.items()),
         launch=("-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2"),

@@ -26,7 +26,7 @@ from webtraj.cli import main
 
 *words, outputs = sys.argv
 for output in outputs.split(","):
-    sys.argv = [*words, f"--output={output}"]
+    sys.argv = [*words, f"--out={output}"]
     try:
         main()
     except SystemExit as end:

@@ -23,7 +23,7 @@ def test_killed_and_resumed_ends_with_the_same_weights(text_model, tmp_path):
     command = (
         f"--model={text_model}",
         f"--data={rows}",
-        f"--output={tmp_path / 'killed'}",
+        f"--out={tmp_path / 'killed'}",
         "learning_rate=0.001",
         *(f"{key}={value}" for key, value in options.items()),
     )
@@ -65,7 +65,7 @@ def test_stopped_and_resumed_ends_with_the_same_weights(text_model, tmp_path, op
 def test_sigterm_saves_and_ends(text_model, tmp_path):
     rows = write_rows(tmp_path / "rows.jsonl", SAMPLES)
     process = start_command(
-        f"--model={text_model}", f"--data={rows}", f"--output={tmp_path / 'run'}", "max_steps=5000"
+        f"--model={text_model}", f"--data={rows}", f"--out={tmp_path / 'run'}", "max_steps=5000"
     )
     deadline = time.monotonic() + 120
     while not read_log(tmp_path / "run") and time.monotonic() < deadline:

@@ -49,7 +49,7 @@ def opened(one):
 def settings(model, output, **options):
     return SftSettings(
         model=str(model),
-        output=str(output),
+        out=str(output),
         **{"batch_size": 4, "learning_rate": 1e-3, "max_steps": 6, **options},
     )
 

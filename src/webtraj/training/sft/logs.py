@@ -54,7 +54,7 @@ class TrainLog:
     """
 
     def __init__(self, settings: SftSettings, start: int, observer: TrainObserver) -> None:
-        folder = Path(settings.output)
+        folder = Path(settings.out)
         path = folder / LOG
         kept = [entry for entry in read_log(folder) if start and entry["step"] <= start]
         files.write_atomically(path, b"".join(map(_line, kept)))

@@ -73,10 +73,10 @@ class SftSettings(Section):
 
     model: str
     """The starting model: a folder, or a name on the Hugging Face Hub."""
-    output: str
+    out: str
     """The run's folder: checkpoints, log, plot."""
     resume: bool = True
-    """Whether to resume a run in `output`. If false, an existing run is an error."""
+    """Whether to resume a run in `out`. If false, an existing run is an error."""
 
     method: Literal["full", "lora"] = "full"
     """Train all weights, or only adapters."""
@@ -149,7 +149,7 @@ class SftSettings(Section):
     log_steps: _Positive = 1
     """Steps between log lines. A policy gradient's first step is always logged."""
     tensorboard: bool = False
-    """Whether to write TensorBoard events to `output/tensorboard`."""
+    """Whether to write TensorBoard events to `out/tensorboard`."""
     wandb_project: str | None = None
     """The Weights & Biases project to log to."""
 
@@ -174,7 +174,7 @@ class SftSettings(Section):
 
 _FREE = frozenset(
     {
-        "output", "resume", "no_samples", "eval_steps", "save_steps", "keep_checkpoints",
+        "out", "resume", "no_samples", "eval_steps", "save_steps", "keep_checkpoints",
         "log_steps", "tensorboard", "wandb_project", "data", "eval_data", "publish",
     }
 )  # fmt: skip
@@ -219,7 +219,7 @@ def load_train_config(
 
 
 def _check_needed(data: dict[str, Any], name: str) -> None:
-    missing = [key for key in ("model", "data", "output") if key not in data]
+    missing = [key for key in ("model", "data", "out") if key not in data]
     if missing:
         flags = ", ".join(f"--{key}" for key in missing)
         raise errors.InvalidInputError(

@@ -243,10 +243,10 @@ _FALLING = 0.4
 def learning_rate(settings: SftSettings, step: int, total: int) -> float:
     """Return the learning rate of a step, from 1 to `total`.
 
-    >>> settings = SftSettings(model="m", output="o", learning_rate=1.0, warmup_steps=2)
+    >>> settings = SftSettings(model="m", out="o", learning_rate=1.0, warmup_steps=2)
     >>> [round(learning_rate(settings, step, 6), 3) for step in range(1, 7)]
     [0.5, 1.0, 1.0, 0.854, 0.5, 0.146]
-    >>> settings = SftSettings(model="m", output="o", learning_rate=1.0, schedule="stable")
+    >>> settings = SftSettings(model="m", out="o", learning_rate=1.0, schedule="stable")
     >>> [round(learning_rate(settings, step, 10), 3) for step in range(1, 11)]
     [1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 0.75, 0.5, 0.25]
     """

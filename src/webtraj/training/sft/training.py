@@ -176,7 +176,7 @@ def train(
     The loss of a step is the weighted mean negative log-likelihood of its trained tokens, over all
     passes and devices, whatever their sizes.
 
-    A run in `settings.output` resumes from its latest checkpoint. On CPUs its weights end up
+    A run in `settings.out` resumes from its latest checkpoint. On CPUs its weights end up
     bit-identical to those of an uninterrupted run.
 
     Args:
@@ -187,7 +187,7 @@ def train(
         stopped: Called after every step; if true, the run saves a checkpoint and stops.
 
     Raises:
-        InvalidInputError: The model, a sample or a setting is wrong; `output` holds a run with
+        InvalidInputError: The model, a sample or a setting is wrong; `out` holds a run with
             other data or settings; or FSDP is configured in an unsupported way.
         TrainingError: There is nothing to train on.
         NonFiniteLossError: The loss of some samples is not finite. The message names them.
@@ -212,7 +212,7 @@ class _Run:
         self._settings = settings
         self._tools = tools
         self._observer = observer
-        self._output = Path(settings.output)
+        self._output = Path(settings.out)
         self._accelerator = make_accelerator(settings)
         encoder = Encoder(
             tools,
