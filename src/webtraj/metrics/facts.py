@@ -240,8 +240,8 @@ def step_facts(
     if undone is not None:
         invalid += bool(undone.parse_error) or verb_of(undone.action) == INVALID
     calls = list(_calls(trajectory))
-    replies = [_characters(call.text) for call in calls if not call.error]
-    endings = [ending_of(call.finish_reason) for call in calls if not call.error]
+    replies = [len(_loaded(call.text)) for call in calls if not call.error]
+    endings = [ending_of(_loaded(call.finish_reason)) for call in calls if not call.error]
     settled = [each["settled"] for each in told if each.get("settled")]
     pages = [_page_of(step.observation) for step in trajectory.steps]
     pairs = [pair for pair in itertools.pairwise(pages) if all(pair)]
@@ -300,8 +300,8 @@ def _calls(trajectory: EpisodeTrajectory) -> Iterator[ModelCall]:
         yield from last.model_calls
 
 
-def _characters(text: Any) -> int:
-    return len(text.load() if isinstance(text, LazyBlob) else text)
+def _loaded(text: Any) -> Any:
+    return text.load() if isinstance(text, LazyBlob) else text
 
 
 def _repeats(actions: list[Any]) -> tuple[int, int]:
@@ -610,7 +610,7 @@ def fault_of(trajectory: EpisodeTrajectory) -> Fault:
 
 
 def _first_line(message: object) -> str:
-    text = message.load() if isinstance(message, LazyBlob) else message
+    text = _loaded(message)
     if isinstance(text, bytes):
         text = text.decode("utf-8", "replace")
     return str(text).strip().partition("\n")[0][:_LONGEST]

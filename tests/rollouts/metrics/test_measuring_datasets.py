@@ -56,7 +56,7 @@ def episodes():
             task="b",
             site="s2",
             outcome=Outcome.FAILURE,
-            decisions=[reply(LONG, GoBack())],
+            decisions=[reply(LONG, GoBack(), finish_reason=LONG)],
             observations=[{"screenshot": b"\xff" * 300_000}],
         ),
         make_trajectory(
