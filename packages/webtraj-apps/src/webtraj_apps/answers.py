@@ -49,8 +49,8 @@ def same_answer(given: str, wanted: str | tuple[str, ...], *, ordered: bool = Fa
         ordered: Whether several must be given in their order.
     """
     text = _unmarked(given)
-    if isinstance(wanted, str):
-        return _same(text, wanted)
+    if isinstance(wanted, str):  # What looks like markup may belong to the answer: `__init__`.
+        return _plain(given) == _plain(wanted) or _same(text, wanted)
     return _lists(text, wanted, ordered=ordered)
 
 
@@ -68,6 +68,7 @@ _LONGER: Final = 80
 def _lists(text: str, wanted: Sequence[str], *, ordered: bool) -> bool:
     cuts = [(0, 0), *(found.span() for found in _SEPARATOR.finditer(text)), (len(text), len(text))]
 
+    @functools.cache
     def follows(i: int, left: tuple[str, ...]) -> bool:
         """Return whether the text from a cut on is exactly the answers that are left."""
         start = cuts[i][1]
@@ -98,18 +99,24 @@ _SIGNS: Final = str.maketrans(
         **dict.fromkeys("\u2010\u2011\u2012\u2013\u2014\u2015\u2212", "-"),
         **dict.fromkeys("\u00a0\u2007\u2009\u202f\t", " "),
         **dict.fromkeys("\u200b\u2060\ufeff", ""),
+        **dict(zip("\u00f8\u00d8\u0142\u0141\u0111\u0110", "oolldd", strict=True)),
     }
 )
-_EMPHASIS: Final = re.compile(r"(?<![\w*])(\*{1,3}|_{1,3}|`{1,3})(?=\S)([^\n]+?)(?<=\S)\1(?![\w*])")
+_EMPHASIS: Final = re.compile(
+    r"(?<![\w*])(\*{1,3}|_{1,3}|`{1,3})(?=\S)([^\n]{1,400}?)(?<=\S)\1(?![\w*])"
+)
 _TAG: Final = re.compile(
     r"</?(?:b|i|u|em|strong|code|span|p|div|li|ul|ol)(?: [^<>]*)?>", re.IGNORECASE
 )
-_LABEL: Final = re.compile(r"^\s*(?:the\s+)?(?:final\s+)?answer(?:\s+is)?\s*[:=]\s*", re.IGNORECASE)
+_BREAK: Final = re.compile(r"<br ?/?>|</?(?:p|div|li|ul|ol)(?: [^<>]*)?>", re.IGNORECASE)
+_LABEL: Final = re.compile(
+    r"^\s*(?:the\s+)?(?:final\s+)?answer(?:\s+is\b\s*:?|\s*[:=])\s*", re.IGNORECASE
+)
 
 
 def _unmarked(text: str) -> str:
     """Return an answer without markup, with plain quotes, dashes and spaces, line by line."""
-    text = html.unescape(_TAG.sub("", re.sub(r"<br ?/?>", "\n", text, flags=re.IGNORECASE)))
+    text = html.unescape(_TAG.sub("", _BREAK.sub("\n", text)))
     text = re.sub(r"^\s*```\w*\n(.*?)\n?```\s*$", r"\1", text, flags=re.DOTALL)
     text = re.sub(r"\[([^\[\]\n]+)\]\(\S+?\)", r"\1", text)
     text = re.sub(r"^\s*\$?\\boxed\{([^{}]*)\}\$?\s*$", r"\1", text)
@@ -132,7 +139,8 @@ def _unmarked(text: str) -> str:
 @functools.lru_cache(1024)
 def _plain(text: str) -> str:
     """Return a text in small letters on one line, without what surrounds it."""
-    text = "".join(c for c in unicodedata.normalize("NFKD", text.translate(_SIGNS)) if _counts(c))
+    text = re.sub("[\u00b2\u00b3\u00b9\u2070-\u208e]", r"^\g<0>", text.translate(_SIGNS))
+    text = "".join(c for c in unicodedata.normalize("NFKD", text) if _counts(c))
     text = " ".join(text.casefold().split())
     before = None
     while text != before:
@@ -156,7 +164,7 @@ def _words(text: str) -> str:
     """Return a plain text's words, without the punctuation between them."""
     text = re.sub(r"(?<=[a-z])-(?=[a-z])", " ", text.replace("&", " and ").replace("'", ""))
     text = re.sub(r"(?<!\d)[\",;:.]|[\",;:.](?!\d)", " ", text)
-    return _TITLES.sub("", " ".join(text.split()))
+    return " ".join(text.split())
 
 
 def _same(given: str, wanted: str) -> bool:
@@ -181,6 +189,13 @@ def _same(given: str, wanted: str) -> bool:
             return False
     if (number := _quantity(right)) is not None:
         found = _quantity(said)
+        if (
+            number.unit
+            and own
+            and not _NEUTRAL.fullmatch(own)
+            and own != number.unit.removesuffix("s")
+        ):
+            return False
         return found is not None and found.is_(number)
     return _same_text(said, right)
 
@@ -193,17 +208,28 @@ def _same_text(said: str, right: str) -> bool:
     last, comma, first = said.partition(", ")
     if comma and re.fullmatch(r"[^\W\d]+(?: [^\W\d]+){1,2}", right):  # A name: "Raman, Emma".
         readings.add(f"{first} {last}")
-    return bool(words) and words in map(_words, readings)
+    return bool(words) and any(_same_words(_words(one), words) for one in readings)
+
+
+def _same_words(said: str, right: str) -> bool:
+    """Return whether words are the same, but for a title that one side leaves out."""
+    return said == right or right in (said, _TITLES.sub("", said)) or said == _TITLES.sub("", right)
 
 
 _NOUNS: Final = (
-    "answer|badge|build|component|contract|cupboard|customer|date|day|deck|defect|email|ext|"
-    "extension|full name|gate|hotel|invoice|job|mail|milestone|name|nr|number|order|page|person|"
-    "phone|price|product|reference|room|server|step|tel|telephone|ticket|time|topic|total|upc|v|"
-    "version|mailto"
+    "due date|total amount|total cost|total price|amount|answer|author|badge|balance|build|"
+    "component|contract|cost|cupboard|customer|date|day|deck|defect|email|ext|extension|"
+    "full name|gate|hotel|invoice|job|mail|milestone|name|nr|number|order|page|person|phone|"
+    "price|product|reference|room|server|step|stock|tel|telephone|ticket|time|title|topic|"
+    "total|upc|v|version|weight|mailto"
 )
 """What may stand before or after an answer to say what it is."""
-_BEFORE: Final = re.compile(rf"(?:the )?({_NOUNS})s?\b(?:\.?:? ?#| ?number|\.? no\.?|[.:])? ?(?=.)")
+_NEUTRAL: Final = re.compile(
+    "amount|answer|balance|cost|number|nr|price|stock|time|total(?: amount| cost| price)?|weight"
+)
+_BEFORE: Final = re.compile(
+    rf"(?:the )?({_NOUNS})s?\b(?:(?: ?number\b| id\b|\.? no\b\.?)?[.:]? ?#?) ?(?=.)"
+)
 _AFTER: Final = re.compile(rf"(.+) ({_NOUNS})")
 
 
@@ -307,10 +333,12 @@ def _time(text: str) -> tuple[int, int, int] | None:
     if not found or not (found["m"] or found["half"] or found["clock"]):
         return None
     hour, minute, second = (int(found[name] or 0) for name in "hms")
-    if found["half"] and hour <= 12:
-        hour = hour % 12 + 12 * (found["half"][0] == "p")
-    elif found["half"] == "am":
-        return None
+    if found["half"]:
+        afternoon = found["half"][0] == "p"
+        if 0 < hour <= 12:
+            hour = hour % 12 + 12 * afternoon
+        elif afternoon != (hour > 12):
+            return None
     return (hour, minute, second) if hour < 24 and minute < 60 and second < 60 else None
 
 
@@ -365,6 +393,11 @@ _UNITS: Final[dict[str, tuple[str, Fraction]]] = {
 }
 """The dimension of each unit, and its size in it. What is counted is a dimension of its own."""
 
+_NEVER_MEANT: Final = {
+    _UNITS[unit] for unit in ("t", "%", "mm", "cm", "m", "km", "kb", "mb", "gb", "tb")
+}
+"""Units that an answer does not have if the right one has none: 5m may be five million."""
+
 _SIGN: Final = r"(?:[-+]|minus\b|plus\b)?"
 _MONEY: Final = r"(?:us\$|[£€$¥]|(?:eur|gbp|usd|chf|jpy)(?![a-z]))?"
 _DIGITS: Final = re.compile(
@@ -372,13 +405,13 @@ _DIGITS: Final = re.compile(
     r" ?(?P<scale>(?:k|thousand|million|mn)\b)?(?P<rest>.*)"
 )
 _SCALES: Final = {None: 1, "k": 1000, "thousand": 1000, "million": 10**6, "mn": 10**6}
-_PER: Final = re.compile(r" ?(?:/|\bper\b|\ban?\b|\beach\b) ?(\w+)$")
+_PER: Final = re.compile(r" ?(?:/|\bper\b|\ban?\b|\beach\b) ?([a-z]+)$")
 _FORMS: Final = (
     (re.compile(r"(?!0\d*,)\d{1,3}(?:,\d{3})+(?:\.\d+)?"), ",", "."),
     (re.compile(r"\d{1,3}(?: \d{3})+(?:[.,]\d+)?"), " ", ","),
     (re.compile(r"\d{1,3}(?:'\d{3})+(?:[.,]\d+)?"), "'", ","),
     (re.compile(r"\d*\.\d+|\d+"), ",", "."),
-    (re.compile(r"\d+,\d+"), ".", ","),
+    (re.compile(r"(?!\d{4,},\d{3}$)\d+,\d+"), ".", ","),
     (re.compile(r"\d{1,3}(?:\.\d{3})+,\d+|\d{1,3}(?:\.\d{3}){2,}"), ".", ","),
 )
 """How numbers are written: the form, what groups thousands, what separates decimals."""
@@ -398,7 +431,9 @@ class _Quantity:
 
     def is_(self, wanted: _Quantity) -> bool:
         """Return whether it is the wanted one; a side without a unit is in the other's."""
-        if self.per and wanted.per and self.per != wanted.per:
+        if self.per and self.per != wanted.per:
+            return False
+        if self.unit and not wanted.unit and _UNITS[self.unit] in _NEVER_MEANT:
             return False
         if not self.unit or not wanted.unit:
             return self.value == wanted.value
@@ -415,6 +450,13 @@ def _quantity(text: str) -> _Quantity | None:
     text = text.removeprefix("the ")
     if parts := re.fullmatch(r"(\d+ ?[a-z]+)(?:,? and | |, ?|)(\d+ ?[a-z]+)", text):
         large, small = _one(parts[1]), _one(parts[2])
+        if (
+            large
+            and small
+            and small.unit == "m"
+            and large.unit in ("h", "hr", "hrs", "hour", "hours")
+        ):
+            small = dataclasses.replace(small, unit="min")
         if large and small and large.unit and small.unit:
             (kind, size), (other, unit) = _UNITS[large.unit], _UNITS[small.unit]
             if kind == other and size > unit and small.value * unit < size:
@@ -488,9 +530,12 @@ def _spoken(text: str) -> tuple[Fraction | None, str]:
             part, last = part + _TENS[word], 20
         elif word == "hundred" and last == 1 and part < 10**2:
             part, last = part * 100, 100
-        elif word == "thousand" and last:
+        elif word == "thousand" and part:
             total, part, last = total + part * 1000, 0, 1000
+        elif word == "million" and part and not total:
+            total, part, last = part * 10**6, 0, 1000
         elif not (word in (" ", "-") or (word == "and" and last in (100, 1000))):
             rest = "".join(words[i:])
             return (Fraction(total + part), rest) if last else (None, text)
-    return (Fraction(total + part), "") if last else (None, text)
+    is_whole = last and words[-1] not in ("and", "-")
+    return (Fraction(total + part), "") if is_whole else (None, text)

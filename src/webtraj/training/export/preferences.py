@@ -158,8 +158,10 @@ def preferences_of(
     solved = selection.buffer.contents.group_solved[keys["group"]]
     graded = np.flatnonzero(np.isfinite(rewards) & solved)
     counts["samples_without_reward"] = int(np.sum(~np.isfinite(rewards)))
-    counts["samples_of_failed_groups"] = int(np.sum(np.isfinite(rewards) & ~solved))
     repaired, groups_of_forks = _repaired(selection, keys)
+    failed = np.isfinite(rewards) & ~solved
+    failed[repaired] = False
+    counts["samples_of_failed_groups"] = int(np.sum(failed))
     joined = keys[repaired]
     joined["group"] = groups_of_forks
     members, keys = np.r_[graded, repaired], np.concatenate([keys[graded], joined])
@@ -194,8 +196,8 @@ def preferences_of(
         told = ", ".join(f"{name.replace('_', ' ')}: {count}" for name, count in counts.items())
         raise errors.InvalidInputError(
             f"No pair among {len(selection)} samples ({told}). Pairs need several "
-            "attempts at the same task and seed, some better than others, and filters that let "
-            "failures in."
+            "attempts at the same task and seed, or forks of an episode, some better than others, "
+            "and filters that let failures in."
         )
     return Preferences(selection, tuple(sorted(pairs)), dict(sorted(counts.items())))
 

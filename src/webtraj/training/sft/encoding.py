@@ -190,8 +190,10 @@ class ImageTokens:
             InvalidInputError: An image cannot be read.
         """
         token = self._tools.image_token_id
-        if self._tools.processor is None or token is None:
+        if self._tools.processor is None:
             return f"its {len(images)} images are for another model" if images else ""
+        if token is None:  # A model without image tokens, such as BLIP.
+            return ""
         made: list[int] = []
         for image in images:
             made += [*self._between(self._size(image)), _NO_TOKEN]
@@ -262,6 +264,8 @@ def opened(image: Image) -> Any:
 
     try:
         return Pillow.open(io.BytesIO(image.data)).convert("RGB")
+    except MemoryError:
+        raise
     except Exception as error:  # Pillow's decoders raise anything.
         raise errors.InvalidInputError(
             f"An image of {len(image.data)} bytes is not a PNG, JPEG, WebP or GIF that can be read "
@@ -368,7 +372,8 @@ class Encoder:
         if why := self._image_tokens.misfit(prompt + reply, images):
             raise PictureMismatchError(
                 f"{name} has pictures that do not fit its token ids: {why}. A picture is missing "
-                "or was changed, the server had another processor, or a text holds an image token."
+                "or was changed, a text holds an image token, or the server had another processor: "
+                "then train with token_ids: template."
             )
         trained = np.zeros(len(prompt) + len(reply), dtype=bool)
         trained[len(prompt) :] = sample.mask or True
@@ -467,7 +472,8 @@ class Encoder:
         )
 
     def _prompt_ids(self, text: str, images: Sequence[Image], name: str) -> _Ids:
-        if self.tools.processor is None:
+        token = getattr(self.tools.processor, "image_token", None)
+        if self.tools.processor is None or not (token or images):
             return self._image_tokens.ids(text, ())
         found = text.count(self.tools.processor.image_token)
         if found != len(images):
