@@ -45,6 +45,10 @@ CASES = {
         "<input list=l aria-label=S><datalist id=l><option value=a><option value=b>B</datalist>",
         '[1] combobox "S"\n  [2] listbox\n    [3] option "a"\n    [4] option "B" value="b"',
     ),
+    "one list for several fields is written out under the first": (
+        "<input list=l><input list=l aria-label=S><datalist id=l><option value=a></datalist>",
+        ('[1] combobox\n  [2] listbox\n    [3] option "a"\n[4] combobox "S"\n  [2] listbox'),
+    ),
     "a suggestion's value stands beside its name where its blanks differ": (
         "<input list=l><datalist id=l><option value='a  b'></datalist>",
         '[1] combobox\n  [2] listbox\n    [3] option "a b" value="a  b"',

@@ -83,6 +83,7 @@ class TreeWriter {
     this.foreign = [];
     this.private = "";  // The rule that what is written now falls under (see private.js).
     this.privateLines = [];
+    this.listed = new Set();  // Lists of suggestions that are written.
     this.allCovered = allCovered;
     this.covered = allCovered;  // Whether the element whose content is written is covered.
   }
@@ -258,8 +259,9 @@ class TreeWriter {
     const {covered} = this;
     this.underRulesOf(list, () => {
       this.line(list, "listbox", nameOf(list, "listbox"), [], depth, covered);
-      this.options(list, depth + 1, styleOf(list), covered);
+      if (!this.listed.has(list)) this.options(list, depth + 1, styleOf(list), covered);
     });
+    this.listed.add(list);
   }
 
   options(parent, depth, style, covered) {
