@@ -199,6 +199,32 @@ async def test_short_texts_are_left_out_of_the_tree_and_the_text(
     ]
 
 
+ELSEWHERE = {
+    "a list": "<datalist id=l data-private><option value=17></datalist>",
+    "what is around a list": "<p data-private><datalist id=l><option value=17></datalist></p>",
+    "a suggestion": "<datalist id=l><option value=17 data-private></datalist>",
+    "an option": "<select><option>42<option data-private>17</select>",
+    "a chosen option": "<select><option data-private>17</select>",
+    "a group of options": "<select><option>42<optgroup data-private label=17></select>",
+    "an area": "<img usemap=#m width=90 height=90 src='data:,'><map name=m data-private>"
+    "<area href=#a alt=17 coords=0,0,9,9></map>",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("place", ELSEWHERE)
+async def test_short_texts_of_choices_and_areas_are_left_out_of_the_tree(
+    pool: BrowserPool, site: Site, place: str
+) -> None:
+    page = f"<input list=l aria-label=Seat>{ELSEWHERE[place]}"
+    made = environment(pool, site, page, redaction=RULES, channels=("axtree",))
+    seen, episode = await record(made)
+    assert '"17"' in seen[0]["axtree"]
+    kept = episode.steps[0].observation["axtree"]
+    assert '"17"' not in kept
+    assert '"Seat"' in kept
+    assert "<secret:marked>" in kept
+
+
 @pytest.mark.parametrize("text", ["4111111111111111", "123"])
 async def test_what_is_typed_into_a_private_field_is_not_recorded(
     pool: BrowserPool, site: Site, text: str

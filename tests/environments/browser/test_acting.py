@@ -164,6 +164,21 @@ VALUES = {
         "a",
     ),
     "click a suggestion": (f"<input list=l value=x>{SUGGESTIONS}", a.Click("4"), "b"),
+    "click a suggestion for one of the fields": (
+        f"<input list=l><input list=l readonly><input list=l disabled>{SUGGESTIONS}",
+        a.Click("4"),
+        "b",
+    ),
+    "select a suggestion with several blanks": (
+        "<input list=l><datalist id=l><option value='a  b'></datalist>",
+        a.SelectOption("1", ["a b"]),
+        "a  b",
+    ),
+    "select a suggested colour in upper case": (
+        "<input type=color list=l><datalist id=l><option value=#FF00AA></datalist>",
+        a.SelectOption("1", ["#FF00AA"]),
+        "#ff00aa",
+    ),
     "type a suggestion": (f"<input list=l>{SUGGESTIONS}", a.Fill("1", "a"), "a"),
 }
 
@@ -224,6 +239,12 @@ REFUSED = {
         a.Click("3"),
         "ambiguous",
         'several fields: [1] combobox, [5] combobox "T"',
+    ),
+    "a suggestion that the field cannot hold": (
+        "<input type=number list=l value=1><datalist id=l><option value=abc></datalist>",
+        a.SelectOption("1", ["abc"]),
+        "bad_value",
+        'does not take "abc"',
     ),
     "a read-only field's suggestion": (
         f"<input list=l readonly>{SUGGESTIONS}",

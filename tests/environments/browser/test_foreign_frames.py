@@ -293,6 +293,25 @@ async def test_a_frame_that_hangs_costs_only_itself(play, site, request):
     assert 'button "1"' in timestep.observation["axtree"]
 
 
+@pytest.mark.gate
+async def test_a_frame_that_was_busy_while_hidden_is_waited_for(play, site, request):
+    if "one process" in request.node.name:
+        pytest.skip("A page that shares its process with a frame is as busy.")
+    style = "display:inline-block;width:300px;height:90px"
+    environment, seen = await play(
+        '<button onclick=\'f.contentWindow.postMessage(1, "*"); f.style.display ='
+        ' f.style.display == "none" ? "" : "none"\'>Turn</button>'
+        + frame(f"{site.there}/bank", style, id="f"),
+        bank="<button>Pay</button><script>onmessage = () => {"
+        "const end = Date.now() + 1500; while (Date.now() < end); }</script>",
+    )
+    pay = ref_of(seen, "Pay")
+    seen = (await environment.step(a.Click(ref_of(seen, "Turn")))).observation
+    assert "Pay" not in seen["axtree"]
+    seen = (await environment.step(a.Click(ref_of(seen, "Turn")))).observation
+    assert ref_of(seen, "Pay") == pay
+
+
 def middle_of(observation, name):
     boxes = observation["boxes"]
     x, y, width, height = boxes["boxes"][list(boxes["refs"]).index(ref_of(observation, name))]

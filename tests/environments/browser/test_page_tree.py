@@ -45,6 +45,21 @@ CASES = {
         "<input list=l aria-label=S><datalist id=l><option value=a><option value=b>B</datalist>",
         '[1] combobox "S"\n  [2] listbox\n    [3] option "a"\n    [4] option "B" value="b"',
     ),
+    "one list for several fields is written out under the first": (
+        "<input list=l><input list=l aria-label=S><datalist id=l><option value=a></datalist>",
+        ('[1] combobox\n  [2] listbox\n    [3] option "a"\n[4] combobox "S"\n  [2] listbox'),
+    ),
+    "a suggestion's value stands beside its name where its blanks differ": (
+        "<input list=l><datalist id=l><option value='a  b'></datalist>",
+        '[1] combobox\n  [2] listbox\n    [3] option "a b" value="a  b"',
+    ),
+    "choices that are hidden from the tree have no line": (
+        (
+            "<input list=l aria-label=S><p class=hidden-from-tree><datalist id=l><option value=a>"
+            "</datalist></p><select aria-label=T><option>b<option class=hidden-from-tree>c</select>"
+        ),
+        '[1] combobox "S"\n[2] combobox "T" value="b"\n  [3] option "b" selected',
+    ),
     "plain wrappers have no line": (
         "<div><div><section><p>text</p></section></div></div>",
         '[1] paragraph "text"',

@@ -21,7 +21,8 @@ cut; the whole text then follows inside the element, as does text that is seen i
 name says something else. An editor's text is its value; what it holds besides is inside it.
 `placeholder` is what an empty field shows, unless that is its name. What the browser suggests for a
 field is in a `listbox` inside it, as options with the value that they put into the field, if that
-is not their name; fields with the same suggestions have the same refs in them.
+is not their name. Fields with the same suggestions have the list's ref in them; its options stand
+under the first.
 
 `fill` is the colour of an SVG shape, or of SVG text unless it is black, `color` the background of a
 plain element without content, `image` the file name of an image without a name. A password's value

@@ -686,9 +686,11 @@ class _Frame:
     prefix: str
     url: str = ""
     silent: bool = False
-    """Whether it did not answer last time."""
-    read: bool = False
-    """Whether the last look read it."""
+    """Whether it did not answer when it was read last."""
+    found: bool = False
+    """Whether the last look found its element."""
+    answered: bool = False
+    """Whether it answered the last look."""
 
 
 class ForeignFrames:
@@ -729,7 +731,7 @@ class ForeignFrames:
     def entered(self, page: Page) -> Iterator[tuple[CDPSession, EnteredWorld]]:
         """Yield the debugging session and world of each frame that answered last time."""
         for frame in self._frames.values():
-            if frame.page is page and not frame.silent:
+            if frame.page is page and frame.answered:
                 yield frame.session, frame.world
 
     def forget(self, page: Page) -> None:
@@ -755,10 +757,11 @@ class ForeignFrames:
             BrowserCrashedError: The page died.
         """
         for frame in self._frames.values():
-            frame.read = False
+            if frame.page is page:
+                frame.found = frame.answered = False
         await self._look_into(page, seen, options, None, 1, [_MAX_FRAMES])
-        # One that was not read may be hidden, or gone with its document.
-        left = [each for each in self._frames.values() if each.page is page and not each.read]
+        # One that was not found may be hidden, or gone with its document.
+        left = [each for each in self._frames.values() if each.page is page and not each.found]
         await asyncio.gather(*map(self._drop_if_gone, left))
 
     async def _look_into(
@@ -772,6 +775,9 @@ class ForeignFrames:
     ) -> None:
         """Add the content of a document's frames; `budget` is how many more may be read."""
         found = seen.pop("foreign", [])
+        for place in found:
+            if known := self._frames.get((page, place["ref"])):
+                known.found = True
         if depth > _MAX_DEPTH:
             return
         chosen = found[: budget[0]]
@@ -837,7 +843,8 @@ class ForeignFrames:
             if known := self._frames.get((page, place["ref"])):
                 self._drop(known)
             return dict(_NO_ANSWER)
-        frame.silent, frame.read, frame.url = False, True, inside["url"]
+        frame.silent, frame.found, frame.answered = False, True, True
+        frame.url = inside["url"]
         await self._look_into(page, inside, options, frame, depth + 1, budget)
         if inside.get("marks", {}).get("refs"):
             await self._keep_marks_in_sight(page, frame, inside["marks"])
@@ -970,8 +977,9 @@ class ForeignFrames:
         try:
             async with asyncio.timeout(_AFTER_SILENCE):
                 await self._call(frame, "seenThroughFrame", {"ref": "", "points": []})
+            frame.answered = True
         except TimeoutError:
-            frame.silent = True
+            pass  # Busy, so not gone.
         except errors_lib.BrowserError as error:
             self._raise_if_lost(error)
             self._drop(frame)

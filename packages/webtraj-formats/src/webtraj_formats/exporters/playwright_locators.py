@@ -107,6 +107,8 @@ class Page:
                 above[-1].children.append(node)
             above.append(node)
             self.nodes.append(node)
+            if node.ref in self._by_ref:  # Suggestions for several fields stand under the first.
+                node.children = self._by_ref[node.ref].children
             if node.ref:
                 self._by_ref[node.ref] = node
 

@@ -9,16 +9,18 @@ const CHECKABLE = new Set(
 const isOn = (element, role) => statesOf(element, role, styleOf(element))
   .some(state => state === "checked" || state === "selected");
 
-// The select element that an option is for, or the text field; null if there is none.
+// The select element that an option is for, or the text field, of several the only one that can take
+// it or has the focus; null if there is none.
 function chooserOf(option) {
   const list = dom.closest(option, "datalist");
   if (!list) return dom.tagName(option) === "OPTION" ? dom.closest(option, "select") : null;
   const fields = [...inRoot(dom.getRootNode(list), "querySelectorAll", "input[list]")]
     .filter(field => field.list === list && isVisible(field));
-  if (fields.length < 2) return fields[0] ?? null;
-  const focused = fields.find(isFocused);
+  const able = fields.filter(field => !field.readOnly && !isDisabled(field));
+  if (able.length < 2) return able[0] ?? fields[0] ?? null;
+  const focused = able.find(isFocused);
   if (focused) return focused;
-  const told = fields.slice(0, 30).map(shown).join(", ");
+  const told = able.slice(0, 30).map(shown).join(", ");
   throw new Refusal("ambiguous", `${shown(option)} is suggested for several fields: ${told}. Select it with the ref of one.`);
 }
 
@@ -105,18 +107,7 @@ const preparations = {
     if (!isInput || /^(checkbox|radio|file|button|submit|reset|image|hidden)$/.test(element.type)) {
       throw new Refusal("not_editable", `${shown(element)} is no text field.`);
     }
-    const before = element.value;
-    const held = heldForm(element.type, value);
-    element.value = held;
-    // The browser empties a date field that cannot hold a value, and may drop zero seconds.
-    const isDate = /^(date|time|datetime-local)$/.test(element.type);
-    if (element.value !== held && !(isDate && element.value !== "")) {
-      element.value = before;
-      throw new Refusal("bad_value", `${shown(element)} (${element.type}) does not take ${toJson(value)}.`);
-    }
-    element.focus();
-    element.dispatchEvent(new Event("input", {bubbles: true, composed: true}));
-    element.dispatchEvent(new Event("change", {bubbles: true}));
+    setValue(element, value);
     return {filled: true};
   },
 
@@ -194,13 +185,36 @@ function choose(select, chosen) {
   if (chosen.length > 1 && !takesMany) {
     throw new Refusal("bad_value", `${shown(select)} takes one option.`);
   }
+  if (isField) {
+    setValue(select, chosen[0]?.value ?? "");
+    return {};
+  }
   select.focus();
   if (takesMany) for (const option of select.options) option.selected = chosen.includes(option);
-  else if (isField) select.value = chosen[0]?.value ?? "";
   else if (chosen.length) chosen[0].selected = true;
-  select.dispatchEvent(new Event("input", {bubbles: true, composed: true}));
-  select.dispatchEvent(new Event("change", {bubbles: true}));
+  tellOfChange(select);
   return {};
+}
+
+// Puts a value into a field. One that the field cannot hold is refused, and leaves it as it was.
+function setValue(field, value) {
+  const held = heldForm(field.type, value);
+  const trial = field.cloneNode();
+  trial.value = held;
+  // The browser empties a date field that cannot hold a value, and may drop zero seconds. It drops
+  // line breaks, and blanks around an address.
+  const isLenient = /^(date|time|datetime-local|text|search|url|tel|email)$/.test(field.type);
+  if (trial.value !== held && !(isLenient && trial.value !== "")) {
+    throw new Refusal("bad_value", `${shown(field)} (${field.type}) does not take ${toJson(value)}.`);
+  }
+  field.focus();
+  field.value = held;
+  tellOfChange(field);
+}
+
+function tellOfChange(field) {
+  field.dispatchEvent(new Event("input", {bubbles: true, composed: true}));
+  field.dispatchEvent(new Event("change", {bubbles: true}));
 }
 
 // A colour in lower case; a date or time as people write it where the browser's language is US

@@ -58,7 +58,7 @@ const suggestionsOf = element => dom.tagName(element) === "INPUT" ? element.list
 const isSuggestion = element => dom.tagName(element) === "OPTION" && dom.closest(element, "datalist") !== null;
 
 // What the browser shows of an option.
-const labelOf = option => squeeze(option.label) || (isSuggestion(option) ? option.value : "");
+const labelOf = option => squeeze(option.label) || (isSuggestion(option) ? squeeze(option.value) : "");
 
 const GRIDS = new Set(["grid", "treegrid"]);
 const ROW_SCOPES = new Set(["row", "rowgroup"]);

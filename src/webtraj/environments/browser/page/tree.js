@@ -83,6 +83,7 @@ class TreeWriter {
     this.foreign = [];
     this.private = "";  // The rule that what is written now falls under (see private.js).
     this.privateLines = [];
+    this.listed = new Set();  // Lists of suggestions that are written.
     this.allCovered = allCovered;
     this.covered = allCovered;  // Whether the element whose content is written is covered.
   }
@@ -146,6 +147,21 @@ class TreeWriter {
     this.covered = covered;
   }
 
+  // Writes under the rules for an element and for all around it, up to `known`, whose rules hold already.
+  underRulesOf(element, write, known = null) {
+    const outer = this.private;
+    for (let each = element; each !== known && watchesPrivate() && !this.private;) {
+      this.private = privateNameOf(each);
+      each = dom.parentElement(each);
+    }
+    write();
+    this.private = outer;
+  }
+
+  isHidden(element) {
+    return Boolean(this.hidden) && dom.matches(element, this.hidden);
+  }
+
   document(body, depth) {
     const outer = this.private;
     if (!outer && watchesPrivate()) this.private = privateNameOfDocument(body);
@@ -156,7 +172,7 @@ class TreeWriter {
 
   shown(element, depth, quiet) {
     if (NEVER_SHOWN.has(dom.tagName(element))) return;
-    if (this.hidden && dom.matches(element, this.hidden)) return;
+    if (this.isHidden(element)) return;
     if (dom.getAttribute(element, "aria-hidden") === "true") return;
     if (dom.tagName(element) === "SLOT") return this.children(element, depth, quiet);
     if (!isRendered(element)) return;
@@ -195,7 +211,9 @@ class TreeWriter {
       if (text.length <= MAX_NAME) name = text;
     }
     if (quiet && role === "generic" && leaf && !name && !invitesAction(element, style)) return;
-    this.line(element, role, name, states, depth);
+    const chosen = dom.tagName(element) === "SELECT" && !element.multiple && element.selectedOptions[0];
+    if (chosen) this.underRulesOf(chosen, () => this.line(element, role, name, states, depth), element);
+    else this.line(element, role, name, states, depth);
     const inner = frameDocumentOf(element);
     if (dom.tagName(element) === "SELECT") {
       // Those of a list that opens are nowhere, and are there if it is.
@@ -237,24 +255,31 @@ class TreeWriter {
   }
 
   suggestions(list, depth) {
-    if (this.hidden && dom.matches(list, this.hidden)) return;
+    if (this.hidden && dom.closest(list, this.hidden)) return;
     const {covered} = this;
-    this.line(list, "listbox", nameOf(list, "listbox"), [], depth, covered);
-    this.options(list, depth + 1, styleOf(list), covered);
+    this.underRulesOf(list, () => {
+      this.line(list, "listbox", nameOf(list, "listbox"), [], depth, covered);
+      if (!this.listed.has(list)) this.options(list, depth + 1, styleOf(list), covered);
+    });
+    this.listed.add(list);
   }
 
   options(parent, depth, style, covered) {
     for (const child of dom.children(parent)) {
-      const tag = dom.tagName(child);
-      if (styleOf(child).display === "none") continue;
-      if (tag === "OPTGROUP") {
-        this.line(child, "group", squeeze(child.label), isDisabled(child) ? ["disabled"] : [], depth, covered);
-        this.options(child, depth + 1, style, covered);
-      } else if (tag !== "OPTION") {
-        this.options(child, depth, style, covered);
-      } else {
-        this.line(child, "option", nameOf(child, "option"), statesOf(child, "option", style), depth, covered);
-      }
+      if (styleOf(child).display === "none" || this.isHidden(child)) continue;
+      this.underRulesOf(child, () => this.option(child, depth, style, covered), parent);
+    }
+  }
+
+  option(element, depth, style, covered) {
+    const tag = dom.tagName(element);
+    if (tag === "OPTGROUP") {
+      this.line(element, "group", squeeze(element.label), isDisabled(element) ? ["disabled"] : [], depth, covered);
+      this.options(element, depth + 1, style, covered);
+    } else if (tag !== "OPTION") {
+      this.options(element, depth, style, covered);
+    } else {
+      this.line(element, "option", nameOf(element, "option"), statesOf(element, "option", style), depth, covered);
     }
   }
 
@@ -264,7 +289,8 @@ class TreeWriter {
     const root = dom.getRootNode(image);
     for (const area of inRoot(root, "querySelectorAll", "map area[href]") ?? []) {
       if (dom.getAttribute(dom.closest(area, "map"), "name") !== name || imageOfArea(area) !== image) continue;
-      this.line(area, "link", nameOf(area, "link"), [], depth);
+      if (this.hidden && dom.closest(area, this.hidden)) continue;
+      this.underRulesOf(area, () => this.line(area, "link", nameOf(area, "link"), [], depth));
     }
   }
 }
