@@ -102,7 +102,8 @@ def fields_of(given: Mapping[str, Any], settings: Iterable[str] = ()) -> dict[st
 
     Args:
         given: The values by the names of the flags' parameters.
-        settings: More fields as `key=value`, with dotted keys and YAML values; they override flags.
+        settings: More fields as `key=value`, with dotted keys and YAML values; they override flags,
+            and may refer to them. A place `out` that is null is left out.
 
     Raises:
         InvalidInputError: A value is malformed, or a key is unknown.
@@ -120,7 +121,10 @@ def fields_of(given: Mapping[str, Any], settings: Iterable[str] = ()) -> dict[st
             fields[name] = _number_or_auto(value) if name == "parallel" else value
     for name in given.keys() & _JUDGE_OPTIONS.keys():
         fields.setdefault("judge_options", {})[_JUDGE_OPTIONS[name][0]] = given[name]
-    return _merged(fields, settings)
+    merged = _merged(fields, settings)
+    if merged.get("out", "") is None:
+        del merged["out"]
+    return merged
 
 
 def _merged(fields: Mapping[str, Any], settings: Iterable[str]) -> dict[str, Any]:
@@ -129,7 +133,10 @@ def _merged(fields: Mapping[str, Any], settings: Iterable[str]) -> dict[str, Any
 
     data = configuration.with_overrides({}, settings, example="wait_timeout=60")
     configuration.check_names(data, RunSpec, configuration.COMMAND_LINE)
-    return configuration.merged(fields, configuration.resolved(data, configuration.COMMAND_LINE))
+    if not data:
+        return dict(fields)
+    both = configuration.merged(configuration.escaped(fields), data)
+    return configuration.resolved(both, configuration.COMMAND_LINE)
 
 
 def _number_or_auto(text: str) -> int | str:
