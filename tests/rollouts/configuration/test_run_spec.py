@@ -141,6 +141,14 @@ async def test_a_run_of_python_is_resumed_by_the_command(world):
     assert len((await collect(RunSpec(**SPEC, out="data"), resume=True)).results) == 4
 
 
+async def test_what_is_said_again_in_other_words_does_not_change_a_run(world):
+    await collect(RunSpec(preset="ladder/climb", episodes=2, out="data"))
+    again = resume_run({"preset": "ladder/climb", "parallel": 2}, out="data")
+    assert again.spec.preset == ["ladder/climb"]
+    with pytest.raises(errors.InvalidInputError, match=r"preset cannot be changed from .* 'other'"):
+        resume_run({"preset": "other"}, out="data")
+
+
 async def test_what_a_spec_does_not_say_is_resumed_as_it_was_begun(world):
     begun = {**SPEC, "agent": "random", "agent_options": {"untouched": 0.5}, "out": "data"}
     await collect(RunSpec(**begun))
