@@ -76,11 +76,8 @@ def with_flags(
     own = {one.name: one for one in every if one.kind is not one.VAR_KEYWORD}
     panels = {name: panel for panel, names in _PANELS.items() for name in names}
     names = [*panels, *(name for name in only or () if name not in panels)]
-    flags = {
-        name: _parameter(name, panels.get(name))
-        for name in names
-        if name not in own and (only is None or name in only)
-    }
+    names = [name for name in names if name not in own and (only is None or name in only)]
+    flags = {name: _parameter(name, panels.get(name), names) for name in names}
 
     @functools.wraps(function)
     def command(**values: Any) -> None:
@@ -147,7 +144,8 @@ def _number_or_auto(text: str) -> int | str:
     return text if text == "auto" else int(text)
 
 
-def _parameter(name: str, panel: str | None) -> inspect.Parameter:
+def _parameter(name: str, panel: str | None, names: Collection[str]) -> inspect.Parameter:
+    """Return the parameter of a flag, worded for a command with the flags of these names."""
     from webtraj.runs.spec import RunSpec
 
     metavar = None
@@ -165,6 +163,11 @@ def _parameter(name: str, panel: str | None) -> inspect.Parameter:
             told += " Repeatable."
         elif isinstance(field.default, int | float):
             told += f" Default: {field.default}."
+    if "agent" not in names:
+        told = told.replace("The agent's model", "The model")
+        panel = "Model" if panel == "Agent" else panel
+    if panel == "Judge and proposer":
+        panel = " and ".join(one for one in ("judge", "proposer") if one in names).capitalize()
     option = typer.Option(
         flag(name), metavar=metavar, help=told, show_default=False, rich_help_panel=panel
     )
