@@ -1,6 +1,7 @@
 """Exploring and proposing on the command line."""
 
 import json
+import re
 
 import pytest
 from typer.testing import CliRunner
@@ -73,6 +74,10 @@ def test_what_is_not_clear_is_told(propose, arguments, told, tmp_path, monkeypat
 
 def test_flags_that_do_not_matter_are_no_flags(propose):
     assert propose("a", "--seed", "1").exit_code == 2
+    shown = propose("--help").output
+    assert not re.search(r"agent's model|judge:|Agent:|Judge", shown)
+    assert re.search(r"Model:\n +--model", shown)
+    assert re.search(r"Proposer:\n +--proposer", shown)
 
 
 def test_tasks_that_are_not_coarse_are_refused_before_anything_is_written(run, tmp_path):

@@ -28,9 +28,13 @@ def test_file_overrides_and_given_values_go_before_each_other(tmp_path, monkeypa
 
 
 def test_printed_configuration_is_the_same_configuration(tmp_path):
-    config = load_loop_config(given={"out": "runs", "train": {"model": "a/b"}})
+    options = {"instruction": "costs ${model}"}
+    text = r"rollout.overrides.policy_config.agent_options.instruction='costs \${model}'"
+    config = load_loop_config(overrides=[text], given={"out": "runs", "train": {"model": "a/b"}})
+    assert config.rollout.overrides["policy_config"]["agent_options"] == options
     path = tmp_path / "printed.yaml"
     path.write_text(configuration.to_yaml(config))
+    assert load_loop_config(path) == config
     assert configuration.to_yaml(load_loop_config(path)) == path.read_text()
 
 

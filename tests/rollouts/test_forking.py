@@ -253,7 +253,8 @@ def test_command_reports_the_values_of_its_own_forks(parent, tmp_path):
     header, *rows = file.read_text().splitlines()
     assert header == "episode,step,succeeded,of,rate,interval,not counted"
     assert len(rows) == 3
-    again = fork(dataset.path, name, "--at", 1, "--agent", "oracle", "--json")
+    keys = ("fork.at=[1]", "out=null")  # They override what the flags say, and nothing else.
+    again = fork(dataset.path, name, "--at", 0, "--agent", "oracle", "--json", *keys)
     (value,) = json.loads(again.stdout)["values"][name]
     assert (value["step"], value["success"]["numerator"]) == (1, 1)
 
@@ -265,6 +266,8 @@ def test_command_that_cannot_play_says_why(parent, tmp_path, monkeypatch):
     model = ("--model", "m", "--provider", "openai", "--out", tmp_path / "other")
     with pytest.raises(errors.MissingKeyError, match="OPENAI_API_KEY"):
         fork(dataset.path, "--values", *model)
+    with pytest.raises(errors.InvalidInputError, match="The command line is wrong: a fork plays"):
+        fork(dataset.path, "--at=1", "attempts=2")
 
 
 def page(tree='[1] button "Go"\n  [2] link "On"', **channels):

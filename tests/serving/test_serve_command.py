@@ -69,6 +69,7 @@ def test_server_that_dies_too_often_is_exit_code_1(stand_in):
 @pytest.mark.parametrize(
     ("arguments", "match"),
     [
+        (["--max-model-len", "64", "some/model"], "'--max-model-len' stands where the model"),
         (["./nowhere"], "No model folder at './nowhere'"),
         (["some/model", "--dev-mode", "--host=0.0.0.0"], "dev_mode would allow any machine"),
         (
@@ -86,7 +87,7 @@ def test_server_that_dies_too_often_is_exit_code_1(stand_in):
             "extra_args has '--uds=x'",  # So the flag before it was heard.
         ),
     ],
-    ids=["model", "dev-mode", "runtime-lora", "another address"],
+    ids=["option", "model", "dev-mode", "runtime-lora", "another address"],
 )
 def test_wrong_input_is_exit_code_2(stand_in, arguments, match):
     process = webtraj_serve(stand_in, *arguments)

@@ -9,6 +9,7 @@ import pytest
 from rows import each
 from webtraj import errors
 from webtraj.serving import VllmLaunch, interpreters
+from webtraj.settings import credentials
 
 
 @pytest.fixture
@@ -100,6 +101,36 @@ def test_lora_adapters_are_named(model, tmp_path):
 )
 def test_setting_becomes_a_variable(model, settings, variable):
     assert variable in VllmLaunch(model=model, **settings).variables().items()
+
+
+@each(
+    ("given", "key", "rest"),
+    [
+        (("--api-key", "a", "--seed=3"), "a", ["--seed=3"]),
+        (("--api-key=a=1",), "a=1", []),
+        (("--api_key", "a", "--seed", "3"), "a", ["--seed", "3"]),
+        (("--api-key=a", "--api_key=b"), "b", []),
+        (("--api-key", "a", "b", "--seed=3"), "a", ["--seed=3", "--api-key", "a", "b"]),
+        (("--seed=3", "--api-key"), "of-variable", ["--seed=3", "--api-key"]),
+    ],
+)
+def test_key_is_passed_where_nobody_reads_it(model, given, key, rest):
+    environment = {"VLLM_API_KEY": "of-variable"}
+    launch = VllmLaunch(
+        model=model, python=sys.executable, extra_args=given, environment=environment
+    )
+    plain = arguments(VllmLaunch(model=model, python=sys.executable))
+    assert launch.api_key == key
+    assert arguments(launch) == [*plain, *rest]
+    several = rest[-1:] == ["b"]  # The variable holds one.
+    assert launch.variables()["VLLM_API_KEY"] == ("of-variable" if several else key)
+
+
+def test_errors_do_not_tell_the_key(model, monkeypatch):
+    monkeypatch.setattr(credentials, "KEYS", set())
+    key = "q7Zk29fLw0aPx3"
+    VllmLaunch(model=model, extra_args=("--api_key", key)).variables()
+    assert key not in credentials.conceal(f"vLLM's arguments are ['{key}']")
 
 
 def test_other_weights_keep_the_name(model, tmp_path):

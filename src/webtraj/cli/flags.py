@@ -76,11 +76,8 @@ def with_flags(
     own = {one.name: one for one in every if one.kind is not one.VAR_KEYWORD}
     panels = {name: panel for panel, names in _PANELS.items() for name in names}
     names = [*panels, *(name for name in only or () if name not in panels)]
-    flags = {
-        name: _parameter(name, panels.get(name))
-        for name in names
-        if name not in own and (only is None or name in only)
-    }
+    names = [name for name in names if name not in own and (only is None or name in only)]
+    flags = {name: _parameter(name, panels.get(name), names) for name in names}
 
     @functools.wraps(function)
     def command(**values: Any) -> None:
@@ -102,7 +99,8 @@ def fields_of(given: Mapping[str, Any], settings: Iterable[str] = ()) -> dict[st
 
     Args:
         given: The values by the names of the flags' parameters.
-        settings: More fields as `key=value`, with dotted keys and YAML values; they override flags.
+        settings: More fields as `key=value`, with dotted keys and YAML values; they override flags,
+            and may refer to them. A place `out` that is null is left out.
 
     Raises:
         InvalidInputError: A value is malformed, or a key is unknown.
@@ -120,7 +118,10 @@ def fields_of(given: Mapping[str, Any], settings: Iterable[str] = ()) -> dict[st
             fields[name] = _number_or_auto(value) if name == "parallel" else value
     for name in given.keys() & _JUDGE_OPTIONS.keys():
         fields.setdefault("judge_options", {})[_JUDGE_OPTIONS[name][0]] = given[name]
-    return _merged(fields, settings)
+    merged = _merged(fields, settings)
+    if merged.get("out", "") is None:
+        del merged["out"]
+    return merged
 
 
 def _merged(fields: Mapping[str, Any], settings: Iterable[str]) -> dict[str, Any]:
@@ -129,7 +130,10 @@ def _merged(fields: Mapping[str, Any], settings: Iterable[str]) -> dict[str, Any
 
     data = configuration.with_overrides({}, settings, example="wait_timeout=60")
     configuration.check_names(data, RunSpec, configuration.COMMAND_LINE)
-    return configuration.merged(fields, configuration.resolved(data, configuration.COMMAND_LINE))
+    if not data:
+        return dict(fields)
+    both = configuration.merged(configuration.escaped(fields), data)
+    return configuration.resolved(both, configuration.COMMAND_LINE)
 
 
 def _number_or_auto(text: str) -> int | str:
@@ -140,7 +144,8 @@ def _number_or_auto(text: str) -> int | str:
     return text if text == "auto" else int(text)
 
 
-def _parameter(name: str, panel: str | None) -> inspect.Parameter:
+def _parameter(name: str, panel: str | None, names: Collection[str]) -> inspect.Parameter:
+    """Return the parameter of a flag, worded for a command with the flags of these names."""
     from webtraj.runs.spec import RunSpec
 
     metavar = None
@@ -158,6 +163,11 @@ def _parameter(name: str, panel: str | None) -> inspect.Parameter:
             told += " Repeatable."
         elif isinstance(field.default, int | float):
             told += f" Default: {field.default}."
+    if "agent" not in names:
+        told = told.replace("The agent's model", "The model")
+        panel = "Model" if panel == "Agent" else panel
+    if panel == "Judge and proposer":
+        panel = " and ".join(one for one in ("judge", "proposer") if one in names).capitalize()
     option = typer.Option(
         flag(name), metavar=metavar, help=told, show_default=False, rich_help_panel=panel
     )

@@ -138,7 +138,7 @@ Imports = Annotated[
     typer.Option(
         "--import",
         metavar="MODULE",
-        help="Your module or .py file that registers presets, agents, ... . Repeatable.",
+        help="Your module or .py file that registers presets, agents, judges or steps. Repeatable.",
     ),
 ]
 """Modules for `import_now`, which a command calls first."""

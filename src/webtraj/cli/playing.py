@@ -21,7 +21,13 @@ from webtraj.cli.judge_quality import judged_data, say_unjudged
 from webtraj.cli.options import imported, storage_options
 from webtraj.cli.propose import proposed_data, report_proposed
 from webtraj.cli.terminal import counted, say
-from webtraj.settings.configuration import COMMAND_LINE, to_yaml, validate, without_secrets
+from webtraj.settings.configuration import (
+    COMMAND_LINE,
+    escaped,
+    to_yaml,
+    validate,
+    without_secrets,
+)
 from webtraj.settings.named import import_modules
 from webtraj.trajectory import Outcome
 
@@ -72,7 +78,7 @@ def settings_text(given: Mapping[str, Any]) -> str:
     """
     from webtraj.runs.spec import RunSpec
 
-    return to_yaml(validate(given, RunSpec, COMMAND_LINE).model_dump())
+    return to_yaml(escaped(validate(given, RunSpec, COMMAND_LINE).model_dump()))
 
 
 def naming(built: Rollout) -> str:

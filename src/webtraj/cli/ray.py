@@ -82,14 +82,9 @@ def submit(
     from webtraj.rollouts.distributed import job
     from webtraj.settings.configuration import COMMAND_LINE, validate
 
-    if not out or not (preset or resume):
-        raise errors.InvalidInputError(
-            f"A job needs tasks and a dataset; got --preset {preset!r} and --out {out!r}. Give "
-            "--preset (or SOURCE_S3_URI), and --out (or SAVE_S3_URI)."
-        )
     own = {
         "preset": preset or None,
-        "out": out,
+        "out": out or None,
         "episodes": episodes,
         "max_steps": max_steps,
         "imports": imports,
@@ -97,8 +92,15 @@ def submit(
         "resume": True if resume == "last" else resume,
     }
     own = {name: value for name, value in own.items() if value is not None}
+    fields = fields_of({**given, **own}, settings or ())
+    if not fields.get("out") or not (fields.get("preset") or resume):
+        raise errors.InvalidInputError(
+            f"A job needs tasks and a dataset; got preset {fields.get('preset')!r:.100} and out "
+            f"{fields.get('out')!r:.100}. Give --preset (or SOURCE_S3_URI), and --out (or "
+            "SAVE_S3_URI)."
+        )
     job_id = job.submit_job(
-        validate({**fields_of(given, settings or ()), **own}, job.JobSpec, COMMAND_LINE),
+        validate(fields, job.JobSpec, COMMAND_LINE),
         address=address,
         working_dir=working_dir,
         pass_variables=pass_variable or ("OPENAI_API_KEY",),

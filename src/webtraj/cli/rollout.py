@@ -76,11 +76,16 @@ def rollout(
     """
     run_id, overrides = _split(arguments or [], resume=resume)
     if config_name is None:
+        if print_config and resume:
+            raise errors.InvalidInputError(
+                "--print-config shows the settings of a new run, and --resume continues an earlier "
+                "run with its own. Give only one of them."
+            )
         fields = fields_of(given, overrides)
         if print_config:
             print(playing.settings_text(fields), end="")
             return
-        if "preset" not in fields and not resume:
+        if not fields.get("preset") and not resume:
             raise errors.InvalidInputError(
                 "Nothing to run: give --preset, such as --preset miniwob/click-test, or "
                 "--config-name, such as --config-name rollout_train. `webtraj presets` lists the "

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from webtraj import errors
 from webtraj.cli import signals
 
 if TYPE_CHECKING:
@@ -75,6 +76,11 @@ def serve(
     """
     from webtraj.serving import ModelServer, RestartPolicy, VllmLaunch, interpreters
 
+    if model.startswith("-"):
+        raise errors.InvalidInputError(
+            f"{model!r:.100} stands where the model should. Give the model first, then vLLM's "
+            f"options: webtraj serve MODEL {model:.100} ..."
+        )
     _publish_first(Path(model))
     if install and interpreters.find_python(interpreters.VLLM, python) is None:
         python = str(interpreters.install_vllm())

@@ -629,4 +629,4 @@ def check(config: LoopConfig) -> LoopConfig:
 
 def to_yaml(config: LoopConfig) -> str:
     """Return the whole configuration as YAML, with defaults and without secrets."""
-    return configuration.to_yaml(config.model_dump(mode="json"))
+    return configuration.to_yaml(configuration.escaped(config.model_dump(mode="json")))

@@ -231,8 +231,8 @@ class RunSpec(Patience):
     """An option of the judge, such as votes=3. The judge model also takes stages: options of single
     stages, such as 'stages={"blocked": {"model": "small"}}'."""
     judge_when: When = "unknown"
-    """Which episodes to judge: those of unknown outcome, or always. `unknown`: those whose outcome
-    the environment does not know."""
+    """Which episodes to judge: unknown or always. `unknown`: those whose outcome the environment
+    does not know."""
     judge_parallel: _Positive | None = None
     """Episodes to judge at a time; default: 8."""
     proposer: str | None = None

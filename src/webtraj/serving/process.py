@@ -17,6 +17,7 @@ from typing import Protocol
 
 from webtraj import errors
 from webtraj.serving import guard as guard_lib
+from webtraj.settings import credentials
 
 __all__ = ["GuardedProcess", "RestartPolicy", "ServerLaunch", "ServerLog", "claim", "tail"]
 
@@ -164,7 +165,8 @@ class ServerLog:
     def tail(self) -> str:
         """Return a sentence with the last lines, for the end of a message."""
         assert self.path is not None
-        return f" The end of its log, {self.path}:\n{tail(self.path, self._start)}"
+        end = credentials.conceal(tail(self.path, self._start))
+        return f" The end of its log, {self.path}:\n{end}"
 
     def close(self) -> None:
         """Remove the file unless it is to be kept."""

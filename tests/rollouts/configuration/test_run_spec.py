@@ -1,6 +1,7 @@
 """One model is the flags, the YAML keys, the Python call and the record."""
 
 import json
+import sys
 
 import pytest
 
@@ -54,12 +55,52 @@ def test_keys_set_any_field_and_override_flags():
         flags.fields_of({}, ["wait_timeot=3"])
 
 
+def test_keys_refer_to_flags_whose_own_texts_are_plain():
+    given = {"model": "m", "agent_options": ["instruction=costs ${x}"]}
+    assert flags.fields_of(given, ["judge_options.model=${model}"]) == {
+        "model": "m",
+        "agent_options": {"instruction": "costs ${x}"},
+        "judge_options": {"model": "m"},
+    }
+
+
+def test_a_place_that_is_null_is_none():
+    assert flags.fields_of({"out": "data"}, ["out=null", "seed=3"]) == {"seed": 3}
+
+
+@each(
+    ("given", "told"),
+    [
+        (["out=null", "--resume"], "--resume needs the run's dataset"),
+        (["model=${modle}"], "The command line has a reference without a target"),
+        (["preset=null"], "Nothing to run: give --preset"),
+        (["--out=data", "--resume", "--print-config"], "Give only one of them"),
+    ],
+)
+def test_what_is_not_given_is_asked_for(given, told):
+    with pytest.raises(errors.InvalidInputError, match=told):
+        make_command("rollout")(given, standalone_mode=False)
+
+
+def test_printing_settings_needs_omegaconf(monkeypatch):
+    monkeypatch.setitem(sys.modules, "omegaconf", None)
+    with pytest.raises(errors.MissingDependencyError, match="OmegaConf"):
+        make_command("rollout")(["--preset=ladder/climb", "--print-config"], standalone_mode=False)
+
+
 def test_the_printed_settings_are_a_configuration(tmp_path, capsys):
     given = ["--preset", "ladder/climb", "--agent", "random", "step_timeout=5.0", "--seed", "7"]
+    given += ["--agent-set", "instruction=costs ${x}"]
     make_command("rollout")([*given, "--print-config"], standalone_mode=False)
     (tmp_path / "mine.yaml").write_text(capsys.readouterr().out)
     printed = load_configuration("mine", config_dir=tmp_path).values
-    assert printed == RunSpec(preset="ladder/climb", agent="random", step_timeout=5.0, seed=7)
+    assert printed == RunSpec(
+        preset="ladder/climb",
+        agent="random",
+        agent_options={"instruction": "costs ${x}"},
+        step_timeout=5.0,
+        seed=7,
+    )
 
 
 @each(
@@ -98,6 +139,14 @@ async def test_a_run_of_python_is_resumed_by_the_command(world):
     assert again.spec.parallel == 3
     assert len((await again.play()).results) == 4
     assert len((await collect(RunSpec(**SPEC, out="data"), resume=True)).results) == 4
+
+
+async def test_what_is_said_again_in_other_words_does_not_change_a_run(world):
+    await collect(RunSpec(preset="ladder/climb", episodes=2, out="data"))
+    again = resume_run({"preset": "ladder/climb", "parallel": 2}, out="data")
+    assert again.spec.preset == ["ladder/climb"]
+    with pytest.raises(errors.InvalidInputError, match=r"preset cannot be changed from .* 'other'"):
+        resume_run({"preset": "other"}, out="data")
 
 
 async def test_what_a_spec_does_not_say_is_resumed_as_it_was_begun(world):

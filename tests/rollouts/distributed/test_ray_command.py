@@ -80,6 +80,16 @@ def test_the_flags_of_a_rollout_are_those_of_a_job(submitted):
     assert RunSpec(**record).record() == record
 
 
+def test_keys_override_the_flags_of_a_job(submitted):
+    keys = ("preset=b", "out=s3://a/b", "episodes=9", "judge_options.model=${model}")
+    result = run("--no-wait", "--preset=a", "--episodes=7", "--model=m", *keys)
+    assert result.exit_code == 0, result.output
+    ((_, _, files, _),) = submitted
+    one = JobSpec.model_validate_json(files["job.json"])
+    assert (one.preset, one.out, one.episodes) == (["b"], "s3://a/b", 9)
+    assert one.judge_options == {"model": "m"}
+
+
 def test_a_job_needs_a_source_and_a_place(submitted):
     result = run("--no-wait", "--preset=miniwob/all")
     assert isinstance(result.exception, errors.InvalidInputError)

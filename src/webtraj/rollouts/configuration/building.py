@@ -158,12 +158,12 @@ def _rest(run: Run, placed: RunSpec, given: Mapping[str, Any], **more: Any) -> R
             "Pass its configuration again, with --config-name and --resume, or start a new run."
         )
     record = validate(begun, RunSpec, where).record()
-    plain = {key: _as_data(given[key]) for key in _PLANNED & set(given)}
-    if fixed := sorted(key for key, value in plain.items() if value != record[key]):
-        raise errors.InvalidInputError(
-            f"Resuming uses the original plan, so {fixed[0]} cannot be changed from "
-            f"{record[fixed[0]]!r:.100} to {plain[fixed[0]]!r:.100}. Start a new run instead."
-        )
+    for key in sorted(_PLANNED & set(given)):
+        if not _agrees(record, key, _as_data(given[key])):
+            raise errors.InvalidInputError(
+                f"Resuming uses the original plan, so {key} cannot be changed from "
+                f"{record[key]!r:.100} to {_as_data(given[key])!r:.100}. Start a new run instead."
+            )
     values = merged(record, given)
     check_complete(values, where)
     place = {"out": placed.out, "storage_options": placed.storage_options}
@@ -335,6 +335,17 @@ def _playable(
         trajectory_collector=trajectory_collector,
         configuration=configuration or {},
     )
+
+
+def _agrees(record: Mapping[str, Any], key: str, value: Any) -> bool:
+    """Return whether a setting, not checked yet, is what a record says, written in any way."""
+    if value == record[key]:
+        return True
+    try:
+        said = validate(merged(record, {key: value}), RunSpec, key)
+    except errors.InvalidInputError:
+        return False
+    return bool(said.record()[key] == record[key])
 
 
 def _as_data(value: Any) -> Any:

@@ -11,6 +11,7 @@ from typing import Any
 import orjson
 
 from webtraj import errors
+from webtraj.settings import configuration
 from webtraj.training.llamafactory.configuration import LogConfig, UpdateConfig
 
 __all__ = [
@@ -189,7 +190,12 @@ def read_json(path: Path) -> dict[str, Any]:
 
 
 def to_yaml(values: Mapping[str, Any]) -> str:
-    """Return a configuration as YAML that reads back unchanged."""
+    """Return a configuration as YAML that reads back unchanged.
+
+    Raises:
+        MissingDependencyError: OmegaConf is not installed.
+    """
+    configuration.require()
     from omegaconf import OmegaConf
 
     text = OmegaConf.to_yaml(OmegaConf.create(dict(values)))
