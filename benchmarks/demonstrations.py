@@ -172,7 +172,7 @@ def main() -> None:
             "train",
             "--model",
             str(base),
-            "--samples",
+            "--data",
             str(rows),
             "--out",
             str(folder / "run"),

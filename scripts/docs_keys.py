@@ -29,7 +29,7 @@ def keys_reference() -> str:
         [
             HEAD,
             "## Runs\n",
-            "`kind: run`: also the flags of `webtraj rollout`, and the fields of `RunSpec`.\n",
+            "`kind: run`: also `key=value` of `webtraj rollout`, and the fields of `RunSpec`.\n",
             *_table(RunSpec),
             "\n## Rollouts\n",
             *_table(RolloutConfig),

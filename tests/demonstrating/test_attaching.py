@@ -2,6 +2,7 @@
 
 import asyncio
 import functools
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -10,9 +11,11 @@ import pytest
 from hand import Hand, running_browser, until
 from playwright.async_api import async_playwright
 
-from webtraj import Outcome
+from webtraj import JsonTrajectoryCollector, Outcome, open_dataset
 from webtraj.collectors.memory import MemoryTrajectoryCollector
+from webtraj.datasets.recovery import recover
 from webtraj.demonstrating import attached
+from webtraj.demonstrating.gestures import Deed
 from webtraj.environments import actions as a
 from webtraj.environments.browser.pool import BrowserPool, PoolLimits
 from whole import whole
@@ -65,6 +68,57 @@ async def test_a_program_that_calls_its_navigation_a_link_goes_there(
             recorder.stop()
     (episode,) = collector.trajectories
     assert [type(step.action) for step in episode.steps[1:]] == [a.Goto, a.Click]
+
+
+class _Decisions:
+    """Knows no decision; copies the dataset before the first step that was put off is written."""
+
+    def __init__(self, data: Path, copy: Path) -> None:
+        self.data, self.copy, self.steps = data, copy, 0
+
+    def decision(self, deed: Deed, *, last: bool = False) -> None:
+        if isinstance(deed.action, a.Check):
+            shutil.copytree(self.data, self.copy)
+
+    def recorded(self) -> None:
+        self.steps += 1
+
+
+@pytest.mark.browser
+async def test_a_kill_after_a_password_was_typed_loses_the_last_step_only(
+    site: str, tmp_path: Path
+) -> None:
+    data, before, after = (tmp_path / name for name in ("data", "before", "after"))
+    decisions = _Decisions(data, before)
+    async with (
+        JsonTrajectoryCollector(data) as collector,
+        running_browser(tmp_path) as endpoint,
+        async_playwright() as playwright,
+    ):
+        browser = await playwright.chromium.connect_over_cdp(endpoint)
+        page = browser.contexts[0].pages[0]
+        async with attached(endpoint, collector, decisions=decisions) as recorder:
+            await page.goto(f"{site}/form")
+            await page.check("[name=b]")
+            await page.click("[name=p]")
+            await page.locator("[name=p]").press_sequentially("hunter2-secret")
+            await page.locator("[name=p]").press("Enter")
+            await page.wait_for_url("**/done*")
+            await until(lambda: decisions.steps == 3)  # The agent waits for a second factor.
+            await collector.flush()
+            shutil.copytree(data, after)
+            recorder.stop()
+    for folder, kinds, in_flight in (
+        (before, [a.Goto], a.Check),
+        (after, [a.Goto, a.Check, a.Fill], a.Press),
+    ):
+        recover(folder)  # A copy is what a kill leaves.
+        (episode,) = open_dataset(folder)
+        assert [type(step.action) for step in episode.steps[1:]] == kinds
+        assert isinstance(episode.end.in_flight_action, in_flight)
+        assert "hunter2" not in whole(episode)
+    (episode,) = open_dataset(data)
+    assert [type(step.action) for step in episode.steps[1:]] == [a.Goto, a.Check, a.Fill, a.Press]
 
 
 _HASTY = """

@@ -107,6 +107,14 @@ def test_a_call_in_flight_leaves_the_order_open(run):
     assert run.step(3, a.Fill("1", "Anna")) == ([], "", "")
 
 
+def test_a_call_that_was_in_flight_at_the_step_leaves_the_order_open(run):
+    run.call("actor", 0, 1, reply("", '{"index": 5}'))
+    assert run.step(2, a.Click("1")) == (["actor"], "order", "")
+    run.call("other", 3, 9, reply("", '{"index": 6}'))
+    assert run.step(4, a.Click("2")) == ([], "", "")  # Its decision is asked for at 10.
+    assert run.step(10, a.Click("3")) == (["other"], "order", "")
+
+
 def test_sub_agents_have_their_own_steps(run):
     run.call("anna", 0, 1, reply("", '{"text": "Anna"}'))
     run.call("bert", 0, 1, reply("", '{"text": "Bert"}'))

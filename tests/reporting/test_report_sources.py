@@ -8,7 +8,7 @@ import pytest
 
 from webtraj import Outcome, errors, open_dataset
 from webtraj.judging.base import Judgement
-from webtraj.metrics.comparison import subjects_of
+from webtraj.metrics.comparison import compare, subjects_of
 from webtraj.metrics.measuring import plain
 from webtraj.metrics.report import make_report
 from webtraj.rollouts.judging import judge_rollout
@@ -103,6 +103,20 @@ def test_other_seeds_are_no_pairs(play, ends_by):
     assert comparison.pairs is None
     assert comparison.rates[0].interval is not None
     assert comparison.success is comparison.rates[0]
+
+
+def test_few_pairs_do_not_decide(play, ends_by):
+    first = subjects_of(play("first", TASKS, ends_by(0.2), attempts=10))[0].main
+    second = subjects_of(play("second", TASKS, ends_by(0.9), attempts=10))[0].main
+    shared = list(first.graded)
+    for number, is_used in ((10, True), (9, False), (1, False)):
+        others = {(task, -seed - 1, 0): won for (task, seed, _), won in second.graded.items()}
+        kept = {key: second.graded[key] for key in shared[:number]}
+        some = dataclasses.replace(second, graded=kept | dict(list(others.items())[number:]))
+        comparison = compare("first", first, "second", some)
+        assert (comparison.pairs is not None) is is_used, number
+        assert (comparison.success is comparison.pairs) is is_used
+    assert comparison.verdict == "better"
 
 
 def test_iterations_are_points_judged_where_they_were_judged(play, tmp_path, ends_by):

@@ -6,8 +6,8 @@ else: `TrajectoryCollectingEnvironment` and its collector write the steps. An ac
 is noted in the journal at once, as in flight.
 
 A model's reply may contain the password that a later step types letter by letter. So while a
-password field is in use, steps with decisions are put off: they are written once the password is
-known.
+password field is in use, steps with decisions are put off: they are written with the next step
+elsewhere, or once a password was typed and nothing was done for some seconds.
 
 The observation after a step is taken once the page has settled. If the next gesture begins before
 that, it is what the page showed when that gesture began, before the page's own handlers ran, and
@@ -48,6 +48,8 @@ _QUIET: Final = 0.1
 """Seconds without input after which the page is looked at,"""
 _QUIET_TYPING: Final = 0.6
 """and after a letter, when more are likely to come."""
+_TYPED: Final = 5.0
+"""Seconds without input after which a text in a password field is the whole password."""
 _EFFECT: Final = 1.5
 """Seconds after a gesture within which a page that goes back or closes does so because of it."""
 _SLOW_EFFECT: Final = 15.0
@@ -334,7 +336,13 @@ class Recorder:
         await self._begun.wait()
 
     async def close(self) -> None:
-        """Close the environment; what was held back is lost. Idempotent."""
+        """Close the environment; what was held back or put off is lost. Idempotent.
+
+        A killed process loses the same: the step held back, and, with `decisions`, the steps since
+        the one before a password field was used, until the next step elsewhere begins or nothing
+        was done for five seconds after the password was typed. The journal keeps the first of them
+        as in flight, unless it is a text.
+        """
         await self._recording.close()
 
     @property
@@ -346,7 +354,10 @@ class Recorder:
         if heard is not None:
             self._now = heard.time
         if heard is None:
-            await self._look()
+            if self._is_to_be_looked_at:
+                await self._look()
+            else:
+                await self._write_put_off()
         elif heard.kind == _COMMAND:
             await self._obey(heard.message)
         elif not self._paused:
@@ -357,16 +368,41 @@ class Recorder:
                 await self._stop(None, None)
 
     async def _next(self) -> listening_lib.Heard | None:
-        """Return the next message; None if it is time to look at the page."""
-        held, queue = self._held, self._listener.heard
-        resting = self._gone or self._listener.dialog_is_open
-        if held is None or held.result is not None or resting:
-            return await queue.get()
+        """Return the next message; None if it is time to look at the page, or to write."""
+        held = self._held
+        quiet = _TYPED if self._knows_password else None
+        if held is not None and self._is_to_be_looked_at:
+            quiet = _QUIET_TYPING if held.deed.is_text else _QUIET
         try:
-            async with asyncio.timeout(_QUIET_TYPING if held.deed.is_text else _QUIET):
-                return await queue.get()
+            async with asyncio.timeout(quiet):
+                return await self._listener.heard.get()
         except TimeoutError:
             return None
+
+    @property
+    def _is_to_be_looked_at(self) -> bool:
+        """Whether the step held back has no result yet, and can have one."""
+        resting = self._gone or self._listener.dialog_is_open
+        return self._held is not None and self._held.result is None and not resting
+
+    @property
+    def _knows_password(self) -> bool:
+        """Whether steps were put off, and the password that they wait for was typed."""
+        held = self._held
+        typed = any(step.secret for step in self._put_off)
+        return bool(self._put_off) and (typed or (held is not None and bool(held.secret)))
+
+    async def _write_put_off(self) -> None:
+        """Write the steps that were put off; the password is known."""
+        if not self._knows_password:
+            return
+        held = self._held
+        if held is not None and held.secret:
+            self._environment.note_password(held.secret)
+        await drain(self._collector)
+        self._write()
+        if held is not None:
+            self._note(held)
 
     async def _hear(self, heard: listening_lib.Heard) -> None:
         page, message = heard.page, heard.message
@@ -475,9 +511,10 @@ class Recorder:
     def _note(self, held: _Held) -> None:
         """Note an action in the journal, unless it has text, which may yet be redacted.
 
-        Its decision may name a password that is yet to be typed, so it is not noted.
+        Its decision may name a password that is yet to be typed, so it is not noted. Neither is an
+        action after steps that were put off: the first of them is in flight for the journal.
         """
-        if held.deed.is_text or held.noted is held.deed.action:
+        if held.deed.is_text or held.noted is held.deed.action or self._put_off:
             return
         held.noted = held.deed.action
         self._called(held, None)
@@ -703,7 +740,8 @@ class Recorder:
             self._report("There is no step to undo.")
             return
         self._spare_result = held.looked
-        self._tracker.withdrawn()
+        if held.noted is not None:
+            self._tracker.withdrawn()
         self._report(f"Left out: {_shown(held.deed)}. The page stays as it is.")
 
     async def _redact(self) -> None:

@@ -4,7 +4,7 @@ A call led to a step by one of two rules:
 
 * `content`: its reply names the action: its text, URL, keys, element or point.
 * `order`: it is the only candidate. Since the last step, only one conversation had replies, and no
-  call is in flight.
+  call was in flight when the step was taken.
 
 Earlier calls led to the step, too, if the call's request contains their replies or continues their
 conversation. A step without calls of its own belongs to the call before, whose reply may request
@@ -106,7 +106,7 @@ class Joiner:
             return (chain, "content") if all(call in chain for call in named) else ((), "")
         if self._last is not None and _names(self._last.call, deed):
             return (), "content"
-        if any(call.start <= at for call in self._in_flight.values()):
+        if any(call.start <= at < call.end for call in (*calls, *self._in_flight.values())):
             return (), ""
         before = [call for call in replied if call.end <= at]
         if not before:

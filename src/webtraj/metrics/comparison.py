@@ -432,7 +432,7 @@ class Comparison:
     groups: Mapping[str, tuple[Difference, ...]]
     """The success rates of shared groups, by grouping; the largest differences first."""
     pairs: Pairs | None
-    """The pairs; None if the points share no task and seed."""
+    """The pairs; None if they have less than half of the graded episodes of the smaller point."""
 
     @property
     def success(self) -> Difference | Pairs:
@@ -479,7 +479,11 @@ def compare(first_name: str, first: Point, second_name: str, second: Point) -> C
         second=second,
         rates=rates,
         groups={by: _groups(first, second, by) for by in first.report.by if by != "site"},
-        pairs=_pairs(first.graded, second.graded),
+        pairs=_pairs(
+            first.graded,
+            second.graded,
+            least=min(one.success_rate.counts[1], other.success_rate.counts[1]) / 2,
+        ),
     )
 
 
@@ -494,9 +498,12 @@ def _groups(first: Point, second: Point, by: str) -> tuple[Difference, ...]:
     return tuple(sorted(known, key=lambda difference: -abs(difference.value or 0.0)))
 
 
-def _pairs(first: Mapping[Any, bool], second: Mapping[Any, bool]) -> Pairs | None:
+def _pairs(
+    first: Mapping[PairKey, bool], second: Mapping[PairKey, bool], *, least: float
+) -> Pairs | None:
+    """Return the pairs; None if they are fewer than `least`: a few say little about the rest."""
     shared = [key for key in first if key in second]
-    if not shared:
+    if not shared or len(shared) < least:
         return None
     counts = collections.Counter((first[key], second[key]) for key in shared)
     gained = collections.Counter(key[0] for key in shared if second[key] and not first[key])

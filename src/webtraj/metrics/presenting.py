@@ -214,7 +214,7 @@ def verdict(compared: Comparison) -> str:
     found = f"{points(success.value)} points (95 %: {points_between(success.interval)})"
     pairs = compared.pairs
     evidence = (
-        "over all graded episodes; they share no task and seed"
+        "over all graded episodes; less than half of them share a task and seed"
         if pairs is None
         else f"p = {pairs.p:.3g} (McNemar, exact), {pairs.number} pairs with the same task and seed"
     )

@@ -24,8 +24,6 @@ __all__ = [
     "proposing_of",
 ]
 
-_FLAGS = {"proposer_options": "proposer-set", "proposals": "proposals"}
-
 PROPOSERS = "webtraj.proposers"
 """The entry-point group of proposers. Each names a class that is made as a `Proposing`."""
 
@@ -154,8 +152,8 @@ def proposing_of(spec: RunSpec) -> Proposing | None:
         idle = "proposer_options" if spec.proposer_options else "proposals"
         if spec.proposer_options or spec.proposals != default:
             raise errors.InvalidInputError(
-                f"{idle} (--{_FLAGS[idle]}) has no effect without a proposer; set proposer=model "
-                "or proposer=hindsight."
+                f"{idle} has no effect without a proposer; set proposer=model or "
+                "proposer=hindsight."
             )
         return None
     known = offered(PROPOSERS)

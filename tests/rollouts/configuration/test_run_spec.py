@@ -166,8 +166,8 @@ async def test_what_a_spec_does_not_say_is_resumed_as_it_was_begun(world):
 @each(
     ("fields", "told"),
     [
-        ({"proposals": 5}, "proposals .* has no effect without a proposer"),
-        ({"proposer_options": {"max_tokens": 5}}, "proposer_options .* has no effect"),
+        ({"proposals": 5}, "proposals has no effect without a proposer"),
+        ({"proposer_options": {"max_tokens": 5}}, "proposer_options has no effect"),
         ({"storage_options": {"region": "here"}}, "storage_options .* out is the folder 'data'"),
         ({"judge_when": "always"}, "without a judge"),
     ],

@@ -138,7 +138,7 @@ def test_compare_says_whether_a_difference_is_one(tmp_path):
     for other, verdict, evidence, caution in [
         (played("eight", 8), "better", "p = 0.0312 (McNemar, exact), 10 pairs", None),
         (played("seven", 7), "no clear difference", "p = 0.0625", None),
-        (played("apart", 8, seeds=False), "better", "share no task and seed", None),
+        (played("apart", 8, seeds=False), "better", "share a task and seed", None),
         (played("broken", 8, broken=20), "better", "10 pairs", "The crashed rate differs too"),
     ]:
         said = call("--compare", two, other)
