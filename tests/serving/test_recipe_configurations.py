@@ -104,7 +104,7 @@ def test_trainings_settings_are_its_own(recipe):
             assert config.algorithm_config.deepspeed_config_filename == "ds_config_zero2.json"
         else:
             assert which == "train"
-            SftSettings(model="m", output="o", **recipe.train.overrides)
+            SftSettings(model="m", out="o", **recipe.train.overrides)
 
 
 def test_server_is_one_that_can_be_launched(recipe):
