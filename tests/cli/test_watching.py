@@ -5,6 +5,7 @@ import pty
 import re
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from typer.testing import CliRunner
@@ -14,7 +15,7 @@ from webtraj.cli import app
 from webtraj.cli.watching import WorkProgress
 from webtraj.datasets import copy, open_dataset, rebuild, recover, split, verify
 from webtraj.datasets.exporters import export_dataset
-from webtraj.datasets.progress import counted, find_watcher, watching
+from webtraj.datasets.progress import Progress, counted, find_watcher, watching
 from webtraj.datasets.writer import DatasetWriter
 from webtraj.metrics.measuring import measure
 
@@ -78,6 +79,14 @@ def test_without_a_terminal_long_work_is_a_line_on_stderr(capsys):
     assert re.fullmatch(r"Copying episodes: 0 of 3, 0\.0/s", lines[0])
     told = r"Copying episodes: 2 of 3, [\d,.]+/s, 10\.0 MB, [\d,.]+ MB/s, \d+:\d\d:\d\d left"
     assert any(re.fullmatch(told, line) for line in lines)
+
+
+def test_work_may_begin_and_end_on_several_threads():
+    """`push` reports from the threads that send."""
+    begun, ended = Progress("Sending", 0, 1), Progress("Sending", 1, 1, ended=True)
+    with WorkProgress() as progress, ThreadPoolExecutor(8) as pool:
+        for _ in pool.map(progress, [begun, ended] * 500):
+            pass
 
 
 def test_work_that_is_soon_done_shows_nothing(capsys):

@@ -175,6 +175,12 @@ class _Command(core.TyperCommand):
         import difflib
 
         word = option.strip("-")
+        if any("KEY=VALUE" in str(one.metavar) for one in self.get_params(ctx)):
+            from webtraj.runs.spec import RunSpec
+
+            field = word.replace("-", "_")
+            if field in RunSpec.model_fields:
+                return [f"{field}=VALUE"]
         names = [name.strip("-") for name in known]
         near = {f"--{name}" for name in difflib.get_close_matches(word, names)}
         starts = {f"--{name}" for name in names if len(word) > 2 and name.startswith(word)}

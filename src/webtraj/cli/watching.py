@@ -34,9 +34,14 @@ class WorkProgress(Closing):
         self._start = 0.0
         self._ended = threading.Event()
         self._thread: threading.Thread | None = None
+        self._lock = threading.RLock()
 
     def __call__(self, progress: Progress) -> None:
         """Take the progress of the work; ignore that of work nested in it."""
+        with self._lock:
+            self._take(progress)
+
+    def _take(self, progress: Progress) -> None:
         latest = self._latest
         if latest is not None and latest.what != progress.what:
             return
@@ -56,10 +61,11 @@ class WorkProgress(Closing):
 
     def close(self) -> None:
         """Stop showing the work. Idempotent."""
-        self._ended.set()
-        if self._thread is not None:
-            self._thread.join()
-        self._latest = self._thread = None
+        with self._lock:
+            self._ended.set()
+            if self._thread is not None:
+                self._thread.join()
+            self._latest = self._thread = None
 
     def _show(self, ended: threading.Event, begun: Progress) -> None:
         is_terminal = sys.stderr.isatty()

@@ -224,7 +224,8 @@ def webtraj(*arguments, **environment):
 def test_the_command_says_what_was_sent(abandon, faulty):
     spool = abandon("a", "b")
     result = webtraj("push", spool)
-    assert (result.returncode, result.stderr) == (0, "")
+    assert not result.stderr, result.stderr
+    assert result.returncode == 0
     assert "2 sent" in result.stdout
     assert "0 left" in result.stdout
     assert set(read_bucket(faulty.root).episodes) == {"a", "b"}
