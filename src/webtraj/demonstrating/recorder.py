@@ -215,7 +215,6 @@ class Recorder:
         self._paused = False
         self._was_paused = False
         self._over = False
-        self._gone = False
         self._stopped = False
 
     # Commands, from the bar or the terminal. They take their turn after what was heard before.
@@ -359,10 +358,9 @@ class Recorder:
             await self._obey(heard.message)
         elif not self._paused:
             await self._hear(heard)
-        if heard is not None and heard.kind == "closed" and not self._is_open:
-            self._gone = True
-            if self._ends_with_browser:
-                await self._stop(None, None)
+        is_close = heard is not None and heard.kind == "closed"
+        if is_close and self._ends_with_browser and not self._is_open:
+            await self._stop(None, None)
 
     async def _next(self) -> listening_lib.Heard | None:
         """Return the next message; None if it is time to look at the page, or to write."""
@@ -379,8 +377,8 @@ class Recorder:
     @property
     def _is_to_be_looked_at(self) -> bool:
         """Whether the step held back has no result yet, and can have one."""
-        resting = self._gone or self._listener.dialog_is_open
-        return self._held is not None and self._held.result is None and not resting
+        can_look = self._is_open and not self._listener.dialog_is_open
+        return can_look and self._held is not None and self._held.result is None
 
     @property
     def _knows_password(self) -> bool:
@@ -474,6 +472,8 @@ class Recorder:
 
     async def _hold(self, deed: gestures_lib.Deed) -> None:
         """Hold a step back; write those before it, unless it is in a password field."""
+        if self._over:
+            return
         if not (self._puts_off and deed.is_in_password_field):
             await drain(self._collector)
             self._write()
@@ -544,10 +544,9 @@ class Recorder:
         try:
             result = await self._looked_at(held)
         except errors.BrowserError:
-            if self._is_open:
-                raise
-            self._gone = True  # The messages that its tabs were closed follow.
-            return
+            if not self._is_open:
+                return  # The messages that its tabs were closed follow.
+            raise
         # If more was done meanwhile, it may be too late.
         if result is not None and self._listener.inputs == inputs:
             held.result = result
@@ -655,8 +654,7 @@ class Recorder:
         if self._takes_effect(_EFFECT):
             return
         await self._commit_before_travel()
-        if not self._over:
-            await self._hold_new(a.CloseTab())
+        await self._hold_new(a.CloseTab())
 
     async def _navigated(self, page: Page, travel: listening_lib.Travel | None) -> None:
         await self._end_press()
@@ -685,8 +683,7 @@ class Recorder:
             self._note(held)
             return
         await self._commit_before_travel()
-        if not self._over:
-            await self._hold_new(action)
+        await self._hold_new(action)
 
     async def _commit_before_travel(self) -> None:
         held, left = self._held, self._left
@@ -751,8 +748,7 @@ class Recorder:
         self._report(f"From now on {name!r} is recorded as <secret:hidden>.")
 
     async def _look_at_held(self) -> None:
-        can_look = self._is_open and not self._listener.dialog_is_open
-        if can_look and self._held is not None and self._held.result is None:
+        if self._held is not None and self._is_to_be_looked_at:
             self._held.result = await self._looked_at(self._held)
 
     async def _stop(self, outcome: Outcome | None, answer: str | None) -> None:
