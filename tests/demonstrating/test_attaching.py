@@ -70,6 +70,24 @@ async def test_a_program_that_calls_its_navigation_a_link_goes_there(
     assert [type(step.action) for step in episode.steps[1:]] == [a.Goto, a.Click]
 
 
+@pytest.mark.browser
+async def test_a_tab_opened_after_the_last_was_closed_is_looked_at(
+    site: str, tmp_path: Path
+) -> None:
+    collector = MemoryTrajectoryCollector()
+    async with running_browser(tmp_path) as endpoint, async_playwright() as playwright:
+        browser = await playwright.chromium.connect_over_cdp(endpoint)
+        context = browser.contexts[0]
+        async with attached(endpoint, collector) as recorder:
+            await context.pages[0].close()
+            page = await context.new_page()
+            await page.goto(f"{site}/form")
+            await until(lambda: recorder.steps == 1 and recorder.is_settled)
+            recorder.stop()
+    (episode,) = collector.trajectories
+    assert 'button "Send"' in episode.steps[1].observation["axtree"]
+
+
 class _Decisions:
     """Knows no decision; copies the dataset before the first step that was put off is written."""
 

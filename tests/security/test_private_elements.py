@@ -1,6 +1,7 @@
 """What private elements of a real page show is in no record: tree, texts, actions, screenshots."""
 
 import io
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
@@ -49,21 +50,28 @@ def environment(
     )
 
 
-async def record(
-    made: BrowserEnvironment, *actions: Any
-) -> tuple[list[Any], webtraj.EpisodeTrajectory]:
-    """Returns what the agent saw and what was recorded."""
-    collector = webtraj.MemoryTrajectoryCollector()
-    seen = []
-    async with webtraj.TrajectoryCollectingEnvironment(made, collector) as recorded:
-        seen.append((await recorded.reset()).observation)
-        for action in actions:
-            given = action(seen[-1]) if callable(action) else action
-            thought = f"I see {SHOWN} and {INNOCENT}."
-            decision = webtraj.Decision(action=given, thought=thought)
-            seen.append((await recorded.step(decision)).observation)
-            assert seen[-1]["last_action"]["error"] == ""
-    return seen, collector.trajectories[0]
+Record = Callable[..., Awaitable[tuple[list[Any], webtraj.EpisodeTrajectory]]]
+
+
+@pytest.fixture
+def record(pool: BrowserPool, site: Site) -> Record:
+    """Plays on a page, by `RULES`; returns what the agent saw and what was recorded."""
+
+    async def play(page: str, *actions: Any, redaction: Any = RULES, **options: Any) -> Any:
+        collector = webtraj.MemoryTrajectoryCollector()
+        made = environment(pool, site, page, redaction=redaction, **options)
+        seen = []
+        async with webtraj.TrajectoryCollectingEnvironment(made, collector) as recorded:
+            seen.append((await recorded.reset()).observation)
+            for action in actions:
+                given = action(seen[-1]) if callable(action) else action
+                thought = f"I see {SHOWN} and {INNOCENT}."
+                decision = webtraj.Decision(action=given, thought=thought)
+                seen.append((await recorded.step(decision)).observation)
+                assert seen[-1]["last_action"]["error"] == ""
+        return seen, collector.trajectories[0]
+
+    return play
 
 
 def picture(data: bytes) -> Any:
@@ -100,11 +108,9 @@ PLACES = {
 
 
 @pytest.mark.parametrize("place", PLACES)
-async def test_no_record_holds_what_a_private_element_shows(
-    pool: BrowserPool, site: Site, place: str
-) -> None:
+async def test_no_record_holds_what_a_private_element_shows(record: Record, place: str) -> None:
     page = f"<p>{INNOCENT}</p>{PLACES[place].format(SHOWN)}"
-    seen, episode = await record(environment(pool, site, page, redaction=RULES), a.Wait(0.01))
+    seen, episode = await record(page, a.Wait(0.01))
     assert SHOWN in seen[0]["axtree"]  # The agent itself sees it.
     assert SHOWN not in whole(episode)
     public = place != "body"
@@ -121,28 +127,22 @@ async def test_no_record_holds_what_a_private_element_shows(
 
 
 @pytest.mark.parametrize("place", PLACES)
-async def test_no_pixel_tells_what_a_private_element_shows(
-    pool: BrowserPool, site: Site, place: str
-) -> None:
+async def test_no_pixel_tells_what_a_private_element_shows(record: Record, place: str) -> None:
     kept = []
     for word in (SHOWN, "anders+8"):
         page = PLACES[place].format(word)
-        made = environment(pool, site, page, redaction=RULES, channels=("axtree", "screenshot"))
-        seen, episode = await record(made)
+        seen, episode = await record(page, channels=("axtree", "screenshot"))
         assert word in seen[0]["axtree"]
         kept.append(episode.steps[0].observation["screenshot"])
     assert painted(*kept) is None
 
 
-async def test_a_picture_in_webp_is_a_jpeg_where_it_may_show_a_secret(
-    pool: BrowserPool, site: Site
-) -> None:
+async def test_a_picture_in_webp_is_a_jpeg_where_it_may_show_a_secret(record: Record) -> None:
     kept = []
     for word in (SHOWN, "anders+8"):
         page = f"<p>{INNOCENT}</p>" + PLACES["text"].format(word)
         for rules, kind in ((RULES, b"\xff\xd8\xff"), ((), b"RIFF")):
-            made = environment(pool, site, page, pictures="webp", redaction=rules)
-            seen, episode = await record(made)
+            seen, episode = await record(page, pictures="webp", redaction=rules)
             recorded = episode.steps[0].observation["screenshot"]
             assert seen[0]["screenshot"].startswith(kind)
             assert recorded.startswith(kind)
@@ -150,21 +150,21 @@ async def test_a_picture_in_webp_is_a_jpeg_where_it_may_show_a_secret(
     assert painted(*kept) is None
 
 
-async def test_a_closed_shadow_root_is_painted_over(pool: BrowserPool, site: Site) -> None:
+async def test_a_closed_shadow_root_is_painted_over(record: Record) -> None:
     page = "<p id=h></p><script>h.attachShadow({mode: 'closed'}).innerHTML = '<b data-private>"
     page += f"{SHOWN}</b>'</script>"
-    seen, episode = await record(environment(pool, site, page, redaction=RULES))
+    seen, episode = await record(page)
     box = painted(seen[0]["screenshot"], episode.steps[0].observation["screenshot"])
     assert box is not None
     assert box[3] - box[1] < 60
 
 
 async def test_a_frame_of_another_origin_is_redacted_as_the_page_is(
-    pool: BrowserPool, site: Site
+    record: Record, site: Site
 ) -> None:
     site.pages["/frame"] = f"{STYLE}<p data-private>{SHOWN}</p><p>42 <i data-private>17</i></p>"
     page = f"<iframe src='http://localhost:{site.port}/frame'></iframe>"
-    seen, episode = await record(environment(pool, site, page, redaction=RULES), a.Wait(0.01))
+    seen, episode = await record(page, a.Wait(0.01))
     assert SHOWN in seen[0]["axtree"]
     assert '"17"' in seen[0]["axtree"]
     assert SHOWN not in whole(episode)
@@ -175,20 +175,18 @@ async def test_a_frame_of_another_origin_is_redacted_as_the_page_is(
 
 
 async def test_a_private_frame_of_another_origin_is_private_within(
-    pool: BrowserPool, site: Site
+    record: Record, site: Site
 ) -> None:
     site.pages["/frame"] = f"{STYLE}<p>{SHOWN}</p>"
     page = f"<iframe data-private src='http://localhost:{site.port}/frame'></iframe>"
-    seen, episode = await record(environment(pool, site, page, redaction=RULES), a.Wait(0.01))
+    seen, episode = await record(page, a.Wait(0.01))
     assert SHOWN in seen[0]["axtree"]
     assert SHOWN not in whole(episode)
 
 
-async def test_short_texts_are_left_out_of_the_tree_and_the_text(
-    pool: BrowserPool, site: Site
-) -> None:
+async def test_short_texts_are_left_out_of_the_tree_and_the_text(record: Record) -> None:
     page = "<p>Room 12 of 120: <b data-private>12</b></p><input autocomplete=cc-csc value=123>"
-    seen, episode = await record(environment(pool, site, page, redaction=RULES))
+    seen, episode = await record(page)
     assert 'value="123"' in seen[0]["axtree"]
     kept = episode.steps[0].observation
     assert "123" not in kept["axtree"]
@@ -213,11 +211,10 @@ ELSEWHERE = {
 
 @pytest.mark.parametrize("place", ELSEWHERE)
 async def test_short_texts_of_choices_and_areas_are_left_out_of_the_tree(
-    pool: BrowserPool, site: Site, place: str
+    record: Record, place: str
 ) -> None:
     page = f"<input list=l aria-label=Seat>{ELSEWHERE[place]}"
-    made = environment(pool, site, page, redaction=RULES, channels=("axtree",))
-    seen, episode = await record(made)
+    seen, episode = await record(page, channels=("axtree",))
     assert '"17"' in seen[0]["axtree"]
     kept = episode.steps[0].observation["axtree"]
     assert '"17"' not in kept
@@ -227,16 +224,15 @@ async def test_short_texts_of_choices_and_areas_are_left_out_of_the_tree(
 
 @pytest.mark.parametrize("text", ["4111111111111111", "123"])
 async def test_what_is_typed_into_a_private_field_is_not_recorded(
-    pool: BrowserPool, site: Site, text: str
+    record: Record, text: str
 ) -> None:
     page = "<input autocomplete=cc-number aria-label=Number>"
-    made = environment(pool, site, page, redaction=RULES)
 
     def field(observation: Any) -> str:
         return next(line.ref for line in refs_in(observation["axtree"]) if line.name == "Number")
 
     seen, episode = await record(
-        made, lambda o: a.Fill(field(o), text), a.Wait(0.01), a.TypeText(text)
+        page, lambda o: a.Fill(field(o), text), a.Wait(0.01), a.TypeText(text)
     )
     assert f'value="{text}"' in seen[1]["axtree"]
     assert episode.steps[1].action == a.Fill(field(seen[0]), "<secret:payment>")
@@ -249,15 +245,13 @@ async def test_what_is_typed_into_a_private_field_is_not_recorded(
 
 
 @pytest.mark.smoke
-async def test_patterns_are_painted_over_where_the_page_shows_them(
-    pool: BrowserPool, site: Site
-) -> None:
+async def test_patterns_are_painted_over_where_the_page_shows_them(record: Record) -> None:
     page = (
         "<p>Hello</p><p>Mail anna@example.com now</p>"
         "<p>Pay <b>4111</b> <b>1111</b> <b>1111</b> <b>1111</b></p><p>Bye</p>"
     )
     rules = {"patterns": ["email", "card"]}
-    seen, episode = await record(environment(pool, site, page, redaction=rules))
+    seen, episode = await record(page, redaction=rules)
     kept = episode.steps[0].observation
     assert "anna@example.com" not in whole(kept)
     assert "Pay <secret:card>" in kept["text"]
@@ -270,10 +264,10 @@ async def test_patterns_are_painted_over_where_the_page_shows_them(
     assert box[3] < 150  # Not the last line.
 
 
-async def test_the_rules_of_a_task_go_for_its_environment(pool: BrowserPool, site: Site) -> None:
+async def test_the_rules_of_a_task_go_for_its_environment(record: Record) -> None:
     page = f"<p data-private>{SHOWN}</p>"
     rules = RedactionRules(elements=("marked",))
-    _, episode = await record(environment(pool, site, page, task_rules=rules))
+    _, episode = await record(page, redaction=None, task_rules=rules)
     assert SHOWN not in whole(episode)
 
 
@@ -290,12 +284,10 @@ async def test_files_hold_nothing_of_it(pool: BrowserPool, site: Site, tmp_path:
         assert not path.is_file() or SHOWN.encode() not in path.read_bytes(), path
 
 
-async def test_more_than_can_be_looked_for_costs_the_texts_that_may_hold_it(
-    pool: BrowserPool, site: Site
-) -> None:
+async def test_more_than_can_be_looked_for_costs_the_texts_that_may_hold_it(record: Record) -> None:
     items = "".join(f"<li>entry {number}" for number in range(400))
     page = f"<p>{INNOCENT}</p><ul data-private>{items}</ul>"
-    _, episode = await record(environment(pool, site, page, redaction=RULES), a.Wait(0.01))
+    _, episode = await record(page, a.Wait(0.01))
     first = episode.steps[0].observation
     assert "entry" not in first["axtree"]
     assert first["text"] == "<secret:private>"
@@ -312,9 +304,7 @@ async def test_a_selector_that_is_none_is_an_error_that_names_its_rule(
     await made.close()
 
 
-async def test_without_rules_the_page_is_asked_for_nothing_more(
-    pool: BrowserPool, site: Site
-) -> None:
-    seen, episode = await record(environment(pool, site, f"<p data-private>{SHOWN}</p>"))
+async def test_without_rules_the_page_is_asked_for_nothing_more(record: Record) -> None:
+    seen, episode = await record(f"<p data-private>{SHOWN}</p>", redaction=None)
     assert episode.steps[0].observation["axtree"] == seen[0]["axtree"]
     assert "redactions" not in episode.info.metadata

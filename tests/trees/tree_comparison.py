@@ -121,7 +121,7 @@ async def compare(environment: Any, axtree: str) -> Result:
     owners: dict[str, Node] = {}
     for site in sites:
         document = site.frames[0] if site is not sites[0] else ""
-        _walk(site.root, owners.get(document), (), site.nodes, document, foreign, owners)
+        _note_nodes(site, document, foreign, owners)
         for node in site.nodes.values():
             if node.tag != "#text" and node.path:
                 documents.setdefault(node.document, []).append(node)
@@ -250,38 +250,34 @@ def _frames(tree: Mapping[str, Any]) -> Iterator[str]:
         yield from _frames(child)
 
 
-def _walk(
-    told: Mapping[str, Any],
-    parent: Node | None,
-    path: Any,
-    nodes: dict[int, Node],
-    document: str,
-    foreign: Container[str],
-    owners: dict[str, Node],
+def _note_nodes(
+    site: _Site, document: str, foreign: Container[str], owners: dict[str, Node]
 ) -> None:
-    """Note a node and all in it by their backend ids, and the elements of frames by the frames."""
+    """Note a site's nodes by their backend ids, and the elements of frames by the frames."""
 
-    def walk(child: Mapping[str, Any], *steps: int | str, reached: bool = True) -> None:
-        known = (*path, *steps) if reached and path is not None else None
-        _walk(child, node, known, nodes, document, foreign, owners)
+    def walk(told: Mapping[str, Any], parent: Node | None, document: str, path: Any) -> None:
+        def below(step: int | str) -> Any:
+            return None if path is None else (*path, step)
 
-    given = told.get("attributes", [])
-    attributes = dict(zip(given[::2], given[1::2], strict=True))
-    node = nodes[told["backendNodeId"]] = Node(told["nodeName"], attributes, parent, path, document)
-    for number, child in enumerate(told.get("children", ())):
-        walk(child, number)
-    for root in told.get("shadowRoots", ()):
-        walk(root, "shadow", reached=root["shadowRootType"] != "user-agent")
-    for pseudo in told.get("pseudoElements", ()):
-        walk(pseudo, reached=False)
-    frame = told.get("frameId", "") if node.tag != "HTML" else ""
-    if frame:
-        owners[frame] = node
-    if inner := told.get("contentDocument"):
-        if frame in foreign:
-            _walk(inner, node, (), nodes, frame, foreign, owners)
-        else:
-            walk(inner, "frame")
+        given = told.get("attributes", [])
+        attributes = dict(zip(given[::2], given[1::2], strict=True))
+        node = Node(told["nodeName"], attributes, parent, path, document)
+        site.nodes[told["backendNodeId"]] = node
+        for number, child in enumerate(told.get("children", ())):
+            walk(child, node, document, below(number))
+        for root in told.get("shadowRoots", ()):
+            is_closed = root["shadowRootType"] == "user-agent"
+            walk(root, node, document, None if is_closed else below("shadow"))
+        for pseudo in told.get("pseudoElements", ()):
+            walk(pseudo, node, document, None)
+        frame = told.get("frameId", "") if node.tag != "HTML" else ""
+        if frame:
+            owners[frame] = node
+        if inner := told.get("contentDocument"):
+            is_foreign = frame in foreign
+            walk(inner, node, *((frame, ()) if is_foreign else (document, below("frame"))))
+
+    walk(site.root, owners.get(document), document, ())
 
 
 def _element(told: Mapping[str, Any]) -> Element | None:

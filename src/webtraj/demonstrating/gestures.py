@@ -47,6 +47,11 @@ class Deed:
         """Whether it enters text."""
         return isinstance(self.action, a.Fill | a.TypeInto)
 
+    @property
+    def is_in_password_field(self) -> bool:
+        """Whether its element is a password field."""
+        return bool((self.touched or {}).get("secret"))
+
 
 def deed_of(
     kind: str, message: Mapping[str, Any], *, press: Mapping[str, Any] | None = None

@@ -5,9 +5,9 @@ click becomes a double click, letters become a text), undone, or redacted. The r
 else: `TrajectoryCollectingEnvironment` and its collector write the steps. An action other than text
 is noted in the journal at once, as in flight.
 
-A model's reply may contain the password that a later step types letter by letter. So while a
-password field is in use, steps with decisions are put off: they are written with the next step
-elsewhere, or once a password was typed and nothing was done for some seconds.
+A model's reply may contain the password that a later step types letter by letter. So with
+`decisions`, a step before one in a password field is put off: it is written when the first step
+elsewhere begins, or five seconds after the last input once a password was typed.
 
 The observation after a step is taken once the page has settled. If the next gesture begins before
 that, it is what the page showed when that gesture began, before the page's own handlers ran, and
@@ -144,9 +144,8 @@ class _Held:
     @property
     def secret(self) -> str:
         """The text that it types into a password field; empty if it does not."""
-        in_secret = (self.deed.touched or {}).get("secret")
         match self.deed.action:
-            case a.Fill(value=text) | a.TypeInto(text=text) if in_secret:
+            case a.Fill(value=text) | a.TypeInto(text=text) if self.deed.is_in_password_field:
                 return text
         return ""
 
@@ -200,7 +199,7 @@ class Recorder:
     def _forget(self) -> None:
         self._begun.clear()
         self._held: _Held | None = None
-        self._put_off: list[_Held] = []
+        self._unwritten: list[_Held] = []
         self._spare_result = False
         self._recorded = 0
         self._reward = 0.0
@@ -216,7 +215,6 @@ class Recorder:
         self._paused = False
         self._was_paused = False
         self._over = False
-        self._gone = False
         self._stopped = False
 
     # Commands, from the bar or the terminal. They take their turn after what was heard before.
@@ -295,14 +293,14 @@ class Recorder:
         """Keep the step held back when the recording fails: with its result, or as in flight."""
         held, self._held = self._held, None
         if held is not None and held.result is not None:
-            self._put_off.append(held)
+            self._unwritten.append(held)
             held = None
         self._write(held)
 
     def _write(self, in_flight: _Held | None = None) -> None:
-        """Write the steps that were put off, then the action in flight, if any."""
-        steps, self._put_off = self._put_off, []
-        for held in (*steps, in_flight):
+        """Write the recorded steps, then the action in flight, if any."""
+        steps, self._unwritten = self._unwritten, []
+        for held in (*steps, in_flight, self._held):
             if held is not None and held.secret:
                 self._environment.note_password(held.secret)
         for held in steps:
@@ -336,12 +334,10 @@ class Recorder:
         await self._begun.wait()
 
     async def close(self) -> None:
-        """Close the environment; what was held back or put off is lost. Idempotent.
+        """Close the environment. Idempotent.
 
-        A killed process loses the same: the step held back, and, with `decisions`, the steps since
-        the one before a password field was used, until the next step elsewhere begins or nothing
-        was done for five seconds after the password was typed. The journal keeps the first of them
-        as in flight, unless it is a text.
+        The step held back and the steps put off are lost, as when the process is killed. The
+        journal keeps the first of them as in flight, unless it is a text.
         """
         await self._recording.close()
 
@@ -356,16 +352,15 @@ class Recorder:
         if heard is None:
             if self._is_to_be_looked_at:
                 await self._look()
-            else:
-                await self._write_put_off()
+            elif self._knows_password:
+                await self._write_after_password()
         elif heard.kind == _COMMAND:
             await self._obey(heard.message)
         elif not self._paused:
             await self._hear(heard)
-        if heard is not None and heard.kind == "closed" and not self._is_open:
-            self._gone = True
-            if self._ends_with_browser:
-                await self._stop(None, None)
+        is_close = heard is not None and heard.kind == "closed"
+        if is_close and self._ends_with_browser and not self._is_open:
+            await self._stop(None, None)
 
     async def _next(self) -> listening_lib.Heard | None:
         """Return the next message; None if it is time to look at the page, or to write."""
@@ -382,27 +377,20 @@ class Recorder:
     @property
     def _is_to_be_looked_at(self) -> bool:
         """Whether the step held back has no result yet, and can have one."""
-        resting = self._gone or self._listener.dialog_is_open
-        return self._held is not None and self._held.result is None and not resting
+        can_look = self._is_open and not self._listener.dialog_is_open
+        return can_look and self._held is not None and self._held.result is None
 
     @property
     def _knows_password(self) -> bool:
-        """Whether steps were put off, and the password that they wait for was typed."""
-        held = self._held
-        typed = any(step.secret for step in self._put_off)
-        return bool(self._put_off) and (typed or (held is not None and bool(held.secret)))
+        """Whether steps are put off, and the password that they wait for was typed."""
+        steps = (*self._unwritten, self._held)
+        return bool(self._unwritten) and any(step is not None and step.secret for step in steps)
 
-    async def _write_put_off(self) -> None:
-        """Write the steps that were put off; the password is known."""
-        if not self._knows_password:
-            return
-        held = self._held
-        if held is not None and held.secret:
-            self._environment.note_password(held.secret)
+    async def _write_after_password(self) -> None:
         await drain(self._collector)
         self._write()
-        if held is not None:
-            self._note(held)
+        if self._held is not None:
+            self._note(self._held)
 
     async def _hear(self, heard: listening_lib.Heard) -> None:
         page, message = heard.page, heard.message
@@ -459,7 +447,7 @@ class Recorder:
         touched = deed.touched
         if touched is not None:
             self._element = touched
-            if touched.get("secret"):
+            if deed.is_in_password_field:
                 self._environment.note_secret_field(str(touched["ref"]))
         held = self._held
         if held is not None:
@@ -477,14 +465,19 @@ class Recorder:
                 self._note(held)
                 self._report()
                 return
-        put_off = self._puts_off and bool((touched or {}).get("secret"))
-        await self._commit(put_off=put_off)
+        await self._commit()
         if not self._over:
-            await self._show_first(deed, put_off=put_off)
-            self._hold(deed)
+            await self._show_first(deed)
+            await self._hold(deed)
 
-    def _hold(self, deed: gestures_lib.Deed, **metadata: Any) -> None:
-        self._held = self._new(deed, metadata)
+    async def _hold(self, deed: gestures_lib.Deed) -> None:
+        """Hold a step back; write those before it, unless it is in a password field."""
+        if self._over:
+            return
+        if not (self._puts_off and deed.is_in_password_field):
+            await drain(self._collector)
+            self._write()
+        self._held = self._new(deed, {})
         self._note(self._held)
         self._report()
 
@@ -492,10 +485,10 @@ class Recorder:
         looked, self._spare_result = self._spare_result, False
         return _Held(deed, metadata, looked=looked, after=self._last_time)
 
-    def _hold_new(self, action: a.Action) -> None:
+    async def _hold_new(self, action: a.Action) -> None:
         """Hold an action of the browser's own, which is a gesture by itself."""
         self._gesture += 1
-        self._hold(self._dated(gestures_lib.Deed(action=action)))
+        await self._hold(self._dated(gestures_lib.Deed(action=action)))
 
     def _dated(self, deed: gestures_lib.Deed) -> gestures_lib.Deed:
         at = deed.time or self._now
@@ -514,7 +507,7 @@ class Recorder:
         Its decision may name a password that is yet to be typed, so it is not noted. Neither is an
         action after steps that were put off: the first of them is in flight for the journal.
         """
-        if held.deed.is_text or held.noted is held.deed.action or self._put_off:
+        if held.deed.is_text or held.noted is held.deed.action or self._unwritten:
             return
         held.noted = held.deed.action
         self._called(held, None)
@@ -527,7 +520,7 @@ class Recorder:
         metadata = {**decision.metadata, "demonstration": dict(held.metadata)}
         return dataclasses.replace(decision, metadata=metadata)
 
-    async def _show_first(self, deed: gestures_lib.Deed, *, put_off: bool) -> None:
+    async def _show_first(self, deed: gestures_lib.Deed) -> None:
         """Record a `Wait` if the action's element was not there after the last step."""
         self._was_paused, paused = False, self._was_paused
         if self._before is None or self._last is None or "axtree" not in self._last.observation:
@@ -540,7 +533,7 @@ class Recorder:
         reason = "paused" if paused else "the page changed"
         held = self._new(wait, {"waited_for": reason})
         await self._witness(held, self._before)
-        await self._record(held, put_off=put_off)
+        await self._record(held)
 
     async def _look(self) -> None:
         """Look at the result of the step held back."""
@@ -551,10 +544,9 @@ class Recorder:
         try:
             result = await self._looked_at(held)
         except errors.BrowserError:
-            if self._is_open:
-                raise
-            self._gone = True  # The messages that its tabs were closed follow.
-            return
+            if not self._is_open:
+                return  # The messages that its tabs were closed follow.
+            raise
         # If more was done meanwhile, it may be too late.
         if result is not None and self._listener.inputs == inputs:
             held.result = result
@@ -594,28 +586,28 @@ class Recorder:
         if held.result.last() and held is self._held:
             await self._commit()
 
-    async def _commit(self, *, put_off: bool = False) -> None:
-        """Record the step held back, or put that off."""
+    async def _commit(self) -> None:
+        """Record the step held back. It is written when the next is held, or the episode ends."""
         held = self._held
         while held is not None and held.result is None:
             held.result = await self._looked_at(held)
         self._held = None
         if held is not None:
-            await self._record(held, put_off=put_off)
+            await self._record(held)
 
-    async def _record(self, held: _Held, *, last: bool = False, put_off: bool = False) -> None:
+    async def _record(self, held: _Held, *, last: bool = False) -> None:
         result = held.result
         assert result is not None
         deed = held.deed
         if deed.typed and self._last is not None and _reacted(self._last, result, deed.action):
             held.deed = dataclasses.replace(deed, action=deed.typed)
         held.last = last or result.last()
-        self._put_off.append(held)
+        self._unwritten.append(held)
         self._last, self._last_time = result, held.returned
         self._recorded += 1
         self._reward += float(result.reward or 0.0)
         self._over = self._over or result.last()
-        if not put_off or self._over:
+        if held.last:
             await drain(self._collector)
             self._write()
         self._report()
@@ -631,7 +623,7 @@ class Recorder:
             return
         index = self._tabs.index(page)
         self._turn_to(page)
-        self._hold_new(a.FocusTab(index))
+        await self._hold_new(a.FocusTab(index))
         if before is not None and self._held is not None:
             await self._witness(self._held, before)
 
@@ -647,7 +639,7 @@ class Recorder:
         if self._over:
             return
         self._turn_to(page)
-        self._hold_new(a.NewTab(_web_url(page.url)))
+        await self._hold_new(a.NewTab(_web_url(page.url)))
 
     def _turn_to(self, page: Page) -> None:
         self._page = page
@@ -662,7 +654,7 @@ class Recorder:
         if self._takes_effect(_EFFECT):
             return
         await self._commit_before_travel()
-        self._hold_new(a.CloseTab())
+        await self._hold_new(a.CloseTab())
 
     async def _navigated(self, page: Page, travel: listening_lib.Travel | None) -> None:
         await self._end_press()
@@ -691,8 +683,7 @@ class Recorder:
             self._note(held)
             return
         await self._commit_before_travel()
-        if not self._over:
-            self._hold_new(action)
+        await self._hold_new(action)
 
     async def _commit_before_travel(self) -> None:
         held, left = self._held, self._left
@@ -757,8 +748,7 @@ class Recorder:
         self._report(f"From now on {name!r} is recorded as <secret:hidden>.")
 
     async def _look_at_held(self) -> None:
-        can_look = self._is_open and not self._listener.dialog_is_open
-        if can_look and self._held is not None and self._held.result is None:
+        if self._held is not None and self._is_to_be_looked_at:
             self._held.result = await self._looked_at(self._held)
 
     async def _stop(self, outcome: Outcome | None, answer: str | None) -> None:

@@ -111,7 +111,7 @@ class Redactor(Walker):
         self._numbers: dict[str, str] = {}
         self._pattern: re.Pattern[str] | None = None
         self._bytes_pattern: re.Pattern[bytes] | None = None
-        # Typed secrets as separate letters, which only decisions are searched for.
+        # Typed secrets, spelled letter by letter: patterns and names. Only decisions are searched.
         self._letters: dict[str, tuple[re.Pattern[str], str]] = {}
         self._in_decision = False
         # By group name of the patterns.
@@ -491,10 +491,10 @@ def _any_of(name_by_word: Mapping[str, str], names: list[str], depth: int = 0) -
 
 
 def _letters_of(secret: str) -> str:
-    r"""Return a regex of a secret's letters, one by one: in quotes, with commas, as keys to press.
+    r"""Return a regex for a secret spelled letter by letter, such as in quotes or as keys to press.
 
-    Between two letters are other characters than letters and digits, and at most one word, such as
-    the name of a function. Digits alone count only in quotes: a page may have 1 2 3 4.
+    Blanks or punctuation separate the letters, with at most one word in between, such as the name
+    of a function. The digits of a number must be in quotes: a page may show 1 2 3 4.
 
     >>> found = re.compile(_letters_of("cat5"))
     >>> [bool(found.search(text)) for text in ('["c", "a", "t", "5"]', "c a t 5", "cat 5", "cat5")]

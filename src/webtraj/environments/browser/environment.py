@@ -902,7 +902,7 @@ class _Sessions:
 def _path_of(selector: str) -> list[str]:
     """Return the parts of a selector of `LastAction`; each is in the shadow root of the one before.
 
-    They lose their `:scope >`, with which nothing is found in a shadow root.
+    `:scope >` is left out, because it matches nothing in a shadow root.
     """
     return [part.removeprefix(":scope > ") for part in selector.split(" >> ")]
 

@@ -13,7 +13,7 @@ up          The mouse button was released: `count`, and `path` if it was dragged
 drop        An element was dropped: `element`, `target`.
 key         Keys that do more than edit a text: `keys`, `element`, `repeat`.
 text        A field's text changed: `element`, `value`; the `keys` if the field does not keep them;
-            `typed`: whether the keys alone produced the text; `replaces`: and replaced another.
+            `typed`: whether keys alone produced the text; `replaces`: whether they replaced one.
 toggle      A check box or radio button changed: `element`, `on`.
 choose      A select element changed: `element`, `options`.
 files       Files were chosen: `element`, `names`.

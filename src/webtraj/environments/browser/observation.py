@@ -19,10 +19,10 @@ hides from the eye, or keeps from being used, as a dialog does. The label of a c
 button or a file input that is not displayed has its role and states. A name that ends with "…" is
 cut; the whole text then follows inside the element, as does text that is seen in an element whose
 name says something else. An editor's text is its value; what it holds besides is inside it.
-`placeholder` is what an empty field shows, unless that is its name. What the browser suggests for a
-field is in a `listbox` inside it, as options with the value that they put into the field, if that
-is not their name. Fields with the same suggestions have the list's ref in them; its options stand
-under the first.
+`placeholder` is what an empty field shows, unless that is its name. The browser's suggestions
+for a field are the options of a `listbox` inside it. An option's `value` is the text that it puts
+into the field, if that is not its name. Fields that share a list all show it, with the same ref;
+the options are under the first.
 
 `fill` is the colour of an SVG shape, or of SVG text unless it is black, `color` the background of a
 plain element without content, `image` the file name of an image without a name. A password's value

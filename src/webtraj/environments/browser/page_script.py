@@ -56,7 +56,7 @@ class SettlePolicy:
     """Wait until the page has been still for `quiet`, at most `cap`. Times are in seconds.
 
     Still means: the document is parsed, the DOM does not change, no finite animation runs, no image
-    in view is loading, an editor has had 0.11 s to hear of text selected in it, and, if
+    in view is loading, an editor has had 0.11 s to notice text selected in it, and, if
     `network_quiet` is given, no request was in flight for that long.
     The end of the wait is part of the observation: `quiet`, `cap`, `navigated`.
     """
@@ -686,7 +686,7 @@ class _Frame:
     prefix: str
     url: str = ""
     silent: bool = False
-    """Whether it did not answer when it was read last."""
+    """Whether it did not answer when it was last read."""
     found: bool = False
     """Whether the last look found its element."""
     answered: bool = False
@@ -729,7 +729,7 @@ class ForeignFrames:
         return any(frame.page is page for frame in self._frames.values())
 
     def entered(self, page: Page) -> Iterator[tuple[CDPSession, EnteredWorld]]:
-        """Yield the debugging session and world of each frame that answered last time."""
+        """Yield the debugging session and world of each frame that answered the last look."""
         for frame in self._frames.values():
             if frame.page is page and frame.answered:
                 yield frame.session, frame.world

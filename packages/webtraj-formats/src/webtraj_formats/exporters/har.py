@@ -4,8 +4,8 @@
 
     <out>/<episode id>.har
 
-An episode has traffic if it was recorded with the channel `network`, as `--set har=true`
-does; others are left out. Each step is a page of the log, which holds the exchanges that ended
+An episode has traffic if it was recorded with the channel `network`, which `--set har=true` adds;
+others are left out. Each step is a page of the log, which holds the exchanges that ended
 between the observation before and its own.
 """
 

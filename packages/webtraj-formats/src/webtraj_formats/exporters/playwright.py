@@ -765,15 +765,14 @@ def _chooser_of(node: Node | None) -> Node | None:
     return node
 
 
-def _suggested(field: Node, option: Node | None, wanted: str) -> str:
+def _suggested(options: Sequence[Node], option: Node | None, wanted: str) -> str:
     """Return the text that choosing one of a field's suggestions puts into it."""
-    options = [each for each in field.below() if each.role == "option"]
-    fitting = [each for each in options if each is option or each.text == wanted]
-    if not fitting:
+    if option not in options:
+        option = next((each for each in options if each.text == wanted), None)
+    if option is None:
         return wanted
-    chosen = next((each for each in fitting if each is option), fitting[0])
-    values = [state for state in chosen.states if state.startswith("value=")]
-    return read_string(values[0].partition("=")[2]) if values else chosen.text
+    values = [state for state in option.states if state.startswith("value=")]
+    return read_string(values[0].partition("=")[2]) if values else option.text
 
 
 def _select(to: _Converter, action: a.SelectOption, last: Mapping[str, Any]) -> None:
@@ -786,7 +785,7 @@ def _select(to: _Converter, action: a.SelectOption, last: Mapping[str, Any]) -> 
     chosen = [to.literal(each) for each in action.options]
     given = chosen[0] if len(chosen) == 1 else chosen
     if node is not None and any(each.role == "listbox" for each in node.children) and wanted:
-        to.add(*chain, Call("fill", (to.literal(_suggested(node, option, wanted[0])),)))
+        to.add(*chain, Call("fill", (to.literal(_suggested(options, option, wanted[0])),)))
         return
     if option in options and len(wanted) <= 1:  # The ref decides, whatever its value is.
         if labels.count(option.text) > 1:

@@ -9,8 +9,8 @@ const CHECKABLE = new Set(
 const isOn = (element, role) => statesOf(element, role, styleOf(element))
   .some(state => state === "checked" || state === "selected");
 
-// The select element that an option is for, or the text field, of several the only one that can take
-// it or has the focus; null if there is none.
+// The element that an option sets: its select element, or the text field that it is suggested for; null
+// if there is none. Of several fields, the only one that can be changed, or else the one with the focus.
 function chooserOf(option) {
   const list = dom.closest(option, "datalist");
   if (!list) return dom.tagName(option) === "OPTION" ? dom.closest(option, "select") : null;
@@ -20,8 +20,8 @@ function chooserOf(option) {
   if (able.length < 2) return able[0] ?? fields[0] ?? null;
   const focused = able.find(isFocused);
   if (focused) return focused;
-  const told = able.slice(0, 30).map(shown).join(", ");
-  throw new Refusal("ambiguous", `${shown(option)} is suggested for several fields: ${told}. Select it with the ref of one.`);
+  const names = able.slice(0, 30).map(shown).join(", ");
+  throw new Refusal("ambiguous", `${shown(option)} is suggested for several fields: ${names}. Select it with the ref of one.`);
 }
 
 const preparations = {
@@ -201,8 +201,8 @@ function setValue(field, value) {
   const held = heldForm(field.type, value);
   const trial = field.cloneNode();
   trial.value = held;
-  // The browser empties a date field that cannot hold a value, and may drop zero seconds. It drops
-  // line breaks, and blanks around an address.
+  // Browsers drop zero seconds, line breaks, and blanks around an address. They empty a date field
+  // that cannot hold the value.
   const isLenient = /^(date|time|datetime-local|text|search|url|tel|email)$/.test(field.type);
   if (trial.value !== held && !(isLenient && trial.value !== "")) {
     throw new Refusal("bad_value", `${shown(field)} (${field.type}) does not take ${toJson(value)}.`);

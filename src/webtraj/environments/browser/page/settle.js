@@ -43,9 +43,8 @@ function lacksPictures(patience) {
   return false;
 }
 
-// Editors read the selection up to 0.1 s after the key or the button that changed it, and their next
-// command is about what they read. So a page has that time after a step that selected text in an editor;
-// a caret that moved is no reason to wait.
+// Editors read the selection up to 0.1 s after it changed, and apply the next command to what they read.
+// So the page gets that time after a step that selected text in an editor. A moved caret needs no wait.
 const HEARD_MS = 110;
 const selectionIn = accessor(Document.prototype, "getSelection");
 let selected = [];

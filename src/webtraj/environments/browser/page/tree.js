@@ -147,7 +147,7 @@ class TreeWriter {
     this.covered = covered;
   }
 
-  // Writes under the rules for an element and for all around it, up to `known`, whose rules hold already.
+  // Writes under the rules for an element and its ancestors below `known`, whose rules hold already.
   underRulesOf(element, write, known = null) {
     const outer = this.private;
     for (let each = element; each !== known && watchesPrivate() && !this.private;) {
@@ -212,8 +212,7 @@ class TreeWriter {
     }
     if (quiet && role === "generic" && leaf && !name && !invitesAction(element, style)) return;
     const chosen = dom.tagName(element) === "SELECT" && !element.multiple && element.selectedOptions[0];
-    if (chosen) this.underRulesOf(chosen, () => this.line(element, role, name, states, depth), element);
-    else this.line(element, role, name, states, depth);
+    this.underRulesOf(chosen || element, () => this.line(element, role, name, states, depth), element);
     const inner = frameDocumentOf(element);
     if (dom.tagName(element) === "SELECT") {
       // Those of a list that opens are nowhere, and are there if it is.
@@ -266,7 +265,7 @@ class TreeWriter {
 
   options(parent, depth, style, covered) {
     for (const child of dom.children(parent)) {
-      if (styleOf(child).display === "none" || this.isHidden(child)) continue;
+      if (!isOffered(child) || this.isHidden(child)) continue;
       this.underRulesOf(child, () => this.option(child, depth, style, covered), parent);
     }
   }
