@@ -76,7 +76,7 @@ def test_each_expectation_takes_one_change_whatever_their_order():
     assert not differences(changes(BEFORE, both), (two, one))
 
 
-def test_what_is_in_a_new_row_belongs_to_it_and_to_no_other():
+def test_a_part_of_a_new_row_must_refer_to_that_row():
     expected = added("line", product=9), added("part", line=in_new("line"))
     whole = {**MORE, "part": {1: {"id": 1, "line": 3}}}
     elsewhere = {**MORE, "part": {1: {"id": 1, "line": 2}}}
@@ -138,7 +138,7 @@ def test_a_database_is_read_by_its_keys_without_indexes_of_text(tmp_path):
     }
 
 
-def test_preferences_of_a_tracker_count_and_what_was_looked_at_does_not(tmp_path):
+def test_preferences_of_a_tracker_count_and_traces_of_viewed_pages_do_not(tmp_path):
     with sqlite3.connect(tmp_path / tracker_state.DATABASE) as database:
         database.execute(
             "CREATE TABLE session_attribute (sid TEXT, authenticated INT, name TEXT, value TEXT)"
@@ -154,7 +154,7 @@ def test_preferences_of_a_tracker_count_and_what_was_looked_at_does_not(tmp_path
 
     saved(name="Ann", email="ann@northfield.test")
     before = saved(email="ann@northfield.test", name="Ann")
-    looked = saved(name="Ann", query_tickets="5 6", email="ann@northfield.test")
+    viewed = saved(name="Ann", query_tickets="5 6", email="ann@northfield.test")
     (change,) = changes(before, saved(name="Ann", email="other@example.org"))
-    assert not changes(before, looked)
+    assert not changes(before, viewed)
     assert (change.kind, change.old) == ("changed", {"value": "ann@northfield.test"})

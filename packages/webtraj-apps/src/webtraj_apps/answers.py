@@ -13,8 +13,8 @@ The form of the right answer declares its kind:
 | anything else | text | case, accents, punctuation, markup | a word more or less |
 
 A number is read as English writes it where that is possible: `1,200` is 1200, `1.200` is 1.2, and
-`42,53` and `2.496,66` can only be decimal commas. A day with slashes begins with the day, unless
-there is no such month. What hedges, negates or offers a choice is no value, and never right.
+`42,53` and `2.496,66` can only have decimal commas. A date with slashes begins with the day, unless
+there is no such month. An answer that hedges, negates or offers a choice is never right.
 """
 
 from __future__ import annotations
@@ -60,10 +60,10 @@ def same_answer(given: str, wanted: str | tuple[str, ...], *, ordered: bool = Fa
 _SEPARATOR: Final = re.compile(
     r"[;\n|,&()\[\]]|:\s|\s-\s|(?<!\w)(?:and|at|on)(?!\w)", re.IGNORECASE
 )
-"""What may separate answers. It may as well stand in one: all readings are tried."""
+"""What may separate answers. It may also be part of one, so all readings are tried."""
 
 _LONGER: Final = 80
-"""How many characters longer than the right one an answer may be written."""
+"""How many characters longer than the right answer an answer may be."""
 
 
 def _lists(text: str, wanted: Sequence[str], *, ordered: bool) -> bool:
@@ -71,7 +71,7 @@ def _lists(text: str, wanted: Sequence[str], *, ordered: bool) -> bool:
 
     @functools.cache
     def follows(i: int, left: tuple[str, ...]) -> bool:
-        """Return whether the text from a cut on is exactly the answers that are left."""
+        """Return whether the text after a cut is exactly the answers that are left."""
         start = cuts[i][1]
         while i + 1 < len(cuts) and not text[start : cuts[i + 1][0]].strip(" ."):
             i, start = i + 1, cuts[i + 1][1]
@@ -139,7 +139,7 @@ def _unmarked(text: str) -> str:
 
 @functools.lru_cache(1024)
 def _plain(text: str) -> str:
-    """Return a text in small letters on one line, without what surrounds it."""
+    """Return a text in lower case on one line, without accents and surrounding punctuation."""
     text = re.sub("[\u00b2\u00b3\u00b9\u2070-\u208e]", r"^\g<0>", text.translate(_SIGNS))
     text = "".join(c for c in unicodedata.normalize("NFKD", text) if not unicodedata.combining(c))
     text = " ".join(text.casefold().split())
@@ -203,7 +203,7 @@ def _same_text(said: str, right: str) -> bool:
 
 
 def _same_words(said: str, right: str) -> bool:
-    """Return whether words are the same, but for a title that one side leaves out."""
+    """Return whether words are the same, apart from a title that one side leaves out."""
     return said == right or right in (said, _TITLES.sub("", said)) or said == _TITLES.sub("", right)
 
 
@@ -214,7 +214,7 @@ _NOUNS: Final = (
     "price|product|reference|room|server|step|stock|tel|telephone|ticket|time|title|topic|"
     "total|upc|v|version|weight|mailto"
 )
-"""What may stand before or after an answer to say what it is."""
+"""Nouns that may stand before or after an answer to say what it is."""
 _NEUTRAL: Final = re.compile(
     "amount|answer|balance|cost|number|nr|price|stock|time|total(?: amount| cost| price)?|weight"
 )
@@ -373,7 +373,7 @@ A plural with an s is not listed."""
 _NEVER_MEANT: Final = {
     _UNITS[unit] for unit in ("t", "%", "mm", "cm", "m", "km", "kb", "mb", "gb", "tb")
 }
-"""Units that an answer does not have if the right one has none: 5m may be five million."""
+"""Units that are wrong if the right answer has none: 5m may be five million."""
 
 _SIGN: Final = r"(?:[-+]|minus\b|plus\b)?"
 _MONEY: Final = r"(?:us\$|[£€$¥]|(?:eur|gbp|usd|chf|jpy)(?![a-z]))?"
@@ -397,14 +397,14 @@ _FORMS: Final = (
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class _Quantity:
-    """A number, of a unit if one was told."""
+    """A number, with its unit if it has one."""
 
     value: Fraction
     unit: str = ""
     per: str = ""
 
     def is_(self, wanted: _Quantity) -> bool:
-        """Return whether it is the wanted one; a side without a unit is in the other's."""
+        """Return whether it is the wanted one; a side without a unit has the other's."""
         if self.per and self.per != wanted.per:
             return False
         if self.unit and not wanted.unit and _UNITS[self.unit] in _NEVER_MEANT:
@@ -419,7 +419,7 @@ class _Quantity:
 
 @functools.lru_cache(1024)
 def _quantity(text: str) -> _Quantity | None:
-    """Return the number that a plain text is; None if it is anything more or less."""
+    """Return the number that a plain text is, or None if it is anything else."""
     text = _unlabelled(text)[1] if re.match("[#a-z]", text) else text
     text = text.removeprefix("the ")
     if parts := re.fullmatch(r"(\d+ ?[a-z]+)(?:,? and | |, ?|)(\d+ ?[a-z]+)", text):
