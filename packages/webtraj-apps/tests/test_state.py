@@ -18,7 +18,7 @@ from webtraj_apps.state import (
     read_sqlite,
     removed,
 )
-from webtraj_apps.tracker import state as tracker_state
+from webtraj_apps.tracker import APP as TRACKER
 
 BEFORE = {
     "line": {1: {"id": 1, "product": 7, "count": 1}, 2: {"id": 2, "product": 8, "count": 3}},
@@ -139,18 +139,18 @@ def test_a_database_is_read_by_its_keys_without_indexes_of_text(tmp_path):
 
 
 def test_preferences_of_a_tracker_count_and_traces_of_viewed_pages_do_not(tmp_path):
-    with sqlite3.connect(tmp_path / tracker_state.DATABASE) as database:
+    with sqlite3.connect(tmp_path / TRACKER.database) as database:
         database.execute(
             "CREATE TABLE session_attribute (sid TEXT, authenticated INT, name TEXT, value TEXT)"
         )
 
     def saved(**values):
         """Save a session as the tracker does: all of it anew."""
-        with sqlite3.connect(tmp_path / tracker_state.DATABASE) as database:
+        with sqlite3.connect(tmp_path / TRACKER.database) as database:
             database.execute("DELETE FROM session_attribute WHERE sid = 'ann'")
             rows = [("ann", name, value) for name, value in values.items()]
             database.executemany("INSERT INTO session_attribute VALUES (?, 1, ?, ?)", rows)
-        return tracker_state.read(tmp_path)
+        return TRACKER.read(tmp_path)
 
     saved(name="Ann", email="ann@northfield.test")
     before = saved(email="ann@northfield.test", name="Ann")
