@@ -98,7 +98,6 @@ _SIGNS: Final = str.maketrans(
         **dict.fromkeys("\u2018\u2019\u201a\u201b`\u00b4\u2032", "'"),
         **dict.fromkeys("\u201c\u201d\u201e\u201f\u00ab\u00bb\u2033", '"'),
         **dict.fromkeys("\u2010\u2011\u2012\u2013\u2014\u2015\u2212", "-"),
-        **dict.fromkeys("\u00a0\u2007\u2009\u202f\t", " "),
         **dict.fromkeys("\u200b\u2060\ufeff", ""),
         **dict(zip("\u00f8\u00d8\u0142\u0141\u0111\u0110", "oolldd", strict=True)),
     }
@@ -106,9 +105,7 @@ _SIGNS: Final = str.maketrans(
 _EMPHASIS: Final = re.compile(
     r"(?<![\w*])(\*{1,3}|_{1,3}|`{1,3})(?=\S)([^\n]{1,400}?)(?<=\S)\1(?![\w*])"
 )
-_TAG: Final = re.compile(
-    r"</?(?:b|i|u|em|strong|code|span|p|div|li|ul|ol)(?: [^<>]*)?>", re.IGNORECASE
-)
+_TAG: Final = re.compile(r"</?(?:b|i|u|em|strong|code|span)(?: [^<>]*)?>", re.IGNORECASE)
 _BREAK: Final = re.compile(r"<br ?/?>|</?(?:p|div|li|ul|ol)(?: [^<>]*)?>", re.IGNORECASE)
 _LABEL: Final = re.compile(
     r"^\s*(?:the\s+)?(?:final\s+)?answer(?:\s+is\b\s*:?|\s*[:=])\s*", re.IGNORECASE
@@ -116,7 +113,7 @@ _LABEL: Final = re.compile(
 
 
 def _unmarked(text: str) -> str:
-    """Return an answer without markup, with plain quotes, dashes and spaces, line by line."""
+    """Return an answer without markup, with plain quotes and dashes, line by line."""
     text = html.unescape(_TAG.sub("", _BREAK.sub("\n", text)))
     text = re.sub(r"^\s*```\w*\n(.*?)\n?```\s*$", r"\1", text, flags=re.DOTALL)
     text = re.sub(r"\[([^\[\]\n]+)\]\(\S+?\)", r"\1", text)
@@ -127,7 +124,7 @@ def _unmarked(text: str) -> str:
     lines = [re.sub(r"^\s*(?:#{1,6}|[*+•▪‣◦·])\s+", "", line) for line in text.splitlines()]
     lines = [line for line in lines if line.strip()]
     # One line with a dash may be a negative number.
-    item = r"\s*- " if len(lines) > 1 else r"\s*- (?=[#a-zA-Z])"
+    item = r"\s*-\s" if len(lines) > 1 else r"\s*-\s(?=[#a-zA-Z])"
     if all(re.match(item, line) for line in lines):
         lines = [line.strip()[2:] for line in lines]
     if len(lines) > 1:
@@ -204,7 +201,7 @@ def _same_text(said: str, right: str) -> bool:
 
 def _same_words(said: str, right: str) -> bool:
     """Return whether words are the same, apart from a title that one side leaves out."""
-    return said == right or right in (said, _TITLES.sub("", said)) or said == _TITLES.sub("", right)
+    return right in (said, _TITLES.sub("", said)) or said == _TITLES.sub("", right)
 
 
 _NOUNS: Final = (
@@ -219,7 +216,7 @@ _NEUTRAL: Final = re.compile(
     "amount|answer|balance|cost|number|nr|price|stock|time|total(?: amount| cost| price)?|weight"
 )
 _BEFORE: Final = re.compile(
-    rf"(?:the )?({_NOUNS})s?\b(?:(?: ?number\b| id\b|\.? no\b\.?)?[.:]? ?#?) ?(?=.)"
+    rf"(?:the )?({_NOUNS})s?\b(?: ?number\b| id\b|\.? no\b\.?)?[.:]? ?#? ?(?=.)"
 )
 _AFTER: Final = re.compile(rf"(.+) ({_NOUNS})")
 
