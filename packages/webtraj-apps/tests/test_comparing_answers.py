@@ -31,3 +31,4 @@ def test_a_long_answer_is_refused_in_time_that_grows_with_its_length():
         "".join(f"{n}{',' * 60}" for n in (1, 2, 3, 4)) + "x", ("1", "2", "3", "4")
     )
     assert not same_answer("*a " * 5_000, "a")
+    assert not same_answer("[a](" * 20_000, "a")

@@ -116,7 +116,7 @@ def _unmarked(text: str) -> str:
     """Return an answer without markup, with plain quotes and dashes, line by line."""
     text = html.unescape(_TAG.sub("", _BREAK.sub("\n", text)))
     text = re.sub(r"^\s*```\w*\n(.*?)\n?```\s*$", r"\1", text, flags=re.DOTALL)
-    text = re.sub(r"\[([^\[\]\n]+)\]\(\S+?\)", r"\1", text)
+    text = re.sub(r"\[([^\[\]\n]+)\]\(\S{1,400}?\)", r"\1", text)
     text = re.sub(r"^\s*\$?\\boxed\{([^{}]*)\}\$?\s*$", r"\1", text)
     for _ in range(3):
         text = _EMPHASIS.sub(r"\2", text)
