@@ -18,7 +18,7 @@ from webtraj_apps.state import (
     read_sqlite,
     removed,
 )
-from webtraj_apps.tracker import state as tracker_state
+from webtraj_apps.tracker import APP as TRACKER
 
 BEFORE = {
     "line": {1: {"id": 1, "product": 7, "count": 1}, 2: {"id": 2, "product": 8, "count": 3}},
@@ -76,7 +76,7 @@ def test_each_expectation_takes_one_change_whatever_their_order():
     assert not differences(changes(BEFORE, both), (two, one))
 
 
-def test_what_is_in_a_new_row_belongs_to_it_and_to_no_other():
+def test_a_part_of_a_new_row_must_refer_to_that_row():
     expected = added("line", product=9), added("part", line=in_new("line"))
     whole = {**MORE, "part": {1: {"id": 1, "line": 3}}}
     elsewhere = {**MORE, "part": {1: {"id": 1, "line": 2}}}
@@ -138,23 +138,23 @@ def test_a_database_is_read_by_its_keys_without_indexes_of_text(tmp_path):
     }
 
 
-def test_preferences_of_a_tracker_count_and_what_was_looked_at_does_not(tmp_path):
-    with sqlite3.connect(tmp_path / tracker_state.DATABASE) as database:
+def test_preferences_of_a_tracker_count_and_traces_of_viewed_pages_do_not(tmp_path):
+    with sqlite3.connect(tmp_path / TRACKER.database) as database:
         database.execute(
             "CREATE TABLE session_attribute (sid TEXT, authenticated INT, name TEXT, value TEXT)"
         )
 
     def saved(**values):
         """Save a session as the tracker does: all of it anew."""
-        with sqlite3.connect(tmp_path / tracker_state.DATABASE) as database:
+        with sqlite3.connect(tmp_path / TRACKER.database) as database:
             database.execute("DELETE FROM session_attribute WHERE sid = 'ann'")
             rows = [("ann", name, value) for name, value in values.items()]
             database.executemany("INSERT INTO session_attribute VALUES (?, 1, ?, ?)", rows)
-        return tracker_state.read(tmp_path)
+        return TRACKER.read(tmp_path)
 
     saved(name="Ann", email="ann@northfield.test")
     before = saved(email="ann@northfield.test", name="Ann")
-    looked = saved(name="Ann", query_tickets="5 6", email="ann@northfield.test")
+    viewed = saved(name="Ann", query_tickets="5 6", email="ann@northfield.test")
     (change,) = changes(before, saved(name="Ann", email="other@example.org"))
-    assert not changes(before, looked)
+    assert not changes(before, viewed)
     assert (change.kind, change.old) == ("changed", {"value": "ann@northfield.test"})

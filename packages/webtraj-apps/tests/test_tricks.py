@@ -1,6 +1,6 @@
-"""Tricks that look like the deed in the tables, and are not: no reward.
+"""Changes that resemble the expected ones earn no reward.
 
-The facts are those of installed applications: `make test-apps` runs this.
+The tests need installed applications: `make test-apps` runs them.
 """
 
 import pytest
@@ -13,7 +13,7 @@ SEED = 1
 
 @pytest.fixture
 def judge(request):
-    """Return a function that judges what statements do in the first world of a task."""
+    """Return a function that judges a task after statements have changed its world."""
 
     async def judged(name, deed):
         template = tasks.find_template(name)
@@ -63,12 +63,12 @@ def settled(facts, assignment, *, swapped):
         )
 
 
-async def test_a_settlement_to_another_receiver_is_none(judge):
+async def test_a_settlement_with_another_receiver_does_not_count(judge):
     assert not await judge("budget/settle-all", lambda *it: settled(*it, swapped=False))
     assert await judge("budget/settle-all", lambda *it: settled(*it, swapped=True))
 
 
-async def test_a_subscription_that_nobody_asked_for_is_seen_where_replies_subscribe(judge):
+async def test_an_unsubscription_is_seen_where_replies_may_subscribe(judge):
     def unsubscribed(facts, assignment):
         user = next(one["id"] for one in facts["users"] if one["username"] == facts["user"])
         yield (

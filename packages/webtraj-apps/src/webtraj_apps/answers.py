@@ -13,12 +13,13 @@ The form of the right answer declares its kind:
 | anything else | text | case, accents, punctuation, markup | a word more or less |
 
 A number is read as English writes it where that is possible: `1,200` is 1200, `1.200` is 1.2, and
-`42,53` and `2.496,66` can only be decimal commas. A day with slashes begins with the day, unless
-there is no such month. What hedges, negates or offers a choice is no value, and never right.
+`42,53` and `2.496,66` can only have decimal commas. A date with slashes begins with the day, unless
+there is no such month. An answer that hedges, negates or offers a choice is never right.
 """
 
 from __future__ import annotations
 
+import calendar
 import dataclasses
 import datetime
 import functools
@@ -59,10 +60,10 @@ def same_answer(given: str, wanted: str | tuple[str, ...], *, ordered: bool = Fa
 _SEPARATOR: Final = re.compile(
     r"[;\n|,&()\[\]]|:\s|\s-\s|(?<!\w)(?:and|at|on)(?!\w)", re.IGNORECASE
 )
-"""What may separate answers. It may as well stand in one: all readings are tried."""
+"""What may separate answers. It may also be part of one, so all readings are tried."""
 
 _LONGER: Final = 80
-"""How many characters longer than the right one an answer may be written."""
+"""How many characters longer than the right answer an answer may be."""
 
 
 def _lists(text: str, wanted: Sequence[str], *, ordered: bool) -> bool:
@@ -70,7 +71,7 @@ def _lists(text: str, wanted: Sequence[str], *, ordered: bool) -> bool:
 
     @functools.cache
     def follows(i: int, left: tuple[str, ...]) -> bool:
-        """Return whether the text from a cut on is exactly the answers that are left."""
+        """Return whether the text after a cut is exactly the answers that are left."""
         start = cuts[i][1]
         while i + 1 < len(cuts) and not text[start : cuts[i + 1][0]].strip(" ."):
             i, start = i + 1, cuts[i + 1][1]
@@ -97,7 +98,6 @@ _SIGNS: Final = str.maketrans(
         **dict.fromkeys("\u2018\u2019\u201a\u201b`\u00b4\u2032", "'"),
         **dict.fromkeys("\u201c\u201d\u201e\u201f\u00ab\u00bb\u2033", '"'),
         **dict.fromkeys("\u2010\u2011\u2012\u2013\u2014\u2015\u2212", "-"),
-        **dict.fromkeys("\u00a0\u2007\u2009\u202f\t", " "),
         **dict.fromkeys("\u200b\u2060\ufeff", ""),
         **dict(zip("\u00f8\u00d8\u0142\u0141\u0111\u0110", "oolldd", strict=True)),
     }
@@ -105,9 +105,7 @@ _SIGNS: Final = str.maketrans(
 _EMPHASIS: Final = re.compile(
     r"(?<![\w*])(\*{1,3}|_{1,3}|`{1,3})(?=\S)([^\n]{1,400}?)(?<=\S)\1(?![\w*])"
 )
-_TAG: Final = re.compile(
-    r"</?(?:b|i|u|em|strong|code|span|p|div|li|ul|ol)(?: [^<>]*)?>", re.IGNORECASE
-)
+_TAG: Final = re.compile(r"</?(?:b|i|u|em|strong|code|span)(?: [^<>]*)?>", re.IGNORECASE)
 _BREAK: Final = re.compile(r"<br ?/?>|</?(?:p|div|li|ul|ol)(?: [^<>]*)?>", re.IGNORECASE)
 _LABEL: Final = re.compile(
     r"^\s*(?:the\s+)?(?:final\s+)?answer(?:\s+is\b\s*:?|\s*[:=])\s*", re.IGNORECASE
@@ -115,10 +113,10 @@ _LABEL: Final = re.compile(
 
 
 def _unmarked(text: str) -> str:
-    """Return an answer without markup, with plain quotes, dashes and spaces, line by line."""
+    """Return an answer without markup, with plain quotes and dashes, line by line."""
     text = html.unescape(_TAG.sub("", _BREAK.sub("\n", text)))
     text = re.sub(r"^\s*```\w*\n(.*?)\n?```\s*$", r"\1", text, flags=re.DOTALL)
-    text = re.sub(r"\[([^\[\]\n]+)\]\(\S+?\)", r"\1", text)
+    text = re.sub(r"\[([^\[\]\n]+)\]\(\S{1,400}?\)", r"\1", text)
     text = re.sub(r"^\s*\$?\\boxed\{([^{}]*)\}\$?\s*$", r"\1", text)
     for _ in range(3):
         text = _EMPHASIS.sub(r"\2", text)
@@ -126,7 +124,7 @@ def _unmarked(text: str) -> str:
     lines = [re.sub(r"^\s*(?:#{1,6}|[*+•▪‣◦·])\s+", "", line) for line in text.splitlines()]
     lines = [line for line in lines if line.strip()]
     # One line with a dash may be a negative number.
-    item = r"\s*- " if len(lines) > 1 else r"\s*- (?=[#a-zA-Z])"
+    item = r"\s*-\s" if len(lines) > 1 else r"\s*-\s(?=[#a-zA-Z])"
     if all(re.match(item, line) for line in lines):
         lines = [line.strip()[2:] for line in lines]
     if len(lines) > 1:
@@ -138,9 +136,9 @@ def _unmarked(text: str) -> str:
 
 @functools.lru_cache(1024)
 def _plain(text: str) -> str:
-    """Return a text in small letters on one line, without what surrounds it."""
+    """Return a text in lower case on one line, without accents and surrounding punctuation."""
     text = re.sub("[\u00b2\u00b3\u00b9\u2070-\u208e]", r"^\g<0>", text.translate(_SIGNS))
-    text = "".join(c for c in unicodedata.normalize("NFKD", text) if _counts(c))
+    text = "".join(c for c in unicodedata.normalize("NFKD", text) if not unicodedata.combining(c))
     text = " ".join(text.casefold().split())
     before = None
     while text != before:
@@ -151,10 +149,6 @@ def _plain(text: str) -> str:
             if len(text) > 1 and text[0] + text[-1] == pair:
                 text = text[1:-1]
     return text
-
-
-def _counts(character: str) -> bool:
-    return not unicodedata.combining(character)
 
 
 _TITLES: Final = re.compile(r"^(?:the|mr|mrs|ms|miss|dr)\b\.? (?=.)")
@@ -173,9 +167,8 @@ def _same(given: str, wanted: str) -> bool:
     if said == right:
         return True
     own, bare = _unlabelled(said)
-    for read in (_day, _time, _phone):
-        if read is _time and ":" not in right:  # 1200 is a number first.
-            continue
+    # 1200 is a number, not a time.
+    for read in (_day, _time, _phone) if ":" in right else (_day, _phone):
         if value := read(right):
             return value in (read(said), read(bare))
     label, rest = _unlabelled(right)
@@ -189,12 +182,7 @@ def _same(given: str, wanted: str) -> bool:
             return False
     if (number := _quantity(right)) is not None:
         found = _quantity(said)
-        if (
-            number.unit
-            and own
-            and not _NEUTRAL.fullmatch(own)
-            and own != number.unit.removesuffix("s")
-        ):
+        if number.unit and own not in ("", number.unit) and not _NEUTRAL.fullmatch(own):
             return False
         return found is not None and found.is_(number)
     return _same_text(said, right)
@@ -212,8 +200,8 @@ def _same_text(said: str, right: str) -> bool:
 
 
 def _same_words(said: str, right: str) -> bool:
-    """Return whether words are the same, but for a title that one side leaves out."""
-    return said == right or right in (said, _TITLES.sub("", said)) or said == _TITLES.sub("", right)
+    """Return whether words are the same, apart from a title that one side leaves out."""
+    return right in (said, _TITLES.sub("", said)) or said == _TITLES.sub("", right)
 
 
 _NOUNS: Final = (
@@ -223,12 +211,12 @@ _NOUNS: Final = (
     "price|product|reference|room|server|step|stock|tel|telephone|ticket|time|title|topic|"
     "total|upc|v|version|weight|mailto"
 )
-"""What may stand before or after an answer to say what it is."""
+"""Nouns that may stand before or after an answer to say what it is."""
 _NEUTRAL: Final = re.compile(
     "amount|answer|balance|cost|number|nr|price|stock|time|total(?: amount| cost| price)?|weight"
 )
 _BEFORE: Final = re.compile(
-    rf"(?:the )?({_NOUNS})s?\b(?:(?: ?number\b| id\b|\.? no\b\.?)?[.:]? ?#?) ?(?=.)"
+    rf"(?:the )?({_NOUNS})s?\b(?: ?number\b| id\b|\.? no\b\.?)?[.:]? ?#? ?(?=.)"
 )
 _AFTER: Final = re.compile(rf"(.+) ({_NOUNS})")
 
@@ -255,26 +243,8 @@ def _phone(text: str) -> str | None:
 
 # Days and times.
 
-_MONTHS: Final = [
-    "jan",
-    "feb",
-    "mar",
-    "apr",
-    "may",
-    "jun",
-    "jul",
-    "aug",
-    "sep",
-    "oct",
-    "nov",
-    "dec",
-]
-_MONTH: Final = (
-    r"(?P<word>jan(?:uary)?|feb(?:ruary)?|mar(?:ch)?|apr(?:il)?|may|june?|july?|aug(?:ust)?|"
-    r"sept?(?:ember)?|oct(?:ober)?|nov(?:ember)?|dec(?:ember)?)\.?"
-)
+_MONTH: Final = r"(?P<word>[a-z]{3,9})\.?"
 _DAY: Final = r"(?P<d>\d{1,2})(?:st|nd|rd|th)?"
-_WEEKDAYS: Final = ["mon", "tue", "wed", "thu", "fri", "sat", "sun"]
 _WEEKDAY: Final = re.compile(r"\b(mon|tue|wed|thu|fri|sat|sun)(?:s|nes|rs|ur)?(?:day)?\b\.?")
 _DAYS: Final = [
     re.compile(pattern)
@@ -304,15 +274,17 @@ def _day(text: str) -> tuple[int, int, int] | None:
         return None
     part = found.groupdict()
     year = int(part["y"]) + (2000 if len(part["y"]) == 2 else 0)
-    month = int(part.get("m") or 0) or _MONTHS.index(part["word"][:3]) + 1
-    day = int(part.get("d") or 0)
+    month, day = int(part.get("m") or 0), int(part.get("d") or 0)
+    if word := part.get("word"):
+        names = enumerate(calendar.month_name)
+        month = next((n for n, name in names if name.lower().startswith(word)), 0)
     if month > 12 >= day > 0 and found.re is _DAYS[2]:
         month, day = day, month
     try:
         date = datetime.date(year, month, day or 1)
     except ValueError:
         return None
-    if weekday and (not day or _WEEKDAYS[date.weekday()] != weekday[1]):
+    if weekday and (not day or f"{date:%a}".lower() != weekday[1]):
         return None
     return year, month, day
 
@@ -352,56 +324,59 @@ _COUNTED: Final = (
 _UNITS: Final[dict[str, tuple[str, Fraction]]] = {
     name: (dimension, Fraction(factor))
     for dimension, factor, names in (
-        ("EUR", "1", "€ eur euro euros"),
-        ("EUR", "0.01", "cent cents ct"),
-        ("GBP", "1", "£ gbp sterling quid pound pounds"),
+        ("EUR", "1", "€ eur euro"),
+        ("EUR", "0.01", "cent ct"),
+        ("GBP", "1", "£ gbp sterling quid pound"),
         ("GBP", "0.01", "p penny pence"),
-        ("USD", "1", "$ us$ usd dollar dollars"),
-        ("CHF", "1", "chf franc francs sfr"),
+        ("USD", "1", "$ us$ usd dollar"),
+        ("CHF", "1", "chf franc sfr"),
         ("JPY", "1", "¥ jpy yen"),
-        ("mass", "0.001", "mg milligram milligrams"),
-        ("mass", "1", "g gr gram grams gramme grammes"),
-        ("mass", "1000", "kg kgs kilo kilos kilogram kilograms kilogramme kilogrammes"),
-        ("mass", "1000000", "t tonne tonnes"),
-        ("mass", "453.59237", "lb lbs"),
-        ("mass", "28.349523125", "oz ounce ounces"),
-        ("time", "1", "s sec secs second seconds"),
-        ("time", "60", "min mins minute minutes"),
-        ("time", "3600", "h hr hrs hour hours"),
-        ("time", "86400", "d day days"),
-        ("time", "604800", "w week weeks"),
-        ("months", "1", "month months"),
-        ("months", "12", "y yr year years"),
-        ("data", "1", "kb kib kilobyte kilobytes"),
-        ("data", "1024", "mb mib megabyte megabytes"),
-        ("data", "1048576", "gb gib gigabyte gigabytes"),
-        ("data", "1073741824", "tb tib terabyte terabytes"),
-        ("rate", "1", "mbps mbit mbit/s megabit megabits"),
-        ("rate", "1000", "gbps gbit gbit/s gigabit gigabits"),
-        ("length", "1", "mm millimetre millimetres millimeter millimeters"),
-        ("length", "10", "cm centimetre centimetres centimeter centimeters"),
-        ("length", "1000", "m metre metres meter meters"),
-        ("length", "1000000", "km kilometre kilometres kilometer kilometers"),
+        ("mass", "0.001", "mg milligram"),
+        ("mass", "1", "g gr gram gramme"),
+        ("mass", "1000", "kg kilo kilogram kilogramme"),
+        ("mass", "1000000", "t tonne"),
+        ("mass", "453.59237", "lb"),
+        ("mass", "28.349523125", "oz ounce"),
+        ("time", "1", "s sec second"),
+        ("time", "60", "min minute"),
+        ("time", "3600", "h hr hour"),
+        ("time", "86400", "d day"),
+        ("time", "604800", "w week"),
+        ("months", "1", "month"),
+        ("months", "12", "y yr year"),
+        ("data", "1", "kb kib kilobyte"),
+        ("data", "1024", "mb mib megabyte"),
+        ("data", "1048576", "gb gib gigabyte"),
+        ("data", "1073741824", "tb tib terabyte"),
+        ("rate", "1", "mbps mbit mbit/s megabit"),
+        ("rate", "1000", "gbps gbit gbit/s gigabit"),
+        ("length", "1", "mm millimetre millimeter"),
+        ("length", "10", "cm centimetre centimeter"),
+        ("length", "1000", "m metre meter"),
+        ("length", "1000000", "km kilometre kilometer"),
         ("share", "1", "% percent"),
-        *((noun, "1", f"{noun} {noun}s") for noun in _COUNTED.split()),
-        ("person", "1", "person persons people"),
-        ("piece", "1", "pc pcs"),
+        *((noun, "1", noun) for noun in _COUNTED.split()),
+        ("person", "1", "person people"),
+        ("piece", "1", "pc"),
         ("reply", "1", "reply replies"),
         ("place", "1", "st nd rd th"),
     )
     for name in names.split()
 }
-"""The dimension of each unit, and its size in it. What is counted is a dimension of its own."""
+"""The dimension of each unit, and its size in it. What is counted is a dimension of its own.
+
+A plural with an s is not listed."""
 
 _NEVER_MEANT: Final = {
     _UNITS[unit] for unit in ("t", "%", "mm", "cm", "m", "km", "kb", "mb", "gb", "tb")
 }
-"""Units that an answer does not have if the right one has none: 5m may be five million."""
+"""Units that are wrong if the right answer has none: 5m may be five million."""
 
 _SIGN: Final = r"(?:[-+]|minus\b|plus\b)?"
 _MONEY: Final = r"(?:us\$|[£€$¥]|(?:eur|gbp|usd|chf|jpy)(?![a-z]))?"
 _DIGITS: Final = re.compile(
-    rf"(?P<sign>{_SIGN}) ?(?P<money>{_MONEY}) ?(?P<late>[-+]?)(?P<digits>\.?\d(?:[\d.,' ]*\d)?)\.?"
+    rf"(?P<sign>{_SIGN}) ?(?P<money>{_MONEY}) ?(?P<late>[-+]?)"
+    r"(?P<digits>\.?\d(?:[\d.,' ]{0,38}\d)?)\.?"
     r" ?(?P<scale>(?:k|thousand|million|mn)\b)?(?P<rest>.*)"
 )
 _SCALES: Final = {None: 1, "k": 1000, "thousand": 1000, "million": 10**6, "mn": 10**6}
@@ -417,20 +392,16 @@ _FORMS: Final = (
 """How numbers are written: the form, what groups thousands, what separates decimals."""
 
 
-_LONGEST: Final = 40
-"""The most characters of a number."""
-
-
 @dataclasses.dataclass(frozen=True, slots=True)
 class _Quantity:
-    """A number, of a unit if one was told."""
+    """A number, with its unit if it has one."""
 
     value: Fraction
     unit: str = ""
     per: str = ""
 
     def is_(self, wanted: _Quantity) -> bool:
-        """Return whether it is the wanted one; a side without a unit is in the other's."""
+        """Return whether it is the wanted one; a side without a unit has the other's."""
         if self.per and self.per != wanted.per:
             return False
         if self.unit and not wanted.unit and _UNITS[self.unit] in _NEVER_MEANT:
@@ -438,29 +409,25 @@ class _Quantity:
         if not self.unit or not wanted.unit:
             return self.value == wanted.value
         mine, others = _UNITS[self.unit], _UNITS[wanted.unit]
-        if self.unit in ("pound", "pounds") and others[0] == "mass":
+        if self.unit == "pound" and others[0] == "mass":
             mine = _UNITS["lb"]
         return mine[0] == others[0] and self.value * mine[1] == wanted.value * others[1]
 
 
 @functools.lru_cache(1024)
 def _quantity(text: str) -> _Quantity | None:
-    """Return the number that a plain text is; None if it is anything more or less."""
+    """Return the number that a plain text is, or None if it is anything else."""
     text = _unlabelled(text)[1] if re.match("[#a-z]", text) else text
     text = text.removeprefix("the ")
     if parts := re.fullmatch(r"(\d+ ?[a-z]+)(?:,? and | |, ?|)(\d+ ?[a-z]+)", text):
         large, small = _one(parts[1]), _one(parts[2])
-        if (
-            large
-            and small
-            and small.unit == "m"
-            and large.unit in ("h", "hr", "hrs", "hour", "hours")
-        ):
-            small = dataclasses.replace(small, unit="min")
         if large and small and large.unit and small.unit:
-            (kind, size), (other, unit) = _UNITS[large.unit], _UNITS[small.unit]
-            if kind == other and size > unit and small.value * unit < size:
-                return _Quantity(small.value + large.value * size / unit, small.unit)
+            unit = small.unit
+            if unit == "m" and _UNITS[large.unit] == _UNITS["h"]:
+                unit = "min"
+            (kind, size), (other, part) = _UNITS[large.unit], _UNITS[unit]
+            if kind == other and size > part and small.value * part < size:
+                return _Quantity(small.value + large.value * size / part, unit)
         return None
     return _one(text)
 
@@ -484,6 +451,8 @@ def _one(text: str) -> _Quantity | None:
     unit = rest.strip().removesuffix(".").removeprefix("of ")
     if unit in ("pounds sterling", "british pounds"):
         unit = "gbp"
+    if unit not in _UNITS:
+        unit = re.sub("(?<=[a-z]{2})s$", "", unit)
     if (unit and unit not in _UNITS) or (per and not (unit or money)):
         return None
     if money and unit and _UNITS[unit] != _UNITS[money]:
@@ -492,7 +461,7 @@ def _one(text: str) -> _Quantity | None:
 
 
 def _number(digits: str) -> Fraction | None:
-    for form, group, point in _FORMS if len(digits) <= _LONGEST else ():
+    for form, group, point in _FORMS:
         if form.fullmatch(digits):
             plain = digits.replace(group, "")
             return Fraction(plain.replace(point, "."))
@@ -515,27 +484,26 @@ _TENS: Final = {
         ["twenty", "thirty", "forty", "fifty", "sixty", "seventy", "eighty", "ninety"], start=2
     )
 }
+_DIGIT_SMALL: Final = "|".join(word for word, number in _SMALL.items() if 0 < number < 10)
+_BELOW_100: Final = rf"(?:(?:{'|'.join(_TENS)})(?:[ -](?:{_DIGIT_SMALL}))?|{'|'.join(_SMALL)})\b"
+_BELOW_1000: Final = rf"{_BELOW_100}(?:[ -]hundred\b(?:(?: and)?[ -]{_BELOW_100})?)?"
+_BELOW_MILLION: Final = rf"{_BELOW_1000}(?:[ -]thousand\b(?:(?: and)?[ -]{_BELOW_1000})?)?"
+_SPOKEN: Final = re.compile(
+    rf"{_BELOW_1000}[ -]million\b(?:(?: and)?[ -]{_BELOW_MILLION})?|{_BELOW_MILLION}"
+)
 
 
 def _spoken(text: str) -> tuple[Fraction | None, str]:
     """Return a number in words at the start of a plain text, and the rest."""
-    total = part = last = 0
-    words = re.findall(r"[a-z]+|[^a-z]+", text)
-    for i, word in enumerate(words):
-        if word in _SMALL and (last == 0 or last in (20, 100, 1000)) and not (i and word == "zero"):
-            part, last = part + _SMALL[word], 1
-            if last == 1 and _SMALL[word] > 9 and i and words[i - 2] in _TENS:
-                return None, text
-        elif word in _TENS and last in (0, 100, 1000):
-            part, last = part + _TENS[word], 20
-        elif word == "hundred" and last == 1 and part < 10**2:
-            part, last = part * 100, 100
-        elif word == "thousand" and part:
-            total, part, last = total + part * 1000, 0, 1000
-        elif word == "million" and part and not total:
-            total, part, last = part * 10**6, 0, 1000
-        elif not (word in (" ", "-") or (word == "and" and last in (100, 1000))):
-            rest = "".join(words[i:])
-            return (Fraction(total + part), rest) if last else (None, text)
-    is_whole = last and words[-1] not in ("and", "-")
-    return (Fraction(total + part), "") if is_whole else (None, text)
+    found = _SPOKEN.match(text)
+    if not found:
+        return None, text
+    total = part = 0
+    for word in re.findall("[a-z]+", found[0]):
+        if word == "hundred":
+            part *= 100
+        elif word in ("thousand", "million"):
+            total, part = total + part * _SCALES[word], 0
+        else:
+            part += _SMALL.get(word) or _TENS.get(word, 0)
+    return Fraction(total + part), text[found.end() :]

@@ -2,9 +2,9 @@
 
 An application is installed once, into a virtual environment of its own, with the state of its
 worlds' first moment for each of a few contents. A world is a copy of such a state, made and thrown
-away in milliseconds. One server process for each application serves all worlds of this process; it
-dies with it, and is replaced if it dies or hangs before. What a world lost by that is a failure of
-the infrastructure, see `World.failure`.
+away in milliseconds. One server process for each application serves all worlds of this process. It
+ends with this process, and is replaced if it dies or hangs. A request that is lost this way is an
+infrastructure failure, see `World.failure`.
 """
 
 from __future__ import annotations
@@ -50,11 +50,11 @@ _SOCKET = "host.sock"
 _START_SECONDS = 60.0
 _CONNECT_SECONDS = 20.0
 _PING_SECONDS = 4.0
-"""How long a server may take to close a connection that asks for nothing; it has two tries."""
+"""Seconds in which a server must close a connection that asks for nothing, in two tries."""
 _SILENT_SECONDS = 4
-"""After how long without any answer a server is pinged."""
+"""Seconds without an answer after which a server is pinged."""
 _HUNG_SECONDS = 20
-"""After how long without any answer a server is replaced, though it can be pinged."""
+"""Seconds without an answer after which a server is replaced, even if it answers pings."""
 _LOG_LINES = 20
 _CHUNK = 64 * 1024
 _IDLE_SECONDS = 0.01
@@ -380,7 +380,7 @@ class _Host:
         self._process: subprocess.Popen[bytes] | None = None
         self._made = 0
         self._answered = 0
-        """How many requests were answered, by whatever process."""
+        """How many requests were answered, by any process."""
         # Short: the path of a socket may have 104 characters at the most.
         self.root = Path(tempfile.mkdtemp(prefix=f"webtraj-{app.name}-"))
         self._log = self.root / "log"
@@ -448,7 +448,7 @@ class _Host:
             await asyncio.to_thread(self.start)
 
     async def answer(self, near: _Stream, request: bytes) -> None:
-        """Hand a request to the server, and its answer to the browser.
+        """Pass a request to the server, and its answer to the browser.
 
         Raises:
             BrowserError: The server died or hung before it had answered, or does not start.
@@ -460,7 +460,7 @@ class _Host:
         try:
             far[1].write(request)
             while not (await asyncio.wait({talk}, timeout=1.0))[0]:
-                # Seconds in which this process ran: one that was stopped itself proves nothing.
+                # Count turns, not time: while this process is stopped, no server is silent.
                 silent = silent + 1 if answered == self._answered else 0
                 answered = self._answered
                 if silent >= _HUNG_SECONDS or (
@@ -483,7 +483,7 @@ class _Host:
     async def _pings(self) -> bool:
         """Return whether the server closes a connection that asks for nothing."""
         for _ in range(2):
-            with contextlib.suppress(OSError):  # A timeout is one as well.
+            with contextlib.suppress(OSError):  # TimeoutError is one.
                 async with asyncio.timeout(_PING_SECONDS):
                     reader, writer = await self._connect()
                     try:
@@ -498,7 +498,7 @@ class _Host:
         """Return a connection to the server, which is restarted if it died.
 
         Raises:
-            BrowserError: It does not start, or takes no connection.
+            BrowserError: It does not start, or accepts no connections.
         """
         try:
             return await self._connect()
@@ -508,7 +508,7 @@ class _Host:
             return await self._connect()
         except OSError as error:
             raise errors.BrowserError(
-                f"The server of {self._app.title} takes no connection: {error}"
+                f"The server of {self._app.title} accepts no connections: {error}"
             ) from error
 
     async def _connect(self) -> _Stream:
@@ -536,7 +536,7 @@ class _Host:
 
 
 def _kill(process: subprocess.Popen[bytes] | None) -> None:
-    """End a server that hangs, with what it started."""
+    """Kill a server that hangs, and the processes that it started."""
     if process is not None:
         with contextlib.suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)

@@ -224,12 +224,12 @@ class _New:
 
 
 def in_new(table: str) -> _New:
-    """Expect the id of a row that the same changes add to a table: what is in it belongs to it."""
+    """Expect the id of a row that the same changes add to a table."""
     return _New(table)
 
 
 def _resolved(expected: Expected, found: Sequence[Change]) -> Expected:
-    """Return an expectation with the ids that `in_new` stands for."""
+    """Return an expectation with each `in_new` replaced by the ids that it stands for."""
 
     def resolved(value: Any) -> Any:
         if not isinstance(value, _New):

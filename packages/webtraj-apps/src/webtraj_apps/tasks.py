@@ -457,10 +457,10 @@ class AppTask(browser.BrowserTask):
         """See `BrowserTask.validate`. Nothing is judged before the agent answers.
 
         Raises:
-            BrowserError: A server failed: no fault of the agent.
+            BrowserError: A server failed, which is not the agent's fault.
         """
         self._turns += 1
-        self._require_answers()
+        self._raise_failures()
         if self._fault.logs_out_after == self._turns:
             await session.run(session.page.context.clear_cookies(), what="end the session")
         if answer is None:
@@ -473,14 +473,14 @@ class AppTask(browser.BrowserTask):
         """See `BrowserTask.validate_refusal`.
 
         Raises:
-            BrowserError: A server failed: no fault of the agent.
+            BrowserError: A server failed, which is not the agent's fault.
         """
-        self._require_answers()
+        self._raise_failures()
         if not self.assignment.infeasible:
             return self._verdict("The task can be done.")
         return self._verdict(await self.wrong_state())
 
-    def _require_answers(self) -> None:
+    def _raise_failures(self) -> None:
         for world in self.worlds.values():
             if world.failure is not None:
                 raise world.failure

@@ -13,7 +13,7 @@ __all__ = ["APP"]
 
 
 def _read(folder: Path) -> State:
-    """Return the rows of a world; bills with their payer, their project and for whom they are."""
+    """Return the rows of a world; bills include their payer, their project and who owes them."""
     state = dict(read_sqlite(folder / APP.database))
     people = {one["id"]: one for one in state["person"].values()}
     owers: dict[int, list[int]] = {}
@@ -21,13 +21,13 @@ def _read(folder: Path) -> State:
         owers.setdefault(row["bill_id"], []).append(row["person_id"])
 
     def named(bill: Mapping[str, Any]) -> dict[str, Any]:
-        payer, those = people.get(bill["payer_id"], {}), owers.get(bill["id"], [])
+        payer, ids = people.get(bill["payer_id"], {}), owers.get(bill["id"], [])
         return {
             **bill,
             "payer": payer.get("name"),
             "project": payer.get("project_id"),
-            "owers": ", ".join(sorted(people[one]["name"] for one in those if one in people)),
-            "owers_id": tuple(sorted(those)),
+            "owers": ", ".join(sorted(people[one]["name"] for one in ids if one in people)),
+            "owers_id": tuple(sorted(ids)),
         }
 
     return {**state, "bill": {key: named(bill) for key, bill in state["bill"].items()}}

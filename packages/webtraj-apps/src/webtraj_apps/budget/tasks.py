@@ -105,14 +105,9 @@ def _paid(bill: Bill, *, day: str = _TODAY, kind: str = "EXPENSE", **payer: Any)
         **payer,
         date=day,
         bill_type=kind,
-        owers=_all(bill["owers"]),
+        owers=", ".join(sorted(bill["owers"])),
         external_link=lambda link: not link,
     )
-
-
-def _all(names: Iterable[str]) -> str:
-    """Return those for whom a bill is as a world's state tells them."""
-    return ", ".join(sorted(names))
 
 
 def _owed_by(project: Project, names: Iterable[str]) -> Callable[[Any], bool]:
@@ -132,7 +127,7 @@ def _changed_bill(bill: Bill, **new: Any) -> Expected:
 
 
 def _no_bill(bill: Bill, *twins: Bill) -> Expected:
-    """Expect one of some equal bills to be gone."""
+    """Expect one of several equal bills to be removed."""
     ids = {one["id"] for one in (bill, *twins)}
     return removed("bill", what=bill["what"], id=lambda value: value in ids)
 
@@ -682,7 +677,7 @@ def settle_all(facts: Facts, rng: random.Random) -> Assignment:
         ),
         expect=[
             [_settled(project, item) for item in _settlements(project)],
-            # What rounding left.
+            # Remainders of rounding.
             [optional(added("bill", amount=lambda value: abs(value) < 0.05))] * 3,
         ],
         steps=(

@@ -19,13 +19,13 @@ _UNSET = {
     "submitted_notifications": 1,
     "updated_comments_notifications": 1,
 }
-"""The preferences of who has set none. Looking at one's account stores them."""
+"""The preferences of a user who has set none. Viewing one's account stores them."""
 
 
 def _read(folder: Path) -> State:
     """Return the rows of a world.
 
-    Revisions also have what they contain, as texts; preferences are those that somebody has set.
+    Revisions include their contents as texts; preferences that nobody has set are left out.
     """
     state = read_sqlite(folder / APP.database)
     newest = {page["latest_revision_id"] for page in state["wagtailcore_page"].values()}
@@ -71,7 +71,7 @@ APP = App(
             "live_revision_id",
         ),
         "wagtailcore_revision": ("newest",),
-        # What the help on a page was told to hide.
+        # Help that a user has dismissed.
         "wagtailusers_userprofile": ("dismissibles",),
     },
     read_state=_read,

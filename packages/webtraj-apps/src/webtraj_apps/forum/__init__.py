@@ -27,7 +27,7 @@ APP: Final = App(
     columns={
         # A page that is looked at leaves these traces.
         "auth_user": ("last_login",),
-        # Subscriptions count, and what they last told does not.
+        # Subscriptions count, their latest notifications do not.
         "spirit_topic_notification_topicnotification": ("action", "comment_id", "date", "is_read"),
         "spirit_topic_topic": ("view_count",),
         "spirit_user_userprofile": ("last_ip", "last_post_hash", "last_post_on", "last_seen"),

@@ -168,7 +168,7 @@ def _reply(facts: Facts, topic: Topic, author: str, text: str) -> tuple[Expected
 
 
 def _follows(facts: Facts, username: str, topic: Any) -> Expected:
-    """Allow a member to be subscribed to a topic by writing or being named in it."""
+    """Allow the subscription that a member gets by writing in a topic or being named in it."""
     return optional(added(_NOTIFICATION, topic_id=topic, user_id=_id(facts, username), is_active=1))
 
 
