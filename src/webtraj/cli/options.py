@@ -75,7 +75,7 @@ Episode = Annotated[
 ]
 Settings = Annotated[
     list[str] | None,
-    typer.Argument(metavar="[KEY=VALUE]...", help="Any setting, such as step_timeout=60."),
+    typer.Argument(metavar="KEY=VALUE", help="Any setting, such as step_timeout=60."),
 ]
 BucketOptions = Annotated[list[str] | None, typer.Option("--option", help=OPTION_HELP)]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON, and nothing else, on stdout.")]

@@ -23,7 +23,7 @@ def serve(
     extra: Annotated[
         list[str] | None,
         typer.Argument(
-            metavar="[VLLM OPTION]...",
+            metavar="VLLM OPTION",
             help="vLLM's own options, passed on as they are, such as --max-model-len 8192.",
             show_default=False,
         ),

@@ -28,7 +28,7 @@ def update(
     overrides: Annotated[
         list[str] | None,
         typer.Argument(
-            metavar="[KEY=VALUE]...",
+            metavar="KEY=VALUE",
             help="Values that override the configuration's, such as save_path=runs or "
             "algorithm_config.learning_rate=1e-5.",
             show_default=False,
