@@ -84,7 +84,7 @@ def export(
     iterations: Annotated[
         int | None,
         typer.Option(
-            min=1, help="Take DATASET as a save_path, and export its last iterations: this many."
+            min=1, help="Take DATASET as a save_path, and export this many of its last iterations."
         ),
     ] = None,
     filters: Annotated[

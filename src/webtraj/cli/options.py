@@ -145,7 +145,7 @@ MaxSteps = Annotated[
 PolicyName = Annotated[str, typer.Option(help="The policy's name in the records.")]
 PresetOptions = Annotated[
     list[str] | None,
-    typer.Option("--set", metavar="KEY=VALUE", help="An option of the presets; may be repeated."),
+    typer.Option("--set", metavar="KEY=VALUE", help="An option of the presets. Repeatable."),
 ]
 
 Imports = Annotated[

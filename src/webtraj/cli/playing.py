@@ -121,7 +121,7 @@ def play(
         report: Reports further results, and returns them for the JSON.
 
     Returns:
-        What came of it, a resumed run's earlier episodes included.
+        The results, including the earlier episodes of a resumed run.
 
     Raises:
         Exit: Every episode ended with an error, the judge failed on every episode, or judging or

@@ -30,11 +30,13 @@ def submit(
     ] = "",
     episodes: Annotated[
         int | None,
-        typer.Option("--episodes", envvar="MAX_TRAJS", help="The number of episodes; 100."),
+        typer.Option("--episodes", envvar="MAX_TRAJS", help="Episodes in all; default: 100."),
     ] = None,
     max_steps: Annotated[
         int | None,
-        typer.Option(envvar="MAX_STEPS", help="Truncate episodes after this many steps; 15."),
+        typer.Option(
+            envvar="MAX_STEPS", help="Truncate episodes after this many steps; default: 15."
+        ),
     ] = None,
     address: Annotated[
         str, typer.Option(envvar="RAY_API_SERVER_ADDRESS", help="The URL of Ray's dashboard.")
