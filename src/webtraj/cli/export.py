@@ -91,13 +91,13 @@ def export(
     )
     if to in FORMATS:
         raise errors.InvalidInputError(
-            f"{to!r} is webtraj's own format. To convert a dataset: webtraj copy "
-            f"{dataset:.200} {out:.200} --format {to}."
+            f"{to!r} is webtraj's own format. To convert a dataset: "
+            f"{errors.command('copy', dataset, out, '--format', to)}."
         )
     if to in all_sample_formats():
         raise errors.InvalidInputError(
-            f"{to!r} is a format of samples to train on: webtraj train export {dataset:.200} "
-            f"--format {to} --out {out:.200}."
+            f"{to!r} is a format of samples to train on: "
+            f"{errors.command('train', 'export', dataset, '--format', to, '--out', out)}."
         )
     settings = format_settings(setting)
     make_exporter(to, settings)  # Report wrong options before reading anything.

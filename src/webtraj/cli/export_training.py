@@ -157,8 +157,8 @@ def export(
 
     if to in all_formats():
         raise errors.InvalidInputError(
-            f"{to!r} is a format of episodes: webtraj export {dataset:.200} --format {to} --out "
-            f"{out:.200}."
+            f"{to!r} is a format of episodes: "
+            f"{errors.command('export', dataset, '--format', to, '--out', out)}."
         )
     conditions = without_none(
         task=task, site=site, policy=policy, outcome=outcome, end_reason=end_reason, where=where
