@@ -156,7 +156,7 @@ def _tell_how_to_train(prepared: Update) -> None:
     print("To train:")
     print(f"  . {shlex.quote(str(prepared.data / 'wandb_env.sh'))}")
     print(f"  llamafactory-cli train {shlex.quote(str(prepared.data / 'train_config.yaml'))}")
-    print(f"  {shlex.join(['webtraj', 'train', 'update', '--publish', *where])}")
+    print(f"  {errors.command('train', 'update', '--publish', *where)}")
 
 
 def _check(folder: Path, python: Path | None, *, json: bool) -> None:
