@@ -97,6 +97,11 @@ def test_the_help_of_a_rollout_fits_two_screens(call, monkeypatch):
     assert len(call("rollout", "--help")[1].splitlines()) <= 100
 
 
+def test_only_commands_that_take_every_setting_suggest_them(call):
+    assert "step_timeout=VALUE" in call("rollout", "--step-timeout", "3")[2]
+    assert "=VALUE" not in call("propose", "data", "--seed", "3")[2]
+
+
 @each(
     ("arguments", "code", "words"),
     [

@@ -56,7 +56,7 @@ class Driver:
         return any(words in line for line in self.lines)
 
     def wait_until(self, condition, *, seconds, what):
-        """Waits for a condition while the driver runs; else the error holds what it said."""
+        """Waits for a condition while the driver runs. The error quotes the driver's output."""
 
         def holds():
             assert self.process.poll() is None, "The driver has ended."

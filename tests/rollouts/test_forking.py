@@ -216,7 +216,7 @@ async def test_limit_within_the_repeated_part_is_refused(parent):
 
 
 @pytest.mark.parametrize("typed", ["<secret:password>", "<not recorded: it is too long>"])
-async def test_action_that_was_not_recorded_whole_is_not_repeated(typed, tmp_path):
+async def test_an_incompletely_recorded_action_is_not_repeated(typed, tmp_path):
     def agent(observation):
         return actions.Fill("1", typed)
 

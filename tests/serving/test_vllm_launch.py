@@ -114,7 +114,7 @@ def test_setting_becomes_a_variable(model, settings, variable):
         (("--seed=3", "--api-key"), "of-variable", ["--seed=3", "--api-key"]),
     ],
 )
-def test_key_is_passed_where_nobody_reads_it(model, given, key, rest):
+def test_a_single_api_key_is_passed_in_a_variable(model, given, key, rest):
     environment = {"VLLM_API_KEY": "of-variable"}
     launch = VllmLaunch(
         model=model, python=sys.executable, extra_args=given, environment=environment
@@ -126,7 +126,7 @@ def test_key_is_passed_where_nobody_reads_it(model, given, key, rest):
     assert launch.variables()["VLLM_API_KEY"] == ("of-variable" if several else key)
 
 
-def test_errors_do_not_tell_the_key(model, monkeypatch):
+def test_errors_conceal_the_api_key(model, monkeypatch):
     monkeypatch.setattr(credentials, "KEYS", set())
     key = "q7Zk29fLw0aPx3"
     VllmLaunch(model=model, extra_args=("--api_key", key)).variables()

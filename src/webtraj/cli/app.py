@@ -175,7 +175,8 @@ class _Command(core.TyperCommand):
         import difflib
 
         word = option.strip("-")
-        if any("KEY=VALUE" in str(one.metavar) for one in self.get_params(ctx)):
+        # Commands with options of a preset take every setting as KEY=VALUE.
+        if any(one.name == "environment_options" for one in self.get_params(ctx)):
             from webtraj.runs.spec import RunSpec
 
             field = word.replace("-", "_")

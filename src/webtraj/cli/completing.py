@@ -19,13 +19,12 @@ EXPORTS = ("huggingface", "html")
 SAMPLES = ("sharegpt", "openai", "trl", "preferences", "trl-preferences", "tokens")
 
 
-def _with_packages(names: tuple[str, ...], *groups: str) -> list[str]:
-    """Return names, and those that installed packages offer in groups of entry points."""
+def _with_packages(names: tuple[str, ...], group: str) -> list[str]:
+    """Return names, and those that installed packages offer in a group of entry points."""
     import importlib.metadata
 
-    found = importlib.metadata.entry_points
-    offered = (entry_point.name for group in groups for entry_point in found(group=group))
-    return list(dict.fromkeys((*names, *offered)))
+    offered = importlib.metadata.entry_points(group=group)
+    return list(dict.fromkeys((*names, *(entry_point.name for entry_point in offered))))
 
 
 def _presets() -> Iterable[str]:

@@ -52,7 +52,7 @@ def demo(
     rates = []
     for number, (agent, built) in enumerate(_rollouts(out).items(), 1):
         print(f"{number}. The {agent} agent plays {len(TASKS)} tasks.", flush=True)
-        continue_by = shlex.join(["webtraj", "demo", "--out", out])
+        continue_by = errors.command("demo", "--out", out)
         total = playing.play(built, None, continue_by).total
         tried = total.successes + total.failures
         rate = "-" if total.success_rate is None else f"{total.success_rate:.0%}"

@@ -13,14 +13,19 @@ from webtraj.cli.options import (
     BucketOptions,
     EndReason,
     Json,
+    NewPlace,
+    Omissions,
     Outcome,
+    Overwrite,
     Place,
     Policy,
+    Site,
     Task,
     Where,
     condition_of,
     format_settings,
     options_for,
+    without_none,
 )
 from webtraj.cli.terminal import counted, say, still_open
 
@@ -46,9 +51,9 @@ def export(
             "or playwright.",
         ),
     ],
-    out: Annotated[str, typer.Option(help="A new folder or URL.")],
+    out: NewPlace,
     task: Task = None,
-    site: Annotated[str | None, typer.Option(help="Only this site.")] = None,
+    site: Site = None,
     policy: Policy = None,
     outcome: Outcome = None,
     end_reason: EndReason = None,
@@ -65,11 +70,8 @@ def export(
             help="An option of the format, such as license=mit. Repeatable.",
         ),
     ] = None,
-    overwrite: Annotated[bool, typer.Option(help="Replace an earlier export.")] = False,
-    csv: Annotated[
-        str | None,
-        typer.Option(metavar="FILE", help="Also write what was left out or changed as a CSV file."),
-    ] = None,
+    overwrite: Overwrite = False,
+    csv: Omissions = None,
     json: Json = False,
     option: BucketOptions = None,
 ) -> None:
@@ -80,33 +82,25 @@ def export(
     """
     from webtraj.datasets.dataset import open_dataset
     from webtraj.datasets.exporters import export_dataset
-    from webtraj.datasets.exporters.base import ENTRY_POINT_GROUP, all_formats
-    from webtraj.settings.named import check_installed, listing, nearest
+    from webtraj.datasets.exporters.base import make_exporter
     from webtraj.store.layout import FORMATS
     from webtraj.training.export.running import all_formats as all_sample_formats
 
-    conditions = {
-        "task": task, "site": site, "policy": policy, "outcome": outcome,
-        "end_reason": end_reason, "where": where,
-    }  # fmt: skip
-    selection: dict[str, Any] = {k: v for k, v in conditions.items() if v is not None}
-    known = all_formats()
+    selection = without_none(
+        task=task, site=site, policy=policy, outcome=outcome, end_reason=end_reason, where=where
+    )
     if to in FORMATS:
         raise errors.InvalidInputError(
-            f"{to!r} is webtraj's own format. To convert a dataset: webtraj copy "
-            f"{dataset:.200} {out:.200} --format {to}."
+            f"{to!r} is webtraj's own format. To convert a dataset: "
+            f"{errors.command('copy', dataset, out, '--format', to)}."
         )
     if to in all_sample_formats():
         raise errors.InvalidInputError(
-            f"{to!r} is a format of samples to train on: webtraj train export {dataset:.200} "
-            f"--format {to} --out {out:.200}."
+            f"{to!r} is a format of samples to train on: "
+            f"{errors.command('train', 'export', dataset, '--format', to, '--out', out)}."
         )
-    if to not in known:
-        check_installed(ENTRY_POINT_GROUP, to)
-        raise errors.InvalidInputError(
-            f"No export format {to!r:.60}. {nearest(to, known, cutoff=0.6)}"
-            f"The formats are {listing(ENTRY_POINT_GROUP, known)}."
-        )
+    settings = format_settings(setting)
+    make_exporter(to, settings)  # Report wrong options before reading anything.
     opened = open_dataset(dataset, storage_options=options_for(dataset, option, out), complete=True)
     selected = _selected(opened, selection, episode, limit)
     if episode is not None:
@@ -117,7 +111,7 @@ def export(
         selected,
         out,
         format=to,
-        options=format_settings(setting),
+        options=settings,
         selection=selection,
         overwrite=overwrite,
         storage_options=options_for(out, option, dataset),

@@ -18,14 +18,19 @@ from webtraj.cli.options import (
     EndReason,
     Json,
     JsonLines,
+    NewPlace,
+    Omissions,
     Outcome,
+    Overwrite,
     Place,
     Policy,
+    Site,
     Task,
     Where,
     format_settings,
     options_for,
     read_setting,
+    without_none,
 )
 from webtraj.cli.terminal import counted, printable, say
 
@@ -57,47 +62,29 @@ _WAYS_IN = {
 """The remedy for samples that are left out, by the name of the `Reason`."""
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class _Choice:
-    """The command line's options for choosing samples. None where an option is not given."""
-
-    then: list[str] | None
-    iterations: int | None
-    filters: list[str] | None
-    held_out: list[str] | None
-    loss_weights: Literal["success", "reward", "uniform", "advantage", "rare"] | None
-    seed: int | None
-    render: bool
-
-
 def export(
     dataset: Place,
     to: Annotated[
         str,
         typer.Option(
-            "--format",
-            help="sharegpt, openai, trl, tokens, preferences or trl-preferences.",
+            "--format", help="sharegpt, openai, trl, tokens, preferences or trl-preferences."
         ),
     ],
-    out: Annotated[str, typer.Option(help="A new folder or URL.")],
+    out: NewPlace,
     task: Task = None,
-    site: Annotated[str | None, typer.Option(help="Only this site.")] = None,
+    site: Site = None,
     policy: Policy = None,
     outcome: Outcome = None,
     end_reason: EndReason = None,
     where: Where = None,
     then: Annotated[
         list[str] | None,
-        typer.Option(
-            metavar="DATASET",
-            help="The next iteration's dataset. Repeatable.",
-        ),
+        typer.Option(metavar="DATASET", help="The next iteration's dataset. Repeatable."),
     ] = None,
     iterations: Annotated[
         int | None,
         typer.Option(
-            min=1,
-            help="Take DATASET as a save_path, and export its last iterations: this many.",
+            min=1, help="Take DATASET as a save_path, and export this many of its last iterations."
         ),
     ] = None,
     filters: Annotated[
@@ -111,41 +98,34 @@ def export(
     ] = None,
     held_out: Annotated[
         list[str] | None,
-        typer.Option(
-            metavar="TASK",
-            help="A task, pattern or task file to leave out. Repeatable.",
-        ),
+        typer.Option(metavar="TASK", help="A task, pattern or task file to leave out. Repeatable."),
     ] = None,
     loss_weights: Annotated[
         Literal["success", "reward", "uniform", "advantage", "rare"] | None,
         typer.Option(
             help="The loss weight of a sample. success: 1 or 0; reward: a reward of 0.5 halves the "
             "samples; rare: more for tasks with few samples. Default: success, or uniform for "
-            "tokens and pairs.",
+            "tokens and pairs."
         ),
     ] = None,
     samples: Annotated[
-        int | None,
-        typer.Option(min=1, help="Draw this many samples; default: all."),
+        int | None, typer.Option(min=1, help="Draw this many samples; default: all.")
     ] = None,
     recency_bias_power: Annotated[
         float | None,
-        typer.Option(
-            help="With --samples: how strongly to prefer later iterations; default: 2.",
-        ),
+        typer.Option(help="With --samples: how strongly to prefer later iterations; default: 2."),
     ] = None,
     val_split: Annotated[
-        float | None,
-        typer.Option(help="The share of samples for validation, such as 0.05."),
+        float | None, typer.Option(help="The share of samples for validation, such as 0.05.")
     ] = None,
     split_by: Annotated[
         Literal["episode", "group", "task", "site"] | None,
         typer.Option(
             help="What to keep together in a split; default: episode, or group for tokens and "
-            "pairs.",
+            "pairs."
         ),
     ] = None,
-    seed: Annotated[int | None, typer.Option(help="The seed of draws and splits.")] = None,
+    seed: Annotated[int, typer.Option(help="The seed of draws and splits.")] = 0,
     render: Annotated[
         bool,
         typer.Option(
@@ -161,11 +141,8 @@ def export(
             help="An option of the format, such as model=FOLDER. Repeatable.",
         ),
     ] = None,
-    overwrite: Annotated[bool, typer.Option(help="Replace an earlier export.")] = False,
-    csv: Annotated[
-        str | None,
-        typer.Option(metavar="FILE", help="Also write what was left out or changed as a CSV file."),
-    ] = None,
+    overwrite: Overwrite = False,
+    csv: Omissions = None,
     json: Json = False,
     option: BucketOptions = None,
 ) -> None:
@@ -180,14 +157,12 @@ def export(
 
     if to in all_formats():
         raise errors.InvalidInputError(
-            f"{to!r} is a format of episodes: webtraj export {dataset:.200} --format {to} --out "
-            f"{out:.200}."
+            f"{to!r} is a format of episodes: "
+            f"{errors.command('export', dataset, '--format', to, '--out', out)}."
         )
-    conditions = {
-        "task": task, "site": site, "policy": policy, "outcome": outcome,
-        "end_reason": end_reason, "where": where,
-    }  # fmt: skip
-    conditions = {name: value for name, value in conditions.items() if value is not None}
+    conditions = without_none(
+        task=task, site=site, policy=policy, outcome=outcome, end_reason=end_reason, where=where
+    )
     settings, storage_options = format_settings(setting), options_for(dataset, option)
     made = make_format(to, settings)  # Report wrong options before reading anything.
     if split_by and not val_split:
@@ -198,11 +173,10 @@ def export(
         raise errors.InvalidInputError(
             "--recency-bias-power needs --samples: it sets how samples are drawn. Give both."
         )
-    chosen = _Choice(
-        then=then, iterations=iterations, filters=filters, held_out=held_out,
-        loss_weights=loss_weights, seed=seed, render=render,
+    buffer = _buffer(
+        dataset, made, conditions, storage_options, then=then, iterations=iterations,
+        filters=filters, held_out=held_out, loss_weights=loss_weights, seed=seed, render=render,
     )  # fmt: skip
-    buffer = _buffer(dataset, made, chosen, conditions, storage_options)
     if samples:
         power = 2.0 if recency_bias_power is None else recency_bias_power
         drawn = buffer.sample_with_recency(samples, power)
@@ -247,16 +221,23 @@ def export(
 def _buffer(
     dataset: str,
     made: SampleFormat,
-    chosen: _Choice,
     conditions: Mapping[str, Any],
     storage_options: Mapping[str, Any] | None,
+    *,
+    then: list[str] | None,
+    iterations: int | None,
+    filters: list[str] | None,
+    held_out: list[str] | None,
+    loss_weights: str | None,
+    seed: int,
+    render: bool,
 ) -> ReplayBuffer:
     from webtraj.runs.iterations import Iterations
     from webtraj.training.replay import HeldOut, Reason, ReplayBuffer, weights
 
-    places: Any = [dataset, *chosen.then] if chosen.then else dataset
-    if chosen.iterations:
-        if chosen.then:
+    places: Any = [dataset, *then] if then else dataset
+    if iterations:
+        if then:
             raise errors.InvalidInputError(
                 "--iterations and --then cannot be combined. Give --iterations with a save_path, "
                 "or --then with each dataset."
@@ -269,23 +250,19 @@ def _buffer(
         "uniform": weights.uniform,
         "advantage": weights.advantage(),
         "rare": weights.product(weights.by_success, weights.lifted("task")),
-    }[chosen.loss_weights or usual]
+    }[loss_weights or usual]
     buffer = ReplayBuffer.from_datasets(
         places,
-        last_n_iterations=chosen.iterations,
-        filters=_filters(made.name, chosen.filters, conditions),
-        held_out=HeldOut(tasks=tuple(chosen.held_out)) if chosen.held_out else None,
+        last_n_iterations=iterations,
+        filters=_filters(made.name, filters, conditions),
+        held_out=HeldOut(tasks=tuple(held_out)) if held_out else None,
         loss_weights=weighting,
-        render=made.renderer() if chosen.render else None,
-        seed=chosen.seed or 0,
+        render=made.renderer() if render else None,
+        seed=seed,
         storage_options=storage_options,
     )
     buffer.require_samples(
-        {
-            Reason[name]: way
-            for name, way in _WAYS_IN.items()
-            if not (chosen.render and way == _RENDER)
-        }
+        {Reason[name]: way for name, way in _WAYS_IN.items() if not (render and way == _RENDER)}
     )
     return buffer
 
@@ -312,9 +289,9 @@ def _filters(to: str, given: list[str] | None, conditions: Mapping[str, Any]) ->
     return Filters(**{**found, "where": " and ".join(told)})
 
 
-def _with_seed(made: SampleFormat, settings: Mapping[str, str], seed: int | None) -> dict[str, Any]:
+def _with_seed(made: SampleFormat, settings: Mapping[str, str], seed: int) -> dict[str, Any]:
     has_seed = any(field.name == "seed" for field in dataclasses.fields(made))  # type: ignore[arg-type]
-    return {**({"seed": seed or 0} if has_seed else {}), **settings}
+    return {**({"seed": seed} if has_seed else {}), **settings}
 
 
 def _table(report: ExportReport, drawn: Selection, leaking: int) -> list[tuple[str, str, int]]:

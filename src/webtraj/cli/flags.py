@@ -18,17 +18,16 @@ __all__ = ["fields_of", "flag", "takes", "takes_flags", "with_flags"]
 
 _PANELS = {
     "Tasks": ("preset", "environment_options", "episodes", "attempts", "group_size", "seed"),
-    "Agent": (
-        "agent", "agent_options", "model", "base_url", "api_key_variable", "provider",
-        "temperature", "max_tokens",
-    ),
+    "Agent": ("agent", "agent_options"),
+    "Model": ("model", "base_url", "api_key_variable", "provider", "temperature", "max_tokens"),
     "Run": (
         "parallel", "max_steps", "timeout", "max_retries", "out", "storage_options", "format",
     ),
-    "Judge and proposer": (
+    "Judge": (
         "judge", "judge_options", "judge_model", "judge_base_url", "judge_api_key_variable",
-        "judge_when", "proposer",
+        "judge_when",
     ),
+    "Proposer": ("proposer",),
 }  # fmt: skip
 """The fields that have a flag by default, under their headings in the help. All others are given
 as KEY=VALUE, or in a file."""
@@ -77,7 +76,7 @@ def with_flags(
     panels = {name: panel for panel, names in _PANELS.items() for name in names}
     names = [*panels, *(name for name in only or () if name not in panels)]
     names = [name for name in names if name not in own and (only is None or name in only)]
-    flags = {name: _parameter(name, panels.get(name), names) for name in names}
+    flags = {name: _parameter(name, panels.get(name)) for name in names}
 
     @functools.wraps(function)
     def command(**values: Any) -> None:
@@ -100,7 +99,7 @@ def fields_of(given: Mapping[str, Any], settings: Iterable[str] = ()) -> dict[st
     Args:
         given: The values by the names of the flags' parameters.
         settings: More fields as `key=value`, with dotted keys and YAML values; they override flags,
-            and may refer to them. A place `out` that is null is left out.
+            and may refer to them. `out=null` is left out.
 
     Raises:
         InvalidInputError: A value is malformed, or a key is unknown.
@@ -144,32 +143,27 @@ def _number_or_auto(text: str) -> int | str:
     return text if text == "auto" else int(text)
 
 
-def _parameter(name: str, panel: str | None, names: Collection[str]) -> inspect.Parameter:
-    """Return the parameter of a flag, worded for a command with the flags of these names."""
+def _parameter(name: str, panel: str | None) -> inspect.Parameter:
+    """Return the parameter of a flag."""
     from webtraj.runs.spec import RunSpec
 
     metavar = None
     kind: Any = str
     if name in _JUDGE_OPTIONS:
-        told = _JUDGE_OPTIONS[name][1]
+        text = _JUDGE_OPTIONS[name][1]
     else:
         field = RunSpec.model_fields[name]
         first = _FIRST_SENTENCE.match(field.description or "")
-        told = " ".join(f"{first.group() if first else ''}.".split())
+        text = " ".join(f"{first.group() if first else ''}.".split())
         kind = _type_of(field.annotation)
         if name.endswith("_options"):
             kind, metavar = list[str], "KEY=VALUE"
         if kind == list[str]:
-            told += " Repeatable."
+            text += " Repeatable."
         elif isinstance(field.default, int | float):
-            told += f" Default: {field.default}."
-    if "agent" not in names:
-        told = told.replace("The agent's model", "The model")
-        panel = "Model" if panel == "Agent" else panel
-    if panel == "Judge and proposer":
-        panel = " and ".join(one for one in ("judge", "proposer") if one in names).capitalize()
+            text += f" Default: {field.default}."
     option = typer.Option(
-        flag(name), metavar=metavar, help=told, show_default=False, rich_help_panel=panel
+        flag(name), metavar=metavar, help=text, show_default=False, rich_help_panel=panel
     )
     return inspect.Parameter(
         name,

@@ -27,6 +27,7 @@ from webtraj.cli.options import (
     condition_of,
     options_for,
     read_settings,
+    without_none,
 )
 from webtraj.cli.terminal import say
 
@@ -180,11 +181,9 @@ def _options(
     provider: str | None,
     api_key_variable: str | None,
 ) -> dict[str, Any]:
-    named = {
-        "model": model, "base_url": base_url, "provider": provider,
-        "api_key_variable": api_key_variable,
-    }  # fmt: skip
-    given = {key: value for key, value in named.items() if value is not None}
+    given = without_none(
+        model=model, base_url=base_url, provider=provider, api_key_variable=api_key_variable
+    )
     return {**read_settings(settings), **given}
 
 

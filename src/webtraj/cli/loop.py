@@ -25,7 +25,7 @@ def loop(
     overrides: Annotated[
         list[str] | None,
         typer.Argument(
-            metavar="[KEY=VALUE]...",
+            metavar="KEY=VALUE",
             help="Values that override the configuration's, such as iterations=5 or "
             "train.overrides.learning_rate=1e-4.",
             show_default=False,

@@ -55,8 +55,8 @@ def metrics(
         bool,
         typer.Option(
             "--compare",
-            help="Show whether the others differ from the first dataset, in pairs with the same "
-            "task and seed if there are any.",
+            help="Compare the others with the first dataset, in pairs with the same task and seed "
+            "if there are any.",
         ),
     ] = False,
     run: Annotated[
@@ -258,12 +258,7 @@ def differences_table(compared: Comparison) -> Table:
 
 
 def _compare(subjects: Sequence[Subject], *, json: bool) -> None:
-    import sys
-
-    import orjson
-
     from webtraj.metrics import presenting
-    from webtraj.metrics.measuring import plain
     from webtraj.metrics.report import make_report
 
     comparisons = make_report(subjects).comparisons
@@ -273,7 +268,7 @@ def _compare(subjects: Sequence[Subject], *, json: bool) -> None:
         )
     for compared in comparisons:
         if json:
-            sys.stdout.write(orjson.dumps(plain(compared.to_data())).decode() + "\n")
+            terminal.print_json(compared.to_data())
             continue
         _say_health(compared.first_name, compared.first.report)
         _say_health(compared.second_name, compared.second.report)
@@ -309,16 +304,12 @@ def _say_health(name: str, report: MetricsReport) -> None:
 
 
 def _write_page(subjects: Sequence[Subject], file: Path, title: str, *, json: bool) -> None:
-    import sys
-
-    import orjson
-
     from webtraj.metrics.report import make_report
     from webtraj.view.report import write_report
 
     made = make_report(subjects, title=title)
     if json:
-        sys.stdout.write(orjson.dumps(made.to_data()).decode() + "\n")
+        terminal.print_json(made.to_data())
         return
     write_report(made, file)
     say(f"Report: {file}")

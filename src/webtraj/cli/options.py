@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "ApiKeyVariable",
+    "BaseUrl",
     "BucketOptions",
     "EndReason",
     "IMPORTED",
@@ -26,10 +27,11 @@ __all__ = [
     "Json",
     "JsonLines",
     "MaxSteps",
-    "Provider",
-    "BaseUrl",
+    "NewPlace",
     "OPTION_HELP",
+    "Omissions",
     "Outcome",
+    "Overwrite",
     "PLACE_HELP",
     "Parallel",
     "Place",
@@ -37,7 +39,9 @@ __all__ = [
     "PolicyName",
     "Port",
     "PresetOptions",
+    "Provider",
     "Settings",
+    "Site",
     "Task",
     "WHERE_HELP",
     "Where",
@@ -51,6 +55,7 @@ __all__ = [
     "read_setting",
     "read_settings",
     "storage_options",
+    "without_none",
 ]
 
 IMPORTED = "WEBTRAJ_IMPORT"
@@ -70,7 +75,7 @@ Episode = Annotated[
 ]
 Settings = Annotated[
     list[str] | None,
-    typer.Argument(metavar="[KEY=VALUE]...", help="Any setting, such as step_timeout=60."),
+    typer.Argument(metavar="KEY=VALUE", help="Any setting, such as step_timeout=60."),
 ]
 BucketOptions = Annotated[list[str] | None, typer.Option("--option", help=OPTION_HELP)]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON, and nothing else, on stdout.")]
@@ -86,12 +91,22 @@ Parallel = Annotated[int, typer.Option(min=1, help="Episodes at a time.")]
 
 Where = Annotated[str | None, typer.Option(help=WHERE_HELP)]
 Task = Annotated[str | None, typer.Option(help="Only this task.")]
+Site = Annotated[str | None, typer.Option(help="Only this site.")]
 Policy = Annotated[str | None, typer.Option(help="Only this policy.")]
 Outcome = Annotated[
     str | None, typer.Option(help="Only this outcome: success, failure, env_error, ...")
 ]
 EndReason = Annotated[
     str | None, typer.Option(help="Only this end reason: terminated, truncated, crashed, ...")
+]
+
+# Where an export goes.
+
+NewPlace = Annotated[str, typer.Option(help="A new folder or URL.")]
+Overwrite = Annotated[bool, typer.Option(help="Replace an earlier export.")]
+Omissions = Annotated[
+    str | None,
+    typer.Option(metavar="FILE", help="Also write what was left out or changed as a CSV file."),
 ]
 
 # Which model.
@@ -130,7 +145,7 @@ MaxSteps = Annotated[
 PolicyName = Annotated[str, typer.Option(help="The policy's name in the records.")]
 PresetOptions = Annotated[
     list[str] | None,
-    typer.Option("--set", metavar="KEY=VALUE", help="An option of the presets; may be repeated."),
+    typer.Option("--set", metavar="KEY=VALUE", help="An option of the presets. Repeatable."),
 ]
 
 Imports = Annotated[
@@ -161,6 +176,11 @@ def import_now(modules: Sequence[str] | None) -> None:
 def imported() -> list[str]:
     """Return the modules of `--import`."""
     return [module for module in os.environ.get(IMPORTED, "").split(os.pathsep) if module]
+
+
+def without_none(**given: Any) -> dict[str, Any]:
+    """Return the options that were given."""
+    return {name: value for name, value in given.items() if value is not None}
 
 
 def condition_of(where: str | None) -> Callable[[EpisodeSummary], bool] | None:

@@ -7,7 +7,6 @@ import contextlib
 import dataclasses
 import functools
 import logging
-import shlex
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
@@ -96,7 +95,7 @@ def naming(built: Rollout) -> str:
                 storage_options([text])
                 buckets += ("--option", text)
     modules = [part for module in imported() for part in ("--import", module)]
-    return shlex.join(["webtraj", "rollout", *modules, "--out", built.out, *buckets])
+    return errors.command("rollout", *modules, "--out", built.out, *buckets)
 
 
 def play(
@@ -121,7 +120,7 @@ def play(
         report: Reports further results, and returns them for the JSON.
 
     Returns:
-        What came of it, a resumed run's earlier episodes included.
+        The results, including the earlier episodes of a resumed run.
 
     Raises:
         Exit: Every episode ended with an error, the judge failed on every episode, or judging or

@@ -38,7 +38,7 @@ def postprocess(
     overrides: Annotated[
         list[str] | None,
         typer.Argument(
-            metavar="[KEY=VALUE]...",
+            metavar="KEY=VALUE",
             help="Values that override the configuration's, such as parallel=4 or "
             "steps=[clean,dedupe]. Options override both.",
             show_default=False,

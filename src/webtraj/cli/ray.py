@@ -9,7 +9,7 @@ import typer
 
 from webtraj import errors
 from webtraj.cli import terminal
-from webtraj.cli.options import Json, Settings
+from webtraj.cli.options import Json, Settings, without_none
 
 __all__ = ["submit"]
 
@@ -30,11 +30,13 @@ def submit(
     ] = "",
     episodes: Annotated[
         int | None,
-        typer.Option("--episodes", envvar="MAX_TRAJS", help="The number of episodes; 100."),
+        typer.Option("--episodes", envvar="MAX_TRAJS", help="Episodes in all; default: 100."),
     ] = None,
     max_steps: Annotated[
         int | None,
-        typer.Option(envvar="MAX_STEPS", help="Truncate episodes after this many steps; 15."),
+        typer.Option(
+            envvar="MAX_STEPS", help="Truncate episodes after this many steps; default: 15."
+        ),
     ] = None,
     address: Annotated[
         str, typer.Option(envvar="RAY_API_SERVER_ADDRESS", help="The URL of Ray's dashboard.")
@@ -82,16 +84,15 @@ def submit(
     from webtraj.rollouts.distributed import job
     from webtraj.settings.configuration import COMMAND_LINE, validate
 
-    own = {
-        "preset": preset or None,
-        "out": out or None,
-        "episodes": episodes,
-        "max_steps": max_steps,
-        "imports": imports,
-        "run_id": run_id,
-        "resume": True if resume == "last" else resume,
-    }
-    own = {name: value for name, value in own.items() if value is not None}
+    own = without_none(
+        preset=preset or None,
+        out=out or None,
+        episodes=episodes,
+        max_steps=max_steps,
+        imports=imports,
+        run_id=run_id,
+        resume=True if resume == "last" else resume,
+    )
     fields = fields_of({**given, **own}, settings or ())
     if not fields.get("out") or not (fields.get("preset") or resume):
         raise errors.InvalidInputError(

@@ -61,7 +61,9 @@ def record(
     journal: Journal = Path("runs/calls.jsonl"),
     policy: Annotated[
         str | None,
-        typer.Option(help="Name of who acts; default: human, or attached with --attach."),
+        typer.Option(
+            help="The policy's name in the records; default: human, or attached with --attach."
+        ),
     ] = None,
     redact: Annotated[
         list[str] | None,

@@ -9,6 +9,7 @@ import typer
 
 from webtraj import errors
 from webtraj.cli import signals
+from webtraj.cli.options import Port
 
 if TYPE_CHECKING:
     from webtraj.serving import ModelServer
@@ -23,7 +24,7 @@ def serve(
     extra: Annotated[
         list[str] | None,
         typer.Argument(
-            metavar="[VLLM OPTION]...",
+            metavar="VLLM OPTION",
             help="vLLM's own options, passed on as they are, such as --max-model-len 8192.",
             show_default=False,
         ),
@@ -34,7 +35,7 @@ def serve(
         typer.Option(help="The version of the weights to record; vLLM reports `default`."),
     ] = "",
     host: Annotated[str, typer.Option(help="The address to listen on.")] = "127.0.0.1",
-    port: Annotated[int, typer.Option(help="The port; 0 for a free one.")] = 0,
+    port: Port = 0,
     python: Annotated[
         str | None,
         typer.Option(help="The Python that has vLLM installed; default: search for one."),

@@ -28,7 +28,7 @@ def train(
     overrides: Annotated[
         list[str] | None,
         typer.Argument(
-            metavar="[KEY=VALUE]...",
+            metavar="KEY=VALUE",
             help="Values that override the configuration's, such as learning_rate=1e-4, "
             "method=lora or lora.rank=8.",
             show_default=False,

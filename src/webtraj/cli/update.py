@@ -28,7 +28,7 @@ def update(
     overrides: Annotated[
         list[str] | None,
         typer.Argument(
-            metavar="[KEY=VALUE]...",
+            metavar="KEY=VALUE",
             help="Values that override the configuration's, such as save_path=runs or "
             "algorithm_config.learning_rate=1e-5.",
             show_default=False,
@@ -156,7 +156,7 @@ def _tell_how_to_train(prepared: Update) -> None:
     print("To train:")
     print(f"  . {shlex.quote(str(prepared.data / 'wandb_env.sh'))}")
     print(f"  llamafactory-cli train {shlex.quote(str(prepared.data / 'train_config.yaml'))}")
-    print(f"  {shlex.join(['webtraj', 'train', 'update', '--publish', *where])}")
+    print(f"  {errors.command('train', 'update', '--publish', *where)}")
 
 
 def _check(folder: Path, python: Path | None, *, json: bool) -> None:

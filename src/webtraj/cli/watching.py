@@ -1,4 +1,4 @@
-"""Shows the progress of a long command on stderr.
+"""Show the progress of a long command on stderr.
 
 A terminal gets a bar, anything else a line now and then. Short work shows neither.
 """

@@ -58,16 +58,12 @@ _PARENTS = 64
 """Most parents kept in memory. The rows of one parent are played one after another."""
 _REF_FIELDS = ("ref", "target_ref")
 
-
 _PlanOf = Callable[[str], Sequence[PlannedEpisode]]
-"""Returns a run's plan, by its id; an empty one if the dataset has no such run."""
+"""Returns the plan of a run by its id; an empty one if the dataset has no such run."""
 
 
 def plan_forks(
-    dataset: Dataset,
-    points: Sequence[ForkPoint],
-    *,
-    group_size: int = 1,
+    dataset: Dataset, points: Sequence[ForkPoint], *, group_size: int = 1
 ) -> tuple[PlannedEpisode, ...]:
     """Plan forks of recorded episodes. The forks at one point are a group.
 

@@ -162,7 +162,7 @@ class RunSpec(Patience):
     """oracle, random, curious, model, explorer, scripted or replay. Default: model if a model is
     given, else oracle."""
     model: str | None = None
-    """The agent's model, by its server's name."""
+    """The model to ask, by its server's name."""
     base_url: str | list[str] | None = None
     """The model's server, such as http://127.0.0.1:8000/v1. Several share the work; default: the
     vendor's."""
@@ -184,7 +184,7 @@ class RunSpec(Patience):
     episodes: _Positive | None = None
     """Episodes in all, spread over the tasks; default: one per task."""
     attempts: _Positive = 1
-    """Instead: episodes, or groups, per task, each with its own seed."""
+    """Episodes, or groups, per task instead of in all; each has its own seed."""
     group_size: _Positive = 1
     """Episodes that share a task and a seed, for policy gradient. They differ only in the agent's
     sampling; the number of episodes counts all of them."""
@@ -236,8 +236,8 @@ class RunSpec(Patience):
     judge_parallel: _Positive | None = None
     """Episodes to judge at a time; default: 8."""
     proposer: str | None = None
-    """Propose tasks from what was seen in coarse ones: model or hindsight. `model` is by default
-    the agent's; `hindsight` needs none; default: no proposer."""
+    """Propose tasks from pages seen in coarse ones: model or hindsight. `model` asks the agent's
+    model by default; `hindsight` needs none. Default: no proposer."""
     proposer_options: dict[str, Any] = Field(default_factory=dict)
     """An option of the proposer, such as max_tokens=2000."""
     proposals: Annotated[int, Field(ge=1, le=100)] = 3

@@ -134,13 +134,8 @@ class VllmLaunch:
         """
         self._check(host)
         python = interpreters.require_python(interpreters.VLLM, self.python)
-        return (
-            str(python),
-            "-m",
-            _MODULE,
-            *self._arguments(host, port),
-            *_keys_apart(self.extra_args)[1],
-        )
+        _, others = _keys_apart(self.extra_args)
+        return (str(python), "-m", _MODULE, *self._arguments(host, port), *others)
 
     def variables(self) -> Mapping[str, str]:
         """Return environment variables to add to our own."""
@@ -261,8 +256,8 @@ class VllmLaunch:
 def _keys_apart(arguments: Sequence[str]) -> tuple[list[str], list[str]]:
     """Return the API keys among vLLM's arguments, and the arguments to start it with.
 
-    Those leave out a single key, which goes into a variable: other users see a command's arguments,
-    and vLLM logs them. Several keys fit into no variable.
+    A single key is taken out, to be passed in a variable: other users can see a command's
+    arguments, and vLLM logs them. Several keys stay, since a variable holds only one.
     """
     keys: list[str] = []
     others: list[str] = []
@@ -270,14 +265,14 @@ def _keys_apart(arguments: Sequence[str]) -> tuple[list[str], list[str]]:
     for word in arguments:
         option, separator, value = word.partition("=")
         if option.replace("_", "-") == "--api-key":
-            # The last option counts.
+            # The last --api-key counts.
             given, taken, keys = True, not separator, [value] if separator else []
         elif taken and not word.startswith("-"):
             keys.append(word)
         else:
             taken = False
             others.append(word)
-    if given and len(keys) != 1:  # vLLM tells what is wrong with none.
+    if given and len(keys) != 1:  # Without a key, vLLM reports the error.
         others += ("--api-key", *keys)
     return keys, others
 

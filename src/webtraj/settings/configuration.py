@@ -339,7 +339,7 @@ def resolved(data: Mapping[str, Any], name: str) -> dict[str, Any]:
 
 
 def escaped(data: Any) -> Any:
-    r"""Return plain data whose texts mean themselves in a configuration: `${` is no reference.
+    r"""Return plain data for a configuration, with each `${` escaped so that it is no reference.
 
     >>> escaped({"instruction": "costs ${x}"})
     {'instruction': 'costs \\${x}'}
@@ -477,9 +477,9 @@ _BRANCHES = frozenset({"str", "int", "float", "bool", "DifficultySteps"})
 
 def _problem(problem: Any) -> str:
     message = _message(problem)
-    # A check of the whole speaks for itself.
-    of_all = not problem["loc"] and problem["type"] == "value_error"
-    return message if of_all else f"{_path(problem['loc'])}: {message}"
+    # A check of several keys names them itself.
+    names_keys = not problem["loc"] and problem["type"] == "value_error"
+    return message if names_keys else f"{_path(problem['loc'])}: {message}"
 
 
 def _message(problem: Any) -> str:

@@ -55,7 +55,7 @@ def test_keys_set_any_field_and_override_flags():
         flags.fields_of({}, ["wait_timeot=3"])
 
 
-def test_keys_refer_to_flags_whose_own_texts_are_plain():
+def test_keys_may_refer_to_flags_whose_texts_are_no_references():
     given = {"model": "m", "agent_options": ["instruction=costs ${x}"]}
     assert flags.fields_of(given, ["judge_options.model=${model}"]) == {
         "model": "m",
@@ -64,7 +64,7 @@ def test_keys_refer_to_flags_whose_own_texts_are_plain():
     }
 
 
-def test_a_place_that_is_null_is_none():
+def test_a_null_out_is_left_out():
     assert flags.fields_of({"out": "data"}, ["out=null", "seed=3"]) == {"seed": 3}
 
 
@@ -77,7 +77,7 @@ def test_a_place_that_is_null_is_none():
         (["--out=data", "--resume", "--print-config"], "Give only one of them"),
     ],
 )
-def test_what_is_not_given_is_asked_for(given, told):
+def test_wrong_settings_of_the_command_are_explained(given, told):
     with pytest.raises(errors.InvalidInputError, match=told):
         make_command("rollout")(given, standalone_mode=False)
 
@@ -141,7 +141,7 @@ async def test_a_run_of_python_is_resumed_by_the_command(world):
     assert len((await collect(RunSpec(**SPEC, out="data"), resume=True)).results) == 4
 
 
-async def test_what_is_said_again_in_other_words_does_not_change_a_run(world):
+async def test_a_setting_given_again_in_another_form_does_not_change_a_run(world):
     await collect(RunSpec(preset="ladder/climb", episodes=2, out="data"))
     again = resume_run({"preset": "ladder/climb", "parallel": 2}, out="data")
     assert again.spec.preset == ["ladder/climb"]

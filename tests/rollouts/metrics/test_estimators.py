@@ -16,7 +16,7 @@ from webtraj.metrics.rates import bootstrap_interval, pass_at_k, pass_hat_k, wil
 
 
 @each("attempts", range(1, 9))
-def test_passing_k_is_the_share_of_all_draws_with_any_success_or_only_successes(attempts):
+def test_pass_estimates_are_shares_of_all_draws(attempts):
     for successes in range(attempts + 1):
         made = [True] * successes + [False] * (attempts - successes)
         for k in range(1, attempts + 1):
@@ -45,7 +45,7 @@ def test_pass_at_k_of_many_attempts_is_exact():
 
 
 @each(("attempts", "successes", "k"), [(3, 1, 4), (3, 4, 1), (3, -1, 1), (3, 1, 0), (0, 0, 1)])
-def test_passing_k_of_what_cannot_be_is_an_error(attempts, successes, k):
+def test_pass_estimates_of_impossible_counts_are_errors(attempts, successes, k):
     for estimate, sign in ((pass_at_k, "@"), (pass_hat_k, r"\^")):
         message = f"pass{sign}{k} of {successes} successes in"
         with pytest.raises(errors.InvalidInputError, match=message):
@@ -54,7 +54,7 @@ def test_passing_k_of_what_cannot_be_is_an_error(attempts, successes, k):
 
 @each(("alpha", "beta"), [(2, 2), (0.5, 0.5), (8, 1)])
 @each("tasks", [3, 8, 25])
-def test_the_interval_over_tasks_covers_the_truth_at_least_as_often_as_it_says(alpha, beta, tasks):
+def test_the_interval_over_tasks_covers_the_truth_as_often_as_it_claims(alpha, beta, tasks):
     # Tasks are drawn from a world in which the mean chance is known, with four attempts at each.
     source = random.Random(f"{alpha} {beta} {tasks}")
     truth, rounds, covered = alpha / (alpha + beta), 150, 0
@@ -66,7 +66,7 @@ def test_the_interval_over_tasks_covers_the_truth_at_least_as_often_as_it_says(a
     assert covered / rounds > 0.91
 
 
-def test_the_interval_over_tasks_is_the_bootstraps():
+def test_the_interval_over_tasks_matches_a_sampled_bootstrap():
     shares = [0.0, 0.25, 0.25, 0.5, 1.0, 1.0, 1.0]
     source = random.Random(1)
     means = sorted(

@@ -133,7 +133,7 @@ def test_the_order_of_episodes_does_not_matter(episodes, rule, source):
 
 @patient
 @given(many)
-def test_passing_1_is_the_mean_of_the_groups_success_rates(episodes):
+def test_pass_estimates_for_1_are_the_mean_of_the_groups_success_rates(episodes):
     measuring = Measuring(by=["task"])
     for episode in episodes:
         measuring.add(dataclasses.replace(episode, attempts_key=episode.task))

@@ -159,10 +159,11 @@ def _rest(run: Run, placed: RunSpec, given: Mapping[str, Any], **more: Any) -> R
         )
     record = validate(begun, RunSpec, where).record()
     for key in sorted(_PLANNED & set(given)):
-        if not _agrees(record, key, _as_data(given[key])):
+        value = _as_data(given[key])
+        if not _agrees(record, key, value):
             raise errors.InvalidInputError(
                 f"Resuming uses the original plan, so {key} cannot be changed from "
-                f"{record[key]!r:.100} to {_as_data(given[key])!r:.100}. Start a new run instead."
+                f"{record[key]!r:.100} to {value!r:.100}. Start a new run instead."
             )
     values = merged(record, given)
     check_complete(values, where)
@@ -338,14 +339,14 @@ def _playable(
 
 
 def _agrees(record: Mapping[str, Any], key: str, value: Any) -> bool:
-    """Return whether a setting, not checked yet, is what a record says, written in any way."""
+    """Return whether an unchecked value, however it is written, means the recorded one."""
     if value == record[key]:
         return True
     try:
-        said = validate(merged(record, {key: value}), RunSpec, key)
+        spec = validate(merged(record, {key: value}), RunSpec, key)
     except errors.InvalidInputError:
         return False
-    return bool(said.record()[key] == record[key])
+    return bool(spec.record()[key] == record[key])
 
 
 def _as_data(value: Any) -> Any:

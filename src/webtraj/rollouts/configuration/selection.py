@@ -157,9 +157,8 @@ def _plan_of_forks(spec: RunSpec, fork: ForkConfig) -> tuple[PlannedEpisode, ...
                 "action, has a seed, and is no fork itself."
             )
         raise errors.InvalidInputError(
-            f"No episode goes on after step {min(fork.at)}: the longest has {longest} "
-            f"action{'s' * (longest != 1)}. "
-            "Give a smaller step to fork at (--at)."
+            f"No episode continues after step {min(fork.at)}: the longest has {longest} "
+            f"action{'s' * (longest != 1)}. Give a smaller step to fork at (--at)."
         )
     if spec.max_steps and (late := [one.step for one in points if one.step >= spec.max_steps]):
         raise errors.InvalidInputError(

@@ -46,7 +46,7 @@ _EPISODES = 100
 _PERCENT = 5
 """A job prints its progress each time that this many percent more are recorded."""
 _OF_THE_SCRIPT = {"preset", "episodes"}
-"""Fields that the source's script always sets: they do not change a run that is resumed."""
+"""Fields that `ray_job_submit.sh` always sets; they are ignored when a run is resumed."""
 
 
 def _split(value: Any) -> Any:
