@@ -195,7 +195,7 @@ def test_ids_and_pictures_that_do_not_fit_are_left_out_and_counted(vision_model,
     assert "wrong0, step 1, " in said
     assert "in runs of [15], and those of its 1 images in runs of [16]" in said
     with pytest.raises(TrainingError, match="6 have pictures that do not fit"):
-        train(wanted.model_copy(update={"output": str(tmp_path / "none")}), rows[: len(wrong)])
+        train(wanted.model_copy(update={"out": str(tmp_path / "none")}), rows[: len(wrong)])
     report = export_samples(
         {"train": [*wrong, *samples]},
         tmp_path / "checked",
