@@ -392,6 +392,7 @@ class Tally:
         rate = success_rate(grades)
         ks, tasks = self._passed()
         successes, failures = rate.numerator, rate.denominator - rate.numerator
+        ungraded = valid - rate.denominator
         return RolloutMetrics(
             crash_rule=self._rule,
             total=total,
@@ -402,14 +403,14 @@ class Tally:
             superseded=classes[EpisodeClass.SUPERSEDED],
             successes=successes,
             failures=failures,
-            ungraded=valid - rate.denominator,
+            ungraded=ungraded,
             infrastructure_failures=self._broken,
             retries=self._retries,
             steps=self._steps,
             with_steps=self._with_steps,
             outcomes={member.name.lower(): self._outcomes[member] for member in Outcome},
             end_reasons={member.name.lower(): self._end_reasons[member] for member in EndReason},
-            health=self._health(valid - rate.denominator),
+            health=self._health(ungraded),
             success_rate=rate,
             crashed_rate=Rate(crashed, total),
             blocked_rate=Rate(blocked, blocked + valid),
