@@ -229,7 +229,7 @@ def cautions(compared: Comparison) -> list[str]:
     """Return reasons to doubt the verdict, as sentences."""
     found = [
         f"The {rate.name} differs too ({points(rate.value)} points), and success rates leave these "
-        "episodes out: the rest may be a selection."
+        "episodes out, so the rest may be a biased sample."
         for rate in compared.rates[1:]
         if rate.is_clear
     ]

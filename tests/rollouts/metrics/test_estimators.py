@@ -1,4 +1,4 @@
-"""Intervals, pass@k and pass^k, against what they are defined as."""
+"""Intervals, pass@k and pass^k, against their definitions."""
 
 import itertools
 import math
@@ -45,7 +45,7 @@ def test_pass_at_k_of_many_attempts_is_exact():
 
 
 @each(("attempts", "successes", "k"), [(3, 1, 4), (3, 4, 1), (3, -1, 1), (3, 1, 0), (0, 0, 1)])
-def test_passing_k_of_what_cannot_be_is_an_error(attempts, successes, k):
+def test_passing_k_of_impossible_counts_is_an_error(attempts, successes, k):
     for estimate, sign in ((pass_at_k, "@"), (pass_hat_k, r"\^")):
         message = f"pass{sign}{k} of {successes} successes in"
         with pytest.raises(errors.InvalidInputError, match=message):

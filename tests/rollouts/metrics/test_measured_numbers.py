@@ -206,7 +206,7 @@ def test_tokens_and_cost_are_of_all_episodes():
     assert overall(*episodes).cost_per_success is None
 
 
-def test_what_a_success_took_is_of_successes_alone():
+def test_steps_seconds_and_tokens_to_success_are_of_successes_alone():
     counted = reply("a", Click("1"), usage=USAGE)
     silent = reply("a", Click("1"))  # The server counted no tokens.
     metrics = overall(

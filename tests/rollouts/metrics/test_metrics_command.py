@@ -124,7 +124,7 @@ def test_damaged_episodes_are_named(dataset):
     assert rows(output)["success rate"][2] == "1 of 2"
 
 
-def test_compare_says_whether_a_difference_is_one(tmp_path):
+def test_compare_gives_a_verdict_with_its_evidence(tmp_path):
     def played(name, successes, *, broken=0, seeds=True):
         ends = [{}] * successes + [{"outcome": Outcome.FAILURE}] * (10 - successes)
         ends += [{"outcome": Outcome.ENV_ERROR, "reason": EndReason.ERRORED}] * broken

@@ -2,7 +2,7 @@
 
 Attempts at one task start alike: until their pages differ, their prompts are identical, text and
 pixels. Where two attempts of a group replied differently and got different rewards, that is a
-pair. A failed episode also counts among the forks of its last step at which one succeeded: their
+pair. A failed episode is also compared with its forks, at the last step where one succeeded: their
 replies repair it. Pairs are found in the tables of the buffer; samples load lazily, two at a time.
 """
 
@@ -135,8 +135,8 @@ def preferences_of(
 ) -> Preferences:
     """Return the pairs of replies to the same prompt, within groups, whose rewards differ.
 
-    A failed episode also counts among the forks of its last step at which one succeeded. A reply of
-    several attempts gets their mean reward. Groups without a success have no pairs, however a
+    A failed episode is also compared with its forks, at the last step where one succeeded. A reply
+    of several attempts gets their mean reward. Groups without a success have no pairs, however a
     shaped reward differs. The best is paired with the worst, the second best with the second worst,
     and so on.
 
