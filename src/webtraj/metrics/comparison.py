@@ -432,16 +432,16 @@ class Comparison:
     groups: Mapping[str, tuple[Difference, ...]]
     """The success rates of shared groups, by grouping; the largest differences first."""
     pairs: Pairs | None
-    """The pairs; None if they have less than half of the graded episodes of the smaller point."""
+    """The pairs; None if fewer than half of the smaller point's graded episodes have one."""
 
     @property
     def success(self) -> Difference | Pairs:
-        """The difference in success that decides: of the pairs, or else of all episodes."""
+        """The difference in success that decides: of the pairs if any, else of all episodes."""
         return self.rates[0] if self.pairs is None else self.pairs
 
     @property
     def verdict(self) -> Verdict:
-        """Whether the difference in success is one, at 95 %."""
+        """The verdict on the difference in success, at 95 % confidence."""
         value = self.success.value
         if value is None:
             return Verdict.UNKNOWN
@@ -482,7 +482,7 @@ def compare(first_name: str, first: Point, second_name: str, second: Point) -> C
         pairs=_pairs(
             first.graded,
             second.graded,
-            least=min(one.success_rate.counts[1], other.success_rate.counts[1]) / 2,
+            least=min(one.success_rate.denominator, other.success_rate.denominator) / 2,
         ),
     )
 
@@ -501,7 +501,7 @@ def _groups(first: Point, second: Point, by: str) -> tuple[Difference, ...]:
 def _pairs(
     first: Mapping[PairKey, bool], second: Mapping[PairKey, bool], *, least: float
 ) -> Pairs | None:
-    """Return the pairs; None if they are fewer than `least`: a few say little about the rest."""
+    """Return the pairs; None for fewer than `least`, which say little about the other episodes."""
     shared = [key for key in first if key in second]
     if not shared or len(shared) < least:
         return None

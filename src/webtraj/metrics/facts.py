@@ -202,15 +202,15 @@ class StepFacts:
     unsettled: int = 0
     """Steps whose observation was taken at the time limit, before the page had settled."""
     page_pairs: int = 0
-    """Steps that observe a page after an observation of a page."""
+    """Steps that observe a page, as did the step before."""
     repeated_pages: int = 0
-    """Steps that observe exactly what the observation before shows."""
+    """Steps that observe exactly the same page as the step before."""
     replies: int = 0
     """Model replies."""
     cut_replies: int = 0
     """Model replies that were cut off at a length limit."""
     refused_replies: int = 0
-    """Model replies that the model refused or a content filter stopped."""
+    """Refusals of the model, and replies that a content filter stopped."""
     reply_characters: int = 0
     """Characters in model replies."""
     account: Account = dataclasses.field(default_factory=Account)
@@ -273,11 +273,11 @@ def step_facts(
 
 
 _PAGE = ("url", "axtree", "text", "screenshot", "scroll", "tabs")
-"""The channels that show a page. Others tell of the step, such as its timings."""
+"""The channels that show a page. Others, such as `timings`, describe the step."""
 
 
 def _page_of(observation: Any) -> dict[str, Any]:
-    """Return what an observation shows of a page, without reading lazy values."""
+    """Return an observation's channels of the page, without reading lazy values."""
     seen = _mapping(observation)
     return {name: seen[name] for name in _PAGE if seen.get(name) is not None}
 

@@ -39,7 +39,7 @@ _UNKNOWN = "-"
 def health(report: MetricsReport) -> str:
     """Return what limits the trust in a report's rates, as a sentence.
 
-    Names without a count are left out, as are those of which nothing is known.
+    Numbers that are 0 or unknown are left out.
     """
     metrics = report.overall
     parts = [
@@ -165,7 +165,11 @@ def _rows(m: RolloutMetrics) -> Iterator[tuple[bool, tuple[str, str, str, str]]]
         ("invalid actions", m.invalid_action_rate, ""),
         ("failed actions", m.failed_action_rate, ""),
         ("repeated actions", m.repeated_action_rate, f", at most {m.longest_repeat} in a row"),
-        *((name.replace("_", " "), share, "") for name, share in list(m.health.items())[5:]),
+        *(
+            (name.replace("_", " "), share, "")
+            for name, share in m.health.items()
+            if name.startswith(("replies", "observations"))
+        ),
     ):
         yield bool(m.with_steps), (name, percent(share.value), "", f"{_by(share)}{more}")
     speed = m.throughput
@@ -225,13 +229,12 @@ def cautions(compared: Comparison) -> list[str]:
     """Return reasons to doubt the verdict, as sentences."""
     found = [
         f"The {rate.name} differs too ({points(rate.value)} points), and success rates leave these "
-        "episodes out: the rest may be a selection."
+        "episodes out, so the rest may be a biased sample."
         for rate in compared.rates[1:]
         if rate.is_clear
     ]
-    pairs, (_, first), (_, second) = (
-        compared.pairs, compared.rates[0].first.counts, compared.rates[0].second.counts
-    )  # fmt: skip
+    pairs, success = compared.pairs, compared.rates[0]
+    first, second = success.first.denominator, success.second.denominator
     if pairs is not None and pairs.number < max(first, second):
         found.append(
             f"Only {pairs.number} of {first} and {second} graded episodes have a pair; the others "

@@ -3,7 +3,7 @@
 `success_rate` is the one rule for what a success rate counts. All else are pure functions of
 numbers. Intervals of rates are Wilson's; intervals of differences are Newcombe's, built
 from two of Wilson's. Unlike the textbook's they stay within -1 and 1, and are useful for 3 of 3.
-Intervals of pass@k and pass^k are a bootstrap over tasks.
+Intervals of pass@k and pass^k are bootstrapped over tasks.
 """
 
 from __future__ import annotations
@@ -172,25 +172,23 @@ _RESAMPLES = 2000
 _SEED = 0
 
 
-def bootstrap_interval(
-    tasks: Iterable[tuple[float, int, int]], *, confidence: float = CONFIDENCE
-) -> tuple[float, float] | None:
-    """Return an interval for a mean of shares, by a percentile bootstrap over tasks.
+def bootstrap_interval(tasks: Iterable[tuple[float, int, int]]) -> tuple[float, float] | None:
+    """Return the 95 % interval for a mean of shares, by a percentile bootstrap over tasks.
 
-    All shares of a task are drawn together, so that it is not too narrow for many attempts at few
-    tasks. Two tasks are added to those that are drawn from, one with only zeros and one with only
-    ones. Without them the interval covers too seldom with few tasks, and has no width if all tasks
-    agree. The random seed is fixed: the same numbers give the same interval, in any order.
+    All shares of a task are drawn together, so that many attempts at few tasks do not make the
+    interval too narrow. The draws include two more tasks, one with only zeros and one with only
+    ones. Without them, the interval of a few tasks misses the truth too often, and has no width if
+    all tasks agree. The random seed is fixed: the same numbers give the same interval, in any
+    order.
 
     >>> [round(end, 2) for end in bootstrap_interval([(1.0, 1, 10)])]
     [0.7, 1.0]
 
     Args:
         tasks: The sum of a task's shares, their number, and the number of such tasks.
-        confidence: The confidence of the interval.
 
     Returns:
-        Its bounds; None for fewer than two tasks, which say nothing of others.
+        Its bounds; None for fewer than two tasks, which say nothing about others.
     """
     counts: collections.Counter[tuple[float, float]] = collections.Counter()
     for total, shares, number in tasks:
@@ -198,17 +196,16 @@ def bootstrap_interval(
     known = counts.total()
     if known < 2:
         return None
-    total_of_all, shares_of_all = (
-        math.fsum(pair[at] * number for pair, number in counts.items()) for at in (0, 1)
-    )
-    value, typical = total_of_all / shares_of_all, shares_of_all / known
+    of_all = sum(shares * number for (_, shares), number in counts.items())
+    value = math.fsum(total * number for (total, _), number in counts.items()) / of_all
+    typical = of_all / known
     counts[0.0, typical] += 1
     counts[typical, typical] += 1
     ordered = sorted(counts.items())
     chances = np.array([number for _, number in ordered]) / (known + 2)
     drawn = np.random.default_rng(_SEED).multinomial(known, chances, size=_RESAMPLES)
     sums = drawn @ np.array([pair for pair, _ in ordered])
-    beyond = (1 - confidence) / 2
+    beyond = (1 - CONFIDENCE) / 2
     low, high = np.quantile(sums[:, 0] / sums[:, 1], [beyond, 1 - beyond])
     return min(float(low), value), max(float(high), value)
 
@@ -338,7 +335,7 @@ class SpreadTally:
 class PassRate:
     """The probability that k attempts pass, averaged over groups of attempts: pass@k or pass^k.
 
-    A group of attempts is of one task, and in a plan with groups of one seed.
+    The attempts of a group have the same task, and the same seed if the plan has groups.
     """
 
     k: int

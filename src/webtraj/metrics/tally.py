@@ -149,8 +149,8 @@ class RolloutMetrics:
     """Episodes by end reason, every reason listed."""
 
     health: Mapping[str, Ratio] = dataclasses.field(default_factory=dict)
-    """What limits the trust in the rates, by name (`HEALTH`): the number of such episodes, replies
-    or observations, and of all that could be."""
+    """What limits trust in the rates, by name (`HEALTH`): the number of affected episodes, replies
+    or observations, of how many."""
     success_rate: Rate = dataclasses.field(default_factory=Rate)
     """Successes among successes and failures.
 
@@ -183,8 +183,8 @@ class RolloutMetrics:
     seconds_to_success: Spread = dataclasses.field(default_factory=Spread)
     """Durations of successful episodes, in seconds."""
     tokens_to_success: Spread = dataclasses.field(default_factory=Spread)
-    """Tokens of successful episodes, in and out, cached ones included, where every model call has
-    token counts."""
+    """Input and output tokens of successful episodes, cached ones included. Episodes with a model
+    call without token counts are left out."""
     reward: Spread = dataclasses.field(default_factory=Spread)
     """Total rewards of valid episodes that were scored."""
     odd_rewards: int = 0
@@ -392,6 +392,7 @@ class Tally:
         rate = success_rate(grades)
         ks, tasks = self._passed()
         successes, failures = rate.numerator, rate.denominator - rate.numerator
+        ungraded = valid - rate.denominator
         return RolloutMetrics(
             crash_rule=self._rule,
             total=total,
@@ -402,14 +403,14 @@ class Tally:
             superseded=classes[EpisodeClass.SUPERSEDED],
             successes=successes,
             failures=failures,
-            ungraded=valid - rate.denominator,
+            ungraded=ungraded,
             infrastructure_failures=self._broken,
             retries=self._retries,
             steps=self._steps,
             with_steps=self._with_steps,
             outcomes={member.name.lower(): self._outcomes[member] for member in Outcome},
             end_reasons={member.name.lower(): self._end_reasons[member] for member in EndReason},
-            health=self._health(valid - rate.denominator),
+            health=self._health(ungraded),
             success_rate=rate,
             crashed_rate=Rate(crashed, total),
             blocked_rate=Rate(blocked, blocked + valid),

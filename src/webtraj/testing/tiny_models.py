@@ -1,7 +1,7 @@
 """Models with random weights, small enough to train and serve on two CPU cores, without downloads.
 
 Making a model imports torch, transformers and tokenizers. Attention heads are 32 wide, the minimum
-for vLLM on CPUs. Imported without webtraj's dependencies too, by the Python of vLLM's environment.
+for vLLM on CPUs. The Python of vLLM's environment imports this without webtraj's dependencies.
 """
 
 from __future__ import annotations
@@ -87,15 +87,13 @@ def make_vision_model(
     *,
     seed: int = 0,
     vocab_size: int = 1536,
-    width: int = 64,
-    layers: int = 2,
     context: int = 2048,
     spread: float = 0.02,
 ) -> Path:
     """Make an Idefics3, a SigLIP on a Llama, of about 0.5 million parameters, with its processor.
 
-    A picture takes 16 tokens, however large it is. Needs Pillow too, and no torchvision. The
-    arguments are those of `make_text_model`.
+    A picture takes 16 tokens, whatever its size. This needs Pillow too, but not torchvision. See
+    `make_text_model` for the arguments.
     """
     import torch
     import transformers
@@ -112,10 +110,7 @@ def make_vision_model(
             "patch_size": _PATCH_SIZE,
             "initializer_range": max(spread, 0.02),
         },
-        text_config={
-            "model_type": "llama",
-            **_language(tokenizer, width, layers, context, spread),
-        },
+        text_config={"model_type": "llama", **_language(tokenizer, 64, 2, context, spread)},
         image_token_id=tokenizer.convert_tokens_to_ids("<image>"),
         scale_factor=_SCALE_FACTOR,
         pad_token_id=tokenizer.pad_token_id,

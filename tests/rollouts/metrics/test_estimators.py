@@ -1,4 +1,4 @@
-"""Intervals, pass@k and pass^k, against what they are defined as."""
+"""Intervals, pass@k and pass^k, against their definitions."""
 
 import itertools
 import math

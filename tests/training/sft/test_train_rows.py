@@ -135,7 +135,7 @@ def test_rows_that_are_none_are_named(tmp_path, row, message):
         SampleFile(tmp_path / "rows.jsonl")[0]
 
 
-LONG = "b-" * 300  # Neither a name of a file, nor base64.
+LONG = "b-" * 300  # Neither a file's name nor base64.
 
 
 @each(

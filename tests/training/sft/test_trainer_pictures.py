@@ -33,7 +33,7 @@ MEAN = 0.5
 
 
 def logprobs_of(model, processor, one):
-    """Returns the log-probabilities of a reply, by what transformers makes of its messages."""
+    """Returns a prompt's ids, its reply's, and their log-probabilities, by transformers alone."""
     messages = [for_template(message, in_parts=True) for message in one.messages]
     text = processor.apply_chat_template(messages, add_generation_prompt=True, tokenize=False)
     images = [opened(one)] if one.images else None
@@ -52,7 +52,7 @@ def read_back(samples, folder):
 
 
 def sampled_by(folder, *, noise=0.0):
-    """Returns attempts at one task that a model replied to, and the model."""
+    """Returns a model's attempts at one task, the model, and its processor."""
     model = transformers.AutoModelForImageTextToText.from_pretrained(folder)
     processor = transformers.AutoProcessor.from_pretrained(folder)
     draw = np.random.default_rng(0)
@@ -195,7 +195,7 @@ def test_ids_and_pictures_that_do_not_fit_are_left_out_and_counted(vision_model,
     assert "wrong0, step 1, " in said
     assert "in runs of [15], and those of its 1 images in runs of [16]" in said
     with pytest.raises(TrainingError, match="6 have pictures that do not fit"):
-        train(wanted.model_copy(update={"output": str(tmp_path / "none")}), rows[: len(wrong)])
+        train(wanted.model_copy(update={"out": str(tmp_path / "none")}), rows[: len(wrong)])
     report = export_samples(
         {"train": [*wrong, *samples]},
         tmp_path / "checked",

@@ -241,7 +241,7 @@ def sound_json(value: Any) -> Any:
         case float():
             return value if math.isfinite(value) else None
         case int() if not -(2**63) <= value < 2**64:
-            return float(str(value)) if abs(value) < 1e308 else None  # As orjson reads it.
+            return float(value) if abs(value) < 1e308 else None  # As orjson reads it.
         case list():
             return [sound_json(item) for item in value]
         case dict():

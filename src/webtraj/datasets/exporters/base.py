@@ -339,7 +339,7 @@ def _parsed(content: bytes, where: str) -> tuple[dict[str, Any], list[dict[str, 
 def _no_manifest(where: str, error: Exception) -> errors.CorruptDataError:
     return errors.CorruptDataError(
         f"{where!r} is not an export manifest: {error!s:.200}. Name a folder written by "
-        "`webtraj export`."
+        "`webtraj export` or `webtraj train export`."
     )
 
 

@@ -400,7 +400,7 @@ def parse_json(content: bytes, where: str) -> Any:
 
 
 def images_as_bytes(message: Any) -> Any:
-    """Return a message with its pictures in base64, as `data:` URIs or sources, made bytes."""
+    """Return a message with base64 pictures, in `data:` URIs or sources, as bytes."""
     if isinstance(message, dict):
         if message.get("type") == "base64" and isinstance(data := message.get("data"), str):
             with contextlib.suppress(ValueError):  # Not base64, or not even ASCII.

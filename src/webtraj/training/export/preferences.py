@@ -2,7 +2,7 @@
 
 Attempts at one task start alike: until their pages differ, their prompts are identical, text and
 pixels. Where two attempts of a group replied differently and got different rewards, that is a
-pair. A failed episode also counts among the forks of its last step at which one succeeded: their
+pair. A failed episode is also compared with its forks, at the last step where one succeeded: their
 replies repair it. Pairs are found in the tables of the buffer; samples load lazily, two at a time.
 """
 
@@ -135,8 +135,8 @@ def preferences_of(
 ) -> Preferences:
     """Return the pairs of replies to the same prompt, within groups, whose rewards differ.
 
-    A failed episode also counts among the forks of its last step at which one succeeded. A reply of
-    several attempts gets their mean reward. Groups without a success have no pairs, however a
+    A failed episode is also compared with its forks, at the last step where one succeeded. A reply
+    of several attempts gets their mean reward. Groups without a success have no pairs, however a
     shaped reward differs. The best is paired with the worst, the second best with the second worst,
     and so on.
 
@@ -158,18 +158,16 @@ def preferences_of(
     solved = selection.buffer.contents.group_solved[keys["group"]]
     graded = np.flatnonzero(np.isfinite(rewards) & solved)
     counts["samples_without_reward"] = int(np.sum(~np.isfinite(rewards)))
-    repaired, groups_of_forks = _repaired(selection, keys)
+    repaired, joined = _repaired(selection, keys)
     failed = np.isfinite(rewards) & ~solved
     failed[repaired] = False
     counts["samples_of_failed_groups"] = int(np.sum(failed))
-    joined = keys[repaired]
-    joined["group"] = groups_of_forks
     members, keys = np.r_[graded, repaired], np.concatenate([keys[graded], joined])
     order = np.argsort(keys, order=list(_KEY.names or ()), kind="stable")
     pairs: list[tuple[int, int]] = []
     groups: set[int] = set()
     paired: set[int] = set()
-    for bucket in _buckets(keys[order][["group", "prompt_0", "prompt_1"]]):
+    for bucket in _buckets(keys[order][_PROMPT]):
         alike, positions = keys[order[bucket]], members[order[bucket]]
         group = int(alike["group"][0])
         groups.add(group)
@@ -209,6 +207,7 @@ _KEY = np.dtype(
         ("reply_1", "<u8"),
     ]
 )  # fmt: skip
+_PROMPT = ["group", "prompt_0", "prompt_1"]
 
 
 def _keys(selection: Selection) -> NDArray[Any]:
@@ -222,40 +221,26 @@ def _keys(selection: Selection) -> NDArray[Any]:
     return keys
 
 
-def _repaired(
-    selection: Selection, keys: NDArray[Any]
-) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return the samples of failed episodes that are compared with forks, and the forks' groups."""
+_NO_FORK = (-1, -1)
+"""The step and group of an episode without a successful fork."""
+
+
+def _repaired(selection: Selection, keys: NDArray[Any]) -> tuple[NDArray[np.int64], NDArray[Any]]:
+    """Return the samples of failed episodes to compare with forks, and their keys in that group."""
     contents = selection.buffer.contents
     groups = contents.episodes["group"].tolist()
     last: dict[str, tuple[int, int]] = {}
     for (parent, step), group in zip(contents.forks, groups, strict=True):
         if parent and contents.group_solved[group]:
-            last[parent] = max(last.get(parent, (step, group)), (step, group))
-    failed = (contents.episodes["outcome"] != Outcome.SUCCESS).tolist()
-    wanted = np.array(
-        [
-            last[name][1] if has_failed and name in last else -1
-            for name, has_failed in zip(contents.episode_ids, failed, strict=True)
-        ],
-        np.int64,
-    )
-    compared = wanted[selection.records["episode"]]
+            last[parent] = max(last.get(parent, _NO_FORK), (step, group))
+    compared = np.array([last.get(name, _NO_FORK)[1] for name in contents.episode_ids], np.int64)
+    compared[contents.episodes["outcome"] == Outcome.SUCCESS] = -1
+    compared = compared[selection.records["episode"]]
     found = np.flatnonzero((compared >= 0) & np.isfinite(selection.view.reward))
-    # Only where the forks were asked the same.
-    prompts = ["prompt_0", "prompt_1"]
-    asked: dict[int, set[Any]] = {group: set() for group in compared[found].tolist()}
-    for group, prompt in zip(keys["group"].tolist(), keys[prompts].tolist(), strict=True):
-        if group in asked:
-            asked[group].add(prompt)
-    kept = [
-        prompt in asked[group]
-        for group, prompt in zip(
-            compared[found].tolist(), keys[found][prompts].tolist(), strict=True
-        )
-    ]
-    found = found[np.array(kept, bool)]
-    return found, compared[found]
+    joined = keys[found]
+    joined["group"] = compared[found]
+    kept = np.isin(joined[_PROMPT], keys[_PROMPT])  # Only where the forks had the same prompt.
+    return found[kept], joined[kept]
 
 
 def _buckets(ordered: NDArray[Any]) -> Iterator[slice]:

@@ -12,8 +12,7 @@ Token ids are those that the server saw and sampled; nothing is tokenised again.
 are under the weights that sampled the tokens, as GRPO-style trainers need for off-policy
 correction. `mask` covers prompt and completion, and is 1 for the sampled tokens that are trained. A
 reply that was cut off at a limit is here, too; `finish_reason` distinguishes it. Pictures in a
-prompt appear as the server's placeholder ids: as many for each as its processor makes of it, which
-is checked if the format knows the model.
+prompt appear as the server's placeholder ids; with `model`, their numbers are checked.
 """
 
 from __future__ import annotations
@@ -52,8 +51,8 @@ class TokensFormat(SampleFormat):
     logprobs: bool = True
     """Whether to leave out samples without recorded log-probabilities."""
     model: str = ""
-    """The folder of the model that replied, with its processor. Samples whose placeholders do not
-    fit their pictures are then left out."""
+    """The folder of the model that replied, with its processor. If given, samples whose
+    placeholders do not fit their pictures are left out."""
 
     def row(self, sample: Sample, pictures: Pictures) -> Row | LeftOut:
         """See `SampleFormat.row`."""

@@ -120,9 +120,7 @@ class TrainingData:
                 encoded = encoder.encode(sample)
             except PictureMismatchError as error:
                 if not left_out["misfit"]:
-                    _LOGGER.warning(
-                        "Samples are left out and counted. This is the first: %s", error
-                    )
+                    _LOGGER.warning("Leaving out samples like this one: %s", error)
                 left_out["misfit"] += 1
                 continue
             if policy is not None:

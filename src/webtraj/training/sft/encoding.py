@@ -146,10 +146,10 @@ class ImageTokens:
         self._between = functools.cache(self._process_alone)
 
     def check(self, images: Iterable[Image]) -> None:
-        """Check that all images can be read.
+        """Check images.
 
         Raises:
-            InvalidInputError: One cannot.
+            InvalidInputError: An image cannot be read.
         """
         for image in images:
             self._size(image)
@@ -183,8 +183,8 @@ class ImageTokens:
     def misfit(self, ids: Sequence[int], images: Sequence[Image]) -> str:
         """Return why token ids and images do not fit together; empty if they do.
 
-        Each image must have its number of tokens, in order. Images of one size cannot be told
-        apart.
+        Each image must have its number of tokens, in order. Swapped images of one size are not
+        noticed.
 
         Raises:
             InvalidInputError: An image cannot be read.
@@ -198,7 +198,7 @@ class ImageTokens:
         for image in images:
             made += [*self._between(self._size(image)), _NO_TOKEN]
         found, expected = _ends_of_runs(ids, token), _ends_of_runs(made, token)
-        # A prompt may join images that stand beside each other, and never divides one.
+        # A prompt may join the runs of neighbouring images, but never divides a run.
         if found[-1:] == expected[-1:] and set(found) <= set(expected):
             return ""
         return (
@@ -333,10 +333,9 @@ class Encoder:
         """Return a sample as tokens.
 
         Raises:
-            PictureMismatchError: Its image tokens and pictures do not fit together. The message
-                names the sample, as all others do.
-            InvalidInputError: The model does not know an id, takes no images, or has no chat
-                template.
+            PictureMismatchError: Its image tokens and pictures do not fit together.
+            InvalidInputError: A picture is damaged; or the model does not know an id, takes no
+                images, or has no chat template. All messages name the sample.
         """
         name = name_of(sample)
         images = sample.images
@@ -472,14 +471,14 @@ class Encoder:
         )
 
     def _prompt_ids(self, text: str, images: Sequence[Image], name: str) -> _Ids:
-        token = getattr(self.tools.processor, "image_token", None)
-        if self.tools.processor is None or not (token or images):
+        token: Any = getattr(self.tools.processor, "image_token", None)
+        if not (token or images):
             return self._image_tokens.ids(text, ())
-        found = text.count(self.tools.processor.image_token)
+        found = text.count(token)
         if found != len(images):
             raise PictureMismatchError(
                 f"{name} shows {len(images)} images, and its prompt has {found} times "
-                f"{self.tools.processor.image_token!r}: the text contains it too. Remove it there."
+                f"{token!r}: the text contains it too. Remove it there."
             )
         return self._image_tokens.ids(text, images)
 

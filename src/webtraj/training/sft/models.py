@@ -122,8 +122,8 @@ def check_packing(settings: SftSettings, tools: ModelTools) -> None:
     """Check that packed samples cannot attend to each other, and keep their images.
 
     Raises:
-        InvalidInputError: The settings ask for packing, and the model connects tokens by more than
-            full attention, or images and tokens by more than image tokens.
+        InvalidInputError: The settings ask for packing, and the model's attention or image inputs
+            do not allow it.
     """
     if not settings.packing:
         return
@@ -135,8 +135,8 @@ def check_packing(settings: SftSettings, tools: ModelTools) -> None:
     why = ""
     if tools.processor is not None and tools.image_token_id is None:
         why = "the model has images and no image token"
-    elif tools.processor is not None and (more := _inputs_of(tools) - _PACKED_INPUTS):
-        why = f"the model takes images with {', '.join(sorted(more))}, which follow positions"
+    elif more := {*getattr(tools.processor, "model_input_names", ())} - _PACKED_INPUTS:
+        why = f"the model takes images with {', '.join(sorted(more))}, which cannot be packed"
     elif kinds != {"full_attention"}:
         why = f"the model has layers of {', '.join(sorted(kinds - {'full_attention'}))}"
     elif window is not None and window < settings.cutoff_len:
@@ -153,11 +153,7 @@ def check_packing(settings: SftSettings, tools: ModelTools) -> None:
 _PACKED_INPUTS = frozenset(
     {"input_ids", "attention_mask", "pixel_values", "pixel_attention_mask", "image_sizes"}
 )
-"""The inputs that packing can make: of tokens, and of images whatever rows they stand in."""
-
-
-def _inputs_of(tools: ModelTools) -> frozenset[str]:
-    return frozenset(getattr(tools.processor, "model_input_names", ()))
+"""The inputs that packing supports: those of tokens, and those of images in any row."""
 
 
 def _with_adapters(model: Any, settings: SftSettings, checkpoint: Path | None) -> Any:
