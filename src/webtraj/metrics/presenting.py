@@ -216,7 +216,7 @@ def verdict(compared: Comparison) -> str:
     evidence = (
         "over all graded episodes; less than half of them share a task and seed"
         if pairs is None
-        else f"p = {pairs.p:.3g} (McNemar, exact), {pairs.number} pairs with the same task and seed"
+        else f"p = {pairs.p:.3g} (McNemar, exact), pairs of one task and seed: {pairs.number}"
     )
     return f"{compared.verdict.capitalize()}: {found}, {evidence}."
 
