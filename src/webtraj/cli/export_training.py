@@ -113,7 +113,8 @@ def export(
         list[str] | None,
         typer.Option(
             metavar="TASK",
-            help="A task, pattern or task file to leave out. Repeatable.",
+            help="A task, pattern or task file that the data must not hold: fail if it does. "
+            "Repeatable.",
         ),
     ] = None,
     loss_weights: Annotated[
