@@ -1,4 +1,4 @@
-"""How surely the steps of other projects' agents are joined with the model calls behind them.
+"""Measure how often steps of other projects' agents are joined with the right model calls.
 
 Each agent fills in the same form in a browser that it did not start, unchanged but for the model's
 address in its environment. A fake model decides what it does, so which reply led to which step is
@@ -7,7 +7,7 @@ kept without a call, and those with the wrong one.
 
     .venv/bin/python benchmarks/foreign_agents.py
 
-LangChain and browser-use play in the environment .venv-agents (`sh scripts/environment.sh agents`).
+LangChain and browser-use run in the environment .venv-agents (`sh scripts/environment.sh agents`).
 """
 
 from __future__ import annotations
@@ -56,27 +56,22 @@ def serve(request: Request) -> Response:
 
 def scripted(url: str) -> list[tuple[list[str], Reply]]:
     """Return the replies of a model with tools, each with the steps that it leads to."""
-    turns: list[list[tuple[str, str, dict[str, str]]]] = [
-        [(url, "goto", {"url": url})],
-        [
-            ("Anna", "fill", {"field": "name", "text": "Anna"}),
-            ("Bern", "fill", {"field": "city", "text": "Bern"}),
-        ],
-        [("", "look", {})],
-        [("click", "click", {"button": "Send"})],
+
+    def call(name: str, **arguments: str) -> dict[str, Any]:
+        return {"name": name, "arguments": arguments}
+
+    fills = [call("fill", field="name", text="Anna"), call("fill", field="city", text="Bern")]
+    return [
+        ([url], Reply(calls=[call("goto", url=url)])),
+        (["Anna", "Bern"], Reply(calls=fills)),
+        ([], Reply(calls=[call("look")])),
+        (["click"], Reply(calls=[call("click", button="Send")])),
+        ([], Reply("It is sent.")),
     ]
-    made = [
-        (
-            [step for step, _, _ in turn if step],
-            Reply(calls=[{"name": name, "arguments": arguments} for _, name, arguments in turn]),
-        )
-        for turn in turns
-    ]
-    return [*made, ([], Reply("It is sent."))]
 
 
 class Model:
-    """The rule of a fake model, which keeps what each reply leads to."""
+    """The rule of a fake model, which remembers the steps that each reply leads to."""
 
     def __init__(self, name: str, url: str) -> None:
         self.led: list[list[str]] = []
@@ -98,24 +93,23 @@ def _for_browser_use(text: str) -> tuple[list[str], str]:
         assert found is not None, element
         return int(found[1])
 
+    steps: list[str] = []
     if "Clicked button" in text:
-        steps, actions = [], [{"done": {"text": "It is sent.", "success": True}}]
+        actions: list[Any] = [{"done": {"text": "It is sent.", "success": True}}]
     elif "Typed" in text:
         steps, actions = ["click"], [{"click": {"index": index("button")}}]
     else:
-        steps, actions = (
-            ["Anna", "Bern"],
-            [
-                {"input": {"index": index("input[^>]*id=name"), "text": "Anna"}},
-                {"input": {"index": index("input[^>]*id=city"), "text": "Bern"}},
-            ],
-        )
+        steps = ["Anna", "Bern"]
+        actions = [
+            {"input": {"index": index(f"input[^>]*id={field}"), "text": value}}
+            for field, value in (("name", "Anna"), ("city", "Bern"))
+        ]
     empty = {"evaluation_previous_goal": "", "memory": "", "next_goal": ""}
     return steps, json.dumps({**empty, "action": actions})
 
 
-async def measure(name: str, python: str, folder: Path) -> dict[str, Any]:
-    """Return the counts of the table for an agent."""
+async def measure(name: str, python: str, folder: Path) -> list[Any]:
+    """Return an agent's row of the table."""
     journal = folder / "calls.jsonl"
     joiner = Joiner()
     async with (
@@ -143,19 +137,20 @@ async def measure(name: str, python: str, folder: Path) -> dict[str, Any]:
                     stdout=asyncio.subprocess.PIPE,
                     stderr=asyncio.subprocess.STDOUT,
                 )
-                said, _ = await player.communicate()
+                output, _ = await player.communicate()
                 if player.returncode:
-                    raise RuntimeError(f"{name} failed:\n{said.decode()[-2000:]}")
+                    raise RuntimeError(f"{name} failed:\n{output.decode()[-2000:]}")
     (episode,) = open_dataset(folder / "d")
     ids = [call.id for call in read_calls(journal)]
     causes = {step: ids[number] for number, steps in enumerate(model.led) for step in steps}
-    counts = {"agent": name, "calls": len(ids), "content": 0, "order": 0, "kept": 0, "wrong": 0}
-    for step in episode.steps[1:]:
+    steps = episode.steps[1:]
+    counts = {"content": 0, "order": 0, "kept": 0, "wrong": 0}
+    for step in steps:
         told = step.decision.metadata["models"]
         joined = told["calls"][-1] if told.get("calls") else told.get("of")
         kind = told["by"] if joined else "kept"
         counts["wrong" if joined and joined != causes.get(_named(step.action)) else kind] += 1
-    return {**counts, "steps": len(episode.steps) - 1}
+    return [name, len(ids), len(steps), *counts.values()]
 
 
 def _named(action: object) -> str:
@@ -179,11 +174,10 @@ async def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         for name in arguments.agents or PYTHONS:
             if not shutil.which(PYTHONS[name]):
-                print(f"{name}: missing, {PYTHONS[name]} is not there")
+                print(f"Skipped {name}: {PYTHONS[name]} does not exist.")
                 continue
-            found = await measure(name, PYTHONS[name], Path(tempfile.mkdtemp(dir=folder)))
-            columns = ("agent", "calls", "steps", "content", "order", "kept", "wrong")
-            print(f"| {' | '.join(str(found[column]) for column in columns)} |", flush=True)
+            row = await measure(name, PYTHONS[name], Path(tempfile.mkdtemp(dir=folder)))
+            print(f"| {' | '.join(map(str, row))} |", flush=True)
 
 
 if __name__ == "__main__":

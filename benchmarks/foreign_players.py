@@ -1,12 +1,14 @@
-"""Agents of other projects, as their users write them: `foreign_players.py NAME BROWSER PAGE`.
+"""Agents of other projects that fill in a form: `foreign_players.py NAME BROWSER PAGE`.
 
-They know nothing of webtraj. `benchmarks/foreign_agents.py` starts them with the Python that has
-them, with the address of a model in their environment variables, to fill in a form.
+They do not import webtraj. `benchmarks/foreign_agents.py` starts them, with a model's address in
+their environment variables.
 """
 
 from __future__ import annotations
 
 import asyncio
+import json
+import os
 import sys
 from typing import Any
 
@@ -14,7 +16,7 @@ MODEL = "fake-model"
 
 
 async def act(page: Any, name: str, arguments: dict[str, Any]) -> str:
-    """Call a tool, and return where that led."""
+    """Call a tool, and return the page's address."""
     match name:
         case "goto":
             await page.goto(arguments["url"])
@@ -31,8 +33,6 @@ NAMES = ("goto", "fill", "click", "look")
 
 async def openai_chat(page: Any, goal: str) -> None:
     """Play with OpenAI's client and chat completions, streamed."""
-    import json
-
     import openai
 
     tools: Any = [
@@ -54,8 +54,6 @@ async def openai_chat(page: Any, goal: str) -> None:
 
 async def openai_responses(page: Any, goal: str) -> None:
     """Play with OpenAI's client and Responses."""
-    import json
-
     import openai
 
     tools: Any = [{"type": "function", "name": name, "parameters": SCHEMA} for name in NAMES]
@@ -100,7 +98,7 @@ async def langchain(page: Any, goal: str) -> None:
     from langchain.agents import create_agent
     from langchain_openai import ChatOpenAI
 
-    turn = asyncio.Lock()  # It calls the tools of one reply at the same time, but has one page.
+    turn = asyncio.Lock()  # LangChain calls the tools of a reply in parallel, on one page.
 
     async def goto(url: str) -> str:
         """Open a URL."""
@@ -125,8 +123,6 @@ async def langchain(page: Any, goal: str) -> None:
 
 async def browser_use(browser: str, goal: str) -> None:
     """Play with browser-use."""
-    import os
-
     from browser_use import Agent, Browser, ChatOpenAI
 
     llm = ChatOpenAI(model=MODEL, base_url=os.environ["OPENAI_BASE_URL"])

@@ -98,7 +98,11 @@ def export(
     ] = None,
     held_out: Annotated[
         list[str] | None,
-        typer.Option(metavar="TASK", help="A task, pattern or task file to leave out. Repeatable."),
+        typer.Option(
+            metavar="TASK",
+            help="A task, pattern or task file that the data must not hold: fail if it does. "
+            "Repeatable.",
+        ),
     ] = None,
     loss_weights: Annotated[
         Literal["success", "reward", "uniform", "advantage", "rare"] | None,

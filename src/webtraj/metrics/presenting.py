@@ -217,11 +217,13 @@ def verdict(compared: Comparison) -> str:
         return "Unknown: one of them has no graded episode."
     found = f"{points(success.value)} points (95 %: {points_between(success.interval)})"
     pairs = compared.pairs
-    evidence = (
-        "over all graded episodes; less than half of them share a task and seed"
-        if pairs is None
-        else f"p = {pairs.p:.3g} (McNemar, exact), {pairs.number} pairs with the same task and seed"
-    )
+    if pairs is None:
+        evidence = "over all graded episodes; less than half of them share a task and seed"
+    else:
+        noun = "pair" if pairs.number == 1 else "pairs"
+        evidence = (
+            f"p = {pairs.p:.3g} (McNemar, exact), {pairs.number} {noun} with the same task and seed"
+        )
     return f"{compared.verdict.capitalize()}: {found}, {evidence}."
 
 

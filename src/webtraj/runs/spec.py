@@ -103,7 +103,7 @@ class ForkConfig(Section):
 
     dataset: Annotated[str, Field(min_length=1), BeforeValidator(_as_place)]
     """The dataset of the episodes, a folder or s3://bucket/prefix."""
-    episodes: list[str] = Field(default_factory=list)
+    episodes: Annotated[list[str], BeforeValidator(_as_list)] = Field(default_factory=list)
     """Ids of the episodes; by default all that ended, have a seed and are no forks."""
     at: list[_Natural] = Field(default_factory=list)
     """Steps to fork at, as numbers of actions to repeat. By default each step before the end."""

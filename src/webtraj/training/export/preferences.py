@@ -195,7 +195,7 @@ def preferences_of(
         raise errors.InvalidInputError(
             f"No pair among {len(selection)} samples ({told}). Pairs need several "
             "attempts at the same task and seed, or forks of an episode, some better than others, "
-            "and filters that let failures in."
+            "and filters that keep failures (filter_successful_only=False)."
         )
     return Preferences(selection, tuple(sorted(pairs)), dict(sorted(counts.items())))
 
