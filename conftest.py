@@ -26,6 +26,10 @@ settings.register_profile(
 settings.load_profile("webtraj")
 
 import fixture_site  # noqa: E402
+
+# A rollout imports this on a thread while it imports others. pytest parses both, and two parses at
+# once may fail in Python 3.11: "AST constructor recursion depth mismatch".
+import webtraj.environments.browser.processes  # noqa: E402, F401
 from bucket_servers import (  # noqa: E402, F401
     bucket_options,
     bucket_url,
