@@ -61,6 +61,7 @@ __all__ = [
     "check_rule",
     "classify",
     "fault_of",
+    "loaded",
     "phase_times",
     "step_facts",
 ]
@@ -240,8 +241,8 @@ def step_facts(
     if undone is not None:
         invalid += bool(undone.parse_error) or verb_of(undone.action) == INVALID
     calls = list(_calls(trajectory))
-    replies = [len(_loaded(call.text)) for call in calls if not call.error]
-    endings = [ending_of(_loaded(call.finish_reason)) for call in calls if not call.error]
+    replies = [len(loaded(call.text)) for call in calls if not call.error]
+    endings = [ending_of(loaded(call.finish_reason)) for call in calls if not call.error]
     settled = [each["settled"] for each in told if each.get("settled")]
     pages = [_page_of(step.observation) for step in trajectory.steps]
     pairs = [pair for pair in itertools.pairwise(pages) if all(pair)]
@@ -300,7 +301,8 @@ def _calls(trajectory: EpisodeTrajectory) -> Iterator[ModelCall]:
         yield from last.model_calls
 
 
-def _loaded(text: Any) -> Any:
+def loaded(text: Any) -> Any:
+    """Return a text that may lie in the blob store."""
     return text.load() if isinstance(text, LazyBlob) else text
 
 
@@ -610,7 +612,7 @@ def fault_of(trajectory: EpisodeTrajectory) -> Fault:
 
 
 def _first_line(message: object) -> str:
-    text = _loaded(message)
+    text = loaded(message)
     if isinstance(text, bytes):
         text = text.decode("utf-8", "replace")
     return str(text).strip().partition("\n")[0][:_LONGEST]
