@@ -69,7 +69,9 @@ def metrics(
     ] = False,
     by: Annotated[
         str | None,
-        typer.Option(help="Group by: task, group, site, difficulty, level, policy or run."),
+        typer.Option(
+            help="Group by: task, group, site, difficulty, level, policy, run or perturbation."
+        ),
     ] = None,
     where: Where = None,
     crash_rule: Annotated[

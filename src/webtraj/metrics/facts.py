@@ -371,6 +371,8 @@ class EpisodeFacts:
     origin: Origin = dataclasses.field(default_factory=Origin)
     steps: StepFacts | None = None
     """Counts over the steps; None if they were not read."""
+    perturbation: str = ""
+    """The change of what surrounds the task; empty if none, or if only the index was read."""
     retry_of: str = ""
     """The episode that it retries; empty if none."""
     superseded: bool = False
@@ -410,7 +412,10 @@ class EpisodeFacts:
         cls, trajectory: EpisodeTrajectory, origin: Origin | None = None, *, steps: StepFacts
     ) -> EpisodeFacts:
         """Return the facts from a whole record and its `step_facts`."""
-        return cls._of(trajectory.info, trajectory, _origin(trajectory, origin), steps)
+        facts = cls._of(trajectory.info, trajectory, _origin(trajectory, origin), steps)
+        return dataclasses.replace(
+            facts, perturbation=_text(trajectory.info.metadata, "perturbation")
+        )
 
     @classmethod
     def _of(

@@ -67,6 +67,7 @@ GROUPINGS: Mapping[str, Callable[[EpisodeFacts], str]] = {
     "level": lambda facts: facts.origin.level,
     "policy": lambda facts: facts.policy,
     "run": lambda facts: facts.origin.run,
+    "perturbation": lambda facts: facts.perturbation or ("none" if facts.steps else "unknown"),
 }
 """Groupings of episodes, by name."""
 
