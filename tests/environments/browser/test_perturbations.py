@@ -37,9 +37,9 @@ async def test_windows_languages_colours_and_places(open_page):
     assert "1,234.5 1280 false" in usual["axtree"]
     assert size == (1280, 720)
     small, size = await shown("small-window")
-    assert " 800 false" in small["axtree"]
-    assert size == (800, 600)
-    assert pixels(small).shape[:2] == (600, 800)
+    assert " 1216 false" in small["axtree"]
+    assert size == (1216, 560)
+    assert pixels(small).shape[:2] == (560, 1216)
     german, _ = await shown("german")
     assert "de-DE 1.234,5 1280" in german["axtree"]
     dark, _ = await shown("dark")

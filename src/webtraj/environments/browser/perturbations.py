@@ -80,7 +80,7 @@ PERTURBATIONS: Final[Mapping[str, Perturbation]] = {
     for one in (
         Perturbation(
             name="small-window",
-            context_options={"viewport": {"width": 800, "height": 600}},
+            context_options={"viewport": {"width": 1216, "height": 560}},
         ),
         Perturbation(
             name="large-window",
