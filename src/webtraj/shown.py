@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["Shown", "as_html", "short", "short_record", "thumbnail"]
+__all__ = ["Shown", "as_html", "one_line", "short", "short_record", "thumbnail"]
 
 _WIDTH = 80
 """Characters of a text within a repr."""
@@ -41,6 +41,16 @@ class Shown:
 
     def __repr__(self) -> str:
         return short_record(self)
+
+
+def one_line(text: Any, longest: int | None = None) -> str:
+    """Return a text as one line with single spaces, of at most `longest` characters and `...`.
+
+    >>> one_line("a long  text", 8)
+    'a long t...'
+    """
+    line = " ".join(str(text).split())
+    return line if longest is None or len(line) <= longest else f"{line[:longest]}..."
 
 
 def short_record(record: Any, *, depth: int = _DEPTH) -> str:

@@ -1,5 +1,6 @@
 """A report's data, file and command. Tests of the page are in `tests/view/page`."""
 
+import collections
 import json
 import re
 import urllib.parse
@@ -128,3 +129,26 @@ def test_wrong_input_of_a_report_is_named(arguments, error, message, tmp_path, m
     assert isinstance(done.exception, error)
     assert re.search(re.escape(message), str(done.exception))
     assert list(tmp_path.iterdir()) == []
+
+
+def test_failures_are_listed_by_who_caused_them(play):
+    def ends(task, seed):
+        return {"one": "failure", "two": "crash"}[task]
+
+    place = play("data", ("one", "two"), ends, attempts=2)
+    arguments = ["metrics", place, "--failures"]
+    done = CliRunner().invoke(make_app(), arguments)
+    assert done.exit_code == 0
+    assert [" ".join(line.split()) for line in done.stdout.splitlines()[1:3]] == [
+        "agent wrong result 2 1",
+        "environment BrowserCrashedError 2 1",
+    ]
+    assert "  step 1: do" in done.stdout
+    assert "  end: do: its result was never seen" in done.stdout
+    assert "  reason: it <b>broke</b>" in done.stdout
+    lines = CliRunner().invoke(make_app(), [*arguments, "--json"]).stdout.splitlines()
+    failures = [json.loads(line) for line in lines]
+    assert collections.Counter(one["cause"] for one in failures) == {"agent": 2, "environment": 2}
+    refused = CliRunner().invoke(make_app(), [*arguments, "--by", "task"])
+    assert refused.exit_code != 0
+    assert "--by does not go with --failures" in str(refused.exception)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -20,13 +21,14 @@ from webtraj.cli.options import (
 from webtraj.cli.terminal import printable, say
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from rich.table import Table
 
     from webtraj.agents.models.accounting import Price
     from webtraj.metrics import MetricsReport
     from webtraj.metrics.comparison import Comparison, Subject
+    from webtraj.store.index import EpisodeSummary
 
 __all__ = ["comparison_table", "details_table", "differences_table", "groups_table", "metrics"]
 
@@ -67,7 +69,9 @@ def metrics(
     ] = False,
     by: Annotated[
         str | None,
-        typer.Option(help="Group by: task, group, site, difficulty, level, policy or run."),
+        typer.Option(
+            help="Group by: task, group, site, difficulty, level, policy, run or perturbation."
+        ),
     ] = None,
     where: Where = None,
     crash_rule: Annotated[
@@ -94,6 +98,14 @@ def metrics(
             "kinds of errors and time by phase.",
         ),
     ] = True,
+    failures: Annotated[
+        bool,
+        typer.Option(
+            "--failures",
+            help="Show why episodes failed instead: by who caused it, with the steps that show it; "
+            "with --json, a line for each.",
+        ),
+    ] = False,
     write: Annotated[
         bool, typer.Option("--write", help="Write the run's metrics beside its plan: metrics.json.")
     ] = False,
@@ -132,12 +144,14 @@ def metrics(
             "leave out --where and --by."
         )
     options: dict[str, Any] = {}
-    if html is not None or compare:
-        flag = "--compare" if compare else "--html"
+    if html is not None or compare or failures:
+        flag = "--failures" if failures else "--compare" if compare else "--html"
         rule = crash_rule if crash_rule != "typed" else ""
         beside = {
             "by": by, "crash-rule": rule, "pass-at": pass_at, "price": price, "write": write,
-            "csv": csv, "html": html if compare else None, "title": title if compare else "",
+            "csv": csv, "html": html if flag != "--html" else None,
+            "title": title if flag != "--html" else "", "compare": compare and failures,
+            "each-run": each_run and failures, "no-steps": not steps and failures,
         }  # fmt: skip
         for name, value in beside.items():
             if value:
@@ -154,6 +168,10 @@ def metrics(
                 "max_groups": MAX_GROUPS,
             }
     stored = options_for(datasets[0], option, *datasets[1:])
+    if failures:
+        for place in datasets:
+            _explain(place, run=run, condition=condition_of(where), stored=stored, json=json)
+        return
     subjects = [
         subject
         for place in datasets
@@ -276,6 +294,40 @@ def _compare(subjects: Sequence[Subject], *, json: bool) -> None:
         say(f"{compared.second_name}, compared with {compared.first_name}:")
         for text in (presenting.verdict(compared), *presenting.cautions(compared)):
             say(text)
+
+
+def _explain(
+    place: str,
+    *,
+    run: str | None,
+    condition: Callable[[EpisodeSummary], bool] | None,
+    stored: Mapping[str, Any] | None,
+    json: bool,
+) -> None:
+    """Print why the episodes of a dataset failed."""
+    from webtraj.datasets.dataset import open_dataset
+    from webtraj.metrics.failures import find_failures, summarize
+
+    dataset = open_dataset(place, blobs="lazy", storage_options=stored)
+    found = find_failures(dataset, run=run, condition=condition)
+    if json:
+        for failure in found:
+            terminal.print_json({"dataset": place, **dataclasses.asdict(failure)})
+        return
+    kinds = summarize(found)
+    if not kinds:
+        say(f"{place}: no episode failed.")
+        return
+    rows = [(one.cause, one.kind, one.episodes, one.tasks) for one in kinds]
+    columns = ("cause", "what went wrong", ">episodes", ">tasks")
+    terminal.make_console().print(terminal.make_table(*columns, rows=rows, widest=60))
+    for one in kinds:
+        example = one.example
+        say(f"\n{one.cause}, {one.kind}: {example.task}, {example.episode_id}")
+        for quote in example.quotes:
+            say(f"  {'end' if quote.step is None else f'step {quote.step}'}: {quote.text}")
+        if example.reason:
+            say(f"  reason: {example.reason}")
 
 
 def _prices(given: list[str] | None) -> dict[str, Price] | None:

@@ -26,7 +26,8 @@ from webtraj.agents.models.base import Message, ModelClient, Sampling, Structure
 from webtraj.agents.models.structured_output import Reading
 from webtraj.agents.parsing import without_reasoning
 from webtraj.exploring.checking import Claim, Draft, Drafts, Rejection
-from webtraj.exploring.seen import Seen, Sight, one_line
+from webtraj.exploring.seen import Seen, Sight
+from webtraj.shown import one_line
 from webtraj.trajectory import ModelCall
 
 __all__ = ["ModelProposer", "load_proposing_prompt", "read_reply"]

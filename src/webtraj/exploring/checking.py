@@ -22,7 +22,8 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Protocol
 
 from webtraj.environments.tasks import Fact, FactGroup, TaskSpec
-from webtraj.exploring.seen import Seen, Sight, one_line, page_key
+from webtraj.exploring.seen import Seen, Sight, page_key
+from webtraj.shown import one_line
 from webtraj.trajectory import ModelCall
 
 __all__ = [

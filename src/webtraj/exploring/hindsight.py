@@ -21,7 +21,8 @@ from typing import Any
 
 from webtraj.environments.browser.observation import Ref, changes_between, refs_in
 from webtraj.exploring.checking import Claim, Draft, Drafts, Rejection, data_of, normal, problem_of
-from webtraj.exploring.seen import Seen, Sight, one_line, page_key
+from webtraj.exploring.seen import Seen, Sight, page_key
+from webtraj.shown import one_line
 
 __all__ = ["HindsightProposer"]
 

@@ -18,7 +18,6 @@ __all__ = [
     "Seen",
     "Sight",
     "channels_with",
-    "one_line",
     "page_key",
     "seen_in",
     "site_key",
@@ -110,11 +109,6 @@ def seen_in(trajectory: EpisodeTrajectory) -> Seen:
         sites=tuple(sites),
         sights=sights,
     )
-
-
-def one_line(text: str) -> str:
-    """Return a text in one line, with single spaces."""
-    return " ".join(text.split())
 
 
 def site_key(url: str) -> str:

@@ -6,6 +6,7 @@
 * `tally`: the metrics, counted episode by episode.
 * `measuring`: from a dataset, a run or results to a report, and `metrics.json`.
 * `success`: success by task and iteration, for loops, the viewer and reports.
+* `failures`: why episodes failed, with the steps that show it.
 * `forks`: the values of an episode's steps, from its forks.
 * `comparison`: datasets and iterations beside each other. `report`: the content of a report.
 * `live`: an observer that counts while a rollout runs, and writes to TensorBoard and W&B.
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
     from webtraj.metrics.facts import EpisodeClass as EpisodeClass
     from webtraj.metrics.facts import EpisodeFacts as EpisodeFacts
     from webtraj.metrics.facts import PhaseTimes as PhaseTimes
+    from webtraj.metrics.failures import Failure as Failure
+    from webtraj.metrics.failures import find_failures as find_failures
     from webtraj.metrics.live import MetricsObserver as MetricsObserver
     from webtraj.metrics.live import MetricsSink as MetricsSink
     from webtraj.metrics.live import TensorBoardSink as TensorBoardSink
@@ -48,6 +51,7 @@ _HOMES = {
     "CrashRule": "facts",
     "EpisodeClass": "facts",
     "EpisodeFacts": "facts",
+    "Failure": "failures",
     "Measuring": "measuring",
     "MetricsObserver": "live",
     "MetricsReport": "measuring",
@@ -60,6 +64,7 @@ _HOMES = {
     "Spread": "rates",
     "TensorBoardSink": "live",
     "WandbSink": "live",
+    "find_failures": "failures",
     "measure": "measuring",
     "measure_results": "measuring",
     "measure_trajectories": "measuring",

@@ -61,6 +61,7 @@ __all__ = [
     "check_rule",
     "classify",
     "fault_of",
+    "loaded",
     "phase_times",
     "step_facts",
 ]
@@ -240,8 +241,8 @@ def step_facts(
     if undone is not None:
         invalid += bool(undone.parse_error) or verb_of(undone.action) == INVALID
     calls = list(_calls(trajectory))
-    replies = [len(_loaded(call.text)) for call in calls if not call.error]
-    endings = [ending_of(_loaded(call.finish_reason)) for call in calls if not call.error]
+    replies = [len(loaded(call.text)) for call in calls if not call.error]
+    endings = [ending_of(loaded(call.finish_reason)) for call in calls if not call.error]
     settled = [each["settled"] for each in told if each.get("settled")]
     pages = [_page_of(step.observation) for step in trajectory.steps]
     pairs = [pair for pair in itertools.pairwise(pages) if all(pair)]
@@ -300,7 +301,8 @@ def _calls(trajectory: EpisodeTrajectory) -> Iterator[ModelCall]:
         yield from last.model_calls
 
 
-def _loaded(text: Any) -> Any:
+def loaded(text: Any) -> Any:
+    """Return a text that may lie in the blob store."""
     return text.load() if isinstance(text, LazyBlob) else text
 
 
@@ -369,6 +371,8 @@ class EpisodeFacts:
     origin: Origin = dataclasses.field(default_factory=Origin)
     steps: StepFacts | None = None
     """Counts over the steps; None if they were not read."""
+    perturbation: str = ""
+    """The change of what surrounds the task; empty if none, or if only the index was read."""
     retry_of: str = ""
     """The episode that it retries; empty if none."""
     superseded: bool = False
@@ -408,7 +412,10 @@ class EpisodeFacts:
         cls, trajectory: EpisodeTrajectory, origin: Origin | None = None, *, steps: StepFacts
     ) -> EpisodeFacts:
         """Return the facts from a whole record and its `step_facts`."""
-        return cls._of(trajectory.info, trajectory, _origin(trajectory, origin), steps)
+        facts = cls._of(trajectory.info, trajectory, _origin(trajectory, origin), steps)
+        return dataclasses.replace(
+            facts, perturbation=_text(trajectory.info.metadata, "perturbation")
+        )
 
     @classmethod
     def _of(
@@ -610,7 +617,7 @@ def fault_of(trajectory: EpisodeTrajectory) -> Fault:
 
 
 def _first_line(message: object) -> str:
-    text = _loaded(message)
+    text = loaded(message)
     if isinstance(text, bytes):
         text = text.decode("utf-8", "replace")
     return str(text).strip().partition("\n")[0][:_LONGEST]

@@ -67,6 +67,7 @@ GROUPINGS: Mapping[str, Callable[[EpisodeFacts], str]] = {
     "level": lambda facts: facts.origin.level,
     "policy": lambda facts: facts.policy,
     "run": lambda facts: facts.origin.run,
+    "perturbation": lambda facts: facts.perturbation or ("none" if facts.steps else "unknown"),
 }
 """Groupings of episodes, by name."""
 
@@ -354,7 +355,7 @@ def measure(
     about: dict[str, Any] = {"source": dataset.url}
     summaries = dataset.summaries
     if run is not None:
-        chosen = known.run(run)
+        chosen = Run.named(storage, run)
         summaries = [s for s in summaries if chosen.place_of(s.episode_id) is not None]
         rows = {
             chosen.place_of(one.episode_id)
@@ -429,17 +430,6 @@ class _Plans:
         self._storage = storage
         self._known = dict.fromkeys(known)
         self._rows: dict[str, list[Origin]] = {}
-
-    def run(self, run_id: str) -> Run:
-        """Return a run by its id, or the latest run for "last"."""
-        if run_id == "last" and self._known:
-            run_id = max(self._known)
-        if run_id not in self._known:
-            some = ", ".join(sorted(self._known)[-5:]) or "none"
-            raise errors.InvalidInputError(
-                f"No run {run_id!r:.200} in {self._storage.url!r}; its latest runs are: {some}."
-            )
-        return Run(self._storage, run_id)
 
     def length(self, run_id: str) -> int:
         """Return the number of rows in a run's plan."""

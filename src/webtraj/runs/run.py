@@ -142,6 +142,23 @@ class Run:
         return runs[0] if len(runs) == 1 else max(runs, key=cls._begun)
 
     @classmethod
+    def named(cls, storage: Storage, name: str) -> Run:
+        """Return a run by its id, or the latest run for "last".
+
+        Raises:
+            InvalidInputError: The dataset has no such run.
+        """
+        known = run_ids(storage)
+        if name == "last" and known:
+            return cls.last(storage)
+        if name not in known:
+            some = ", ".join(sorted(known)[-5:]) or "none"
+            raise errors.InvalidInputError(
+                f"No run {name!r:.200} in {storage.url!r}; its latest runs are: {some}."
+            )
+        return cls(storage, name)
+
+    @classmethod
     def unfinished(
         cls, storage: Storage, run_ids: Iterable[str], max_retries: int | None
     ) -> Run | None:

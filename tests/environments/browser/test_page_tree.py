@@ -13,6 +13,14 @@ CASES = {
         "<a href='#x'>there</a> <a>nowhere</a>",
         '[1] link "there"\n[2] generic "nowhere"',
     ),
+    "what a script adds beside the body is shown": (
+        (
+            "<button>Go</button><script>addEventListener('load', () => document.documentElement"
+            ".insertAdjacentHTML('beforeend', '<div role=dialog aria-label=Ask><b>Ok?</b></div>'))"
+            "</script>"
+        ),
+        '[1] button "Go"\n[2] dialog "Ask"\n  [3] generic "Ok?"',
+    ),
     "a label names its field and is not repeated": (
         "<label>Name <input value=Ann></label>",
         '[1] textbox "Name" value="Ann"',

@@ -6,9 +6,10 @@ import numpy as np
 
 from rows import each
 from webtraj.environments import actions
+from webtraj.environments.actions.recorded import describe
 from webtraj.environments.tasks import spec_of_row
 from webtraj.judging.model import JudgeSettings
-from webtraj.judging.model.evidence import action_text, gather, step_list
+from webtraj.judging.model.evidence import gather, step_list
 from webtraj.trajectory import EndReason, EpisodeEnd, EpisodeInfo, EpisodeTrajectory
 
 SETTINGS = JudgeSettings()
@@ -168,4 +169,4 @@ def test_without_goal_and_facts_there_is_nothing_to_judge_by(make_episode) -> No
     ],
 )
 def test_any_action_is_told(action, text) -> None:
-    assert action_text(action).startswith(text)
+    assert describe(action).startswith(text)

@@ -30,6 +30,7 @@ class AppEnvironment(browser.BrowserEnvironment):
             40 or 60, by the task's level.
         settle: The condition for a page to be settled after an action.
         viewport: Width and height in CSS pixels.
+        perturbation: A change of what surrounds the tasks (see `BrowserEnvironment`).
         fault: What goes wrong with the applications: `Fault(slow=2.0)`.
 
     Raises:
@@ -46,6 +47,7 @@ class AppEnvironment(browser.BrowserEnvironment):
         max_steps: int | Literal["task"] | None = "task",
         settle: browser.SettlePolicy = browser.SERVED_PAGE,
         viewport: tuple[int, int] = VIEWPORT,
+        perturbation: browser.Perturbation | str | None = None,
         fault: tasks_lib.Fault | None = None,
     ) -> None:
         names = [tasks] if isinstance(tasks, str) else list(tasks)
@@ -65,6 +67,7 @@ class AppEnvironment(browser.BrowserEnvironment):
             # Accounts are fictitious, and some goals contain a password to type.
             redact_passwords=False,
             viewport=viewport,
+            perturbation=perturbation,
         )
 
     @property

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from webtraj import errors
 from webtraj.store.values import OpaqueRecord
 from webtraj.trajectory import Decision, EpisodeTrajectory, StepRecord
 
@@ -16,6 +17,7 @@ __all__ = [
     "INVALID",
     "INVALID_URL",
     "answer_of",
+    "describe",
     "final_answer",
     "is_invalid",
     "same_action",
@@ -139,3 +141,26 @@ def _told_in_webgym(action: Mapping[Any, Any]) -> str | None:
         return None
     texts = (arguments.get(name) for name in _WEBGYM_TEXTS)
     return next((text for text in texts if isinstance(text, str)), None)
+
+
+def describe(action: Any) -> str:
+    """Return an action as text, from any recorded form.
+
+    >>> from webtraj.environments import actions
+    >>> describe(actions.Click("12")), describe("scroll(0, 100)"), describe(None)
+    ("click('12')", 'scroll(0, 100)', 'nothing')
+    """
+    from webtraj.environments import actions
+
+    if isinstance(action, Decision):
+        action = action.action
+    if isinstance(action, actions.InvalidAction):
+        return f"a reply that was no action: {action.reason}"
+    if isinstance(action, actions.Action):
+        try:
+            return actions.format_action(action)
+        except errors.UnsupportedActionError:
+            return repr(action)
+    if action is None:
+        return "nothing"
+    return action if isinstance(action, str) else repr(action)

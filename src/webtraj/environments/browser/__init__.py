@@ -7,6 +7,7 @@ Authors of environments and tasks import from here:
   steps `oracles` has.
 * `LocalSites` of a task are its own servers, each a `Serve`; `pipe_both` connects one to another
   server.
+* `Perturbation` changes what surrounds a task.
 * `WebAccess` and `OriginPolicy` say what pages may reach, `SettlePolicy` when a page has settled
   (`SERVED_PAGE` suits a server of your own), `Observe` what the agent sees; `refs_in` lists the
   elements in it.
@@ -22,6 +23,7 @@ The modules:
   page counts as settled. `listening`: what somebody else does there.
 * `access`: what agents may reach. `network`: what pages may reach, and the proxy that sees to it.
 * `secrecy`: what is not recorded. `traffic`: what is received: HTTP exchanges, files.
+* `perturbations`: the same task in other surroundings.
 * `pool`, `lease`, `processes`, `guard`: browsers, from start to end, and one page of them.
 
 Importing any of these loads no browser library; Playwright is loaded when a pool first starts.
@@ -44,6 +46,7 @@ if TYPE_CHECKING:
     from webtraj.environments.browser.observation import refs_in as refs_in
     from webtraj.environments.browser.page_script import SERVED_PAGE as SERVED_PAGE
     from webtraj.environments.browser.page_script import SettlePolicy as SettlePolicy
+    from webtraj.environments.browser.perturbations import Perturbation as Perturbation
     from webtraj.environments.browser.pool import BrowserPool as BrowserPool
     from webtraj.environments.browser.session import BrowserSession as BrowserSession
     from webtraj.environments.browser.tasks import BrowserTask as BrowserTask
@@ -59,6 +62,7 @@ _HOMES = {
     "LocalSites": "network",
     "Observe": "observation",
     "OriginPolicy": "network",
+    "Perturbation": "perturbations",
     "SERVED_PAGE": "page_script",
     "ScriptedSolution": "tasks",
     "Serve": "network",

@@ -29,6 +29,7 @@ from webtraj.environments.browser import network as network_lib
 from webtraj.environments.browser import observation as observation_lib
 from webtraj.environments.browser import observer as observer_lib
 from webtraj.environments.browser import page_script as page_script_lib
+from webtraj.environments.browser import perturbations as perturbations_lib
 from webtraj.environments.browser import pool as pool_lib
 from webtraj.environments.browser import secrecy as secrecy_lib
 from webtraj.environments.browser import session as session_lib
@@ -83,6 +84,7 @@ class BrowserEnvironment(base_lib.Environment):
             in a page. The tasks' own rules apply too.
         viewport: Width and height in CSS pixels.
         context_options: More options for Playwright's `Browser.new_context`.
+        perturbation: A change of what surrounds the tasks: one of `PERTURBATIONS`, or your own.
 
     Raises:
         InvalidInputError: An argument is invalid.
@@ -107,6 +109,7 @@ class BrowserEnvironment(base_lib.Environment):
         redaction: redaction_lib.RedactionRules | Mapping[str, Any] | Iterable[str] | None = None,
         viewport: tuple[int, int] = (1280, 720),
         context_options: Mapping[str, Any] | None = None,
+        perturbation: perturbations_lib.Perturbation | str | None = None,
     ) -> None:
         several = tuple(tasks) if isinstance(tasks, Sequence) else (tasks,)
         if not several:
@@ -136,6 +139,7 @@ class BrowserEnvironment(base_lib.Environment):
             "viewport": {"width": viewport[0], "height": viewport[1]},
             **(context_options or {}),
         }
+        self._perturbation = perturbations_lib.Perturbation.of(perturbation)
         self._sessions = _Sessions(
             pool=pages,
             policy=self._policy,
@@ -143,6 +147,7 @@ class BrowserEnvironment(base_lib.Environment):
             settle=settle,
             keeper=self._keeper,
             context_options=self._context_options,
+            perturbation=self._perturbation,
         )
         self._home = lease_lib.Home("This environment")
         self._active = False
@@ -169,7 +174,7 @@ class BrowserEnvironment(base_lib.Environment):
     @property
     def viewport(self) -> tuple[int, int] | None:
         """Width and height in CSS pixels; None if the window decides."""
-        size = self._context_options["viewport"]
+        size = {**self._context_options, **self._perturbation.context_options}["viewport"]
         return (size["width"], size["height"]) if size else None
 
     # The contract.
@@ -416,7 +421,9 @@ class BrowserEnvironment(base_lib.Environment):
     def describe_episode(self) -> Mapping[str, Any]:
         """Return the current or next episode's description. See `DescribesEpisode`."""
         coming = self._episode if self._active else self._episode + 1
-        metadata = self.task.metadata if self._active else {}
+        metadata = dict(self.task.metadata) if self._active else {}
+        if self._perturbation.name:
+            metadata["perturbation"] = self._perturbation.name
         return {
             "task": self._tasks[coming % len(self._tasks)].name,
             "goal": self._goal if self._active else "",
@@ -466,6 +473,10 @@ class BrowserEnvironment(base_lib.Environment):
             if not task.has_solution:
                 return None
             self._solution = task.solve(session, self._goal)
+        if self._perturbation.dismiss:
+            ref = await session.call("find", [[self._perturbation.dismiss], None])
+            if ref is not None:
+                return actions_lib.Click(str(ref))
         return await self._solution.next_action()
 
     @property
@@ -754,6 +765,8 @@ class _Sessions:
     """The environment's secrets."""
     context_options: Mapping[str, Any]
     """For each context; a task's own come on top."""
+    perturbation: perturbations_lib.Perturbation
+    """Its options and script come on top of everything."""
     listener: listening_lib.Listener | None = None
     """What listens to new sessions, if somebody else acts in them."""
     last: session_lib.BrowserSession | None = None
@@ -811,7 +824,8 @@ class _Sessions:
     @property
     def _is_reusable(self) -> bool:
         """Whether another episode may use the page."""
-        shared = bool(self._key and self._key[0])
+        # An answer to the question for consent must not outlive its episode.
+        shared = bool(self._key and self._key[0]) and not self.perturbation.consent
         return shared and not self._suspect and self.last is not None and self.last.lease.healthy
 
     async def park(self, executor: acting_lib.ActionExecutor | None) -> None:
@@ -855,7 +869,10 @@ class _Sessions:
     @property
     def _parking_key(self) -> Any:
         """What environments must have in common to pass a page on."""
-        return self._key, self.policy, self.observe, self.settle, self.context_options
+        return (
+            self._key, self.policy, self.observe, self.settle, self.context_options,
+            self.perturbation,
+        )  # fmt: skip
 
     async def _make(self, task: tasks_lib.BrowserTask) -> session_lib.BrowserSession:
         boundary = network_lib.Boundary(
@@ -872,6 +889,7 @@ class _Sessions:
             listener=self.listener,
             script=task.script,
             hidden=task.hidden,
+            surroundings=self.perturbation.script,
         )
         boundary.watch(session)
         return session
@@ -886,6 +904,7 @@ class _Sessions:
                 "accept_downloads": "downloads" in self.observe.channels,
                 **self.context_options,
                 **task.context_options,
+                **self.perturbation.context_options,
             }
             lease = await self.pool.lease(owner=task.name, **boundary.context_options(options))
             if self._closed:

@@ -106,6 +106,7 @@ class BrowserSession:
             answers no dialogs and intercepts no file choosers.
         script: JavaScript of the task, which is added to the page script; empty for none.
         hidden: A CSS selector of elements left out of the axtree; empty for none.
+        surroundings: JavaScript to run in each document before its own; empty for none.
     """
 
     def __init__(
@@ -119,6 +120,7 @@ class BrowserSession:
         listener: listening_lib.Listener | None = None,
         script: str = "",
         hidden: str = "",
+        surroundings: str = "",
     ) -> None:
         self.lease = lease
         self.run = lease.run
@@ -137,6 +139,7 @@ class BrowserSession:
         self._settle = settle
         self._keeper = keeper
         self._listener = listener
+        self._surroundings = surroundings
         listening = ""
         if listener is not None:
             listening = page_script_lib.to_argument(self._look_options(hidden))
@@ -181,6 +184,9 @@ class BrowserSession:
         if not self.lease.borrowed and self._listener is None:
             script = clipboard_lib.async_clipboard()
             await self.run(self.lease.context.add_init_script(script), "take the clipboard")
+        if self._surroundings:
+            script = self._surroundings
+            await self.run(self.lease.context.add_init_script(script), "change the surroundings")
         await self._world.start(self.lease.context)
         if self._listener is not None:
             await self._listener.attend(self, self._script, isolated=self._isolated)

@@ -19,6 +19,7 @@ from webtraj.environments.browser import (
     observation as observation_lib,
 )
 from webtraj.environments.browser import page_script as page_script_lib
+from webtraj.environments.browser import perturbations as perturbations_lib
 from webtraj.environments.browser import (
     pool as pool_lib,
 )
@@ -180,6 +181,7 @@ class MiniwobEnvironment(environment_lib.BrowserEnvironment):
         success: The rule from raw reward to success (see `SUCCESS_RULES`).
         settle: When a page counts as settled after an action.
         viewport: Width and height in CSS pixels.
+        perturbation: A change of what surrounds the tasks (see `BrowserEnvironment`).
 
     Raises:
         InvalidInputError: A task is unknown, or an option is invalid.
@@ -198,6 +200,7 @@ class MiniwobEnvironment(environment_lib.BrowserEnvironment):
         success: str = "full",
         settle: page_script_lib.SettlePolicy = page_script_lib.LOCAL_PAGE,
         viewport: tuple[int, int] = VIEWPORT,
+        perturbation: perturbations_lib.Perturbation | str | None = None,
     ) -> None:
         names = [tasks] if isinstance(tasks, str) else list(tasks)
         for name in names:
@@ -217,6 +220,7 @@ class MiniwobEnvironment(environment_lib.BrowserEnvironment):
             max_steps=max_steps,
             settle=settle,
             viewport=viewport,
+            perturbation=perturbation,
             # The passwords are synthetic and appear in the goals.
             redact_passwords=False,
         )

@@ -17,16 +17,17 @@ from webtraj.agents.contexts import cut_lines
 from webtraj.agents.models.base import Image, Message, Part, Text
 from webtraj.agents.models.messages import media_type
 from webtraj.agents.models.structured_output import Quotes
-from webtraj.environments.actions.recorded import final_answer
+from webtraj.environments.actions.recorded import describe, final_answer
 from webtraj.environments.browser.reading import last_action_of
 from webtraj.judging.model.case import Case, JudgeSettings, Question, spread
 from webtraj.judging.model.prompts import Prompts
-from webtraj.trajectory import Decision, EndReason, EpisodeTrajectory, StepRecord
+from webtraj.shown import one_line
+from webtraj.trajectory import EndReason, EpisodeTrajectory, StepRecord
 
 if TYPE_CHECKING:
     from webtraj.environments.tasks import TaskSpec
 
-__all__ = ["Composer", "Evidence", "action_text", "gather", "halved", "one_line", "step_list"]
+__all__ = ["Composer", "Evidence", "gather", "halved", "step_list"]
 
 # An episode's steps as text: action, thought, result, error.
 
@@ -40,39 +41,6 @@ def step_list(trajectory: EpisodeTrajectory, settings: JudgeSettings) -> str:
     return "\n".join([*told, _end(trajectory, settings)])
 
 
-def action_text(action: Any) -> str:
-    """Return an action as text, from any recorded form.
-
-    >>> from webtraj.environments import actions
-    >>> action_text(actions.Click("12")), action_text("scroll(0, 100)"), action_text(None)
-    ("click('12')", 'scroll(0, 100)', 'nothing')
-    """
-    from webtraj.environments import actions
-
-    if isinstance(action, Decision):
-        action = action.action
-    if isinstance(action, actions.InvalidAction):
-        return f"a reply that was no action: {action.reason}"
-    if isinstance(action, actions.Action):
-        try:
-            return actions.format_action(action)
-        except errors.UnsupportedActionError:
-            return repr(action)
-    if action is None:
-        return "nothing"
-    return action if isinstance(action, str) else repr(action)
-
-
-def one_line(text: Any, longest: int) -> str:
-    """Return a text as one line of at most `longest` characters.
-
-    >>> one_line("a long  text", 8)
-    'a long t...'
-    """
-    line = " ".join(str(text).split())
-    return line if len(line) <= longest else f"{line[:longest]}..."
-
-
 def _told(step: StepRecord, settings: JudgeSettings) -> Iterator[str]:
     longest = settings.step_characters
     seen = step.observation if isinstance(step.observation, Mapping) else {}
@@ -80,7 +48,7 @@ def _told(step: StepRecord, settings: JudgeSettings) -> Iterator[str]:
     if step.first:
         yield f"Step {step.index}: the episode begins"
     else:
-        done = one_line(action_text(step.action), longest)
+        done = one_line(describe(step.action), longest)
         yield f"Step {step.index}: {done}{_element(last, longest)}"
     decision = step.decision
     if decision is not None and decision.thought and settings.thoughts:

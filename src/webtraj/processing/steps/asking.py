@@ -22,10 +22,10 @@ from webtraj.agents.models.base import Image, Message, ModelClient, Sampling, St
 from webtraj.agents.models.structured_output import Reading
 from webtraj.environments.browser.observation import changes_between
 from webtraj.environments.browser.reading import last_action_of, text_of
-from webtraj.judging.model.evidence import one_line
 from webtraj.processing.base import Changed
 from webtraj.processing.steps import looking, options
 from webtraj.processing.steps.prompts import load_prompt
+from webtraj.shown import one_line
 from webtraj.trajectory import EpisodeTrajectory, ModelCall, StepRecord
 
 __all__ = [

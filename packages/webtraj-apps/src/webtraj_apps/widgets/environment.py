@@ -323,6 +323,7 @@ class WidgetEnvironment(browser.BrowserEnvironment):
         max_steps: After this many steps an episode is truncated; None never does. By default 25.
         settle: The condition for a page to be settled after an action.
         viewport: Width and height in CSS pixels.
+        perturbation: A change of what surrounds the tasks (see `BrowserEnvironment`).
 
     Raises:
         InvalidInputError: A widget's name is unknown.
@@ -339,6 +340,7 @@ class WidgetEnvironment(browser.BrowserEnvironment):
         max_steps: int | Literal["task"] | None = "task",
         settle: browser.SettlePolicy = _SETTLE,
         viewport: tuple[int, int] = (1024, 720),
+        perturbation: browser.Perturbation | str | None = None,
     ) -> None:
         names = [tasks] if isinstance(tasks, str) else list(tasks)
         libraries_lib.Libraries().require()
@@ -353,6 +355,7 @@ class WidgetEnvironment(browser.BrowserEnvironment):
             policy=browser.WebAccess(network=network, uploads=_FILES),
             redact_passwords=False,
             viewport=viewport,
+            perturbation=perturbation,
         )
 
     @property

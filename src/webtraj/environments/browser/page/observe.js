@@ -50,7 +50,7 @@ function seenNow(options) {
 }
 
 function textOfDocument() {
-  const shown = contentOf(document);
+  const shown = document.documentElement;
   return shown?.innerText ?? (shown ? dom.textContent(shown) : "");
 }
 

@@ -162,11 +162,14 @@ class TreeWriter {
     return Boolean(this.hidden) && dom.matches(element, this.hidden);
   }
 
-  document(body, depth) {
-    const outer = this.private;
-    if (!outer && watchesPrivate()) this.private = privateNameOfDocument(body);
-    if (body && isEditor(body)) this.element(body, depth, false);
-    else if (body) this.children(body, depth, false);
+  document(shown, depth) {
+    const outer = this.private, content = contentOf(shown);
+    if (!outer && watchesPrivate()) this.private = privateNameOfDocument(content);
+    // Scripts may add elements beside the body.
+    for (const part of bodyOf(shown) ? childNodesOf(shown.documentElement) : [content]) {
+      if (part && part === content && !isEditor(part)) this.children(part, depth, false);
+      else if (part && dom.nodeType(part) === Node.ELEMENT_NODE) this.element(part, depth, false);
+    }
     this.private = outer;
   }
 
@@ -222,7 +225,7 @@ class TreeWriter {
     } else if (inner) {
       watchMutations(inner);
       if (windowOf(inner)) keepListening(windowOf(inner), hearCopies);
-      this.document(contentOf(inner), depth + 1);
+      this.document(inner, depth + 1);
     } else if (isForeign(element)) {
       if (this.room > 0) this.foreign.push({element, line: this.lines.length - 1, depth, private: this.private, covered: this.covered});
     } else if (isEditable(element)) {
@@ -315,7 +318,7 @@ function treeOf(hidden, limit, allCovered = false) {
   labelsByRoot = new Map();
   noteModal();
   try {
-    measuring(() => writer.document(contentOf(document), 0));
+    measuring(() => writer.document(document, 0));
   } finally {
     labelsByRoot = null;
   }

@@ -1,0 +1,52 @@
+// Changes what surrounds a task in every document of a tab: a style, and a question for consent that
+// covers the page until it is answered. Pages without storage, such as data URLs, show no question.
+({css, consent}) => {
+  if (window !== top) return;
+  if (css) {
+    const sheet = new CSSStyleSheet();
+    sheet.replaceSync(css);
+    document.adoptedStyleSheets.push(sheet);
+  }
+  if (!consent) return;
+  const KEY = "cookie-consent";
+  const answered = () => {
+    try {
+      return localStorage.getItem(KEY) !== null;
+    } catch {
+      return true;
+    }
+  };
+  const element = (name, style, text = "") => {
+    const made = document.createElement(name);
+    made.style.cssText = style;
+    made.textContent = text;
+    return made;
+  };
+  const ask = () => {
+    if (answered() || document.getElementById(KEY)) return;
+    const cover = element("div",
+      "position:fixed;inset:0;z-index:2147483647;background:rgba(0,0,0,.5);display:flex;" +
+      "align-items:center;justify-content:center;font:16px/1.4 sans-serif");
+    cover.id = KEY;
+    cover.setAttribute("role", "dialog");
+    cover.setAttribute("aria-modal", "true");
+    cover.setAttribute("aria-label", "Cookies");
+    const card = element("div",
+      "background:#fff;color:#222;padding:16px;max-width:420px;border-radius:8px");
+    card.append(element("p", "margin:0 0 12px",
+      "We use cookies to keep this site working and to learn how it is used."));
+    for (const answer of ["Accept all", "Only necessary"]) {
+      const button = element("button", "margin-right:8px;padding:6px 12px", answer);
+      button.type = "button";
+      button.addEventListener("click", () => {
+        localStorage.setItem(KEY, answer);
+        cover.remove();
+      });
+      card.append(button);
+    }
+    cover.append(card);
+    document.documentElement.append(cover);
+  };
+  if (document.readyState === "loading") addEventListener("DOMContentLoaded", ask);
+  else ask();
+}

@@ -1,0 +1,102 @@
+"""Perturbations: the same task in other surroundings, to see whether an agent depends on them.
+
+A perturbation changes the window, the style or the language that pages are asked for, or covers
+each site with a question for consent. The task, its seed, its world and its judge stay the same, so
+episodes with and without it are pairs.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import difflib
+import functools
+import json
+from collections.abc import Mapping
+from importlib import resources
+from typing import Any, Final
+
+from webtraj import errors
+
+__all__ = ["PERTURBATIONS", "Perturbation"]
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Perturbation:
+    """A change of what surrounds a task."""
+
+    name: str
+    """Its name in records and metrics."""
+    context_options: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    """For Playwright's `Browser.new_context`, on top of the environment's and the task's."""
+    css: str = ""
+    """A style for every document in a tab; frames keep theirs."""
+    consent: bool = False
+    """Whether each site asks for consent to cookies, over the whole page, until it is answered."""
+
+    @classmethod
+    def of(cls, given: str | Perturbation | None) -> Perturbation:
+        """Return a perturbation by its name; None changes nothing.
+
+        Raises:
+            InvalidInputError: There is no such perturbation.
+        """
+        if isinstance(given, Perturbation):
+            return given
+        if given is None:
+            return NONE
+        if given not in PERTURBATIONS:
+            near = difflib.get_close_matches(str(given), PERTURBATIONS, n=1)
+            hint = f" Did you mean {near[0]!r}?" if near else ""
+            raise errors.InvalidInputError(
+                f"Unknown perturbation {given!r:.60}; expected one of {', '.join(PERTURBATIONS)}, "
+                f"or a Perturbation.{hint}"
+            )
+        return PERTURBATIONS[given]
+
+    @property
+    def script(self) -> str:
+        """The script that makes the change in each document; empty if there is none."""
+        if not (self.css or self.consent):
+            return ""
+        return f"({_source()})({json.dumps({'css': self.css, 'consent': self.consent})});"
+
+    @property
+    def dismiss(self) -> str:
+        """A CSS selector of the button that takes the page's cover away; empty without one."""
+        return "#cookie-consent button" if self.consent else ""
+
+
+@functools.cache
+def _source() -> str:
+    folder = resources.files("webtraj.environments.browser") / "page"
+    text = (folder / "surroundings.js").read_text(encoding="utf-8")
+    return "\n".join(line for line in text.splitlines() if not line.startswith("//"))
+
+
+NONE: Final = Perturbation(name="")
+
+PERTURBATIONS: Final[Mapping[str, Perturbation]] = {
+    one.name: one
+    for one in (
+        Perturbation(
+            name="small-window",
+            context_options={"viewport": {"width": 1216, "height": 560}},
+        ),
+        Perturbation(
+            name="large-window",
+            context_options={"viewport": {"width": 1920, "height": 1080}},
+        ),
+        Perturbation(name="dark", context_options={"color_scheme": "dark"}),
+        Perturbation(
+            name="inverted",
+            css="html { filter: invert(1) hue-rotate(180deg); background: white; }",
+        ),
+        Perturbation(name="moved", css="body { margin: 40px 24px 40px 88px !important; }"),
+        Perturbation(
+            name="german",
+            context_options={"locale": "de-DE", "timezone_id": "Europe/Berlin"},
+        ),
+        Perturbation(name="consent", consent=True),
+    )
+}
+"""The built-in perturbations, by name."""

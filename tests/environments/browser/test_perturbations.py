@@ -1,0 +1,102 @@
+"""The same task in other surroundings."""
+
+import io
+
+import numpy as np
+import PIL.Image
+import pytest
+
+from webtraj import Outcome, errors
+from webtraj.environments import actions
+from webtraj.environments.browser import BrowserEnvironment, Perturbation, WebTask
+from webtraj.environments.browser.tasks import ScriptedSolution
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+PAGE = """<button onclick="finished = 1">Go</button><p id=told></p><script>
+told.textContent = [navigator.language, (1234.5).toLocaleString(), innerWidth,
+  matchMedia('(prefers-color-scheme: dark)').matches].join(' ');
+</script>"""
+
+
+def pixels(observation):
+    return np.asarray(PIL.Image.open(io.BytesIO(observation["screenshot"])).convert("RGB"))
+
+
+@pytest.mark.browser
+async def test_windows_languages_colours_and_places(open_page):
+    async def shown(perturbation):
+        observe = ("axtree", "screenshot")
+        environment = open_page(PAGE, observe=observe, perturbation=perturbation)
+        observation = (await environment.reset()).observation
+        known = environment.describe_episode()["metadata"].get("perturbation")
+        assert known == (None if perturbation is None else perturbation)
+        return observation, environment.viewport
+
+    usual, size = await shown(None)
+    assert "1,234.5 1280 false" in usual["axtree"]
+    assert size == (1280, 720)
+    small, size = await shown("small-window")
+    assert " 1216 false" in small["axtree"]
+    assert size == (1216, 560)
+    assert pixels(small).shape[:2] == (560, 1216)
+    german, _ = await shown("german")
+    assert "de-DE 1.234,5 1280" in german["axtree"]
+    dark, _ = await shown("dark")
+    assert "1280 true" in dark["axtree"]
+    inverted, _ = await shown("inverted")
+    assert inverted["axtree"] == usual["axtree"]
+    assert pixels(inverted).mean() < 100 < pixels(usual).mean()
+    moved, _ = await shown("moved")
+    assert moved["axtree"] == usual["axtree"]
+    assert not np.array_equal(pixels(moved), pixels(usual))
+
+
+@pytest.mark.browser
+async def test_consent_covers_the_page_until_it_is_answered_in_each_episode(open_page):
+    environment = open_page(PAGE, perturbation="consent")
+    for _ in range(2):
+        tree = (await environment.reset()).observation["axtree"]
+        assert 'dialog "Cookies"' in tree
+        go = await environment.ref_of("body > button")
+        covered = await environment.step(actions.Click(go))
+        assert covered.observation["last_action"]["error_kind"] == "covered"
+        answer = await environment.ref_of("#cookie-consent button:last-child")
+        free = await environment.step(actions.Click(answer))
+        assert "Cookies" not in free.observation["axtree"]
+        assert (await environment.step(actions.Click(go))).reward == 1.0
+
+
+@pytest.mark.browser
+async def test_oracles_answer_first(pool, tmp_path):
+    (tmp_path / "next.html").write_text("<button>Other</button>")
+    start = tmp_path / "start.html"
+    start.write_text("<a href=next.html>Next</a>")
+
+    class Walk(WebTask):
+        has_solution = True
+
+        def solve(self, session, goal):
+            async def steps():
+                yield actions.Click(str(await session.call("find", [["a"], None])))
+                yield actions.Answer("done")
+
+            return ScriptedSolution(steps())
+
+    task = Walk(goal="", start_url=start.as_uri())
+    async with BrowserEnvironment(task, pool=pool, perturbation="consent") as environment:
+        timestep, taken = await environment.reset(), []
+        while not timestep.last():
+            taken.append(await environment.cheat())
+            timestep = await environment.step(taken[-1])
+    assert [action.verb for action in taken] == ["click", "click", "answer"]
+    assert environment.episode_outcome() is Outcome.UNKNOWN
+
+
+async def test_a_perturbation_of_ones_own_and_wrong_names(open_page):
+    blue = Perturbation(name="blue", css="body { background: blue; }")
+    assert open_page(PAGE, perturbation=blue).describe_episode()["metadata"] == {
+        "perturbation": "blue"
+    }
+    with pytest.raises(errors.InvalidInputError, match="Did you mean 'consent'"):
+        open_page(PAGE, perturbation="concent")
