@@ -4,10 +4,12 @@ import asyncio
 import dataclasses
 import functools
 import io
+import re
 import subprocess
 import sys
 import urllib.request
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import pytest
 from PIL import Image
@@ -29,6 +31,8 @@ from webtraj_integrations.trainers import (
     task_rows,
 )
 
+ROOT = Path(__file__).parents[3]
+
 
 def test_rows_have_a_seed_each():
     rows = task_rows(["miniwob/click-test", "miniwob/enter-text"], 3, seed=5, env_class="web")
@@ -39,6 +43,22 @@ def test_rows_have_a_seed_each():
     ]
     assert rows[1]["prompt"] == [{"role": "user", "content": "Task enter-text, seed 6."}]
     assert {row["env_class"] for row in rows} == {"web"}
+
+
+def test_the_documented_versions_are_the_pinned_ones():
+    pinned = {}
+    for name in ("openenv", "trainers"):
+        file = ROOT / "scripts" / f"{name}_requirements.txt"
+        pinned |= re.findall(r"^([\w-]+)==([\d.]+)", file.read_text(), re.MULTILINE)
+    page = (ROOT / "docs/trainers.md").read_text()
+    for trainer, package in (
+        ("TRL", "trl"),
+        ("verl", "verl"),
+        ("SkyRL", "skyrl-gym"),
+        ("OpenEnv", "openenv"),
+    ):
+        told = re.findall(rf"^\| \[?{trainer}\b[^|]*\| ([\d.]+) \|", page, re.MULTILINE)
+        assert {*told} == {pinned[package]}
 
 
 def test_a_page_is_a_picture_and_its_text():
