@@ -22,6 +22,7 @@ import groups
 from vision import vision_config
 from webtraj.environments.actions import ClickAt
 from webtraj.trajectory import EndReason, Outcome
+from webtraj_integrations.sessions import EpisodeFailedError
 from webtraj_integrations.trainers import task_rows
 
 LOOP = """\
@@ -171,16 +172,22 @@ def test_a_killed_browser_is_no_reward_and_played_again(config, tokenizer, scrip
     assert {one.info.attempt for one in episodes} == {0, 1}
 
 
-def test_a_model_sees_every_page_and_trains_on_what_it_saw(
-    tmp_path, processor, seeing_script, record, monkeypatch
-):
+@pytest.fixture
+def seeing_config(tmp_path, processor, record, monkeypatch):
+    """Return the same for a model that sees pages as pictures."""
     folder = tmp_path / "model"
     processor.tokenizer.save_pretrained(folder)
     vision_config(processor).save_pretrained(folder)
     # To load a processor of videos takes torchvision.
     monkeypatch.setattr(transformers.AutoProcessor, "from_pretrained", lambda *_, **__: processor)
-    config = compose(folder, tmp_path / "loop.yaml", PICTURES.format(out=record.out))
-    given = generate(config, seeing_script(processor.tokenizer), rows("nonsense click"), samples=2)
+    return compose(folder, tmp_path / "loop.yaml", PICTURES.format(out=record.out))
+
+
+def test_a_model_sees_every_page_and_trains_on_what_it_saw(
+    seeing_config, processor, seeing_script, record
+):
+    model = seeing_script(processor.tokenizer)
+    given = generate(seeing_config, model, rows("nonsense click"), samples=2)
     assert given.batch["rm_scores"].sum(dim=1).tolist() == [1.0, 1.0]
     for row in (given[0], given[1]):
         seen = row.non_tensor_batch["multi_modal_inputs"]
@@ -192,6 +199,14 @@ def test_a_model_sees_every_page_and_trains_on_what_it_saw(
         assert not row.batch["response_mask"][is_picture[8192:]].any()
     episodes = record.played()
     assert {type(one.steps[-1].action) for one in episodes} == {ClickAt}
+
+
+def test_a_reply_with_the_token_of_a_picture_is_not_trained_on(
+    seeing_config, processor, seeing_script
+):
+    model = seeing_script(processor.tokenizer)
+    with pytest.raises(EpisodeFailedError, match="for which there is no picture"):
+        generate(seeing_config, model, rows("mark"))
 
 
 def test_a_model_of_text_is_refused_pictures(tmp_path, model_folder, script, tokenizer, record):
