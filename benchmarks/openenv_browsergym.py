@@ -94,6 +94,8 @@ class Figures:
     """CPU seconds a rollout."""
     message_bytes: int
     """The size of an observation as JSON: the median of the first ones."""
+    step_ms: float
+    """Milliseconds from an action to its observation: the median."""
     recorded: int = 0
     """Episodes on the disk, those that do not count included."""
 
@@ -106,14 +108,16 @@ def choose(goal: str, page: str) -> str:
     return f"click('{(named or [ref for ref, _ in buttons])[0]}')"
 
 
-async def rollout(client: GenericEnvClient, seat: Seat, seed: int) -> tuple[int, float]:
-    """Returns steps and reward of one episode."""
+async def rollout(client: GenericEnvClient, seat: Seat, seed: int) -> tuple[list[float], float]:
+    """Returns the milliseconds of each step, and the reward, of one episode."""
     result = await client.reset(seed=seed, **seat.reset)
-    steps = 0
-    while not result.done and steps < MOST_STEPS:
+    steps: list[float] = []
+    while not result.done and len(steps) < MOST_STEPS:
         seen = result.observation
-        result = await client.step({seat.action: choose(seen["goal"], seen[seat.page])})
-        steps += 1
+        action = {seat.action: choose(seen["goal"], seen[seat.page])}
+        began = time.perf_counter()
+        result = await client.step(action)
+        steps.append(1000 * (time.perf_counter() - began))
     return steps, result.reward or 0.0
 
 
@@ -154,11 +158,12 @@ async def play(seats: list[Seat], seconds: float) -> Figures:
         cpu = tree.cpu_seconds() - cpu
     return Figures(
         rollouts=len(steps),
-        steps=sum(steps),
+        steps=sum(map(len, steps)),
         solved=sum(reward > 0 for reward in rewards),
         rate=sum(rates),
         cpu=cpu / len(steps),
         message_bytes=round(statistics.median(firsts)),
+        step_ms=statistics.median(one for taken in steps for one in taken),
     )
 
 
@@ -304,7 +309,7 @@ def show(console: Console, measured: dict[str, list[Figures]]) -> None:
     table = Table(title="Rollouts of one click through OpenEnv servers, MiniWoB++")
     table.add_column("way", no_wrap=True)
     headings = ("rollouts/s", "lowest to highest", "CPU s each", "steps each", "solved", "recorded")
-    for heading in (*headings, "kB seen"):
+    for heading in (*headings, "kB seen", "ms a step"):
         table.add_column(heading, justify="right")
     for name, figures in measured.items():
         rates = [one.rate for one in figures]
@@ -318,6 +323,7 @@ def show(console: Console, measured: dict[str, list[Figures]]) -> None:
             f"{sum(one.solved for one in figures)}/{rollouts}",
             str(sum(one.recorded for one in figures)),
             f"{median(figures, 'message_bytes') / 1e3:.3g}",
+            f"{median(figures, 'step_ms'):.3g}",
         )
     console.print(table)
 

@@ -6,7 +6,7 @@ CHATML = (
 )
 
 
-def bytewise_tokenizer(chat_template=CHATML):
+def bytewise_tokenizer(chat_template=CHATML, marks=("<|im_start|>",)):
     """Return a tokenizer whose tokens are bytes, and the marks of Qwen's chat templates."""
     import tokenizers
     import transformers
@@ -20,7 +20,7 @@ def bytewise_tokenizer(chat_template=CHATML):
         tokenizer_object=bytewise,
         eos_token="<|im_end|>",
         pad_token="<|endoftext|>",
-        extra_special_tokens=["<|im_start|>"],
+        extra_special_tokens=list(marks),
     )
     made.chat_template = chat_template
     return made

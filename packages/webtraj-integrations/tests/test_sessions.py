@@ -146,6 +146,27 @@ async def test_coordinates_are_those_of_the_page(tmp_path):
             assert (action.x, action.y) == (166, 107)
 
 
+async def test_an_episode_has_as_many_pictures_as_are_allowed(tmp_path):
+    with_text = {"context": {"images": True}, "pictures": 2}
+    async with Sessions("miniwob/click-test", **with_text) as sessions:
+        session = sessions.session()
+        turns = [await session.reset(seed=1), *[await session.step("noop()") for _ in range(2)]]
+    assert [bool(turn.image) for turn in turns] == [True, True, False]
+    assert turns[2].page
+    assert not turns[2].done
+    alone = {"context": {"mode": "coordinates"}, "pictures": 2, "max_steps": 9}
+    async with Sessions("miniwob/click-test", out=tmp_path / "out", **alone) as sessions:
+        session = sessions.session()
+        turns = [await session.reset(seed=1), *[await session.step("noop()") for _ in range(2)]]
+    assert [(bool(turn.image), turn.done) for turn in turns] == [
+        (True, False),
+        (True, False),
+        (False, True),
+    ]
+    (episode,) = webtraj.open_dataset(tmp_path / "out")
+    assert episode.end.reason is EndReason.TRUNCATED
+
+
 async def test_a_full_disk_is_an_error_of_the_call_that_ends_an_episode(tmp_path, monkeypatch):
     full = errors.CollectorError("No space left on device.")
 
@@ -171,7 +192,10 @@ async def test_a_full_disk_is_an_error_of_the_call_that_ends_an_episode(tmp_path
         ({"seed": "x"}, "seed is a whole number from 0; got 'x'"),
         ({"seed": 1.5}, "seed is a whole number from 0"),
         ({"out": 5}, "out takes a folder, or a bucket's URL; got 5"),
-        ({"context": "text"}, "context takes ContextSettings; got 'text'"),
+        ({"pictures": 0}, "pictures is a whole number from 1"),
+        ({"context": {"mod": "aria"}}, "no option 'mod'. Did you mean 'mode'"),
+        ({"context": {"mode": "x"}}, "context"),
+        ({"context": "text"}, "context takes ContextSettings, or a mapping of its fields; got"),
         ({"presets": None}, "presets takes 'miniwob/all' or a list of selectors; got None"),
         ({"presets": [5]}, "presets takes selectors or tasks; got 5"),
         ({"dialect": 5}, "dialect takes a dialect's name, such as 'webtraj'; got 5"),

@@ -1,24 +1,37 @@
 """Sessions that a trainer's threads and event loops share: see trainers/ for the trainers."""
 
 import asyncio
+import dataclasses
 import functools
+import io
+import re
 import subprocess
 import sys
+import urllib.request
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import pytest
+from PIL import Image
 
 import webtraj
 from webtraj import errors
 from webtraj.trajectory import EndReason, Outcome
 from webtraj_integrations.sessions import EpisodeFailedError, Sessions, Turn
 from webtraj_integrations.trainers import (
+    PICTURES,
     SharedSessions,
     again,
+    as_data_uri,
+    decoded,
+    first_messages,
+    message_of,
     reward_of,
     scored,
     task_rows,
 )
+
+ROOT = Path(__file__).parents[3]
 
 
 def test_rows_have_a_seed_each():
@@ -30,6 +43,43 @@ def test_rows_have_a_seed_each():
     ]
     assert rows[1]["prompt"] == [{"role": "user", "content": "Task enter-text, seed 6."}]
     assert {row["env_class"] for row in rows} == {"web"}
+
+
+def test_the_documented_versions_are_the_pinned_ones():
+    pinned = {}
+    for name in ("openenv", "trainers"):
+        file = ROOT / "scripts" / f"{name}_requirements.txt"
+        pinned |= re.findall(r"^([\w-]+)==([\d.]+)", file.read_text(), re.MULTILINE)
+    page = (ROOT / "docs/trainers.md").read_text()
+    for trainer, package in (
+        ("TRL", "trl"),
+        ("verl", "verl"),
+        ("SkyRL", "skyrl-gym"),
+        ("OpenEnv", "openenv"),
+    ):
+        told = re.findall(rf"^\| \[?{trainer}\b[^|]*\| ([\d.]+) \|", page, re.MULTILINE)
+        assert {*told} == {pinned[package]}
+
+
+def test_a_page_is_a_picture_and_its_text():
+    seen = io.BytesIO()
+    Image.new("RGB", (4, 2), "red").save(seen, "JPEG")
+    shown = {"task": "t", "seed": 0, "episode_id": "", "step": 0}
+    turn = Turn(**shown, goal="Go.", heading="A (b)", page="[1] link", notices=("It is late.",))
+    words = "Goal: Go.\nClick.\nA (b)\n[1] link"
+    first = dataclasses.replace(turn, instructions="Click.", image=seen.getvalue())
+    row = [{"role": "system", "content": "Be good."}, {"role": "user", "content": "Task t."}]
+    system, page = first_messages(row, first, decoded)
+    assert system == row[0]
+    assert page["role"] == "user"
+    picture, text = page["content"]
+    assert text == {"type": "text", "text": words}
+    assert picture.keys() == {"type", "image"}
+    assert (picture["image"].mode, picture["image"].size) == ("RGB", (4, 2))
+    url = as_data_uri(first.image)["image_url"]["url"]
+    assert url.startswith("data:image/jpeg;base64,")
+    assert urllib.request.urlopen(url).read() == first.image
+    assert message_of(turn, decoded)["content"] == "It is late.\nA (b)\n[1] link"
 
 
 def test_an_unfinished_episode_is_worth_nothing_only_with_a_judge():
@@ -98,6 +148,7 @@ def test_threads_and_loops_play_in_one_pool(tmp_path):
         return turn.seed
 
     with SharedSessions("miniwob/click-test", sessions=4, out=tmp_path / "out") as shared:
+        assert shared.sessions.pictures == PICTURES
         with ThreadPoolExecutor(4) as threads:
             assert list(threads.map(functools.partial(play, shared), range(4))) == [0, 1, 2, 3]
         assert [asyncio.run(arun(shared)) for _ in range(2)] == [4, 4]

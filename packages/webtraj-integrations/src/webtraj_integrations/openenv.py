@@ -90,7 +90,7 @@ class WebObservation(Observation):  # type: ignore[misc]
     page: str = Field(description="The page as text, a line for each element")
     notices: list[str] = Field(description="What has happened since the last step, a line each")
     image: str = Field(
-        description="The page as a JPEG in base64; empty if the mode has no pictures"
+        description="The page as a JPEG in base64; empty if the mode, or this turn, has no picture"
     )
     instructions: str = Field(description="How to act, for a system message; only after a reset")
     task: str = Field(description="The task's name")

@@ -44,7 +44,7 @@ from webtraj.rollouts import making
 from webtraj.rollouts import recording as recording_lib
 from webtraj.rollouts.episode import FATAL
 from webtraj.runs.plan import PlannedEpisode, episode_seed, plan_tasks, specs_of_presets
-from webtraj.settings.named import class_at, nearest, offered
+from webtraj.settings.named import class_at, make_of, nearest, offered
 from webtraj.trajectory import (
     Decision,
     EndReason,
@@ -117,7 +117,7 @@ class Turn:
     error: str = ""
     """Why the last action was not carried out; empty if it was. The first notice says it too."""
     image: bytes = b""
-    """The page as a JPEG; empty if the mode shows no picture."""
+    """The page as a JPEG; empty if the mode shows no picture, or `pictures` were shown."""
     reward: float | None = None
     """The step's reward; None on the first turn, and if the task has no judge."""
     done: bool = False
@@ -155,8 +155,12 @@ class Sessions:
         out: The dataset: a folder, or a bucket's URL. None records nothing.
         dialect: The dialect of actions in replies (see `webtraj.environments.actions.dialects`), or
             the name of an installed `PageDialect`.
-        context: How a page is shown: as text, with marks or by coordinates, with a picture or not.
-            Settings about a page's history have no effect; none has with a `PageDialect`.
+        context: How a page is shown: as text, with marks or by coordinates, with a picture or not;
+            also as a mapping, such as `{"mode": "coordinates"}`. Settings about a page's history
+            have no effect, so the limit of pictures is `pictures`; none has with a `PageDialect`.
+        pictures: The most pictures of an episode, for callers that keep every one of them: later
+            turns have no image. An episode in the mode `coordinates`, whose pages are nothing else,
+            is truncated after as many steps. None for no limit.
         max_steps: Truncate an episode after this many steps; None leaves it to the task.
         seed: The base seed of resets that give none.
         policy: The policy's name in the records.
@@ -180,7 +184,8 @@ class Sessions:
         sessions: int = 8,
         out: str | os.PathLike[str] | None = None,
         dialect: str = "webtraj",
-        context: contexts_lib.ContextSettings | None = None,
+        context: contexts_lib.ContextSettings | Mapping[str, Any] | None = None,
+        pictures: int | None = None,
         max_steps: int | None = None,
         seed: int = 0,
         policy: str = "",
@@ -191,16 +196,18 @@ class Sessions:
     ) -> None:
         check_whole("sessions", sessions, 1)
         check_whole("seed", seed, 0)
-        if max_steps is not None:
-            check_whole("max_steps", max_steps, 1)
+        for name, limit in (("pictures", pictures), ("max_steps", max_steps)):
+            if limit is not None:
+                check_whole(name, limit, 1)
         _check_type("presets", presets, str | Sequence, "'miniwob/all' or a list of selectors")
         _check_type("out", out, str | os.PathLike | None, "a folder, or a bucket's URL")
         _check_type("dialect", dialect, str, "a dialect's name, such as 'webtraj'")
-        _check_type("context", context, contexts_lib.ContextSettings | None, "ContextSettings")
         self.dialect = dialect
         """The dialect of actions in replies."""
-        self.context = context or contexts_lib.ContextSettings()
+        self.context = _context_of(context)
         """How a page is shown."""
+        self.pictures = pictures
+        """The most pictures of an episode; None for no limit."""
         self.page_dialect = _page_dialect(dialect)
         """What makes the `PageDialect` of an episode from its seed; None for a built-in dialect."""
         if self.page_dialect is None:
@@ -342,10 +349,13 @@ class Sessions:
     def make(self, chosen: PlannedEpisode, info: EpisodeInfo) -> Environment:
         """Make a recorded environment of one task."""
         environment = making.make_environment(chosen, self._options, self._pool)
-        if self._max_steps is not None:
-            set_max_steps = getattr(environment, "set_max_steps", None)
-            if callable(set_max_steps):
-                set_max_steps(self._max_steps)
+        most = self._max_steps
+        if self.pictures is not None and self.context.mode == "coordinates":
+            own = most or getattr(environment, "max_steps", None)
+            most = min(own or self.pictures, self.pictures)
+        set_max_steps = getattr(environment, "set_max_steps", None)
+        if most is not None and callable(set_max_steps):
+            set_max_steps(most)
         if self._collector is None:
             return environment
         return TrajectoryCollectingEnvironment(environment, self._collector, episode_info=info)
@@ -542,6 +552,7 @@ class Session:
                 viewport = viewport or screens.viewport_of(timestep.observation)
                 self._dialect = screens.dialect_for(self._sessions.dialect, viewport, page.image)
         self._marks = page.marks
+        most = self._sessions.pictures
         error = without_markup(why_not or last_action.get("error", ""))
         said = error and make_own is None
         notice = (f"Your last action was not carried out. {error}",) if said else ()
@@ -550,7 +561,7 @@ class Session:
         done = bool(timestep.last())
         return Turn(
             task=task,
-            goal=str(timestep.observation.get("goal", "")),
+            goal=without_markup(str(timestep.observation.get("goal", ""))),
             seed=seed,
             episode_id=(self._turn.episode_id if step and self._turn else self._id()),
             step=step,
@@ -559,7 +570,7 @@ class Session:
             instructions="" if step or self._dialect is None else self._dialect.prompt(),
             notices=notice + page.notices,
             error=error,
-            image=page.image,
+            image=page.image if most is None or step < most else b"",
             reward=float(reward_value(timestep.reward)) if judged and step else None,
             done=done,
             outcome=outcome if done else Outcome.UNKNOWN,
@@ -612,6 +623,14 @@ def _page_dialect(name: str) -> Any:
             f"Choose one of: {', '.join(known)}."
         )
     return class_at(homes[name])
+
+
+def _context_of(given: Any) -> contexts_lib.ContextSettings:
+    settings = contexts_lib.ContextSettings
+    if isinstance(given, Mapping):
+        given = make_of(settings, "context", given, kind="setting")
+    _check_type("context", given, settings | None, "ContextSettings, or a mapping of its fields")
+    return given or settings()
 
 
 def _check_pictures(dialect: str, context: contexts_lib.ContextSettings) -> None:

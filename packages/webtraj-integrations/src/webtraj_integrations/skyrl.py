@@ -6,7 +6,7 @@
         kwargs={"presets": "miniwob/click-test", "sessions": 16, "out": "runs/skyrl"},
     )
 
-    class Generator(WebRollouts, SkyRLGymGenerator):
+    class Generator(WebRollouts, SkyRLGymGenerator):  # SkyRLVLMGymGenerator for pictures.
         pass
 
 All environments of a process share one pool of browsers. Every rollout is a recorded episode; a
@@ -31,12 +31,13 @@ from webtraj_integrations.sessions import Turn
 from webtraj_integrations.trainers import (
     SharedSessions,
     again,
+    as_data_uri,
     first_messages,
+    message_of,
     page_of,
     reward_of,
     scored,
     shared_sessions,
-    shown,
 )
 
 __all__ = ["WebEnv", "WebRollouts"]
@@ -82,7 +83,7 @@ class WebEnv(BaseTextEnv):  # type: ignore[misc]
             EpisodeFailedError: Three tries got no page.
         """
         self._turn = self._shared.run(self._begin)
-        return first_messages(prompt, self._turn), {"episode": self._turn.episode_id}
+        return first_messages(prompt, self._turn, as_data_uri), {"episode": self._turn.episode_id}
 
     def step(self, action: str) -> BaseTextEnvStepOutput:
         """Carry out a reply. One without a valid action counts as a turn and changes nothing.
@@ -98,7 +99,7 @@ class WebEnv(BaseTextEnv):  # type: ignore[misc]
         self.turns += 1
         done = turn.done or (self.max_turns is not None and self.turns >= self.max_turns)
         return BaseTextEnvStepOutput(
-            observations=[] if done else [{"role": "user", "content": shown(turn)}],
+            observations=[] if done else [message_of(turn, as_data_uri)],
             reward=scored(reward_of(self._session, turn), turn),
             done=done,
             metadata={"episode": turn.episode_id, "outcome": str(turn.outcome)},
@@ -152,14 +153,32 @@ class WebRollouts:
 
         Raises:
             EpisodeFailedError: The browser or the machine ended its episode three times.
+            InvalidInputError: Pages have pictures, and the generator takes none.
         """
         play = functools.partial(super().agent_loop, prompt, env_class, *args, **more)  # type: ignore[misc]
         settings = skyrl_gym.spec(env_class).kwargs
         if "presets" not in settings:  # Another environment in the same training.
             return await play()
-        async with _pool(**settings).room():
+        pool = _pool(**settings)
+        if pool.sessions.context.with_images:
+            _check_takes_pictures(self)
+        async with pool.room():
             return await again(play)
 
 
 def _pool(**settings: Any) -> SharedSessions:
     return shared_sessions(**{"policy": "skyrl", **settings})
+
+
+def _check_takes_pictures(generator: Any) -> None:
+    from skyrl.train.generators import (  # type: ignore[import-not-found]
+        skyrl_gym_generator,
+        skyrl_vlm_generator,
+    )
+
+    of_text = isinstance(generator, skyrl_gym_generator.SkyRLGymGenerator)
+    if of_text and not isinstance(generator, skyrl_vlm_generator.SkyRLVLMGymGenerator):
+        raise errors.InvalidInputError(
+            "SkyRLGymGenerator takes no pictures. Derive the generator from SkyRLVLMGymGenerator, "
+            "or show pages without pictures."
+        )

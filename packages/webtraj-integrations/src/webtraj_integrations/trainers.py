@@ -8,6 +8,8 @@ for frameworks that make an environment from a registry or a file.
 from __future__ import annotations
 
 import asyncio
+import base64
+import io
 import logging
 import threading
 import weakref
@@ -15,6 +17,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
 from webtraj import errors
+from webtraj.agents.models.messages import media_type
 from webtraj.environments.bridges import LoopThread, at_end_of
 from webtraj.store.closing import Closing
 from webtraj_integrations.sessions import (
@@ -30,6 +33,9 @@ __all__ = ["SharedSessions", "close_shared", "shared_sessions", "task_rows"]
 _LOGGER = logging.getLogger(__name__)
 _T = TypeVar("_T")
 
+PICTURES = 20
+"""The most pictures of a rollout, if `pictures` is not given."""
+
 _TRIES = 3
 """How often a rollout is played whose episodes the browser or the machine ends."""
 
@@ -44,7 +50,8 @@ class SharedSessions(Closing):
     Args:
         presets: One selector of tasks or several, of presets that use a browser.
         **settings: More settings of `webtraj_integrations.sessions.Sessions`: `sessions`, `out`,
-            `dialect`, `context`, `max_steps`, `policy`, `options`, ...
+            `dialect`, `context`, `max_steps`, `policy`, `options`, ... A trainer keeps every
+            picture of a conversation, so `pictures` is 20 if it is not given.
 
     Raises:
         InvalidInputError: A setting is invalid.
@@ -52,7 +59,7 @@ class SharedSessions(Closing):
     """
 
     def __init__(self, presets: str | Sequence[str], **settings: Any) -> None:
-        self.sessions = Sessions(presets, **settings)
+        self.sessions = Sessions(presets, **{"pictures": PICTURES, **settings})
         """The sessions. Use them on their own loop: see `run` and `arun`."""
         self._loop: asyncio.AbstractEventLoop | None = None
         self._opening = threading.Lock()
@@ -195,10 +202,41 @@ async def again(play: Callable[[], Awaitable[_T]]) -> _T:
     raise AssertionError
 
 
-def first_messages(prompt: Sequence[Mapping[str, Any]], turn: Turn) -> list[dict[str, Any]]:
+def first_messages(
+    prompt: Sequence[Mapping[str, Any]], turn: Turn, picture: Picture
+) -> list[dict[str, Any]]:
     """Return a conversation's beginning: the row's system messages, and the page for the rest."""
     system = [dict(message) for message in prompt if message["role"] == "system"]
-    return [*system, {"role": "user", "content": shown(turn)}]
+    return [*system, message_of(turn, picture)]
+
+
+def message_of(turn: Turn, picture: Picture) -> dict[str, Any]:
+    """Return the message that shows a page to the model; `picture` is the trainer's form of one."""
+    return {"role": "user", "content": content_of(turn, picture)}
+
+
+def content_of(turn: Turn, picture: Picture) -> str | list[dict[str, Any]]:
+    """Return the content of the message that shows a page: text, or parts if there is a picture."""
+    text = shown(turn)
+    return [picture(turn.image), {"type": "text", "text": text}] if turn.image else text
+
+
+Picture = Callable[[bytes], dict[str, Any]]
+"""Returns the part of a message's content that shows an encoded picture."""
+
+
+def decoded(image: bytes) -> dict[str, Any]:
+    """Return a picture as Hugging Face's processors take it: decoded by Pillow."""
+    from PIL import Image
+
+    with Image.open(io.BytesIO(image)) as picture:
+        return {"type": "image", "image": picture.convert("RGB")}
+
+
+def as_data_uri(image: bytes) -> dict[str, Any]:
+    """Return a picture as OpenAI's chat completions take it."""
+    data = base64.b64encode(image).decode()
+    return {"type": "image_url", "image_url": {"url": f"data:{media_type(image)};base64,{data}"}}
 
 
 def page_of(row: Mapping[str, Any]) -> dict[str, Any]:
@@ -215,7 +253,7 @@ def page_of(row: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def shown(turn: Turn) -> str:
-    """Return what the model reads: on the first turn with the goal and how to act."""
+    """Return the text that the model reads: on the first turn with the goal and how to act."""
     first = [f"Goal: {turn.goal}", turn.instructions]
     parts = first if turn.instructions else turn.notices
     return "\n".join(part for part in (*parts, turn.heading, turn.page) if part)

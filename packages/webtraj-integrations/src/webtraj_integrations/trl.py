@@ -10,7 +10,7 @@
         reward_funcs=web_reward,
     )
 
-    # The model calls the tool `act`. TRL asks one rollout after the other.
+    # The model calls the tool `act`, and may see pictures. TRL asks one rollout after the other.
     GRPOTrainer(..., train_dataset=tasks.dataset(64), environment_factory=tasks.environment_factory)
 
 Every rollout is a recorded episode; a group's episodes share `group_id`, task and seed. A reward is
@@ -33,14 +33,28 @@ from typing import TYPE_CHECKING, Any
 
 from webtraj import errors
 from webtraj_integrations.sessions import EpisodeFailedError, Session, Turn, check_whole
-from webtraj_integrations.trainers import SharedSessions, reward_of, shown, task_rows
+from webtraj_integrations.trainers import (
+    SharedSessions,
+    content_of,
+    decoded,
+    reward_of,
+    shown,
+    task_rows,
+)
 
 if TYPE_CHECKING:
     from trl import GRPOTrainer
 
 __all__ = ["WebEnvironment", "WebTasks", "web_reward"]
 
+_Content = str | list[dict[str, Any]]
+"""A message's text, or its parts if the page has a picture."""
+
 _MARK = "\N{REPLACEMENT CHARACTER}reply\N{REPLACEMENT CHARACTER}"
+_NO_PICTURES = (
+    "TRL takes no pictures from a rollout_func (huggingface/trl#5120). Give the trainer "
+    "environment_factory=tasks.environment_factory instead, or show pages without pictures."
+)
 _READ_ROW = re.compile(r"Task (\S+), seed (\d+)\.")
 
 
@@ -131,8 +145,11 @@ class WebTasks(SharedSessions):
             `web_reward`, each with one item for each prompt.
 
         Raises:
-            InvalidInputError: A prompt is not one of `dataset`, or its task is none of these tasks.
+            InvalidInputError: A prompt is not one of `dataset`, its task is none of these tasks, or
+                pages have pictures, which TRL takes from an environment alone.
         """
+        if self.sessions.context.with_images:
+            raise errors.InvalidInputError(_NO_PICTURES)
         rollouts = [Rollout(self.sessions.session()) for _ in prompts]
         coming = collections.deque(zip(rollouts, _attempts(prompts), strict=True))
         try:
@@ -218,7 +235,7 @@ class WebEnvironment:
         self._tasks = tasks
         self._rollout: Rollout | None = None
 
-    def reset(self, task: str | None = None, seed: int | None = None, **row: Any) -> str:
+    def reset(self, task: str | None = None, seed: int | None = None, **row: Any) -> _Content:
         """Begin an episode and return its goal, its page and how to act.
 
         Raises:
@@ -229,13 +246,14 @@ class WebEnvironment:
         self._rollout = self._tasks.run(lambda: self._tasks.begin(task, seed))
         if self._rollout.turn is None:
             return "\nThe page could not be opened."
-        return "\n" + shown(self._rollout.turn)
+        content = content_of(self._rollout.turn, decoded)
+        return "\n" + content if isinstance(content, str) else content
 
-    def act(self, action: str) -> str:
+    def act(self, action: str) -> _Content:
         """Act in the page.
 
         Args:
-            action: One action, such as click('4').
+            action: One action, written as the first message says: click('4'), for example.
 
         Returns:
             The page after the action.
@@ -244,7 +262,9 @@ class WebEnvironment:
         if rollout is None or rollout.over:
             return "The episode is over."
         self._tasks.run(lambda: rollout.step(action))
-        return "The episode is over." if rollout.turn is None else shown(rollout.turn)
+        if rollout.turn is None:
+            return "The episode is over."
+        return content_of(rollout.turn, decoded)
 
     def get_reward(self) -> float | None:
         """Return the episode's reward; None if it was not scored. Ends the episode."""

@@ -20,17 +20,20 @@ from typing import Any
 from omegaconf import OmegaConf
 from verl.experimental.agent_loop.agent_loop import AgentLoopBase, AgentLoopOutput
 from verl.utils.profiler import simple_timer
+from verl.utils.tokenizer import get_processor_token_id
 
 from webtraj.trajectory import Ending, Outcome, ending_of
 from webtraj_integrations.sessions import EpisodeFailedError
 from webtraj_integrations.trainers import (
+    PICTURES,
     again,
+    decoded,
     first_messages,
+    message_of,
     page_of,
     reward_of,
     scored,
     shared_sessions,
-    shown,
 )
 
 __all__ = ["WebAgentLoop"]
@@ -39,12 +42,16 @@ __all__ = ["WebAgentLoop"]
 class WebAgentLoop(AgentLoopBase):  # type: ignore[misc]
     """One rollout: the page is the user, the model replies with an action in a dialect.
 
+    Pictures need a model with a processor that verl knows.
+
     Args:
         *args: verl's.
         presets: One selector of tasks or several.
         sessions: The most rollouts at a time in a worker; the others wait.
         out: The dataset: a folder, or a bucket's URL. None records nothing.
         dialect: The dialect of actions.
+        context: How a page is shown, such as `{mode: coordinates}`; see `Sessions`.
+        pictures: The most pictures of a rollout; see `Sessions`.
         max_steps: Truncate an episode after this many steps.
         policy: The policy's name in the records.
         reward: "outcome" or "environment"; see `Sessions`.
@@ -59,6 +66,8 @@ class WebAgentLoop(AgentLoopBase):  # type: ignore[misc]
         sessions: int = 8,
         out: str | None = None,
         dialect: str = "webtraj",
+        context: Any = None,
+        pictures: int | None = PICTURES,
         max_steps: int | None = None,
         policy: str = "verl",
         reward: str = "outcome",
@@ -71,6 +80,8 @@ class WebAgentLoop(AgentLoopBase):  # type: ignore[misc]
             "sessions": sessions,
             "out": out,
             "dialect": dialect,
+            "context": context,
+            "pictures": pictures,
             "max_steps": max_steps,
             "policy": policy,
             "reward": reward,
@@ -93,7 +104,7 @@ class WebAgentLoop(AgentLoopBase):  # type: ignore[misc]
 
     async def _play(self, sampling_params: dict[str, Any], row: dict[str, Any]) -> AgentLoopOutput:
         session, on_page = self._shared.sessions.session(), self._shared.arun
-        request = uuid.uuid4().hex
+        request, for_processor = uuid.uuid4().hex, self._get_mm_processor_kwargs()
         times: dict[str, float] = {}
         extra: dict[str, Any] = {}
         mask: list[int] = []
@@ -106,15 +117,24 @@ class WebAgentLoop(AgentLoopBase):  # type: ignore[misc]
                 attempt=int(row.get("session_id", 0)),
             )
             turn = await on_page(begin)
-            talk = first_messages(row["raw_prompt"], turn)
-            ids = await self.ct_build_initial_tokens(talk)
+            talk = first_messages(row["raw_prompt"], turn, decoded)
+            images = _pictures_in(talk)
+            self._assert_mm_supported(bool(images))
+            ids = await self.ct_build_initial_tokens(talk, images=images or None)
             while True:
                 with simple_timer("generate_sequences", times):
                     reply = await self.server_manager.generate(
-                        request_id=request, prompt_ids=ids, sampling_params=sampling_params
+                        request_id=request,
+                        prompt_ids=ids,
+                        sampling_params=sampling_params,
+                        image_data=images or None,
+                        mm_processor_kwargs=for_processor,
                     )
                 if ending_of(getattr(reply, "stop_reason", None) or "") is Ending.BROKEN:
                     why = f"The server broke off a reply ({reply.stop_reason})."
+                    raise EpisodeFailedError(why, Outcome.MODEL_ERROR)
+                if images and get_processor_token_id(self.processor, "image") in reply.token_ids:
+                    why = "The model wrote a picture's token, for which there is no picture."
                     raise EpisodeFailedError(why, Outcome.MODEL_ERROR)
                 extra = {**reply.extra_fields, **extra}
                 if "max_global_steps" in reply.extra_fields:
@@ -133,13 +153,14 @@ class WebAgentLoop(AgentLoopBase):  # type: ignore[misc]
                 if turn.done or turn.step == self._turns:
                     break
                 asked = [*talk, {"role": "assistant", "content": text}]
-                talk = [*asked, {"role": "user", "content": shown(turn)}]
+                talk = [*asked, message_of(turn, decoded)]
                 merged, page_mask, page_logprobs = await self.ct_merge_context_msg(
                     asked, talk, ids, mask, logprobs
                 )
                 if len(page_mask) >= self._most:  # There is no room for a reply.
                     break
                 ids, mask, logprobs = merged.token_ids, page_mask, page_logprobs
+                images = _pictures_in(talk)
             reward = scored(reward_of(session, turn), turn)
         finally:
             await on_page(session.close)
@@ -150,8 +171,16 @@ class WebAgentLoop(AgentLoopBase):  # type: ignore[misc]
             response_ids=ids[prompt:][: self._most],
             response_mask=mask[: self._most],
             response_logprobs=None if logprobs is None else logprobs[: self._most],
+            multi_modal_data={"images": images} if images else {},
+            mm_processor_kwargs=for_processor,
             reward_score=reward,
             num_turns=2 * turn.step + 1,
             metrics=times,
             extra_fields=extra,
         )
+
+
+def _pictures_in(talk: list[dict[str, Any]]) -> list[Any]:
+    """Return the pictures of a conversation, in order."""
+    parts = (part for one in talk if isinstance(one["content"], list) for part in one["content"])
+    return [part["image"] for part in parts if "image" in part]

@@ -4,7 +4,9 @@ Runs in an environment of its own: `make test-openenv`.
 """
 
 import asyncio
+import base64
 import contextlib
+import io
 import json
 import os
 import re
@@ -21,9 +23,11 @@ import pytest
 pytest.importorskip("openenv")
 
 from openenv.core.generic_client import GenericEnvClient
+from PIL import Image
 
 import other_user
 import webtraj
+from vision import find_button
 from webtraj.trajectory import EndReason, Outcome
 
 ROLLOUTS = int(os.environ.get("WEBTRAJ_ROLLOUTS", "60"))
@@ -146,6 +150,26 @@ async def test_clients_that_go_and_browsers_that_die(served, tmp_path, kill_brow
     assert ends[EndReason.TERMINATED, Outcome.SUCCESS] == 1
     assert ends[EndReason.ERRORED, Outcome.ENV_ERROR] == 1
     assert sum(ends.values()) == 3
+
+
+async def test_clients_see_pictures_at_the_same_time(served, tmp_path):
+    """A picture is the JPEG that is recorded, as base64; never a list of numbers."""
+    arguments = ("--dialect", "anthropic", "--mode", "coordinates", "--sessions", str(CLIENTS))
+
+    async def play(url, seed):
+        async with GenericEnvClient(base_url=url) as client:
+            seen = (await client.reset(seed=seed)).observation
+            image = base64.b64decode(seen["image"], validate=True)
+            x, y = find_button(Image.open(io.BytesIO(image)))
+            result = await client.step({"action": "left_click", "coordinate": [x, y]})
+            return result.reward, seen["episode_id"], image
+
+    with served(tmp_path / "out", "miniwob/click-test", *arguments) as (url, _):
+        played = await asyncio.gather(*(play(url, seed) for seed in range(CLIENTS)))
+    assert [reward for reward, _, _ in played] == [1.0] * CLIENTS
+    recorded = {one.info.episode_id: one for one in webtraj.open_dataset(tmp_path / "out")}
+    for _, episode_id, image in played:
+        assert recorded[episode_id].steps[0].observation["screenshot"] == image
 
 
 async def test_a_silent_client_gives_its_page_to_another(served, tmp_path):

@@ -15,6 +15,7 @@ import pytest
 pytest.importorskip("trl")
 
 import psutil
+import torch
 import transformers
 from openenv import GenericEnvClient
 from trl import GRPOConfig, GRPOTrainer, chat_template_utils
@@ -24,7 +25,9 @@ import groups
 import webtraj
 from bytewise import bytewise_tokenizer
 from two_cores import scratch
+from vision import find_button, vision_config, vision_processor
 from webtraj import errors
+from webtraj.environments.actions import ClickAt
 from webtraj.trajectory import EndReason, Outcome
 from webtraj_integrations.trl import Rollout, WebTasks, web_reward
 
@@ -203,6 +206,55 @@ def test_the_example_trains_a_tiny_model_in_a_few_tokens_a_turn(tmp_path):
     # A reply without an end is no action.
     acted = [step.action for one in episodes for step in one.steps[1:]]
     assert {type(action).__name__ for action in acted} <= {"InvalidAction", "Click"}
+
+
+class Seeing(GRPOTrainer):
+    """Waits, and then clicks the button of the last picture."""
+
+    def _generate_single_turn(self, prompt_ids, images, *_, **__):
+        completions = []
+        for prompt, seen in zip(prompt_ids, images, strict=True):
+            assert prompt.count(self.processing_class.image_token_id) % len(seen) == 0
+            reply = "Done."
+            if len(seen) < 3:
+                x, y = find_button(seen[-1])
+                action = {"action": "left_click", "coordinate": [x, y]}
+                action = {"action": "screenshot"} if len(seen) == 1 else action
+                call = {"name": "act", "arguments": {"action": json.dumps(action)}}
+                reply = f"<tool_call>\n{json.dumps(call)}\n</tool_call>"
+            completions.append(self.processing_class.tokenizer.encode(reply + "<|im_end|>"))
+        return completions, None
+
+    def _generate_and_score_completions(self, inputs):
+        self.given = super()._generate_and_score_completions(inputs)
+        return self.given
+
+
+def test_a_model_sees_every_page_and_trains_on_what_it_saw(tmp_path):
+    processor = vision_processor(chat_template_utils.qwen3_vl_chat_template)
+    mode = {"dialect": "anthropic", "context": {"mode": "coordinates"}}
+    with WebTasks("miniwob/click-test", sessions=2, out=tmp_path / "out", **mode) as tasks:
+        trainer = Seeing(
+            model=transformers.Qwen3VLForConditionalGeneration(vision_config(processor)),
+            args=settings(tmp_path, max_steps=1),
+            train_dataset=tasks.dataset(1),
+            processing_class=processor,
+            environment_factory=tasks.environment_factory,
+        )
+        trainer.train()
+        with pytest.raises(errors.InvalidInputError, match="environment_factory"):
+            tasks.rollout_func([tasks.dataset(1)[0]["prompt"]], trainer)
+    assert trainer.given["num_images"] == [3, 3]
+    patches = trainer.given["image_grid_thw"].prod(dim=1).sum()
+    assert len(trainer.given["pixel_values"]) == patches
+    ids = torch.cat([trainer.given["prompt_ids"], trainer.given["completion_ids"]], dim=1)
+    assert (ids == processor.image_token_id).sum() == patches // 4
+    is_picture = trainer.given["completion_ids"] == processor.image_token_id
+    assert is_picture.any()
+    assert not trainer.given["tool_mask"][is_picture].any()
+    episodes = list(webtraj.open_dataset(tmp_path / "out"))
+    assert [one.end.outcome for one in episodes] == [Outcome.SUCCESS] * 2
+    assert {type(one.steps[-1].action) for one in episodes} == {ClickAt}
 
 
 def test_a_browser_that_dies_is_no_reward(tmp_path, kill_browsers):

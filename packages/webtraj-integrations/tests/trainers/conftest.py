@@ -1,11 +1,13 @@
 """A model for verl and SkyRL whose replies are scripted in the row's system message."""
 
+import json
 import re
 
 import pytest
 
 import processes
 import webtraj
+from vision import find_button, vision_processor
 from webtraj.trajectory import Outcome
 
 
@@ -21,7 +23,7 @@ class Script:
         self.kills = kills
         self.playing, self.most = 0, 0
 
-    def reply(self, ids):
+    def reply(self, ids, pictures=()):
         """Return the next reply of a conversation, with its end, and as tokens."""
         text = self.tokenizer.decode(ids)
         script = re.search(r"Script: ([\w ]+)", text)[1].split()
@@ -30,10 +32,28 @@ class Script:
         if verb == "kill" and self.kills:
             self.kills -= 1
             processes.kill_browsers()
-        ref = re.findall(r"\[(\w+)\] button", text)[-1]
         said = {"fail": "answer('no')", "nonsense": "Hello.", "long": "x" * 9000}
-        reply = said.get(verb, f"click('{ref}')")
+        said["mark"] = "A page <|image_pad|>."
+        reply = said.get(verb) or self.click(text, pictures)
         return reply, self.tokenizer.encode(reply + "<|im_end|>")
+
+    def click(self, text, pictures):
+        """Return the click on the button that the text shows."""
+        assert not pictures
+        ref = re.findall(r"\[(\w+)\] button", text)[-1]
+        return f"click('{ref}')"
+
+
+class SeeingScript(Script):
+    """The same for pages that are pictures, in the dialect `webgym`."""
+
+    def click(self, text, pictures):
+        """Return the click on the button that the last picture shows."""
+        assert "button" not in text.rpartition("<|im_start|>user")[2]
+        point = zip(find_button(pictures[-1]), pictures[-1].size, strict=True)
+        thousandths = [round(1000 * place / size) for place, size in point]
+        call = {"action": "left_click", "coordinate": thousandths}
+        return json.dumps({"name": "computer_use", "arguments": call})
 
 
 @pytest.fixture(scope="session")
@@ -48,6 +68,18 @@ def tokenizer():
 def script():
     """Return the class of the model."""
     return Script
+
+
+@pytest.fixture(scope="session")
+def processor():
+    """Return a processor of pictures, whose text tokens are bytes."""
+    return vision_processor()
+
+
+@pytest.fixture(scope="session")
+def seeing_script():
+    """Return the class of the model that sees pictures."""
+    return SeeingScript
 
 
 @pytest.fixture(autouse=True)

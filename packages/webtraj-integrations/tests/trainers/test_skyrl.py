@@ -1,12 +1,16 @@
 """SkyRL's own generator plays `WebEnv`; only the model is scripted."""
 
 import asyncio
+import contextlib
 import dataclasses
 import functools
 import gc
+import json
 import sys
 import time
+import types
 import typing
+import urllib.request
 from collections import Counter
 
 import pytest
@@ -22,14 +26,17 @@ if sys.version_info < (3, 12):
 import numpy as np
 import skyrl_gym
 import torch
+from PIL import Image
 from skyrl.backends.skyrl_train.utils.ppo_utils import compute_grpo_outcome_advantage
 from skyrl.train.config import GeneratorConfig, SkyRLGymConfig
 from skyrl.train.generators.skyrl_gym_generator import SkyRLGymGenerator
+from skyrl.train.generators.skyrl_vlm_generator import SkyRLVLMGymGenerator
 from skyrl.train.generators.utils import prepare_generator_input
 from skyrl_gym.envs.base_text_env import BaseTextEnv
 
 import groups
 from webtraj import errors
+from webtraj.environments.actions import ClickAt
 from webtraj.trajectory import EndReason, Outcome
 from webtraj_integrations.skyrl import WebEnv, WebRollouts
 from webtraj_integrations.trainers import shared_sessions, task_rows
@@ -37,6 +44,10 @@ from webtraj_integrations.trainers import shared_sessions, task_rows
 
 class Generator(WebRollouts, SkyRLGymGenerator):
     """As documented."""
+
+
+class SeeingGenerator(WebRollouts, SkyRLVLMGymGenerator):
+    """As documented, for pictures."""
 
 
 class Engine:
@@ -59,20 +70,62 @@ class Engine:
         self.finished += 1
 
 
+class SeeingEngine(Engine):
+    """The same for pictures: it renders conversations as vLLM does."""
+
+    model_name = "seeing"
+
+    def __init__(self, model, processor):
+        super().__init__(model)
+        self.processor = processor
+        self.pictures = []
+
+    async def render_chat_completion(self, asked):
+        talk = json.loads(json.dumps(asked["json"]["messages"]))
+        parts = [
+            part for one in talk if isinstance(one["content"], list) for part in one["content"]
+        ]
+        urls = [part["image_url"]["url"] for part in parts if "image_url" in part]
+        self.pictures = [Image.open(urllib.request.urlopen(url)) for url in urls]
+        text = self.processor.apply_chat_template(talk, add_generation_prompt=True, tokenize=False)
+        given = self.processor(text=[text], images=self.pictures or None, return_tensors="pt")
+        features = {"kwargs_data": {"image": [given]}} if self.pictures else None
+        return {"token_ids": given["input_ids"][0].tolist(), "features": features}
+
+    async def generate(self, asked, model=None):
+        [ids] = asked["prompt_token_ids"]
+        text, ids = self.model.reply(ids, self.pictures)
+        return {"responses": [text], "response_ids": [ids], "stop_reasons": ["stop"]}
+
+
 def settings(out):
     return {"presets": "miniwob/click-test", "sessions": 4, "out": str(out), "policy": "mine"}
 
 
-@pytest.fixture
-def registered(record):
+@contextlib.contextmanager
+def registering(record, **more):
     """Register `web` as SkyRL's documentation registers environments."""
     skyrl_gym.register(
         id="web",
         entry_point="webtraj_integrations.skyrl:WebEnv",
-        kwargs=settings(record.out),
+        kwargs={**settings(record.out), **more},
     )
     yield record
     skyrl_gym.envs.deregister("web")
+
+
+@pytest.fixture
+def registered(record):
+    """Register `web` with pages of text."""
+    with registering(record):
+        yield record
+
+
+@pytest.fixture
+def seen(record):
+    """Register `web` with pages that are pictures."""
+    with registering(record, dialect="webgym", context={"mode": "coordinates"}):
+        yield record
 
 
 def rows(*scripts):
@@ -87,13 +140,12 @@ def rows(*scripts):
     return prompts
 
 
-def generate(model, prompts, samples=1, made=Generator, workers=4, **more):
+def generate(model, prompts, samples=1, made=Generator, engine=None, workers=4, **more):
     """Let SkyRL's generator play a batch."""
     config = GeneratorConfig(max_turns=3, max_input_length=100_000, **more)
     config.sampling_params.logprobs = 1
-    generator = made(
-        config, SkyRLGymConfig(max_env_workers=workers), Engine(model), model.tokenizer
-    )
+    engine = engine or Engine(model)
+    generator = made(config, SkyRLGymConfig(max_env_workers=workers), engine, model.tokenizer)
     batch, _ = prepare_generator_input(prompts, samples, None, "web", "train", global_step=0)
     return asyncio.run(generator.generate(batch, disable_tqdm=True))
 
@@ -166,6 +218,38 @@ def test_a_killed_browser_is_no_reward_and_played_again(registered, tokenizer, s
     # A retried attempt stays in its group.
     assert len({one.info.group_id for one in episodes + registered.lost}) == 1
     assert {one.info.attempt for one in episodes} == {0, 1}
+
+
+def test_a_model_sees_every_page_and_trains_on_what_it_saw(
+    seen, processor, seeing_script, monkeypatch
+):
+    # vLLM packs pictures for the way; here they come as they are.
+    wire = types.ModuleType("mm_serde")
+    wire.decode_mm_kwargs_item = lambda given: types.SimpleNamespace(get_data=lambda: given)
+    name = "vllm.entrypoints.scale_out.token_in_token_out.mm_serde"
+    monkeypatch.setitem(sys.modules, name, wire)
+    model = seeing_script(processor.tokenizer)
+    engine = SeeingEngine(model, processor)
+    given = generate(model, rows("nonsense click"), made=SeeingGenerator, engine=engine)
+    assert [sum(rewards) for rewards in given["rewards"]] == [1.0]
+    [grids], [pixels] = given["image_grid_thw"], given["pixel_values"]
+    assert len(grids) == 2
+    assert len(pixels) == grids.prod(dim=1).sum()
+    ids = given["prompt_token_ids"][0] + given["response_ids"][0]
+    assert ids.count(processor.image_token_id) == len(pixels) // 4
+    own = [
+        one
+        for one, is_own in zip(given["response_ids"][0], given["loss_masks"][0], strict=True)
+        if is_own
+    ]
+    assert processor.decode(own).startswith('Hello.<|im_end|>{"name": "computer_use"')
+    [episode] = seen.played()
+    assert type(episode.steps[-1].action) is ClickAt
+
+
+def test_a_generator_of_text_is_refused_pictures(seen, tokenizer, script):
+    with pytest.raises(errors.InvalidInputError, match="SkyRLVLMGymGenerator"):
+        generate(script(tokenizer), rows("click"))
 
 
 @pytest.mark.parametrize("attempts", groups.GROUPS.values(), ids=groups.GROUPS)

@@ -19,7 +19,10 @@ from verl.trainer.ppo.core_algos import compute_grpo_outcome_advantage
 from verl.workers.rollout.replica import TokenOutput
 
 import groups
+from vision import vision_config
+from webtraj.environments.actions import ClickAt
 from webtraj.trajectory import EndReason, Outcome
+from webtraj_integrations.sessions import EpisodeFailedError
 from webtraj_integrations.trainers import task_rows
 
 LOOP = """\
@@ -29,6 +32,13 @@ LOOP = """\
   sessions: 4
   out: {out}
 """
+PICTURES = (
+    LOOP
+    + """\
+  dialect: webgym
+  context: {{mode: coordinates}}
+"""
+)
 
 
 class Server:
@@ -38,9 +48,11 @@ class Server:
         self.model = model
         self.step = 0
 
-    async def generate(self, request_id, *, prompt_ids, sampling_params):
+    async def generate(
+        self, request_id, *, prompt_ids, sampling_params, image_data, mm_processor_kwargs
+    ):
         assert sampling_params["temperature"] == 1.0
-        _, ids = self.model.reply(prompt_ids)
+        _, ids = self.model.reply(prompt_ids, image_data or [])
         self.step += 1
         steps = {"min_global_steps": self.step, "max_global_steps": self.step}
         return TokenOutput(token_ids=ids, log_probs=[-0.5] * len(ids), extra_fields=steps)
@@ -58,7 +70,11 @@ def model_folder(tmp_path_factory, tokenizer):
 @pytest.fixture
 def config(tmp_path, model_folder, record):
     """Return verl's own configuration, with the agent loop as documented."""
-    (tmp_path / "loop.yaml").write_text(LOOP.format(out=record.out))
+    return compose(model_folder, tmp_path / "loop.yaml", LOOP.format(out=record.out))
+
+
+def compose(model_folder, loop_file, loop):
+    loop_file.write_text(loop)
     with hydra.initialize_config_dir(str(Path(verl.__file__).parent / "trainer/config")):
         return hydra.compose(
             "ppo_trainer",
@@ -71,7 +87,7 @@ def config(tmp_path, model_folder, record):
                 "actor_rollout_ref.rollout.n=2",
                 "actor_rollout_ref.rollout.multi_turn.max_assistant_turns=3",
                 "actor_rollout_ref.rollout.agent.default_agent_loop=web",
-                f"actor_rollout_ref.rollout.agent.agent_loop_config_path={tmp_path / 'loop.yaml'}",
+                f"actor_rollout_ref.rollout.agent.agent_loop_config_path={loop_file}",
             ],
         )
 
@@ -154,6 +170,49 @@ def test_a_killed_browser_is_no_reward_and_played_again(config, tokenizer, scrip
     assert record.lost
     assert {one.info.group_id for one in episodes + record.lost} == {"group 0"}
     assert {one.info.attempt for one in episodes} == {0, 1}
+
+
+@pytest.fixture
+def seeing_config(tmp_path, processor, record, monkeypatch):
+    """Return the same for a model that sees pages as pictures."""
+    folder = tmp_path / "model"
+    processor.tokenizer.save_pretrained(folder)
+    vision_config(processor).save_pretrained(folder)
+    # To load a processor of videos takes torchvision.
+    monkeypatch.setattr(transformers.AutoProcessor, "from_pretrained", lambda *_, **__: processor)
+    return compose(folder, tmp_path / "loop.yaml", PICTURES.format(out=record.out))
+
+
+def test_a_model_sees_every_page_and_trains_on_what_it_saw(
+    seeing_config, processor, seeing_script, record
+):
+    model = seeing_script(processor.tokenizer)
+    given = generate(seeing_config, model, rows("nonsense click"), samples=2)
+    assert given.batch["rm_scores"].sum(dim=1).tolist() == [1.0, 1.0]
+    for row in (given[0], given[1]):
+        seen = row.non_tensor_batch["multi_modal_inputs"]
+        patches = seen["image_grid_thw"].prod(dim=1)
+        assert len(patches) == 2
+        assert len(seen["pixel_values"]) == patches.sum()
+        is_picture = row.batch["input_ids"] == processor.image_token_id
+        assert is_picture.sum() == patches.sum() // 4
+        assert not row.batch["response_mask"][is_picture[8192:]].any()
+    episodes = record.played()
+    assert {type(one.steps[-1].action) for one in episodes} == {ClickAt}
+
+
+def test_a_reply_with_the_token_of_a_picture_is_not_trained_on(
+    seeing_config, processor, seeing_script
+):
+    model = seeing_script(processor.tokenizer)
+    with pytest.raises(EpisodeFailedError, match="for which there is no picture"):
+        generate(seeing_config, model, rows("mark"))
+
+
+def test_a_model_of_text_is_refused_pictures(tmp_path, model_folder, script, tokenizer, record):
+    config = compose(model_folder, tmp_path / "loop.yaml", PICTURES.format(out=record.out))
+    with pytest.raises(ValueError, match="Use a VL base model"):
+        generate(config, script(tokenizer), rows("click"))
 
 
 @pytest.mark.parametrize("attempts", groups.GROUPS.values(), ids=groups.GROUPS)

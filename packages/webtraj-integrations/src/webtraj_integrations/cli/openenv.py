@@ -58,6 +58,9 @@ def serve(
         bool | None,
         typer.Option("--images/--no-images", help="Send pictures; default: as the mode needs."),
     ] = None,
+    pictures: Annotated[
+        int | None, typer.Option(min=1, help="The most pictures of an episode; default: no limit.")
+    ] = None,
     max_steps: MaxSteps = None,
     seed: Annotated[int, typer.Option(help="The base seed of resets that give none.")] = 0,
     policy: PolicyName = "",
@@ -88,6 +91,7 @@ def serve(
         out=out,
         dialect=dialect,
         context=ContextSettings(mode=mode, images=images),
+        pictures=pictures,
         max_steps=max_steps,
         seed=seed,
         policy=policy,
