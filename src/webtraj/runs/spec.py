@@ -318,7 +318,7 @@ class RunSpec(Section):
     0 is no limit. requests_per_minute limits the pages opened on each site in a minute."""
     out: Annotated[Annotated[str, Field(min_length=1)] | None, BeforeValidator(_as_text)] = None
     """The dataset to write or add to: a folder or s3://bucket/prefix. Default of the command:
-    runs/<date and time>."""
+    runs/<date and time>. With `iteration`, the folder of all iterations."""
     storage_options: dict[str, Any] = Field(default_factory=dict)
     """For a bucket: endpoint=http://host:9000, region=..., profile=..., and so on. Credentials come
     from the environment, a profile or the machine."""

@@ -2,7 +2,8 @@
 
 A dialect is one table from its keys to paths in `RunSpec`, which checks the values. `WEBGYM` reads
 a configuration of the kind `rollout`, `ORBY` one of the kind `crawl`. Values with another unit or
-spelling have a converter; what several keys decide together follows in `_webgym` and `_orby`.
+spelling have a converter. Where several keys decide one setting, such as the ranks, a function
+takes them from the values and says what they mean together.
 
 Settings of a model apply to agents that have them: a file may name a model, and its agent be
 replaced by an oracle.
