@@ -36,11 +36,11 @@ class JudgeConfig(Section):
         Raises:
             InvalidInputError: There is none.
         """
-        if self.judges or "model" not in self.options:
-            if not self.judges:
-                raise errors.InvalidInputError(
-                    "No judge given. Give --judge rules:FILE, --judge model --model NAME, or "
-                    "another; in a file, judges and options.model."
-                )
+        if self.judges:
             return self.judges
-        return ["model"]
+        if "model" in self.options:
+            return ["model"]
+        raise errors.InvalidInputError(
+            "No judge given. Give --judge rules:FILE, --judge model --model NAME, or another; in a "
+            "file, judges and options.model."
+        )
