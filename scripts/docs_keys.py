@@ -1,4 +1,4 @@
-"""Writes the reference of the configuration keys of runs, rollouts and crawls as Markdown.
+"""Writes the reference of the configuration keys of runs as Markdown, with other names for them.
 
 Run by the documentation's build (`scripts/docs_hooks.py`). By itself it prints the page:
 
@@ -10,31 +10,33 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from webtraj.rollouts.configuration.rollout import REFUSED, CrawlConfig, RolloutConfig
+from webtraj.rollouts.configuration.dialects import ORBY, WEBGYM, Dialect
 from webtraj.runs.spec import RunSpec
 from webtraj.settings.configuration import keys_of
 
 HEAD = """\
 # Configuration keys
 
-The keys of `webtraj rollout --config-name NAME`, with the default that holds where no file sets
-another. `--print-config` prints the values in use. See [rollouts](../rollouts.md#configurations).
+The keys of `webtraj rollout --config NAME`. `--print-config` prints the values in use. See
+[rollouts](../rollouts.md#configurations).
 """
 
 
 def keys_reference() -> str:
     """Return the page."""
-    refused = [f"| `{key}` | {reason} |" for key, reason in REFUSED.items()]
+    refused = [f"| `{key}` | {reason} |" for key, reason in WEBGYM.refused.items()]
     return "\n".join(
         [
             HEAD,
             "## Runs\n",
             "`kind: run`: also `key=value` of `webtraj rollout`, and the fields of `RunSpec`.\n",
             *_table(RunSpec),
-            "\n## Rollouts\n",
-            *_table(RolloutConfig),
-            "\n## Crawls\n",
-            *_table(CrawlConfig),
+            "\n## WebGym's names\n",
+            "`kind: rollout`. Each key is a setting of runs by another name.\n",
+            *_names(WEBGYM),
+            "\n## Orby's names\n",
+            "`kind: crawl`. Other keys are those of runs.\n",
+            *_names(ORBY),
             "\n## Keys of other systems that are refused\n",
             "| key | reason |",
             "|---|---|",
@@ -50,6 +52,16 @@ def _table(model: Any) -> Iterator[str]:
     for key, field in keys_of(model):
         meaning = " ".join((field.description or "").split()).replace("|", "\\|")
         yield f"| `{key}` | {_default(field)} | {meaning} |"
+
+
+def _names(dialect: Dialect) -> Iterator[str]:
+    """Yield a table of the keys whose names differ from those of runs."""
+    yield "| key | setting |"
+    yield "|---|---|"
+    for key, paths in dialect.table.items():
+        if paths and paths != key:
+            told = [paths] if isinstance(paths, str) else paths
+            yield f"| `{key}` | {', '.join(f'`{path}`' for path in told)} |"
 
 
 def _default(field: Any) -> str:

@@ -10,8 +10,8 @@ sh scripts/environment.sh train vllm
 webtraj=".venv-train/bin/python -m webtraj"
 
 tasks=$(sed 's/#.*//' examples/two_cores/unseen_tasks.txt | tr -s '\n ' ',,' | sed 's/^,//; s/,$//')
-common="env_config.test_tasks=[$tasks] env_config.split=test env_config.attempts_per_task=25"
-common="$common env_config.server_size=8 env_config.max_steps=10 iteration=1 seed=77"
+common="preset=[$tasks] iteration.split=test iteration.number=1 attempts=25"
+common="$common parallel=8 max_steps=10 operation_timeout=120 seed=77"
 
 # As in the recipe two_cores, with room for longer pages.
 port=${PORT:-18555}
@@ -27,8 +27,6 @@ until .venv-train/bin/python -c "import urllib.request as r; r.urlopen('http://1
     kill -0 $server
     sleep 1
 done
-$webtraj rollout --config-name rollout $common policy_config.agent=pointing \
-    policy_config.agent_options.temperature=0.0 policy_config.checkpoint_path=null \
-    policy_config.base_model=policy "env_config.vllm_server_url=http://127.0.0.1:$port/v1" \
-    save_path="$out/learned"
-$webtraj rollout --config-name rollout $common policy_config.agent=random save_path="$out/random"
+$webtraj rollout $common --agent pointing --temperature 0.0 --model policy \
+    --base-url "http://127.0.0.1:$port/v1" --out "$out/learned"
+$webtraj rollout $common --agent random --out "$out/random"

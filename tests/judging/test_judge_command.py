@@ -114,8 +114,8 @@ def test_run_judges_the_dataset_once(run, dataset, tmp_path) -> None:
 def test_run_says_what_it_lacks(run, dataset) -> None:
     with pytest.raises(errors.InvalidInputError, match="Give --judge rules:FILE"):
         run("run", dataset)
-    with pytest.raises(errors.InvalidInputError, match="when='never'"):
-        run("run", dataset, "--judge", "environment", "--when", "never")
+    with pytest.raises(errors.InvalidInputError, match="when: must be 'unknown' or 'always'"):
+        run("run", dataset, "when=never", "--judge", "environment", "--when", "always")
     asked = []
 
     def away(request):

@@ -40,22 +40,19 @@ def overrides(out: Path, model: Path) -> list[str]:
         "max_num_seqs": 4,
         "gpu_memory_utilization": None,
     }
-    few = {"attempts_per_task": ATTEMPTS, "server_size": 2, "max_steps": 2}
+    few = {"attempts": ATTEMPTS, "parallel": 2, "max_steps": 2, "max_tokens": 32}
     return [
         f"out={out}", "iterations=2", "first.policy=oracle", f"train.model={model}",
         # As the documentation of the recipe says, but for the sleep, which is a GPU's.
         "train.begin=base", "serve.update=lora", "serve.while_training=keep",
         *(f"serve.options.{key}={orjson.dumps(value).decode()}" for key, value in on_a_cpu.items()),
-        *(f"rollout.overrides.env_config.{key}={value}" for key, value in few.items()),
-        *(f"evaluation.overrides.env_config.{key}={value}" for key, value in few.items()),
-        f"rollout.overrides.env_config.train_tasks={TASKS}",
-        f"evaluation.overrides.env_config.test_tasks={TASKS}",
-        "rollout.overrides.policy_config.max_new_tokens=32",
-        "evaluation.overrides.policy_config.max_new_tokens=32",
+        *(f"rollout.{key}={value}" for key, value in few.items()),
+        *(f"evaluation.{key}={value}" for key, value in few.items()),
+        f"rollout.preset={TASKS}",
         'postprocess.steps=["clean:min_steps=1",drop-no-effect]',
         "export.filters.min_steps=1", "export.render=true", "export.val_split=null",
-        f"train.overrides.cutoff_len={CONTEXT}", "train.overrides.accumulation=2",
-        "train.overrides.epochs=2",
+        "export.split_by=null",
+        f"train.cutoff_len={CONTEXT}", "train.accumulation=2", "train.epochs=2",
     ]  # fmt: skip
 
 

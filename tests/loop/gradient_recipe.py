@@ -35,16 +35,11 @@ def overrides(out: Path) -> list[str]:
     """Returns what is otherwise than in the recipe."""
     return [
         f"out={out}", "iterations=2", "train.algorithm=[sft,grpo]", "export.options.copies=12",
-        f"rollout.overrides.env_config.train_tasks={TASKS}",
-        "rollout.overrides.env_config.train_tasks_rollout_size=100",
-        "first.rollout.env_config.train_tasks_rollout_size=100",
-        "rollout.overrides.env_config.server_size=4",
-        f"groups.rollout.env_config.attempts_per_task={SIZE}",
-        f"groups.rollout.env_config.train_tasks_rollout_size={GROUPS}",
-        "evaluation.every=2", "evaluation.overrides.env_config.attempts_per_task=20",
-        "evaluation.overrides.env_config.server_size=4",
-        "train.overrides.schedule=stable", "train.overrides.warmup_steps=5",
-        "train.overrides.max_steps=null",
+        f"rollout.preset={TASKS}", "rollout.iteration.size=100", "rollout.parallel=4",
+        "first.rollout.iteration.size=100",
+        f"groups.rollout.group_size={SIZE}", f"groups.rollout.iteration.size={GROUPS}",
+        "evaluation.every=2", "evaluation.attempts=20", "evaluation.parallel=4",
+        "train.schedule=stable", "train.warmup_steps=5", "train.max_steps=null",
         "serve.start_timeout=3600",
     ]  # fmt: skip
 

@@ -138,11 +138,10 @@ def _episodes(dataset: str) -> int:
 
 def _patient(section: str) -> list[str]:
     """Has a rollout wait for a server that is started again, on however busy a machine."""
-    env = f"{section}.overrides.env_config"
     return [
-        f"{env}.max_retries=1000",
-        f"{env}.max_consecutive_errors=1000000",
-        f"{env}.retry_policy.max_pause=10",
+        f"{section}.max_retries=1000",
+        f"{section}.max_consecutive_errors=1000000",
+        f"{section}.max_retry_pause=10",
     ]
 
 
@@ -166,17 +165,17 @@ def main() -> None:
     out = options.out.absolute() / "loop"
     overrides = [
         f"out={out}", f"iterations={options.iterations}", f"seed={options.seed}", "retries=3",
-        f"rollout.overrides.env_config.train_tasks=[{','.join(TASKS)}]",
+        f"rollout.preset=[{','.join(TASKS)}]",
         *(
-            f"{section}.env_config.train_tasks_rollout_size={options.attempts * len(TASKS)}"
-            for section in ("first.rollout", "rollout.overrides")
+            f"{section}.iteration.size={options.attempts * len(TASKS)}"
+            for section in ("first.rollout", "rollout")
         ),
         *_patient("rollout"), *_patient("evaluation"),
-        f"evaluation.overrides.env_config.attempts_per_task={options.evaluated}",
+        f"evaluation.attempts={options.evaluated}",
         "export.iterations=1", f"export.options.copies={options.copies}",
-        "train.overrides.schedule=stable", f"train.overrides.max_steps={STEPS}",
-        "train.overrides.save_steps=20",
-        "train.overrides.log_steps=1", "serve.start_timeout=3600",
+        "train.schedule=stable", f"train.max_steps={STEPS}",
+        "train.save_steps=20",
+        "train.log_steps=1", "serve.start_timeout=3600",
     ]  # fmt: skip
     kills = tuple(kill for kill in KILLS if kill.iteration <= options.iterations)
     killed = KilledLoop(out, overrides, kills)

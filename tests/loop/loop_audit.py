@@ -127,9 +127,10 @@ class Audit:
             yield f"{name}: the export has {rows} rows, and (used, given) were {counts}"
             return
         ((used, _),) = counts
-        settings = self.config.train.overrides
-        in_epoch = -(-used // settings["batch_size"])
-        epochs = [step // in_epoch for step in range(settings["max_steps"])]
+        settings = self.config.train
+        assert settings.max_steps is not None
+        in_epoch = -(-used // settings.batch_size)
+        epochs = [step // in_epoch for step in range(settings.max_steps)]
         made = [(entry["step"], entry["epoch"]) for entry in read_log(folder) if "loss" in entry]
         if made != list(enumerate(epochs, start=1)):
             yield f"{name}: {len(epochs)} steps were to be made; the log has {len(made)}: {made}"

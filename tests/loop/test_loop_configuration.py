@@ -12,26 +12,33 @@ from webtraj.loop.phases import Policy, Slot, lanes
 FILE = """
 out: ${oc.env:HOME}/runs
 iterations: 4
-train: {model: some/model, overrides: {learning_rate: 0.001, lora: {rank: 4}}}
-rollout:
-  overrides: {env_config: {train_tasks: [miniwob/click-test], server_size: 2}}
+train: {model: some/model, learning_rate: 0.001, lora: {rank: 4}}
+rollout: {preset: [miniwob/click-test], parallel: 2}
 """
 
 
-def test_file_overrides_and_given_values_go_before_each_other(tmp_path, monkeypatch):
+def test_given_values_override_the_file_and_key_value_overrides_both(tmp_path, monkeypatch):
     monkeypatch.setenv("HOME", "/somewhere")
     path = tmp_path / "loop.yaml"
     path.write_text(FILE)
-    config = load_loop_config(path, ["iterations=5", "train.overrides.lora.rank=8"], {"seed": 9})
+    given = {"seed": 9, "iterations": 7}
+    config = load_loop_config(path, ["iterations=5", "train.lora.rank=8"], given)
     assert (config.out, config.iterations, config.seed) == ("/somewhere/runs", 5, 9)
-    assert config.train.overrides == {"learning_rate": 0.001, "lora": {"rank": 8}}
+    assert (config.train.learning_rate, config.train.lora.rank) == (0.001, 8)
+
+
+LEAST = {
+    "out": "runs",
+    "train": {"model": "a/b"},
+    "rollout": {"preset": ["miniwob/click-test"]},
+}
 
 
 def test_printed_configuration_is_the_same_configuration(tmp_path):
     options = {"instruction": "costs ${model}"}
-    text = r"rollout.overrides.policy_config.agent_options.instruction='costs \${model}'"
-    config = load_loop_config(overrides=[text], given={"out": "runs", "train": {"model": "a/b"}})
-    assert config.rollout.overrides["policy_config"]["agent_options"] == options
+    text = r"rollout.agent_options.instruction='costs \${model}'"
+    config = load_loop_config(overrides=[text], given={**LEAST, "first": {"policy": "random"}})
+    assert config.rollout.agent_options == options
     path = tmp_path / "printed.yaml"
     path.write_text(configuration.to_yaml(config))
     assert load_loop_config(path) == config
@@ -46,12 +53,20 @@ def test_printed_configuration_is_the_same_configuration(tmp_path):
         pytest.param({"iterations": 0}, "iterations: must be greater", id="too-small"),
         pytest.param({"train": {}}, "set train.model", id="no-model-to-begin-with"),
         pytest.param(
-            {"train": {"model": "a/b", "engine": "llamafactory"}}, "needs python", id="no-python"
+            {"train": {"model": "a/b", "llamafactory": {}}}, "train.llamafactory.python: missing",
+            id="no-python",
         ),
+        pytest.param(
+            {"train": {"model": "a/b", "epochs": 2, "llamafactory": {"python": "x"}}},
+            "takes no epochs", id="two-trainers",
+        ),
+        pytest.param({"rollout": {}}, "set rollout.preset", id="nothing-to-play"),
+        pytest.param({"rollout": {"seed": 1}}, "takes no seed", id="set-by-the-loop"),
+        pytest.param({"judge": {}}, "No judge given", id="no-judge"),
         pytest.param({"export": None}, "needs an export", id="nothing-to-train-on"),
         pytest.param({"serve": {"engine": "external"}}, "needs url", id="no-url"),
         pytest.param(
-            {"judge": {"command": ["x"], "by": "model"}}, "both a command and by, which",
+            {"judge": {"command": ["x"], "when": "always"}}, "both a command and when, which",
             id="two-ways",
         ),
         pytest.param({"judge": {"command": []}}, "empty command", id="empty-command"),
@@ -66,8 +81,8 @@ def test_printed_configuration_is_the_same_configuration(tmp_path):
             id="no-such-step",
         ),
         pytest.param(
-            {"train": {"model": "a/b", "overrides": {"lerning_rate": 1e-3}}},
-            "did you mean learning_rate?", id="no-such-key-of-the-trainer",
+            {"train": {"model": "a/b", "lerning_rate": 1e-3}},
+            "did you mean train.learning_rate?", id="no-such-key-of-the-trainer",
         ),
         pytest.param(
             {"publish": {"command": ["cp", "{modell}"]}}, "Did you mean 'model'?",
@@ -85,17 +100,14 @@ def test_printed_configuration_is_the_same_configuration(tmp_path):
 )  # fmt: skip
 def test_what_is_wrong_is_said(given, said):
     with pytest.raises(errors.InvalidInputError) as raised:
-        load_loop_config(given={"out": "runs", "train": {"model": "a/b"}, **given})
+        load_loop_config(given={**LEAST, **given})
     assert said in str(raised.value)
 
 
 GROUPED = {
     "first": {"policy": "a/b"},
     "groups": {
-        "rollout": {
-            "env_config": {"attempts_per_task": 4, "groups_per_task": 2},
-            "policy_config": {"temperature": 0.7, "top_p": None, "top_k": None, "min_p": None},
-        },
+        "rollout": {"group_size": 4, "attempts": 2, "temperature": 0.7},
         "train": {"learning_rate": 0.5, "policy": {"clip_high": 0.28}},
     },
 }
@@ -106,10 +118,9 @@ def grouped(algorithm="grpo", **more):
     return load_loop_config(given={"iterations": 3, **given})
 
 
-def sampled(**policy):
-    """Keys of a rollout of groups, with something else about its agent."""
-    keys = GROUPED["groups"]["rollout"]
-    return {"groups": {"rollout": {**keys, "policy_config": {**keys["policy_config"], **policy}}}}
+def sampled(**changed):
+    """Settings of a rollout of groups, with something else about its agent."""
+    return {"groups": {"rollout": {**GROUPED["groups"]["rollout"], **changed}}}
 
 
 @each(
@@ -136,24 +147,26 @@ def sampled(**policy):
         ),
         pytest.param(
             "grpo",
-            {"train": {"model": "a/b", "algorithm": "grpo", "engine": "llamafactory",
-                       "python": "x"}},
+            {"train": {"model": "a/b", "algorithm": "grpo", "llamafactory": {"python": "x"}}},
             "needs the built-in trainer", id="llamafactory",
         ),
         pytest.param(
-            "grpo", {"groups": {}}, "env_config.attempts_per_task=8", id="no-group",
+            "grpo", {"groups": {}}, "group_size=8", id="no-group",
         ),
         pytest.param("grpo", sampled(temperature=0.0), "the temperature 0.0", id="greedy"),
         pytest.param("grpo", sampled(temperature=None), "the temperature None", id="servers-own"),
-        pytest.param("grpo", sampled(top_k=2), "Set policy_config.top_k=-1", id="cut-off"),
         pytest.param(
-            "grpo", sampled(agent_options={"min_p": 0.1}), "Set policy_config.min_p=0",
-            id="cut-off-by-an-option",
+            "grpo", sampled(agent_options={"min_p": 0.1}), "Set agent_options.min_p=0",
+            id="cut-off",
         ),
-        pytest.param("grpo", sampled(enforce_actions=True), "under a grammar", id="grammar"),
+        pytest.param(
+            "grpo", sampled(agent_options={"enforce_actions": True}), "under a grammar",
+            id="grammar",
+        ),
         pytest.param("grpo", sampled(agent="oracle"), "the agent 'oracle', whose", id="no-model"),
         pytest.param(
-            "grpo", {"rollout": {"config": "crawl"}}, "'crawl' is wrong", id="no-rollout",
+            "grpo", {"groups": {**GROUPED["groups"], "train": {"loss_on": "all_turns"}}},
+            "loss_on must be completion", id="no-such-training",
         ),
     ],
 )  # fmt: skip
@@ -185,8 +198,8 @@ def small_agent(tmp_path, monkeypatch):
 
 
 def test_an_installed_agent_is_checked_for_the_options_that_it_shares(small_agent):
-    options = {"agent": "small", "agent_options": {"temperature": 0.5}, "top_k": 2}
-    grouped(rollout={"config": "rollout"}, **sampled(**options, temperature=None))
+    options = {"temperature": 0.5, "top_k": 2}
+    grouped(**sampled(agent="small", agent_options=options, temperature=None))
     with pytest.raises(errors.InvalidInputError, match="the temperature None"):
         grouped(**sampled(agent="small", temperature=None))
 
@@ -197,10 +210,7 @@ def test_rollouts_play_groups_where_they_are_trained_on():
     alone, in_groups = (
         command(config, Slot(number, "rollout", "rollout"), policy) for number in (1, 2)
     )
-    wanted = {
-        'env_config.group="same-seed"', "env_config.attempts_per_task=4",
-        "env_config.groups_per_task=2", "policy_config.temperature=0.7",
-    }  # fmt: skip
+    wanted = {"group_size=4", "attempts=2", "temperature=0.7"}
     assert wanted <= set(in_groups)
     assert not wanted & set(alone)
     evaluated = command(config, Slot(2, "evaluate", "rollout"), policy)
@@ -225,9 +235,7 @@ def test_training_gets_the_data_of_its_algorithm(algorithm, phases, data):
     assert [name for name in in_second if name in ("export", "groups")] == phases
     made = command(config, Slot(2, "train", "update"))
     assert [made[place + 1] for place, text in enumerate(made) if text == "--data"] == data
-    gradient = {
-        'no_samples="keep"', "policy.clip_high=0.28", "learning_rate=0.5",
-    }  # fmt: skip
+    gradient = {'no_samples="keep"', 'policy={"clip_high": 0.28}', "learning_rate=0.5"}
     assert gradient & set(made) == (set() if algorithm == "sft" else gradient)
 
 
@@ -239,13 +247,14 @@ def test_policy_gradient_needs_no_settings():
 
 def test_groups_are_of_the_last_iterations_as_played():
     groups = {**GROUPED["groups"], "iterations": 2}
-    more = {"judge": {}, "postprocess": {"steps": ["clean"]}, "groups": groups}
+    more = {
+        "judge": {"judges": ["rules"]}, "postprocess": {"steps": ["clean"]}, "groups": groups,
+    }  # fmt: skip
     config = grouped(["sft", "grpo"], export={"format": "openai", "held_out": ["a/b"]}, **more)
     place = "runs/train_trajectories/iteration_000"
     made = command(config, Slot(3, "groups", "update"))
     assert made[:5] == ["train", "export", f"{place}2", "--then", f"{place}3"]
-    assert made[made.index("--format") + 1] == "tokens"
-    assert made[made.index("--held-out") + 1] == "a/b"
+    assert {'format="tokens"', 'held_out=["a/b"]'} <= set(made)
     # Iteration 1 played none.
     assert "--then" not in command(config, Slot(2, "groups", "update"))
 
@@ -253,7 +262,7 @@ def test_groups_are_of_the_last_iterations_as_played():
 def test_a_bare_name_is_a_recipe_unless_a_file_has_it(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     assert load_loop_config("one_gpu").out == "runs/one_gpu"
-    (tmp_path / "one_gpu").write_text("{out: mine, train: {model: a/b}}")
+    (tmp_path / "one_gpu").write_text("{out: mine, train: {model: a/b}, rollout: {preset: [x]}}")
     assert load_loop_config("one_gpu").out == "mine"
 
 
@@ -263,42 +272,37 @@ def command(config, slot, policy=None):
 
 
 PLAYED = {
-    "out": "runs",
-    "train": {"model": "a/b"},
-    "evaluation": {"overrides": {"env_config": {"test_tasks": ["miniwob/click-test"]}}},
-    "rollout": {"overrides": {"policy_config": {"temperature": 0.5}}},
+    **LEAST,
+    "evaluation": {"preset": ["miniwob/click-test"]},
+    "rollout": {"preset": ["miniwob/click-test"], "temperature": 0.5},
 }
+SERVED = Policy(version=1, weights="w", model="policy", urls=("http://h:1/v1",))
 
 
 def test_an_agent_without_a_model_may_play_more():
-    more = {"env_config": {"attempts_per_task": 9}}
+    more = {"attempts": 9}
     config = load_loop_config(given={**PLAYED, "first": {"policy": "random", "rollout": more}})
-    trained = Policy(version=1, weights="w", model="policy", urls=("http://h:1/v1",))
-    asked = "env_config.attempts_per_task=9"
-    assert asked in command(config, Slot(1, "rollout", "rollout"))
-    assert asked not in command(config, Slot(0, "evaluate", "rollout"))
-    assert asked not in command(config, Slot(2, "rollout", "rollout"), trained)
+    assert "attempts=9" in command(config, Slot(1, "rollout", "rollout"))
+    assert "attempts=9" not in command(config, Slot(0, "evaluate", "rollout"))
+    assert "attempts=9" not in command(config, Slot(2, "rollout", "rollout"), SERVED)
+
+
+def played_by(rollout, *, first="random"):
+    rollout = {"preset": ["miniwob/click-test"], **rollout}
+    config = load_loop_config(given={**PLAYED, "first": {"policy": first}, "rollout": rollout})
+    return command(config, Slot(2, "rollout", "rollout"), SERVED)
 
 
 def test_agents_of_their_own_are_told_of_the_server_by_their_options():
-    options = {"agent": "mine", "agent_options": {"temperature": 0.5}}
-    given = {**PLAYED, "rollout": {"overrides": {"policy_config": options}}}
-    policy = Policy(version=1, weights="w", model="policy", urls=("http://h:1/v1",))
-    made = command(load_loop_config(given=given), Slot(2, "rollout", "rollout"), policy)
-    said = [text for text in made if text.startswith("policy_config.agent_options")]
-    assert said == [
-        'policy_config.agent_options.model="policy"',
-        'policy_config.agent_options.base_url="http://h:1/v1"',
-        "policy_config.agent_options.temperature=0.5",
-    ]
+    made = played_by({"agent": "mine", "agent_options": {"temperature": 0.5}})
+    assert (
+        'agent_options={"model": "policy", "base_url": "http://h:1/v1", "temperature": 0.5}' in made
+    )
 
 
 def test_an_installed_agent_that_shares_the_model_is_told_of_it_like_the_model_agent(small_agent):
-    given = {**PLAYED, "rollout": {"overrides": {"policy_config": {"agent": "small"}}}}
-    policy = Policy(version=1, weights="w", model="policy", urls=("http://h:1/v1",))
-    made = command(load_loop_config(given=given), Slot(2, "rollout", "rollout"), policy)
-    assert 'policy_config.base_model="policy"' in made
-    assert 'env_config.vllm_server_url="http://h:1/v1"' in made
+    made = played_by({"agent": "small"})
+    assert {'model="policy"', 'base_url="http://h:1/v1"'} <= set(made)
 
 
 def test_any_agent_without_a_model_may_play_first():
@@ -306,8 +310,8 @@ def test_any_agent_without_a_model_may_play_first():
     made = command(
         load_loop_config(given={**PLAYED, "first": first}), Slot(1, "rollout", "rollout")
     )
-    assert 'policy_config.agent="curious"' in made
-    assert "policy_config.agent_options.ends=0.5" in made
+    assert {'agent="curious"', 'agent_options={"ends": 0.5}'} <= set(made)
+    assert "temperature=0.5" not in made  # It has no model.
 
 
 def test_evaluations_play_the_same_and_rollouts_do_not():
@@ -336,23 +340,23 @@ def test_export_replays_the_last_iterations():
     config = load_loop_config(
         given={
             **PLAYED,
-            "judge": {"by": "model", "model": "some/judge", "options": {"votes": 3}},
-            "postprocess": {"steps": ["clean:min_steps=1"], "options": {"clean": {"min_steps": 2}}},
+            "judge": {"options": {"model": "some/judge", "votes": 3}},
+            "postprocess": {"steps": [{"clean": {"min_steps": 2}}]},
             "export": {"iterations": 2, "filters": {"min_steps": 1}, "samples": 64},
         }
     )
     made = command(config, Slot(3, "export", "update"))
     assert made[2:5] == ["runs/processed/iteration_0002", "--then", "runs/processed/iteration_0003"]
-    assert made[made.index("--filter") + 1] == "min_steps=1"
+    assert {'filters={"min_steps": 1}', "samples=64"} <= set(made)
     processed = command(config, Slot(3, "postprocess", "rollout"))
     assert processed[1:5] == [
         "--read", "runs/train_trajectories/iteration_0003",
         "--write", "runs/processed/iteration_0003",
     ]  # fmt: skip
-    assert processed[processed.index("--set") + 1] == "clean.min_steps=2"
+    assert processed[5:] == ['steps=[{"clean": {"min_steps": 2}}]']
     assert command(config, Slot(3, "judge", "rollout")) == [
-        "judge", "run", "runs/train_trajectories/iteration_0003", "--judge", "model",
-        "--when", "unknown", "--set", "votes=3", "--model", "some/judge",
+        "judge", "run", "runs/train_trajectories/iteration_0003",
+        'options={"model": "some/judge", "votes": 3}',
     ]  # fmt: skip
 
 
@@ -362,14 +366,14 @@ def test_export_replays_the_last_iterations():
     ids=["previous", "base"],
 )
 def test_training_begins_with_the_weights_before_or_with_the_base(begin, base):
-    given = {**PLAYED, "train": {"model": "a/b", "begin": begin, "overrides": {"epochs": 2}}}
+    given = {**PLAYED, "train": {"model": "a/b", "begin": begin, "epochs": 2}}
     made = command(load_loop_config(given=given), Slot(2, "train", "update"))
     assert made[made.index("--model") + 1] == base
     assert "epochs=2" in made
 
 
 def test_llamafactory_finds_what_was_processed_by_links():
-    train = {"engine": "llamafactory", "model": "a/b", "python": "lf/bin/python"}
+    train = {"model": "a/b", "llamafactory": {"python": "lf/bin/python"}}
     given = {**PLAYED, "train": train, "export": None, "postprocess": {}}
     config = load_loop_config(given=given)
     phase = make_phase(config, Slot(2, "train", "update"), Policy(version=1))
@@ -378,4 +382,4 @@ def test_llamafactory_finds_what_was_processed_by_links():
             f"runs/processed/iteration_000{n}" for n in (1, 2)
     }  # fmt: skip
     assert 'save_path="runs/training/iteration_0002"' in phase.command
-    assert phase.command[-3:] == ("--python", "lf/bin/python", "--train")
+    assert phase.command[5:8] == ("--python", "lf/bin/python", "--train")

@@ -79,10 +79,13 @@ def test_training_on_groups_is_measured_by_its_log(tmp_path):
     assert metrics._trained(str(tmp_path)) == {"policy_gradient": counts}
 
 
+PLAYED = {"preset": ["miniwob/click-test"]}
+
+
 def test_overlap_has_two_lanes_that_wait_for_each_other():
     given = {
-        "out": "runs", "iterations": 3, "train": {"model": "a/b"}, "evaluation": {},
-        "postprocess": {}, "overlap": {"enabled": True},
+        "out": "runs", "iterations": 3, "train": {"model": "a/b"}, "rollout": PLAYED,
+        "evaluation": PLAYED, "postprocess": {}, "overlap": {"enabled": True},
     }  # fmt: skip
     playing, training = lanes(load_loop_config(given=given))
     assert [slot.key for slot in playing] == [
@@ -104,6 +107,7 @@ def test_overlap_has_two_lanes_that_wait_for_each_other():
     ("every", "evaluated"), [(1, [0, 1, 2, 3, 4, 5]), (2, [0, 2, 4, 5]), (9, [0, 5])]
 )
 def test_evaluations_are_before_the_first_and_after_the_last_iteration_too(every, evaluated):
-    given = {"out": "runs", "iterations": 5, "train": {"model": "a/b"}}
-    (lane,) = lanes(load_loop_config(given={**given, "evaluation": {"every": every}}))
+    given = {"out": "runs", "iterations": 5, "train": {"model": "a/b"}, "rollout": PLAYED}
+    given["evaluation"] = {**PLAYED, "every": every}
+    (lane,) = lanes(load_loop_config(given=given))
     assert [slot.iteration for slot in lane if slot.name == "evaluate"] == evaluated

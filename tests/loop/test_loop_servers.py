@@ -42,6 +42,7 @@ def opened(served, run_command=None, train=None, **serve):
         given={
             "out": str(served.folder / "loop"),
             "first": {"policy": str(first)},
+            "rollout": {"preset": ["miniwob/click-test"]},
             "serve": serve,
             **({"train": train} if train else {}),
         }
@@ -102,7 +103,7 @@ async def test_server_rests_while_a_model_is_trained(served, how):
 
 
 async def test_training_without_an_adapter_is_told(served):
-    train = {"begin": "base", "overrides": {"method": "lora"}}
+    train = {"begin": "base", "method": "lora"}
     async with opened(served, update="lora", train=train) as server:
         await server.ensure(0, str(served.folder / "first"))
         with pytest.raises(errors.InvalidInputError, match="needs an adapter"):
@@ -117,7 +118,7 @@ async def test_adapter_of_the_last_checkpoint_is_loaded(served):
     (checkpoint / "state.json").write_text('{"step": 7}')
     served.adapter("adapter").rename(checkpoint / "model")
     served.weights("merged").rename(training / "model.pt")
-    train = {"begin": "base", "overrides": {"method": "lora"}}
+    train = {"begin": "base", "method": "lora"}
     async with opened(served, update="lora", train=train) as server:
         assert (await server.ensure(0, str(served.folder / "first"))).model == "policy"
         assert (await server.ensure(1, str(training / "model.pt"))).model == "policy-lora"
@@ -136,6 +137,7 @@ async def test_external_server_is_given_each_version_by_a_command(served):
         given={
             "out": "loop",
             "first": {"policy": str(served.weights("first"))},
+            "rollout": {"preset": ["miniwob/click-test"]},
             "serve": {"engine": "external", "url": "http://h/v1", "update_command": command},
         }
     )

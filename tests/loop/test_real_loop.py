@@ -33,10 +33,9 @@ folder.mkdir(parents=True, exist_ok=True)
 SERVE = "import sys; print(sys.argv[2], file=open(sys.argv[1], 'a'))"
 
 PLAYED = {
-    "server_size": 2,
-    "task_order": "given",
-    "max_retries": 0,
-    "completion_threshold": 1.0,
+    "preset": ["miniwob/click-test"],
+    "parallel": 2,
+    "agent_options": {"prompt": "plain"},
 }
 
 
@@ -48,21 +47,14 @@ def press(request):
 
 
 def told(folder, url):
-    env = {**PLAYED, "train_tasks": ["miniwob/click-test"], "attempts_per_task": 3}
-    asked = {"context_config": {"interaction_mode": "text"}, "model_config": {
-        "prompt_version": "plain"}}  # fmt: skip
     return {
         "out": str(folder / "loop"),
         "iterations": 2,
         "seed": 5,
         "first": {"policy": "oracle"},
-        "rollout": {"config": "rollout", "overrides": {"env_config": env, **asked}},
-        "evaluation": {
-            "config": "rollout",
-            "every": 2,
-            "overrides": {"env_config": {**PLAYED, "test_tasks": ["miniwob/click-test"]}, **asked},
-        },
-        "judge": {"when": "always"},
+        "rollout": {**PLAYED, "attempts": 3},
+        "evaluation": {**PLAYED, "every": 2},
+        "judge": {"judges": ["environment"], "when": "always"},
         "postprocess": {"steps": ["clean:min_steps=1"]},
         "export": {
             "format": "openai",

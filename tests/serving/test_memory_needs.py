@@ -103,13 +103,13 @@ def recipe(name):
 
 def test_one_gpu_of_24_gib_has_room_for_its_recipe():
     given = recipe("one_gpu")
-    serve, train = given["serve"]["options"], given["train"]["overrides"]
+    serve, train = given["serve"]["options"], given["train"]
     tokens = serve["max_num_seqs"] * serve["max_model_len"]
     assert serving_need(SMALL, tokens=tokens).fits(24 * serve["gpu_memory_utilization"])
     assert training_need(
         SMALL,
         tokens=train["batch_size"] * train["cutoff_len"],
-        trained_tokens=given["rollout"]["overrides"]["policy_config"]["max_new_tokens"],
+        trained_tokens=given["rollout"]["max_tokens"],
         lora_rank=train["lora"]["rank"],
         checkpointing=train["gradient_checkpointing"],
     ).fits(24)
@@ -118,7 +118,7 @@ def test_one_gpu_of_24_gib_has_room_for_its_recipe():
 @pytest.mark.parametrize("name", ["node_of_8", "ray_cluster"])
 def test_gpus_of_80_gib_have_room_for_their_recipe(name):
     given = recipe(name)
-    serve, train = given["serve"]["options"], given["train"]["overrides"]["algorithm_config"]
+    serve, train = given["serve"]["options"], given["train"]["llamafactory"]["algorithm_config"]
     # Not all requests are as long as they may be: the cache holds half of that.
     tokens = serve["max_num_seqs"] * serve["max_model_len"] // 2
     assert serving_need(LARGE, tokens=tokens).fits(80 * serve["gpu_memory_utilization"])

@@ -11,14 +11,16 @@ from pathlib import Path
 import pytest
 
 from webtraj.cli.app import COMMANDS, make_command
+from webtraj.cli.flags import fields_of
 from webtraj.loop import load_loop_config
 from webtraj.loop.building import check_first, make_phase
 from webtraj.loop.phases import Policy, lanes
-from webtraj.processing.configuration import make_pipeline, read_choice
-from webtraj.rollouts.configuration import build_rollout, load_configuration
+from webtraj.processing.configuration import make_pipeline
+from webtraj.rollouts.configuration import build_rollout
+from webtraj.runs.spec import RunSpec
 from webtraj.serving import VllmLaunch, prepare_launch, vllm
 from webtraj.training.llamafactory import load_update_config
-from webtraj.training.sft import SftSettings
+from webtraj.training.sft.settings import load_train_config
 
 ROOT = Path(__file__).resolve().parents[2]
 SHIPPED = sorted((ROOT / "src/webtraj/loop/files").glob("*.yaml"))
@@ -76,10 +78,7 @@ def test_postprocessing_has_these_steps():
         given = load_loop_config(path).postprocess
         if given is not None:
             with_steps.append(path.stem)
-            choices = [read_choice(step) for step in given.steps]
-            make_pipeline(
-                [(name, {**said, **given.options.get(name, {})}) for name, said in choices]
-            )
+            make_pipeline(given.choices())
     assert with_steps == ["one_gpu", "all_tasks", "two_cores"]
 
 
@@ -88,8 +87,7 @@ def test_rollouts_can_be_built(recipe):
     for name, command in commands(recipe):
         if name in ("rollout", "evaluate"):
             _, params = parsed(command)
-            loaded = load_configuration(params["config_name"], params["arguments"])
-            build_rollout(loaded)
+            build_rollout(RunSpec(**fields_of({}, params["arguments"])))
             seen += 1
     assert seen >= 4
 
@@ -100,11 +98,12 @@ def test_trainings_settings_are_its_own(recipe):
             continue
         which, params = parsed(command)
         if which == "train update":
-            config = load_update_config(params["config_name"], params["overrides"])
+            config = load_update_config(params["config"], params["overrides"])
             assert config.algorithm_config.deepspeed_config_filename == "ds_config_zero2.json"
         else:
             assert which == "train"
-            SftSettings(model="m", out="o", **recipe.train.overrides)
+            given = {name: params[name] for name in ("model", "data", "out")}
+            assert load_train_config(None, params["overrides"], given).seed
 
 
 def test_server_is_one_that_can_be_launched(recipe):

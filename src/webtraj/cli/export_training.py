@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from webtraj.agents.models.base import Part
     from webtraj.training.export import ExportReport, SampleFormat
     from webtraj.training.export.base import Split
+    from webtraj.training.export.configuration import ExportSettings
     from webtraj.training.replay import Filters, ReplayBuffer, Selection
     from webtraj.training.samples import Sample
 
@@ -64,13 +65,18 @@ _WAYS_IN = {
 
 def export(
     dataset: Place,
-    to: Annotated[
-        str,
-        typer.Option(
-            "--format", help="sharegpt, openai, trl, tokens, preferences or trl-preferences."
-        ),
-    ],
     out: NewPlace,
+    overrides: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="KEY=VALUE", help="Any setting, such as filters.min_steps=1."),
+    ] = None,
+    to: Annotated[
+        str | None,
+        typer.Option(
+            "--format",
+            help="sharegpt, openai, trl, tokens, preferences or trl-preferences; default: tokens.",
+        ),
+    ] = None,
     task: Task = None,
     site: Site = None,
     policy: Policy = None,
@@ -156,43 +162,47 @@ def export(
     and other trainers read it.
     """
     from webtraj.datasets.exporters.base import all_formats
+    from webtraj.settings import configuration
     from webtraj.training.export import export_selection, make_format
+    from webtraj.training.export.configuration import ExportSettings
     from webtraj.training.replay import Reason
 
-    if to in all_formats():
+    flags = without_none(
+        format=to, where=where, held_out=held_out, loss_weights=loss_weights, samples=samples,
+        recency_bias_power=recency_bias_power, val_split=val_split, split_by=split_by,
+        render=render or None, filters=_read_filters(filters) or None,
+        options=format_settings(setting) or None,
+    )  # fmt: skip
+    config = configuration.of_command(
+        ExportSettings, flags, overrides or [], example="filters.min_steps=1"
+    )
+    if config.format in all_formats():
         raise errors.InvalidInputError(
-            f"{to!r} is a format of episodes: "
-            f"{errors.command('export', dataset, '--format', to, '--out', out)}."
+            f"{config.format!r} is a format of episodes: "
+            f"{errors.command('export', dataset, '--format', config.format, '--out', out)}."
         )
     conditions = without_none(
-        task=task, site=site, policy=policy, outcome=outcome, end_reason=end_reason, where=where
+        task=task, site=site, policy=policy, outcome=outcome, end_reason=end_reason
     )
-    settings, storage_options = format_settings(setting), options_for(dataset, option)
-    made = make_format(to, settings)  # Report wrong options before reading anything.
-    if split_by and not val_split:
-        raise errors.InvalidInputError(
-            "--split-by needs --val-split: it says what to keep together in a split. Give both."
-        )
-    if recency_bias_power is not None and not samples:
-        raise errors.InvalidInputError(
-            "--recency-bias-power needs --samples: it sets how samples are drawn. Give both."
-        )
+    storage_options = options_for(dataset, option)
+    # Report wrong options before reading anything.
+    made = make_format(config.format, config.options)
     buffer = _buffer(
-        dataset, made, conditions, storage_options, then=then, iterations=iterations,
-        filters=filters, held_out=held_out, loss_weights=loss_weights, seed=seed, render=render,
+        dataset, made, config, conditions, storage_options, then=then, iterations=iterations,
+        seed=seed,
     )  # fmt: skip
-    if samples:
-        power = 2.0 if recency_bias_power is None else recency_bias_power
-        drawn = buffer.sample_with_recency(samples, power)
+    if config.samples:
+        power = 2.0 if config.recency_bias_power is None else config.recency_bias_power
+        drawn = buffer.sample_with_recency(config.samples, power)
     else:
         drawn = buffer.all
-    by = split_by or ("group" if to in _UNFILTERED else "episode")
-    parts = drawn.split(val_split, by=by) if val_split else None
+    by = config.split_by or ("group" if made.name in _UNFILTERED else "episode")
+    parts = drawn.split(config.val_split, by=by) if config.val_split else None
     report = export_selection(
         drawn if parts is None else parts,
         out,
-        format=to,
-        options=_with_seed(made, settings, seed),
+        format=config.format,
+        options=_with_seed(made, config.options, seed),
         overwrite=overwrite,
         storage_options=storage_options,
     )
@@ -225,16 +235,13 @@ def export(
 def _buffer(
     dataset: str,
     made: SampleFormat,
+    config: ExportSettings,
     conditions: Mapping[str, Any],
     storage_options: Mapping[str, Any] | None,
     *,
     then: list[str] | None,
     iterations: int | None,
-    filters: list[str] | None,
-    held_out: list[str] | None,
-    loss_weights: str | None,
     seed: int,
-    render: bool,
 ) -> ReplayBuffer:
     from webtraj.runs.iterations import Iterations
     from webtraj.training.replay import HeldOut, Reason, ReplayBuffer, weights
@@ -254,24 +261,32 @@ def _buffer(
         "uniform": weights.uniform,
         "advantage": weights.advantage(),
         "rare": weights.product(weights.by_success, weights.lifted("task")),
-    }[loss_weights or usual]
+    }[config.loss_weights or usual]
     buffer = ReplayBuffer.from_datasets(
         places,
         last_n_iterations=iterations,
-        filters=_filters(made.name, filters, conditions),
-        held_out=HeldOut(tasks=tuple(held_out)) if held_out else None,
+        filters=_filters(made.name, config, conditions),
+        held_out=HeldOut(tasks=tuple(config.held_out)) if config.held_out else None,
         loss_weights=weighting,
-        render=made.renderer() if render else None,
+        render=made.renderer() if config.render else None,
         seed=seed,
         storage_options=storage_options,
     )
     buffer.require_samples(
-        {Reason[name]: way for name, way in _WAYS_IN.items() if not (render and way == _RENDER)}
+        {
+            Reason[name]: way
+            for name, way in _WAYS_IN.items()
+            if not (config.render and way == _RENDER)
+        }
     )
     return buffer
 
 
-def _filters(to: str, given: list[str] | None, conditions: Mapping[str, Any]) -> Filters:
+def _read_filters(given: list[str] | None) -> dict[str, Any]:
+    return dict(read_setting("--filter", item) for item in given or ())
+
+
+def _filters(to: str, config: ExportSettings, conditions: Mapping[str, Any]) -> Filters:
     from webtraj.settings.named import nearest
     from webtraj.training.replay import Filters
 
@@ -279,21 +294,18 @@ def _filters(to: str, given: list[str] | None, conditions: Mapping[str, Any]) ->
     # Pairs and advantages need all attempts, with the steps that changed nothing.
     every = ("filter_successful_only", "distinct", "valid_actions_only", "filter_same_screenshot")
     found: dict[str, Any] = dict.fromkeys(every, False) if to in _UNFILTERED else {}
-    for item in given or ():
-        name, value = read_setting("--filter", item)
+    for name, value in config.filters.items():
         if name not in known:
             raise errors.InvalidInputError(
                 f"No filter {name!r:.60}. {nearest(name, known)}The filters: {', '.join(known)}."
             )
         found[name] = value
-    told = [f"({conditions['where']})"] if "where" in conditions else []
-    told += [f"{name} == {value!r}" for name, value in conditions.items() if name != "where"]
-    if found.get("where"):
-        told.append(f"({found['where']})")
+    told = [f"({where})" for where in (config.where, found.get("where")) if where]
+    told += [f"{name} == {value!r}" for name, value in conditions.items()]
     return Filters(**{**found, "where": " and ".join(told)})
 
 
-def _with_seed(made: SampleFormat, settings: Mapping[str, str], seed: int) -> dict[str, Any]:
+def _with_seed(made: SampleFormat, settings: Mapping[str, Any], seed: int) -> dict[str, Any]:
     has_seed = any(field.name == "seed" for field in dataclasses.fields(made))  # type: ignore[arg-type]
     return {**({"seed": seed} if has_seed else {}), **settings}
 

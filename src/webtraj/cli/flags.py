@@ -127,11 +127,11 @@ def _merged(fields: Mapping[str, Any], settings: Iterable[str]) -> dict[str, Any
     from webtraj.runs.spec import RunSpec
     from webtraj.settings import configuration
 
-    data = configuration.with_overrides({}, settings, example="wait_timeout=60")
-    configuration.check_names(data, RunSpec, configuration.COMMAND_LINE)
-    if not data:
+    settings = list(settings)
+    if not settings:
         return dict(fields)
-    both = configuration.merged(configuration.escaped(fields), data)
+    both = configuration.layered({}, fields, settings, example="wait_timeout=60")
+    configuration.check_names(both, RunSpec, configuration.COMMAND_LINE)
     return configuration.resolved(both, configuration.COMMAND_LINE)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import collections
 import contextlib
 import dataclasses
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -50,6 +50,10 @@ _Settings = Annotated[
 
 def run(
     dataset: Place,
+    overrides: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="KEY=VALUE", help="Any setting, such as options.votes=3."),
+    ] = None,
     judges: Annotated[
         list[str] | None,
         typer.Option(
@@ -65,13 +69,14 @@ def run(
     api_key_variable: ApiKeyVariable = None,
     settings: _Settings = None,
     when: Annotated[
-        str,
+        str | None,
         typer.Option(
-            help="Judge episodes whose outcome is unknown, or always: all that ended by themselves."
+            help="Judge episodes whose outcome is unknown, or always: all that ended by "
+            "themselves. Default: unknown."
         ),
-    ] = "unknown",
+    ] = None,
     where: Where = None,
-    parallel: Parallel = 8,
+    parallel: Annotated[int | None, typer.Option(help="Episodes at a time; default: 8.")] = None,
     json: Json = False,
     option: BucketOptions = None,
 ) -> None:
@@ -80,23 +85,28 @@ def run(
     Episodes that this judge has judged are left out, so running it again judges the rest. The exit
     code is 1 if some got no verdict.
     """
+    from webtraj.judging.configuration import JudgeConfig
     from webtraj.judging.judged import Judged, judge_dataset
+    from webtraj.settings import configuration
 
-    if not judges and model is None:
-        raise errors.InvalidInputError(
-            "No judge given. Give --judge rules:FILE, --judge model --model NAME, or another."
-        )
     options = _options(settings, model, base_url, provider, api_key_variable)
+    flags = without_none(
+        judges=judges, options=options or None, when=when, where=where, parallel=parallel
+    )
+    config = configuration.of_command(
+        JudgeConfig, flags, overrides or [], example="options.votes=3"
+    )
+    names = config.names()
 
     async def judge() -> Judged:
-        async with _judge_of(judges or ["model"], options) as made:
+        async with _judge_of(names, config.options) as made:
             with terminal.Bar("Judging") as bar:
                 return await judge_dataset(
                     dataset,
                     made,
-                    when=when,  # type: ignore[arg-type]  # `judge_dataset` checks it.
-                    where=condition_of(where),
-                    parallel=parallel,
+                    when=config.when,
+                    where=condition_of(config.where),
+                    parallel=config.parallel,
                     storage_options=options_for(dataset, option),
                     observer=bar.show,
                 )
@@ -188,7 +198,7 @@ def _options(
 
 
 @contextlib.asynccontextmanager
-async def _judge_of(specs: list[str], options: dict[str, Any]) -> AsyncIterator[Judge]:
+async def _judge_of(specs: list[str], options: Mapping[str, Any]) -> AsyncIterator[Judge]:
     """Make a judge, and close it at the end.
 
     Raise if its model does not work, before every episode becomes a judge_error.

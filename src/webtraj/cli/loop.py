@@ -27,7 +27,7 @@ def loop(
         typer.Argument(
             metavar="KEY=VALUE",
             help="Values that override the configuration's, such as iterations=5 or "
-            "train.overrides.learning_rate=1e-4.",
+            "train.learning_rate=1e-4.",
             show_default=False,
         ),
     ] = None,

@@ -57,12 +57,13 @@ def from_fields(
     from webtraj.rollouts.configuration.building import build_rollout, resume_run
     from webtraj.runs.spec import RunSpec
 
-    fields = dict(given)
-    place = {"out": fields.pop("out"), "storage_options": fields.pop("storage_options", {})}
-    if resume:
+    if resume and not given.get("iteration"):
+        fields = dict(given)
+        place = {"out": fields.pop("out"), "storage_options": fields.pop("storage_options", {})}
         built = resume_run(fields, run_id=run_id, **place)
     else:
-        built = build_rollout(validate({**fields, **place}, RunSpec, COMMAND_LINE))
+        spec = validate(given, RunSpec, COMMAND_LINE)
+        built = build_rollout(spec, resume=(run_id or True) if resume else False)
     return built, naming(built)
 
 

@@ -40,7 +40,7 @@ def postprocess(
         typer.Argument(
             metavar="KEY=VALUE",
             help="Values that override the configuration's, such as parallel=4 or "
-            "steps=[clean,dedupe]. Options override both.",
+            "steps=[clean,dedupe]. They override options, too.",
             show_default=False,
         ),
     ] = None,
@@ -87,7 +87,7 @@ def postprocess(
         typer.Option("--import", help="A module to import that registers your own steps."),
     ] = None,
     config: Annotated[
-        Path | None, typer.Option(help="A YAML file with these settings; options override it.")
+        Path | None, typer.Option(help="A YAML file with settings; options override it.")
     ] = None,
     where: Where = None,
     to: Annotated[
@@ -130,7 +130,6 @@ def postprocess(
     Aliases: --read-s3-dir, --write-s3-dir, --model-name.
     """
     from webtraj.processing.configuration import load_config
-    from webtraj.processing.registry import parse_step
     from webtraj.settings.named import import_modules
     from webtraj.store.layout import DatasetLayout
     from webtraj.store.places import is_url
@@ -142,6 +141,7 @@ def postprocess(
         "provider": provider,
         "base_url": base_url,
         "api_key_variable": api_key_variable,
+        "steps": step,
         "where": where,
         "format": to,
         "parallel": parallel,
@@ -154,8 +154,7 @@ def postprocess(
     import_modules(imports or [])
     if loaded.verbose:
         logs.show(logging.INFO)
-    chosen: list[StepChoice] = loaded.choices() if step is None else [*map(parse_step, step)]
-    choices = _with_settings(chosen, settings or [])
+    choices = _with_settings(loaded.choices(), settings or [])
     source, target = str(loaded.read), str(loaded.write)
     options = {
         name: {**(options_for(place, option, other) or {}), **(own or {})} or None

@@ -24,15 +24,18 @@ def rollout(
         list[str] | None,
         typer.Argument(
             metavar="RUN|KEY=VALUE",
-            help="KEY=VALUE sets any setting, such as step_timeout=60; with --config-name, any key "
-            "of the configuration. RUN: the run to resume; default: the latest.",
+            help="KEY=VALUE sets any setting, such as step_timeout=60; with --config, any key of "
+            "the configuration. It overrides options. RUN: the run to resume; default: the latest.",
             show_default=False,
         ),
     ] = None,
-    config_name: Annotated[
+    config: Annotated[
         str | None,
         typer.Option(
-            help="rollout_train, rollout_test, crawl, or a file in --config-dir.",
+            "--config",
+            "--config-name",
+            help="A YAML file with settings; or rollout_train, rollout_test, crawl, or the name of "
+            "a file in --config-dir.",
             rich_help_panel=_CONFIGURED,
         ),
     ] = None,
@@ -69,13 +72,13 @@ def rollout(
 ) -> None:
     """Run an agent and record every episode.
 
-    Choose the tasks with --preset, or give a configuration with --config-name. Ctrl-C stops
-    cleanly, and --resume runs the rest. The options are the most used settings; --print-config
-    prints all. The exit code is 1 if every episode or every judgement failed, or if any episode is
-    left to judge.
+    Choose the tasks with --preset, or give a configuration with --config. Ctrl-C stops cleanly,
+    and --resume runs the rest. The options are the most used settings; --print-config prints all.
+    The exit code is 1 if every episode or every judgement failed, or if any episode is left to
+    judge.
     """
     run_id, overrides = _split(arguments or [], resume=resume)
-    if config_name is None:
+    if config is None:
         if print_config and resume:
             raise errors.InvalidInputError(
                 "--print-config shows the settings of a new run, and --resume continues an earlier "
@@ -87,34 +90,37 @@ def rollout(
             return
         if not fields.get("preset") and not resume:
             raise errors.InvalidInputError(
-                "Nothing to run: give --preset, such as --preset miniwob/click-test, or "
-                "--config-name, such as --config-name rollout_train. `webtraj presets` lists the "
-                "presets."
+                "Nothing to run: give --preset, such as --preset miniwob/click-test, or --config, "
+                "such as --config rollout_train. `webtraj presets` lists the presets."
             )
         if resume and "out" not in fields:
             raise errors.InvalidInputError(
-                "--resume needs the run's dataset: give --out FOLDER, or --config-name for a run "
-                "from a configuration."
+                "--resume needs the run's dataset: give --out FOLDER, or --config for a run from a "
+                "configuration."
             )
         fields.setdefault("out", f"runs/{datetime.datetime.now():%Y%m%d-%H%M%S}")
         built, go_on = playing.from_fields(fields, resume=resume, run_id=run_id)
     else:
-        if given:
-            raise errors.InvalidInputError(
-                f"{flag(next(iter(given)))} cannot be combined with --config-name. Override the "
-                "configuration with KEY=VALUE instead; `webtraj rollout --config-name "
-                f"{config_name} --print-config` shows the keys."
-            )
         from webtraj.rollouts.configuration import build_rollout, loading
-        from webtraj.rollouts.configuration.webgym import refuse_ranks_on_ray
+        from webtraj.rollouts.configuration.ranks import check_no_ranks
 
+        if given and not loading.has_own_keys(config, overrides, config_dir=config_dir):
+            raise errors.InvalidInputError(
+                f"{flag(next(iter(given)))} cannot be combined with the configuration {config!r}, "
+                "whose settings have other names. Override it with KEY=VALUE instead; `webtraj "
+                f"rollout --config {config} --print-config` shows the keys."
+            )
         if print_config:
-            text = loading.configuration_text(config_name, overrides, config_dir=config_dir)
+            text = loading.configuration_text(
+                config, overrides, config_dir=config_dir, flags=fields_of(given)
+            )
             print(text, end="")
             return
-        configuration = loading.load_configuration(config_name, overrides, config_dir=config_dir)
+        configuration = loading.load_configuration(
+            config, overrides, config_dir=config_dir, flags=fields_of(given)
+        )
         if ray is not None:
-            refuse_ranks_on_ray(configuration.values)
+            check_no_ranks(configuration.spec)
         built = build_rollout(configuration, resume=(run_id or True) if resume else False)
         go_on = playing.naming(built)
     if ray is not None:
@@ -134,6 +140,6 @@ def _split(arguments: list[str], *, resume: bool) -> tuple[str | None, list[str]
     if runs and (not resume or len(runs) > 1):
         raise errors.InvalidInputError(
             f"Unexpected argument {runs[-1]!r:.100}. Expected KEY=VALUE, or one run's id with "
-            "--resume. Choose what to run with --preset or --config-name."
+            "--resume. Choose what to run with --preset or --config."
         )
     return runs[0] if runs else None, [text for text in arguments if "=" in text]

@@ -34,8 +34,14 @@ def update(
             show_default=False,
         ),
     ] = None,
-    config_name: Annotated[
-        str, typer.Option(help="The configuration: update_online, or one in --config-dir.")
+    config: Annotated[
+        str,
+        typer.Option(
+            "--config",
+            "--config-name",
+            help="A YAML file with settings; or update_online, or the name of a file in "
+            "--config-dir.",
+        ),
     ] = "update_online",
     config_dir: Annotated[
         Path | None,
@@ -89,14 +95,14 @@ def update(
     from webtraj.serving import interpreters
     from webtraj.training.llamafactory import load_update_config, prepare_update
 
-    config = load_update_config(config_name, overrides or (), config_dir=config_dir)
+    settings = load_update_config(config, overrides or (), config_dir=config_dir)
     with terminal.json_output(json) as give:
         if publish:
-            _publish(config, give)
+            _publish(settings, give)
             return
         if train:
             python = interpreters.require_python(interpreters.LLAMAFACTORY, python)
-        prepared = prepare_update(config, python=python)
+        prepared = prepare_update(settings, python=python)
         _tell(prepared)
         trained = None
         if train:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -11,24 +10,32 @@ from typing import Any
 
 from webtraj import errors
 from webtraj.agents.catalog import AGENTS, shared_options
+from webtraj.judging.configuration import JudgeConfig
 from webtraj.loop import configuration
 from webtraj.loop.configuration import (
     EvaluationConfig,
-    ExportConfig,
+    ExportPhaseConfig,
     GroupsConfig,
-    JudgeConfig,
+    JudgePhaseConfig,
+    LlamaFactoryConfig,
     LoopConfig,
     PhaseConfig,
-    PostprocessConfig,
+    PostprocessPhaseConfig,
     PublishConfig,
     RolloutPhaseConfig,
     TrainPhaseConfig,
+    given_of,
     overrides_of,
 )
-from webtraj.loop.groups import rollout_overrides, train_overrides
+from webtraj.loop.groups import rollout_settings, training_settings
 from webtraj.loop.phases import Output, Phase, Policy, Slot, seed_of
 from webtraj.loop.places import Places, version_name
+from webtraj.processing.configuration import ProcessingConfig
+from webtraj.runs.iterations import Split
+from webtraj.runs.spec import MODEL, SAMPLING, RunSpec
 from webtraj.settings.configuration import merged
+from webtraj.training.export.configuration import ExportSettings
+from webtraj.training.llamafactory.configuration import UpdateSettings
 
 __all__ = ["check_first", "check_phases", "make_phase"]
 
@@ -82,27 +89,28 @@ class _Build:
         return Phase(slot=self.slot, command=tuple(command), outputs=outputs, **more)
 
     def _rollout(self, given: RolloutPhaseConfig) -> Phase:
-        return self._played(given, "train", self.number, self.places.recorded(self.number))
+        settings = self._with_policy(rollout_settings(self.config, self.number), given)
+        if self._agent_alone and given.played_by == "policy":
+            settings = merged(settings, given_of(self.config.first.rollout, RunSpec))
+        return self._played(given, settings, "train", self.number)
 
     def _evaluate(self, given: EvaluationConfig) -> Phase:
-        return self._played(given, "test", self.number + 1, self.places.evaluated(self.number))
+        settings = self._with_policy(given_of(given, RunSpec), given)
+        return self._played(given, settings, "test", self.number + 1)
 
-    def _played(self, given: RolloutPhaseConfig, split: str, number: int, dataset: str) -> Phase:
-        overrides = self._filled(self._with_policy(given))
-        overrides = {
-            **overrides,
-            "save_path": self.config.out,
-            "iteration": number,
+    def _played(
+        self, given: RolloutPhaseConfig, settings: dict[str, Any], split: Split, number: int
+    ) -> Phase:
+        own = {"split": split, "number": number}
+        settings = {
+            "save_every_percent": 25.0,  # Its log says how far it is.
+            **self._filled(settings),
+            "out": self.config.out,
             "seed": self.seed,
-            "env_config": {**overrides.get("env_config", {}), "split": split},
+            "iteration": {**settings.get("iteration", {}), **own},
         }
-        command = self._webtraj(
-            "rollout",
-            *_option("--config-name", given.config),
-            *_option("--config-dir", given.config_dir),
-            *_option("--ray", given.ray),
-            *overrides_of(overrides),
-        )
+        command = self._webtraj("rollout", *_option("--ray", given.ray), settings=settings)
+        dataset = self.places.played(number, split=split)
         return self._phase(
             command,
             Output(dataset, "dataset"),
@@ -110,63 +118,47 @@ class _Build:
             goes_on_in=dataset,
         )
 
-    def _with_policy(self, given: RolloutPhaseConfig) -> dict[str, Any]:
-        """Return the rollout's overrides, with the policy."""
-        overrides = dict(given.overrides)
-        if given is self.config.rollout:
-            overrides = rollout_overrides(self.config, self.number)
+    @property
+    def _agent_alone(self) -> bool:
+        """Whether an agent without a model plays, since no model is trained yet."""
+        return not self.policy.weights and self.config.first.agent is not None
+
+    def _with_policy(self, settings: dict[str, Any], given: RolloutPhaseConfig) -> dict[str, Any]:
+        """Return a rollout's settings, with the policy."""
         if given.played_by == "other":
-            return overrides
+            return settings
         first = self.config.first
-        if not self.policy.weights and first.agent is not None:
+        if self._agent_alone:
             # Settings of the model's agent do not apply to this one.
             options = {} if first.agent == "oracle" else dict(first.agent_options)
-            overrides["policy_config"] = {"agent": first.agent, "agent_options": options}
-            played = given is self.config.rollout
-            return merged(overrides, first.rollout) if played else overrides
-        policy = dict(overrides.get("policy_config", {}))
-        policy["checkpoint_path"] = None
-        agent = policy.get("agent", "model")
+            kept = {key: settings[key] for key in settings.keys() - {*MODEL, *SAMPLING}}
+            return {**kept, "agent": first.agent, "agent_options": options}
+        agent, urls = settings.get("agent", "model"), list(self.policy.urls)
         if agent not in AGENTS and "model" not in shared_options(agent):
             # A custom agent takes the model in its options.
-            asked = {"model": self.policy.model, "base_url": ",".join(self.policy.urls[:1])}
+            asked = {"model": self.policy.model, "base_url": ",".join(urls[:1])}
             known = {name: value for name, value in asked.items() if value}
-            policy["agent_options"] = {**known, **policy.get("agent_options", {})}
-        elif self.policy.model:
-            policy["base_model"] = self.policy.model
-        overrides["policy_config"] = policy
-        if self.policy.urls:
-            urls = self.policy.urls
-            overrides["env_config"] = {
-                **overrides.get("env_config", {}),
-                "vllm_server_url": urls[0] if len(urls) == 1 else list(urls),
-            }
-        return overrides
+            options = {**known, **settings.get("agent_options", {})}
+            return {**settings, "agent_options": options}
+        served: dict[str, Any] = {"model": self.policy.model} if self.policy.model else {}
+        if urls:
+            served["base_url"] = urls[0] if len(urls) == 1 else urls
+        asks = "model" in shared_options(agent)
+        return {**settings, "agent": agent, **(served if asks else {})}
 
-    def _judge(self, given: JudgeConfig) -> Phase:
-        command = self._webtraj(
-            "judge",
-            "run",
-            self.places.recorded(self.number),
-            *_option("--judge", self._filled(given.by)),
-            *_option("--when", given.when),
-            *_each("--set", _key_values(self._filled(given.options))),
-            *self._model(given),
+    def _judge(self, given: JudgePhaseConfig) -> Phase:
+        settings = self._filled(given_of(given, JudgeConfig))
+        return self._phase(
+            self._webtraj("judge run", self.places.recorded(self.number), settings=settings)
         )
-        return self._phase(command)
 
-    def _postprocess(self, given: PostprocessConfig) -> Phase:
+    def _postprocess(self, given: PostprocessPhaseConfig) -> Phase:
         command = self._webtraj(
             "postprocess",
             *_option("--read", self.places.played(self.number)),
             *_option("--write", self.places.processed(self.number)),
-            *_option("--config", self._filled(given.config)),
             *_each("--import", given.imports),
-            *_each("--step", self._filled(given.steps)),
-            *_settings(self._filled(given.options)),
-            *_option("--where", given.where),
-            *_option("--parallel", given.parallel),
-            *self._model(given),
+            settings=self._filled(given_of(given, ProcessingConfig)),
         )
         # If there is other data to train on, this may be empty.
         alone = (
@@ -176,94 +168,69 @@ class _Build:
         processed = self.places.processed(self.number)
         return self._phase(command, Output(processed, "dataset" if alone else "kept"))
 
-    def _model(self, given: JudgeConfig | PostprocessConfig) -> Iterator[str]:
-        yield from _option("--model", self._filled(given.model))
-        yield from _option("--base-url", self._filled(given.base_url))
-        yield from _option("--provider", given.provider)
-
-    def _export(self, given: ExportConfig) -> Phase:
+    def _export(self, given: ExportPhaseConfig) -> Phase:
         datasets = self.places.trained_on(self.number)
-        return self._exported(given, datasets, self.places.export(self.number))
+        settings = given_of(given, ExportSettings)
+        return self._exported(settings, datasets, self.places.export(self.number))
 
     def _groups(self, given: GroupsConfig) -> Phase:
         export = self.config.export
-        held_out = [] if export is None else export.held_out
-        tokens = ExportConfig(format="tokens", held_out=held_out)
+        settings = {"format": "tokens", "held_out": [] if export is None else export.held_out}
         datasets = self.places.groups_of(self.number)
-        return self._exported(tokens, datasets, self.places.groups(self.number))
+        return self._exported(settings, datasets, self.places.groups(self.number))
 
-    def _exported(self, given: ExportConfig, datasets: Sequence[str], out: str) -> Phase:
+    def _exported(self, settings: dict[str, Any], datasets: Sequence[str], out: str) -> Phase:
         first, *then = datasets
         command = self._webtraj(
-            "train",
-            "export",
+            "train export",
             first,
             *_each("--then", then),
-            *_option("--format", given.format),
             *_option("--out", out),
-            *_each("--filter", _key_values(given.filters)),
-            *_option("--where", given.where),
-            *_each("--held-out", self._filled(given.held_out)),
-            *_option("--loss-weights", given.loss_weights),
-            *_option("--samples", given.samples),
-            *_option("--recency-bias-power", given.recency_bias_power),
-            *_option("--val-split", given.val_split),
-            *_option("--split-by", given.split_by if given.val_split else None),
-            *_each("--set", _key_values(self._filled(given.options))),
-            *(("--render",) if given.render else ()),
             *_option("--seed", self.seed),
             "--overwrite",
+            settings=self._filled(settings),
         )
         return self._phase(command, Output(out, "export"), at_once=True)
 
     def _train(self, given: TrainPhaseConfig) -> Phase:
         model = Output(self.places.model(self.number), "model")
-        build = self._by_llamafactory if given.engine == "llamafactory" else self._by_ourselves
-        return self._phase(build(given), model, at_once=True, links=self._links(given))
+        command = (
+            self._by_ourselves()
+            if given.llamafactory is None
+            else self._by_llamafactory(given.llamafactory)
+        )
+        return self._phase(command, model, at_once=True, links=self._links(given))
 
-    def _by_ourselves(self, given: TrainPhaseConfig) -> tuple[str, ...]:
+    def _by_ourselves(self) -> tuple[str, ...]:
         training = self.places.training(self.number)
-        overrides = {"seed": self.seed, **self._filled(train_overrides(self.config, self.number))}
         algorithm = self.config.algorithm(self.number)
         data = [self.places.groups(self.number)] if algorithm != "sft" else []
         data += [self.places.export(self.number)] if algorithm != "grpo" else []
+        settings = self._filled(training_settings(self.config, self.number))
         return self._webtraj(
             "train",
-            *_option("--config", self._filled(given.config)),
             *_option("--model", self.places.base(self.number)),
             *_each("--data", data),
             *_option("--out", training),
             *_option("--publish", training),
-            *overrides_of(overrides),
+            settings={"seed": self.seed, **settings},
         )
 
-    def _by_llamafactory(self, given: TrainPhaseConfig) -> tuple[str, ...]:
-        training = self.places.training(self.number)
-        overrides = self._filled(given.overrides)
-        policy = {
-            **overrides.get("policy_config", {}),
-            "base_model": self.places.base(self.number),
-            "init_model_from_hf": True,
+    def _by_llamafactory(self, given: LlamaFactoryConfig) -> tuple[str, ...]:
+        begun = {"base_model": self.places.base(self.number), "init_model_from_hf": True}
+        own = {
+            "save_path": self.places.training(self.number),
+            "policy_config": begun,
+            "algorithm_config": {"seed": self.seed},
         }
-        algorithm = {"seed": self.seed, **overrides.get("algorithm_config", {})}
-        overrides = {
-            **overrides, "save_path": training, "policy_config": policy,
-            "algorithm_config": algorithm,
-        }  # fmt: skip
-        assert given.python is not None
-        return self._webtraj(
-            "train",
-            "update",
-            *_option("--config-name", given.config),
-            *_option("--config-dir", given.config_dir),
-            *overrides_of(overrides),
-            *_option("--python", given.python),
-            "--train",
-        )
+        settings = merged(own, self._filled(given_of(given, UpdateSettings)))
+        settings["policy_config"] |= begun
+        python = self._filled(given.python)
+        return self._webtraj("train update", "--python", python, "--train", settings=settings)
 
     def _links(self, given: TrainPhaseConfig) -> dict[str, str]:
         """Return links that put the datasets where LLaMA-Factory's update looks for them."""
-        if given.engine != "llamafactory" or given.command is not None:
+        if given.llamafactory is None or given.command is not None:
             return {}
         folder = Path(self.places.training(self.number)) / "train_trajectories"
         datasets = enumerate(reversed(self.places.trained_on(self.number)))
@@ -277,8 +244,11 @@ class _Build:
         )  # fmt: skip
         return self._phase(command, Output(str(places.latest_model)))
 
-    def _webtraj(self, command: str, *arguments: str) -> tuple[str, ...]:
-        return (self.python, "-m", "webtraj", command, *arguments)
+    def _webtraj(
+        self, command: str, *arguments: str, settings: Mapping[str, Any]
+    ) -> tuple[str, ...]:
+        own = (self.python, "-m", "webtraj", *command.split())
+        return (*own, *arguments, *overrides_of(settings))
 
     def _own(self, given: Sequence[str]) -> tuple[str, ...]:
         program, *arguments = self._filled(list(given))
@@ -324,19 +294,6 @@ def _each(flag: str, values: Sequence[str]) -> Iterator[str]:
         yield from (flag, value)
 
 
-def _key_values(values: Mapping[str, Any]) -> list[str]:
-    return [f"{key}={_said(value)}" for key, value in values.items()]
-
-
-def _settings(options: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
-    for step, values in options.items():
-        yield from _each("--set", [f"{step}.{item}" for item in _key_values(values)])
-
-
-def _said(value: Any) -> str:
-    return value if isinstance(value, str) else json.dumps(value)
-
-
 def check_first(config: LoopConfig) -> None:
     """Check that the first policy is an agent or a model.
 
@@ -352,26 +309,26 @@ def check_first(config: LoopConfig) -> None:
 
 
 def check_phases(config: LoopConfig) -> None:
-    """Check the names that later phases would refuse: of a format, of steps, of the trainer's keys.
+    """Check what later phases would refuse: tasks, judges, steps, a format.
 
     Raises:
-        InvalidInputError: One of them is unknown.
+        InvalidInputError: Something is missing, or has an unknown name.
     """
-    from webtraj.processing.registry import make_step, parse_step, step_names
+    from webtraj.processing.registry import make_step, step_names
     from webtraj.training.export.running import all_formats, make_format
-    from webtraj.training.sft.settings import load_train_config
 
-    export, processing, train = config.export, config.postprocess, config.train
+    for name in ("rollout", "evaluation"):
+        played = getattr(config, name)
+        if played is not None and played.command is None and not played.preset:
+            raise errors.InvalidInputError(
+                f"{name} has no tasks; set {name}.preset, such as [miniwob/click-test]."
+            )
+    judge, export, processing = config.judge, config.export, config.postprocess
+    if judge is not None and judge.command is None:
+        judge.names()
     if export is not None and export.command is None and export.format not in all_formats():
         make_format(export.format)
     if processing is not None and processing.command is None and not processing.imports:
-        for name in [parse_step(text)[0] for text in processing.steps]:
-            if name not in step_names():
-                make_step(name)
-    if train.command is not None or train.engine != "builtin" or "train" in config.interpreters:
-        return
-    path = None if train.config is None or "{" in train.config else Path(train.config)
-    needed = {"model": "model", "data": ["data"], "out": "out"}
-    algorithms = {config.algorithm(n): n for n in range(config.iterations, 0, -1)}
-    for number in algorithms.values():
-        load_train_config(path, overrides_of(train_overrides(config, number)), needed)
+        for step, _ in processing.choices():
+            if step not in step_names():
+                make_step(step)

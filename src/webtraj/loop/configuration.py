@@ -6,44 +6,52 @@ the iteration's dataset.
 
 from __future__ import annotations
 
+import inspect
 import json
 import os
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
 
 from webtraj import errors
 from webtraj.agents.catalog import agent_names, shared_options
-from webtraj.runs.spec import WandbConfig
+from webtraj.judging.configuration import JudgeConfig
+from webtraj.processing.configuration import ProcessingConfig
+from webtraj.runs.spec import RunSpec, WandbConfig
 from webtraj.settings import configuration
 from webtraj.settings.configuration import Section
 from webtraj.settings.named import nearest
 from webtraj.store.places import is_url
+from webtraj.training.export.configuration import ExportSettings
+from webtraj.training.llamafactory.configuration import UpdateSettings
+from webtraj.training.sft.settings import TrainingSettings
 
 __all__ = [
     "Algorithm",
     "EvaluationConfig",
-    "ExportConfig",
+    "ExportPhaseConfig",
     "ExtraConfig",
     "FirstConfig",
     "GroupsConfig",
-    "JudgeConfig",
+    "JudgePhaseConfig",
+    "LlamaFactoryConfig",
     "LoopConfig",
     "NAMES",
     "OverlapConfig",
     "PhaseConfig",
-    "PostprocessConfig",
+    "PostprocessPhaseConfig",
     "PublishConfig",
     "RolloutPhaseConfig",
     "ServeConfig",
     "TrainPhaseConfig",
     "check",
     "fill",
+    "given_of",
     "load_loop_config",
     "overrides_of",
+    "to_data",
     "to_yaml",
 ]
 
@@ -58,8 +66,20 @@ does both."""
 _Name = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]{0,39}$")]
 
 
+def given_of(section: Section, model: type[Section]) -> dict[str, Any]:
+    """Return the settings of a command that a section gives, without their defaults."""
+    return section.model_dump(mode="json", include={*model.model_fields}, exclude_unset=True)
+
+
+def _check_taken(section: Section, *names: str, prefix: str = "") -> None:
+    """Check that settings that the loop sets are not given."""
+    for name in names:
+        if name in section.model_fields_set:
+            raise ValueError(f"takes no {prefix}{name}, which the loop sets; remove it")
+
+
 class PhaseConfig(Section):
-    """A phase: a webtraj command with the options below, or a custom command."""
+    """A phase: a webtraj command with its own settings, or a custom command."""
 
     command: list[str] | None = None
     """Custom command to run instead, with placeholders such as `{latest}`. The first word `webtraj`
@@ -83,101 +103,51 @@ class PhaseConfig(Section):
     _BESIDE_COMMANDS: ClassVar[frozenset[str]] = frozenset()
 
 
-class RolloutPhaseConfig(PhaseConfig):
-    """The rollout to train on: `webtraj rollout --config-name`."""
+class RolloutPhaseConfig(PhaseConfig, RunSpec):
+    """The rollout to train on: settings of `webtraj rollout`."""
 
-    config: str = "rollout_train"
-    """Name of the rollout's configuration."""
-    config_dir: str | None = None
-    """Folder of that configuration, unless it ships with webtraj."""
-    overrides: _Values = Field(default_factory=dict)
-    """Keys to override in it: `{env_config: {server_size: 8}}`."""
     ray: str | None = None
     """Address of a Ray cluster to play on."""
     played_by: Literal["policy", "other"] = "policy"
-    """`policy` if the loop's server plays; `other` for the agent in the rollout's configuration."""
+    """`policy` if the loop's server plays; `other` for the agent of these settings."""
 
     _BESIDE_COMMANDS: ClassVar[frozenset[str]] = frozenset({"played_by"})
+
+    @model_validator(mode="after")
+    def _check_taken(self) -> Self:
+        _check_taken(self, "out", "seed", "fork", "episodes")
+        if self.iteration is not None:
+            _check_taken(self.iteration, "split", "number", "rank", prefix="iteration.")
+        return self
 
 
 class EvaluationConfig(RolloutPhaseConfig):
     """The evaluation of the policy: the same episodes each time, which are not trained on."""
 
-    config: str = "rollout_test"
-    """Name of the rollout's configuration."""
     every: _AtLeastOne = 1
     """Iterations between evaluations; also before the first and after the last one."""
 
     _BESIDE_COMMANDS: ClassVar[frozenset[str]] = frozenset({"played_by", "every"})
 
 
-class JudgeConfig(PhaseConfig):
-    """The judging of the recorded episodes: `webtraj judge run`."""
-
-    by: str = "environment"
-    """The judge: `environment`, `rules:FILE` or `model`."""
-    when: Literal["unknown", "always"] = "unknown"
-    """Episodes to judge: those with an unknown outcome, or all."""
-    model: str | None = None
-    """The model that judges."""
-    base_url: str | None = None
-    """URL of its server, `/v1` included."""
-    provider: str | None = None
-    """Protocol of its server."""
-    options: _Values = Field(default_factory=dict)
-    """Options of the judge, such as `votes: 3`."""
+class JudgePhaseConfig(PhaseConfig, JudgeConfig):
+    """The judging of the recorded episodes: settings of `webtraj judge run`."""
 
 
-class PostprocessConfig(PhaseConfig):
-    """The post-processing of the recorded dataset: `webtraj postprocess`."""
+class PostprocessPhaseConfig(PhaseConfig, ProcessingConfig):
+    """The post-processing of the recorded dataset: settings of `webtraj postprocess`."""
 
-    config: str | None = None
-    """YAML file of a pipeline."""
-    steps: list[str] = Field(default_factory=list)
-    """Steps of a pipeline instead, as in `--step`: `clean:min_steps=1`."""
-    options: dict[str, _Values] = Field(default_factory=dict)
-    """Further options of steps: `{clean: {min_steps: 1}}`."""
-    imports: list[str] = Field(default_factory=list)
-    """Modules to import, which register your own steps."""
-    model: str | None = None
-    """The model that steps ask."""
-    base_url: str | None = None
-    """URL of its server, `/v1` included."""
-    provider: str | None = None
-    """Protocol of its server."""
-    where: str | None = None
-    """Condition that selects the episodes."""
-    parallel: _AtLeastOne | None = None
-    """Episodes to process at a time."""
+    @model_validator(mode="after")
+    def _check_taken(self) -> Self:
+        _check_taken(self, "read", "write")
+        return self
 
 
-class ExportConfig(PhaseConfig):
-    """The export of training data: `webtraj train export` of the last iterations' datasets."""
+class ExportPhaseConfig(PhaseConfig, ExportSettings):
+    """The export of training data: settings of `webtraj train export`."""
 
-    format: str = "tokens"
-    """Format of the samples: tokens, sharegpt, openai, ..."""
     iterations: _AtLeastOne | None = None
     """Number of last iterations to export; null for all."""
-    filters: _Values = Field(default_factory=dict)
-    """Filters of the samples: `{filter_successful_only: true, min_steps: 1}`."""
-    where: str | None = None
-    """Condition that selects the episodes."""
-    held_out: list[str] = Field(default_factory=list)
-    """Tasks, patterns or task files to exclude."""
-    loss_weights: Literal["success", "reward", "uniform", "advantage", "rare"] | None = None
-    """Weight of each sample in the loss."""
-    samples: _AtLeastOne | None = None
-    """Number of samples to draw; null for all."""
-    recency_bias_power: Annotated[float, Field(ge=0)] | None = None
-    """With `samples`: how strongly to prefer later iterations."""
-    val_split: Annotated[float, Field(gt=0, lt=1)] | None = None
-    """Share of the samples for validation."""
-    split_by: Literal["episode", "group", "task", "site"] | None = None
-    """Unit that is not split between training and validation."""
-    render: bool = False
-    """Whether to also make samples without a model call, such as from an oracle's decisions."""
-    options: _Values = Field(default_factory=dict)
-    """Options of the format."""
 
     _BESIDE_COMMANDS: ClassVar[frozenset[str]] = frozenset({"iterations"})
 
@@ -188,47 +158,45 @@ class GroupsConfig(PhaseConfig):
     iterations: _AtLeastOne = 1
     """Number of last iterations to train on: 1 takes only replies of the weights that the training
     starts from (with `overlap`, of weights as many trainings older)."""
-    rollout: _Values = Field(default_factory=dict)
-    """Keys to override in such iterations' rollouts: `{env_config: {attempts_per_task: 8,
-    groups_per_task: 4}}`. The attempts of a group always share a seed."""
-    train: _Values = Field(default_factory=dict)
-    """Keys to override in their trainings: `{learning_rate: 1e-3, policy: {clip_high: 0.28}}`."""
+    rollout: RunSpec = RunSpec()
+    """Settings that override those of `rollout` in such iterations: `{group_size: 8, attempts:
+    4}`."""
+    train: TrainingSettings = TrainingSettings()
+    """Settings that override those of `train`: `{learning_rate: 1e-3, policy: {clip_high:
+    0.28}}`."""
 
     _BESIDE_COMMANDS: ClassVar[frozenset[str]] = frozenset({"iterations", "rollout", "train"})
 
 
-class TrainPhaseConfig(PhaseConfig):
-    """The training: `webtraj train`, or `webtraj train update --train` with LLaMA-Factory."""
+class LlamaFactoryConfig(UpdateSettings):
+    """The training by LLaMA-Factory: settings of `webtraj train update`."""
+
+    python: str
+    """The Python of LLaMA-Factory's environment."""
+
+
+class TrainPhaseConfig(PhaseConfig, TrainingSettings):
+    """The training: settings of `webtraj train`."""
 
     algorithm: Algorithm | Annotated[list[Algorithm], Field(min_length=1)] = "sft"
     """`sft`, `grpo` or `mixed`; or a list by iteration, whose last entry is for all later ones:
     `[sft, grpo]` starts from imitation."""
-    engine: Literal["builtin", "llamafactory"] = "builtin"
-    """The trainer."""
-    config: str | None = None
-    """`builtin`: a YAML file. `llamafactory`: a configuration's name; update_online if null."""
-    config_dir: str | None = None
-    """`llamafactory`: the folder of that configuration."""
-    overrides: _Values = Field(default_factory=dict)
-    """Keys of the training to override: `{learning_rate: 1e-4}`."""
     model: str | None = None
     """The initial model, a folder or a name on the Hub; `first.policy` by default."""
     begin: Literal["previous", "base"] = "previous"
     """Start of each iteration: the previous iteration's weights, or `model` again."""
-    python: str | None = None
-    """`llamafactory`: the Python of its environment."""
+    llamafactory: LlamaFactoryConfig | None = None
+    """Train with LLaMA-Factory instead of the built-in trainer."""
 
     _BESIDE_COMMANDS: ClassVar[frozenset[str]] = frozenset({"algorithm", "model", "begin"})
 
     @model_validator(mode="after")
-    def _check_engine(self) -> Self:
-        if self.engine == "llamafactory" and self.command is None and self.python is None:
-            raise ValueError("with engine llamafactory needs python, the Python of its environment")
-        for name in ("python", "config_dir"):
-            if self.engine == "builtin" and getattr(self, name) is not None:
-                raise ValueError(
-                    f"with engine builtin takes no {name}; set interpreters.train for its Python"
-                )
+    def _check_trainer(self) -> Self:
+        if self.llamafactory is not None and (given := given_of(self, TrainingSettings)):
+            raise ValueError(
+                f"with llamafactory takes no {next(iter(given))}, a setting of the built-in "
+                "trainer; set llamafactory.algorithm_config"
+            )
         return self
 
 
@@ -289,8 +257,9 @@ class FirstConfig(Section):
     """Number of iterations that such an agent plays, before a trained model takes over."""
     agent_options: _Values = Field(default_factory=dict)
     """Options of such an agent; the oracle has none."""
-    rollout: _Values = Field(default_factory=dict)
-    """Keys to override in such an agent's rollouts: it is fast, and may play more."""
+    rollout: RunSpec = RunSpec()
+    """Settings that override those of `rollout` for such an agent: it is fast, and may play
+    more."""
 
     @property
     def agent(self) -> str | None:
@@ -350,11 +319,11 @@ class LoopConfig(Section):
     """The rollout to train on."""
     evaluation: EvaluationConfig | None = None
     """The evaluation of the policy; null for none."""
-    judge: JudgeConfig | None = None
+    judge: JudgePhaseConfig | None = None
     """The judging; null for none."""
-    postprocess: PostprocessConfig | None = None
+    postprocess: PostprocessPhaseConfig | None = None
     """The post-processing; null for none."""
-    export: ExportConfig | None = ExportConfig()
+    export: ExportPhaseConfig | None = ExportPhaseConfig()
     """The export for training; null if the training reads datasets."""
     groups: GroupsConfig = GroupsConfig()
     """The groups of attempts for policy-gradient training."""
@@ -382,10 +351,10 @@ class LoopConfig(Section):
                 raise ValueError(
                     f"interpreters names {name!r}; expected one of {', '.join((*PHASES, *names))}"
                 )
-        builtin = self.train.engine == "builtin" and self.train.command is None
+        builtin = self.train.llamafactory is None and self.train.command is None
         used = {self.algorithm(number) for number in range(1, self.iterations + 1)}
         if builtin and self.export is None and used != {"grpo"}:
-            raise ValueError("train with engine builtin needs an export; set export, such as {}")
+            raise ValueError("train needs an export; set export, such as {}")
         base = self.train.model or self.first.policy
         if self.train.command is None and self.first.agent is not None and self.train.model is None:
             raise ValueError(
@@ -405,7 +374,7 @@ class LoopConfig(Section):
         if self.serve.update == "lora" and self.train.begin != "base":
             raise ValueError(
                 "serve.update=lora serves adapters of the loop's initial model; set "
-                "train.begin=base, and method: lora in train.overrides"
+                "train.begin=base and train.method=lora"
             )
         if used != {"sft"}:
             self._check_gradient(used)
@@ -419,9 +388,9 @@ class LoopConfig(Section):
     def _check_gradient(self, used: set[Algorithm]) -> None:
         """Check what policy-gradient training needs of other keys."""
         name = "mixed" if "grpo" not in used else "grpo"
-        if self.train.command is None and self.train.engine != "builtin":
+        if self.train.command is None and self.train.llamafactory is not None:
             raise ValueError(
-                f"train.algorithm {name} needs the built-in trainer; set train.engine=builtin"
+                f"train.algorithm {name} needs the built-in trainer; remove train.llamafactory"
             )
         if self.train.command is None and self.train.begin == "base":
             raise ValueError(
@@ -550,20 +519,17 @@ def _texts(value: Any) -> Iterator[str]:
             yield from _texts(item)
 
 
-def overrides_of(data: Mapping[str, Any], prefix: str = "") -> Iterator[str]:
-    """Yield `key=value` of a nested mapping, with values in JSON, which is valid YAML.
+def overrides_of(settings: Mapping[str, Any]) -> list[str]:
+    """Return settings as `key=value`, with values in JSON, which is valid YAML.
 
-    >>> list(overrides_of({"lora": {"rank": 4}, "packing": True}))
-    ['lora.rank=4', 'packing=true']
+    >>> overrides_of({"lora": {"rank": 4}, "packing": True})
+    ['lora={"rank": 4}', 'packing=true']
     """
-    for key, value in data.items():
-        if isinstance(value, Mapping) and value:
-            yield from overrides_of(value, f"{prefix}{key}.")
-        else:
-            yield f"{prefix}{key}={json.dumps(value)}"
+    data = configuration.escaped(settings)
+    return [f"{key}={json.dumps(value)}" for key, value in data.items()]
 
 
-# Loading: a YAML file, and `key=value` on top.
+# Loading: a YAML file, and `key=value` on top; and the way back.
 
 
 def load_loop_config(
@@ -576,8 +542,9 @@ def load_loop_config(
     Args:
         path: A YAML file, or the name of a recipe that ships, such as `one_gpu`. References such
             as `${out}` and `${oc.env:HOME}` are resolved.
-        overrides: Items of `key=value`, with a dotted key and a YAML value: `iterations=5`.
-        given: Values that override all others.
+        overrides: Items of `key=value`, with a dotted key and a YAML value, which override all
+            others: `iterations=5`.
+        given: Values that override the file.
 
     Raises:
         InvalidInputError: The file cannot be read, a recipe or key is unknown, or a value is
@@ -585,21 +552,9 @@ def load_loop_config(
         MissingDependencyError: OmegaConf is needed and not installed.
     """
     name = "loop" if path is None else os.fspath(path)
-    if path is None:
-        data = {}
-    elif _names_recipe(name):
-        data = configuration.read_named(name, config_dir=None, package=_PACKAGE)
-    else:
-        data = configuration.read_file(path)
-    data = configuration.with_overrides(data, overrides, example="iterations=5")
-    data = configuration.merged(data, given or {})
+    file = {} if path is None else configuration.read(path, package=_PACKAGE)
+    data = configuration.layered(file, given or {}, overrides, example="iterations=5")
     return check(configuration.checked(data, LoopConfig, name))
-
-
-def _names_recipe(name: str) -> bool:
-    """Return whether it is a bare name without a file."""
-    path = Path(name)
-    return path.name == name and path.suffix not in (".yaml", ".yml") and not path.is_file()
 
 
 def check(config: LoopConfig) -> LoopConfig:
@@ -627,6 +582,26 @@ def check(config: LoopConfig) -> LoopConfig:
     return config
 
 
+def to_data(section: Section) -> dict[str, Any]:
+    """Return a configuration as data, from which it can be loaded again.
+
+    It has all of the loop's own keys, and of a command's settings those that are given.
+    """
+    plain = section.model_dump(mode="json")
+    data: dict[str, Any] = {}
+    for name in type(section).model_fields:
+        if name in section.model_fields_set or _is_own(type(section), name):
+            value = getattr(section, name)
+            data[name] = to_data(value) if isinstance(value, Section) else plain[name]
+    return data
+
+
+def _is_own(model: type[Section], name: str) -> bool:
+    """Return whether a key is the loop's, not one of a command's settings."""
+    own = (base for base in model.__mro__ if base.__module__ == __name__)
+    return any(name in inspect.get_annotations(base) for base in own)
+
+
 def to_yaml(config: LoopConfig) -> str:
-    """Return the whole configuration as YAML, with defaults and without secrets."""
-    return configuration.to_yaml(configuration.escaped(config.model_dump(mode="json")))
+    """Return the configuration as YAML, without secrets; see `to_data`."""
+    return configuration.to_yaml(configuration.escaped(to_data(config)))

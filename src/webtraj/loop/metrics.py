@@ -35,7 +35,7 @@ from typing import Any
 
 import orjson
 
-from webtraj.loop.configuration import LoopConfig
+from webtraj.loop.configuration import LoopConfig, to_data
 from webtraj.loop.phases import lanes
 from webtraj.loop.places import Places
 from webtraj.loop.state import LoopState
@@ -252,6 +252,6 @@ class IterationSink:
             run_id=hashlib.sha256(str(out).encode()).hexdigest()[:16],
             mode=target.mode,
             folder=target.folder or str(out / "wandb"),
-            config=self._config.model_dump(mode="json"),
+            config=to_data(self._config),
             step_name="iteration",
         )

@@ -85,8 +85,8 @@ def check_programs(config: LoopConfig, only: str) -> None:
         # A phase may still have to make the model; any name of the Hub's kind passes.
         launch = _launch(serve, "any/model", "", lock=places.lock("server"))
         launch.command(serve.host, serve.port)
-    if train.engine == "llamafactory" and train.command is None and only != "rollout":
-        interpreters.require_python(interpreters.LLAMAFACTORY, train.python)
+    if train.llamafactory is not None and train.command is None and only != "rollout":
+        interpreters.require_python(interpreters.LLAMAFACTORY, train.llamafactory.python)
 
 
 class _NoServer(PolicyServer):
@@ -213,7 +213,7 @@ class _OwnServer(PolicyServer):
         if checkpoint is None or not (checkpoint.model / "adapter_config.json").is_file():
             raise errors.InvalidInputError(
                 f"serve.update=lora needs an adapter, but the training of iteration {version} has "
-                "none. Train with method=lora, or set serve.update=reload."
+                "none. Set train.method=lora, or serve.update=reload."
             )
         return str(checkpoint.model)
 

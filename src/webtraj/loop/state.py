@@ -30,7 +30,7 @@ import orjson
 
 import webtraj
 from webtraj import errors
-from webtraj.loop.configuration import LoopConfig
+from webtraj.loop.configuration import LoopConfig, to_data
 from webtraj.loop.phases import LoopObserver, Phase, Slot, digest
 from webtraj.loop.places import Places
 from webtraj.settings.configuration import flattened, without_secrets
@@ -262,7 +262,7 @@ def begin(config: LoopConfig, state: LoopState, *, resume: bool, observer: LoopO
             f"A loop was already started in {config.out!r}. Resume it with --resume (resume=True), "
             "or use another out."
         )
-    told = without_secrets(config.model_dump(mode="json"))
+    told = without_secrets(to_data(config))
     before = dict(flattened(state.config or {}))
     for key, value in flattened(told):
         if not before or key == "out" or (was := before.get(key)) == value:

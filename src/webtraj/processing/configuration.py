@@ -161,8 +161,8 @@ def load_config(
 
     Args:
         path: The file, or None.
-        values: Values that take precedence. None means not given.
-        overrides: `key=value` texts with YAML values, such as `parallel=4`. `values` go before.
+        values: Values of flags, which override the file. None means not given.
+        overrides: `key=value` texts with YAML values, such as `parallel=4`, which override both.
 
     Raises:
         InvalidInputError: The file cannot be read, or a key is unknown or a value wrong.
@@ -170,18 +170,26 @@ def load_config(
     """
     name = configuration.COMMAND_LINE if path is None else str(path)
     what = "The command line" if path is None else f"The configuration {name!r}"
-    data = {} if path is None else configuration.read_file(path)
-    data = configuration.with_overrides(data, overrides, example="parallel=4")
-    data = configuration.resolved(data, name)
-    for old, new in _ALIASES.items():
-        if old in data:
-            if new in data:
-                raise errors.InvalidInputError(f"{what} has both {old} and {new}; give one.")
-            data[new] = data.pop(old)
-    data.update({name: value for name, value in values.items() if value is not None})
+    flags = {name: value for name, value in values.items() if value is not None}
+    file = {} if path is None else _by_own_names(configuration.read_file(path), what)
+    given = configuration.with_overrides({}, overrides, example="parallel=4")
+    data: Mapping[str, Any] = flags
+    if file or given:
+        both = configuration.merged(file, configuration.escaped(flags))
+        data = configuration.merged(both, _by_own_names(given, what))
     configuration.check_names(data, ProcessingConfig, name)
     configuration.check_complete(data, name)
+    if file or given:
+        data = configuration.resolved(data, name)
     return configuration.validate(data, ProcessingConfig, name)
+
+
+def _by_own_names(data: Mapping[str, Any], what: str) -> dict[str, Any]:
+    """Return data with our names instead of Orby's."""
+    for old, new in _ALIASES.items():
+        if old in data and new in data:
+            raise errors.InvalidInputError(f"{what} has both {old} and {new}; give one.")
+    return {_ALIASES.get(name, name): value for name, value in data.items()}
 
 
 def make_pipeline(choices: Sequence[StepChoice], *, client: ModelClient | None = None) -> Pipeline:

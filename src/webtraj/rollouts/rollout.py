@@ -126,8 +126,6 @@ class Rollout:
     """Number of the iteration, if there are iterations."""
     claimed: Iterations | None = None
     """Iterations in which this rollout claimed its number, to release it if nothing starts."""
-    ranked: bool = False
-    """Whether this is one of several processes that share an iteration."""
     configuration: Mapping[str, Any] = dataclasses.field(default_factory=dict, repr=False)
     """The configuration that `spec` was made from, if any, without secrets."""
 

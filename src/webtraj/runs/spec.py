@@ -2,8 +2,8 @@
 
 Its fields are the settings of `webtraj rollout` (`webtraj.cli.flags` makes flags of the most
 used), the keys of a configuration of the kind `run`, the settings that `collect` takes, and the
-record beside the plan of every run, from which `--resume` reads them. Other systems' names are
-aliases: `webtraj.rollouts.configuration.rollout` has Orby's and WebGym's.
+record beside the plan of every run, from which `--resume` reads them.
+`webtraj.rollouts.configuration.dialects` has the names that WebGym and Orby have for them.
 
 This module must stay light to import, since `webtraj rollout --help` reads it.
 """
@@ -19,12 +19,16 @@ from pydantic import BeforeValidator, Field, model_validator
 from webtraj.settings.configuration import Section
 
 __all__ = [
+    "DifficultyBand",
+    "DifficultySteps",
     "EpisodeFormat",
     "ForkConfig",
+    "IterationConfig",
     "MODEL",
     "MetricsConfig",
-    "Patience",
+    "RankConfig",
     "RunSpec",
+    "SAMPLING",
     "TaskOrder",
     "WandbConfig",
     "When",
@@ -43,7 +47,8 @@ _Operation = Literal[
 
 MODEL = ("model", "base_url", "api_key_variable", "provider", "requests_per_minute")
 """What an agent and a proposer need to know of one model."""
-_SAMPLING = ("temperature", "max_tokens")
+SAMPLING = ("temperature", "max_tokens")
+"""Settings of an agent's model that have fields of their own."""
 _WITHOUT_MODEL = ("curious", "oracle", "random", "replay", "scripted")
 _Positive = Annotated[int, Field(ge=1)]
 _Natural = Annotated[int, Field(ge=0)]
@@ -109,45 +114,107 @@ class ForkConfig(Section):
     """Steps to fork at, as numbers of actions to repeat. By default each step before the end."""
 
 
-class Patience(Section):
-    """Limits, order and browsers of a run: what `RunSpec` and WebGym's `env_config` name alike."""
+class DifficultyBand(Section):
+    """A range of difficulty and its share of the sample."""
 
-    max_consecutive_errors: _Positive | None = None
-    """Stop after this many infrastructure failures in a row; by default 10, or twice the number of
-    episodes at a time."""
-    step_timeout: _Seconds | None = None
-    """Time limit in seconds of an environment's reset or step, or an agent's decision."""
-    completion_threshold: Annotated[float, Field(gt=0, le=1)] = 1.0
-    """Share of episodes that must be done before the rest get only a grace period."""
-    completion_grace_period: Annotated[float, Field(ge=0)] = 30.0
-    """Grace period in seconds. Episodes cut off keep their steps and are played when resumed."""
-    task_order: TaskOrder = "given"
-    """Order of the episodes: given (as planned), longest (hardest first) or fair (one of each site
-    in turn)."""
-    episodes_per_site: _Positive | None = None
-    """Episodes to play on one site at a time; unlimited by default."""
-    site_interval: Annotated[float, Field(ge=0)] = 0.0
-    """Seconds between the starts of two episodes on one site."""
-    blocklist_path: str | None = None
-    """A file of sites that refused the agent: a new plan leaves them out, and others are added;
-    default: none."""
-    blocklist_ttl_hours: Annotated[float, Field(gt=0)] = 12.0
-    """Hours that a site stays blocked."""
-    save_every_percent: Annotated[float, Field(gt=0, le=100)] | None = None
-    """Log progress each time that this many more percent of the episodes are recorded."""
-    observe: list[str] | None = None
-    """The channels to observe; default: those that the agent needs, timings and info."""
-    contexts_per_browser: _Positive = 16
-    """Episodes that share a browser, each in its own context."""
-    browser_endpoint: str = ""
-    """Running browsers: a CDP endpoint or a Playwright server; default: our own."""
-    wait_timeout: _Seconds = 120.0
-    """Seconds to wait for a free browser page."""
-    operation_timeout: _Seconds = 30.0
-    """Time limit in seconds of one browser call, once started."""
+    range: Annotated[list[_Natural], Field(min_length=2, max_length=2)]
+    """Lowest and highest difficulty, both inclusive."""
+    weight: Annotated[float, Field(gt=0)]
+    """Share of the sample, relative to the other bands' weights."""
 
 
-class RunSpec(Patience):
+class DifficultySteps(Section):
+    """Step limits by level: easy up to difficulty 3, medium up to 6, then hard."""
+
+    easy: _Positive
+    """Limit up to difficulty 3."""
+    medium: _Positive
+    """Limit from difficulty 4 to 6."""
+    hard: _Positive
+    """Limit from difficulty 7."""
+
+
+class RankConfig(Section):
+    """One of several processes that play one iteration without a cluster."""
+
+    number: _Natural
+    """Number of this process, from 0."""
+    weights: Annotated[list[Annotated[float, Field(gt=0)]], Field(min_length=1)]
+    """Shares of all processes in order, of episodes, browsers and requests."""
+    suffix: str = ""
+    """Suffix of this process's run id; `_rank_` and the number by default."""
+
+    @model_validator(mode="after")
+    def _is_one_of_them(self) -> Self:
+        if self.number >= len(self.weights):
+            raise ValueError(
+                f"number is {self.number}, and there are {len(self.weights)} weights; give one "
+                "weight for each process, and numbers from 0"
+            )
+        return self
+
+
+class IterationConfig(Section):
+    """A run that is one of several iterations: tasks sampled from `preset`, a dataset of its own.
+
+    The datasets lie below `out`, such as `train_trajectories/iteration_0001`.
+    """
+
+    split: Literal["train", "test"] = "train"
+    """`train` samples other tasks in each iteration and skips blocked sites; `test` plays the same
+    ones in each."""
+    number: _Natural | None = None
+    """Number of the iteration; by default the next one, from 1, or the last one on `--resume`."""
+    sampler: Literal["uniform", "ratio", "sequential", "curriculum"] | None = None
+    """How to sample: uniform, by `bands` (`ratio`), the first tasks in order (`sequential`), or a
+    `curriculum`, which repeats tasks that succeeded sometimes, but not always, in the iteration
+    before. Default: uniform for `train`, sequential for `test`."""
+    size: _Positive | None = None
+    """Number of tasks to sample, a curriculum's repetitions included; default: all."""
+    repeat: _Positive = 1
+    """Number of times that `sequential` plays its tasks."""
+    bands: dict[str, DifficultyBand] | None = None
+    """Bands of difficulty for the sampler `ratio`, by name."""
+    unseen: bool = False
+    """Whether to leave out tasks played in earlier iterations."""
+    steps: DifficultySteps | list[_Positive] | None = None
+    """Step limits by difficulty: easy, medium and hard, or a list whose first entry is for
+    difficulty 1 and whose last is for all higher ones. Null for `max_steps`."""
+    rank: RankConfig | None = None
+    """The share of this process, if several play the iteration."""
+
+    @property
+    def samples_by(self) -> str:
+        """The name of the sampler."""
+        return self.sampler or ("uniform" if self.split == "train" else "sequential")
+
+    @model_validator(mode="after")
+    def _check_sampling(self) -> Self:
+        if self.sampler == "ratio" and not self.bands:
+            raise ValueError(
+                "the sampler 'ratio' needs iteration.bands, such as "
+                "{easy: {range: [1, 3], weight: 2}, hard: {range: [4, 99], weight: 1}}"
+            )
+        if self.sampler == "ratio" and self.size is None:
+            raise ValueError("the sampler 'ratio' needs iteration.size, 1 or more")
+        if self.bands and self.sampler != "ratio":
+            raise ValueError(
+                "iteration.bands applies only to the sampler 'ratio'; set iteration.sampler=ratio "
+                "or iteration.bands=null"
+            )
+        if self.repeat > 1 and self.samples_by != "sequential":
+            raise ValueError(
+                "iteration.repeat applies only to the sampler 'sequential'; set "
+                "iteration.sampler=sequential or iteration.repeat=1"
+            )
+        if self.rank is not None and self.number is None:
+            raise ValueError(
+                "ranks share an iteration; give every rank its number, such as iteration.number=1"
+            )
+        return self
+
+
+class RunSpec(Section):
     """The settings of a run."""
 
     kind: Literal["run", "crawl"] = "run"
@@ -158,6 +225,8 @@ class RunSpec(Patience):
     `.parquet`, a path or bucket URL."""
     fork: ForkConfig | None = None
     """Instead of presets: recorded episodes to fork. Forks at one step are a group."""
+    iteration: IterationConfig | None = None
+    """Make the run one of several iterations below `out`, with sampled tasks."""
     agent: str = ""
     """oracle, random, curious, model, explorer, scripted or replay. Default: model if a model is
     given, else oracle."""
@@ -206,6 +275,39 @@ class RunSpec(Patience):
     """Time limit in seconds of one try at an episode."""
     run_timeout: _Seconds | None = None
     """Time limit in seconds of the run; a resumed run plays what is left."""
+    max_consecutive_errors: _Positive | None = None
+    """Stop after this many infrastructure failures in a row; by default 10, or twice the number of
+    episodes at a time."""
+    step_timeout: _Seconds | None = None
+    """Time limit in seconds of an environment's reset or step, or an agent's decision."""
+    completion_threshold: Annotated[float, Field(gt=0, le=1)] = 1.0
+    """Share of episodes that must be done before the rest get only a grace period."""
+    completion_grace_period: Annotated[float, Field(ge=0)] = 30.0
+    """Grace period in seconds. Episodes cut off keep their steps and are played when resumed."""
+    task_order: TaskOrder = "given"
+    """Order of the episodes: given (as planned), longest (hardest first) or fair (one of each site
+    in turn)."""
+    episodes_per_site: _Positive | None = None
+    """Episodes to play on one site at a time; unlimited by default."""
+    site_interval: Annotated[float, Field(ge=0)] = 0.0
+    """Seconds between the starts of two episodes on one site."""
+    blocklist_path: str | None = None
+    """A file of sites that refused the agent: a new plan leaves them out, and others are added;
+    default: none."""
+    blocklist_ttl_hours: Annotated[float, Field(gt=0)] = 12.0
+    """Hours that a site stays blocked."""
+    save_every_percent: Annotated[float, Field(gt=0, le=100)] | None = None
+    """Log progress each time that this many more percent of the episodes are recorded."""
+    observe: list[str] | None = None
+    """The channels to observe; default: those that the agent needs, timings and info."""
+    contexts_per_browser: _Positive = 16
+    """Episodes that share a browser, each in its own context."""
+    browser_endpoint: str = ""
+    """Running browsers: a CDP endpoint or a Playwright server; default: our own."""
+    wait_timeout: _Seconds = 120.0
+    """Seconds to wait for a free browser page."""
+    operation_timeout: _Seconds = 30.0
+    """Time limit in seconds of one browser call, once started."""
     seed: int = 0
     """The same seed gives the same episodes."""
     environment_options: dict[str, Any] = Field(default_factory=dict)
@@ -216,7 +318,7 @@ class RunSpec(Patience):
     0 is no limit. requests_per_minute limits the pages opened on each site in a minute."""
     out: Annotated[Annotated[str, Field(min_length=1)] | None, BeforeValidator(_as_text)] = None
     """The dataset to write or add to: a folder or s3://bucket/prefix. Default of the command:
-    runs/<date and time>."""
+    runs/<date and time>. With `iteration`, the folder of all iterations."""
     storage_options: dict[str, Any] = Field(default_factory=dict)
     """For a bucket: endpoint=http://host:9000, region=..., profile=..., and so on. Credentials come
     from the environment, a profile or the machine."""
@@ -252,6 +354,11 @@ class RunSpec(Patience):
             raise ValueError(
                 "a fork plays the tasks of its episodes: leave out preset, episodes and attempts"
             )
+        if self.iteration is not None and (self.fork or self.episodes):
+            raise ValueError(
+                "an iteration samples its tasks: leave out fork and episodes, and give "
+                "iteration.size and attempts"
+            )
         if self.episodes is not None and self.attempts > 1:
             raise ValueError("give either episodes, for all tasks, or attempts, for each")
         if not self.agent:
@@ -269,7 +376,7 @@ class RunSpec(Patience):
         """All options of the agent. A model may be the proposer's alone."""
         proposers = self.proposer == "model" and self.agent in _WITHOUT_MODEL
         asked = {} if proposers else self._given(*MODEL)
-        return {**asked, **self._given(*_SAMPLING), **self.agent_options}
+        return {**asked, **self._given(*SAMPLING), **self.agent_options}
 
     @property
     def proposers_options(self) -> dict[str, Any]:
@@ -281,14 +388,10 @@ class RunSpec(Patience):
         values = {name: getattr(self, name) for name in names}
         return {name: value for name, value in values.items() if value is not None}
 
-    def settled(self) -> RunSpec:
-        """Return the settings by the names and defaults of `RunSpec`, as a subclass means them."""
-        return self
-
     def record(self) -> dict[str, Any]:
         """Return what is kept beside the plan, from which the run can be resumed."""
         return self.model_dump(include=_RECORDED)
 
 
-_RECORDED = RunSpec.model_fields.keys() - {"out", "storage_options"}
+_RECORDED = RunSpec.model_fields.keys() - {"out", "storage_options", "iteration"}
 """Fields of the record, which lies in the dataset."""

@@ -14,10 +14,10 @@ import os
 import re
 import types
 import typing
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from importlib import resources
 from pathlib import Path
-from typing import Any, ClassVar, Self, TypeVar
+from typing import Any, Self, TypeVar
 
 import pydantic
 
@@ -30,16 +30,20 @@ __all__ = [
     "MISSING",
     "Section",
     "check_complete",
+    "check_keys",
     "check_names",
     "checked",
     "escaped",
     "flattened",
+    "is_name",
     "keys_of",
+    "layered",
     "merged",
+    "of_command",
     "override",
     "parse",
+    "read",
     "read_file",
-    "read_named",
     "require",
     "resolved",
     "shipped",
@@ -47,6 +51,7 @@ __all__ = [
     "validate",
     "with_overrides",
     "without_secrets",
+    "wrong",
 ]
 
 MISSING = "???"
@@ -57,6 +62,7 @@ _SPACE = re.compile(r"\s")
 _REFERENCE = re.compile(r"\$\{[^${}]+\}")
 _OPENING = re.compile(r"(\\*)\$\{")
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,99}")
+_PATH = re.compile(r"[a-z_]+(\.[a-z_]+)+")
 _KEY = re.compile(r"[A-Za-z_]\w*(\.\w[\w-]*)*", re.ASCII)
 _MAX_BYTES = 1 << 20
 _MAX_PROBLEMS = 5
@@ -88,20 +94,32 @@ def read_file(path: str | os.PathLike[str]) -> dict[str, Any]:
     return _read(Path(path))
 
 
-def read_named(
-    name: str, *, config_dir: str | os.PathLike[str] | None, package: str
+def is_name(config: str | os.PathLike[str]) -> bool:
+    """Return whether it is the name of a configuration, not a file."""
+    path = Path(config)
+    return path.name == os.fspath(config) and path.suffix != ".yaml" and not path.is_file()
+
+
+def read(
+    config: str | os.PathLike[str],
+    *,
+    package: str,
+    config_dir: str | os.PathLike[str] | None = None,
 ) -> dict[str, Any]:
-    """Return the contents of a named configuration file, references unresolved.
+    """Return the contents of a configuration, references unresolved.
 
     Args:
-        name: The name, with or without `.yaml`.
-        config_dir: A folder of the user's own files, searched first.
+        config: A YAML file; or a name, with or without `.yaml` if there is a `config_dir`.
         package: The package whose folder `files` has the built-in ones.
+        config_dir: A folder of the user's own files, searched first.
 
     Raises:
         InvalidInputError: The file does not exist, cannot be read, or is not a mapping.
         MissingDependencyError: OmegaConf is not installed.
     """
+    if config_dir is None and not is_name(config):
+        return read_file(config)
+    name = os.fspath(config)
     if not _NAME.fullmatch(name):
         raise errors.InvalidInputError(
             f"Invalid configuration name {name!r:.120}: expected a file's name, such as my or "
@@ -170,6 +188,28 @@ def parse(text: str, what: str) -> dict[str, Any]:
     if not isinstance(plain, dict):
         raise errors.InvalidInputError(f"{what} is not a mapping of keys to values.")
     return _named(plain, what)
+
+
+def layered(
+    file: Mapping[str, Any],
+    flags: Mapping[str, Any],
+    overrides: Iterable[str],
+    *,
+    example: str,
+) -> dict[str, Any]:
+    """Return the settings of a command: a flag overrides the file, `key=value` overrides both.
+
+    Args:
+        file: The file's contents, references unresolved.
+        flags: The values of flags. Texts are taken as they are, without references.
+        overrides: See `with_overrides`. They may refer to flags.
+        example: Likewise.
+
+    Raises:
+        InvalidInputError: An override is malformed.
+        MissingDependencyError: There are overrides, and OmegaConf is not installed.
+    """
+    return with_overrides(merged(file, escaped(flags)), overrides, example=example)
 
 
 def with_overrides(
@@ -273,9 +313,6 @@ class Section(pydantic.BaseModel):
         protected_namespaces=(),
     )
 
-    refused_keys: ClassVar[Mapping[str, str]] = {}
-    """Keys of other systems, by their full names, with the reason why each is refused."""
-
     def __repr_args__(self) -> Iterator[tuple[str | None, Any]]:
         """Yield what a repr shows: all fields, secrets hidden."""
         for name, value in super().__repr_args__():
@@ -338,6 +375,20 @@ def resolved(data: Mapping[str, Any], name: str) -> dict[str, Any]:
     return {str(key): value for key, value in followed.items()}
 
 
+def of_command(
+    model: type[_Model], flags: Mapping[str, Any], overrides: Sequence[str], *, example: str
+) -> _Model:
+    """Return the checked settings of a command without a file; see `layered`.
+
+    Raises:
+        InvalidInputError: A key is unknown, or a value is wrong.
+        MissingDependencyError: There are overrides, and OmegaConf is not installed.
+    """
+    if not overrides:
+        return validate(flags, model, COMMAND_LINE)
+    return checked(layered({}, flags, overrides, example=example), model, COMMAND_LINE)
+
+
 def escaped(data: Any) -> Any:
     r"""Return plain data for a configuration, with each `${` escaped so that it is no reference.
 
@@ -395,14 +446,42 @@ def check_names(data: Any, model: type[pydantic.BaseModel], name: str) -> None:
     Raises:
         InvalidInputError: A key is unknown; the message suggests the nearest known one.
     """
-    refused = getattr(model, "refused_keys", {})
-    problems = list(_unknown(data, model, "", [key for key, _ in keys_of(model)], refused))
-    if problems:
-        raise errors.InvalidInputError(_told(name, problems))
+    check_keys(data, [key for key, _ in keys_of(model)], name)
 
 
-def validate(data: Any, model: type[_Model], name: str) -> _Model:
+def check_keys(
+    data: Any, keys: Sequence[str], name: str, refused: Mapping[str, str] | None = None
+) -> None:
+    """Check that all keys are among those given by their full names; see `check_names`.
+
+    Args:
+        data: The data.
+        keys: The full names.
+        name: The configuration's name in errors.
+        refused: Further names, with the reason why each is refused.
+
+    Raises:
+        InvalidInputError: A key is unknown or refused.
+    """
+    if problems := list(_unknown(data, "", keys, refused or {})):
+        raise wrong(name, problems)
+
+
+def wrong(name: str, problems: list[str]) -> errors.InvalidInputError:
+    """Return the error for problems of a configuration, each a sentence without its period."""
+    return errors.InvalidInputError(_told(name, problems))
+
+
+def validate(
+    data: Any, model: type[_Model], name: str, names: Mapping[str, str] | None = None
+) -> _Model:
     """Return data as a configuration.
+
+    Args:
+        data: The data.
+        model: The configuration's class.
+        name: The configuration's name in errors.
+        names: The user's names for the model's full names, where they differ.
 
     Raises:
         InvalidInputError: The data is not valid.
@@ -410,38 +489,34 @@ def validate(data: Any, model: type[_Model], name: str) -> _Model:
     try:
         return model.model_validate(data)
     except pydantic.ValidationError as error:
-        problems = {_problem(problem): None for problem in error.errors(include_url=False)}
-        raise errors.InvalidInputError(_told(name, list(problems))) from None
+        found = error.errors(include_url=False)
+        problems = {_problem(problem, names or {}): None for problem in found}
+        raise wrong(name, list(problems)) from None
 
 
 def _unknown(
-    data: Any,
-    model: type[pydantic.BaseModel],
-    prefix: str,
-    keys: list[str],
-    refused: Mapping[str, str],
+    data: Any, prefix: str, keys: Sequence[str], refused: Mapping[str, str]
 ) -> Iterator[str]:
     if not isinstance(data, Mapping):
         return  # `validate` reports wrong values.
-    fields = {field.alias or name: field for name, field in model.model_fields.items()}
     for item, value in data.items():
         key = f"{prefix}{item}"
         if key in refused:
             yield f"{key} is not accepted: {refused[key]}"
-        elif item not in fields:
+        elif any(known.startswith(f"{key}.") for known in keys):
+            yield from _unknown(value, f"{key}.", keys, refused)
+        elif key not in keys:
             yield f"{key} is unknown{_nearest(key, keys)}"
-        elif (section := _section_of(fields[item].annotation)) is not None:
-            yield from _unknown(value, section, f"{key}.", keys, refused)
 
 
-def _nearest(key: str, keys: list[str]) -> str:
+def _nearest(key: str, keys: Sequence[str]) -> str:
     """Return the key that was probably meant: matched by full name, else by last part."""
     last = key.rpartition(".")[2]
     by_last: dict[str, list[str]] = {}
     for known in keys:
         by_last.setdefault(known.rpartition(".")[2], []).append(known)
     if last in by_last:
-        return f"; did you mean {by_last[last][0]}?"
+        return f"; did you mean {min(by_last[last], key=lambda known: known.count('.'))}?"
     whole = difflib.get_close_matches(key, keys, n=1, cutoff=0.8)
     part = difflib.get_close_matches(last, by_last, n=1, cutoff=0.7)
     if whole:
@@ -475,21 +550,32 @@ COMMAND_LINE = "command line"
 _BRANCHES = frozenset({"str", "int", "float", "bool", "DifficultySteps"})
 
 
-def _problem(problem: Any) -> str:
-    message = _message(problem)
+def _problem(problem: Any, names: Mapping[str, str]) -> str:
+    path = _path(problem["loc"])
+    path = _renamed(path, names)
+    message = _message(problem, path)
+    message = _PATH.sub(lambda found: names.get(found[0], found[0]), message)
     # A check of several keys names them itself.
     names_keys = not problem["loc"] and problem["type"] == "value_error"
-    return message if names_keys else f"{_path(problem['loc'])}: {message}"
+    return message if names_keys else f"{path}: {message}"
 
 
-def _message(problem: Any) -> str:
+def _renamed(path: str, names: Mapping[str, str]) -> str:
+    """Return a key by the user's name for it, or for what it is part of."""
+    start = path
+    while start and start not in names:
+        start = start.rpartition(".")[0]
+    return names[start] + path[len(start) :] if start else path
+
+
+def _message(problem: Any, path: str) -> str:
     message = str(problem["msg"]).removeprefix("Value error, ").removesuffix(".")
     # Readers of YAML do not know class names.
     message = message.partition(" or instance of ")[0].replace("dictionary", "mapping of keys")
     message = message.replace("Input should be", "must be", 1)
     given = problem.get("input")
     if problem["type"] == "missing":
-        return f"missing; set {_path(problem['loc'])}=VALUE"
+        return f"missing; set {path}=VALUE"
     if isinstance(given, Mapping):
         return message
     name = str(problem["loc"][-1]) if problem["loc"] else ""

@@ -8,14 +8,14 @@ from hypothesis import strategies as st
 
 from rows import each
 from webtraj import errors
+from webtraj.rollouts import RunSpec
 from webtraj.rollouts.configuration import load_configuration
-from webtraj.rollouts.configuration.rollout import REFUSED, CrawlConfig, RolloutConfig
+from webtraj.rollouts.configuration.dialects import WEBGYM
 from webtraj.settings import configuration
-from webtraj.settings.configuration import keys_of
 
 
 def load(*overrides, name="rollout_train", config_dir=None):
-    return load_configuration(name, overrides, config_dir=config_dir).values
+    return load_configuration(name, overrides, config_dir=config_dir).spec
 
 
 def problem(*overrides, name="rollout_train", config_dir=None):
@@ -29,47 +29,42 @@ def test_the_four_that_ship_have_the_values_of_their_sources():
     shipped = configuration.shipped("webtraj.rollouts.configuration")
     assert shipped == ["crawl", "rollout", "rollout_test", "rollout_train"]
     train = load("save_path=runs")
-    assert (train.env_config.split, train.env_config.server_size) == ("train", 64)
-    assert train.env_config.train_tasks_rollout_size == 1024
-    assert train.env_config.train_difficulty_max_steps.hard == 30
-    assert (train.policy_config.temperature, train.policy_config.top_p) == (1.0, 0.99)
-    assert train.env_config.http_pools.navigate == 128
+    assert (train.iteration.split, train.parallel, train.iteration.size) == ("train", 64, 1024)
+    assert train.iteration.steps.hard == 30
+    assert (train.temperature, train.agent_options["top_p"]) == (1.0, 0.99)
+    assert train.operation_limits["navigate"] == 128
     test = load("save_path=runs", name="rollout_test")
-    assert test.env_config.split == "test"
-    assert test.env_config.test_difficulty_max_steps.model_dump() == {
-        "easy": 30, "medium": 50, "hard": 70,
-    }  # fmt: skip
+    assert test.iteration.split == "test"
+    assert test.iteration.steps.model_dump() == {"easy": 30, "medium": 50, "hard": 70}
     crawl = load("source_parquet_path=a.parquet", "s3_save_uri=s3://b/c", name="crawl")
     assert (crawl.episodes, crawl.parallel, crawl.max_steps) == (5, 16, 15)
     assert (crawl.max_tokens, crawl.max_retries, crawl.max_repetitive_actions) == (500, 3, 3)
-    orbys = crawl.model_dump(by_alias=True)
-    assert (orbys["num_raw_data"], orbys["data_per_batch"], orbys["dp_max_retries"]) == (5, 16, 3)
 
 
 @each(
-    ("override", "value"),
+    ("override", "path", "value"),
     [
-        ("seed=8", 8),
-        ("+seed=8", 8),
-        ("++seed=8", 8),
-        ("save_path=a=b", "a=b"),
-        ("save_path='${data_path}/x'", "./x"),
-        ("save_path=${oc.env:WEBTRAJ_TEST_PLACE}/x", "place/x"),
-        ("env_config.train_tasks=[a.jsonl, b.jsonl]", ["a.jsonl", "b.jsonl"]),
-        ("env_config.wait_timeout=1e3", 1000.0),
-        ("env_config.verbose=true", True),
-        ("env_config.train_tasks=miniwob/all@2/8", "miniwob/all@2/8"),
-        ("policy_config.top_k=null", None),
-        ("env_config.environment_options={reward: scaled}", {"reward": "scaled"}),
-        ("policy_config.agent_options.top-k=8", 8),
-        ("env_config.difficulty_ratio=null", None),
-        ("model_config.model_type=qwen3-think", "qwen3-think"),
+        ("seed=8", "seed", 8),
+        ("+seed=8", "seed", 8),
+        ("++seed=8", "seed", 8),
+        ("save_path=a=b", "out", "a=b"),
+        ("save_path='${data_path}/x'", "out", "./x"),
+        ("save_path=${oc.env:WEBTRAJ_TEST_PLACE}/x", "out", "place/x"),
+        ("env_config.train_tasks=[a.jsonl, /b.jsonl]", "preset", ["./a.jsonl", "/b.jsonl"]),
+        ("env_config.wait_timeout=1e3", "wait_timeout", 1000.0),
+        ("env_config.verbose=true", "verbose", True),
+        ("env_config.train_tasks=miniwob/all@2/8", "preset", ["miniwob/all@2/8"]),
+        ("env_config.environment_options={reward: scaled}", "environment_options.reward", "scaled"),
+        ("policy_config.agent_options.top-k=8", "agent_options.top-k", 8),
+        ("policy_config.top_k=4", "agent_options.top_k", 4),
+        ("env_config.difficulty_ratio=null", "iteration.bands", None),
+        ("model_config.model_type=qwen3-think", "agent_options.keep_thinking", False),
     ],
 )
-def test_override_is_typed(override, value, monkeypatch):
+def test_override_is_typed(override, path, value, monkeypatch):
     monkeypatch.setenv("WEBTRAJ_TEST_PLACE", "place")
-    loaded = load("save_path=runs", override).model_dump(by_alias=True)
-    for part in override.partition("=")[0].lstrip("+").split("."):
+    loaded = load("save_path=runs", override).model_dump()
+    for part in path.split("."):
         loaded = loaded[part]
     assert loaded == value
     assert type(loaded) is type(value)
@@ -96,7 +91,9 @@ def test_override_is_typed(override, value, monkeypatch):
         ("env_config.wait_timeout=.inf", "env_config.wait_timeout"),
         ("env_config.train_tasks_sampler=ratio", "env_config.difficulty_ratio"),
         ("env_config.difficulty_ratio={a: {range: [1, 2], weight: 1}}", "sampler 'ratio'"),
-        ("env_config.test_difficulty_max_steps={easy: 1}", "medium"),
+        ("env_config.test_difficulty_max_steps={easy: 1}", "test_difficulty_max_steps.medium"),
+        ("env_config.task_timeout_minutes=ten", "env_config.task_timeout_minutes: must be"),
+        ("model_config.model_type=qwen", "model_config.model_type: must be 'qwen3-instruct' or"),
         ("env_config=3", "env_config: must be a valid mapping of keys; got 3"),
         ("save_path=${nowhere}", "'nowhere' not found"),
         ("save_path=${oc.env:WEBTRAJ_NOT_SET_AT_ALL}", "WEBTRAJ_NOT_SET_AT_ALL"),
@@ -115,11 +112,11 @@ def test_wrong_override_is_told_by_the_keys_full_name(override, told):
     assert told in problem("save_path=runs", override)
 
 
-@each("key", sorted(REFUSED))
+@each("key", sorted(WEBGYM.refused))
 def test_key_without_effect_is_refused_with_the_reason(key):
     told = problem("save_path=runs", f"{key}=1")
-    assert f"{key} is not accepted: {REFUSED[key]}" in told
-    assert key not in {known for known, _ in keys_of(RolloutConfig)}
+    assert f"{key} is not accepted: {WEBGYM.refused[key]}" in told
+    assert key not in WEBGYM.table
 
 
 def test_value_that_has_to_be_given_is_asked_for():
@@ -129,8 +126,8 @@ def test_value_that_has_to_be_given_is_asked_for():
 
 def test_unknown_configuration_is_told_with_the_nearest():
     assert "Did you mean 'rollout_train'?" in problem(name="rolout_train")
-    assert "Invalid configuration name" in problem(name="../secret")
-    assert "No configuration 'mine'" in problem(name="mine.yaml")
+    assert "Invalid configuration name" in problem(name="../secret", config_dir=".")
+    assert "'mine.yaml' cannot be read" in problem(name="mine.yaml")
 
 
 def test_file_builds_on_others_in_the_order_given(tmp_path):
@@ -141,9 +138,9 @@ def test_file_builds_on_others_in_the_order_given(tmp_path):
         "env_config: {max_retries: 4}\n"
     )
     loaded = load(name="mine", config_dir=tmp_path)
-    assert (loaded.seed, loaded.save_path) == (9, "runs")
-    assert (loaded.env_config.server_size, loaded.env_config.max_retries) == (2, 4)
-    assert loaded.env_config.train_tasks == "train.jsonl"
+    assert (loaded.seed, loaded.out, loaded.parallel, loaded.max_retries) == (9, "runs", 2, 4)
+    assert loaded.preset == ["./train.jsonl"]
+    assert load(name=str(tmp_path / "mine.yaml")) == loaded
 
 
 @each(
@@ -185,7 +182,7 @@ def test_source_gives_the_same_configuration_again_without_secrets(tmp_path, mon
             "env_config.max_retries=7",
         ],
     )
-    assert loaded.values.env_config.environment_options["secrets"]["by_name"] == "tell-no-one"
+    assert loaded.spec.environment_options["secrets"]["by_name"] == "tell-no-one"
     assert "tell-no-one" not in str(loaded.data)
     assert "hush" not in str(loaded.data)
     (tmp_path / "again.yaml").write_text(json.dumps(loaded.data))
@@ -194,7 +191,7 @@ def test_source_gives_the_same_configuration_again_without_secrets(tmp_path, mon
         "storage_options.secret_access_key=hushhush",
     ]
     again = load_configuration("again", given_again, config_dir=tmp_path)
-    assert again.values == loaded.values
+    assert again.spec == loaded.spec
 
 
 @settings(deadline=None)
@@ -204,4 +201,4 @@ def test_any_override_is_taken_or_refused(text):
         loaded = load("save_path=runs", text)
     except errors.InvalidInputError:
         return
-    assert isinstance(loaded, (RolloutConfig, CrawlConfig))
+    assert isinstance(loaded, RunSpec)

@@ -7,9 +7,8 @@ import time
 import pytest
 
 from webtraj import errors
-from webtraj.rollouts.configuration.rollout import CrawlConfig, RolloutConfig
+from webtraj.rollouts.configuration.dialects import ORBY, WEBGYM
 from webtraj.rollouts.sampling import Blocklist
-from webtraj.settings.configuration import keys_of
 
 ROLLOUT = """
 format=pb.zst ; metrics.tensorboard=events ; metrics.wandb.project=mine ;
@@ -157,7 +156,7 @@ blocklist_ttl_hours
 """
 """Another value of each key, and the overrides without which a key says nothing."""
 
-SAME = {"fork", "kind", "env_config.save_traj_progress"}
+SAME = {"kind", "env_config.save_traj_progress"}
 """Keys that have but one value."""
 REFUSED = {"env_config.rank_load_weight", "env_config.total_load_weight"}
 """Keys whose other value contradicts the others."""
@@ -189,14 +188,11 @@ def played(rollout):
 
 
 @pytest.mark.parametrize(
-    ("model", "cases", "needs", "name"),
-    [
-        (RolloutConfig, ROLLOUT, ROLLOUT_NEEDS, "own"),
-        (CrawlConfig, CRAWL, CRAWL_NEEDS, "crawled"),
-    ],
+    ("dialect", "cases", "needs", "name"),
+    [(WEBGYM, ROLLOUT, ROLLOUT_NEEDS, "own"), (ORBY, CRAWL, CRAWL_NEEDS, "crawled")],
     ids=["rollout", "crawl"],
 )
-async def test_every_key_is_read(model, cases, needs, name, build, seeded):
+async def test_every_key_is_read(dialect, cases, needs, name, build, seeded):
     def outcome(*overrides):
         given = [text.replace("{world}", str(seeded)) for text in overrides]
         try:
@@ -205,7 +201,7 @@ async def test_every_key_is_read(model, cases, needs, name, build, seeded):
             return str(error)
 
     values = dict(one.strip().split("=", 1) for one in cases.split(" ;"))
-    assert values.keys() == {key for key, _ in keys_of(model)} - SAME
+    assert values.keys() == dialect.table.keys() - SAME
     beside = {}
     for keys, overrides in re.findall(r"^(\S[^<]*)<- ((?:.+\n)(?: {7}.+\n)*)", needs, re.MULTILINE):
         needed = [one.strip() for one in overrides.split(" ;")]

@@ -13,6 +13,7 @@ from webtraj.rollouts import RunSpec, collect
 from webtraj.rollouts.configuration import build_rollout, load_configuration
 from webtraj.rollouts.configuration.building import resume_run
 from webtraj.runs.run import Run
+from webtraj.settings.configuration import validate
 from webtraj.store.places import open_storage
 
 SPEC = {"preset": ["ladder/climb", "ladder/slip"], "episodes": 4, "seed": 3, "max_steps": 5}
@@ -93,7 +94,7 @@ def test_the_printed_settings_are_a_configuration(tmp_path, capsys):
     given += ["--agent-set", "instruction=costs ${x}"]
     make_command("rollout")([*given, "--print-config"], standalone_mode=False)
     (tmp_path / "mine.yaml").write_text(capsys.readouterr().out)
-    printed = load_configuration("mine", config_dir=tmp_path).values
+    printed = load_configuration(tmp_path / "mine.yaml").spec
     assert printed == RunSpec(
         preset="ladder/climb",
         agent="random",
@@ -131,6 +132,23 @@ async def test_flags_yaml_and_python_play_the_same(world):
     recorded = {**records[0], "format": None}
     assert RunSpec(**recorded) == RunSpec(**SPEC)
     assert not {"out", "storage_options"} & recorded.keys()
+
+
+def test_a_flag_overrides_a_file_and_key_value_overrides_both(world):
+    (world / "mine.yaml").write_text(json.dumps({"kind": "run", "out": "yaml", **SPEC}))
+    loaded = load_configuration(world / "mine.yaml", ["seed=9"], flags={"seed": 8, "max_steps": 6})
+    assert (loaded.spec.seed, loaded.spec.max_steps, loaded.spec.episodes) == (9, 6, 4)
+
+
+async def test_iterations_of_python_are_sampled_and_resumed_by_the_folder_of_all(world):
+    given = {"preset": SPEC["preset"], "iteration": {"sampler": "sequential", "size": 1}}
+    for number in (1, 2):
+        await collect(RunSpec(**given, out="runs"))
+        assert len(open_dataset(f"runs/train_trajectories/iteration_000{number}")) == 1
+    again = build_rollout(RunSpec(**given, out="runs"), resume=True)
+    assert (again.iteration, len((await again.play()).results)) == (2, 1)
+    with pytest.raises(errors.InvalidInputError, match="leave out fork and episodes"):
+        validate({**given, "episodes": 2}, RunSpec, "mine")
 
 
 async def test_a_run_of_python_is_resumed_by_the_command(world):

@@ -184,7 +184,7 @@ def test_the_command_exports_splits_and_previews(played, tmp_path):
     for words, message in {
         ("--format", "html", "--samples", "3"): "webtraj export .* --format html",
         ("--format", "trl", "--filter", "min_step=1"): "No filter 'min_step'",
-        ("--format", "trl", "--recency-bias-power", "3"): "--recency-bias-power needs --samples",
+        ("--format", "trl", "--recency-bias-power", "3"): "recency_bias_power needs samples",
         ("--format", "sharegpt", "--set", "cutof_len=3"): "Did you mean 'cutoff_len'",
         ("--format", "sharegpt", "--where", "task == 'x'"): "not asked for: 8",
     }.items():

@@ -14,6 +14,7 @@ from webtraj.cli.export_training import _filters
 from webtraj.datasets.writer import DatasetWriter
 from webtraj.environments.actions import Click
 from webtraj.environments.actions.verbs import InvalidAction
+from webtraj.training.export.configuration import ExportSettings
 from webtraj.training.export.running import FORMATS
 from webtraj.training.replay import ReplayBuffer
 
@@ -131,20 +132,19 @@ def _with_an_invalid_action(number, outcome):
 
 
 @each(
-    ("format_name", "words", "kept"),
+    ("format_name", "given", "kept"),
     [
-        ("tokens", (), True),
-        ("preferences", (), True),
-        ("trl-preferences", (), True),
-        ("tokens", ("--filter", "valid_actions_only=true"), False),
-        ("sharegpt", (), False),
-        ("sharegpt", ("--filter", "valid_actions_only=false"), True),
+        ("tokens", {}, True),
+        ("preferences", {}, True),
+        ("trl-preferences", {}, True),
+        ("tokens", {"valid_actions_only": True}, False),
+        ("sharegpt", {}, False),
+        ("sharegpt", {"valid_actions_only": False}, True),
     ],
 )
-def test_reinforcement_keeps_the_agents_invalid_actions(format_name, words, kept, tmp_path):
+def test_reinforcement_keeps_the_agents_invalid_actions(format_name, given, kept, tmp_path):
     """Left out, rewards would go to what the model did beside them."""
-    given = [word for word in words if word != "--filter"] or None
-    filters = _filters(format_name, given, {})
+    filters = _filters(format_name, ExportSettings(filters=given), {})
     with DatasetWriter(str(tmp_path)) as writer:
         writer.add(_with_an_invalid_action(1, t.Outcome.SUCCESS))
         writer.add(_with_an_invalid_action(2, t.Outcome.FAILURE))

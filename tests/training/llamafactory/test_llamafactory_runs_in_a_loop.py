@@ -22,7 +22,7 @@ from webtraj.training.llamafactory.checkpoints import changed, read_about
 pytestmark = [pytest.mark.timeout(900), pytest.mark.browser]
 
 TASKS = ["miniwob/click-test", "miniwob/focus-text"]
-SMALL = {"server_size": 2, "max_retries": 0, "attempts_per_task": 6}
+SMALL = {"preset": TASKS, "parallel": 2, "attempts": 6}
 
 
 def press(request):
@@ -39,10 +39,10 @@ def recipe(out, url, model):
     """The recipe with a server that needs no GPU, no judge, a tiny model and few tasks."""
     told = OmegaConf.load(ROOT / "src/webtraj/loop/files/node_of_8.yaml")
     small = [*ON_A_CPU, "algorithm_config.min_steps=1", "algorithm_config.cutoff_len=4096"]
-    told.train.overrides.merge_with_dotlist(small)
+    told.train.llamafactory.merge_with_dotlist(small)
     told = OmegaConf.to_container(told)
     serve = {"engine": "external", "url": url, "name": "fake-model", "update_command": ["true"]}
-    asked = {"context_config": {"interaction_mode": "set_of_marks"}}
+    asked = {"mode": "marks", "prompt": "webgym_complete", "keep_thinking": True}
     return told | {
         "out": str(out),
         "iterations": 2,
@@ -50,13 +50,10 @@ def recipe(out, url, model):
         "first": {"policy": str(model)},
         "serve": serve,
         "judge": None,
-        "rollout": {
-            "config": "rollout_train",
-            "overrides": {"env_config": {**SMALL, "train_tasks": TASKS}, **asked},
-        },
+        "rollout": {**SMALL, "agent_options": asked},
         "evaluation": None,
-        "train": told["train"] | {"python": str(PYTHON)},
-    }  # fmt: skip
+        "train": {"llamafactory": told["train"]["llamafactory"] | {"python": str(PYTHON)}},
+    }
 
 
 def start(config, *arguments):
@@ -100,4 +97,4 @@ def test_the_recipe_of_a_node_trains_twice_and_goes_on_after_a_kill(tmp_path, mo
     assert lines[1]["loss"] < 0.9 * lines[0]["loss"]
     for number in (1, 2):
         recorded = open_dataset(out / f"train_trajectories/iteration_000{number}")
-        assert len(recorded) == len(TASKS) * SMALL["attempts_per_task"]
+        assert len(recorded) == len(TASKS) * SMALL["attempts"]

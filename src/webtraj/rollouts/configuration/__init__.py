@@ -1,9 +1,8 @@
 """Configurations of rollouts: YAML and `key=value`, validated and built into a run.
 
 * `loading`: a file and the files that it builds on, read with `webtraj.settings.configuration`.
-* `rollout`: WebGym's and Orby's keys, and rejected keys of other systems with the reasons. Our own
-  keys, which are also the flags, are the fields of `webtraj.runs.spec.RunSpec`.
-* `webgym`: what WebGym's keys mean, as a `RunSpec`; Orby's are its fields by other names.
+* `dialects`: the names that WebGym and Orby have for the fields of `webtraj.runs.spec.RunSpec`,
+  which are our own keys, and the flags.
 * `building`: picks the tasks (`selection`) and builds a `Rollout`.
 
 The files that ship with webtraj are in `files/`.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import logging
 from collections.abc import Callable, Mapping, Sequence
@@ -10,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 from webtraj import errors
 from webtraj.environments.tasks import TaskSpec
 from webtraj.judging.base import PARALLEL
-from webtraj.rollouts.configuration import selection
 from webtraj.rollouts.configuration.loading import Configuration
-from webtraj.rollouts.configuration.webgym import Rank, rank_of, spec_of
+from webtraj.rollouts.configuration.ranks import rows_of, scaled, suffix_of
+from webtraj.rollouts.configuration.selection import digest_of, plan_iteration, plan_run
 from webtraj.rollouts.making import channels_for, environment_options
 from webtraj.rollouts.recipes import forking, make_agent, make_judge, proposing_of
 from webtraj.rollouts.rollout import Rollout
@@ -20,8 +21,8 @@ from webtraj.rollouts.sampling import Blocklist
 from webtraj.runs.iterations import Iterations
 from webtraj.runs.plan import PlannedEpisode
 from webtraj.runs.run import SETTINGS, Run, new_run_id, run_ids, run_of
-from webtraj.runs.spec import ForkConfig, RunSpec
-from webtraj.settings.configuration import check_complete, merged, validate, without_secrets
+from webtraj.runs.spec import ForkConfig, IterationConfig, RunSpec
+from webtraj.settings.configuration import check_complete, merged, validate
 from webtraj.store.places import is_url, open_storage
 
 if TYPE_CHECKING:
@@ -29,7 +30,6 @@ if TYPE_CHECKING:
     from webtraj.collectors.base import TrajectoryCollector
     from webtraj.environments.browser.pool import BrowserPool
     from webtraj.judging.base import Judge
-    from webtraj.rollouts.configuration.rollout import RolloutConfig
 
 __all__ = ["build_rollout", "resume_run"]
 
@@ -41,7 +41,7 @@ _HOUR = 3600.0
 
 
 def build_rollout(
-    configuration: Configuration | RolloutConfig | RunSpec,
+    configuration: Configuration | RunSpec,
     *,
     resume: bool | str = False,
     run_id: str | None = None,
@@ -58,10 +58,10 @@ def build_rollout(
     here, before anything starts.
 
     Args:
-        configuration: The settings, or a configuration from `load_configuration`, or its values.
+        configuration: The settings, or a configuration from `load_configuration`.
         resume: The id of a run to resume, or True for the latest. Its tasks are read from its plan
             instead of being picked again.
-        run_id: As for `collect`. This and the following arguments need a `RunSpec`.
+        run_id: As for `collect`.
         tasks: As for `collect`.
         agent: As for `collect`.
         agent_factory: Makes an agent of your own on each machine of a cluster.
@@ -78,15 +78,10 @@ def build_rollout(
         StorageError: A bucket cannot be read or written.
         UnknownPresetError: No preset has a given name.
     """
-    known: Mapping[str, Any] = {}
-    values: Any = configuration
-    if isinstance(configuration, Configuration):
-        values, known = configuration.values, configuration.data
-    elif not isinstance(configuration, RunSpec):
-        known = without_secrets(configuration.model_dump(by_alias=True))
-    if not isinstance(values, RunSpec):
-        return _of_config(values, resume, known)
-    spec = values.settled()
+    spec = configuration.spec if isinstance(configuration, Configuration) else configuration
+    known = configuration.data if isinstance(configuration, Configuration) else {}
+    if isinstance(configuration, Configuration) and configuration.dialect is not None:
+        configuration.dialect.check_model(spec)
     given: Any = agent if agent is not None else agent_factory
     if given is not None:  # The record names the agent that plays.
         name = getattr(given, "name", None) or getattr(given, "__name__", type(given).__name__)
@@ -102,20 +97,26 @@ def build_rollout(
         for name, value in (
             ("resume", resume), ("run_id", run_id), ("format", spec.format),
             ("judge", judge or spec.judge), ("proposer", spec.proposer), ("metrics", spec.metrics),
+            ("iteration", spec.iteration),
         ):  # fmt: skip
             if value:
                 raise errors.InvalidInputError(
                     f"{name} works only with out, the place where the run is recorded."
                 )
-        return _playable(spec, None, tasks=tasks, **more)
+        return _playable(spec, lambda blocked: _Begun(plan_run(spec, blocked, tasks)), **more)
     if trajectory_collector is not None:
         raise errors.InvalidInputError(
             f"Got out={spec.out!r} and a trajectory_collector; give only one of them."
         )
+    if spec.iteration is not None:
+        if tasks is not None:
+            raise errors.InvalidInputError("An iteration samples the tasks of preset; got tasks.")
+        return _iteration(spec, spec.iteration, resume, run_id, configuration=known, **more)
     storage = open_storage(spec.out, spec.storage_options)
     if not resume:
         run = Run(storage, run_id or new_run_id())
-        return _playable(spec, run, tasks=tasks, configuration=known, **more)
+        begin = lambda blocked: _Begun(plan_run(spec, blocked, tasks), run)  # noqa: E731
+        return _playable(spec, begin, configuration=known, **more)
     changed = spec.given()
     if isinstance(configuration, Configuration):  # It always has the settings of the plan.
         changed = {name: value for name, value in changed.items() if name not in _PLANNED}
@@ -168,71 +169,69 @@ def _rest(run: Run, placed: RunSpec, given: Mapping[str, Any], **more: Any) -> R
     values = merged(record, given)
     check_complete(values, where)
     place = {"out": placed.out, "storage_options": placed.storage_options}
-    return _playable(validate({**values, **place}, RunSpec, where), run, resumed=plan, **more)
+    spec = validate({**values, **place}, RunSpec, where)
+    return _playable(spec, lambda blocked: _Begun(plan, run, resume=True), **more)
 
 
-def _of_config(config: RolloutConfig, resume: bool | str, known: Mapping[str, Any]) -> Rollout:
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Begun:
+    """A run with its plan."""
+
+    plan: tuple[PlannedEpisode, ...]
+    run: Run | None = None
+    resume: bool = False
+    iteration: int | None = None
+    out: str | None = None
+    claimed: Iterations | None = None
+
+
+def _iteration(
+    spec: RunSpec, config: IterationConfig, resume: bool | str, run_id: str | None, **more: Any
+) -> Rollout:
     """Return a rollout into the dataset of an iteration."""
-    env = config.env_config
-    rank = rank_of(env)
-    spec = spec_of(config, rank)
-    blocklist = _blocklist_of(spec)
-    agent, judge = make_agent(spec), _checked_judge(spec, make_judge(spec))
-    iterations = Iterations(config.save_path, env.split, config.storage_options)
-    suffix = "" if rank is None else rank.suffix
-    claimed = False
-    if resume:
-        number, run = _run_to_resume(iterations, config.iteration, suffix, resume, spec.max_retries)
-        plan = run.read_plan()
-    else:
-        number, plan, claimed = _planned(config, spec, blocklist, iterations, rank)
-        storage = open_storage(iterations.dataset(number), iterations.storage_options)
-        run = Run(storage, new_run_id() + suffix)
-    return Rollout(
-        spec=spec.model_copy(update={"out": iterations.dataset(number)}),
-        plan=plan,
-        run=run,
-        resume=bool(resume),
-        environment_options=_environment_options(spec, plan, channels_for(agent)),
-        agent=agent,
-        close_agent=True,
-        agent_factory=functools.partial(make_agent, spec),
-        judge=judge,
-        close_judge=True,
-        proposing=proposing_of(spec),
-        blocklist=blocklist,
-        iteration=number,
-        ranked=rank is not None,
-        claimed=iterations if claimed else None,
-        configuration=known,
-    )
+    assert spec.out is not None
+    iterations = Iterations(spec.out, config.split, spec.storage_options)
+    rank, suffix = config.rank, suffix_of(config.rank)
+
+    def begin(blocklist: Blocklist | None) -> _Begun:
+        claimed = False
+        if resume:
+            number, run = _run_to_resume(
+                iterations, config.number, suffix, run_id or resume, spec.max_retries
+            )
+            plan = run.read_plan()
+        else:
+            number, plan, claimed = _planned(spec, config, blocklist, iterations)
+            storage = open_storage(iterations.dataset(number), iterations.storage_options)
+            run = Run(storage, (run_id or new_run_id()) + suffix)
+        return _Begun(
+            plan,
+            run,
+            resume=bool(resume),
+            iteration=number,
+            out=iterations.dataset(number),
+            claimed=iterations if claimed else None,
+        )
+
+    return _playable(spec if rank is None else scaled(spec, rank), begin, **more)
 
 
 def _planned(
-    config: RolloutConfig,
-    spec: RunSpec,
-    blocklist: Blocklist | None,
-    iterations: Iterations,
-    rank: Rank | None,
+    spec: RunSpec, config: IterationConfig, blocklist: Blocklist | None, iterations: Iterations
 ) -> tuple[int, tuple[PlannedEpisode, ...], bool]:
     """Plan and claim an iteration; return its number, the plan, and whether the claim is new."""
 
     def plan_of(number: int) -> tuple[PlannedEpisode, ...]:
-        return selection.plan_rollout(
-            config, spec, blocklist=blocklist, iterations=iterations, number=number
+        return plan_iteration(
+            spec, config, blocklist=blocklist, iterations=iterations, number=number
         )
 
-    given = config.iteration
-    if rank is not None and given is None:
-        raise errors.InvalidInputError(
-            "Ranks share an iteration; give every rank its number, such as iteration=1."
-        )
+    given, rank = config.number, config.rank
     numbers = iterations.numbers()
     number = max(numbers, default=0) + 1 if given is None else given
     plan = plan_of(number)
     if rank is not None:
-        digest = selection.digest_of(config)
-        plan = rank.rows(iterations.share_plan(number, digest, plan, seed=config.seed))
+        plan = rows_of(rank, iterations.share_plan(number, digest_of(spec), plan, seed=spec.seed))
         if not plan:
             raise errors.InvalidInputError(
                 f"No task is left for rank {rank.number} of {len(rank.weights)}: the plan has too "
@@ -284,10 +283,8 @@ def _run_to_resume(
 
 def _playable(
     spec: RunSpec,
-    run: Run | None,
+    begin: Callable[[Blocklist | None], _Begun],
     *,
-    tasks: Sequence[TaskSpec] | Sequence[PlannedEpisode] | None = None,
-    resumed: tuple[PlannedEpisode, ...] | None = None,
     configuration: Mapping[str, Any] | None = None,
     agent: Agent | None = None,
     agent_factory: Callable[[], Agent] | None = None,
@@ -295,7 +292,7 @@ def _playable(
     pool: BrowserPool | None = None,
     trajectory_collector: TrajectoryCollector | None = None,
 ) -> Rollout:
-    """Return a new rollout, or the rest of a run, whose plan is `resumed`."""
+    """Return a rollout of what `begin` returns, called once all else is known to be right."""
     forked = None if spec.fork is None else spec.fork.dataset
     places = (spec.out, spec.blocklist_path, forked, *spec.preset)
     if spec.storage_options and not any(is_url(place) for place in places if place):
@@ -316,15 +313,17 @@ def _playable(
         channels = proposing.channels(channels)
     if channels and spec.kind == "crawl":
         channels = [*channels, "screenshot"]
-    plan = selection.plan_run(spec, blocklist, tasks) if resumed is None else resumed
-    if resumed is None and proposing is not None:
-        proposing.check(plan)
+    begun = begin(blocklist)
+    if proposing is not None and not begun.resume:
+        proposing.check(begun.plan)
     return Rollout(
-        spec=spec,
-        plan=plan,
-        run=run,
-        resume=resumed is not None,
-        environment_options=_environment_options(spec, plan, channels),
+        spec=spec if begun.out is None else spec.model_copy(update={"out": begun.out}),
+        plan=begun.plan,
+        run=begun.run,
+        resume=begun.resume,
+        iteration=begun.iteration,
+        claimed=begun.claimed,
+        environment_options=_environment_options(spec, begun.plan, channels),
         agent=agent,
         close_agent=made_agent,
         agent_factory=functools.partial(_made, spec, agent_factory),

@@ -17,16 +17,15 @@ from __future__ import annotations
 import dataclasses
 import os
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 from webtraj import errors
+from webtraj.rollouts.configuration.dialects import ORBY, WEBGYM, Dialect
 from webtraj.runs.spec import RunSpec
 from webtraj.settings import configuration
 
-if TYPE_CHECKING:
-    from webtraj.rollouts.configuration.rollout import RolloutConfig
-
-__all__ = ["Configuration", "configuration_text", "load_configuration"]
+__all__ = ["Configuration", "configuration_text", "has_own_keys", "load_configuration"]
 
 _SELF = "_self_"
 _DEFAULTS = "defaults"
@@ -37,92 +36,133 @@ _PACKAGE = "webtraj.rollouts.configuration"
 class Configuration:
     """A validated configuration."""
 
-    values: RolloutConfig | RunSpec
-    """The values, with defaults for the rest."""
+    spec: RunSpec
+    """The settings that it means."""
     data: Mapping[str, Any]
     """The whole configuration, from which it can be loaded again. References to other values and
     to the environment are unresolved, and literal secrets are removed."""
+    dialect: Dialect | None = None
+    """The dialect of its keys; None for those of `RunSpec`."""
 
 
 def load_configuration(
-    name: str,
+    config: str | os.PathLike[str],
     overrides: Iterable[str] = (),
     *,
     config_dir: str | os.PathLike[str] | None = None,
+    flags: Mapping[str, Any] | None = None,
 ) -> Configuration:
-    """Load a configuration by name.
+    """Load a configuration.
 
     Args:
-        name: A file's name without `.yaml`, in `config_dir` or among those that ship with webtraj.
+        config: A YAML file, or the name of one without `.yaml`, in `config_dir` or among those that
+            ship with webtraj.
         overrides: Items of `key=value`, with a dotted key and a YAML value, such as
             `env_config.server_size=8`. Hydra's leading `+` is accepted and ignored.
         config_dir: A folder of your own files, which may build on those that ship.
+        flags: Values that override the file, and are overridden by `overrides`.
 
     Raises:
         InvalidInputError: The file does not exist or is not YAML; an override is malformed; or a
             key is unknown, or its value is missing or invalid.
         MissingDependencyError: OmegaConf is not installed.
     """
-    data, model = _read(name, overrides, config_dir)
-    return Configuration(
-        configuration.checked(data, model, name), configuration.without_secrets(data)
-    )
+    data, dialect = _read(config, overrides, config_dir, flags)
+    spec = _spec_of(data, dialect, os.fspath(config))
+    return Configuration(spec, configuration.without_secrets(data), dialect)
 
 
 def configuration_text(
-    name: str,
+    config: str | os.PathLike[str],
     overrides: Iterable[str] = (),
     *,
     config_dir: str | os.PathLike[str] | None = None,
+    flags: Mapping[str, Any] | None = None,
 ) -> str:
     """Return a configuration as YAML. A value that must still be given is `???`.
 
-    Args:
-        name: As for `load_configuration`.
-        overrides: Likewise.
-        config_dir: Likewise.
-
-    Raises:
-        InvalidInputError: See `load_configuration`.
-        MissingDependencyError: OmegaConf is not installed.
+    The arguments and errors are those of `load_configuration`.
     """
-    data, model = _read(name, overrides, config_dir)
+    data, dialect = _read(config, overrides, config_dir, flags)
     if configuration.MISSING in dict(configuration.flattened(data)).values():
-        configuration.check_names(data, model, name)
+        _check_names(data, dialect, os.fspath(config))
     else:
-        configuration.checked(data, model, name)
+        _spec_of(data, dialect, os.fspath(config))
     return configuration.to_yaml(data)
 
 
-def _read(
-    name: str, overrides: Iterable[str], config_dir: str | os.PathLike[str] | None
-) -> tuple[dict[str, Any], type[RolloutConfig] | type[RunSpec]]:
-    """Return a configuration's values and its model."""
-    from webtraj.rollouts.configuration.rollout import CrawlConfig, RolloutConfig
+def has_own_keys(
+    config: str | os.PathLike[str],
+    overrides: Iterable[str] = (),
+    *,
+    config_dir: str | os.PathLike[str] | None = None,
+) -> bool:
+    """Return whether a configuration has the keys of `RunSpec`, which are also the flags.
 
-    kinds: Mapping[str, type[RolloutConfig] | type[RunSpec]] = {
-        "rollout": RolloutConfig, "crawl": CrawlConfig, "run": RunSpec,
-    }  # fmt: skip
+    The arguments and errors are those of `load_configuration`.
+    """
+    return _read(config, overrides, config_dir, None)[1] is None
+
+
+def _read(
+    config: str | os.PathLike[str],
+    overrides: Iterable[str],
+    config_dir: str | os.PathLike[str] | None,
+    flags: Mapping[str, Any] | None,
+) -> tuple[dict[str, Any], Dialect | None]:
+    """Return a configuration's values and its dialect."""
+    kinds = {"rollout": WEBGYM, "crawl": ORBY, "run": None}
     configuration.require()
-    composed = _compose(name, config_dir, ())
-    data = configuration.with_overrides(composed, overrides, example="env_config.server_size=8")
+    data = configuration.layered(
+        _compose(config, config_dir, ()), flags or {}, overrides,
+        example="env_config.server_size=8",
+    )  # fmt: skip
     kind = data.get("kind", "rollout")
-    model = kinds.get(kind) if isinstance(kind, str) else None
-    if model is None:
+    if not isinstance(kind, str) or kind not in kinds:
         raise errors.InvalidInputError(f"kind is {kind!r:.60}; expected one of {', '.join(kinds)}.")
-    return data, model
+    return data, kinds[kind]
+
+
+def _check_names(data: Mapping[str, Any], dialect: Dialect | None, name: str) -> None:
+    if dialect is None:
+        configuration.check_names(data, RunSpec, name)
+    else:
+        configuration.check_keys(data, tuple(dialect.table), name, dialect.refused)
+
+
+def _spec_of(data: Mapping[str, Any], dialect: Dialect | None, name: str) -> RunSpec:
+    if dialect is None:
+        return configuration.checked(data, RunSpec, name)
+    _check_names(data, dialect, name)
+    configuration.check_complete(data, name)
+    try:
+        values = dict(dialect.values(configuration.resolved(data, name)))
+        fields = list(dialect.fields(values))
+    except ValueError as error:
+        if isinstance(error, errors.InvalidInputError):
+            raise
+        raise configuration.wrong(name, [str(error)]) from None
+    spec, *_ = [
+        configuration.validate(one, RunSpec, name, dialect.names(keys)) for one, keys in fields
+    ]
+    return spec
 
 
 def _compose(
-    name: str, config_dir: str | os.PathLike[str] | None, within: tuple[str, ...]
+    config: str | os.PathLike[str],
+    config_dir: str | os.PathLike[str] | None,
+    within: tuple[str, ...],
 ) -> dict[str, Any]:
     """Return a file merged with those that it builds on. `within`: the files that include it."""
+    name = os.fspath(config)
     if name in within:
         raise errors.InvalidInputError(
             f"Configurations must not build on each other in a circle: "
             f"{' -> '.join((*within, name))}."
         )
-    data = configuration.read_named(name, config_dir=config_dir, package=_PACKAGE)
+    data = configuration.read(config, package=_PACKAGE, config_dir=config_dir)
+    if config_dir is None and not configuration.is_name(config):
+        config_dir = Path(config).parent  # The files that it builds on lie beside it.
     bases = data.pop(_DEFAULTS, None)
     names = [_SELF] if bases is None else _bases(bases, name)
     composed: dict[str, Any] = {}

@@ -9,7 +9,7 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import itertools
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from webtraj import errors
@@ -17,7 +17,7 @@ from webtraj.environments.tasks import TaskSpec, read_tasks
 from webtraj.metrics.facts import EpisodeFacts
 from webtraj.metrics.measuring import Measuring
 from webtraj.rollouts import sampling
-from webtraj.rollouts.configuration.webgym import TASK_FILES, sources_of
+from webtraj.rollouts.configuration.dialects import TASK_FILES
 from webtraj.rollouts.forking import plan_forks
 from webtraj.runs.iterations import Iterations
 from webtraj.runs.plan import (
@@ -29,19 +29,18 @@ from webtraj.runs.plan import (
     specs_of_presets,
 )
 from webtraj.runs.run import Run, run_ids
-from webtraj.runs.spec import ForkConfig, RunSpec
+from webtraj.runs.spec import DifficultySteps, ForkConfig, IterationConfig, RunSpec
 from webtraj.trajectory import is_finished
 
 if TYPE_CHECKING:
     from webtraj.datasets import Dataset
-    from webtraj.rollouts.configuration.rollout import DifficultySteps, EnvConfig, RolloutConfig
 
-__all__ = ["digest_of", "plan_rollout", "plan_run"]
+__all__ = ["digest_of", "plan_iteration", "plan_run"]
 
 
-def plan_rollout(
-    config: RolloutConfig,
+def plan_iteration(
     spec: RunSpec,
+    config: IterationConfig,
     *,
     blocklist: sampling.Blocklist | None,
     iterations: Iterations,
@@ -50,8 +49,8 @@ def plan_rollout(
     """Return the plan of an iteration.
 
     Args:
+        spec: The settings.
         config: How to sample the tasks.
-        spec: What the configuration means.
         blocklist: Sites that the split `train` leaves out.
         iterations: The iterations so far.
         number: The iteration's number.
@@ -60,25 +59,27 @@ def plan_rollout(
         InvalidInputError: A task file is missing or invalid, or no task is left.
         StorageError: A bucket, or an earlier iteration, cannot be read.
     """
-    env = config.env_config
-    if not spec.preset or not all(sources_of(env)):
+    if not all(spec.preset) or not spec.preset:
         raise errors.InvalidInputError(
-            f"The split {env.split!r} has no tasks; set env_config.{env.split}_tasks to a .jsonl "
-            "or .parquet file, or to a preset such as miniwob/all."
+            f"The split {config.split!r} has no tasks; set preset, in WebGym's keys "
+            f"env_config.{config.split}_tasks, to a .jsonl or .parquet file, or to a preset such "
+            "as miniwob/all."
         )
-    tasks = _read(spec)
     # A preset's tasks have unique names; tasks of files are compared by their content.
-    tasks = sampling.distinct(tasks)
-    if env.split == "train":
-        if blocklist is not None:
-            tasks = sampling.unblocked(tasks, blocklist)
-        if env.deduplicate_across_iterations:
-            tasks = sampling.unseen(tasks, iterations.played(before=number))
-    curriculum = env.split == "train" and env.train_tasks_sampler == "curriculum"
-    sampler = sampler_of(env, last_successes(iterations, before=number) if curriculum else {})
+    tasks = sampling.distinct(_read(spec))
+    if config.split == "train" and blocklist is not None:
+        tasks = sampling.unblocked(tasks, blocklist)
+    if config.unseen:
+        tasks = sampling.unseen(tasks, iterations.played(before=number))
+    sampler = _sampler_of(config, iterations, number)
     # Another one for each iteration of `train`, the same for all of `test`.
-    seed = spec.seed + number - 1 if env.split == "train" else spec.seed
-    picked = _limited(sampler(tasks, seed=seed), env)
+    seed = spec.seed + number - 1 if config.split == "train" else spec.seed
+    picked = [
+        dataclasses.replace(
+            task, max_steps=task.max_steps or _steps(task, config.steps) or spec.max_steps
+        )
+        for task in sampler(tasks, seed=seed)
+    ]
     return plan_tasks(picked, seed=seed, attempts=spec.attempts, group_size=spec.group_size)
 
 
@@ -213,33 +214,22 @@ def _read(spec: RunSpec) -> Iterator[TaskSpec]:
             yield from read_tasks(source, storage_options=spec.storage_options)
 
 
-def sampler_of(
-    env: EnvConfig, last: Mapping[str, tuple[int, int]] | None = None
-) -> sampling.Sampler:
-    """Return the configured sampler.
-
-    Args:
-        env: The configuration.
-        last: For a curriculum: successes and attempts of each task when it was last played.
-    """
-    if env.split == "test":
-        return sampling.Sequence(
-            _size(env.test_tasks_rollout_size), repeat=max(env.test_tasks_repeat_times, 1)
-        )
-    size = _size(env.train_tasks_rollout_size)
-    if env.train_tasks_sampler == "sequential":
-        return sampling.Sequence(size)
-    if env.train_tasks_sampler == "uniform":
-        return sampling.UniformSampler(size)
-    if env.train_tasks_sampler == "curriculum":
-        return sampling.CurriculumSampler(size, last or {})
-    assert size is not None  # The configuration's validator checks both.
-    assert env.difficulty_ratio is not None
+def _sampler_of(config: IterationConfig, iterations: Iterations, number: int) -> sampling.Sampler:
+    match config.samples_by:
+        case "sequential":
+            return sampling.Sequence(config.size, repeat=config.repeat)
+        case "uniform":
+            return sampling.UniformSampler(config.size)
+        case "curriculum":
+            last = last_successes(iterations, before=number)
+            return sampling.CurriculumSampler(config.size, last)
+    assert config.size is not None  # The configuration's validator checks both.
+    assert config.bands is not None
     bands = {
         name: sampling.Band(low=band.range[0], high=band.range[1], weight=band.weight)
-        for name, band in env.difficulty_ratio.items()
+        for name, band in config.bands.items()
     }
-    return sampling.RatioSampler(size, bands)
+    return sampling.RatioSampler(config.size, bands)
 
 
 def last_successes(iterations: Iterations, *, before: int) -> dict[str, tuple[int, int]]:
@@ -264,35 +254,14 @@ def last_successes(iterations: Iterations, *, before: int) -> dict[str, tuple[in
     return found
 
 
-def digest_of(config: RolloutConfig) -> str:
-    """Return a digest of everything that an iteration's plan depends on."""
-    env = config.env_config
-    says: tuple[object, ...]
-    says = (config.seed, config.data_path, env.split, sources_of(env), sampler_of(env),
-            env.attempts_per_task, env.deduplicate_across_iterations, _limits_of(env),
-            env.max_steps)  # fmt: skip
-    if env.group != "own-seeds":  # Keeps the digest of other plans unchanged.
-        says = (*says, env.group)
-    if env.groups_per_task > 1:
-        says = (*says, env.groups_per_task)
-    return hashlib.sha256(repr(says).encode()).hexdigest()[:16]
-
-
-def _size(given: int) -> int | None:
-    return given if given > 0 else None
-
-
-def _limits_of(env: EnvConfig) -> DifficultySteps | list[int] | None:
-    return env.train_difficulty_max_steps if env.split == "train" else env.test_difficulty_max_steps
-
-
-def _limited(tasks: Iterable[TaskSpec], env: EnvConfig) -> list[TaskSpec]:
-    """Give tasks without a step limit that of their difficulty."""
-    limits = _limits_of(env)
-    return [
-        dataclasses.replace(task, max_steps=task.max_steps or _steps(task, limits) or env.max_steps)
-        for task in tasks
-    ]
+def digest_of(spec: RunSpec) -> str:
+    """Return a digest of everything that an iteration's plan depends on, but for its number."""
+    settings = spec.model_dump(
+        mode="json",
+        include={"preset", "attempts", "group_size", "seed", "max_steps", "iteration"},
+        exclude={"iteration": {"number", "rank"}},
+    )
+    return hashlib.sha256(repr(settings).encode()).hexdigest()[:16]
 
 
 def _steps(task: TaskSpec, limits: DifficultySteps | list[int] | None) -> int | None:

@@ -14,7 +14,7 @@ from webtraj.agents.base import Agent
 from webtraj.datasets.place import create_place
 from webtraj.datasets.recovery import recover
 from webtraj.rollouts.configuration.building import build_rollout
-from webtraj.rollouts.configuration.webgym import NOT_ON_RAY
+from webtraj.rollouts.configuration.ranks import check_no_ranks
 from webtraj.rollouts.distributed.cluster import Cluster, RayCluster, connected
 from webtraj.rollouts.distributed.driver import Driver
 from webtraj.rollouts.distributed.node import Work
@@ -89,9 +89,8 @@ async def play_on_ray(
     rollout: Rollout, cluster: Cluster, observer: RolloutObserver
 ) -> RolloutSummary:
     """Play a rollout's remaining episodes on a cluster. See `Rollout.only_play`."""
-    if rollout.ranked:
-        raise errors.InvalidInputError(NOT_ON_RAY)
     spec, options = rollout.spec, rollout.environment_options
+    check_no_ranks(spec)
     if not rollout.resume:
         await check_environments(rollout.plan, options, elsewhere=True)
         if rollout.agent is not None and rollout.agent.name == "oracle":  # Others may not load.

@@ -17,7 +17,14 @@ from webtraj.settings.configuration import Section
 from webtraj.store.places import is_url
 from webtraj.training.replay.buffer import SplitBy
 
-__all__ = ["AlgorithmConfig", "LogConfig", "PolicyConfig", "UpdateConfig", "load_update_config"]
+__all__ = [
+    "AlgorithmConfig",
+    "LogConfig",
+    "PolicyConfig",
+    "UpdateConfig",
+    "UpdateSettings",
+    "load_update_config",
+]
 
 _VARIABLE = re.compile(r"[A-Z_][A-Z0-9_]{0,63}")
 _PACKAGE = "webtraj.training.llamafactory"
@@ -167,7 +174,18 @@ class AlgorithmConfig(Section):
         return value
 
 
-class UpdateConfig(Section):
+class UpdateSettings(Section):
+    """Settings for how to update the policy, whatever the rollouts."""
+
+    policy_config: PolicyConfig = PolicyConfig()
+    """Settings of the model."""
+    log_config: LogConfig = LogConfig()
+    """Settings for logging."""
+    algorithm_config: AlgorithmConfig = AlgorithmConfig()
+    """Settings of data and training."""
+
+
+class UpdateConfig(UpdateSettings):
     """Settings of an update of the policy."""
 
     save_path: str
@@ -176,9 +194,6 @@ class UpdateConfig(Section):
     """The folder for training files, checkpoints and the model; by default `save_path`."""
     storage_options: dict[str, Any] | None = None
     """Options for a bucket: see `webtraj.store.open_storage`."""
-    policy_config: PolicyConfig
-    log_config: LogConfig = LogConfig()
-    algorithm_config: AlgorithmConfig = AlgorithmConfig()
 
     @pydantic.model_validator(mode="after")
     def _works_in_a_folder(self) -> Self:
@@ -196,15 +211,16 @@ class UpdateConfig(Section):
 
 
 def load_update_config(
-    name: str = "update_online",
+    config: str | Path = "update_online",
     overrides: Iterable[str] = (),
     *,
     config_dir: str | Path | None = None,
 ) -> UpdateConfig:
-    """Load a configuration by name.
+    """Load a configuration.
 
     Args:
-        name: A file's name without `.yaml`: in `config_dir`, or the built-in `update_online`.
+        config: A YAML file; or the name of one without `.yaml`, in `config_dir` or the built-in
+            `update_online`.
         overrides: `key=value` texts with dotted keys and YAML values.
         config_dir: A folder of your own files.
 
@@ -212,8 +228,8 @@ def load_update_config(
         InvalidInputError: The file is missing or not YAML, or a key is unknown, missing or wrong.
         MissingDependencyError: OmegaConf is not installed.
     """
-    data = configuration.read_named(name, config_dir=config_dir, package=_PACKAGE)
+    data = configuration.read(config, package=_PACKAGE, config_dir=config_dir)
     data = configuration.with_overrides(
         data, overrides, example="algorithm_config.learning_rate=1e-5"
     )
-    return configuration.checked(data, UpdateConfig, name)
+    return configuration.checked(data, UpdateConfig, str(config))

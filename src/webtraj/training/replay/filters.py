@@ -230,10 +230,10 @@ class HeldOut:
         Args:
             found: The number of episodes of each leaked task.
         """
+        tasks = "1 held-out task is" if len(found) == 1 else f"{len(found)} held-out tasks are"
         return LeakError(
-            f"{len(found)} held-out tasks are in the training data: {_named(found)}. Keep "
-            "rollouts for evaluation in the split 'test', or leave these out by "
-            "HeldOut(on_leak='drop')."
+            f"{tasks} in the training data: {_named(found)}. Keep rollouts for evaluation in the "
+            "split 'test', or leave these out by HeldOut(on_leak='drop')."
         )
 
 
@@ -256,8 +256,9 @@ def check_parts(
         shared = sorted(ours & theirs)
         if shared:
             named = {_text(one): 0 for one in shared}
+            units = f"1 {kind} is" if len(shared) == 1 else f"{len(shared)} {kind}s are"
             raise LeakError(
-                f"{len(shared)} {kind}s are in both training and validation data: "
+                f"{units} in both training and validation data: "
                 f"{_named(named)}. Split by 'task' or 'site', so that similar samples stay in one "
                 "part."
             )

@@ -12,7 +12,14 @@ from webtraj import errors
 from webtraj.settings import configuration
 from webtraj.settings.configuration import Section
 
-__all__ = ["LoraSettings", "PolicySettings", "SftSettings", "TrainConfig", "load_train_config"]
+__all__ = [
+    "LoraSettings",
+    "PolicySettings",
+    "SftSettings",
+    "TrainConfig",
+    "TrainingSettings",
+    "load_train_config",
+]
 
 _Positive = Annotated[int, pydantic.Field(ge=1)]
 _NotNegative = Annotated[float, pydantic.Field(ge=0)]
@@ -68,15 +75,8 @@ class PolicySettings(Section):
     """Factor on the weight of rows without log-probabilities."""
 
 
-class SftSettings(Section):
-    """Settings for training a model on samples."""
-
-    model: str
-    """The starting model: a folder, or a name on the Hugging Face Hub."""
-    out: str
-    """The run's folder: checkpoints, log, plot."""
-    resume: bool = True
-    """Whether to resume a run in `out`. If false, an existing run is an error."""
+class TrainingSettings(Section):
+    """Settings for how to train, whatever the model and the samples."""
 
     method: Literal["full", "lora"] = "full"
     """Train all weights, or only adapters."""
@@ -153,10 +153,6 @@ class SftSettings(Section):
     wandb_project: str | None = None
     """The Weights & Biases project to log to."""
 
-    def what_matters(self) -> dict[str, Any]:
-        """Return the settings that determine the trained weights. A resumed run must match them."""
-        return self.model_dump(mode="json", exclude=set(_FREE))
-
     @pydantic.model_validator(mode="after")
     def _check_policy(self) -> Self:
         if self.policy is not None and self.loss_on != "completion":
@@ -170,6 +166,21 @@ class SftSettings(Section):
                 "got template"
             )
         return self
+
+
+class SftSettings(TrainingSettings):
+    """Settings for training a model on samples."""
+
+    model: str
+    """The starting model: a folder, or a name on the Hugging Face Hub."""
+    out: str
+    """The run's folder: checkpoints, log, plot."""
+    resume: bool = True
+    """Whether to resume a run in `out`. If false, an existing run is an error."""
+
+    def what_matters(self) -> dict[str, Any]:
+        """Return the settings that determine the trained weights. A resumed run must match them."""
+        return self.model_dump(mode="json", exclude=set(_FREE))
 
 
 _FREE = frozenset(
@@ -202,8 +213,8 @@ def load_train_config(
 
     Args:
         path: A YAML file. References such as `${oc.env:HOME}` are followed.
-        overrides: `key=value` texts with YAML values: `lora.rank=8`.
-        given: Values that override all others.
+        overrides: `key=value` texts with YAML values, which override all others: `lora.rank=8`.
+        given: Values of flags, which override the file.
 
     Raises:
         InvalidInputError: The file cannot be read, or a key is unknown, missing or wrong.
@@ -211,8 +222,7 @@ def load_train_config(
     """
     name = "train" if path is None else str(path)
     data = {} if path is None else configuration.read_file(path)
-    data = configuration.with_overrides(data, overrides, example="learning_rate=1e-4")
-    data = configuration.merged(data, given or {})
+    data = configuration.layered(data, given or {}, overrides, example="learning_rate=1e-4")
     configuration.check_names(data, TrainConfig, name)
     _check_needed(data, name)
     return configuration.checked(data, TrainConfig, name)
