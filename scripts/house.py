@@ -22,6 +22,7 @@ import tarfile
 import tempfile
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from importlib.metadata import entry_points
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -178,9 +179,11 @@ def _of_action() -> int:
         trace = _Trace()
         async with webtraj.make(PRESET, seed=1) as env:
             await env.reset()
+            action = await env.cheat()
             trace.on = True
-            await env.step("click('1')")
+            timestep = await env.step(action)
             trace.on = False
+        assert timestep.reward > 0, timestep
         return len(trace.modules)
 
     return asyncio.run(play())
@@ -204,16 +207,20 @@ def _of_option() -> int:
 
 
 def _of_commands() -> str:
-    from webtraj.cli.app import COMMANDS, make_command
+    from webtraj.cli import app
 
-    commands = [make_command(name) for name in COMMANDS]
-    commands = [one for one in commands if not hasattr(one, "commands")]
+    commands = [app.make_command(name) for name in app.COMMANDS]
+    if hasattr(app, "make_offered"):  # Those of the packages beside the library.
+        for entry_point in entry_points(group="webtraj.commands"):
+            command = app.make_offered(entry_point)
+            commands += getattr(command, "commands", {"": command}).values()
+    leaves = [one for one in commands if not hasattr(one, "commands")]
     options = sum(
         each.opts[0].startswith("-") and not getattr(each, "hidden", False)
-        for command in commands
+        for command in leaves
         for each in command.params
     )
-    return f"{len(commands)}, {options}"
+    return f"{len(leaves)}, {options}"
 
 
 _PROBES: dict[str, Callable[[], object]] = {
