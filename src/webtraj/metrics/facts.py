@@ -240,8 +240,8 @@ def step_facts(
     if undone is not None:
         invalid += bool(undone.parse_error) or verb_of(undone.action) == INVALID
     calls = list(_calls(trajectory))
-    replies = [len(_loaded(call.text)) for call in calls if not call.error]
-    endings = [ending_of(_loaded(call.finish_reason)) for call in calls if not call.error]
+    replies = [len(_load(call.text)) for call in calls if not call.error]
+    endings = [ending_of(_load(call.finish_reason)) for call in calls if not call.error]
     settled = [each["settled"] for each in told if each.get("settled")]
     pages = [_page_of(step.observation) for step in trajectory.steps]
     pairs = [pair for pair in itertools.pairwise(pages) if all(pair)]
@@ -300,7 +300,7 @@ def _calls(trajectory: EpisodeTrajectory) -> Iterator[ModelCall]:
         yield from last.model_calls
 
 
-def _loaded(text: Any) -> Any:
+def _load(text: Any) -> Any:
     return text.load() if isinstance(text, LazyBlob) else text
 
 
@@ -548,12 +548,12 @@ def classify(facts: EpisodeFacts, rule: CrashRule = "typed") -> EpisodeClass:
     Raises:
         InvalidInputError: WebGym's rule needs the episode's steps, which were not read.
     """
-    found = _typed(facts) if rule == "typed" else _webgym(facts)
+    found = _classify(facts) if rule == "typed" else _webgym(facts)
     played = found in (EpisodeClass.VALID, EpisodeClass.BLOCKED)
     return EpisodeClass.SUPERSEDED if played and facts.superseded else found
 
 
-def _typed(facts: EpisodeFacts) -> EpisodeClass:
+def _classify(facts: EpisodeFacts) -> EpisodeClass:
     outcome, reason = facts.outcome, facts.end_reason
     if outcome is Outcome.BLOCKED:
         return EpisodeClass.BLOCKED
@@ -610,7 +610,7 @@ def fault_of(trajectory: EpisodeTrajectory) -> Fault:
 
 
 def _first_line(message: object) -> str:
-    text = _loaded(message)
+    text = _load(message)
     if isinstance(text, bytes):
         text = text.decode("utf-8", "replace")
     return str(text).strip().partition("\n")[0][:_LONGEST]

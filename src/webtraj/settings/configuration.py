@@ -42,7 +42,7 @@ __all__ = [
     "read_named",
     "require",
     "resolved",
-    "shipped",
+    "list_shipped",
     "to_yaml",
     "validate",
     "with_overrides",
@@ -117,7 +117,7 @@ def read_named(
     for place in (*places, resources.files(package).joinpath("files", f"{name}.yaml")):
         if place.is_file():
             return _read(place, name)
-    known = shipped(package)
+    known = list_shipped(package)
     if config_dir is not None:
         known = sorted({*known, *(path.stem for path in Path(config_dir).glob("*.yaml"))})
     where = f" in {str(config_dir)!r} or" if config_dir is not None else ""
@@ -127,7 +127,7 @@ def read_named(
     )
 
 
-def shipped(package: str) -> list[str]:
+def list_shipped(package: str) -> list[str]:
     """Return the names of a package's built-in configurations."""
     entries = resources.files(package).joinpath("files").iterdir()
     return sorted(e.name.removesuffix(".yaml") for e in entries if e.name.endswith(".yaml"))
@@ -169,7 +169,7 @@ def parse(text: str, what: str) -> dict[str, Any]:
         plain = OmegaConf.to_container(data)
     if not isinstance(plain, dict):
         raise errors.InvalidInputError(f"{what} is not a mapping of keys to values.")
-    return _named(plain, what)
+    return _check_names(plain, what)
 
 
 def with_overrides(
@@ -212,7 +212,7 @@ def override(text: str, *, example: str) -> dict[str, Any]:
     with _readable(what):
         data = OmegaConf.to_container(OmegaConf.from_dotlist([text[len(key) - len(name) :]]))
     assert isinstance(data, dict)
-    return _named(data, what)
+    return _check_names(data, what)
 
 
 @contextlib.contextmanager
@@ -228,7 +228,7 @@ def _readable(what: str) -> Iterator[None]:
         ) from error
 
 
-def _named(data: Mapping[Any, Any], what: str) -> dict[str, Any]:
+def _check_names(data: Mapping[Any, Any], what: str) -> dict[str, Any]:
     if strange := [key for key in data if not isinstance(key, str)]:
         raise errors.InvalidInputError(f"{what} has the key {strange[0]!r}; expected a name.")
     return dict(data)
@@ -398,7 +398,7 @@ def check_names(data: Any, model: type[pydantic.BaseModel], name: str) -> None:
     refused = getattr(model, "refused_keys", {})
     problems = list(_unknown(data, model, "", [key for key, _ in keys_of(model)], refused))
     if problems:
-        raise errors.InvalidInputError(_told(name, problems))
+        raise errors.InvalidInputError(_describe_problems(name, problems))
 
 
 def validate(data: Any, model: type[_Model], name: str) -> _Model:
@@ -411,7 +411,7 @@ def validate(data: Any, model: type[_Model], name: str) -> _Model:
         return model.model_validate(data)
     except pydantic.ValidationError as error:
         problems = {_problem(problem): None for problem in error.errors(include_url=False)}
-        raise errors.InvalidInputError(_told(name, list(problems))) from None
+        raise errors.InvalidInputError(_describe_problems(name, list(problems))) from None
 
 
 def _unknown(
@@ -496,7 +496,7 @@ def _message(problem: Any) -> str:
     return f"{message}; got {credentials.concealed(given, name)!r:.60}"
 
 
-def _told(name: str, problems: list[str]) -> str:
+def _describe_problems(name: str, problems: list[str]) -> str:
     shown = "; ".join(problems[:_MAX_PROBLEMS])
     more = len(problems) - _MAX_PROBLEMS
     if more > 0:
