@@ -1,8 +1,8 @@
 """The pages of the documentation that are made when it is built, and links that lead out of `docs`.
 
 Made are the first page (the README), the changelog, how to contribute, the examples, the reference
-of the commands, of the configuration keys, and of the API: a page for each package, with every
-module that README, docs or examples name.
+of the commands, of the configuration keys, of the actions, and of the API: a page for each package,
+with every module that README, docs or examples name.
 So what a reader meets on a page has its reference, and nothing else is promised.
 """
 
@@ -14,6 +14,7 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
+import docs_actions
 import docs_cli
 import docs_keys
 
@@ -70,6 +71,7 @@ def made_pages() -> dict[str, str]:
         "examples.md": "\n".join([EXAMPLES_HEAD, *_examples()]),
         "reference/cli.md": docs_cli.cli_reference(),
         "reference/keys.md": docs_keys.keys_reference(),
+        "reference/actions.md": docs_actions.actions_reference(),
     }
     packages = _packages()
     pages["reference/api/index.md"] = API_HEAD + "\n".join(

@@ -7,13 +7,12 @@ The arrows are the imports that run up all the same.
 
 from __future__ import annotations
 
-import argparse
 import ast
 import dataclasses
 import html
 import math
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -103,6 +102,42 @@ def arrows() -> Iterator[tuple[str, str, str]]:
             imported = rest.partition(".")[0]
             if top == "webtraj" and imported and imported != package:
                 yield package, imported, f"{place}:{line}"
+
+
+def imports_of_files(root: Path = ROOT) -> dict[str, set[str]]:
+    """Return the modules that each module of a tree imports when it is imported itself.
+
+    Strings `webtraj.x:y` count, annotations do not.
+    """
+    files = {
+        ".".join(file.relative_to(source).with_suffix("").parts).removesuffix(".__init__"): (
+            ast.parse(file.read_text("utf-8"))
+        )
+        for source in (root / "src", *root.glob("packages/*/src"))
+        for file in source.rglob("*.py")
+    }
+    graph = {}
+    for name, tree in files.items():
+        imported = {
+            whole if (whole := f"{module}.{one}".lstrip(".")) in files else module
+            for module, one in _imported_at_first(tree.body)
+        }
+        imported |= {module for module, _ in strings(tree)}
+        graph[name] = imported & files.keys() - {name}
+    return graph
+
+
+def _imported_at_first(nodes: Iterable[ast.AST]) -> Iterator[tuple[str, str]]:
+    """Yield (module, name) of what a module imports when it is imported itself."""
+    for node in nodes:
+        if isinstance(node, ast.Import):
+            yield from (("", name.name) for name in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            yield from ((node.module or "", name.name) for name in node.names)
+        elif isinstance(node, ast.If) and ast.unparse(node.test).endswith("TYPE_CHECKING"):
+            yield from _imported_at_first(node.orelse)
+        elif not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            yield from _imported_at_first(ast.iter_child_nodes(node))
 
 
 def sizes() -> dict[str, int]:
@@ -198,27 +233,5 @@ def _described() -> str:
     return html.escape(f"A house in section. From the roof to the cellar: {floors}.")
 
 
-def table() -> Iterator[str]:
-    """Yield a line of Markdown for each package, the packages beside the library last."""
-    rooms = [SOURCE / name for _, names in FLOORS for name in names.split()]
-    packages = sorted(ROOT.glob("packages/*/src/*/__init__.py"))
-    for place in [*sorted(rooms), SOURCE, *(path.parent for path in packages)]:
-        files = sorted(place.rglob("*.py")) if place.is_dir() else [place.with_suffix(".py")]
-        lines = sum(len(file.read_text(encoding="utf-8").splitlines()) for file in files)
-        yield f"| `{place.name}` | {lines:,} | {len(files)} |"
-
-
-def main() -> None:
-    """Draw the picture, or print the table."""
-    parser = argparse.ArgumentParser(description="Draw docs/images/house.svg.")
-    parser.add_argument(
-        "--table", action="store_true", help="Print each package's lines and modules instead."
-    )
-    if parser.parse_args().table:
-        print("\n".join(table()))
-    else:
-        FILE.write_text(draw(sizes()), encoding="utf-8")
-
-
 if __name__ == "__main__":
-    main()
+    FILE.write_text(draw(sizes()), encoding="utf-8")

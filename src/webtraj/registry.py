@@ -589,11 +589,11 @@ def _register_ours() -> None:
         described = f"The MiniWoB++ pages of the subset {subset!r}, one after the other."
         ours(f"miniwob/{subset}", _MINIWOB, described, tasks)
     described = "The MiniWoB++ pages that the oracle agent can play."
-    ours("miniwob/solved", _MINIWOB, described, _solved_miniwob)
+    ours("miniwob/solved", _MINIWOB, described, _list_solved_miniwob)
     ours("web", _WEB, "Any web site: make('web', task=WebTask(goal=..., start_url=...)).")
 
 
-def _solved_miniwob() -> tuple[str, ...]:
+def _list_solved_miniwob() -> tuple[str, ...]:
     from webtraj.environments.miniwob import oracles
 
     return oracles.solved_tasks()

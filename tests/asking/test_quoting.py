@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rows import each
-from webtraj.agents.models.structured_output import Quotes, defused, json_string, quoted
+from webtraj.agents.models.structured_output import Quotes, defuse, json_string, quoted
 from webtraj.judging.model.asking import read_reply
 
 WORDS = ("success", "failure", "unclear")
@@ -78,7 +78,7 @@ def test_any_text_stays_in_its_block(texts) -> None:
     ],
 )
 def test_plain_text_is_quoted_as_it_is(text) -> None:
-    assert defused(text) == text
+    assert defuse(text) == text
 
 
 def test_number_is_none_that_the_text_knows() -> None:
@@ -91,7 +91,7 @@ def test_number_is_none_that_the_text_knows() -> None:
 @each("text", INJECTIONS.values())
 def test_string_is_one_line_of_json_without_markup(text) -> None:
     (line,) = re.split("[\n\r\x0b\x0c\x1c-\x1e\x85\u2028\u2029]", json_string(text, 200))
-    assert json.loads(line) == " ".join(defused(text).split())[:200]
+    assert json.loads(line) == " ".join(defuse(text).split())[:200]
     assert not MARKUP.search(line)
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from webtraj import EndReason, Outcome
 from webtraj.store.index import EpisodeSummary
-from webtraj.store.tries import counted_only_in_part, place_in, rows_of, superseded
+from webtraj.store.tries import find_counted_only_in_part, place_in, rows_of, superseded
 
 RUN = "20261128T000000-000-aaaaaaaa"
 ENDS = {
@@ -93,5 +93,7 @@ def test_no_try_counts_in_a_part_that_does_not_in_the_whole(part, left):
         played("x", "broke"), played("y", "won", "x"),
     ]  # fmt: skip
     gone = superseded(whole)
-    assert counted_only_in_part([one for one in whole if one.episode_id in part], gone) == set(left)
+    assert find_counted_only_in_part([one for one in whole if one.episode_id in part], gone) == set(
+        left
+    )
     assert rows_of(whole) == {"a": "a", "b": "a", "c": "a", "x": "x", "y": "x"}

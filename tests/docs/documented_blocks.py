@@ -17,6 +17,7 @@ PAGES = [
     ROOT / "examples/two_cores/README.md",
     *sorted(ROOT.glob("examples/*/results/*.md")),
     ROOT / "benchmarks/RESULTS.md",
+    *sorted(ROOT.glob("benchmarks/results/*.md")),
     *sorted(ROOT.glob("packages/*/results/*.md")),
     *sorted(DOCS.rglob("*.md")),
 ]

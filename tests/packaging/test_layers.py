@@ -83,36 +83,9 @@ def test_no_two_packages_of_a_layer_import_each_other():
     assert not circles
 
 
-def imported_at_first(nodes):
-    """Yield (module, name) of what a module imports when it is imported itself."""
-    for node in nodes:
-        if isinstance(node, ast.Import):
-            yield from (("", name.name) for name in node.names)
-        elif isinstance(node, ast.ImportFrom):
-            yield from ((node.module, name.name) for name in node.names)
-        elif isinstance(node, ast.If) and ast.unparse(node.test).endswith("TYPE_CHECKING"):
-            yield from imported_at_first(node.orelse)
-        elif not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-            yield from imported_at_first(ast.iter_child_nodes(node))
-
-
 def test_files_import_each_other_in_no_circle():
     """Imports at the top of a file, and those of strings `webtraj.x:y`; annotations aside."""
-    files = {
-        ".".join(file.relative_to(source).with_suffix("").parts).removesuffix(".__init__"): (
-            ast.parse(file.read_text("utf-8"))
-        )
-        for source in (SOURCE.parent, *ROOT.glob("packages/*/src"))
-        for file in source.rglob("*.py")
-    }
-    graph = {}
-    for name, tree in files.items():
-        imported = {
-            whole if (whole := f"{module}.{one}".lstrip(".")) in files else module
-            for module, one in imported_at_first(tree.body)
-        }
-        imported |= {module for module, _ in house.strings(tree)}
-        graph[name] = imported & files.keys() - {name}
+    graph = house.imports_of_files()
     assert sum(map(len, graph.values())) > len(graph) > 100
     graphlib.TopologicalSorter(graph).prepare()  # Raises if there is one.
 

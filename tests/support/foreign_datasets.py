@@ -27,7 +27,7 @@ import webtraj
 from hostile_records import Values, hostile_record
 from mutations import WINNER, damaged, mutations
 from webtraj import errors
-from webtraj.agents.replay import _acted_on, _elements_of
+from webtraj.agents.replay import _elements_of, _find_acted_on
 from webtraj.cli.app import main, make_app
 from webtraj.datasets.exporters import base as exporters
 from webtraj.datasets.recovery import rebuild
@@ -241,7 +241,7 @@ def _read_in_python(place):
         seen_in(episode)
         for step in episode.steps:
             _elements_of(step.observation)
-            _acted_on(step.observation)
+            _find_acted_on(step.observation)
 
 
 def run_one(place, out, turn):

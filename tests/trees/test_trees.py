@@ -231,7 +231,7 @@ def _share(result: Result, witness: str) -> float:
 
 
 def _report(whole: Result, pages: int) -> str:
-    """Return the page `docs/results/tree.md`."""
+    """Return the page `benchmarks/results/tree.md`."""
     kinds = Counter((each.kind, each.witness) for each in whole.differences)
     plain = {
         witness: 1 - sum(n for (_, w), n in kinds.items() if w == witness) / whole.compared[witness]
@@ -242,8 +242,8 @@ def _report(whole: Result, pages: int) -> str:
         "",
         "<!-- not run: it fetches packages, and takes minutes -->",
         "```sh",
-        "make test-trees                             # writes build/tree.md",
-        "make test-trees TREES=docs/results/tree.md  # writes this page",
+        "make test-trees                                    # writes build/tree.md",
+        "make test-trees TREES=benchmarks/results/tree.md  # writes this page",
         "```",
         "",
         "The lane compares the `axtree` channel with three references,",

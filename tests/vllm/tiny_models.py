@@ -42,11 +42,11 @@ def main(folder: Path) -> None:
     tokenizer = tiny_models._make_tokenizer(corpus(), VOCABULARY, CONTEXT)
     for seed in (0, 1):
         model = make_text_model(tokenizer, seed)
-        tiny_models._saved(folder / f"text-{seed}", model, tokenizer)
+        tiny_models._save(folder / f"text-{seed}", model, tokenizer)
     for number in (1, 2):
         adapted = make_text_model(tokenizer, 0)
         save_adapter(folder / f"lora-{number}", add_adapter(adapted, number, LORA_RANK), LORA_RANK)
-        tiny_models._saved(folder / f"text-lora-{number}", adapted, tokenizer)
+        tiny_models._save(folder / f"text-lora-{number}", adapted, tokenizer)
     wide = add_adapter(make_text_model(tokenizer, 0), 3, 8 * LORA_RANK)
     save_adapter(folder / "lora-wide", wide, 8 * LORA_RANK)
     tiny_models.make_vision_model(

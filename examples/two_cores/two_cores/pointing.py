@@ -19,7 +19,7 @@ from typing import Any, Final
 from two_cores.page_items import Box, Item, color_name, items_of
 from webtraj import errors
 from webtraj import trajectory as trajectory_lib
-from webtraj.agents.base import given_up, seed_text
+from webtraj.agents.base import make_given_up_error, seed_text
 from webtraj.agents.catalog import AgentKind
 from webtraj.agents.models.base import Message, ModelClient, Sampling
 from webtraj.agents.models.messages import without_markup
@@ -778,7 +778,7 @@ class _Actor:
             return decision
         self._invalid_in_a_row += 1
         if self._invalid_in_a_row >= agent.max_invalid_actions:
-            raise given_up(
+            raise make_given_up_error(
                 f"{self._invalid_in_a_row} replies in a row were not valid actions; the last: "
                 f"{action.reason}",
                 decision,

@@ -7,7 +7,7 @@ first seed, the browser's mouse and keyboard then do what the oracle would do, a
 `webtraj.demonstrating.Recorder` records them. The recording is replayed, and exported as a
 Playwright script that runs without webtraj. Both must bring the widget's library to the same state.
 If the recording cannot be replayed, the oracle's episode is exported instead.
-`--write` writes docs/results/widgets.md and the package's results/widgets.md. Exits with 1 if an
+`--write` writes the package's results/widgets.md. Exits with 1 if an
 oracle fails or, with `--check`, if a result in the package's file no longer holds.
 """
 
@@ -43,7 +43,6 @@ sys.path.insert(0, str(ROOT / "tests/demonstrating"))
 
 from hand import until  # noqa: E402
 
-SUMMARY = ROOT / "docs/results/widgets.md"
 RESULTS = ROOT / "packages/webtraj-apps/results/widgets.md"
 RUNNER = ROOT / "packages/webtraj-formats/scripts/run_playwright_scripts.py"
 CHANNELS = (*(one for one in DEFAULT_CHANNELS if one != "screenshot"), "scroll", "tabs", "dialogs")
@@ -320,9 +319,8 @@ async def prove(names: list[str], seeds: int, *, hand: bool = True) -> dict[str,
 
 
 _MADE = "`python packages/webtraj-apps/scripts/widgets.py --write` measures these results."
-_EACH = "The [full table](../../packages/webtraj-apps/results/widgets.md) lists each widget."
 _COLUMNS = """\
-The [summary](../../../docs/results/widgets.md) has the totals. The columns:
+The columns of the table of each widget:
 
 - `seeds`: the seeds on which the oracle solves the task
 - `by`: how the oracle finds elements: by a `ref` of the observed tree, a `hidden ref` of an element
@@ -347,8 +345,8 @@ def lost(proofs: dict[str, Proof]) -> list[str]:
     return found
 
 
-def summary(proofs: dict[str, Proof]) -> str:
-    """Return the counts as a page."""
+def summary(proofs: dict[str, Proof]) -> list[str]:
+    """Return the head of the page, with the counts."""
     rows = list(proofs.values())
     tried = [one for one in rows if one.seeds]
     solved = sum(one.solved == one.seeds for one in tried)
@@ -358,10 +356,10 @@ def summary(proofs: dict[str, Proof]) -> str:
         return f"{marks.count('')} of {len(marks)}"
 
     libraries = {libraries_lib.library_of(one.name) for one in rows}
-    lines = [
+    return [
         "# Widgets",
         "",
-        f"{len(rows)} [widgets](../apps.md#widgets) from {len(libraries)} UI libraries.",
+        f"{len(rows)} [widgets](../../../docs/apps.md#widgets) from {len(libraries)} UI libraries.",
         _MADE,
         "",
         "| check | widgets |",
@@ -371,17 +369,14 @@ def summary(proofs: dict[str, Proof]) -> str:
         f"| replaying the recording reaches the same state | {held('replayed')} |",
         f"| a Playwright script exported from an episode reaches it | {held('script')} |",
         "",
-        _EACH,
     ]
-    return "\n".join(lines) + "\n"
 
 
 def report(proofs: dict[str, Proof]) -> str:
-    """Return the results of each widget as a page."""
+    """Return the page of the results."""
     table = libraries_lib.load_table()
     lines = [
-        "# Each widget",
-        "",
+        *summary(proofs),
         _COLUMNS,
         "",
         "| widget | library | split | seeds | by | recorded | replayed | script |",
@@ -422,7 +417,6 @@ def main() -> None:
             if wrong := getattr(proof, kind):
                 print(f"{proof.name}: {kind}: {wrong}")
     if options.write:
-        SUMMARY.write_text(summary(proofs), "utf-8")
         RESULTS.write_text(report(proofs), "utf-8")
     missing = lost(proofs) if options.check else []
     for one in missing:

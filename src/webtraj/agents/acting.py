@@ -13,7 +13,7 @@ from webtraj.agents import contexts as contexts_lib
 from webtraj.agents import parsing as parsing_lib
 from webtraj.agents import prompts as prompts_lib
 from webtraj.agents import screens, structures
-from webtraj.agents.base import given_up, seed_text
+from webtraj.agents.base import make_given_up_error, seed_text
 from webtraj.agents.models import replies as model_replies
 from webtraj.agents.models.base import Sampling
 from webtraj.environments import base as environment_lib
@@ -70,7 +70,7 @@ class ModelActor:
             ModelError: The model did not reply.
             AgentError: The observation lacks a channel that the context needs.
         """
-        page, dialect = self._shown_by(observation)
+        page, dialect = self._read_page(observation)
         if self._batch and not _error_of(observation):
             action = self._next_of_batch()
             return self._decision([], contexts_lib.Context((), page), parsing_lib.Reply(action))
@@ -84,18 +84,18 @@ class ModelActor:
             ask=self._prompt.ask,
         )
         calls, context = await self._ask(conversation, dialect)
-        reply = self._parsed(calls[-1], dialect, page)
+        reply = self._parse(calls[-1], dialect, page)
         decision = self._decision(calls, context, reply)
         self._note(page, reply, calls[-1], dialect)
         checks = decision.metadata.get("safety_checks")
         if checks and not self._agent.acknowledge_safety_checks:
-            raise given_up(
+            raise make_given_up_error(
                 "the model's provider asks a person to check its action (pending_safety_checks: "
                 f"{checks}). Set acknowledge_safety_checks to go on",
                 decision,
             )
         if self._invalid_in_a_row >= self._agent.max_invalid_actions:
-            raise given_up(
+            raise make_given_up_error(
                 f"{self._invalid_in_a_row} replies in a row were not valid actions; the last: "
                 f"{reply.parse_error}",
                 decision,
@@ -111,24 +111,24 @@ class ModelActor:
         Raises:
             AgentError: The observation lacks a channel that the context needs.
         """
-        page, dialect = self._shown_by(observation)
+        page, dialect = self._read_page(observation)
         if self._batch and not decision.model_calls and not _error_of(observation):
             self._next_of_batch()
             return
         self._end_round(observation, page)
         call = decision.model_calls[-1] if decision.model_calls else trajectory_lib.ModelCall()
-        reply = self._parsed(call, dialect, page)
+        reply = self._parse(call, dialect, page)
         if bool(reply.parse_error) != bool(decision.parse_error):
             call = trajectory_lib.ModelCall()
             reply = parsing_lib.Reply(decision.action, decision.thought, decision.memory)
         self._calls += 1
         self._note(page, reply, call, dialect)
 
-    def _shown_by(self, observation: Any) -> tuple[contexts_lib.Page, dialects_lib.Dialect]:
+    def _read_page(self, observation: Any) -> tuple[contexts_lib.Page, dialects_lib.Dialect]:
         """Return the page of an observation, and the dialect for it."""
         page = contexts_lib.page_of(observation, self._settings)
         dialect = self._dialect or self._choose_dialect(observation, page)
-        return self._looked(page, dialect, observation), dialect
+        return self._look_again(page, dialect, observation), dialect
 
     def _next_of_batch(self) -> Action:
         """Return the next action of a call that holds several actions."""
@@ -136,7 +136,7 @@ class ModelActor:
         self._batch = tuple(rest)
         return self._played
 
-    def _parsed(
+    def _parse(
         self,
         call: trajectory_lib.ModelCall,
         dialect: dialects_lib.Dialect,
@@ -148,7 +148,7 @@ class ModelActor:
             call, dialect, sections=self._prompt.sections, marks=page.marks
         )
 
-    def _looked(
+    def _look_again(
         self, page: contexts_lib.Page, dialect: dialects_lib.Dialect, observation: Any
     ) -> contexts_lib.Page:
         """Return the page as the last action asked to see it."""
@@ -160,13 +160,13 @@ class ModelActor:
         if None not in point:
             self._mouse = point
         if isinstance(action, Screenshot) and action.region and page.image:
-            image = screens.enlarged(page.image, action.region, self._viewport(observation))
+            image = screens.enlarge(page.image, action.region, self._viewport(observation))
             said = f"The picture shows the part {list(action.region)} of the page, enlarged."
             return dataclasses.replace(page, image=image, notices=(*page.notices, said))
         if isinstance(action, CursorPosition):
             said = "The mouse has not been moved yet."
             if self._mouse is not None:
-                there = _formatted(MoveMouse(*self._mouse), dialect)
+                there = _format(MoveMouse(*self._mouse), dialect)
                 said = f"The mouse is where this would move it: {there}"
             return dataclasses.replace(page, notices=(*page.notices, said))
         return page
@@ -197,7 +197,7 @@ class ModelActor:
                     raise
                 if cuts == agent.context.cut_harder or tighter is None:
                     reason = f"the context is too long for the model, cut {cuts} times: {error}"
-                    raise given_up(reason, failed) from error
+                    raise make_given_up_error(reason, failed) from error
                 self._settings = tighter  # Later steps need it too: they are no shorter.
             else:
                 calls.append(call)
@@ -266,7 +266,7 @@ class ModelActor:
         if self._agent.context.keep_thinking:
             reasoning = model_replies.reasoning_of(call).strip()
             shown = f"<think>{reasoning}</think>\n{call.text}" if reasoning else call.text.strip()
-        shown = shown or ("" if reply.calls else _said(reply, dialect))
+        shown = shown or ("" if reply.calls else _describe_reply(reply, dialect))
         items = model_replies.items_of(call.response) if reply.calls else ()
         self._last = (page, reply, shown, items)
         self._batch, self._played = reply.rest, reply.action
@@ -294,7 +294,7 @@ class ModelActor:
                 self._batch = ()
             effect = f"not done: {error}" if error else _effect(before, page)
         where = f"On {before.heading}: " if before.heading else ""
-        line = _shortened(f"{where}{_said(reply, self._dialect)} -> {effect}")
+        line = _shorten(f"{where}{_describe_reply(reply, self._dialect)} -> {effect}")
         round_ = contexts_lib.Round(before, shown, line, notice, reply.calls, items)
         self._rounds.append(round_)
         past = len(self._rounds) - self._settings.shown_in_full(len(self._rounds))
@@ -323,16 +323,16 @@ class ModelActor:
         return str(goal or environment_lib.description_of(self._environment).get("goal", ""))
 
 
-def _said(reply: parsing_lib.Reply, dialect: dialects_lib.Dialect) -> str:
+def _describe_reply(reply: parsing_lib.Reply, dialect: dialects_lib.Dialect) -> str:
     """Return the action in short form, as the model or the dialect writes it."""
     if isinstance(reply.action, InvalidAction):
-        return _shortened(reply.action.text or "an empty reply")
+        return _shorten(reply.action.text or "an empty reply")
     if reply.said:
         return reply.said
-    return "; ".join(_formatted(action, dialect) for action in (reply.action, *reply.rest))
+    return "; ".join(_format(action, dialect) for action in (reply.action, *reply.rest))
 
 
-def _formatted(action: Any, dialect: dialects_lib.Dialect) -> str:
+def _format(action: Any, dialect: dialects_lib.Dialect) -> str:
     try:
         return str(dialect.format(action))
     except errors.UnsupportedActionError:  # A mark that became a ref can only be read.
@@ -348,6 +348,6 @@ def _effect(before: contexts_lib.Page, after: contexts_lib.Page) -> str:
     return "done; the page looks the same" if same else "done"
 
 
-def _shortened(text: str) -> str:
+def _shorten(text: str) -> str:
     line = " ".join(text.split())
     return line if len(line) <= _LONGEST_LINE else f"{line[:_LONGEST_LINE]}..."

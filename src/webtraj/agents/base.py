@@ -26,7 +26,7 @@ __all__ = [
     "act_of",
     "as_agent",
     "decision_of",
-    "given_up",
+    "make_given_up_error",
     "is_async",
     "seed_text",
 ]
@@ -154,7 +154,9 @@ def decision_of(returned: Any) -> trajectory_lib.Decision:
     )
 
 
-def given_up(reason: str, decision: trajectory_lib.Decision) -> errors.EpisodeGivenUpError:
+def make_given_up_error(
+    reason: str, decision: trajectory_lib.Decision
+) -> errors.EpisodeGivenUpError:
     """Return the error that gives up an episode at a decision."""
     error = errors.EpisodeGivenUpError(reason)
     error.decision = decision

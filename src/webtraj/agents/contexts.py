@@ -229,11 +229,11 @@ def cut_lines(text: str, budget: int, count: CountTokens) -> tuple[str, int]:
         )
         return text[:kept] + _cut(len(text) - kept, "character"), len(text) - kept
 
-    def shortened(n: int) -> str:
+    def shorten(n: int) -> str:
         return "\n".join([*lines[:n], _cut(len(lines) - n, "line")])
 
-    kept = _most(len(lines) - 1, lambda n: count(shortened(n)), budget)
-    return shortened(kept), len(lines) - kept
+    kept = _most(len(lines) - 1, lambda n: count(shorten(n)), budget)
+    return shorten(kept), len(lines) - kept
 
 
 def _cut(number: int, unit: str) -> str:
@@ -504,12 +504,12 @@ def _draft(
         pages[1:] = [_by_changes(before, after) for before, after in itertools.pairwise(pages)]
     for position, round_ in enumerate(recent):
         said = [opening] if position == 0 else []
-        said += _said_of(pages[position], notice)
+        said += _describe_page(pages[position], notice)
         messages += _results(calls, _user(said, images[position]))
         messages.append(_assistant(round_))
         notice, calls = round_.notice, round_.calls
     said = [opening] if not recent else []
-    said += _said_of(pages[-1], notice)
+    said += _describe_page(pages[-1], notice)
     if settings.memory and conversation.memory:
         said.append(f"What you chose to remember:\n{without_markup(conversation.memory)}")
     said.append(conversation.ask)
@@ -564,7 +564,7 @@ def _by_changes(before: Page, after: Page) -> Page:
     return after if len(text) >= len(after.text) else dataclasses.replace(after, text=text)
 
 
-def _said_of(page: Page, notice: str) -> Iterator[str]:
+def _describe_page(page: Page, notice: str) -> Iterator[str]:
     events = [without_markup(notice)] if notice else []
     events += page.notices
     if events:

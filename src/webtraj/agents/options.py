@@ -118,11 +118,11 @@ class ModelOptions(pydantic.BaseModel):
         return ModelAgent(
             client=self.make_client(),
             dialect=dialect,
-            context=contexts_lib.ContextSettings(mode=self.mode, **self._given(_CONTEXT)),
+            context=contexts_lib.ContextSettings(mode=self.mode, **self._collect_given(_CONTEXT)),
             prompt=self.prompt or prompt,
             tools=tools,
             acknowledge_safety_checks=self.acknowledge_safety_checks,
-            sampling=Sampling(**self._given(_SAMPLING)),
+            sampling=Sampling(**self._collect_given(_SAMPLING)),
             seed=self.seed,
             enforce_actions=self.enforce_actions,
             max_invalid_actions=self.max_invalid_actions,
@@ -136,7 +136,7 @@ class ModelOptions(pydantic.BaseModel):
         Raises:
             InvalidInputError: A value is invalid.
         """
-        options = {**self._given(_LIMITS), "api_key_variable": self.api_key_variable}
+        options = {**self._collect_given(_LIMITS), "api_key_variable": self.api_key_variable}
         variable = self.api_key_variable
         if variable and not os.environ.get(variable):
             # Quoted only if it looks like a variable's name: it may be the key itself.
@@ -169,7 +169,7 @@ class ModelOptions(pydantic.BaseModel):
             return prefix, rest
         return self.provider, self.model
 
-    def _given(self, names: tuple[str, ...]) -> dict[str, Any]:
+    def _collect_given(self, names: tuple[str, ...]) -> dict[str, Any]:
         values = {name: getattr(self, name) for name in names}
         return {name: value for name, value in values.items() if value is not None}
 

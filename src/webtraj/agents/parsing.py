@@ -230,14 +230,14 @@ def parse_call(
         cut = dataclasses.replace(spoken.action, reason=reason)
         spoken = dataclasses.replace(spoken, action=cut)
     if ending is Ending.FILTERED:
-        spoken = dataclasses.replace(spoken, action=_filtered(call))
+        spoken = dataclasses.replace(spoken, action=_reject_filtered(call))
     if reasoning and reasoning not in spoken.thought:
         thought = "\n".join(part for part in (reasoning, spoken.thought) if part)
         spoken = dataclasses.replace(spoken, thought=thought)
     return spoken
 
 
-def _filtered(call: trajectory_lib.ModelCall) -> InvalidAction:
+def _reject_filtered(call: trajectory_lib.ModelCall) -> InvalidAction:
     reason = "A content filter stopped the reply. Say it in other words, or do something else."
     return invalid("filtered", reason, call.text)
 
@@ -256,7 +256,7 @@ def parse_tool_call(
         part for part in (model_replies.reasoning_of(call).strip(), call.text.strip()) if part
     )
     if ending is Ending.FILTERED:
-        return Reply(_filtered(call), thought, answer=call.text.strip())
+        return Reply(_reject_filtered(call), thought, answer=call.text.strip())
     if calls:
         read = getattr(dialect, "parse_all", None) or (lambda reply: (dialect.parse(reply),))
         wire = _readable(calls[0])

@@ -99,7 +99,7 @@ class _RandomActor:
         if self.agent.ends and self.random.random() < self.agent.ends:
             return random_end(observation, self.random)
         if self.agent.fields and self.random.random() < self.agent.fields:
-            filled = self._filled(observation)
+            filled = self._fill_field(observation)
             if filled is not None:
                 return filled
         other = self.agent.other_action(observation, self.random)
@@ -118,7 +118,7 @@ class _RandomActor:
         choice = self.random.choice(_CHOICES.get(element.role, (_click,)))
         return choice(element.ref, _some_text(observation.get("goal", ""), self.random))
 
-    def _filled(self, observation: Mapping[str, Any]) -> actions.Action | None:
+    def _fill_field(self, observation: Mapping[str, Any]) -> actions.Action | None:
         """Fill in a field that was not acted on yet; return None if all were."""
         from webtraj.environments.browser.observation import refs_in
 

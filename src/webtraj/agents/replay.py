@@ -33,7 +33,7 @@ _REF_FIELDS = ("ref", "target_ref")
 _MOST_SHOWN = 5
 
 
-def _described(element: Ref) -> tuple[str, str]:
+def _identify(element: Ref) -> tuple[str, str]:
     """Return the role and name that identify an element."""
     return element.role, element.name
 
@@ -70,7 +70,7 @@ class Recording:
                     action=actions_lib.read_action(after.action),
                     thought=thought,
                     elements=_elements_of(before.observation),
-                    acted_on=_acted_on(after.observation),
+                    acted_on=_find_acted_on(after.observation),
                 )
             )
         info = trajectory.info
@@ -141,11 +141,11 @@ class ReplayActor:
         """
         steps = self._recording.steps
         if self._done == len(steps):
-            raise self._given_up(f"the recording ends after {len(steps)} actions")
+            raise self._give_up(f"the recording ends after {len(steps)} actions")
         step = steps[self._done]
         elements = _elements_of(observation)
         self._compare(step, elements)
-        action, moved = self._fitted(step, elements)
+        action, moved = self._fit(step, elements)
         self._done += 1
         metadata: dict[str, Any] = {"episode_id": self._recording.episode_id, "step": step.index}
         if moved:
@@ -159,14 +159,14 @@ class ReplayActor:
     def _compare(self, step: _Step, elements: Sequence[Ref]) -> None:
         if self.first_difference:
             return
-        then = collections.Counter(map(_described, step.elements))
-        now = collections.Counter(map(_described, elements))
+        then = collections.Counter(map(_identify, step.elements))
+        now = collections.Counter(map(_identify, elements))
         if then == now:
             return
-        gone, new = _listed(then - now), _listed(now - then)
+        gone, new = _list_elements(then - now), _list_elements(now - then)
         self.first_difference = f"before step {step.index}: gone {gone}, new {new}"
 
-    def _fitted(self, step: _Step, elements: Sequence[Ref]) -> tuple[Any, dict[str, str]]:
+    def _fit(self, step: _Step, elements: Sequence[Ref]) -> tuple[Any, dict[str, str]]:
         """Return the action with its elements' current refs, and the refs that changed."""
         moved: dict[str, str] = {}
         found: dict[str, str] = {}
@@ -190,22 +190,22 @@ class ReplayActor:
         recorded = next((element for element in step.elements if element.ref == ref), acted_on)
         if recorded is None or not elements:
             return ref  # Only the ref is known.
-        same = _described(recorded)
-        alike = [element for element in elements if _described(element) == same]
-        then = [element.ref for element in step.elements if _described(element) == same]
+        same = _identify(recorded)
+        alike = [element for element in elements if _identify(element) == same]
+        then = [element.ref for element in step.elements if _identify(element) == same]
         if ref in then and len(alike) == len(then):
             return alike[then.index(ref)].ref
         if len(alike) == 1 or any(element.ref == ref for element in alike):
             return ref if any(element.ref == ref for element in alike) else alike[0].ref
         what = f"{recorded.role} {recorded.name!r}"
         if not alike:
-            raise self._given_up(f"the page has no {what}, which step {step.index} acts on")
-        raise self._given_up(
+            raise self._give_up(f"the page has no {what}, which step {step.index} acts on")
+        raise self._give_up(
             f"the page has {len(alike)} of {what}, of which step {step.index} acts on one of "
             f"{max(len(then), 1)}"
         )
 
-    def _given_up(self, reason: str) -> errors.EpisodeGivenUpError:
+    def _give_up(self, reason: str) -> errors.EpisodeGivenUpError:
         where = f"; the page first differed {self.first_difference}" * bool(self.first_difference)
         return errors.EpisodeGivenUpError(f"{reason}{where}")
 
@@ -220,7 +220,7 @@ def _elements_of(observation: Any) -> tuple[Ref, ...]:
     return tuple(Ref(*row) for row in zip(*columns, strict=False))
 
 
-def _acted_on(observation: Any) -> Ref | None:
+def _find_acted_on(observation: Any) -> Ref | None:
     """Return the last action's element, as the observation describes it."""
     last = last_action_of(observation)
     if not last.get("ref"):
@@ -228,7 +228,7 @@ def _acted_on(observation: Any) -> Ref | None:
     return Ref(last["ref"], last.get("role", ""), last.get("name", ""))
 
 
-def _listed(descriptions: collections.Counter[tuple[str, str]]) -> str:
+def _list_elements(descriptions: collections.Counter[tuple[str, str]]) -> str:
     named = [f"{role} {name!r}" for role, name in descriptions.elements()]
     more = f" and {len(named) - _MOST_SHOWN} more" if len(named) > _MOST_SHOWN else ""
     return (", ".join(named[:_MOST_SHOWN]) or "nothing") + more

@@ -10,7 +10,7 @@ from webtraj import errors
 from webtraj.environments.actions import dialects as dialects_lib
 from webtraj.environments.browser import reading
 
-__all__ = ["dialect_for", "enlarged", "viewport_of"]
+__all__ = ["dialect_for", "enlarge", "viewport_of"]
 
 _WITHOUT_SCREEN = ("webtraj", "browsergym")
 
@@ -40,7 +40,7 @@ def dialect_for(
     return dialects_lib.make_dialect(name, viewport, shown=_size_of(image) if by_pixel else None)
 
 
-def enlarged(image: bytes, region: tuple[float, ...], viewport: tuple[int, int] | None) -> bytes:
+def enlarge(image: bytes, region: tuple[float, ...], viewport: tuple[int, int] | None) -> bytes:
     """Return a part of a screenshot, enlarged to the screenshot's width or height.
 
     Args:
@@ -48,7 +48,7 @@ def enlarged(image: bytes, region: tuple[float, ...], viewport: tuple[int, int] 
         region: The part (left, top, right, bottom), in CSS pixels.
         viewport: Width and height in CSS pixels; None if they are the screenshot's.
     """
-    with _opened(image) as picture:
+    with _open_image(image) as picture:
         width, height = viewport or picture.size
         across, down = picture.width / width, picture.height / height
         left, top, right, bottom = region
@@ -83,11 +83,11 @@ def viewport_of(observation: Any) -> tuple[int, int] | None:
 def _size_of(image: bytes) -> tuple[int, int] | None:
     if not image:
         return None
-    with _opened(image) as picture:
+    with _open_image(image) as picture:
         return picture.size[0], picture.size[1]
 
 
-def _opened(image: bytes) -> Any:
+def _open_image(image: bytes) -> Any:
     try:
         from PIL import Image
     except ImportError as error:

@@ -102,7 +102,7 @@ def export(
     settings = format_settings(setting)
     make_exporter(to, settings)  # Report wrong options before reading anything.
     opened = open_dataset(dataset, storage_options=options_for(dataset, option, out), complete=True)
-    selected = _selected(opened, selection, episode, limit)
+    selected = _select(opened, selection, episode, limit)
     if episode is not None:
         selection["id"] = episode
     if limit:
@@ -130,7 +130,7 @@ def export(
         raise typer.Exit(1)
 
 
-def _selected(
+def _select(
     dataset: Dataset, selection: dict[str, Any], ids: list[str] | None, limit: int
 ) -> Dataset:
     for episode_id in ids or ():

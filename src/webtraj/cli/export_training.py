@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from webtraj.training.replay import Filters, ReplayBuffer, Selection
     from webtraj.training.samples import Sample
 
-__all__ = ["export", "preview", "shown"]
+__all__ = ["export", "preview", "render_sample"]
 
 # Export: from datasets to samples to files.
 
@@ -412,7 +412,9 @@ def preview(
         if json:
             terminal.print_json(_data(item))
         else:
-            console.print(shown(item, boxed=console.is_terminal), soft_wrap=not console.is_terminal)
+            console.print(
+                render_sample(item, boxed=console.is_terminal), soft_wrap=not console.is_terminal
+            )
 
 
 def _data(sample: Sample) -> dict[str, Any]:
@@ -441,7 +443,7 @@ def _data(sample: Sample) -> dict[str, Any]:
     }
 
 
-def shown(sample: Sample, *, boxed: bool = True) -> RenderableType:
+def render_sample(sample: Sample, *, boxed: bool = True) -> RenderableType:
     """Return the printable form of a sample; without a box for a file or a pipe."""
     from rich.console import Group
     from rich.panel import Panel

@@ -117,13 +117,13 @@ def fields_of(given: Mapping[str, Any], settings: Iterable[str] = ()) -> dict[st
             fields[name] = _number_or_auto(value) if name == "parallel" else value
     for name in given.keys() & _JUDGE_OPTIONS.keys():
         fields.setdefault("judge_options", {})[_JUDGE_OPTIONS[name][0]] = given[name]
-    merged = _merged(fields, settings)
+    merged = _merge_settings(fields, settings)
     if merged.get("out", "") is None:
         del merged["out"]
     return merged
 
 
-def _merged(fields: Mapping[str, Any], settings: Iterable[str]) -> dict[str, Any]:
+def _merge_settings(fields: Mapping[str, Any], settings: Iterable[str]) -> dict[str, Any]:
     from webtraj.runs.spec import RunSpec
     from webtraj.settings import configuration
 

@@ -115,7 +115,7 @@ def _values_of(built: Rollout) -> dict[str, tuple[StepValue, ...]]:
 
 
 def _print_values(found: Mapping[str, Sequence[StepValue]], csv: str | None) -> None:
-    from webtraj.metrics.forks import lost_at
+    from webtraj.metrics.forks import find_loss
     from webtraj.metrics.presenting import interval_of, percent
 
     rows = [
@@ -136,5 +136,5 @@ def _print_values(found: Mapping[str, Sequence[StepValue]], csv: str | None) -> 
     table = terminal.make_table(*columns, rows=[row.values() for row in rows])
     terminal.make_console().print(table)
     for name, steps in found.items():
-        if (lost := lost_at(steps)) is not None:
+        if (lost := find_loss(steps)) is not None:
             say(f"{name}: step {lost} lost the most.")

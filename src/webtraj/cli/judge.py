@@ -12,7 +12,7 @@ import typer
 
 from webtraj import errors
 from webtraj.cli import signals, terminal
-from webtraj.cli.judge_quality import judged_data, print_quality, quality_rows, say_unjudged
+from webtraj.cli.judge_quality import judging_data, print_quality, quality_rows, say_unjudged
 from webtraj.cli.options import (
     ApiKeyVariable,
     BaseUrl,
@@ -115,7 +115,7 @@ def run(
         judged = signals.run(judge())
     counts = collections.Counter(outcome.name.lower() for outcome in judged.outcomes.values())
     if json:
-        terminal.print_json(judged_data(judged))
+        terminal.print_json(judging_data(judged))
     else:
         say(f"{judged.judge}: {judged.verdicts} new verdicts.")
         found = ", ".join(f"{name} {n}" for name, n in counts.most_common())
@@ -248,13 +248,13 @@ def rerun(
     from webtraj.cli.datasets import find_episode
     from webtraj.datasets.dataset import open_dataset
     from webtraj.judging import model as model_lib
-    from webtraj.judging.base import given_by
+    from webtraj.judging.base import unwrap_judgement
 
     options = _options(settings, model, base_url, provider, api_key_variable)
     opened = open_dataset(dataset, storage_options=options_for(dataset, option))
     trajectory = opened[find_episode(opened.episode_ids, episode)]
     recorded = _judgement_of(trajectory, judge.partition(":")[0])
-    before = given_by(recorded)
+    before = unwrap_judgement(recorded)
 
     async def ask_again() -> model_lib.Rerun:
         client = _client_of(before, options)
@@ -265,7 +265,7 @@ def rerun(
 
     differences: tuple[tuple[str, str, str], ...] = ()
     if before.judge != "model":
-        again = asyncio.run(_judged_again(trajectory, recorded, judge, options))
+        again = asyncio.run(_judge_again(trajectory, recorded, judge, options))
     elif replay:
         again = model_lib.replayed(before)
     else:
@@ -299,13 +299,13 @@ def rerun(
 
 
 def _judgement_of(trajectory: EpisodeTrajectory, name: str) -> Judgement:
-    from webtraj.judging.base import given_by
+    from webtraj.judging.base import unwrap_judgement
 
     judgements = trajectory.judgements
     found = [
         judgement
         for judgement in judgements
-        if name in ("", judgement.judge, given_by(judgement).judge)
+        if name in ("", judgement.judge, unwrap_judgement(judgement).judge)
     ]
     if not found:
         known = ", ".join(dict.fromkeys(judgement.judge for judgement in judgements)) or "none"
@@ -317,16 +317,16 @@ def _judgement_of(trajectory: EpisodeTrajectory, name: str) -> Judgement:
     return found[-1]
 
 
-async def _judged_again(
+async def _judge_again(
     trajectory: EpisodeTrajectory, recorded: Judgement, spec: str, options: dict[str, Any]
 ) -> Judgement:
     """Judge the episode again, as it was before that judgement, with a judge without a model."""
-    from webtraj.judging.base import given_by
+    from webtraj.judging.base import unwrap_judgement
     from webtraj.judging.catalog import make_judge_of
     from webtraj.trajectory import Outcome
 
     assert trajectory.end is not None  # Judgements are part of the end.
-    before = given_by(recorded)
+    before = unwrap_judgement(recorded)
     if not spec and str(before.findings.get("rule", "")).startswith("rules."):
         raise errors.InvalidInputError(
             "The judgement is by the rules of a file, which is not part of the record. Give it: "

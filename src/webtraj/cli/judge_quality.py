@@ -13,14 +13,14 @@ if TYPE_CHECKING:
     from webtraj.judging.judged import Judged
     from webtraj.judging.quality import QualityReport
 
-__all__ = ["judged_data", "print_quality", "quality_rows", "say_unjudged"]
+__all__ = ["judging_data", "print_quality", "quality_rows", "say_unjudged"]
 
 _MAX_SHOWN = 10
 _MAX_UNDECIDED = 3
 _RATES = ("agreement", "coverage", "precision", "recall")
 
 
-def judged_data(judged: Judged) -> dict[str, Any]:
+def judging_data(judged: Judged) -> dict[str, Any]:
     """Return what a judge reached as JSON data."""
     counts = collections.Counter(outcome.name.lower() for outcome in judged.outcomes.values())
     return {

@@ -16,9 +16,9 @@ import typer
 
 from webtraj import errors
 from webtraj.cli import logs, signals, terminal
-from webtraj.cli.judge_quality import judged_data, say_unjudged
+from webtraj.cli.judge_quality import judging_data, say_unjudged
 from webtraj.cli.options import imported, storage_options
-from webtraj.cli.propose import proposed_data, report_proposed
+from webtraj.cli.propose import proposals_data, report_proposed
 from webtraj.cli.terminal import counted, say
 from webtraj.settings.configuration import (
     COMMAND_LINE,
@@ -197,8 +197,8 @@ def _data(built: Rollout, summary: RolloutSummary) -> dict[str, Any]:
             {name: getattr(result, name) for name in ("task", "attempt", "episode_id", "error")}
             for result in summary.errors
         ],
-        "judged": None if summary.judged is None else judged_data(summary.judged),
-        "proposed": None if summary.proposed is None else proposed_data(summary.proposed),
+        "judged": None if summary.judged is None else judging_data(summary.judged),
+        "proposed": None if summary.proposed is None else proposals_data(summary.proposed),
     }
     return {name: plain(value) for name, value in data.items()}
 

@@ -89,8 +89,8 @@ class RolloutProgress:
         before = self._last.get(result.row)
         counted = result if before is None else counting((before, result))[0]
         if before is not None:
-            self._graded[_succeeded(before)] -= 1
-        self._graded[_succeeded(counted)] += 1
+            self._graded[_has_succeeded(before)] -= 1
+        self._graded[_has_succeeded(counted)] += 1
         self._last[result.row] = counted
         assert self._bar is not None
         self._bar.show(len(self._last), self._planned, self.counts)
@@ -189,7 +189,7 @@ def _success(task: TaskSummary) -> str:
     return f"{task.successes}/{task.successes + task.failures} ({task.success_rate:.0%})"
 
 
-def _succeeded(result: EpisodeResult) -> bool | None:
+def _has_succeeded(result: EpisodeResult) -> bool | None:
     return has_succeeded(result.outcome, result.end_reason)
 
 

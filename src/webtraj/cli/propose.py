@@ -15,7 +15,7 @@ from webtraj.cli.terminal import counted, say
 if TYPE_CHECKING:
     from webtraj.exploring.proposing import Proposed
 
-__all__ = ["propose", "proposed_data", "report_proposed"]
+__all__ = ["propose", "proposals_data", "report_proposed"]
 
 _MOST_SHOWN = 10
 
@@ -52,12 +52,12 @@ def propose(
         )
     with terminal.json_output(json) as give:
         done = report_proposed(proposed, errors.command("propose", dataset))
-        give(proposed_data(proposed))
+        give(proposals_data(proposed))
     if not done:
         raise typer.Exit(1)
 
 
-def proposed_data(proposed: Proposed) -> dict[str, Any]:
+def proposals_data(proposed: Proposed) -> dict[str, Any]:
     """Return proposed tasks as JSON data, as they are in the tasks' file."""
     return {
         "tasks_file": proposed.tasks_place,

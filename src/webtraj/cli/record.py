@@ -156,7 +156,7 @@ class _Recording:
         from webtraj.demonstrating import bar as bar_lib
         from webtraj.demonstrating.recorder import Recorder
 
-        environment, pool = self._made()
+        environment, pool = self._make_environment()
         collector = self.collect()
         bar = None if self.attach else bar_lib.Bar(pool, lambda: recorder)
         recorder = self._recorder = Recorder(
@@ -200,7 +200,7 @@ class _Recording:
         self._recorder.stop()
         return True
 
-    def _made(self) -> tuple[BrowserEnvironment, BrowserPool]:
+    def _make_environment(self) -> tuple[BrowserEnvironment, BrowserPool]:
         from webtraj import demonstrating
 
         if self.attach is not None:

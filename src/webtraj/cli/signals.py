@@ -67,12 +67,10 @@ def run(main: Coroutine[Any, Any, _T], *, stop: Callable[[], bool] | None = None
     """
     import asyncio  # Takes long to import; not every command runs a coroutine.
 
-    return asyncio.run(_cancelled_by_signals(main, stop))
+    return asyncio.run(_cancel_by_signals(main, stop))
 
 
-async def _cancelled_by_signals(
-    main: Coroutine[Any, Any, _T], stop: Callable[[], bool] | None
-) -> _T:
+async def _cancel_by_signals(main: Coroutine[Any, Any, _T], stop: Callable[[], bool] | None) -> _T:
     import asyncio
 
     loop = asyncio.get_running_loop()

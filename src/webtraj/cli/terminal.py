@@ -137,15 +137,15 @@ def _fitting(columns: Sequence[Sequence[str]], widest: int | None) -> list[bool 
     shown = list(range(len(columns)))
     gaps = 2  # Between two columns.
 
-    def needed(widths: Sequence[int]) -> int:
+    def measure_width(widths: Sequence[int]) -> int:
         return sum(widths[at] + gaps for at in shown) - gaps
 
-    if not console.is_terminal or needed(natural) <= console.width:
+    if not console.is_terminal or measure_width(natural) <= console.width:
         return [False] * len(columns)
     for at in [at for at in reversed(shown[1:]) if not is_folded(at)]:
-        if needed(least) > console.width:
+        if measure_width(least) > console.width:
             shown.remove(at)
-    fits = needed(least) <= console.width
+    fits = measure_width(least) <= console.width
     return [fits and not is_folded(at) if at in shown else None for at in range(len(columns))]
 
 

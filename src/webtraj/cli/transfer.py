@@ -276,7 +276,7 @@ def push(
             continue
         if not json:
             _show(folder, report)
-        pushed.append(_pushed(folder, report))
+        pushed.append(_push_data(folder, report))
     if json:
         terminal.print_json(pushed)
     if not all(one["complete"] for one in pushed):
@@ -322,7 +322,7 @@ def _push_to_hub(
         raise typer.Exit(1)
 
 
-def _pushed(folder: Path, report: PushReport) -> dict[str, Any]:
+def _push_data(folder: Path, report: PushReport) -> dict[str, Any]:
     """Return a push's report as JSON data."""
     return {
         "spool": str(folder),

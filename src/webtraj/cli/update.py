@@ -183,10 +183,10 @@ def _check(folder: Path, python: Path | None, *, json: bool) -> None:
     if not report.clean:
         raise typer.Exit(1)
     if not json:
-        print(_accepted(report))
+        print(_describe_check(report))
 
 
-def _accepted(report: CheckReport) -> str:
+def _describe_check(report: CheckReport) -> str:
     rows = ", ".join(f"{counted(count, 'row')} of {name}" for name, count in report.rows.items())
     if report.checked_by is None:
         return f"not checked by LLaMA-Factory: give its --python; {rows}"
@@ -224,7 +224,7 @@ def _tell(prepared: Update) -> None:
             f"resumes the optimizer of {prepared.values['resume_from_checkpoint']} "
             f"until step {prepared.values['max_steps']}"
         )
-    print(_accepted(prepared.checked))
+    print(_describe_check(prepared.checked))
     print(f"files: {prepared.data}")
 
 

@@ -136,7 +136,7 @@ class BucketTrajectoryCollector(TrajectoryCollector, Closing):
                 folder,
                 DatasetHeader(format=format, destination=destination),
                 fsync=fsync,
-                on_sealed=self._sealed,
+                on_sealed=self._enqueue,
             )
             self._spool.keep_options(options)
             self._release = undo.pop_all().close
@@ -231,7 +231,7 @@ class BucketTrajectoryCollector(TrajectoryCollector, Closing):
         finally:
             self._let_go()
 
-    def _sealed(self, summary: EpisodeSummary) -> None:
+    def _enqueue(self, summary: EpisodeSummary) -> None:
         self._uploader.add(summary.episode_id, self._spool.size(summary.episode_id))
 
     async def _flush(self, sealing: Awaitable[None], deadline: float | None = None) -> None:

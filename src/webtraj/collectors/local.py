@@ -237,7 +237,7 @@ class JournalingCollector(TrajectoryCollector, Closing):
             layout=self._layout,
             blobs=self._blob_store(info.episode_id),
             sync=self._fsync == "step",
-            on_end=self._ended,
+            on_end=self._finish,
         )
         with self._lock:
             self._open.add(recorder)
@@ -309,7 +309,7 @@ class JournalingCollector(TrajectoryCollector, Closing):
             except errors.CollectorError as error:
                 self._sealing.fail(error)
 
-    def _ended(self, recorder: JournalRecorder) -> None:
+    def _finish(self, recorder: JournalRecorder) -> None:
         with self._lock:
             self._open.discard(recorder)
             if not self._open:

@@ -217,7 +217,7 @@ class Spool:
         """
         path = self._file(episode_id)
         content = path.read_bytes()
-        line = self._indexed(episode_id)
+        line = self._read_index_line(episode_id)
         if line and hashlib.sha256(content).hexdigest() != orjson.loads(line)["sha256"]:
             raise errors.CorruptDataError(
                 f"{str(path)!r} was changed or damaged after it was sealed."
@@ -267,7 +267,7 @@ class Spool:
     def _line(self, episode_id: str) -> Path:
         return self.layout.index / f"{episode_id}.jsonl"
 
-    def _indexed(self, episode_id: str) -> bytes:
+    def _read_index_line(self, episode_id: str) -> bytes:
         """Return an episode's index line; nothing if there is none that can be read."""
         try:
             line = self._line(episode_id).read_bytes()

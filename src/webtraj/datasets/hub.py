@@ -27,7 +27,7 @@ from webtraj.datasets.judgements import FOLDER as JUDGEMENTS
 from webtraj.datasets.place import Place, open_place
 from webtraj.datasets.transfer import TransferReport
 from webtraj.store import hub
-from webtraj.store.hub import HubPlace, asked
+from webtraj.store.hub import HubPlace, ask_hub
 from webtraj.store.index import EpisodeSummary, merge
 from webtraj.store.layout import BLOBS, EPISODES, HEADER, INDEX
 
@@ -141,7 +141,7 @@ def push_to_hub(
                 f"another folder of the repository, such as {place.url}/more, or replace them."
             )
         exported = _add_tables(stage, place, table_options) if tables else None
-        info = asked(
+        info = ask_hub(
             f"{place.url} could not be written",
             lambda: api.upload_folder(
                 repo_id=place.repo,
@@ -169,16 +169,16 @@ def _commit(api: Any, place: HubPlace, private: bool) -> str:
             api.create_branch(place.repo, repo_type="dataset", branch=place.revision, exist_ok=True)
 
     try:
-        return asked(f"{place.url} could not be read", look_up)
+        return ask_hub(f"{place.url} could not be read", look_up)
     except errors.StorageMissingError:
-        asked(f"{place.url} could not be created", make)
-        return asked(f"{place.url} could not be read", look_up)
+        ask_hub(f"{place.url} could not be created", make)
+        return ask_hub(f"{place.url} could not be read", look_up)
 
 
 def _files_of_others(api: Any, place: HubPlace, commit: str) -> list[str]:
     """Return the files that a push would remove from what is no dataset of webtraj."""
     prefix = f"{place.folder}/" if place.folder else ""
-    found = asked(
+    found = ask_hub(
         f"{place.url} could not be read",
         lambda: api.list_repo_files(place.repo, repo_type="dataset", revision=commit),
     )

@@ -28,7 +28,7 @@ import orjson
 
 from webtraj import errors
 from webtraj.datasets.place import DatasetPlace
-from webtraj.datasets.sidecar import Sidecar, check_line, sealed
+from webtraj.datasets.sidecar import Sidecar, check_line, seal_line
 from webtraj.redaction.parts import Stripper
 from webtraj.store import encoding, records
 from webtraj.store.blobs import Blob, BlobSource, blobs_of
@@ -128,7 +128,7 @@ class Judgements(Closing):
                 for (line, _), judgement in zip(beside, others.of(episode_id), strict=True):
                     if line not in here:
                         made = Stripper(without).walk(judgement) if without else judgement
-                        lines.append(self._encoded(episode_id, line.time, made))
+                        lines.append(self._encode(episode_id, line.time, made))
             self._store(lines)
 
     def of(self, episode_id: str, *, blobs: BlobSource | None = None) -> tuple[Judgement, ...]:
@@ -242,11 +242,11 @@ class Judgements(Closing):
         known = self._of.get(episode_id)
         # The clocks of two machines differ, but a later judgement must count.
         now = max(self._clock(), known[-1][0].time + 1e-3 if known else 0.0)
-        return self._encoded(check_episode_id(episode_id), now, judgement)
+        return self._encode(check_episode_id(episode_id), now, judgement)
 
-    def _encoded(self, episode_id: str, at: float, judgement: Judgement) -> bytes:
+    def _encode(self, episode_id: str, at: float, judgement: Judgement) -> bytes:
         data = {"episode_id": episode_id, "time": at, "judgement": judgement}
-        return sealed(encoding.dumps_fields(data, self._place.blobs)[0])
+        return seal_line(encoding.dumps_fields(data, self._place.blobs)[0])
 
     def _store(self, lines: Sequence[bytes]) -> None:
         if lines:

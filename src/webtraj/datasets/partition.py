@@ -82,7 +82,7 @@ def split(
     targets = {name: _under(into, name) for name in parts}
     dataset.place.check_outside(into)
     _check_others(dataset, into, parts, target_options)
-    placed = _placed(targets, target_options)
+    placed = _find_placed(targets, target_options)
     assigned = assign(dataset.summaries, parts, together=together, seed=seed, placed=placed)
     moved = [
         (episode_id, placed[episode_id], name)
@@ -134,7 +134,7 @@ def _datasets_in(place: Place, options: Options | None) -> list[str]:
     return sorted(name for name, _, rest in keys if rest == HEADER)
 
 
-def _placed(targets: Mapping[str, Place], options: Options | None) -> dict[str, str]:
+def _find_placed(targets: Mapping[str, Place], options: Options | None) -> dict[str, str]:
     """Return the part that has each episode already, by the episode's id."""
     placed: dict[str, str] = {}
     for name, target in targets.items():

@@ -57,7 +57,7 @@ def recover(place: Place, *, storage_options: Mapping[str, Any] | None = None) -
     """
     opened = open_place(place, storage_options)
     if opened.layout is None:
-        if found := list(_unindexed(opened)):
+        if found := list(_find_unindexed(opened)):
             lines = b"".join(summary.to_line() for summary in found)
             opened.storage.write(INDEX + index_file_name("-recovered"), lines)
         return RecoveryReport(indexed=tuple(summary.episode_id for summary in found))
@@ -89,7 +89,7 @@ def _recover_folder(place: DatasetPlace, layout: DatasetLayout) -> RecoveryRepor
         _remove_unshared(layout)
         # In a spool, an episode without an index line is being uploaded.
         indexed = []
-        for summary in () if header.destination else _unindexed(place):
+        for summary in () if header.destination else _find_unindexed(place):
             index.append(summary)
             indexed.append(summary)
     except OSError as error:
@@ -145,7 +145,7 @@ def _remove_unshared(layout: DatasetLayout) -> None:
                 shutil.rmtree(folder, ignore_errors=True)
 
 
-def _unindexed(place: DatasetPlace) -> Iterator[EpisodeSummary]:
+def _find_unindexed(place: DatasetPlace) -> Iterator[EpisodeSummary]:
     """Yield the summaries of sealed episodes that the index lacks."""
     stored = place.sealed_episodes()
     # Open episodes are being sealed; their index lines come next.

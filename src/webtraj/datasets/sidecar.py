@@ -25,13 +25,13 @@ from webtraj.store.closing import Closing
 from webtraj.store.index import index_file_name
 from webtraj.store.places import is_key
 
-__all__ = ["Sidecar", "check_line", "sealed"]
+__all__ = ["Sidecar", "check_line", "seal_line"]
 
 _WORKERS = 16
 _SEAL = re.compile(rb',"crc32":"([0-9a-f]{8})"\}')
 
 
-def sealed(line: bytes) -> bytes:
+def seal_line(line: bytes) -> bytes:
     """Return a line, a JSON object without a newline, with its checksum.
 
     >>> sealed(b'{"a":1}')

@@ -109,7 +109,7 @@ class EpisodeStream:
 
     def __iter__(self) -> Iterator[Any]:
         shard, shards = self._shard()
-        ids = self._shuffled(list(self._dataset.episode_ids), "episodes")[shard::shards]
+        ids = self._shuffle(list(self._dataset.episode_ids), "episodes")[shard::shards]
         by_id = {summary.episode_id: summary for summary in self._dataset.summaries}
         first, skip = self._begin
         self._begin = (0, 0)
@@ -129,9 +129,9 @@ class EpisodeStream:
         if self._items is None:
             return episodes
         items = [item for episode in episodes for item in self._items(episode)]
-        return self._shuffled(items, f"items {number} {summaries[0].episode_id}")
+        return self._shuffle(items, f"items {number} {summaries[0].episode_id}")
 
-    def _shuffled(self, values: list[Any], what: str) -> list[Any]:
+    def _shuffle(self, values: list[Any], what: str) -> list[Any]:
         if self._seed is not None:
             random.Random(f"{self._seed} {self._epoch} {what}").shuffle(values)
         return values

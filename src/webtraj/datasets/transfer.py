@@ -28,7 +28,7 @@ from webtraj.datasets.judgements import Judgements
 from webtraj.datasets.place import DatasetPlace, Place, create_place, map_in_order
 from webtraj.datasets.progress import Progress, counted, find_watcher
 from webtraj.datasets.recovery import RecoveryReport, recover
-from webtraj.datasets.sidecar import Sidecar, sealed
+from webtraj.datasets.sidecar import Sidecar, seal_line
 from webtraj.datasets.workers import Workers
 from webtraj.datasets.writer import DatasetWriter, MemoryBlobs
 from webtraj.redaction.parts import Stripper, check_parts
@@ -39,7 +39,7 @@ from webtraj.store.index import merge as merge_index
 from webtraj.store.journal import claim
 from webtraj.store.layout import DatasetHeader, format_named
 from webtraj.store.places import Storage, is_key, is_url
-from webtraj.store.tries import counted_only_in_part
+from webtraj.store.tries import find_counted_only_in_part
 
 __all__ = [
     "PushReport",
@@ -253,7 +253,7 @@ def transfer(
         UnsupportedSchemaError: A newer webtraj wrote an episode.
         StorageError: One of the datasets could not be read or written.
     """
-    gone = counted_only_in_part(dataset.summaries, dataset.superseded)
+    gone = find_counted_only_in_part(dataset.summaries, dataset.superseded)
     report = _Transfer(dataset.place, writer, without).run(
         [summary for summary in dataset.summaries if summary.episode_id not in gone]
     )
@@ -286,12 +286,12 @@ def _take_labels(
         wanted = (
             content for _, content in theirs.new_lines() if _episode_of(content) in episode_ids
         )
-        new = [line for line in (_stripped(one, parts) for one in wanted) if line not in here]
+        new = [line for line in (_strip(one, parts) for one in wanted) if line not in here]
         if new:
             ours.add(b"".join(content + b"\n" for content in new))
 
 
-def _stripped(line: bytes, parts: frozenset[str]) -> bytes:
+def _strip(line: bytes, parts: frozenset[str]) -> bytes:
     """Return a line of a sidecar without some parts."""
     if not parts:
         return line
@@ -300,7 +300,7 @@ def _stripped(line: bytes, parts: frozenset[str]) -> bytes:
     if made is data:
         return line
     made.pop("crc32", None)
-    return sealed(orjson.dumps(made))
+    return seal_line(orjson.dumps(made))
 
 
 def _episode_of(line: bytes) -> Any:
@@ -370,14 +370,14 @@ class _Transfer:
 
     def run(self, summaries: Sequence[EpisodeSummary]) -> TransferReport:
         found: dict[str, list[str]] = {"added": [], "skipped": [], "clashes": [], "failed": []}
-        sent = zip(summaries, self._sent(summaries), strict=True)
+        sent = zip(summaries, self._send_all(summaries), strict=True)
         sized = counted(sent, "Copying episodes", len(summaries), size=lambda one: one[0].size)
         for _, (kind, what) in sized:
             found[kind].append(what)
         self._writer.flush()
         return TransferReport(**{kind: tuple(names) for kind, names in found.items()})
 
-    def _sent(self, summaries: Sequence[EpisodeSummary]) -> Iterator[tuple[str, str]]:
+    def _send_all(self, summaries: Sequence[EpisodeSummary]) -> Iterator[tuple[str, str]]:
         """Send all episodes, many from folder to folder by a process per core."""
         size, remote = workers.cores(), self._source.is_remote or self._writer.place.is_remote
         if remote or size == 1 or sum(summary.num_steps for summary in summaries) < _LARGE:

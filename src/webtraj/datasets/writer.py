@@ -152,7 +152,7 @@ class DatasetWriter(Closing):
             )
         summary = summarize(episode, content, blobs, self._format.name)
         if self._has(summary.episode_id):
-            return Addition(self._complete(self._compared(summary, episode)), added=False)
+            return Addition(self._complete(self._compare(summary, episode)), added=False)
         if not self._format.self_contained:
             self._put_blobs(blobs_of(episode), blobs)
         key = episode_key(summary.episode_id, self._format.name)
@@ -160,7 +160,7 @@ class DatasetWriter(Closing):
         try:
             self._place.storage.write(key, content, overwrite=False)
         except errors.StorageConflictError:  # Another writer was faster.
-            summary, added = self._compared(summary, episode), False
+            summary, added = self._compare(summary, episode), False
         self._list(summary)
         return Addition(summary, added=added)
 
@@ -198,7 +198,7 @@ class DatasetWriter(Closing):
             )
         return self._place.storage.size(episode_key(episode_id, self._format.name)) is not None
 
-    def _compared(self, summary: EpisodeSummary, episode: Mapping[str, Any]) -> EpisodeSummary:
+    def _compare(self, summary: EpisodeSummary, episode: Mapping[str, Any]) -> EpisodeSummary:
         """Return the summary of the stored episode, if it is the same.
 
         Raises:

@@ -1,6 +1,6 @@
 """From what was heard in a browser to actions: the verbs that an agent would have used.
 
-Pure functions: `deed_of` reads one message of `browser.listening`, `joined` joins what belongs to
+Pure functions: `read_deed` reads one message of `browser.listening`, `joined` joins what belongs to
 one action, such as the two clicks of a double click or the letters of a text.
 """
 
@@ -14,7 +14,7 @@ from webtraj import errors
 from webtraj.environments import actions as a
 from webtraj.environments.actions import keys as keys_lib
 
-__all__ = ["Deed", "deed_of", "joined", "only_focused", "refs_of"]
+__all__ = ["Deed", "read_deed", "joined", "only_focused", "refs_of"]
 
 _BUTTONS: Final = {0: "left", 1: "middle", 2: "right"}
 _SCROLLS_TOGETHER: Final = 1.0
@@ -53,7 +53,7 @@ class Deed:
         return bool((self.touched or {}).get("secret"))
 
 
-def deed_of(
+def read_deed(
     kind: str, message: Mapping[str, Any], *, press: Mapping[str, Any] | None = None
 ) -> Deed | None:
     """Return what a message says was done; None if that is no action.
@@ -89,11 +89,11 @@ def _action_of(
     element = message.get("element")
     match kind:
         case "up" if press is not None:
-            return _clicked(press, message)
+            return _read_click(press, message)
         case "drop":
             return a.DragTo(element["ref"], message["target"]["ref"])  # type: ignore[index]
         case "key":
-            return _pressed(message)
+            return _read_press(message)
         case "text" if message["keys"]:
             return a.TypeInto(element["ref"], message["keys"])  # type: ignore[index]
         case "text":
@@ -105,11 +105,11 @@ def _action_of(
         case "files" if message["names"]:
             return a.UploadFile(element["ref"], tuple(message["names"]))  # type: ignore[index]
         case "scroll":
-            return _scrolled(message)
+            return _read_scroll(message)
     return None
 
 
-def _clicked(press: Mapping[str, Any], up: Mapping[str, Any]) -> a.Action:
+def _read_click(press: Mapping[str, Any], up: Mapping[str, Any]) -> a.Action:
     button: Any = _BUTTONS[press["button"]]
     modifiers = tuple(press["modifiers"])
     if up["path"]:
@@ -125,7 +125,7 @@ def _clicked(press: Mapping[str, Any], up: Mapping[str, Any]) -> a.Action:
     return a.Click(element["ref"], button, modifiers, count)
 
 
-def _pressed(message: Mapping[str, Any]) -> a.Action | None:
+def _read_press(message: Mapping[str, Any]) -> a.Action | None:
     chords = []
     for chord in message["keys"].split(" "):
         keys = [keys_lib.canonical_key(key) for key in keys_lib.split_chord(chord)]
@@ -139,7 +139,7 @@ def _pressed(message: Mapping[str, Any]) -> a.Action | None:
     )
 
 
-def _scrolled(message: Mapping[str, Any]) -> a.Action | None:
+def _read_scroll(message: Mapping[str, Any]) -> a.Action | None:
     element = message["element"]
     dx, dy = (round(float(message[name]), 1) for name in ("dx", "dy"))
     if dx or dy:
@@ -160,7 +160,7 @@ def joined(last: Deed, new: Deed) -> Deed | None:
         getattr(before, "ref", "") == getattr(after, "ref", None)
     )
     if new.repeat:
-        action = _pressed_again(before, after)
+        action = _repeat_press(before, after)
     elif last.gesture == new.gesture:
         # What a click or key led to says more than the click: it ticked a box, it typed a letter.
         action = after
@@ -178,7 +178,7 @@ def joined(last: Deed, new: Deed) -> Deed | None:
     return None if action is None else dataclasses.replace(new, action=action)
 
 
-def _pressed_again(before: a.Action, after: a.Action) -> a.Action | None:
+def _repeat_press(before: a.Action, after: a.Action) -> a.Action | None:
     if not isinstance(before, a.Press | a.PressKey) or not isinstance(after, type(before)):
         return None
     chords = before.keys.split(" ")

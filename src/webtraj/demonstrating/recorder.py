@@ -304,13 +304,13 @@ class Recorder:
             if held is not None and held.secret:
                 self._environment.note_password(held.secret)
         for held in steps:
-            self._called(held, self._decision(held))
+            self._note_call(held, self._decision(held))
             self._tracker.returned(held.result, Phase.STEP, at=self._clock + held.returned)
             self._decisions.recorded()
         if in_flight is not None:
-            self._called(in_flight, self._decision(in_flight))
+            self._note_call(in_flight, self._decision(in_flight))
 
-    def _called(self, held: _Held, decision: trajectory_lib.Decision | None) -> None:
+    def _note_call(self, held: _Held, decision: trajectory_lib.Decision | None) -> None:
         at = self._clock + max(held.deed.time, held.after)
         self._tracker.step_called(held.deed.action, decision, at=at)
 
@@ -399,18 +399,18 @@ class Recorder:
             case "begin":
                 await self._begin(page, message)
             case "here":
-                await self._turned_to(page)
+                await self._note_tab_switch(page)
             case "leave":
                 if page is self._page:
                     self._left = message["before"]
             case "navigated":
-                await self._navigated(page, await message["travel"])
+                await self._note_navigation(page, await message["travel"])
             case "opened":
-                await self._opened(page, by_page=await message["by_page"])
+                await self._note_open(page, by_page=await message["by_page"])
             case "closed":
-                await self._closed(page)
+                await self._note_close(page)
             case kind if kind in _MESSAGES:
-                deed = gestures_lib.deed_of(kind, message, press=self._press)
+                deed = gestures_lib.read_deed(kind, message, press=self._press)
                 if kind in ("up", "drop"):
                     self._press = None
                 if deed is not None:
@@ -418,7 +418,7 @@ class Recorder:
 
     async def _begin(self, page: Page, message: Mapping[str, Any]) -> None:
         await self._end_press()
-        await self._turned_to(page, message.get("before"))
+        await self._note_tab_switch(page, message.get("before"))
         self._before, self._left = message.get("before"), None
         held = self._held
         if held is not None and held.result is None and self._before is not None:
@@ -436,14 +436,14 @@ class Recorder:
         press, self._press = self._press, None
         if press is not None and self._page is not None:
             up = {"path": None, "count": press["count"]}
-            if (deed := gestures_lib.deed_of("up", up, press=press)) is not None:
+            if (deed := gestures_lib.read_deed("up", up, press=press)) is not None:
                 await self._did(self._page, dataclasses.replace(deed, time=self._pressed))
 
     async def _did(self, page: Page, deed: gestures_lib.Deed) -> None:
-        await self._turned_to(page, self._before)
+        await self._note_tab_switch(page, self._before)
         if self._over:
             return
-        deed = self._dated(deed)
+        deed = self._date(deed)
         touched = deed.touched
         if touched is not None:
             self._element = touched
@@ -452,7 +452,11 @@ class Recorder:
         held = self._held
         if held is not None:
             both = gestures_lib.joined(held.deed, deed)
-            if both is None and gestures_lib.only_focused(held.deed, deed) and self._unmoved(held):
+            if (
+                both is None
+                and gestures_lib.only_focused(held.deed, deed)
+                and self._is_unmoved(held)
+            ):
                 both, held.click = deed, held.deed
             elif both and held.click and isinstance(deed.action, a.TypeInto):
                 # Keep the click: the keys go where it put the caret.
@@ -488,13 +492,13 @@ class Recorder:
     async def _hold_new(self, action: a.Action) -> None:
         """Hold an action of the browser's own, which is a gesture by itself."""
         self._gesture += 1
-        await self._hold(self._dated(gestures_lib.Deed(action=action)))
+        await self._hold(self._date(gestures_lib.Deed(action=action)))
 
-    def _dated(self, deed: gestures_lib.Deed) -> gestures_lib.Deed:
+    def _date(self, deed: gestures_lib.Deed) -> gestures_lib.Deed:
         at = deed.time or self._now
         return dataclasses.replace(deed, document=self._document, gesture=self._gesture, time=at)
 
-    def _unmoved(self, held: _Held) -> bool:
+    def _is_unmoved(self, held: _Held) -> bool:
         """Whether a click brought up no new element, as far as is known."""
         result = held.result
         if result is None or self._last is None:
@@ -510,7 +514,7 @@ class Recorder:
         if held.deed.is_text or held.noted is held.deed.action or self._unwritten:
             return
         held.noted = held.deed.action
-        self._called(held, None)
+        self._note_call(held, None)
 
     def _decision(self, held: _Held) -> trajectory_lib.Decision | None:
         decision = self._decisions.decision(held.deed, last=held.last)
@@ -542,7 +546,7 @@ class Recorder:
             return
         inputs = self._listener.inputs
         try:
-            result = await self._looked_at(held)
+            result = await self._observe_result(held)
         except errors.BrowserError:
             if not self._is_open:
                 return  # The messages that its tabs were closed follow.
@@ -553,7 +557,7 @@ class Recorder:
             if result.last():
                 await self._commit()
 
-    async def _looked_at(self, held: _Held) -> dm_env.TimeStep | None:
+    async def _observe_result(self, held: _Held) -> dm_env.TimeStep | None:
         """Return the result of a step; None if a dialog opened meanwhile, which stops the page."""
         again, held.looked = held.looked, True
         looking = asyncio.ensure_future(
@@ -590,7 +594,7 @@ class Recorder:
         """Record the step held back. It is written when the next is held, or the episode ends."""
         held = self._held
         while held is not None and held.result is None:
-            held.result = await self._looked_at(held)
+            held.result = await self._observe_result(held)
         self._held = None
         if held is not None:
             await self._record(held)
@@ -599,7 +603,7 @@ class Recorder:
         result = held.result
         assert result is not None
         deed = held.deed
-        if deed.typed and self._last is not None and _reacted(self._last, result, deed.action):
+        if deed.typed and self._last is not None and _has_reacted(self._last, result, deed.action):
             held.deed = dataclasses.replace(deed, action=deed.typed)
         held.last = last or result.last()
         self._unwritten.append(held)
@@ -614,7 +618,7 @@ class Recorder:
 
     # Tabs and navigation.
 
-    async def _turned_to(self, page: Page, before: Mapping[str, Any] | None = None) -> None:
+    async def _note_tab_switch(self, page: Page, before: Mapping[str, Any] | None = None) -> None:
         """Record that somebody switched to another tab, if they did."""
         if page is self._page or page not in self._tabs:
             return
@@ -627,7 +631,7 @@ class Recorder:
         if before is not None and self._held is not None:
             await self._witness(self._held, before)
 
-    async def _opened(self, page: Page, *, by_page: bool) -> None:
+    async def _note_open(self, page: Page, *, by_page: bool) -> None:
         if page.is_closed():
             return
         if by_page:
@@ -647,7 +651,7 @@ class Recorder:
         if self._session is not None:
             self._session.turn_to(page)
 
-    async def _closed(self, page: Page) -> None:
+    async def _note_close(self, page: Page) -> None:
         if self._session is None or page is not self._page or not self._is_open:
             return
         self._page = self._session.page
@@ -656,7 +660,7 @@ class Recorder:
         await self._commit_before_travel()
         await self._hold_new(a.CloseTab())
 
-    async def _navigated(self, page: Page, travel: listening_lib.Travel | None) -> None:
+    async def _note_navigation(self, page: Page, travel: listening_lib.Travel | None) -> None:
         await self._end_press()
         self._document += 1
         if travel is None or page is not self._page or self._over:
@@ -733,7 +737,7 @@ class Recorder:
         self._spare_result = held.looked
         if held.noted is not None:
             self._tracker.withdrawn()
-        self._report(f"Left out: {_shown(held.deed)}. The page stays as it is.")
+        self._report(f"Left out: {_describe_deed(held.deed)}. The page stays as it is.")
 
     async def _redact(self) -> None:
         element = self._element
@@ -749,7 +753,7 @@ class Recorder:
 
     async def _look_at_held(self) -> None:
         if self._held is not None and self._is_to_be_looked_at:
-            self._held.result = await self._looked_at(self._held)
+            self._held.result = await self._observe_result(self._held)
 
     async def _stop(self, outcome: Outcome | None, answer: str | None) -> None:
         if self._over:
@@ -788,7 +792,7 @@ class Recorder:
 
     def _report(self, notice: str = "") -> None:
         held = self._held
-        shown = "" if held is None else _shown(held.deed)
+        shown = "" if held is None else _describe_deed(held.deed)
         self._on_progress(
             Progress(
                 goal=self._goal,
@@ -805,7 +809,7 @@ def _refs(observation: Mapping[str, Any]) -> set[str]:
     return {element.ref for element in refs_in(str(observation.get("axtree", "")))}
 
 
-def _reacted(before: dm_env.TimeStep, after: dm_env.TimeStep, action: a.Action) -> bool:
+def _has_reacted(before: dm_env.TimeStep, after: dm_env.TimeStep, action: a.Action) -> bool:
     """Return whether an action changed more than its own element and the focus."""
     own = gestures_lib.refs_of(action)
 
@@ -840,7 +844,7 @@ def _web_url(url: str) -> str:
     return "" if url == "about:blank" else url
 
 
-def _shown(deed: gestures_lib.Deed) -> str:
+def _describe_deed(deed: gestures_lib.Deed) -> str:
     """Return an action and its element for the screen: never the text that was typed."""
     action, element = deed.action, deed.touched or {}
     done = a.format_action(action)

@@ -371,7 +371,7 @@ class EpisodeTracker:
             if self._raise:  # The action is not taken.
                 episode.action_in_flight = False
                 episode.action = episode.decision = None
-            self.not_recorded([_noted(episode, error)])
+            self.not_recorded([_note_error(episode, error)])
 
     def withdrawn(self) -> None:
         """Forget the action in flight: somebody took it back before its result was recorded."""
@@ -427,7 +427,7 @@ class EpisodeTracker:
         try:
             episode.recorder.record_step(step)
         except Exception as error:
-            failures.append(_noted(episode, error))
+            failures.append(_note_error(episode, error))
         if step_type is StepType.LAST:
             reason = EndReason.TRUNCATED
             if contract.is_termination(timestep.discount):
@@ -504,12 +504,12 @@ class EpisodeTracker:
             failures += self._end(EndReason.INTERRUPTED, Phase.STEP)
             episode = self._begin(failures)
             episode.action, episode.decision, self._start_time = action, decision, start_time
-        self._update_info(episode, self._described(episode.info), failures)
+        self._update_info(episode, self._describe_info(episode.info), failures)
         return episode
 
     def _headless(self, episode: _OpenEpisode, phase: Phase, failures: list[Exception]) -> None:
         """Note that an episode did not start with FIRST, and link it to the episode before."""
-        info = self._described(episode.info)
+        info = self._describe_info(episode.info)
         if phase is Phase.RESET:
             episode.violations.append(contract.NOT_FIRST_AFTER_RESET)
         else:
@@ -527,7 +527,7 @@ class EpisodeTracker:
         try:
             optional(episode.recorder, "record_info")(info)
         except Exception as error:
-            failures.append(_noted(episode, error))
+            failures.append(_note_error(episode, error))
 
     def _no_timestep(self, value: Any, phase: Phase) -> errors.EnvironmentMisuseError:
         error = errors.EnvironmentMisuseError(
@@ -550,9 +550,9 @@ class EpisodeTracker:
         )
         if not info.environment:
             info = dataclasses.replace(info, environment=bridges.name_of(self._environment))
-        return self._described(info, is_ready=False)
+        return self._describe_info(info, is_ready=False)
 
-    def _described(
+    def _describe_info(
         self, info: trajectory_lib.EpisodeInfo, *, is_ready: bool = True
     ) -> trajectory_lib.EpisodeInfo:
         """Return `info` with the fields that the user left open filled in by the environment.
@@ -567,7 +567,7 @@ class EpisodeTracker:
             known: Mapping[str, Any] = describe()
             fields = {name: value for name, value in known.items() if name in self._left_open}
             if known.get("metadata"):
-                fields["metadata"] = _merged(known["metadata"], info.metadata)
+                fields["metadata"] = _merge_known(known["metadata"], info.metadata)
         except Exception:  # A failing description must not cost the episode.
             if is_ready:
                 _LOGGER.exception("describe_episode raised; the episode continues without it")
@@ -640,7 +640,7 @@ def _same(one: Any, other: Any) -> bool:
         return False
 
 
-def _noted(episode: _OpenEpisode, error: Exception) -> Exception:
+def _note_error(episode: _OpenEpisode, error: Exception) -> Exception:
     episode.recording_errors.append(f"{type(error).__name__}: {error}")
     return error
 
@@ -694,10 +694,10 @@ def _without_folders(text: str) -> str:
     return text
 
 
-def _merged(known: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
+def _merge_known(known: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
     """Return both, at every level; what was given counts where they differ."""
     both = {
-        name: _merged(known[name], value)
+        name: _merge_known(known[name], value)
         if isinstance(value, Mapping) and isinstance(known.get(name), Mapping)
         else value
         for name, value in given.items()

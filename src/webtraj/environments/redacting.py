@@ -151,9 +151,9 @@ class _RedactingRecorder:
     def record_step(self, step: trajectory_lib.StepRecord) -> None:
         known = dataclasses.replace(
             step,
-            action=self._known(step.action, self._action),
-            decision=self._known(step.decision, self._decision),
-            ignored_action=self._known(step.ignored_action, self._action),
+            action=self._reuse(step.action, self._action),
+            decision=self._reuse(step.decision, self._decision),
+            ignored_action=self._reuse(step.ignored_action, self._action),
         )
         safe = self._safe(self._redacts.redact, known, "step", _bare_step)
         self._recorder.record_step(safe)
@@ -162,13 +162,13 @@ class _RedactingRecorder:
     def end_episode(self, end: trajectory_lib.EpisodeEnd) -> None:
         known = dataclasses.replace(
             end,
-            in_flight_action=self._known(end.in_flight_action, self._action),
-            in_flight_decision=self._known(end.in_flight_decision, self._decision),
+            in_flight_action=self._reuse(end.in_flight_action, self._action),
+            in_flight_decision=self._reuse(end.in_flight_decision, self._decision),
         )
         safe = self._safe(self._redacts.redact, known, "end", self._bare_end)
         counts = dict(self._redacts.take_redactions())
         if counts:
-            total = _summed(_counts_of(self._info), counts)
+            total = _add_counts(_counts_of(self._info), counts)
             metadata = {**self._info.metadata, REDACTIONS: total}
             optional(self._recorder, "record_info")(
                 dataclasses.replace(self._info, metadata=metadata)
@@ -201,7 +201,7 @@ class _RedactingRecorder:
         )
 
     @staticmethod
-    def _known(value: Any, last: tuple[Any, Any]) -> Any:
+    def _reuse(value: Any, last: tuple[Any, Any]) -> Any:
         given, safe = last
         return safe if value is given else value
 
@@ -242,7 +242,7 @@ def redact_episode(
         del metadata[REDACTIONS]
     info = redactor.redact(dataclasses.replace(trajectory.info, metadata=metadata))
     counts = redactor.take_counts()
-    if total := _summed(before, counts):
+    if total := _add_counts(before, counts):
         info = dataclasses.replace(info, metadata={**info.metadata, REDACTIONS: total})
     return dataclasses.replace(trajectory, info=info, steps=steps, end=end), counts
 
@@ -259,7 +259,7 @@ def _counts_of(info: trajectory_lib.EpisodeInfo) -> dict[str, int]:
     return dict(known) if ours else {}
 
 
-def _summed(before: Mapping[str, int], counts: Mapping[str, int]) -> dict[str, int]:
+def _add_counts(before: Mapping[str, int], counts: Mapping[str, int]) -> dict[str, int]:
     return {**before, **{name: before.get(name, 0) + count for name, count in counts.items()}}
 
 

@@ -173,7 +173,7 @@ def _one_of(expected: str) -> pydantic.Discriminator:
     )
 
 
-def _listed(value: Any) -> Any:
+def _as_list(value: Any) -> Any:
     if isinstance(value, str):
         return [value]
     if not isinstance(value, (list, tuple)):
@@ -209,7 +209,7 @@ class _GroupOfFacts(_Part):
 _GroupForm = Annotated[_GroupOfFacts, pydantic.Tag("group")]
 Facts = Annotated[
     list[Annotated[_TextForm | _FactForm | _GroupForm, _one_of(_ITEM)]],
-    pydantic.BeforeValidator(_listed),
+    pydantic.BeforeValidator(_as_list),
 ]
 _PARTS = frozenset({*_GradedFact.model_fields, *_GroupOfFacts.model_fields})
 
@@ -321,7 +321,7 @@ def spec_of_row(row: Any) -> TaskSpec:
     try:
         return model.model_validate(present).to_spec()
     except pydantic.ValidationError as error:
-        raise errors.InvalidInputError(_told(error)) from error
+        raise errors.InvalidInputError(_describe_errors(error)) from error
     except ValueError as error:
         raise errors.InvalidInputError(str(error)) from error
 
@@ -350,7 +350,9 @@ class _WebGymRow(_Row):
 
     def to_spec(self) -> TaskSpec:
         url = url_of(self.website)
-        name = _named(site_of(url), self.task_name, self.subdomain, self.website, self.difficulty)
+        name = _make_name(
+            site_of(url), self.task_name, self.subdomain, self.website, self.difficulty
+        )
         answer = self.definite_answer
         return TaskSpec(
             name=name if self.task_id is None else str(self.task_id),
@@ -380,7 +382,7 @@ class _CoarseRow(_Row):
         if not given:
             raise ValueError("url: expected the site's address (or website, or site)")
         url = url_of(given)
-        name = _named(site_of(url), self.description, "coarse", url)
+        name = _make_name(site_of(url), self.description, "coarse", url)
         return TaskSpec(
             name=name if self.task_id is None else str(self.task_id),
             goal=self.description,
@@ -414,7 +416,7 @@ class _OwnRow(_Row):
         if preset == "web" and not (url and self.goal):
             raise ValueError("goal, start_url: a task of the preset 'web' needs both")
         place = site_of(url) if url else preset
-        described = _named(place, self.goal, preset, url) if url or self.goal else preset
+        described = _make_name(place, self.goal, preset, url) if url or self.goal else preset
         return TaskSpec(
             name=self.name or described,
             preset=preset,
@@ -435,7 +437,7 @@ class _OwnRow(_Row):
 _LONGEST_WORDS = 48
 
 
-def _named(site: str, goal: str, *parts: object) -> str:
+def _make_name(site: str, goal: str, *parts: object) -> str:
     """Return a name for a row without one: the site, the goal's first words, and a short digest.
 
     The digest covers everything that tells the task from others.
@@ -450,7 +452,7 @@ def _named(site: str, goal: str, *parts: object) -> str:
     return "/".join(filter(None, (site, "-".join(filter(None, (words, digest))))))
 
 
-def _told(error: pydantic.ValidationError) -> str:
+def _describe_errors(error: pydantic.ValidationError) -> str:
     """Return the validation errors, one for each field and attempted form."""
     problems: dict[str, None] = {}
     for problem in error.errors(include_url=False):
@@ -498,10 +500,10 @@ def _read(name: str, storage_options: Mapping[str, Any] | None) -> Iterator[Task
     expected = "a .jsonl or .parquet file"
     with open_file(name, storage_options, what="task file", expected=expected) as file:
         rows = _rows_of_parquet(file, name) if name.endswith(".parquet") else _rows_of_lines(file)
-        yield from _checked(rows, name)
+        yield from _check_rows(rows, name)
 
 
-def _checked(rows: Iterable[tuple[int, Any]], name: str) -> Iterator[TaskSpec]:
+def _check_rows(rows: Iterable[tuple[int, Any]], name: str) -> Iterator[TaskSpec]:
     problems: list[str] = []
     for number, row in rows:
         try:

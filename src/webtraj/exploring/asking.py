@@ -106,7 +106,7 @@ class ModelProposer:
         tokens = self.text_tokens
         while True:
             try:
-                return await self._propose(self._shown(seen, limit, tokens), calls)
+                return await self._propose(self._compose(seen, limit, tokens), calls)
             except errors.ContextOverflowError:
                 tokens //= 2
                 if tokens < _FEWEST_TOKENS:
@@ -142,10 +142,10 @@ class ModelProposer:
         """Close the client."""
         await self.client.aclose()
 
-    def _shown(self, seen: Seen, limit: int, tokens: int) -> str:
+    def _compose(self, seen: Seen, limit: int, tokens: int) -> str:
         each = min(self.page_tokens, max(tokens // max(len(seen.sights), 1), 50))
         texts = {
-            f"step {sight.index}": "\n".join(_told(sight, before, each))
+            f"step {sight.index}": "\n".join(_describe_step(sight, before, each))
             for before, sight in _pairs(seen.sights)
         }
         about = f"site: {one_line(seen.site)}\ndescription: {one_line(seen.goal)}"
@@ -226,7 +226,7 @@ _TASK = _object(
 _SCHEMA = _object(tasks={"type": "array", "items": _TASK})
 
 
-def _told(sight: Sight, before: Sight | None, tokens: int) -> Iterator[str]:
+def _describe_step(sight: Sight, before: Sight | None, tokens: int) -> Iterator[str]:
     """Yield the lines of a step; an unchanged page is not repeated.
 
     The page comes last: everything after `page:` is its text and cannot be mistaken for anything

@@ -241,7 +241,7 @@ class _CuriousActor:
             action, self.form = actions.SelectOption(element.ref, (chosen,)), element.ref
         elif element.role in ("checkbox", "radio", "switch"):
             self.form = element.ref
-        return trajectory_lib.Decision(action=action, thought=f"{why} {_said(element)}")
+        return trajectory_lib.Decision(action=action, thought=f"{why} {_describe(element)}")
 
     def _elsewhere(self, *, new: bool) -> str:
         """Return the page with the most left to try; empty if there is none.
@@ -268,7 +268,7 @@ class _CuriousActor:
         return trajectory_lib.Decision(action=actions.Goto(self.urls[page]), thought=why)
 
 
-def _said(element: Ref) -> str:
+def _describe(element: Ref) -> str:
     return f"({element.role} {element.name!r})"
 
 

@@ -63,7 +63,7 @@ class HindsightProposer:
 
         Drafts that would fail, or the lack of any, are reported as rejections.
         """
-        clean = _untouched(seen)
+        clean = _find_first_change(seen)
         rules = (_navigation(seen, clean), _information(seen, clean), _pressing(seen, clean))
         turns = itertools.chain.from_iterable(itertools.zip_longest(*rules))
         found: dict[str, Draft] = {}
@@ -90,7 +90,7 @@ def _why_nothing(seen: Seen) -> str:
     return _NOTHING
 
 
-def _untouched(seen: Seen) -> int:
+def _find_first_change(seen: Seen) -> int:
     """Return the index of the first step that may have changed the site."""
     for sight in seen.sights:
         if sight.role == "button" and not sight.error and not _HARMLESS.search(sight.name):
@@ -110,7 +110,7 @@ def _navigation(seen: Seen, clean: int) -> Iterator[Draft]:
         if start is None:
             continue
         yield Draft(
-            goal=f'On {_titled(start)}, open "{after.name}".',
+            goal=f'On {_describe_page(start)}, open "{after.name}".',
             start_url=start.url,
             kind="navigation",
             facts=(Claim(f'The page "{_line(after.title)}" is open.', (after.index,)),),
@@ -139,12 +139,12 @@ def _information(seen: Seen, clean: int) -> Iterator[Draft]:
         read.add(sight.axtree)
         if not (sight.is_sound and sight.title and seen.is_inside(sight.url)):
             continue
-        for label, value in _labelled(sight.axtree):
+        for label, value in _find_labelled(sight.axtree):
             if normal(label) in asked:
                 continue
             asked.add(normal(label))
             yield Draft(
-                goal=f'What does {_titled(sight)} say of "{label}"?',
+                goal=f'What does {_describe_page(sight)} say of "{label}"?',
                 start_url=start,
                 kind="information",
                 facts=(Claim(f'The answer says that "{label}" is "{value}".', (sight.index,)),),
@@ -164,13 +164,15 @@ def _pressing(seen: Seen, clean: int) -> Iterator[Draft]:
             start = start if filled else before
             filled.append(after)
         elif after.verb == "click" and after.role == "button":
-            yield from _pressed(start or before, before, after, filled)
+            yield from _propose_press(start or before, before, after, filled)
             filled, start = [], None
         else:
             filled, start = [], None
 
 
-def _pressed(start: Sight, before: Sight, after: Sight, filled: list[Sight]) -> Iterator[Draft]:
+def _propose_press(
+    start: Sight, before: Sight, after: Sight, filled: list[Sight]
+) -> Iterator[Draft]:
     """Propose pressing a button after filling in fields."""
     if not _is_short(after.name) or not all(_is_short(field.name) for field in filled):
         return
@@ -179,7 +181,7 @@ def _pressed(start: Sight, before: Sight, after: Sight, filled: list[Sight]) -> 
     moved = page_key(before.url) != page_key(after.url)
     if (only_shows and not filled) or not (said or (moved and after.title)):
         return  # It takes no skill, or had no visible result.
-    facts = [Claim(_entered(field), (field.index,)) for field in filled]
+    facts = [Claim(_describe_entry(field), (field.index,)) for field in filled]
     if moved and after.title:
         facts.append(Claim(f'The page "{_line(after.title)}" is open.', (after.index,)))
     if said:
@@ -188,7 +190,7 @@ def _pressed(start: Sight, before: Sight, after: Sight, filled: list[Sight]) -> 
     press = f'press "{after.name}"'
     what = f"{', '.join(doing)}, and {press}" if doing else press
     yield Draft(
-        goal=f"On {_titled(start)}, {what}.",
+        goal=f"On {_describe_page(start)}, {what}.",
         start_url=start.url,
         kind="navigation" if only_shows else "modification",
         facts=tuple(facts),
@@ -209,7 +211,7 @@ def _new_words(before: Sight, after: Sight) -> str:
     return next((text for text in texts if _NUMBER.search(text)), texts[0] if texts else "")
 
 
-def _labelled(axtree: str) -> Iterator[tuple[str, str]]:
+def _find_labelled(axtree: str) -> Iterator[tuple[str, str]]:
     """Yield a page's pairs of label and value."""
     elements = refs_in(axtree)
     for element in elements:
@@ -236,13 +238,13 @@ def _entering(field: Sight) -> str:
     return f'enter "{_line(field.text)}" for "{field.name}"'
 
 
-def _entered(field: Sight) -> str:
+def _describe_entry(field: Sight) -> str:
     if field.verb == "check":
         return f'"{field.name}" was ticked.'
     return f'"{_line(field.text)}" was entered for "{field.name}".'
 
 
-def _titled(sight: Sight) -> str:
+def _describe_page(sight: Sight) -> str:
     return f'the page "{_line(sight.title)}"' if sight.title else "this page"
 
 

@@ -173,7 +173,7 @@ class Proposals:
         """
         done = self.done()
         kept = [episode_id for episode_id in episode_ids if episode_id in done]
-        tasks, rejected = _joined(map_in_order(self.read, kept, workers=_WORKERS))
+        tasks, rejected = _join(map_in_order(self.read, kept, workers=_WORKERS))
         self.storage.write(self.rejections_key, _lines(rejected))
         self.storage.write(self.tasks_key, _lines(map(_row, tasks)))
         return tasks, rejected
@@ -186,22 +186,22 @@ class Proposals:
         return f"{self._folder}{episode_id}.json"
 
 
-def _joined(found: Iterator[Record]) -> tuple[list[TaskSpec], list[dict[str, Any]]]:
+def _join(found: Iterator[Record]) -> tuple[list[TaskSpec], list[dict[str, Any]]]:
     """Return the distinct tasks of records, and the rejections."""
     tasks: dict[tuple[str, str], TaskSpec] = {}
     rejected: list[dict[str, Any]] = []
     for record in found:
-        rejected += (_rejected(record, rejection) for rejection in record.rejections)
+        rejected += (_rejection_data(record, rejection) for rejection in record.rejections)
         for task in record.tasks:
             same = (task.site, normal(task.goal))
             if same in tasks:
-                rejected.append(_rejected(record, Rejection(DUPLICATE, _row(task))))
+                rejected.append(_rejection_data(record, Rejection(DUPLICATE, _row(task))))
             else:
                 tasks[same] = task
     return list(tasks.values()), rejected
 
 
-def _rejected(record: Record, rejection: Rejection) -> dict[str, Any]:
+def _rejection_data(record: Record, rejection: Rejection) -> dict[str, Any]:
     return {"episode_id": record.episode_id, **dataclasses.asdict(rejection)}
 
 

@@ -155,16 +155,16 @@ def _sight(step: StepRecord) -> Sight | None:
         title=text_of(observation, "title"),
         axtree=text_of(observation, "axtree"),
         http_status=int(number_of(observation, "http_status") or 0),
-        action="" if action is None else _said(action),
+        action="" if action is None else _describe_action(action),
         verb=action.verb if is_action else "",
-        text=_typed(action) if is_action else "",
+        text=_find_typed(action) if is_action else "",
         role=last.get("role", ""),
         name=last.get("name", ""),
         error=last.get("error", ""),
     )
 
 
-def _said(action: Any) -> str:
+def _describe_action(action: Any) -> str:
     if not isinstance(action, actions_lib.Action):
         return str(action) if isinstance(action, str) else _UNREADABLE
     try:
@@ -173,7 +173,7 @@ def _said(action: Any) -> str:
         return repr(action)
 
 
-def _typed(action: actions_lib.Action) -> str:
+def _find_typed(action: actions_lib.Action) -> str:
     for name in ("value", "text", "options"):
         typed = getattr(action, name, "")
         if typed:

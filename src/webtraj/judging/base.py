@@ -31,11 +31,11 @@ __all__ = [
     "PARALLEL",
     "REWARDS",
     "VERDICTS",
-    "given_by",
+    "unwrap_judgement",
     "has_verdict",
     "is_judgeable",
     "is_unanswered",
-    "judged_as",
+    "make_judgement",
     "judgement_by",
     "named",
     "with_judgement",
@@ -120,7 +120,7 @@ class _Named:
         return getattr(self._judge, attribute)
 
 
-def judged_as(
+def make_judgement(
     judge: NamedJudge, outcome: Outcome, reason: str, findings: Mapping[str, Any] | None = None
 ) -> Judgement:
     """Return a judge's judgement with the reward of its outcome."""
@@ -247,11 +247,11 @@ class FirstKnown(AsyncClosing):
         for judge in self.judges:
             found = await judgement_by(judge, trajectory)
             if found.outcome is not Outcome.UNKNOWN:
-                return self._named(found, judge.name)
+                return self._rename(found, judge.name)
             reasons.append(f"{judge.name}: {found.reason}")
-        return self._named(dataclasses.replace(found, reason="; ".join(reasons)), "")
+        return self._rename(dataclasses.replace(found, reason="; ".join(reasons)), "")
 
-    def _named(self, found: Judgement, by: str) -> Judgement:
+    def _rename(self, found: Judgement, by: str) -> Judgement:
         return dataclasses.replace(
             found, judge=self.name, version=self.version, findings={**found.findings, "by": by}
         )
@@ -264,7 +264,7 @@ class FirstKnown(AsyncClosing):
                 await aclose()
 
 
-def given_by(judgement: Judgement) -> Judgement:
+def unwrap_judgement(judgement: Judgement) -> Judgement:
     """Return a `FirstKnown` judgement as its inner judge gave it; return any other unchanged."""
     names, versions = judgement.judge.split(_BETWEEN), judgement.version.split(_BETWEEN)
     by = judgement.findings.get("by")

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from webtraj.judging.base import judged_as
+from webtraj.judging.base import make_judgement
 from webtraj.trajectory import EpisodeTrajectory, Judgement, Outcome, sum_of_rewards
 
 __all__ = ["EnvironmentJudge"]
@@ -42,8 +42,8 @@ class EnvironmentJudge:
 
     async def judge(self, trajectory: EpisodeTrajectory) -> Judgement:
         """See `Judge.judge`."""
-        recorded, shown = self._recorded(trajectory), _shown_success(trajectory)
-        outcome, reason = _compared(recorded, shown)
+        recorded, shown = self._read_outcome(trajectory), _read_success(trajectory)
+        outcome, reason = _compare(recorded, shown)
         if outcome is Outcome.UNKNOWN and self.success_reward is not None:
             outcome, reason = _by_reward(trajectory, self.success_reward)
         findings = {
@@ -51,9 +51,9 @@ class EnvironmentJudge:
             "shown_success": shown,
             "total_reward": _total(trajectory),
         }
-        return judged_as(self, outcome, reason, findings)
+        return make_judgement(self, outcome, reason, findings)
 
-    def _recorded(self, trajectory: EpisodeTrajectory) -> Outcome:
+    def _read_outcome(self, trajectory: EpisodeTrajectory) -> Outcome:
         """Return the environment's verdict, as far as it is still on record."""
         end = trajectory.end
         if end is None:
@@ -65,7 +65,7 @@ class EnvironmentJudge:
         return Outcome.UNKNOWN if overruled else end.outcome
 
 
-def _compared(recorded: Outcome, shown: bool | None) -> tuple[Outcome, str]:
+def _compare(recorded: Outcome, shown: bool | None) -> tuple[Outcome, str]:
     if recorded in (Outcome.SUCCESS, Outcome.FAILURE) and shown is not None:
         if shown is not (recorded is Outcome.SUCCESS):
             said = f"The recorded outcome is {recorded.name.lower()}"
@@ -92,7 +92,7 @@ def _total(trajectory: EpisodeTrajectory) -> float | None:
     return sum_of_rewards(step.reward for step in trajectory.steps if not step.first)
 
 
-def _shown_success(trajectory: EpisodeTrajectory) -> bool | None:
+def _read_success(trajectory: EpisodeTrajectory) -> bool | None:
     observation: Any = trajectory.steps[-1].observation if trajectory.steps else None
     info = observation.get("info") if isinstance(observation, Mapping) else None
     success = info.get("success") if isinstance(info, Mapping) else None

@@ -73,7 +73,7 @@ def typed_texts(steps: Sequence[StepRecord]) -> list[Mapping[str, str]]:
     known: dict[str, str] = {}
     masked: Mapping[str, int] | None = None
     for step in steps:
-        before, masked = masked, _masked_in(step)
+        before, masked = masked, _find_masked(step)
         if step.first or before is None or masked is None:
             known = {}
         else:
@@ -107,7 +107,7 @@ def _after(step: StepRecord, known: Mapping[str, str], before: Mapping[str, int]
     return {**rest, ref: text}
 
 
-def _masked_in(step: StepRecord) -> Mapping[str, int] | None:
+def _find_masked(step: StepRecord) -> Mapping[str, int] | None:
     """Return the masked fields of a step's page, with the number of characters each shows.
 
     None if the page was not observed.
@@ -163,14 +163,14 @@ class Evaluation:
             case "not_":
                 return _not(self.holds(predicate.inner[0]))
             case "before":
-                return self._held_before(predicate.inner[0])
+                return self._check_before(predicate.inner[0])
         try:
             return _KINDS[predicate.kind](self, getattr(predicate, predicate.kind))
         except MissingError as missing:
             self.problems.append(str(missing))
             return None
 
-    def _held_before(self, predicate: Predicate) -> bool | None:
+    def _check_before(self, predicate: Predicate) -> bool | None:
         before = self.state.before()
         if before is None:
             self.problems.append("there is nothing before the last action")
@@ -189,7 +189,7 @@ class Evaluation:
             and (test.contains is None or _plain(fill(test.contains), ends=False) in plain)
             and (test.one_of is None or plain in {_plain(fill(item)) for item in test.one_of})
             and (test.number is None or self._is_number(test.number, test.within, text))
-            and (test.matches is None or _found(test.matches, text))
+            and (test.matches is None or _search(test.matches, text))
         )
 
     def _is_number(self, wanted: float | str, within: float, text: str) -> bool:
@@ -351,7 +351,7 @@ def _value_of(element: Ref) -> str:
     return ""
 
 
-def _found(regex: str, text: str) -> bool:
+def _search(regex: str, text: str) -> bool:
     try:
         return bool(find_all(regex, text, until=time.monotonic() + _REGEX_SECONDS))
     except TimeoutError as error:

@@ -122,10 +122,10 @@ class FinalState:
 
     def deeds(self) -> Iterator[Deed]:
         """Yield the actions in order."""
-        return (_deed(step) for step in self.trajectory.steps if not step.first)
+        return (_read_deed(step) for step in self.trajectory.steps if not step.first)
 
 
-def _deed(step: StepRecord) -> Deed:
+def _read_deed(step: StepRecord) -> Deed:
     action = step.action
     texts: list[Any] = []
     if isinstance(action, Action):

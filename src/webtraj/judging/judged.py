@@ -260,7 +260,7 @@ class _Judging:
     async def _is_last(self, episode_id: str, judgement: Judgement) -> bool:
         """Return whether the same was said of the episode last, for the same reason."""
         before = await asyncio.to_thread(self._book.of, episode_id)
-        return [_said(one) for one in before[-1:]] == [_said(judgement)]
+        return [_identify(one) for one in before[-1:]] == [_identify(judgement)]
 
     async def _store(self) -> None:
         async with self._writing:  # One write takes all that came during the one before.
@@ -284,6 +284,6 @@ class _Judging:
             )
 
 
-def _said(judgement: Judgement) -> tuple[object, ...]:
+def _identify(judgement: Judgement) -> tuple[object, ...]:
     """Return what a judgement says, without the time and the evidence."""
     return judgement.judge, judgement.version, judgement.outcome, judgement.reason

@@ -46,7 +46,7 @@ __all__ = [
     "fill_in",
     "match_goal",
     "names_in",
-    "told",
+    "describe_errors",
 ]
 
 # Goal templates: the common text of a task's goals, with names for the words that differ.
@@ -292,7 +292,7 @@ def _texts(key: str, value: Any) -> Iterator[tuple[str, str]]:
 # Error messages for malformed rules, which say what is allowed.
 
 
-def told(error: pydantic.ValidationError, model: type[pydantic.BaseModel]) -> list[str]:
+def describe_errors(error: pydantic.ValidationError, model: type[pydantic.BaseModel]) -> list[str]:
     """Return one line per mistake: its place, what is wrong, and the allowed keys.
 
     Args:
@@ -300,12 +300,12 @@ def told(error: pydantic.ValidationError, model: type[pydantic.BaseModel]) -> li
         model: The model of the list's items.
     """
     return [
-        f"{'.'.join(map(str, problem['loc'])) or 'rules'}: {_said(problem, model)}"
+        f"{'.'.join(map(str, problem['loc'])) or 'rules'}: {_describe_problem(problem, model)}"
         for problem in error.errors(include_url=False)
     ]
 
 
-def _said(problem: Mapping[str, Any], model: type[pydantic.BaseModel]) -> str:
+def _describe_problem(problem: Mapping[str, Any], model: type[pydantic.BaseModel]) -> str:
     place, kind = problem["loc"], problem["type"]
     if kind == "extra_forbidden":
         known = _keys(_model_at(place[:-1], model))

@@ -38,7 +38,7 @@ import pydantic
 
 from webtraj import errors
 from webtraj.judging import predicates
-from webtraj.judging.base import judged_as
+from webtraj.judging.base import make_judgement
 from webtraj.judging.evaluating import Evaluation
 from webtraj.judging.final_state import FinalState
 from webtraj.judging.predicates import Predicate
@@ -209,13 +209,15 @@ class RuleJudge:
         try:
             rule = self._rule_of(trajectory)
         except errors.InvalidInputError as error:
-            return judged_as(self, Outcome.JUDGE_ERROR, f"The task's own rule is wrong: {error}")
+            return make_judgement(
+                self, Outcome.JUDGE_ERROR, f"The task's own rule is wrong: {error}"
+            )
         if rule is None:
-            return judged_as(self, Outcome.UNKNOWN, f"There is no rule for the task {task!r}.")
+            return make_judgement(self, Outcome.UNKNOWN, f"There is no rule for the task {task!r}.")
         goal = _goal_of(trajectory)
         values = {} if rule.goal is None else predicates.match_goal(rule.goal, goal)
         if values is None:
-            return judged_as(
+            return make_judgement(
                 self,
                 Outcome.JUDGE_ERROR,
                 f"The goal {goal!r:.200} is not like that of the rule, {rule.goal!r:.200}.",
@@ -226,9 +228,9 @@ class RuleJudge:
             for name in ("blocked", "success", "failure")
             if (predicate := getattr(rule, name)) is not None
         }
-        outcome, reason = _decided(truths, evaluation.problems)
+        outcome, reason = _decide(truths, evaluation.problems)
         findings = {"rule": self._name_of(rule), "holds": truths, "goal": values}
-        return judged_as(self, outcome, reason, findings)
+        return make_judgement(self, outcome, reason, findings)
 
     def _rule_of(self, trajectory: EpisodeTrajectory) -> Rule | None:
         own = _own_rule(trajectory)
@@ -272,7 +274,7 @@ def make_rules(data: Sequence[Any], where: str = "the rules") -> tuple[Rule, ...
     try:
         return tuple(_RULES.validate_python(data))
     except pydantic.ValidationError as error:
-        problems = predicates.told(error, Rule)
+        problems = predicates.describe_errors(error, Rule)
         more = f"\n  and {len(problems) - _MAX_PROBLEMS} more" if len(problems) > 10 else ""
         raise errors.InvalidInputError(
             f"{where} are not valid rules:\n  " + "\n  ".join(problems[:_MAX_PROBLEMS]) + more
@@ -284,7 +286,7 @@ def make_rules(data: Sequence[Any], where: str = "the rules") -> tuple[Rule, ...
 _RULES = pydantic.TypeAdapter(Annotated[list[Rule], pydantic.Field(min_length=1)])
 
 
-def _decided(truths: Mapping[str, bool | None], problems: Sequence[str]) -> tuple[Outcome, str]:
+def _decide(truths: Mapping[str, bool | None], problems: Sequence[str]) -> tuple[Outcome, str]:
     """Return the verdict from which of `blocked`, `success` and `failure` hold."""
     blocked, success = truths.get("blocked", False), truths["success"]
     failure = truths.get("failure", None if success is None else not success)

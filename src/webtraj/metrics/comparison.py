@@ -254,13 +254,13 @@ def _point(
     if report.unreadable:
         left = f"unreadable episodes: {len(report.unreadable)}; `webtraj verify` shows why"
         note = f"{note}; {left}" if note else left
-    graded = _graded(s for s in summaries if s.episode_id not in kept.superseded)
+    graded = _grade(s for s in summaries if s.episode_id not in kept.superseded)
     counts = collections.Counter(summary.task for summary in summaries)
     single = {s.task: s.episode_id for s in summaries if counts[s.task] == 1}
     return dataclasses.replace(point, graded=graded, single=single, note=note)
 
 
-def _graded(summaries: Iterable[EpisodeSummary]) -> dict[PairKey, bool]:
+def _grade(summaries: Iterable[EpisodeSummary]) -> dict[PairKey, bool]:
     seen: collections.Counter[tuple[str, int]] = collections.Counter()
     graded: dict[PairKey, bool] = {}
     for summary in summaries:  # In order of start.

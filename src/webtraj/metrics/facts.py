@@ -555,12 +555,12 @@ def classify(facts: EpisodeFacts, rule: CrashRule = "typed") -> EpisodeClass:
     Raises:
         InvalidInputError: WebGym's rule needs the episode's steps, which were not read.
     """
-    found = _typed(facts) if rule == "typed" else _webgym(facts)
+    found = _classify(facts) if rule == "typed" else _webgym(facts)
     played = found in (EpisodeClass.VALID, EpisodeClass.BLOCKED)
     return EpisodeClass.SUPERSEDED if played and facts.superseded else found
 
 
-def _typed(facts: EpisodeFacts) -> EpisodeClass:
+def _classify(facts: EpisodeFacts) -> EpisodeClass:
     outcome, reason = facts.outcome, facts.end_reason
     if outcome is Outcome.BLOCKED:
         return EpisodeClass.BLOCKED

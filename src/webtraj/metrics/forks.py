@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from webtraj.store.index import EpisodeSummary
     from webtraj.store.places import Storage
 
-__all__ = ["StepValue", "forks_data", "lost_at", "step_values"]
+__all__ = ["StepValue", "forks_data", "find_loss", "step_values"]
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -90,7 +90,7 @@ def _value(step: int, results: Sequence[EpisodeResult]) -> StepValue:
     )
 
 
-def lost_at(values: Sequence[StepValue]) -> int | None:
+def find_loss(values: Sequence[StepValue]) -> int | None:
     """Return the step whose action lowered the value most; None if no action did.
 
     >>> one = [StepValue(0, Rate(4, 4)), StepValue(1, Rate(4, 4)), StepValue(2, Rate(1, 4))]
@@ -130,7 +130,7 @@ def forks_data(
     of = next((value for value in values.get(parent, ()) if episode_id in value.episodes), None)
     if not own and of is None:
         return None
-    data: dict[str, Any] = {"values": [value.to_data() for value in own], "lost_at": lost_at(own)}
+    data: dict[str, Any] = {"values": [value.to_data() for value in own], "lost_at": find_loss(own)}
     if of is not None:
         data["of"] = {"parent": parent, "step": of.step}
         data["siblings"] = [one for one in of.episodes if one != episode_id]

@@ -74,9 +74,9 @@ class TensorBoardSink:
     def __init__(
         self, folder: str | os.PathLike[str], *, clock: Callable[[], float] = time.time
     ) -> None:
-        self._event = _imported("tensorboard.compat.proto.event_pb2").Event
-        self._summary = _imported("tensorboard.compat.proto.summary_pb2").Summary
-        record_writer = _imported("tensorboard.summary.writer.record_writer").RecordWriter
+        self._event = _import_module("tensorboard.compat.proto.event_pb2").Event
+        self._summary = _import_module("tensorboard.compat.proto.summary_pb2").Summary
+        record_writer = _import_module("tensorboard.summary.writer.record_writer").RecordWriter
         self._clock = clock
         name = f"events.out.tfevents.{int(clock()):010d}.{socket.gethostname()}"
         self.path = Path(folder) / f"{name}.{os.getpid()}.{next(_SERIAL)}"
@@ -154,7 +154,7 @@ class WandbSink:
         config: Mapping[str, Any] | None = None,
         step_name: str = "episodes",
     ) -> None:
-        wandb = _imported("wandb")
+        wandb = _import_module("wandb")
         self._step_name = step_name
         if folder is not None:
             Path(folder).mkdir(parents=True, exist_ok=True)
@@ -181,7 +181,7 @@ class WandbSink:
         self._run.finish()
 
 
-def _imported(name: str) -> Any:
+def _import_module(name: str) -> Any:
     """Import a module; its top-level package is also the name of the extra."""
     extra = name.partition(".")[0]
     try:

@@ -372,7 +372,7 @@ def measure(
     else:
         for summary in summaries:
             facts = EpisodeFacts.of_summary(summary, known.origin(summary.episode_id))
-            measuring.add(_marked(facts, dataset))
+            measuring.add(_mark_superseded(facts, dataset))
     return measuring.report(**about)
 
 
@@ -475,12 +475,12 @@ def _add_records(
     for summary, facts in sized:
         if facts is None:
             facts = EpisodeFacts.of_summary(summary, plans.origin(summary.episode_id))
-            measuring.add_unreadable(_marked(facts, dataset))
+            measuring.add_unreadable(_mark_superseded(facts, dataset))
         else:
-            measuring.add(_marked(facts, dataset))
+            measuring.add(_mark_superseded(facts, dataset))
 
 
-def _marked(facts: EpisodeFacts, dataset: Dataset) -> EpisodeFacts:
+def _mark_superseded(facts: EpisodeFacts, dataset: Dataset) -> EpisodeFacts:
     """Return the facts with a note of whether another try counts instead."""
     gone = facts.episode_id in dataset.superseded
     return dataclasses.replace(facts, superseded=True) if gone else facts

@@ -390,7 +390,7 @@ class Tally:
         valid, blocked = classes[EpisodeClass.VALID], classes[EpisodeClass.BLOCKED]
         crashed, total = classes[EpisodeClass.CRASHED], classes.total()
         rate = success_rate(grades)
-        ks, tasks = self._passed()
+        ks, tasks = self._pass_values()
         successes, failures = rate.numerator, rate.denominator - rate.numerator
         ungraded = valid - rate.denominator
         return RolloutMetrics(
@@ -502,7 +502,7 @@ class Tally:
             unpriced_calls=sum(account.unpriced.values()),
         )
 
-    def _passed(self) -> tuple[Sequence[int], Mapping[_Task, int]]:
+    def _pass_values(self) -> tuple[Sequence[int], Mapping[_Task, int]]:
         """Return the values of k, and the number of tasks with the same attempts."""
         tasks = collections.Counter(
             tuple(sorted(groups.values())) for groups in self._attempts.values()

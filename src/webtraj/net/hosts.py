@@ -91,7 +91,7 @@ def is_mine(peer: Sequence[Any], here: Sequence[Any]) -> bool | None:
     if sys.platform != "linux":
         return None
     try:
-        family, first, second = (*_packed(peer[0]), _packed(here[0])[1])
+        family, first, second = (*_pack(peer[0]), _pack(here[0])[1])
         ends = struct.pack("!HH16s16s", peer[1], here[1], first, second)
         # struct inet_diag_req_v2: family, protocol, extensions, padding, states, then the socket's
         # ports, addresses, interface and cookie (none given).
@@ -111,7 +111,7 @@ def is_mine(peer: Sequence[Any], here: Sequence[Any]) -> bool | None:
     return None
 
 
-def _packed(address: str) -> tuple[int, bytes]:
+def _pack(address: str) -> tuple[int, bytes]:
     """Return an address's family, and the address as the kernel's requests hold it."""
     parsed = ipaddress.ip_address(address.partition("%")[0])
     family = socket.AF_INET if parsed.version == 4 else socket.AF_INET6

@@ -23,7 +23,7 @@ from webtraj.processing.ledger import Count, Dropped, Passage
 from webtraj.store.layout import check_episode_id
 from webtraj.trajectory import Derivation, EpisodeTrajectory
 
-__all__ = ["Carried", "Flow", "Gate", "StepFailedError", "derived", "software"]
+__all__ = ["Carried", "Flow", "Gate", "StepFailedError", "derive", "software"]
 
 # Restoring the dataset's order among episodes that are processed in any order.
 
@@ -166,7 +166,7 @@ class Flow:
                 else:
                     results = [await self._ask(step, one.trajectory) for one in carried]
                 made = [
-                    self._made(step, one, result)
+                    self._collect_result(step, one, result)
                     for one, result in zip(carried, results, strict=True)
                 ]
                 after = _distinct([new for many, _ in made for new in many])
@@ -190,10 +190,10 @@ class Flow:
 
     async def _ask(self, step: Step, trajectory: EpisodeTrajectory) -> Result:
         if inspect.iscoroutinefunction(type(step).__call__):
-            return await _awaited(step(trajectory))
+            return await _await_result(step(trajectory))
         call = _Call(step, trajectory)
         try:
-            return await _awaited(await self._in_thread(call))
+            return await _await_result(await self._in_thread(call))
         except asyncio.CancelledError:
             call.abandon()
             raise
@@ -214,7 +214,7 @@ class Flow:
         for signature in passage.signatures.get(place, ()):
             step.admit(signature)
 
-    def _made(
+    def _collect_result(
         self, step: Step | OrderedStep, one: Carried, result: Result
     ) -> tuple[tuple[Carried, ...], bool]:
         """Return a step's resulting trajectories, and whether they differ from the input."""
@@ -284,7 +284,7 @@ def _close(result: Any) -> None:
         result.close()
 
 
-async def _awaited(result: Result | Awaitable[Result]) -> Result:
+async def _await_result(result: Result | Awaitable[Result]) -> Result:
     return await result if inspect.isawaitable(result) else result
 
 
@@ -317,7 +317,7 @@ def _next_id(old: str, given: collections.Counter[str], taken: set[str]) -> str:
             return check_episode_id(new)
 
 
-def derived(
+def derive(
     carried: Carried,
     source: EpisodeTrajectory,
     head: Derivation,

@@ -25,7 +25,7 @@ from webtraj.datasets.dataset import Dataset, open_dataset
 from webtraj.datasets.place import Place
 from webtraj.datasets.writer import DatasetWriter
 from webtraj.processing.base import OrderedStep, Step
-from webtraj.processing.flow import Flow, StepFailedError, derived, software
+from webtraj.processing.flow import Flow, StepFailedError, derive, software
 from webtraj.processing.ledger import Entry, Failure, Ledger, Passage, ProcessingReport, make_report
 from webtraj.processing.target import HEAD_STEP, Identity, Target, check_apart
 from webtraj.store.foreign import valid_data
@@ -190,7 +190,7 @@ class Run:
             return _Outcome(error.passage, _failure(error.step, error.reason))
         head = self._head(summary)
         data = passage.to_data()
-        outputs = [derived(one, source, head, data) for one in carried]
+        outputs = [derive(one, source, head, data) for one in carried]
         try:
             for output in outputs:
                 await self._in_thread(functools.partial(self._target.add, output))

@@ -52,7 +52,7 @@ class Identity:
     """Name, version and settings of each step."""
 
     def __str__(self) -> str:
-        return ", ".join(map(_described, self.steps)) or "no steps"
+        return ", ".join(map(_describe, self.steps)) or "no steps"
 
     def to_bytes(self) -> bytes:
         """Return the content of pipeline.json."""
@@ -249,7 +249,7 @@ def _whole_name(place: Place) -> str:
     return f"{parsed.kind}://{parsed.bucket}/{parsed.path}".rstrip("/")
 
 
-def _described(step: Mapping[str, Any]) -> str:
+def _describe(step: Mapping[str, Any]) -> str:
     settings = ", ".join(f"{key}={value!r:.60}" for key, value in step["settings"].items())
     return f"{step['name']} {step['version']}" + (f" ({settings})" if settings else "")
 

@@ -189,7 +189,7 @@ class Stripper(Walker):
         made = {}
         for key, old in value.items():
             known_as = name if key == "value" and isinstance(name, str) else key
-            made[self._walk(key, visit)] = self._named(known_as, old, visit)
+            made[self._walk(key, visit)] = self._strip_named(known_as, old, visit)
         return made
 
     def visit_items(self, items: Sequence[Any], visit: Visit) -> list[Any]:
@@ -202,9 +202,9 @@ class Stripper(Walker):
 
     def visit_field(self, record: Any, name: str, value: Any, visit: Visit) -> Any:
         """See `Walker.visit_field`."""
-        return self._named(name, value, visit)
+        return self._strip_named(name, value, visit)
 
-    def _named(self, name: Any, value: Any, visit: Visit) -> Any:
+    def _strip_named(self, name: Any, value: Any, visit: Visit) -> Any:
         part = self._part_of(name, value)
         return self._walk(value, visit) if part is None else self._drop(part)
 

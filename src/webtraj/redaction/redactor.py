@@ -259,7 +259,7 @@ class Redactor(Walker):
         return self._searcher.replaced(
             text,
             self.placeholder_of,
-            also=[*self._secrets_in(text), *self._disguised_in(text)],
+            also=[*self._secrets_in(text), *self._find_disguised(text)],
             known=self._known_names,
         )
 
@@ -271,13 +271,13 @@ class Redactor(Walker):
 
     def _without_disguised(self, text: str) -> str:
         parts, at = [], 0
-        for start, end, name in self._disguised_in(text):
+        for start, end, name in self._find_disguised(text):
             if start >= at:
                 parts += [text[at:start], self.placeholder_of(name)]
                 at = end
         return "".join((*parts, text[at:])) if parts else text
 
-    def _disguised_in(self, text: str) -> Iterator[tuple[int, int, str]]:
+    def _find_disguised(self, text: str) -> Iterator[tuple[int, int, str]]:
         """Yield the places of secrets written with unusual escapes."""
         if self._pattern is None or not self.spellings or (read := plain(text)) is None:
             return
@@ -287,7 +287,7 @@ class Redactor(Walker):
 
     def _without_images(self, text: str) -> str:
         if self._images and len(text) > 200:
-            text = _IMAGE_TEXT.sub(self._covered_text, text)
+            text = _IMAGE_TEXT.sub(self._cover_text, text)
         return text
 
     def _may_hold_secrets(self, text: str) -> bool:
@@ -329,7 +329,7 @@ class Redactor(Walker):
         # A spelling that contains another one of the same secret is redundant.
         least = {needle for value in self._name_by_value for needle in _least(spellings(value))}
         self._least_needles = tuple(least)
-        self._byte_needles = tuple(map(_encoded, least))
+        self._byte_needles = tuple(map(_encode, least))
         self._numbers = {v: name for v, name in self._name_by_value.items() if v.isdecimal()}
         lowered: dict[str, str] = {}
         for spelling, name in name_by_spelling.items():
@@ -342,7 +342,7 @@ class Redactor(Walker):
         known = "|".join(re.escape(name) for name in sorted(self._known_names))
         source = f"<secret:(?:{known})>|{found}" if found else f"<secret:(?:{known})>"
         self._pattern = re.compile(source, re.IGNORECASE)
-        self._bytes_pattern = re.compile(_encoded(source), re.IGNORECASE)
+        self._bytes_pattern = re.compile(_encode(source), re.IGNORECASE)
 
     def _placeholder_for(self, match: re.Match[str]) -> str:
         if match.lastindex is None:
@@ -354,16 +354,16 @@ class Redactor(Walker):
             return match[0]
         return self.placeholder_of(self._names[match.lastindex - 1]).encode()
 
-    def _covered_text(self, match: re.Match[str]) -> str:
+    def _cover_text(self, match: re.Match[str]) -> str:
         text = match[0]
         try:
             image = base64.b64decode(text + "=" * (-len(text) % 4))
         except binascii.Error:
             return text
-        covered = self._covered(image)
+        covered = self._cover(image)
         return text if covered is image else base64.b64encode(covered).decode()
 
-    def _covered(self, image: bytes) -> bytes:
+    def _cover(self, image: bytes) -> bytes:
         cover = self._images.get(_digest(image)) if self._images else None
         if cover is None:
             return image
@@ -394,7 +394,7 @@ class Redactor(Walker):
 
     def visit_bytes(self, data: bytes) -> bytes:
         """See `Walker.visit_bytes`."""
-        if self._images and (covered := self._covered(data)) is not data:
+        if self._images and (covered := self._cover(data)) is not data:
             return covered
         if data.startswith(_IMAGE_MAGIC):
             return data
@@ -510,7 +510,7 @@ def _letters_of(secret: str) -> str:
     return rf"(?<!\w){''.join(parts)}(?!\w)"
 
 
-def _encoded(text: str) -> bytes:
+def _encode(text: str) -> bytes:
     return text.encode("utf-8", "surrogatepass")
 
 

@@ -60,7 +60,7 @@ def spellings(secret: str) -> frozenset[str]:
     """
     found = set(_plain(secret))
     for plain in tuple(found):
-        found.update(_escaped(plain))
+        found.update(_escape_all(plain))
         found.update(_binary(plain.encode("utf-8", "surrogatepass")))
     return frozenset({spelling.lower(): spelling for spelling in sorted(found)}.values())
 
@@ -72,7 +72,7 @@ def _plain(secret: str) -> Iterator[str]:
         yield text
 
 
-def _escaped(text: str) -> Iterator[str]:
+def _escape_all(text: str) -> Iterator[str]:
     for ascii_only in (True, False):
         once = _json(text, ascii_only)
         yield once
@@ -232,7 +232,7 @@ def _layer(text: str, before: Plain | None) -> Plain | None:
 
     for match in _ESCAPE.finditer(text):
         add(text[at : match.start()], at, match.start())
-        add(_meant(match), *match.span())
+        add(_unescape(match), *match.span())
         at = match.end()
     if not at:
         return None
@@ -240,7 +240,7 @@ def _layer(text: str, before: Plain | None) -> Plain | None:
     return Plain("".join(parts), tuple(starts), tuple(origins), before)
 
 
-def _meant(escape: re.Match[str]) -> str:
+def _unescape(escape: re.Match[str]) -> str:
     if code := escape[1] or escape[2] or escape[4]:
         return chr(number) if (number := int(code, 16)) < 0x110000 else ""
     if escape[3]:

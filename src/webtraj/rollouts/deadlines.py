@@ -114,7 +114,7 @@ class GuardedEnvironment:
         """Close the environment, or abandon it if that takes too long."""
         close = getattr(self._environment, "close", None)
         if close is not None:  # One that holds nothing needs none.
-            await self._closed_by(close)
+            await self._close_within(close)
 
     async def __aenter__(self) -> Self:
         if hasattr(self._environment, "__aenter__"):
@@ -123,21 +123,21 @@ class GuardedEnvironment:
 
     async def __aexit__(self, *exc_info: Any) -> None:
         if hasattr(self._environment, "__aexit__"):
-            await self._closed_by(functools.partial(self._environment.__aexit__, *exc_info))
+            await self._close_within(functools.partial(self._environment.__aexit__, *exc_info))
         else:
             await self.close()
 
     async def _within(self, what: str, call: Coroutine[Any, Any, _T]) -> _T:
         limited = call if self.deadline is None else self.deadline.within(what, call)
-        return await _uncancelled(what, limited)
+        return await _await_call(what, limited)
 
-    async def _closed_by(self, close: Callable[..., Coroutine[Any, Any, object]]) -> None:
+    async def _close_within(self, close: Callable[..., Coroutine[Any, Any, object]]) -> None:
         if self._hangs:
             return
         timeout = asyncio.timeout(self._closing)
         try:
             async with timeout:
-                await _uncancelled("close", close())
+                await _await_call("close", close())
         except TimeoutError:
             if not timeout.expired():
                 raise
@@ -183,7 +183,7 @@ class NotMade:
         raise self._error
 
 
-async def _uncancelled(what: str, call: Coroutine[Any, Any, _T]) -> _T:
+async def _await_call(what: str, call: Coroutine[Any, Any, _T]) -> _T:
     """Await a call; a `CancelledError` that nobody asked for becomes an error.
 
     Raises:

@@ -138,7 +138,7 @@ class EpisodePlay:
             raise
         except Exception as error:
             _logger.info("An episode of %s ended in an error.", self.planned.task, exc_info=True)
-            recorded = self._attributed(error)
+            recorded = self._attribute(error)
             result = self._result(EndReason.ERRORED, outcome_of_error(recorded, self.phase), error)
             try:
                 await _close(self.environment, recorded)
@@ -236,7 +236,7 @@ class EpisodePlay:
         self.last_action = action
         return False
 
-    def _attributed(self, error: Exception) -> Exception:
+    def _attribute(self, error: Exception) -> Exception:
         """Return the error to record: an agent's exception becomes the cause of an `AgentError`."""
         if not self.agent_decides or isinstance(error, _NEVER_THE_AGENTS):
             return error

@@ -89,7 +89,7 @@ def plan_forks(
 
     for number, point in enumerate(points):
         if point.episode_id not in specs:
-            specs[point.episode_id] = _forked_task(dataset[point.episode_id], plan_of)
+            specs[point.episode_id] = _find_task(dataset[point.episode_id], plan_of)
         spec, seed, steps = specs[point.episode_id]
         if not 0 <= point.step < steps:
             raise errors.InvalidInputError(
@@ -106,7 +106,7 @@ def plan_forks(
     return tuple(plan)
 
 
-def _forked_task(
+def _find_task(
     parent: trajectory_lib.EpisodeTrajectory, plan_of: _PlanOf
 ) -> tuple[TaskSpec, int, int]:
     """Return the task, the seed and the number of actions of a recorded episode.
@@ -237,7 +237,7 @@ class _Repetition:
         for name in _REF_FIELDS:
             ref = getattr(action, name, None)
             if isinstance(ref, str):
-                refs[name] = current.get(ref) or await self._found(recorded.observation) or ref
+                refs[name] = current.get(ref) or await self._find_ref(recorded.observation) or ref
         if refs and isinstance(action, actions_lib.Action):
             action = dataclasses.replace(cast("Any", action), **refs)
         if is_redacted(repr(action)):
@@ -255,7 +255,7 @@ class _Repetition:
             metadata={**decision.metadata, "fork": source},
         )
 
-    async def _found(self, result: Any) -> str | None:
+    async def _find_ref(self, result: Any) -> str | None:
         """Return the ref of an element outside the tree, such as an oracle may act on."""
         last = last_action_of(result)
         find = getattr(self._environment, "ref_of", None)
@@ -292,7 +292,7 @@ class ForkedEnvironment:
             ForkDepartedError: The first observation differs from the recorded one.
         """
         self._index = 0
-        return await self._checked(await self._environment.reset())
+        return await self._check(await self._environment.reset())
 
     async def step(self, action: Any) -> Any:
         """Take a step.
@@ -302,9 +302,9 @@ class ForkedEnvironment:
                 recorded one.
         """
         self._index += 1
-        return await self._checked(await self._environment.step(action))
+        return await self._check(await self._environment.step(action))
 
-    async def _checked(self, timestep: Any) -> Any:
+    async def _check(self, timestep: Any) -> Any:
         """Return the timestep if it agrees with the record; a page gets some time to do so."""
         if self._index > self._step:
             return timestep

@@ -17,13 +17,13 @@ if TYPE_CHECKING:
     from webtraj.collectors.bucket import S3TrajectoryCollector
     from webtraj.collectors.local import JsonTrajectoryCollector, ProtobufTrajectoryCollector
 
-__all__ = ["EpisodeFormat", "checked_format", "open_collector", "settle_format"]
+__all__ = ["EpisodeFormat", "check_format", "open_collector", "settle_format"]
 
 _FORMATS = get_args(EpisodeFormat)
 _DEFAULT: EpisodeFormat = "json"
 
 
-def checked_format(wanted: str | None) -> EpisodeFormat | None:
+def check_format(wanted: str | None) -> EpisodeFormat | None:
     """Return a format after checking that rollouts can write it and its packages are installed.
 
     Raises:
@@ -63,7 +63,7 @@ def settle_format(
         MissingDependencyError: The format needs a package that is not installed.
         StorageError: A bucket cannot be read.
     """
-    checked_format(wanted)
+    check_format(wanted)
     own = _format_of_dataset(out, storage_options)
     if own is None and run is not None:
         own = run.read_settings().get("format", _DEFAULT)
@@ -78,7 +78,7 @@ def settle_format(
             "Leave out the format or record to another place; `webtraj copy` changes the format "
             "of a dataset."
         )
-    return checked_format(own or wanted or new) or new
+    return check_format(own or wanted or new) or new
 
 
 def open_collector(

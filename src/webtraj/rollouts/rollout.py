@@ -249,7 +249,7 @@ class Rollout:
         assert self.agent is not None
         check_keys(self.agent)
         parallel = Adaptive() if self.spec.parallel == "auto" else self.spec.parallel or 1
-        pool = await self._checked_pool(parallel, stack)
+        pool = await self._check_pool(parallel, stack)
         progress = Progress((), tuple(Turn(planned=planned) for planned in self.plan))
         collector = self.trajectory_collector
         if self.run is not None:
@@ -286,7 +286,7 @@ class Rollout:
             earlier=len(progress.done),
         )
 
-    async def _checked_pool(
+    async def _check_pool(
         self, parallel: int | Adaptive, stack: contextlib.AsyncExitStack
     ) -> BrowserPool | None:
         """Check that the plan can be played, and return the browsers; None if it needs none.

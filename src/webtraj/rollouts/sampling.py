@@ -378,7 +378,7 @@ class CurriculumSampler:
                 f"A curriculum plays each of the {len(by_name)} tasks at least once; got a sample "
                 f"size of {self.size}. Raise it."
             )
-        more = _rounded(rest, {name: self._learnability(name) for name in by_name})
+        more = _divide(rest, {name: self._learnability(name) for name in by_name})
         rows = [
             [task] * min(_IN_A_ROW, 1 + more[name] - start)
             for name, task in by_name.items()
@@ -431,12 +431,12 @@ def _shares(
         open_bands = {name: weights[name] for name in weights if shares[name] < available[name]}
         if not open_bands:
             break
-        for name, share in _rounded(left, open_bands).items():
+        for name, share in _divide(left, open_bands).items():
             shares[name] += min(share, available[name] - shares[name])
     return shares
 
 
-def _rounded(size: int, weights: Mapping[str, float]) -> dict[str, int]:
+def _divide(size: int, weights: Mapping[str, float]) -> dict[str, int]:
     """Divide `size` by weight: rounded down, remaining places to the largest remainders."""
     total = sum(weights.values())
     exact = {name: size * weight / total for name, weight in weights.items()}

@@ -139,7 +139,7 @@ class Run:
             raise errors.InvalidInputError(
                 f"No run to resume in {storage.url!r}: no plan was written there."
             )
-        return runs[0] if len(runs) == 1 else max(runs, key=cls._begun)
+        return runs[0] if len(runs) == 1 else max(runs, key=cls._find_begin)
 
     @classmethod
     def named(cls, storage: Storage, name: str) -> Run:
@@ -172,7 +172,9 @@ class Run:
         Raises:
             StorageError: The runs or the index cannot be read.
         """
-        runs = sorted((cls(storage, run_id) for run_id in run_ids), key=cls._begun, reverse=True)
+        runs = sorted(
+            (cls(storage, run_id) for run_id in run_ids), key=cls._find_begin, reverse=True
+        )
         from webtraj.datasets.dataset import IndexTail
 
         _, summaries = IndexTail(storage).read()
@@ -276,18 +278,18 @@ class Run:
         except errors.StorageMissingError:
             return None
         except orjson.JSONDecodeError as error:
-            raise self._damaged(key, str(error)) from error
+            raise self._make_damage_error(key, str(error)) from error
         if not isinstance(settings, dict):
-            raise self._damaged(key, f"it is {settings!r:.60}; expected an object")
+            raise self._make_damage_error(key, f"it is {settings!r:.60}; expected an object")
         return settings
 
-    def _begun(self) -> str:
+    def _find_begin(self) -> str:
         """Return when the run began, as default ids begin; empty if that is not known."""
         if _TIME.match(self.run_id):
             return self.run_id
         return str(self.read_settings().get(_BEGUN, ""))
 
-    def _damaged(self, key: str, why: str) -> errors.InvalidInputError:
+    def _make_damage_error(self, key: str, why: str) -> errors.InvalidInputError:
         return errors.InvalidInputError(
             f"Cannot read {key!r} in {self.storage.url!r}, the settings of the run: "
             f"{why}. Restore it from a copy, or start a new run."

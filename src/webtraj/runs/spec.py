@@ -375,16 +375,16 @@ class RunSpec(Section):
     def agents_options(self) -> dict[str, Any]:
         """All options of the agent. A model may be the proposer's alone."""
         proposers = self.proposer == "model" and self.agent in _WITHOUT_MODEL
-        asked = {} if proposers else self._given(*MODEL)
-        return {**asked, **self._given(*SAMPLING), **self.agent_options}
+        asked = {} if proposers else self._collect_given(*MODEL)
+        return {**asked, **self._collect_given(*SAMPLING), **self.agent_options}
 
     @property
     def proposers_options(self) -> dict[str, Any]:
         """All options of the proposer."""
-        asked = self._given(*MODEL) if self.proposer == "model" else {}
+        asked = self._collect_given(*MODEL) if self.proposer == "model" else {}
         return {**asked, **self.proposer_options}
 
-    def _given(self, *names: str) -> dict[str, Any]:
+    def _collect_given(self, *names: str) -> dict[str, Any]:
         values = {name: getattr(self, name) for name in names}
         return {name: value for name, value in values.items() if value is not None}
 

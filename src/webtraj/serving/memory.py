@@ -213,7 +213,7 @@ def training_need(
         InvalidInputError: A number is too small.
     """
     _check(tokens=tokens, devices=devices, lora_rank=1 if lora_rank is None else lora_rank)
-    weights, gradients, optimizer = _kept(model, lora_rank, keeping, devices)
+    weights, gradients, optimizer = _count_kept(model, lora_rank, keeping, devices)
     kind: Literal["float32", "lora", "bf16"] = "bf16"
     if lora_rank is not None:
         kind = "lora"
@@ -233,7 +233,7 @@ def training_need(
     )
 
 
-def _kept(
+def _count_kept(
     model: ModelSize, lora_rank: int | None, keeping: Keeping, devices: int
 ) -> tuple[int, int, int]:
     """Return the bytes of weights, gradients, and optimizer state."""

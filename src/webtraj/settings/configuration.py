@@ -46,7 +46,7 @@ __all__ = [
     "read_file",
     "require",
     "resolved",
-    "shipped",
+    "list_shipped",
     "to_yaml",
     "validate",
     "with_overrides",
@@ -135,7 +135,7 @@ def read(
     for place in (*places, resources.files(package).joinpath("files", f"{name}.yaml")):
         if place.is_file():
             return _read(place, name)
-    known = shipped(package)
+    known = list_shipped(package)
     if config_dir is not None:
         known = sorted({*known, *(path.stem for path in Path(config_dir).glob("*.yaml"))})
     where = f" in {str(config_dir)!r} or" if config_dir is not None else ""
@@ -145,7 +145,7 @@ def read(
     )
 
 
-def shipped(package: str) -> list[str]:
+def list_shipped(package: str) -> list[str]:
     """Return the names of a package's built-in configurations."""
     entries = resources.files(package).joinpath("files").iterdir()
     return sorted(e.name.removesuffix(".yaml") for e in entries if e.name.endswith(".yaml"))
@@ -187,7 +187,7 @@ def parse(text: str, what: str) -> dict[str, Any]:
         plain = OmegaConf.to_container(data)
     if not isinstance(plain, dict):
         raise errors.InvalidInputError(f"{what} is not a mapping of keys to values.")
-    return _named(plain, what)
+    return _check_names(plain, what)
 
 
 def layered(
@@ -252,7 +252,7 @@ def override(text: str, *, example: str) -> dict[str, Any]:
     with _readable(what):
         data = OmegaConf.to_container(OmegaConf.from_dotlist([text[len(key) - len(name) :]]))
     assert isinstance(data, dict)
-    return _named(data, what)
+    return _check_names(data, what)
 
 
 @contextlib.contextmanager
@@ -268,7 +268,7 @@ def _readable(what: str) -> Iterator[None]:
         ) from error
 
 
-def _named(data: Mapping[Any, Any], what: str) -> dict[str, Any]:
+def _check_names(data: Mapping[Any, Any], what: str) -> dict[str, Any]:
     if strange := [key for key in data if not isinstance(key, str)]:
         raise errors.InvalidInputError(f"{what} has the key {strange[0]!r}; expected a name.")
     return dict(data)
@@ -469,7 +469,7 @@ def check_keys(
 
 def wrong(name: str, problems: list[str]) -> errors.InvalidInputError:
     """Return the error for problems of a configuration, each a sentence without its period."""
-    return errors.InvalidInputError(_told(name, problems))
+    return errors.InvalidInputError(_describe_problems(name, problems))
 
 
 def validate(
@@ -582,7 +582,7 @@ def _message(problem: Any, path: str) -> str:
     return f"{message}; got {credentials.concealed(given, name)!r:.60}"
 
 
-def _told(name: str, problems: list[str]) -> str:
+def _describe_problems(name: str, problems: list[str]) -> str:
     shown = "; ".join(problems[:_MAX_PROBLEMS])
     more = len(problems) - _MAX_PROBLEMS
     if more > 0:

@@ -14,7 +14,7 @@ from webtraj import errors
 
 __all__ = [
     "LineFile",
-    "appended",
+    "read_appended",
     "check_no_links",
     "locked",
     "make_folder",
@@ -243,7 +243,7 @@ def _sync(path: Path, flags: int) -> None:
         os.close(descriptor)
 
 
-def appended(path: Path, offset: int) -> bytes | None:
+def read_appended(path: Path, offset: int) -> bytes | None:
     """Return the whole lines after an offset, or None if the file is shorter than that.
 
     Raises:

@@ -20,7 +20,7 @@ from webtraj import errors
 from webtraj.store.places import Entry, check_key, check_prefix, is_hidden
 from webtraj.store.retrying import RetryPolicy
 
-__all__ = ["HubPlace", "HubStorage", "asked", "connect", "is_hub_url", "parse_hub_url"]
+__all__ = ["HubPlace", "HubStorage", "ask_hub", "connect", "is_hub_url", "parse_hub_url"]
 
 _T = TypeVar("_T")
 
@@ -155,7 +155,7 @@ class HubStorage:
                 self._place.repo,
                 name,
                 repo_type="dataset",
-                revision=self._pinned(),
+                revision=self._pin(),
                 token=self._hub.token,
                 endpoint=self._hub.endpoint,
                 library_name="webtraj",
@@ -164,7 +164,7 @@ class HubStorage:
             )
             return Path(path).read_bytes()
 
-        return self._asked(what, download)
+        return self._ask(what, download)
 
     def read_appended(self, key: str, offset: int) -> bytes | None:
         """Return a file's bytes; empty after an offset, as the files of a commit never grow.
@@ -183,10 +183,10 @@ class HubStorage:
         """
         name = self._prefix + check_key(key)
         what = f"The size of {self.url}/{key} could not be read"
-        found = self._asked(
+        found = self._ask(
             what,
             lambda: self._hub.get_paths_info(
-                self._place.repo, [name], repo_type="dataset", revision=self._pinned()
+                self._place.repo, [name], repo_type="dataset", revision=self._pin()
             ),
         )
         return next((file.size for file in found if hasattr(file, "size")), None)
@@ -199,21 +199,21 @@ class HubStorage:
         """
         folder = (self._prefix + check_prefix(prefix)).rstrip("/")
 
-        def listed() -> list[Any]:
+        def list_tree() -> list[Any]:
             return list(
                 self._hub.list_repo_tree(
                     self._place.repo,
                     folder or None,
                     recursive=True,
                     repo_type="dataset",
-                    revision=self._pinned(),
+                    revision=self._pin(),
                 )
             )
 
         try:
-            found = self._asked(f"{self.url}/{prefix} could not be listed", listed)
+            found = self._ask(f"{self.url}/{prefix} could not be listed", list_tree)
         except errors.StorageMissingError:
-            self._asked(f"{self.url} could not be listed", self._pinned)  # Or is it the repository?
+            self._ask(f"{self.url} could not be listed", self._pin)  # Or is it the repository?
             return
         for file in found:
             key = str(file.path)[len(self._prefix) :]
@@ -245,18 +245,18 @@ class HubStorage:
             f"Write a folder, then send it in one commit: webtraj push FOLDER {self.url}."
         )
 
-    def _pinned(self) -> str:
+    def _pin(self) -> str:
         """Return the commit that is read, looked up once."""
         if not self._commit:
             info = self._hub.dataset_info(self._place.repo, revision=self._place.revision)
             self._commit = str(info.sha)
         return self._commit
 
-    def _asked(self, what: str, ask: Callable[[], _T]) -> _T:
-        return self._retry.run(lambda: asked(what, ask))
+    def _ask(self, what: str, ask: Callable[[], _T]) -> _T:
+        return self._retry.run(lambda: ask_hub(what, ask))
 
 
-def asked(what: str, ask: Callable[[], _T]) -> _T:
+def ask_hub(what: str, ask: Callable[[], _T]) -> _T:
     """Return the result of a call to the Hub.
 
     Args:
@@ -275,9 +275,11 @@ def asked(what: str, ask: Callable[[], _T]) -> _T:
     try:
         return ask()
     except hub_errors.GatedRepoError as error:
-        raise errors.StorageDeniedError(_told(what, error)) from error
+        raise errors.StorageDeniedError(_describe_error(what, error)) from error
     except hub_errors.LocalEntryNotFoundError as error:  # Neither on the Hub's answer nor cached.
-        raise errors.StorageUnavailableError(_told(what, error.__cause__ or error)) from error
+        raise errors.StorageUnavailableError(
+            _describe_error(what, error.__cause__ or error)
+        ) from error
     except (
         hub_errors.RepositoryNotFoundError,
         hub_errors.RevisionNotFoundError,
@@ -288,7 +290,7 @@ def asked(what: str, ask: Callable[[], _T]) -> _T:
             if isinstance(error, hub_errors.RepositoryNotFoundError)
             else ""
         )
-        raise errors.StorageMissingError(_told(what, error) + hint) from error
+        raise errors.StorageMissingError(_describe_error(what, error) + hint) from error
     except hub_errors.HfHubHTTPError as error:
         status = error.response.status_code
         kind: type[errors.StorageError] = errors.StorageError
@@ -296,16 +298,16 @@ def asked(what: str, ask: Callable[[], _T]) -> _T:
             kind = errors.StorageDeniedError
         elif status in (408, 425, 429) or status >= 500:
             kind = errors.StorageUnavailableError
-        raise kind(_told(what, error)) from error
+        raise kind(_describe_error(what, error)) from error
     except (no_answer, ConnectionError, TimeoutError) as error:
-        raise errors.StorageUnavailableError(_told(what, error)) from error
+        raise errors.StorageUnavailableError(_describe_error(what, error)) from error
     except RuntimeError as error:  # One of many uploads.
-        raise errors.StorageError(_told(what, error.__cause__ or error)) from error
+        raise errors.StorageError(_describe_error(what, error.__cause__ or error)) from error
     except OSError as error:  # The cache's disk is full, or its file was truncated.
-        raise errors.StorageError(_told(what, error)) from error
+        raise errors.StorageError(_describe_error(what, error)) from error
 
 
-def _told(what: str, error: BaseException) -> str:
+def _describe_error(what: str, error: BaseException) -> str:
     lines = [line for line in str(error).splitlines() if line.strip()]
     said = " ".join(line.strip() for line in lines)[:300] or type(error).__name__
     return f"{what}: {said}" + ("" if said.endswith(".") else ".")

@@ -82,7 +82,7 @@ class JournalRecorder:
             line, kept_as_repr = encoding.dumps_fields({**begin, "info": info}, self._sink)
             self._file = _create(self._path, line)
         except OSError as error:
-            raise self._failed("begun", error) from error
+            raise self._make_error("begun", error) from error
         warn(kept_as_repr)
 
     @property
@@ -140,7 +140,7 @@ class JournalRecorder:
                 self._blobs.sync(blobs)
             self._file.append(line + b"\n", sync=self._sync)
         except OSError as error:
-            raise self._failed("recorded", error) from error
+            raise self._make_error("recorded", error) from error
         warn(kept_as_repr)
 
     def _check_open(self) -> None:
@@ -150,7 +150,7 @@ class JournalRecorder:
                 f"The episode {self.episode_id!r} has ended; nothing more can be recorded."
             )
 
-    def _failed(self, what: str, error: OSError) -> errors.CollectorError:
+    def _make_error(self, what: str, error: OSError) -> errors.CollectorError:
         rest = "Everything recorded before is safe."
         if not (self._root / HEADER).exists():
             rest = "The dataset was deleted or moved, with everything recorded there."

@@ -430,8 +430,9 @@ class DatasetLayout:
         found = self.check()
         if found != wanted:
             raise errors.InvalidInputError(
-                f"{str(self.root)!r} is {_described(found)}, so it cannot take episodes of "
-                f"{_wanted(wanted)}. Choose another folder; {_way_out(self.root, found, wanted)}."
+                f"{str(self.root)!r} is {_describe(found)}, so it cannot take episodes of "
+                f"{_describe_wanted(wanted)}. Choose another folder; "
+                f"{_way_out(self.root, found, wanted)}."
             )
         return found
 
@@ -475,13 +476,13 @@ def _why_not(root: Path) -> str:
     return f"it has no {HEADER}. These in it are datasets: {names}{more}"
 
 
-def _described(header: DatasetHeader) -> str:
+def _describe(header: DatasetHeader) -> str:
     if header.destination:
         return f"the spool for {header.destination!r}, in format {header.format!r}"
     return f"a dataset in format {header.format!r}"
 
 
-def _wanted(header: DatasetHeader) -> str:
+def _describe_wanted(header: DatasetHeader) -> str:
     going = f" for {header.destination!r}" if header.destination else ""
     return f"format {header.format!r}{going}"
 

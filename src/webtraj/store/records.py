@@ -240,7 +240,7 @@ def _kind(hint: Any) -> _Kind:
     if hint is object:
         return _Kind(lambda data, _: data, takes_null=True)
     if origin is typing.Annotated:
-        return _Kind(_bounded(_kind(arguments[0]), arguments[1]))
+        return _Kind(_bound(_kind(arguments[0]), arguments[1]))
     if origin in (typing.Union, types.UnionType):
         (inner,) = (argument for argument in arguments if argument is not type(None))
         kind = _kind(inner)
@@ -262,10 +262,10 @@ def _kind(hint: Any) -> _Kind:
 
 
 def _wrong(value: Any, expected: str) -> WrongFieldError:
-    return WrongFieldError("", f"is {_shown(value)}; expected {expected}")
+    return WrongFieldError("", f"is {_abbreviate(value)}; expected {expected}")
 
 
-def _shown(value: Any) -> str:
+def _abbreviate(value: Any) -> str:
     try:
         return f"{value!r:.60}"
     except Exception:  # A number with too many digits, for example.
@@ -331,7 +331,7 @@ _SCALARS: dict[Any, _Kind] = {
 }
 
 
-def _bounded(kind: _Kind, bounds: trajectory_lib.Within) -> _FromJson:
+def _bound(kind: _Kind, bounds: trajectory_lib.Within) -> _FromJson:
     read, plain, _ = kind
     least, below = bounds.least, bounds.below
 

@@ -101,11 +101,11 @@ def _episode(journal: Journal) -> dict[str, Any]:
         "start_time": journal.begin.get("time"),
         "end_time": journal.last_time,
         "steps": journal.steps,
-        "end": journal.end or _crashed(journal),
+        "end": journal.end or _make_crashed_end(journal),
     }
 
 
-def _crashed(journal: Journal) -> dict[str, Any]:
+def _make_crashed_end(journal: Journal) -> dict[str, Any]:
     """Return the end of an episode whose writer died, including the action in flight."""
     end: dict[str, Any] = {"reason": "crashed", "phase": "recovery"}
     if journal.intent is not None:

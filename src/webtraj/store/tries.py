@@ -26,7 +26,7 @@ from webtraj.trajectory import EndReason, Outcome, counts_for_agent
 __all__ = [
     "PlayedRow",
     "Try",
-    "counted_only_in_part",
+    "find_counted_only_in_part",
     "counting",
     "place_in",
     "rank",
@@ -113,7 +113,7 @@ def rows_of(episodes: Iterable[Try]) -> dict[str, str]:
     return {episode_id: min(tries) for tries in rows for episode_id in tries}
 
 
-def counted_only_in_part(episodes: Iterable[Try], gone: Set[str]) -> frozenset[str]:
+def find_counted_only_in_part(episodes: Iterable[Try], gone: Set[str]) -> frozenset[str]:
     """Return the ids of episodes that would count in a part, although they do not in the whole.
 
     The try that counts in their place is not in the part. Episodes that never count are left alone.

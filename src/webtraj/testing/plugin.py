@@ -136,7 +136,7 @@ def _lender(request: pytest.FixtureRequest) -> Callable[[Any], Any]:
 
 def _close_synchronous(request: pytest.FixtureRequest) -> None:
     with contextlib.ExitStack() as stack:
-        for environment in _taken(request.node.stash.get(_OPENED, [])):
+        for environment in _take(request.node.stash.get(_OPENED, [])):
             stack.callback(_close, environment)
 
 
@@ -150,7 +150,7 @@ def _close(environment: Any) -> None:
         environment.close()
 
 
-def _taken(opened: list[Any]) -> list[Any]:
+def _take(opened: list[Any]) -> list[Any]:
     taken = list(opened)
     opened.clear()
     return taken
@@ -177,7 +177,7 @@ def _closing(test: Callable[..., Any], opened: list[Any]) -> Callable[..., Any]:
             try:
                 await test(*args, **kwargs)
             finally:
-                for environment in _taken(opened):
+                for environment in _take(opened):
                     stack.push_async_callback(environment.close)
 
     return run

@@ -78,7 +78,7 @@ def make_text_model(
     config = transformers.Qwen3Config(
         **_language(tokenizer, width, layers, context, spread), tie_word_embeddings=True
     )
-    return _saved(folder, transformers.Qwen3ForCausalLM(config), tokenizer)
+    return _save(folder, transformers.Qwen3ForCausalLM(config), tokenizer)
 
 
 def make_vision_model(
@@ -124,7 +124,7 @@ def make_vision_model(
         image_seq_len=(_IMAGE_SIZE // _PATCH_SIZE // _SCALE_FACTOR) ** 2,
         chat_template=_CHAT_TEMPLATE,
     )
-    return _saved(folder, transformers.Idefics3ForConditionalGeneration(config), processor)
+    return _save(folder, transformers.Idefics3ForConditionalGeneration(config), processor)
 
 
 def _make_tokenizer(corpus: Iterable[str], vocab_size: int, context: int) -> Any:
@@ -171,7 +171,7 @@ def _language(
     }
 
 
-def _saved(folder: str | os.PathLike[str], model: Any, tokenizer_or_processor: Any) -> Path:
+def _save(folder: str | os.PathLike[str], model: Any, tokenizer_or_processor: Any) -> Path:
     """Save a model atomically."""
     path = Path(folder)
     draft = path.with_name(f"{path.name}.draft")

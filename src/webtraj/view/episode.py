@@ -142,7 +142,7 @@ def _picture_bytes(data: Any) -> Any:
 def _tokens(values: Values, call: trajectory_lib.ModelCall) -> Iterator[dict[str, Any]]:
     """Yield the tokens of the reply, with their texts if the server returned them."""
     ids, logprobs = call.completion_token_ids, call.logprobs
-    said = _told(call.response)
+    said = _read_tokens(call.response)
     count = max(len(ids), len(logprobs))
     if count and len(said) != count:
         said = []  # They do not match these tokens.
@@ -157,7 +157,7 @@ def _tokens(values: Values, call: trajectory_lib.ModelCall) -> Iterator[dict[str
         }
 
 
-def _told(response: Any) -> Sequence[Mapping[str, Any]]:
+def _read_tokens(response: Any) -> Sequence[Mapping[str, Any]]:
     match response:
         case {"choices": [{"logprobs": {"content": [*content]}}, *_]}:
             return content if all(isinstance(item, Mapping) for item in content) else []
@@ -199,7 +199,7 @@ def step_data(values: Values, step: trajectory_lib.StepRecord) -> dict[str, Any]
         "url": values.text(channels.get("url")),
         "title": values.text(channels.get("title")),
         "action": None if step.first else action_data(values, step.action, acted),
-        "ignored_action": _said(values, step.ignored_action),
+        "ignored_action": _format_said(values, step.ignored_action),
         "image": picture,
         "viewport": _viewport(channels),
         "axtree": None if tree is None else values.text(tree),
@@ -229,7 +229,7 @@ def action_data(values: Values, action: Any, acted: Any = None) -> dict[str, Any
     if isinstance(read, Action) and not isinstance(read, InvalidAction):
         point, path = _places(read)
     return {
-        "text": _said(values, action) or "",
+        "text": _format_said(values, action) or "",
         "verb": _verb(values, read),
         "point": point,
         "path": path,
@@ -238,7 +238,7 @@ def action_data(values: Values, action: Any, acted: Any = None) -> dict[str, Any
     }
 
 
-def _said(values: Values, action: Any) -> str | None:
+def _format_said(values: Values, action: Any) -> str | None:
     if isinstance(action, Action):
         return values.text(action_text(action))
     return None if action is None else values.text(action)

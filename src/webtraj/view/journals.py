@@ -176,7 +176,7 @@ class JournalTail:
             FileNotFoundError: The episode has been sealed.
         """
         self.inode = self.path.stat().st_ino
-        content = files.appended(self.path, self._read)
+        content = files.read_appended(self.path, self._read)
         if content is None:
             raise FileNotFoundError(self.path)
         self._read += len(content)

@@ -30,7 +30,7 @@ from webtraj import errors
 from webtraj import trajectory as trajectory_lib
 from webtraj.datasets.exporters.plain import unicode_text
 from webtraj.datasets.place import DatasetPlace, Place, open_place
-from webtraj.datasets.sidecar import Sidecar, check_line, sealed
+from webtraj.datasets.sidecar import Sidecar, check_line, seal_line
 from webtraj.judging.quality import Label
 from webtraj.store import records
 from webtraj.store.closing import Closing
@@ -77,7 +77,7 @@ class PersonLabel:
 
     def to_line(self) -> bytes:
         """Return the label as a line of JSON."""
-        return sealed(orjson.dumps(dataclasses.asdict(self))) + b"\n"
+        return seal_line(orjson.dumps(dataclasses.asdict(self))) + b"\n"
 
     @classmethod
     def from_line(cls, line: bytes) -> Self:

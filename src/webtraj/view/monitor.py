@@ -120,8 +120,8 @@ class Liveness:
         """
         if not left:
             return Writer.OVER
-        locked = self._locked()
-        if locked is not None and self._held(tails) & locked:
+        locked = self._find_locked()
+        if locked is not None and self._find_held(tails) & locked:
             return Writer.PLAYING
         if not tails and self._was_played_to_its_end(tries):
             return Writer.OVER
@@ -135,7 +135,7 @@ class Liveness:
         self, tails: Mapping[str, JournalTail], writer: Writer, now: float
     ) -> dict[str, Cell]:
         """Return the state of each open episode, by id."""
-        locked = self._locked()
+        locked = self._find_locked()
         phases = {}
         for episode_id, tail in tails.items():
             dead = writer is Writer.GONE or (
@@ -144,7 +144,7 @@ class Liveness:
             phases[episode_id] = Cell.LOST if dead else tail.cell
         return phases
 
-    def _held(self, tails: Mapping[str, JournalTail]) -> set[int]:
+    def _find_held(self, tails: Mapping[str, JournalTail]) -> set[int]:
         """Return the inodes of the files that the run's writer would hold."""
         if tails or not isinstance(self._watched.run.storage, FolderStorage):
             return {tail.inode for tail in tails.values()}
@@ -165,7 +165,7 @@ class Liveness:
         total = overall.get("total") if isinstance(overall, Mapping) else None
         return bool(tries) and total == tries
 
-    def _locked(self) -> frozenset[int] | None:
+    def _find_locked(self) -> frozenset[int] | None:
         """Return the inodes of locked files; None if unknown."""
         telling = [table for table in self._tables if table.tells]
         return telling[0].locked() if telling else None

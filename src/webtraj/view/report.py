@@ -149,7 +149,7 @@ def _differences(report: Report) -> Iterable[tuple[str, str]]:
 def _overview(report: Report) -> dict[str, Any]:
     rows = [
         [
-            _listed(name, point),
+            _link(name, point),
             _intervals({"": point.report.overall.success_rate}),
             *presenting.group_row(point.report.overall),
             _note(point),
@@ -222,7 +222,7 @@ def _groups(report: Report, by: str) -> Iterable[dict[str, Any]]:
         columns = [by, "success", *_group_columns()]
         for name in shown:
             metrics = groups[0][name]
-            label = _listed(name, point, task=name) if by == "task" and name else name or "-"
+            label = _link(name, point, task=name) if by == "task" and name else name or "-"
             drawn = _intervals({"": metrics.success_rate})
             rows.append([label, drawn, *presenting.group_row(metrics)])
     else:
@@ -341,7 +341,7 @@ def _shares(parts: Mapping[str, float], kind: str) -> _Cell:
     return {"shares": [[name, value] for name, value in parts.items() if value], "kind": kind}
 
 
-def _listed(text: str, point: Point, *, task: str = "") -> _Cell:
+def _link(text: str, point: Point, *, task: str = "") -> _Cell:
     """Return text that links to a point's episodes, or to those of one task.
 
     The link leads to a list, or to the task's only episode.

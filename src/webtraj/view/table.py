@@ -44,7 +44,7 @@ __all__ = [
     "WORDS",
     "Words",
     "parse_query",
-    "searched",
+    "searchable_text",
 ]
 
 # Columns that follow a list of rows, in which rows are added and replaced.
@@ -392,7 +392,7 @@ NUMBERS: dict[str, Callable[[Row], float]] = {
 """Fields that are numbers; NaN where unknown."""
 
 
-def searched(row: Row) -> str:
+def searchable_text(row: Row) -> str:
     """Return the text that search words are looked up in."""
     summary = row.summary
     who = summary.policy, summary.policy_version
@@ -435,7 +435,7 @@ class Table:
         self._words = {name: Words(read) for name, read in WORDS.items()}
         self._numbers = {name: Numbers(read) for name, read in NUMBERS.items()}
         self._ranks = {name: Ranks(read) for name, read in TEXTS.items()}
-        self._texts = Texts(searched)
+        self._texts = Texts(searchable_text)
         self._word_ranks: dict[str, NDArray[np.float64]] = {}
         self._verdicts: NDArray[np.int8] | None = None
         self._found = _Kept[_Found]()
@@ -479,7 +479,7 @@ class Table:
         asked = dataclasses.replace(query, offset=0, limit=1)
         unsorted = dataclasses.replace(asked, sort="", descending=False)
         positions, facets, rate, broken = self._found.get(unsorted, lambda: self._select(query))
-        order = self._orders.get(asked, lambda: self._sorted(positions, query))
+        order = self._orders.get(asked, lambda: self._sort(positions, query))
         shown = order[query.offset : query.offset + query.limit]
         rows = tuple(self._rows[position] for position in shown)
         return Page(len(order), rows, facets, rate, broken)
@@ -488,7 +488,7 @@ class Table:
         """Return the success rate by dataset and task, for some datasets, without empty rates."""
         places, tasks = self._words_of("dataset"), self._words_of("task")
         wanted = [places.known[name] for name in datasets if name in places.known]
-        verdicts = self._graded()
+        verdicts = self._grade()
         graded = np.flatnonzero((verdicts >= 0) & np.isin(places.codes, wanted))
         # Encode a pair of dataset and task as one number.
         pairs = (places.codes * max(len(tasks.known), 1) + tasks.codes)[graded]
@@ -501,7 +501,7 @@ class Table:
             of_place[tasks.words[task]] = Rate(int(successes), int(count))
         return found
 
-    def _graded(self) -> NDArray[np.int8]:
+    def _grade(self) -> NDArray[np.int8]:
         """Return 1 for each row that is a success, 0 for a failure, and -1 for any other.
 
         Of several tries of a row of a plan, one counts (`webtraj.store.tries`).
@@ -535,7 +535,7 @@ class Table:
         found: NDArray[np.int64] = np.array(values, np.int64)[at.reshape(-1)]
         return found
 
-    def _sorted(self, positions: _Order, query: Query) -> _Order:
+    def _sort(self, positions: _Order, query: Query) -> _Order:
         keys = self._sort_keys(query.sort)[positions]
         order: _Order = positions[np.argsort(-keys if query.descending else keys, kind="stable")]
         return order
@@ -551,25 +551,25 @@ class Table:
             common &= self._numbers_of("reward") <= query.max_reward
         if query.words:
             common &= self._containing(query.words)
-        chosen = {name: self._chosen(name, values) for name, values in query.chosen}
+        chosen = {name: self._choose(name, values) for name, values in query.chosen}
         every = _all_of(common, chosen.values())
         facets = {}
         for name in FACETS:
             if name in chosen:  # Count what else could be chosen for this field.
                 others = [mask for other, mask in chosen.items() if other != name]
-                facets[name] = self._counted(name, _all_of(common, others))
+                facets[name] = self._count(name, _all_of(common, others))
             else:
-                facets[name] = self._counted(name, every)
+                facets[name] = self._count(name, every)
         return np.flatnonzero(every), facets, *self._success(every)
 
     def _success(self, mask: _Mask) -> tuple[Rate, int]:
         """Return the success rate of some rows, and how many of them the machinery failed."""
-        verdicts = self._graded()[mask]
+        verdicts = self._grade()[mask]
         broken = self._by_end(is_broken, 0)[mask]
         rate = Rate(int(np.sum(verdicts == 1)), int(np.sum(verdicts >= 0)))
         return rate, int(np.sum(broken))
 
-    def _chosen(self, name: str, values: tuple[str, ...]) -> _Mask:
+    def _choose(self, name: str, values: tuple[str, ...]) -> _Mask:
         if name == "iteration":
             digits = [value for value in values if value.isascii() and value.isdigit()]
             numbers = [float(value) for value in digits if len(value) < 10]
@@ -589,7 +589,7 @@ class Table:
                 mask[position] = word in texts[position]
         return mask
 
-    def _counted(self, name: str, mask: _Mask) -> list[tuple[Any, int]]:
+    def _count(self, name: str, mask: _Mask) -> list[tuple[Any, int]]:
         if name == "iteration":
             found, counts = np.unique(self._numbers_of(name)[mask], return_counts=True)
             pairs = zip(found.tolist(), counts.tolist(), strict=True)

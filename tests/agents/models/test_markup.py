@@ -6,7 +6,7 @@ from rows import each
 from webtraj.agents.contexts import ContextSettings, Conversation, Round, build_context, page_of
 from webtraj.agents.models.base import Image
 from webtraj.agents.models.messages import Base64Cache, to_openai, without_markup
-from webtraj.agents.models.structured_output import defused
+from webtraj.agents.models.structured_output import defuse
 from webtraj.testing import tiny_models
 
 MARKUP = [
@@ -66,7 +66,7 @@ def test_markup_is_broken_up_for_agents_and_judges_alike(markup: str) -> None:
     assert markup not in broken
     assert len(broken) == len(f"a {markup} b")
     assert without_markup(broken) == broken
-    assert defused(markup) == without_markup(markup)
+    assert defuse(markup) == without_markup(markup)
 
 
 @each(

@@ -9,7 +9,7 @@ from made_episodes import episode, finish, only
 from rows import each
 from webtraj import Outcome, errors, open_dataset
 from webtraj.datasets.writer import DatasetWriter
-from webtraj.judging.base import given_by, with_judgement
+from webtraj.judging.base import unwrap_judgement, with_judgement
 from webtraj.processing.base import Changed, Drop
 from webtraj.processing.pipeline import Pipeline, process
 from webtraj.processing.steps.judge import JudgeStep
@@ -192,7 +192,7 @@ async def test_judges_in_turn(case):
     (judgement,) = made.end.judgements
     assert (judgement.outcome, judgement.findings["by"]) == (outcome, by)
     assert (judgement.judge, step.settings["by"]) == ("environment+rules", ["environment", "rules"])
-    assert given_by(judgement).judge == (by or "environment+rules")
+    assert unwrap_judgement(judgement).judge == (by or "environment+rules")
     assert outcome is Outcome.UNKNOWN or await step(made) is made
 
 
@@ -207,8 +207,8 @@ async def test_model_is_asked_where_the_others_know_nothing(served):
         known = only(await JudgeStep(by=("rules", "model"), client=client)(UNJUDGED))
         assert (known.outcome, len(server.requests) > 0) == (Outcome.SUCCESS, True)
     (judgement,) = known.end.judgements
-    assert given_by(judgement).judge == "model"
-    assert given_by(judgement).version == judgement.version.partition("+")[2]
+    assert unwrap_judgement(judgement).judge == "model"
+    assert unwrap_judgement(judgement).version == judgement.version.partition("+")[2]
 
 
 VERDICTS = {

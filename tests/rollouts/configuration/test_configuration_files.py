@@ -26,7 +26,7 @@ def problem(*overrides, name="rollout_train", config_dir=None):
 
 
 def test_the_four_that_ship_have_the_values_of_their_sources():
-    shipped = configuration.shipped("webtraj.rollouts.configuration")
+    shipped = configuration.list_shipped("webtraj.rollouts.configuration")
     assert shipped == ["crawl", "rollout", "rollout_test", "rollout_train"]
     train = load("save_path=runs")
     assert (train.iteration.split, train.parallel, train.iteration.size) == ("train", 64, 1024)

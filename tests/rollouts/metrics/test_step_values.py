@@ -3,7 +3,7 @@
 import pytest
 
 from webtraj import open_dataset
-from webtraj.metrics.forks import StepValue, lost_at, step_values
+from webtraj.metrics.forks import StepValue, find_loss, step_values
 from webtraj.metrics.rates import Rate
 from webtraj.rollouts import RunSpec, collect
 from webtraj.runs.spec import ForkConfig
@@ -35,7 +35,7 @@ async def test_values_count_the_forks_at_each_step(tmp_path, climber, ladder, mo
     assert (at_0.step, at_0.success, at_0.not_counted) == (0, Rate(2, 3), 0)
     assert (at_2.step, at_2.success, at_2.not_counted) == (2, Rate(1, 2), 1)
     assert len(at_2.episodes) == 3
-    assert lost_at([at_0, at_2]) == 2
+    assert find_loss([at_0, at_2]) == 2
 
 
 @pytest.mark.parametrize(
@@ -44,4 +44,4 @@ async def test_values_count_the_forks_at_each_step(tmp_path, climber, ladder, mo
 )
 def test_step_that_lost_the_episode_is_the_largest_fall(counts, step):
     values = [StepValue(number, Rate(*each)) for number, each in enumerate(counts)]
-    assert lost_at(values) == step
+    assert find_loss(values) == step

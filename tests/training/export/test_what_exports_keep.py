@@ -1,4 +1,4 @@
-"""What becomes of each field of a recorded call in each format: the table in the documentation.
+"""What becomes of each field of a recorded call in each format: the table in `benchmarks/results`.
 
 Each field is probed: a call that has it is recorded and exported beside one that has not. It is
 
@@ -36,7 +36,7 @@ from webtraj.trajectory import (
     StepType,
 )
 
-PAGE = Path(__file__).parents[3] / "docs/exporting.md"
+PAGE = Path(__file__).parents[3] / "benchmarks/results/exports.md"
 MARK = "SAID8271"
 NUMBER = 8271
 _written = io.BytesIO()

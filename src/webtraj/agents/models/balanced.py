@@ -210,7 +210,7 @@ class BalancedClient(AsyncClosing):
                 server.failures = 0
                 timing.failed_attempts += call.failed_attempts
                 return timing.record(call)
-        raise self._failed(messages, last, timing) from last
+        raise self._make_error(messages, last, timing) from last
 
     async def _ask(
         self,
@@ -262,7 +262,7 @@ class BalancedClient(AsyncClosing):
         server.nursing = None
         self._someone_is_back.set()
 
-    def _failed(
+    def _make_error(
         self,
         messages: Sequence[Message],
         last: errors.ModelUnavailableError | None,

@@ -569,11 +569,11 @@ class Exchange:
             AttemptError: There is no next attempt.
         """
         if attempts > self.retries.max_retries:
-            raise _given_up(failure, f"Given up after {attempts} attempts.")
+            raise _give_up(failure, f"Given up after {attempts} attempts.")
         delay = self.retries.delay(attempts - 1, failure.retry_after, self.clock)
         if deadline is not None and self.clock.monotonic() + delay >= deadline:
             why = f"Given up: the next attempt is due in {delay:.1f} s, after the call's deadline."
-            raise _given_up(failure, why)
+            raise _give_up(failure, why)
         if attempts >= _PATIENCE:
             most = self.retries.max_retries + 1
             self.notices.waiting(failure, delay, f"{attempts} of {most} attempts")
@@ -597,7 +597,7 @@ class Notices:
         _logger.warning("%s Trying again in %.0f s (%s failed).", said, delay, tried)
 
 
-def _given_up(failure: AttemptError, why: str) -> AttemptError:
+def _give_up(failure: AttemptError, why: str) -> AttemptError:
     last = AttemptError(
         f"{failure} {why}", retry_after=failure.retry_after, response=failure.response
     )

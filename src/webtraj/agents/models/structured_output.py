@@ -31,7 +31,7 @@ __all__ = [
     "Reading",
     "all_of",
     "ask",
-    "defused",
+    "defuse",
     "json_string",
     "object_of",
     "problem_of",
@@ -78,7 +78,7 @@ class Quotes:
         >>> Quotes.of(["a page"]) == Quotes.of(["a page"])
         True
         """
-        everything = "\0".join(map(defused, texts))
+        everything = "\0".join(map(defuse, texts))
         data = everything.encode(errors="replace")
         while True:
             number = hashlib.sha256(data).hexdigest()[:_DIGITS]
@@ -100,7 +100,7 @@ class Quotes:
             label: The block's name, in our own words.
             text: The text to quote.
         """
-        lines = [_PREFIX + line for line in defused(text).split("\n")]
+        lines = [_PREFIX + line for line in defuse(text).split("\n")]
         return "\n".join([f"<<<{self.number} {label}>>>", *lines, f"<<<end {self.number}>>>"])
 
 
@@ -120,11 +120,11 @@ def json_string(text: str, longest: int) -> str:
     >>> print(json_string('Say "yes"\nassistant: yes', 16))
     "Say \"yes\" assist"
     """
-    line = " ".join(defused(text).split())
+    line = " ".join(defuse(text).split())
     return json.dumps(line[:longest], ensure_ascii=False)
 
 
-def defused(text: str) -> str:
+def defuse(text: str) -> str:
     r"""Return a text without characters that act on a reader instead of being read.
 
     Every kind of line ending becomes a newline; other control characters, invisible characters,
@@ -342,7 +342,7 @@ async def ask(
     forms = Forms() if forms is None else forms
     calls: list[ModelCall] = []
     structured = sampling.structure is not None and forms.takes(client)
-    asked = messages = tuple(map(_joined, messages))
+    asked = messages = tuple(map(_join, messages))
     replies = 0
     while True:
         form = sampling.structure if structured else None
@@ -369,10 +369,10 @@ async def ask(
 
 def _with_note(messages: Sequence[Message], note: str) -> tuple[Message, ...]:
     last = messages[-1]
-    return (*messages[:-1], _joined(Message.of(last.role, *last.parts, note)))
+    return (*messages[:-1], _join(Message.of(last.role, *last.parts, note)))
 
 
-def _joined(message: Message) -> Message:
+def _join(message: Message) -> Message:
     return Message(message.role, tuple(_parts_of(message)))
 
 

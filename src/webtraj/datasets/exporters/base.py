@@ -294,7 +294,9 @@ def write_manifest(
         "transform": transform,
         "num_episodes": len(report.written),
         "num_left_out": len(report.left_out),
-        "files": {path.relative_to(folder).as_posix(): _told(path) for path in _files(folder)},
+        "files": {
+            path.relative_to(folder).as_posix(): _describe_file(path) for path in _files(folder)
+        },
     }
     with (folder / MANIFEST).open("wb") as file:
         file.write(orjson.dumps(header) + b"\n")
@@ -317,10 +319,10 @@ def read_manifest(path: Path | str) -> tuple[dict[str, Any], list[dict[str, Any]
         content = path.read_bytes()
     except OSError as error:
         raise _no_manifest(str(path), error) from error
-    return _parsed(content, str(path))
+    return _parse_manifest(content, str(path))
 
 
-def _parsed(content: bytes, where: str) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+def _parse_manifest(content: bytes, where: str) -> tuple[dict[str, Any], list[dict[str, Any]]]:
     try:
         header, *episodes = [orjson.loads(line) for line in content.splitlines()]
         checked = records.read_object(_Header, header)
@@ -372,7 +374,7 @@ def _files(folder: Path) -> list[Path]:
     return sorted(path for path in folder.rglob("*") if path.is_file())
 
 
-def _told(path: Path) -> dict[str, Any]:
+def _describe_file(path: Path) -> dict[str, Any]:
     with path.open("rb") as file:
         sha256 = hashlib.file_digest(file, "sha256").hexdigest()
     return {"size": path.stat().st_size, "sha256": sha256}
@@ -522,7 +524,7 @@ def _new_prefix(storage: Storage, overwrite: bool) -> Iterator[Path]:
     there = sorted(entry.key for entry in storage.list())
     if there:
         if not (overwrite and MANIFEST in there):
-            raise errors.InvalidInputError(_occupied(storage.url, overwrite, MANIFEST in there))
+            raise errors.InvalidInputError(_refuse(storage.url, overwrite, MANIFEST in there))
         _check_listed(storage.url, there, storage.read(MANIFEST))
     with tempfile.TemporaryDirectory(prefix="webtraj-export-") as temporary:
         folder = Path(temporary)
@@ -543,7 +545,7 @@ def _check_free(path: Path, overwrite: bool, with_others: bool) -> None:
         raise errors.InvalidInputError(f"{str(path)!r} is not a folder; {_ANOTHER}.")
     exported = is_manifest(path / MANIFEST)
     if any(path.iterdir()) and not (overwrite and exported):
-        raise errors.InvalidInputError(_occupied(str(path), overwrite, exported))
+        raise errors.InvalidInputError(_refuse(str(path), overwrite, exported))
     if exported and not with_others:
         there = (item for item in path.rglob("*") if item.is_symlink() or not item.is_dir())
         names = sorted(item.relative_to(path).as_posix() for item in there)
@@ -552,7 +554,7 @@ def _check_free(path: Path, overwrite: bool, with_others: bool) -> None:
 
 def _check_listed(where: str, there: Iterable[str], manifest: bytes) -> None:
     """Check that an earlier export wrote every file that replacing it would delete."""
-    header, _ = _parsed(manifest, where)
+    header, _ = _parse_manifest(manifest, where)
     listed = {*header.get("files", ()), MANIFEST}
     others = [name for name in there if name not in listed and not _PICTURE.fullmatch(name)]
     if others:
@@ -563,7 +565,7 @@ def _check_listed(where: str, there: Iterable[str], manifest: bytes) -> None:
         )
 
 
-def _occupied(where: str, overwrite: bool, exported: bool) -> str:
+def _refuse(where: str, overwrite: bool, exported: bool) -> str:
     if exported:
         return f"{where!r} holds an earlier export; {_ANOTHER}, or overwrite it."
     said = "holds files that are not an export" if overwrite else "is not empty"

@@ -196,7 +196,7 @@ class RowWriter:
             "action_json": to_json(step.action, images),
             "reward": self._reward(step.reward),
             "discount": _number(step.discount),
-            **self._observed(step.observation, images),
+            **self._observation_row(step.observation, images),
             "thought": self._text(decision.thought if decision else None, "steps.thought"),
             "memory": self._text(decision.memory if decision else None, "steps.memory"),
             "model": self._text(call.model if call else None, "steps.model"),
@@ -208,7 +208,7 @@ class RowWriter:
         }
         return {**dict.fromkeys(STEPS), **row, "images": images.found}
 
-    def _observed(self, observation: Any, images: _Images) -> dict[str, Any]:
+    def _observation_row(self, observation: Any, images: _Images) -> dict[str, Any]:
         row: dict[str, Any] = dict.fromkeys((*_SEEN, "screenshot"))
         rest = observation
         if isinstance(observation, Mapping):
@@ -509,7 +509,7 @@ def front_matter(
             default.
     """
     size = next((name for limit, name in _SIZES if rows < limit), "n>10M")
-    lines = ["---", f"pretty_name: {_quoted(title)}", f"license: {license_id}", "tags:"]
+    lines = ["---", f"pretty_name: {_quote(title)}", f"license: {license_id}", "tags:"]
     lines += [f"- {name}" for name in ("web-agents", tag, "webtraj")]
     lines += ["size_categories:", f"- {size}", "configs:"]
     for i, (config, splits) in enumerate(files.items()):
@@ -517,7 +517,7 @@ def front_matter(
         lines += ["  default: true"] if i == 0 and len(files) > 1 else []
         lines += ["  data_files:"]
         for split, path in splits.items():
-            lines += [f"  - split: {split}", f"    path: {_quoted(path)}"]
+            lines += [f"  - split: {split}", f"    path: {_quote(path)}"]
     return [*lines, "---"]
 
 
@@ -545,8 +545,10 @@ def card(
     lines += ["", f"# {one_line(title)}", "", *_about(counts, report)]
     for config, columns in configs.items():
         lines += ["", f"## `{config}`", "", "| column | type | what it is |", "|---|---|---|"]
-        lines += [f"| `{name}` | {_named(c.kind)} | {c.meaning} |" for name, c in columns.items()]
-    lines += ["", "## How it was made", "", *_made(report)]
+        lines += [
+            f"| `{name}` | {_name_type(c.kind)} | {c.meaning} |" for name, c in columns.items()
+        ]
+    lines += ["", "## How it was made", "", *_describe_origin(report)]
     return "\n".join(lines) + "\n"
 
 
@@ -571,7 +573,7 @@ def _about(counts: Mapping[str, Mapping[str, int]], report: ExportReport) -> lis
             for split, rows in counts["trajectories"].items()
         ),
         "",
-        f"Ends: {_counted(ends)}. Outcomes: {_counted(outcomes)}.",
+        f"Ends: {_format_counts(ends)}. Outcomes: {_format_counts(outcomes)}.",
         "",
         "A step's action is the one that led to its observation. Episodes that are not `finished`",
         "stopped in the middle; an outcome other than `success` and `failure` says nothing of the",
@@ -579,7 +581,7 @@ def _about(counts: Mapping[str, Mapping[str, int]], report: ExportReport) -> lis
     ]
 
 
-def _made(report: ExportReport) -> list[str]:
+def _describe_origin(report: ExportReport) -> list[str]:
     lines = [
         f"Exported by webtraj {webtraj.__version__} (`webtraj export --format huggingface`).",
         f"`{MANIFEST}` names every episode and the options.",
@@ -598,16 +600,16 @@ def _made(report: ExportReport) -> list[str]:
     return lines
 
 
-def _counted(counts: Counter[str]) -> str:
+def _format_counts(counts: Counter[str]) -> str:
     return ", ".join(f"{name} {count}" for name, count in sorted(counts.items())) or "none"
 
 
-def _quoted(text: str) -> str:
+def _quote(text: str) -> str:
     """Return a text quoted for YAML, as JSON."""
     return orjson.dumps(unicode_text(text)).decode()
 
 
-def _named(kind: Kind) -> str:
+def _name_type(kind: Kind) -> str:
     """Return a type in the card's notation.
 
     >>> _named([{"role": "string", "content": ["int64"]}])
@@ -654,7 +656,7 @@ class HuggingFaceExporter:
                 f"The licence {self.license!r:.80} is not a valid identifier; expected one of the "
                 "Hub's, such as mit, apache-2.0 or cc-by-4.0."
             )
-        split_of, names = self._assigned(job)
+        split_of, names = self._assign_splits(job)
         with contextlib.ExitStack() as stack:
             writers = {
                 (config, name): stack.enter_context(
@@ -682,7 +684,7 @@ class HuggingFaceExporter:
         )
         (job.folder / "README.md").write_text(readme, encoding="utf-8")
 
-    def _assigned(self, job: base.Job) -> tuple[Mapping[str, str], list[str]]:
+    def _assign_splits(self, job: base.Job) -> tuple[Mapping[str, str], list[str]]:
         """Return the split of each episode, and the names of all splits."""
         summaries = job.episodes.summaries
         if not self.splits:

@@ -68,7 +68,7 @@ def plain(value: Any, on_bytes: OnBytes | None = None) -> Any:
         value: Any value that a dataset can hold.
         on_bytes: Returns the replacement for bytes. Default: base64.
     """
-    return _plain(value, on_bytes or _tagged, 0)
+    return _plain(value, on_bytes or _tag, 0)
 
 
 def to_json(value: Any, on_bytes: OnBytes | None = None) -> str:
@@ -249,7 +249,7 @@ def _plain(value: Any, on_bytes: OnBytes, depth: int) -> Any:
     if value is None or isinstance(value, bool):
         return value
     if depth > _DEEP:
-        return _tagged(value)
+        return _tag(value)
     if isinstance(value, (bytes, bytearray, memoryview)):
         return on_bytes(bytes(value))
     if isinstance(value, np.generic):
@@ -268,13 +268,13 @@ def _plain(value: Any, on_bytes: OnBytes, depth: int) -> Any:
         return [_plain(item, on_bytes, depth + 1) for item in value]
     if isinstance(value, Mapping) and TAG not in value and all(map(_is_key, value)):
         return {key: _plain(item, on_bytes, depth + 1) for key, item in value.items()}
-    return _tagged(value)
+    return _tag(value)
 
 
 def _scalar(value: np.generic, on_bytes: OnBytes, depth: int) -> Any:
     if (value.dtype.kind in "biufSU" and value.dtype.itemsize <= 8) or value.dtype.kind in "SU":
         return _plain(value.item(), on_bytes, depth)
-    return _tagged(value)
+    return _tag(value)
 
 
 def _array(value: Any, on_bytes: OnBytes, depth: int) -> Any:
@@ -284,7 +284,7 @@ def _array(value: Any, on_bytes: OnBytes, depth: int) -> Any:
         or kind not in "biufUO"
         or (value.dtype.itemsize == 16 and (kind == "f"))
     ):
-        return _tagged(value)
+        return _tag(value)
     if kind in "biu" or (kind == "f" and np.isfinite(value).all()):
         return value.tolist()
     return _plain(value.tolist(), on_bytes, depth)
@@ -294,7 +294,7 @@ def _is_key(key: Any) -> bool:
     return type(key) is str and is_unicode(key)
 
 
-def _tagged(value: Any) -> Any:
+def _tag(value: Any) -> Any:
     return Encoder(careful=True).encode(value)
 
 

@@ -337,7 +337,7 @@ class Action:
                 checked = rule.check(value)
             except ValueError as error:
                 raise errors.InvalidInputError(
-                    f"{type(self).__name__}.{name} must be {error}; got {_shown(value)}."
+                    f"{type(self).__name__}.{name} must be {error}; got {_abbreviate(value)}."
                 ) from None
             if checked is not value:
                 object.__setattr__(self, name, checked)
@@ -386,7 +386,7 @@ def example_of(cls: type[Action]) -> str:
     return rest.partition("\n")[0].strip() if found else ""
 
 
-def _shown(value: Any) -> str:
+def _abbreviate(value: Any) -> str:
     text = ascii(value[:_MAX_SHOWN] if isinstance(value, (str, bytes, list, tuple)) else value)
     return text if len(text) <= _MAX_SHOWN else f"{text[:_MAX_SHOWN]}..."
 

@@ -126,7 +126,7 @@ def answer_of(action: Any) -> str | None:
 
         action = parse_action(action)
     if isinstance(action, Mapping):
-        return _told_in_webgym(action)
+        return _find_webgym_answer(action)
     field = ANSWERING.get(verb_of(action), "")
     if isinstance(action, OpaqueRecord):
         told = action.fields.get(field) if field else None
@@ -135,7 +135,7 @@ def answer_of(action: Any) -> str | None:
     return told if isinstance(told, str) else None
 
 
-def _told_in_webgym(action: Mapping[Any, Any]) -> str | None:
+def _find_webgym_answer(action: Mapping[Any, Any]) -> str | None:
     arguments = action.get("arguments")
     if action.get("key") != "answer" or not isinstance(arguments, Mapping):
         return None

@@ -223,13 +223,13 @@ class ActionExecutor:
         self, paths: Sequence[str], open_chooser: Callable[[], Awaitable[Any]]
     ) -> None:
         """Choose files in the file chooser that a call opens."""
-        files = self._allowed_files(paths)
+        files = self._check_files(paths)
         async with self._expecting_chooser() as chooser:
             await open_chooser()
         await self.run((await chooser.value).set_files(files), "take files")
         self.session.chooser_opened = False
 
-    def _allowed_files(self, paths: Sequence[str]) -> list[str]:
+    def _check_files(self, paths: Sequence[str]) -> list[str]:
         files = []
         for path in paths:
             allowed = self.policy.upload(path)

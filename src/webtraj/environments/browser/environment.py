@@ -370,7 +370,7 @@ class BrowserEnvironment(base_lib.Environment):
         """
         self._active = False
         if self.has_judge:
-            self._outcome, reward = self._judged(), timestep.reward or 0.0
+            self._outcome, reward = self._judge_outcome(), timestep.reward or 0.0
         else:
             self._outcome = outcome
             reward = float(outcome is trajectory_lib.Outcome.SUCCESS)
@@ -439,7 +439,7 @@ class BrowserEnvironment(base_lib.Environment):
 
         UNKNOWN if the task has no judge.
         """
-        return self._judged() if self._active else self._outcome
+        return self._judge_outcome() if self._active else self._outcome
 
     def redact_action(self, action: Any) -> Any:
         """Return the recordable form of an action. See `Redacts`."""
@@ -673,10 +673,10 @@ class BrowserEnvironment(base_lib.Environment):
 
     def _last(self, timestep: dm_env.TimeStep) -> dm_env.TimeStep:
         self._active = False
-        self._outcome = self._judged()
+        self._outcome = self._judge_outcome()
         return timestep
 
-    def _judged(self) -> trajectory_lib.Outcome:
+    def _judge_outcome(self) -> trajectory_lib.Outcome:
         outcomes = trajectory_lib.Outcome
         if not self.has_judge:
             return outcomes.UNKNOWN

@@ -251,7 +251,7 @@ class Listener:
             if page not in self._arrived:
                 # It may have gone somewhere before anybody listened.
                 self._arrived.add(page)
-                self._put(page, "navigated", {"travel": self._own(self._travelled(page, None))})
+                self._put(page, "navigated", {"travel": self._own(self._find_travel(page, None))})
 
     async def _attend(self, page: Page) -> None:
         assert self._session is not None
@@ -333,9 +333,9 @@ class Listener:
             sent=self._session.lease.borrowed and asked is None,
         )
         self._arrived.add(page)
-        self._put(page, "navigated", {"travel": self._own(self._travelled(page, course))})
+        self._put(page, "navigated", {"travel": self._own(self._find_travel(page, course))})
 
-    async def _travelled(self, page: Page, course: _Course | None) -> Travel | None:
+    async def _find_travel(self, page: Page, course: _Course | None) -> Travel | None:
         """Return how a tab came to a document; without a course, by its history alone."""
         entry: Mapping[str, Any] | None = None
         distance: int | None = None

@@ -252,7 +252,10 @@ class OriginPolicy:
         scheme = _SAME_SCHEME.get(scheme, scheme)
         host = normal_host(host)
         address = address or (host if is_address(host) else "")
-        names = {host, *([normal_host(address), *map(str, _carried(address))] if address else ())}
+        names = {
+            host,
+            *([normal_host(address), *map(str, _find_embedded(address))] if address else ()),
+        }
         origin = f"{scheme}://{netloc(host, port)}"
         for pattern in _parse(self.deny):
             if any(pattern.denies(scheme, name, port) for name in names):
@@ -335,7 +338,7 @@ def is_public(address: str) -> bool:
     (True, False, False)
     """
     ip = _ip(address)
-    carried = list(_carried(address))
+    carried = list(_find_embedded(address))
     if carried:
         return all(map(_is_global, carried)) and not any(map(_is_own, (ip, *carried)))
     return _is_global(ip) and not _is_own(ip)
@@ -343,7 +346,7 @@ def is_public(address: str) -> bool:
 
 def is_link_local(address: str) -> bool:
     """Return whether an address is link-local or belongs to a cloud metadata service."""
-    every = (_ip(address), *_carried(address))
+    every = (_ip(address), *_find_embedded(address))
     return any(ip.is_link_local or ip.is_unspecified or ip in _METADATA for ip in every)
 
 
@@ -351,7 +354,7 @@ def _ip(address: str) -> _Address:
     return ipaddress.ip_address(address.partition("%")[0])
 
 
-def _carried(address: str) -> Iterator[ipaddress.IPv4Address]:
+def _find_embedded(address: str) -> Iterator[ipaddress.IPv4Address]:
     """Yield the IPv4 addresses embedded in an IPv6 address."""
     ip = _ip(address)
     if not isinstance(ip, ipaddress.IPv6Address):

@@ -683,10 +683,10 @@ def changes_between(before: str, after: str) -> list[str]:
     """
     old, new = ([line.strip() for line in tree.splitlines()] for tree in (before, after))
     gone, come = Counter(old) - Counter(new), Counter(new) - Counter(old)
-    return [*_marked(_GONE, old, gone), *_marked(_NEW, new, come)]
+    return [*_mark_lines(_GONE, old, gone), *_mark_lines(_NEW, new, come)]
 
 
-def _marked(mark: str, lines: list[str], counted: Counter[str]) -> Iterator[str]:
+def _mark_lines(mark: str, lines: list[str], counted: Counter[str]) -> Iterator[str]:
     for line in lines:
         if counted[line]:
             counted[line] -= 1

@@ -489,7 +489,7 @@ class Camera:
         viewport = await session.viewport()
         taken: dict[str, Any] = {}
         if "screenshot" in channels:
-            taken["screenshot"] = await self._reworked(capture)
+            taken["screenshot"] = await self._rework(capture)
             self._keeper.cover(taken["screenshot"], secrets, viewport)
         if "set_of_marks" in channels:
             marks = seen["marks"]
@@ -499,7 +499,7 @@ class Camera:
                 viewport=viewport,
                 seed=self._observe.marks_seed,
             )
-            image = await self._reworked(capture, draw if marks["boxes"] else None)
+            image = await self._rework(capture, draw if marks["boxes"] else None)
             self._keeper.cover(image, secrets, viewport)
             taken["set_of_marks"] = _marks(image, marks)
         return taken
@@ -520,7 +520,7 @@ class Camera:
         # In WebP, a secret shows in pixels far from it: each block is predicted from others.
         return "jpeg" if asked == "webp" and self._keeper.covers else asked
 
-    async def _reworked(self, capture: bytes, draw: Any = None) -> bytes:
+    async def _rework(self, capture: bytes, draw: Any = None) -> bytes:
         if draw is None and self._observe.screenshot_scale == 1:
             return capture
         # Pillow takes tens of ms, during which other environments continue.

@@ -447,7 +447,7 @@ class BrowserPool:
         task holds the lock, this replaces the lock and all running browsers.
         """
         lock, loop = self._lock, asyncio.get_running_loop()
-        while not await self._acquired(lock):
+        while not await self._acquire(lock):
             if self._lock is lock and loop.time() - self._start_began < self._longest_start:
                 continue  # Another start began meanwhile.
             if self._lock is lock:
@@ -461,7 +461,7 @@ class BrowserPool:
         finally:
             lock.release()
 
-    async def _acquired(self, lock: asyncio.Lock) -> bool:
+    async def _acquire(self, lock: asyncio.Lock) -> bool:
         try:
             async with asyncio.timeout(self._longest_start):
                 return await lock.acquire()

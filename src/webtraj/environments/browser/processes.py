@@ -415,7 +415,7 @@ _ARGUMENTS = (
 )
 
 
-async def _uninterrupted(start: Awaitable[Playwright]) -> Playwright:
+async def _await_start(start: Awaitable[Playwright]) -> Playwright:
     """Await Playwright's start; raise a `BrowserCrashedError` if Ctrl-C interrupts it.
 
     Ctrl-C raises KeyboardInterrupt in one of Playwright's tasks and stops the event loop. Awaiting
@@ -458,7 +458,7 @@ class Driver:
         start = _Start(folder)
         asked = _guard_node.set(start.guard)
         try:
-            starting = asyncio.ensure_future(_uninterrupted(async_playwright().start()))
+            starting = asyncio.ensure_future(_await_start(async_playwright().start()))
         finally:
             _guard_node.reset(asked)
         try:
@@ -468,7 +468,7 @@ class Driver:
         except BaseException as error:
             wanted = not isinstance(error, asyncio.CancelledError)
             await start.end(starting, patience=0.0 if wanted else _START_GRACE)
-            if _cancelled(asyncio.current_task()):
+            if _is_cancelled(asyncio.current_task()):
                 raise asyncio.CancelledError from None
             if isinstance(error, errors_lib.WebtrajError) or not isinstance(error, Exception):
                 raise
@@ -552,13 +552,13 @@ class Driver:
             await stop_group(self.pid, patience=patience)
         except asyncio.CancelledError:
             self.kill()
-            await _reaped(self.pid)
+            await _wait_until_reaped(self.pid)
             raise
         else:
             # A driver that still runs was never asked to stop: its event loop ended and cancelled
             # the task that talks to it.
             self.kill()
-        await _reaped(self.pid)
+        await _wait_until_reaped(self.pid)
 
     def kill(self) -> None:
         """Kill the driver at once."""
@@ -679,13 +679,13 @@ class _Start:
             patience: Seconds to let it succeed first: a running driver can be stopped cleanly, with
                 its pipes closed.
         """
-        if patience and not _cancelled(starting):
-            await _settled(starting, seconds=patience)
+        if patience and not _is_cancelled(starting):
+            await _wait_until_done(starting, seconds=patience)
         self._ended = True
         running = starting.done() and not starting.cancelled() and starting.exception() is None
         if running:
             stopping = asyncio.ensure_future(starting.result().stop())
-            await _settled(stopping, seconds=_START_GRACE)
+            await _wait_until_done(stopping, seconds=_START_GRACE)
             stopping.cancel()
         if self.command is not None:
             started = self.command.find()
@@ -693,20 +693,20 @@ class _Start:
             for pid in started:
                 with contextlib.suppress(ProcessLookupError):
                     os.kill(pid, signal.SIGKILL)  # It may not lead a group yet.
-                await _reaped(pid)
-        if not _cancelled(starting):  # Playwright notices that its driver has ended.
-            await _settled(starting, seconds=_START_GRACE)
+                await _wait_until_reaped(pid)
+        if not _is_cancelled(starting):  # Playwright notices that its driver has ended.
+            await _wait_until_done(starting, seconds=_START_GRACE)
         starting.cancel()  # Again if needed: asyncio's own process start may hang.
-        await _settled(starting, seconds=_START_GRACE)
+        await _wait_until_done(starting, seconds=_START_GRACE)
 
 
-def _cancelled(task: asyncio.Future[Any] | None) -> bool:
+def _is_cancelled(task: asyncio.Future[Any] | None) -> bool:
     """Return whether the task was cancelled, as all are when their event loop ends."""
     return isinstance(task, asyncio.Task) and (task.cancelled() or task.cancelling() > 0)
 
 
-async def _settled(future: asyncio.Future[Any], *, seconds: float) -> None:
-    """Wait until a future is done, at most `seconds`, even when cancelled (see `_cancelled`)."""
+async def _wait_until_done(future: asyncio.Future[Any], *, seconds: float) -> None:
+    """Wait until a future is done, at most `seconds`, even when cancelled (see `_is_cancelled`)."""
     loop = asyncio.get_running_loop()
     deadline = loop.time() + seconds
     while not future.done() and loop.time() < deadline:
@@ -714,7 +714,7 @@ async def _settled(future: asyncio.Future[Any], *, seconds: float) -> None:
             await asyncio.wait([future], timeout=deadline - loop.time())
 
 
-async def _reaped(pid: int) -> None:
+async def _wait_until_reaped(pid: int) -> None:
     """Wait until asyncio has noticed a child's end and closed its pipes.
 
     Wait at most `_START_GRACE` seconds, even when cancelled: only the loop can close the pipes, and

@@ -237,7 +237,7 @@ class SecretKeeper:
 
         def paint() -> bytes:
             if not painted:
-                painted.append(_painted(image, boxes, viewport))
+                painted.append(_paint(image, boxes, viewport))
             return painted[0]
 
         if boxes or boxes is None:
@@ -357,7 +357,7 @@ def _types_something(keys: str) -> bool:
     )
 
 
-def _painted(image: bytes, boxes: Sequence[Box] | None, viewport: tuple[float, float]) -> bytes:
+def _paint(image: bytes, boxes: Sequence[Box] | None, viewport: tuple[float, float]) -> bytes:
     if boxes is None:
         return b""
     try:
@@ -509,7 +509,7 @@ def secret_boxes(
         find: Returns further secret parts of a text.
         noted: Completely secret nodes, from `matching_nodes`; None if there is no selector.
     """
-    given = set(map(_squeezed, spellings)) - {""}
+    given = set(map(_normalize, spellings)) - {""}
     if not given and find is None and noted is None:
         return []
     nodes = frozenset(noted or ())
@@ -598,7 +598,7 @@ class _Document:
         if find is None:
             return set()
         pieces = {piece for text in self._texts() for piece in find(text)}
-        return set(map(_squeezed, pieces)) - {""}
+        return set(map(_normalize, pieces)) - {""}
 
     def shown(self, needles: Collection[str], noted: Collection[int]) -> Iterator[Box]:
         """Yield the boxes of everything that shows a needle, in document coordinates.
@@ -622,7 +622,7 @@ class _Document:
             within[node] = number in noted or (parent >= 0 and within[parent])
         for layout, node in enumerate(self._layout["nodeIndex"]):
             if within[node]:
-                yield from self._seen(layout, _box(self._layout["bounds"][layout]))
+                yield from self._visible_boxes(layout, _box(self._layout["bounds"][layout]))
 
     def _texts(self) -> Iterator[str]:
         """Yield the document's texts, and also adjacent texts joined."""
@@ -659,7 +659,7 @@ class _Document:
                 return [
                     box
                     for layout in self._layout_of[node]
-                    for box in self._seen(layout, _box(self._layout["bounds"][layout]))
+                    for box in self._visible_boxes(layout, _box(self._layout["bounds"][layout]))
                 ]
             node = self._nodes["parentIndex"][node]
         return []
@@ -667,7 +667,7 @@ class _Document:
     def _text_boxes(self, needles: Collection[str]) -> Iterator[Box]:
         """Yield the lines of text with a needle, which may span several elements."""
         pieces = [self._string(index) for index in self._layout["text"]]
-        squeezed = list(map(_squeezed, pieces))
+        squeezed = list(map(_normalize, pieces))
         text = "".join(squeezed)
         starts = list(itertools.accumulate(map(len, squeezed), initial=0))
         touched: set[tuple[int, str]] = set()
@@ -689,19 +689,19 @@ class _Document:
             line
             for line in lines
             # A line that contains it; otherwise it spans lines or leaves this text.
-            if needle in _squeezed(piece[starts[line] : starts[line] + lengths[line]])
+            if needle in _normalize(piece[starts[line] : starts[line] + lengths[line]])
         ]
         # Python and the browser count characters outside the BMP differently.
-        precise = within and piece.isascii() and _squeezed(piece).count(needle) == len(within)
+        precise = within and piece.isascii() and _normalize(piece).count(needle) == len(within)
         for line in within if precise else lines:
-            yield from self._seen(layout, _box(self._lines["bounds"][line]))
+            yield from self._visible_boxes(layout, _box(self._lines["bounds"][line]))
         if not lines:
-            yield from self._seen(layout, _box(self._layout["bounds"][layout]))
+            yield from self._visible_boxes(layout, _box(self._layout["bounds"][layout]))
 
     def _field_boxes(self, needles: Collection[str]) -> Iterator[Box]:
         """Yield the boxes of fields, options and images that show a needle as a value."""
         for node, text in self._values():
-            squeezed = _squeezed(text)
+            squeezed = _normalize(text)
             if any(needle in squeezed for needle in needles):
                 yield from self.boxes_of(node)
 
@@ -715,13 +715,13 @@ class _Document:
             inside[node] = name == "SVG" or (parents[node] >= 0 and inside[parents[node]])
             if inside[node] and name == "#TEXT":
                 texts.append(self._string(self._nodes["nodeValue"][node]))
-        text = _squeezed("".join(texts))
+        text = _normalize("".join(texts))
         if any(needle in text for needle in needles):
             for layout, node in enumerate(self._layout["nodeIndex"]):
                 if inside[node]:
                     yield _box(self._layout["bounds"][layout])
 
-    def _seen(self, layout: int, box: Box) -> Iterator[Box]:
+    def _visible_boxes(self, layout: int, box: Box) -> Iterator[Box]:
         """Yield the places where a box is visible: its own, and copies made by styles."""
         yield box
         if not self._styled:
@@ -771,7 +771,7 @@ _UNSEEN = re.compile(f"[\\s{INVISIBLE}]+")
 """White space and invisible characters."""
 
 
-def _squeezed(text: str) -> str:
+def _normalize(text: str) -> str:
     """Normalize a text for comparison: lower case, without invisible characters."""
     lowered = text.lower()
     return "".join(lowered.split()) if text.isascii() else _UNSEEN.sub("", lowered)

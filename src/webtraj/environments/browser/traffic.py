@@ -147,10 +147,10 @@ class TrafficLog:
         body = request.post_data_buffer if self._body_limit else None
         if body is not None:
             kind = request.headers.get("content-type", "")
-            made["postData"] = {"mimeType": kind, "text": self._posted(kind, body)}
+            made["postData"] = {"mimeType": kind, "text": self._redact_body(kind, body)}
         return made
 
-    def _posted(self, kind: str, body: bytes) -> str:
+    def _redact_body(self, kind: str, body: bytes) -> str:
         """Return a request's body without the values of secret fields."""
         if len(body) > self._body_limit or not (kind.startswith(_FORM) or "json" in kind):
             return HIDDEN

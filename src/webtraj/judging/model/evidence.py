@@ -34,14 +34,14 @@ __all__ = ["Composer", "Evidence", "gather", "halved", "step_list"]
 
 def step_list(trajectory: EpisodeTrajectory, settings: JudgeSettings) -> str:
     """Return the steps as text, with details below each, and how the episode ended."""
-    told = ["\n".join(_told(step, settings)) for step in trajectory.steps]
+    told = ["\n".join(_describe_step(step, settings)) for step in trajectory.steps]
     if (left_out := len(told) - settings.max_steps) > 0:
         first = (settings.max_steps + 1) // 2
         told[first : first + left_out] = [f"[... {left_out} steps left out]"]
     return "\n".join([*told, _end(trajectory, settings)])
 
 
-def _told(step: StepRecord, settings: JudgeSettings) -> Iterator[str]:
+def _describe_step(step: StepRecord, settings: JudgeSettings) -> Iterator[str]:
     longest = settings.step_characters
     seen = step.observation if isinstance(step.observation, Mapping) else {}
     last = last_action_of(seen)
@@ -149,7 +149,7 @@ def gather(trajectory: EpisodeTrajectory, settings: JudgeSettings) -> Evidence:
         )
     pictures, unreadable = _pictures(trajectory.steps)
     evidence = Evidence(
-        goal=goal or trajectory.info.goal or _seen_goal(trajectory),
+        goal=goal or trajectory.info.goal or _find_goal(trajectory),
         facts=facts,
         reference=reference.strip(),
         answer=(final_answer(trajectory) or "").strip(),
@@ -216,7 +216,7 @@ def _facts(spec: TaskSpec) -> Iterator[str]:
             yield f"Of the group {about}\n{fact.description}" if about else fact.description
 
 
-def _seen_goal(trajectory: EpisodeTrajectory) -> str:
+def _find_goal(trajectory: EpisodeTrajectory) -> str:
     goals = (_channel(step, "goal") for step in trajectory.steps)
     return next((goal for goal in goals if isinstance(goal, str) and goal), "")
 

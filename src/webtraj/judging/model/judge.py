@@ -13,7 +13,7 @@ import orjson
 from webtraj import errors
 from webtraj.agents.models import structured_output
 from webtraj.agents.models.base import Message, ModelClient, Sampling, Structure
-from webtraj.judging.base import REWARDS, is_judgeable, judged_as
+from webtraj.judging.base import REWARDS, is_judgeable, make_judgement
 from webtraj.judging.model.asking import Ask, Compose, Recorded, Transcript, read_call, schema_of
 from webtraj.judging.model.case import Case, JudgeSettings, Question, Routing
 from webtraj.judging.model.evidence import Composer, Evidence, gather, halved
@@ -197,7 +197,7 @@ class ModelJudge(AsyncClosing):
         return self.prompts.words[question.prompt]
 
     def _judgement(self, examined: Examined, calls: Sequence[ModelCall] = ()) -> Judgement:
-        made = judged_as(self, examined.outcome, examined.reason, examined.findings)
+        made = make_judgement(self, examined.outcome, examined.reason, examined.findings)
         return dataclasses.replace(made, model_calls=tuple(calls), time=time.time())
 
 

@@ -18,7 +18,7 @@ __all__ = [
     "Examined",
     "NO_ANSWER",
     "blocked_questions",
-    "chosen",
+    "choose_steps",
     "criteria",
     "examine",
     "screenshot_questions",
@@ -97,7 +97,7 @@ def screenshot_questions(case: Case) -> tuple[Question, ...]:
     )
 
 
-def chosen(case: Case, answers: Sequence[Answered]) -> tuple[int, ...]:
+def choose_steps(case: Case, answers: Sequence[Answered]) -> tuple[int, ...]:
     """Return the indexes of the steps whose pictures are shown, in order.
 
     If there are too many, keep the last ones.
@@ -132,7 +132,7 @@ def examine(case: Case) -> Examination:
     about_pictures = screenshot_questions(case)
     about_blocked = blocked_questions(case)
     first = yield (*about_pictures, *about_blocked)
-    pictures = chosen(case, first[: len(about_pictures)])
+    pictures = choose_steps(case, first[: len(about_pictures)])
     answers = list(first[len(about_pictures) :])
     findings: dict[str, Any] = {
         "screenshots": {
@@ -141,10 +141,10 @@ def examine(case: Case) -> Examination:
             "broken": sum(not answer.verdict for answer in first[: len(about_pictures)]),
         }
     }
-    if about_blocked and (ended := _ended_by(answers[0])):
-        return _examined(*ended, findings, answers)
+    if about_blocked and (ended := _end_by(answers[0])):
+        return _make_examined(*ended, findings, answers)
     if case.has_reference and not case.has_answer:
-        return _examined(Outcome.FAILURE, NO_ANSWER, findings, answers)
+        return _make_examined(Outcome.FAILURE, NO_ANSWER, findings, answers)
     asked = criteria(case, pictures)
     batches = [(one,) for one in asked] if case.settings.stop_at_failure else [asked]
     verdicts: list[Answered] = []
@@ -152,7 +152,7 @@ def examine(case: Case) -> Examination:
         verdicts += yield batch
         if _is_end(verdicts[-1]):
             break
-    return _examined(*_concluded(asked, verdicts), findings, [*answers, *verdicts])
+    return _make_examined(*_conclude(asked, verdicts), findings, [*answers, *verdicts])
 
 
 def _is_end(answer: Answered) -> bool:
@@ -162,34 +162,34 @@ def _is_end(answer: Answered) -> bool:
     return answer.verdict == "failure" or lost
 
 
-def _ended_by(blocked_answer: Answered) -> tuple[Outcome, str] | None:
+def _end_by(blocked_answer: Answered) -> tuple[Outcome, str] | None:
     """Return the outcome if the answer ends the examination; None if the site was open."""
     match blocked_answer.verdict:
         case "open":
             return None
         case "blocked":
             return Outcome.BLOCKED, blocked_answer.reason
-    return Outcome.JUDGE_ERROR, _undecided(blocked_answer)
+    return Outcome.JUDGE_ERROR, _describe_undecided(blocked_answer)
 
 
-def _concluded(asked: Sequence[Question], verdicts: Sequence[Answered]) -> tuple[Outcome, str]:
+def _conclude(asked: Sequence[Question], verdicts: Sequence[Answered]) -> tuple[Outcome, str]:
     failed = [answer for answer in verdicts if answer.verdict == "failure"]
     if failed:
         return Outcome.FAILURE, f"{failed[0].question.key}: {failed[0].reason}"
     undecided = [answer for answer in verdicts if answer.verdict != "success"]
     if undecided:
-        return Outcome.JUDGE_ERROR, _undecided(undecided[0])
+        return Outcome.JUDGE_ERROR, _describe_undecided(undecided[0])
     if not asked or [answer.question for answer in verdicts] != list(asked):
         return Outcome.JUDGE_ERROR, "Not every criterion was judged."
     return Outcome.SUCCESS, f"{verdicts[-1].question.key}: {verdicts[-1].reason}"
 
 
-def _undecided(answer: Answered) -> str:
+def _describe_undecided(answer: Answered) -> str:
     said = "unclear: " * (answer.verdict == "unclear")
     return f"{answer.question.key} was not decided: {said}{answer.reason}"
 
 
-def _examined(
+def _make_examined(
     outcome: Outcome, reason: str, findings: dict[str, Any], answers: Sequence[Answered]
 ) -> Examined:
     findings["questions"] = [

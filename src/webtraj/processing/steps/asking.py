@@ -59,7 +59,7 @@ def step_lines(steps: Sequence[StepRecord]) -> list[str]:
     before: Any = None
     for step in steps:
         if not step.first:
-            lines.append(f"Step {step.index}: {_line(_done(before, step))}")
+            lines.append(f"Step {step.index}: {_line(_describe_deed(before, step))}")
         before = step.observation
     return lines
 
@@ -98,13 +98,13 @@ def picture_of(observation: Any) -> bytes:
     return b""
 
 
-def _done(before: Any, step: trajectory_lib.StepRecord) -> str:
+def _describe_deed(before: Any, step: trajectory_lib.StepRecord) -> str:
     element = looking.element_of(before, step)
     on = (
         f" on {element.role} {json.dumps(element.name, ensure_ascii=False)}" if element.role else ""
     )
     error = last_action_of(step.observation).get("error", "")
-    return f"{looking.said(step.action)}{on}{f'; not done: {error}' if error else ''}"
+    return f"{looking.format_action_of(step.action)}{on}{f'; not done: {error}' if error else ''}"
 
 
 _AGAIN = (

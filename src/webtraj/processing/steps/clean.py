@@ -224,7 +224,7 @@ def _steps_of(trajectory: trajectory_lib.EpisodeTrajectory, same_pages: bool) ->
         if step.first:
             yield _hash("first", page)
         else:
-            yield _hash(_done(before, step), page)
+            yield _hash(_describe_deed(before, step), page)
         before = step.observation
 
 
@@ -236,7 +236,7 @@ def _page_of(observation: Any) -> str:
     )
 
 
-def _done(before: Any, step: trajectory_lib.StepRecord) -> str:
+def _describe_deed(before: Any, step: trajectory_lib.StepRecord) -> str:
     action = looking.action_of(step.action)
     if action is None or not dataclasses.is_dataclass(action):
         return repr(looking.content_of(step.action))

@@ -17,7 +17,14 @@ from webtraj.processing.steps import looking, options
 from webtraj.processing.steps.relabel import RELABELLED, derived_id, for_goal, of_any_goal
 from webtraj.trajectory import EndReason, EpisodeEnd, EpisodeTrajectory, Outcome, StepType
 
-__all__ = ["RelabelClicks", "derived", "is_derived", "is_plain_click", "is_sayable", "named_once"]
+__all__ = [
+    "RelabelClicks",
+    "derive",
+    "is_derived",
+    "is_plain_click",
+    "is_sayable",
+    "find_unique_name",
+]
 
 # Building relabelled episodes: a new goal and rule with real observations.
 
@@ -55,7 +62,7 @@ def is_plain_click(step: trajectory_lib.StepRecord) -> bool:
     )
 
 
-def named_once(
+def find_unique_name(
     before: trajectory_lib.StepRecord, step: trajectory_lib.StepRecord
 ) -> tuple[str, str] | None:
     """Return the role and name of a step's target, if they are unique on its page."""
@@ -72,7 +79,7 @@ def named_once(
     return (role, name) if len(same) == 1 else None
 
 
-def derived(
+def derive(
     trajectory: EpisodeTrajectory,
     positions: Sequence[int],
     *,
@@ -223,13 +230,13 @@ class RelabelClicks(options.PlainStep):
         steps = trajectory.steps
         clicks = dict(_clicks_in(trajectory))
         singles = [
-            derived(
+            derive(
                 trajectory,
                 [position],
                 suffix=f".click{steps[position].index}",
                 task=_TASK,
-                goal=options.worded(self.wording, {"role": element[0], "name": element[1]}),
-                rule={"success": {"last_action": _acted_on(element)}},
+                goal=options.fill_in(self.wording, {"role": element[0], "name": element[1]}),
+                rule={"success": {"last_action": _make_predicate(element)}},
             )
             for position, element in itertools.islice(clicks.items(), self.most)
         ]
@@ -240,12 +247,12 @@ class RelabelClicks(options.PlainStep):
         ]
         of_a_kind = _kinds_in(trajectory) if self.kinds else ()
         kinds = [
-            derived(
+            derive(
                 trajectory,
                 [position],
                 suffix=f".kind{steps[position].index}",
                 task=_KIND,
-                goal=options.worded(self.kind_wording, {"role": role}),
+                goal=options.fill_in(self.kind_wording, {"role": role}),
                 rule={"success": {"last_action": {"role": role}}},
             )
             for position, role in itertools.islice(of_a_kind, self.most)
@@ -270,15 +277,15 @@ class RelabelClicks(options.PlainStep):
     ) -> EpisodeTrajectory:
         words = {"role": first[0], "name": first[1], "role2": second[0], "name2": second[1]}
         in_order = [
-            {"last_action": _acted_on(second)},
-            {"before": {"last_action": _acted_on(first)}},
+            {"last_action": _make_predicate(second)},
+            {"before": {"last_action": _make_predicate(first)}},
         ]
-        return derived(
+        return derive(
             trajectory,
             [position, position + 1],
             suffix=f".clicks{trajectory.steps[position].index}",
             task=_SEQUENCE,
-            goal=options.worded(self.sequence_wording, words),
+            goal=options.fill_in(self.sequence_wording, words),
             rule={"success": {"all": in_order}},
         )
 
@@ -288,7 +295,7 @@ def _source(made: EpisodeTrajectory) -> Mapping[str, Any]:
     return source
 
 
-def _acted_on(element: tuple[str, str]) -> dict[str, Any]:
+def _make_predicate(element: tuple[str, str]) -> dict[str, Any]:
     return {"role": element[0], "name": {"equals": element[1]}}
 
 
@@ -296,7 +303,7 @@ def _clicks_in(trajectory: EpisodeTrajectory) -> Iterator[tuple[int, tuple[str, 
     """Yield the position of each click that counts, with its target's role and name."""
     for position, (before, step) in enumerate(itertools.pairwise(trajectory.steps), 1):
         if not step.first and is_plain_click(step):
-            element = named_once(before, step)
+            element = find_unique_name(before, step)
             if element is not None:
                 yield position, element
 

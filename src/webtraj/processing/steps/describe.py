@@ -77,7 +77,7 @@ class Describe(asking.AskingStep):
             return trajectory
         goal = asking.goal_of(trajectory)
         jobs = [
-            functools.partial(self._described, goal, steps[place - 1], steps[place])
+            functools.partial(self._describe_step, goal, steps[place - 1], steps[place])
             for place in positions
         ]
         made = dict(
@@ -88,12 +88,12 @@ class Describe(asking.AskingStep):
             place
             for place in positions
             if described[place].decision is not None
-            and (_thought(described[place]) != _thought(steps[place]))
+            and (_read_thought(described[place]) != _read_thought(steps[place]))
         ]
         made_of = dataclasses.replace(trajectory, steps=described)
         return self._asker.changed(made_of, described=positions, thoughts=thoughts)
 
-    async def _described(self, goal: str, before: StepRecord, step: StepRecord) -> StepRecord:
+    async def _describe_step(self, goal: str, before: StepRecord, step: StepRecord) -> StepRecord:
         shown = structured_output.quoted(
             {
                 "task": ("task", goal or "It is not known."),
@@ -138,5 +138,5 @@ def _is_open(step: StepRecord) -> bool:
     return step.decision is None or DESCRIPTION not in step.decision.metadata
 
 
-def _thought(step: StepRecord) -> str:
+def _read_thought(step: StepRecord) -> str:
     return "" if step.decision is None else step.decision.thought

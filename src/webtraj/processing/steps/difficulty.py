@@ -60,20 +60,22 @@ class GradeDifficulty(asking.AskingStep):
         """
         if DIFFICULTY in trajectory.info.metadata:
             return trajectory
-        score = _counted(trajectory.info)
+        score = _read_score(trajectory.info)
         if score:
-            return _graded(trajectory, {"score": score, "by": "task"})
+            return _add_grade(trajectory, {"score": score, "by": "task"})
         goal = asking.goal_of(trajectory)
         if self._asker is None or not goal:
             return trajectory
         shown = structured_output.quoted({"task": ("task", goal)})
         reply, _ = await self._asker.ask(shown)
         by = self._asker.model
-        graded = _graded(trajectory, {"score": reply.difficulty, "by": by, "reason": reply.reason})
+        graded = _add_grade(
+            trajectory, {"score": reply.difficulty, "by": by, "reason": reply.reason}
+        )
         return self._asker.changed(*graded.trajectories, **graded.changes)
 
 
-def _counted(info: EpisodeInfo) -> int:
+def _read_score(info: EpisodeInfo) -> int:
     """Return the task's own score; 0 if it has none."""
     data = info.metadata.get("task")
     if data is None:
@@ -90,7 +92,7 @@ def _counted(info: EpisodeInfo) -> int:
         ) from error
 
 
-def _graded(trajectory: EpisodeTrajectory, grade: Mapping[str, Any]) -> Changed:
+def _add_grade(trajectory: EpisodeTrajectory, grade: Mapping[str, Any]) -> Changed:
     from webtraj.environments.tasks import TaskSpec
 
     level = TaskSpec(name="graded", difficulty=grade["score"]).level

@@ -98,7 +98,7 @@ class FilterSite(options.PlainStep):
     def __call__(self, trajectory: trajectory_lib.EpisodeTrajectory) -> _Kept:
         """Return the episode if its site is kept."""
         site = trajectory.info.site
-        return trajectory if _wanted(site, self.sites, self.exclude) else Drop("site", site)
+        return trajectory if _is_wanted(site, self.sites, self.exclude) else Drop("site", site)
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -118,10 +118,10 @@ class FilterTask(options.PlainStep):
     def __call__(self, trajectory: trajectory_lib.EpisodeTrajectory) -> _Kept:
         """Return the episode if its task is kept."""
         task = trajectory.info.task
-        return trajectory if _wanted(task, self.tasks, self.exclude) else Drop("task", task)
+        return trajectory if _is_wanted(task, self.tasks, self.exclude) else Drop("task", task)
 
 
-def _wanted(text: str, patterns: tuple[str, ...], exclude: tuple[str, ...]) -> bool:
+def _is_wanted(text: str, patterns: tuple[str, ...], exclude: tuple[str, ...]) -> bool:
     return options.matches(text, patterns) and not options.matches(text, exclude)
 
 

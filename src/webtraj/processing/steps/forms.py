@@ -19,7 +19,15 @@ from webtraj.processing.steps import clicks, looking, options
 from webtraj.processing.steps.relabel import RELABELLED
 from webtraj.trajectory import EpisodeTrajectory
 
-__all__ = ["EXCLUSIVE", "Field", "FormState", "RelabelForms", "checked", "dealt", "form_in"]
+__all__ = [
+    "EXCLUSIVE",
+    "Field",
+    "FormState",
+    "RelabelForms",
+    "check_texts",
+    "choose_text",
+    "form_in",
+]
 
 # The state of a page's form, as far as the axtree and the actions show it.
 
@@ -138,7 +146,7 @@ def _value_of(field: Field, states: tuple[str, ...]) -> str:
 # Goals with several wordings, so that a policy does not learn a single phrase.
 
 
-def checked(step: str, option: str, value: Any, blanks: Iterable[str]) -> tuple[str, ...]:
+def check_texts(step: str, option: str, value: Any, blanks: Iterable[str]) -> tuple[str, ...]:
     """Check an option that is one or more texts with placeholders, and return them.
 
     Raises:
@@ -156,7 +164,7 @@ def checked(step: str, option: str, value: Any, blanks: Iterable[str]) -> tuple[
     return texts
 
 
-def dealt(texts: Sequence[str], key: str) -> str:
+def choose_text(texts: Sequence[str], key: str) -> str:
     """Return one of some texts, always the same one for the same key.
 
     >>> {dealt(["one", "two"], str(key)) for key in range(9)} == {"one", "two"}
@@ -243,21 +251,21 @@ class RelabelForms(options.PlainStep):
             ("enter", ("{value}", "{name}")),
             ("pick", ("{value}", "{name}")),
         ):
-            texts = checked(self.name, option, getattr(self, option), blanks)
+            texts = check_texts(self.name, option, getattr(self, option), blanks)
             options.put(self, **{option: texts})
 
     def __call__(self, trajectory: EpisodeTrajectory) -> EpisodeTrajectory | Changed | Drop:
         """Return the episode and those made from its forms."""
         made: list[EpisodeTrajectory] = []
         if not clicks.is_derived(trajectory) and trajectory.end is not None:
-            made = list(itertools.islice(self._made_of(trajectory), self.most))
+            made = list(itertools.islice(self._relabel(trajectory), self.most))
         if not made:
             return trajectory if self.keep_original else Drop("no form to ask for")
         steps = [one.info.metadata[RELABELLED]["steps"] for one in made]
         originals = (trajectory,) if self.keep_original else ()
         return Changed((*originals, *made), {"forms": steps})
 
-    def _made_of(self, trajectory: EpisodeTrajectory) -> Iterator[EpisodeTrajectory]:
+    def _relabel(self, trajectory: EpisodeTrajectory) -> Iterator[EpisodeTrajectory]:
         states = _states_of(trajectory)
         for sending, button in _sendings(trajectory, states):
             begin = _begin_of(trajectory, states, sending)
@@ -267,13 +275,13 @@ class RelabelForms(options.PlainStep):
                 continue
             first = states[begin]
             assert first is not None  # `final` has the same shape.
-            asked = _changed(first, final) | _changed(states[path[0] - 1], final)
+            asked = _find_changed(first, final) | _find_changed(states[path[0] - 1], final)
             suffix = f".form{trajectory.steps[sending].index}"
             words = self._words_for(f"{trajectory.episode_id}{suffix}")
-            picked = _picked(trajectory, states, path) & asked
+            picked = _find_picked(trajectory, states, path) & asked
             goal = _goal(words, asked, picked, final, button)
             if goal:
-                made = clicks.derived(
+                made = clicks.derive(
                     trajectory,
                     [*path, sending],
                     suffix=suffix,
@@ -283,13 +291,13 @@ class RelabelForms(options.PlainStep):
                 )
                 # For masked fields, the remaining steps must show as much as all steps do.
                 sent = _states_of(made)[-2]
-                if sent is not None and not _changed(sent, final) & asked:
+                if sent is not None and not _find_changed(sent, final) & asked:
                     yield made
 
     def _words_for(self, episode_id: str) -> dict[str, str]:
         """Return the wordings for one episode, by option."""
         return {
-            option: dealt(getattr(self, option), f"{option}/{episode_id}")
+            option: choose_text(getattr(self, option), f"{option}/{episode_id}")
             for option in ("wording", "select", "choose", "enter", "pick")
         }
 
@@ -309,7 +317,7 @@ def _goal(
     checked = [f.name for f in fields if f.is_toggle and final.values[f] == _ON]
     parts = []
     if checked:
-        parts.append(options.worded(words["select"], {"checked": ", ".join(checked)}))
+        parts.append(options.fill_in(words["select"], {"checked": ", ".join(checked)}))
     for field in fields:
         if not field.is_toggle:
             listed = field.role == "combobox"
@@ -317,8 +325,8 @@ def _goal(
             name = field.called or _UNNAMED[field.role]
             if not name:
                 wording = wording.replace(" {name}", "")
-            parts.append(options.worded(wording, {"value": final.values[field], "name": name}))
-    goal = options.worded(words["wording"], {"what": ", ".join(parts), "button": button})
+            parts.append(options.fill_in(wording, {"value": final.values[field], "name": name}))
+    goal = options.fill_in(words["wording"], {"what": ", ".join(parts), "button": button})
     if words["wording"].startswith("{what}"):
         goal = goal[:1].upper() + goal[1:]
     return goal if parts and len(goal) <= _LONGEST_GOAL else ""
@@ -338,7 +346,7 @@ def _sendings(
     for position, (before, step) in enumerate(itertools.pairwise(trajectory.steps), 1):
         if states[position - 1] is None or not clicks.is_plain_click(step):
             continue
-        element = clicks.named_once(before, step)
+        element = clicks.find_unique_name(before, step)
         if element is None or element[0] not in _SENDS:
             continue
         if step.last or not _is_same_page(trajectory, states, position - 1, position):
@@ -396,7 +404,7 @@ def _way_to(
         if after.key not in ways or not _advances(trajectory, position, before, after, final):
             continue
         filled, way = ways[after.key]
-        filled, way = filled + bool(_changed(before, after)), [position, *way]
+        filled, way = filled + bool(_find_changed(before, after)), [position, *way]
         known = ways.get(before.key)
         if known is None or (filled, -len(way)) >= (known[0], -len(known[1])):
             ways[before.key] = filled, way
@@ -415,7 +423,7 @@ def _advances(
     """Return whether a step set fields to their final values, or changed only what is around."""
     step = trajectory.steps[position]
     last = last_action_of(step.observation)
-    changed = _changed(before, after)
+    changed = _find_changed(before, after)
     return (
         (bool(changed) or before.shape != after.shape)
         and isinstance(looking.action_of(step.action), _FILLING if changed else _MOVING)
@@ -426,7 +434,7 @@ def _advances(
     )
 
 
-def _picked(
+def _find_picked(
     trajectory: EpisodeTrajectory, states: list[FormState | None], path: Iterable[int]
 ) -> set[Field]:
     """Return the fields for a text that clicks filled in."""
@@ -435,11 +443,11 @@ def _picked(
         before, after = states[position - 1], states[position]
         action = looking.action_of(trajectory.steps[position].action)
         if after is not None and isinstance(action, actions_lib.Click | actions_lib.ClickAt):
-            picked |= set(filter(_is_typed, _changed(before, after)))
+            picked |= set(filter(_is_typed, _find_changed(before, after)))
     return picked
 
 
-def _changed(before: FormState | None, after: FormState) -> set[Field]:
+def _find_changed(before: FormState | None, after: FormState) -> set[Field]:
     """Return the fields whose value changed."""
     values = {} if before is None else before.values
     return {field for field, value in after.values.items() if values.get(field) != value}

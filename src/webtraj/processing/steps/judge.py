@@ -70,7 +70,7 @@ class JudgeStep(options.PlainStep):
     def __post_init__(self) -> None:
         options.check_flags(self)
         options.choice(self.name, "on_judge_error", self.on_judge_error, _KINDS)
-        judge = named(self.judge) if self.judge is not None else self._made()
+        judge = named(self.judge) if self.judge is not None else self._make_judge()
         object.__setattr__(self, "_judge", judge)
         if self.judge is not None:
             object.__setattr__(self, "by", judge.name)
@@ -118,7 +118,7 @@ class JudgeStep(options.PlainStep):
     def _asks(self) -> bool:
         return "model" in ((self.by,) if isinstance(self.by, str) else self.by)
 
-    def _made(self) -> NamedJudge:
+    def _make_judge(self) -> NamedJudge:
         by = options.words(self.name, "by", self.by)
         if not by or not isinstance(self.options, Mapping):
             raise errors.InvalidInputError(

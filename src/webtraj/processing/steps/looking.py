@@ -35,7 +35,7 @@ __all__ = [
     "is_empty",
     "is_unobserved",
     "never_observed",
-    "said",
+    "format_action_of",
     "tree_without",
     "verb_of",
 ]
@@ -183,7 +183,7 @@ def verb_of(action: Any) -> str:
     return "" if found is None else found.verb
 
 
-def said(action: Any) -> str:
+def format_action_of(action: Any) -> str:
     """Return an action as text, as a call if possible.
 
     >>> said(actions_lib.Click("12")), said({"key": "scroll"})

@@ -20,7 +20,7 @@ __all__ = [
     "put",
     "read_words",
     "settings_of",
-    "worded",
+    "fill_in",
     "words",
 ]
 
@@ -150,7 +150,7 @@ def check_wording(step: str, option: str, value: Any, blanks: Iterable[str]) -> 
         )
 
 
-def worded(wording: str, words: Mapping[str, str]) -> str:
+def fill_in(wording: str, words: Mapping[str, str]) -> str:
     """Return a text with its placeholders filled in, all at once: values are not expanded again.
 
     >>> worded("Click {name}.", {"name": "{role}", "role": "x"})

@@ -17,7 +17,7 @@ from webtraj.processing.base import Changed
 from webtraj.processing.steps import looking, options
 from webtraj.trajectory import StepRecord
 
-__all__ = ["COMPARED", "DropNoEffect", "PruneLoops", "is_neutral", "renumbered", "without"]
+__all__ = ["COMPARED", "DropNoEffect", "PruneLoops", "is_neutral", "renumber", "without"]
 
 # Removing steps so that the rest is still a valid episode.
 
@@ -37,10 +37,10 @@ def without(
     """Return an episode without the steps at some positions, renumbered from 0."""
     gone = frozenset(dropped)
     kept = [step for position, step in enumerate(trajectory.steps) if position not in gone]
-    return dataclasses.replace(trajectory, steps=renumbered(kept))
+    return dataclasses.replace(trajectory, steps=renumber(kept))
 
 
-def renumbered(
+def renumber(
     steps: Collection[trajectory_lib.StepRecord],
 ) -> tuple[trajectory_lib.StepRecord, ...]:
     """Return steps numbered from 0; steps that already are stay the same objects."""
@@ -117,10 +117,10 @@ class PruneLoops(options.PlainStep):
             position = 0
             while position < len(made.steps):
                 end = ends.get(position, position)
-                kept.append(_arrived_at(made.steps[position], made.steps[end]))
+                kept.append(_arrive_at(made.steps[position], made.steps[end]))
                 places.append(left[position])
                 position = end + 1
-            made, left = dataclasses.replace(made, steps=renumbered(kept)), places
+            made, left = dataclasses.replace(made, steps=renumber(kept)), places
         if made is trajectory:
             return trajectory
         following = [*left[1:], len(trajectory.steps)]
@@ -179,17 +179,17 @@ class PruneLoops(options.PlainStep):
 def _is_used(trajectory: trajectory_lib.EpisodeTrajectory, begin: int, end: int) -> bool:
     """Return whether a later action says a word that was first seen between two steps."""
     steps = trajectory.steps
-    said = {word for step in steps[end + 1 :] for word in _said_in(step.action)}
+    said = {word for step in steps[end + 1 :] for word in _words_of_action(step.action)}
     if not said:
         return False
-    before = {word for step in steps[: begin + 1] for word in _seen_in(step.observation)}
-    during = [_seen_in(step.observation) for step in steps[begin + 1 : end]]
+    before = {word for step in steps[: begin + 1] for word in _words_of_page(step.observation)}
+    during = [_words_of_page(step.observation) for step in steps[begin + 1 : end]]
     if not all(during):
         return True  # A page without text: what was read there is unknown.
     return bool(said.intersection(*[set().union(*during)]) - before - _words(trajectory.info.goal))
 
 
-def _said_in(action: Any) -> set[str]:
+def _words_of_action(action: Any) -> set[str]:
     """Return the words that an action says or types."""
     found = looking.action_of(action)
     if found is None or not dataclasses.is_dataclass(found):
@@ -199,7 +199,7 @@ def _said_in(action: Any) -> set[str]:
     return _words(" ".join(itertools.chain.from_iterable(texts)))
 
 
-def _seen_in(observation: Any) -> set[str]:
+def _words_of_page(observation: Any) -> set[str]:
     return _words(" ".join(text_of(observation, name) for name in ("axtree", "text")))
 
 
@@ -213,7 +213,7 @@ def _view_is_known(observation: Any, compare_screenshots: bool) -> bool:
     return compare_screenshots and looking.channel(observation, "screenshot") is not None
 
 
-def _arrived_at(step: StepRecord, end: StepRecord) -> StepRecord:
+def _arrive_at(step: StepRecord, end: StepRecord) -> StepRecord:
     """Return a step with the observation of a later step of the same state."""
     before, after = step.observation, end.observation
     if not isinstance(before, Mapping) or not isinstance(after, Mapping):
@@ -306,7 +306,7 @@ class DropNoEffect(options.PlainStep):
             info.environment, self.except_environments
         ):
             return trajectory
-        dropped = self._dropped(trajectory.steps)
+        dropped = self._find_dropped(trajectory.steps)
         if not dropped:
             return trajectory
         verbs = (looking.verb_of(trajectory.steps[index].action) for index in dropped)
@@ -316,7 +316,7 @@ class DropNoEffect(options.PlainStep):
             {"dropped": dropped, "actions": dict(sorted(counts.items()))},
         )
 
-    def _dropped(self, steps: tuple[StepRecord, ...]) -> list[int]:
+    def _find_dropped(self, steps: tuple[StepRecord, ...]) -> list[int]:
         dropped: list[int] = []
         kept = 0
         for position in range(1, len(steps) - 1):
@@ -331,7 +331,7 @@ class DropNoEffect(options.PlainStep):
             return False
         if looking.events_in(step.observation):
             return False
-        changed = self._changed(before.observation, step.observation)
+        changed = self._find_changed(before.observation, step.observation)
         if changed is None or changed.difference(_FOCUS_ONLY):
             return False
         if not _can_tell(step) or _took_focus(before.observation, step):
@@ -341,7 +341,7 @@ class DropNoEffect(options.PlainStep):
         element = looking.element_of(before.observation, step)
         return not (self.keep_interactive and element.is_interactive)
 
-    def _changed(self, before: Any, after: Any) -> set[str] | None:
+    def _find_changed(self, before: Any, after: Any) -> set[str] | None:
         """Return the channels that differ; None if none shows the page."""
         if not isinstance(before, Mapping) or not isinstance(after, Mapping):
             return None

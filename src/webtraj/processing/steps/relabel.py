@@ -100,11 +100,11 @@ class Relabel(asking.AskingStep):
                 "pages": ("pages", pages),
             }
         )
-        seen = _squeezed(f"{structured_output.defused(steps)}\n{structured_output.defused(pages)}")
+        seen = _squeeze(f"{structured_output.defuse(steps)}\n{structured_output.defuse(pages)}")
         reply, _ = await self._asker.ask(shown, check=lambda reply: _fault_of(reply, seen))
         if not reply.achieved:
             return trajectory if self.keep_original else Drop("nothing achieved")
-        made = _relabelled(trajectory, reply, self._asker.model)
+        made = _relabel(trajectory, reply, self._asker.model)
         result = self._asker.changed(made, goal=made.info.goal, evidence=list(reply.evidence))
         if self.keep_original:
             result = dataclasses.replace(result, trajectories=(trajectory, made))
@@ -118,13 +118,13 @@ def _fault_of(reply: _Hindsight, seen: str) -> str:
         return "It says that nothing was achieved, and yet what was." if contradicts else ""
     if not reply.goal or not reply.evidence:
         return "It has no goal, or no evidence."
-    for quote in map(_squeezed, reply.evidence):
+    for quote in map(_squeeze, reply.evidence):
         if len(quote) < _LEAST_QUOTE or quote not in seen:
             return "Not all of its evidence stands in the blocks, letter by letter."
     return ""
 
 
-def _squeezed(text: str) -> str:
+def _squeeze(text: str) -> str:
     return " ".join(text.split())
 
 
@@ -144,9 +144,9 @@ def _pages(steps: Sequence[StepRecord], budget: int) -> str:
     return "\n\n".join(reversed(shown))
 
 
-def _relabelled(trajectory: EpisodeTrajectory, reply: _Hindsight, model: str) -> EpisodeTrajectory:
+def _relabel(trajectory: EpisodeTrajectory, reply: _Hindsight, model: str) -> EpisodeTrajectory:
     info = trajectory.info
-    goal = _squeezed(reply.goal)
+    goal = _squeeze(reply.goal)
     metadata = of_any_goal(info.metadata)
     metadata[RELABELLED] = {
         "episode_id": info.episode_id,

@@ -60,9 +60,9 @@ class WeightsGate:
         path = scope.get("path", "")
         if scope["type"] != "http":
             await self._app(scope, receive, send)
-        elif self._holds and _is_about_weights(path) and await self._unnamed(scope):
+        elif self._holds and _is_about_weights(path) and await self._is_unnamed(scope):
             await _answer(send, 503, {"error": "The server does not have its weights yet."})
-        elif self._version and path == "/weight_info" and await self._unnamed(scope):
+        elif self._version and path == "/weight_info" and await self._is_unnamed(scope):
             await _answer(send, 200, {"weight_version": self._version})
         else:
             await self._app(scope, receive, send)
@@ -70,7 +70,7 @@ class WeightsGate:
                 for adapter in scope["app"].state.openai_serving_models.lora_requests.values():
                     adapter.load_inplace = False
 
-    async def _unnamed(self, scope: Any) -> bool:
+    async def _is_unnamed(self, scope: Any) -> bool:
         """Return whether the engine still has its initial weights."""
         engine = scope["app"].state.engine_client
         if await engine.get_weight_version() == _BASE_VERSION:

@@ -301,12 +301,12 @@ def _fill_viewport(state: pb.WebState, step: Mapping[str, Any], screenshot: byte
 
 
 def _fill_tabs(observation: pb.BrowserGymObservation, step: Mapping[str, Any]) -> None:
-    tabs = _decoded(_entry(step, "tabs") or _entry(step, "open_pages_urls"))
+    tabs = _decode_short(_entry(step, "tabs") or _entry(step, "open_pages_urls"))
     if tabs is not None and all(isinstance(tab, str) and is_valid_text(tab) for tab in tabs):
         observation.open_pages_urls.extend(map(str, tabs))
     active = _entry(step, "active_tab")
     if type(active) is not int:
-        indices = _decoded(_entry(step, "active_page_index"))
+        indices = _decode_short(_entry(step, "active_page_index"))
         active = indices[0] if indices else None
     if type(active) is int and 0 <= active < 2**31:
         observation.active_page_index = active
@@ -317,7 +317,7 @@ def _fill_tabs(observation: pb.BrowserGymObservation, step: Mapping[str, Any]) -
         observation.last_action_error = error
 
 
-def _decoded(data: Any) -> list[Any] | None:
+def _decode_short(data: Any) -> list[Any] | None:
     """Return a short list, tuple or array as a list."""
     if not isinstance(data, (dict, list)):
         return None

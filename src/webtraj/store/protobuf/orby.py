@@ -298,7 +298,7 @@ def _observation(state: dict[str, Any], gym: dict[str, Any]) -> dict[str, Any]:
         observation["goal"] = gym.pop("legacy_goal")
     for name, key in _JSON_FIELDS.items():
         if name in gym:
-            observation[key] = _parsed(gym.pop(name))
+            observation[key] = _parse(gym.pop(name))
     for name in ("open_pages_urls", "focused_element_bid", "last_action", "last_action_error"):
         if name in gym:
             observation[name] = gym.pop(name)
@@ -315,7 +315,7 @@ def _observation(state: dict[str, Any], gym: dict[str, Any]) -> dict[str, Any]:
     return {**observation, "orby": rest} if rest else observation
 
 
-def _parsed(text: bytes) -> Any:
+def _parse(text: bytes) -> Any:
     try:
         return orjson.loads(text)
     except orjson.JSONDecodeError:  # Malformed, but recorded like this.

@@ -282,7 +282,7 @@ def chat_completion(
     """Return a reply in vLLM's or OpenAI's format."""
     body = request.json
     prompt = prompt_ids(request)
-    text, ids = _generated(reply, body.get("max_tokens") or body.get("max_completion_tokens"))
+    text, ids = _generate(reply, body.get("max_tokens") or body.get("max_completion_tokens"))
     finish_reason = "stop" if ids[-1:] == [END_OF_TURN] else "length"
     message: dict[str, Any] = {"role": "assistant", "content": text, "refusal": None}
     if reply.calls:
@@ -326,7 +326,7 @@ def chat_completion(
 
 def anthropic_message(request: ModelRequest, reply: Reply, number: int) -> dict[str, Any]:
     """Return a reply in Anthropic's format."""
-    text, ids = _generated(reply, request.json["max_tokens"])
+    text, ids = _generate(reply, request.json["max_tokens"])
     finish_reason = "end_turn" if ids[-1:] == [END_OF_TURN] else "max_tokens"
     thinking = [{"type": "thinking", "thinking": reply.reasoning, "signature": "0"}]
     calls = [
@@ -358,7 +358,7 @@ def anthropic_message(request: ModelRequest, reply: Reply, number: int) -> dict[
 def response(request: ModelRequest, reply: Reply, number: int) -> dict[str, Any]:
     """Return a reply in the format of OpenAI's Responses."""
     body = request.json
-    text, ids = _generated(reply, body.get("max_output_tokens"))
+    text, ids = _generate(reply, body.get("max_output_tokens"))
     complete = ids[-1:] == [END_OF_TURN]
     output: list[dict[str, Any]] = []
     if reply.reasoning:
@@ -408,7 +408,7 @@ def _but(call: Mapping[str, Any], name: str) -> dict[str, Any]:
     return {key: value for key, value in call.items() if key != name}
 
 
-def _generated(reply: Reply, max_tokens: int | None) -> tuple[str, list[int]]:
+def _generate(reply: Reply, max_tokens: int | None) -> tuple[str, list[int]]:
     """Return the text and token ids within the limit."""
     ids = [*encode(reply.text), END_OF_TURN][:max_tokens]
     return decode(ids), ids

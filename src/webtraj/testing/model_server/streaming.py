@@ -25,13 +25,13 @@ def events(request: ModelRequest, reply: Mapping[str, Any]) -> Iterator[bytes]:
             yield b"data: [DONE]\n\n"
         case "messages":
             for event in _messages(reply):
-                yield _named(event)
+                yield _encode_event(event)
         case "responses":
             for number, event in enumerate(_responses(reply)):
-                yield _named({**event, "sequence_number": number})
+                yield _encode_event({**event, "sequence_number": number})
 
 
-def _named(event: Mapping[str, Any]) -> bytes:
+def _encode_event(event: Mapping[str, Any]) -> bytes:
     return b"event: %b\ndata: %b\n\n" % (event["type"].encode(), orjson.dumps(event))
 
 

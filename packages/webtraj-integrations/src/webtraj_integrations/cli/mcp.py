@@ -48,13 +48,13 @@ def mcp(
         list[str] | None,
         typer.Option(
             metavar="ORIGIN",
-            help="Allow only such pages: example.com, *.example.com, http://localhost:8000; may be "
-            "repeated. Default: the public web, nothing private.",
+            help="Allow only such pages: example.com, *.example.com, http://localhost:8000. "
+            "Default: the public web, nothing private. Repeatable.",
         ),
     ] = None,
     deny: Annotated[
         list[str] | None,
-        typer.Option(metavar="ORIGIN", help="Deny such pages, whatever else; may be repeated."),
+        typer.Option(metavar="ORIGIN", help="Deny such pages, whatever else. Repeatable."),
     ] = None,
     uploads: Annotated[
         Path | None, typer.Option(help="Allow uploads from this folder, and offer a tool for it.")

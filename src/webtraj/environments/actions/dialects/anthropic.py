@@ -70,7 +70,7 @@ def _key(name: str) -> str:
     return key
 
 
-def _repeated(text: Any, repeat: Any) -> Mapping[str, Any]:
+def _repeat_keys(text: Any, repeat: Any) -> Mapping[str, Any]:
     if type(repeat) is not int or not 1 <= repeat <= 100:
         raise ValueError(f"repeat must be a whole number from 1 to 100; got {str(repeat)[:40]!r}")
     return {"keys": " ".join([read_keys(text)] * repeat)}
@@ -145,7 +145,7 @@ def _phrases(frame: Frame, pixels_per_click: int) -> tuple[Phrase, ...]:
                 group(
                     {"text": _STRING, "repeat": {"type": "integer"}},
                     ["keys"],
-                    read=_repeated,
+                    read=_repeat_keys,
                     write=lambda keys: {},
                 ),
             ),
@@ -202,7 +202,7 @@ class AnthropicDialect(ObjectDialect):
     def parse(self, reply: Any) -> Action:
         """See `Dialect.parse`. Takes a tool input, a `tool_use` block, content, or their JSON."""
         try:
-            args = replies.without_nulls(self._input_in(replies.structured(reply)))
+            args = replies.without_nulls(self._input_in(replies.read_object(reply)))
             return self._book.read(args.pop("action", None), args)
         except ParseError as problem:
             return invalid(problem.kind, problem.reason, reply)

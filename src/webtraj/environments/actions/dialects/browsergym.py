@@ -251,7 +251,7 @@ def read_calls(text: str) -> list[Call]:
     Raises:
       ParseError: The text is not only calls with literal arguments.
     """
-    source, syntax = _prepared(text)
+    source, syntax = _prepare(text)
     if len(syntax) > MAX_SYNTAX:
         raise ParseError("malformed", "The reply is no call: there is too much outside quotes.")
     try:
@@ -262,7 +262,7 @@ def read_calls(text: str) -> list[Call]:
     return [_call(statement) for statement in tree.body]
 
 
-def _prepared(text: str) -> tuple[str, str]:
+def _prepare(text: str) -> tuple[str, str]:
     """Return the text for Python to parse, and the part of it outside strings."""
     source, syntax, last = [], [], 0
     for match in _OPAQUE.finditer(text):
@@ -270,13 +270,13 @@ def _prepared(text: str) -> tuple[str, str]:
             raise ParseError("malformed", "A quote is never closed, or the call breaks off.")
         between = text[last : match.start()]
         string = match["string"] or ""
-        source += [between, match["raw"] or "", string if match["raw"] else _escaped(string)]
+        source += [between, match["raw"] or "", string if match["raw"] else _escape(string)]
         syntax += [between, match["raw"] or ""]
         last = match.end()
     return "".join([*source, text[last:]]), "".join([*syntax, text[last:]])
 
 
-def _escaped(string: str) -> str:
+def _escape(string: str) -> str:
     return _ESCAPE.sub(lambda found: found[0] if found["known"] else f"\\{found[0]}", string)
 
 
@@ -440,7 +440,7 @@ class BrowserGymDialect(PhrasebookDialect):
             with contextlib.suppress(ParseError):
                 return read_calls(reply)
         text = replies.spoken_part(reply)
-        if marked := replies.tagged(text, "action") or replies.fenced(text):
+        if marked := replies.find_tagged(text, "action") or replies.find_fenced(text):
             text = replies.only(marked)
             if not text:
                 raise ParseError("empty", "The reply's action is empty.")

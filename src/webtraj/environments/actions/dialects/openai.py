@@ -199,7 +199,7 @@ class OpenAIDialect(ObjectDialect):
         One unreadable action makes the whole reply one `InvalidAction`.
         """
         try:
-            return tuple(self._read(item) for item in self._items_in(replies.structured(reply)))
+            return tuple(self._read(item) for item in self._items_in(replies.read_object(reply)))
         except ParseError as problem:
             return (invalid(problem.kind, problem.reason, reply),)
 

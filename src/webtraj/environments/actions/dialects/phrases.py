@@ -410,7 +410,7 @@ class Phrasebook:
         phrases = self.by_word[word]
         return {
             "type": "object",
-            "properties": _merged([phrase.schema()["properties"] for phrase in phrases]),
+            "properties": _merge_properties([phrase.schema()["properties"] for phrase in phrases]),
             "required": [
                 name
                 for name in self.names(word)
@@ -437,7 +437,7 @@ class Phrasebook:
             "description": "\n".join(["The action to perform:", *meanings]),
             "enum": list(self.words),
         }
-        properties = _merged([self.arguments(word)["properties"] for word in self.words])
+        properties = _merge_properties([self.arguments(word)["properties"] for word in self.words])
         for name, schema in properties.items():
             users = [word for word in self.words if name in self.names(word)]
             properties[name] = {**schema, "description": f"For {', '.join(users)}."}
@@ -448,7 +448,7 @@ class Phrasebook:
         }
 
 
-def _merged(options: Sequence[Mapping[str, Json]]) -> dict[str, Json]:
+def _merge_properties(options: Sequence[Mapping[str, Json]]) -> dict[str, Json]:
     """Return the union of several objects' properties; those that differ take any value."""
     merged: dict[str, Json] = {}
     for properties in options:

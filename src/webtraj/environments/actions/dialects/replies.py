@@ -21,13 +21,13 @@ from webtraj.environments.actions.dialects.phrases import (
 __all__ = [
     "Frame",
     "arguments_of",
-    "fenced",
+    "find_fenced",
     "has_no_arguments",
     "json_object",
     "only",
     "spoken_part",
-    "structured",
-    "tagged",
+    "read_object",
+    "find_tagged",
     "without_nulls",
 ]
 
@@ -68,8 +68,8 @@ class Frame:
                     f"{self.shown_width}x{self.shown_height}"
                 )
         return (
-            self._scaled(min(x, self.shown_width - 1), self.width, self.shown_width),
-            self._scaled(min(y, self.shown_height - 1), self.height, self.shown_height),
+            self._scale(min(x, self.shown_width - 1), self.width, self.shown_width),
+            self._scale(min(y, self.shown_height - 1), self.height, self.shown_height),
         )
 
     def to_shown(self, x: float, y: float) -> tuple[int, int]:
@@ -166,7 +166,7 @@ class Frame:
         }
 
     @staticmethod
-    def _scaled(number: float, size: int, shown: int) -> float:
+    def _scale(number: float, size: int, shown: int) -> float:
         return number if size == shown else number * size / shown
 
 
@@ -204,7 +204,7 @@ def spoken_part(reply: str) -> str:
     return text
 
 
-def tagged(text: str, tag: str) -> list[str]:
+def find_tagged(text: str, tag: str) -> list[str]:
     """Return the contents of `<tag>...</tag>`. The last closing tag may be missing.
 
     A server that stops at the closing tag omits it.
@@ -213,7 +213,7 @@ def tagged(text: str, tag: str) -> list[str]:
     return [part.partition(f"</{tag}>")[0].strip() for part in parts]
 
 
-def fenced(text: str) -> list[str]:
+def find_fenced(text: str) -> list[str]:
     """Return the contents of the code fences in a text."""
     if text.count("```") == 2 and text.startswith("```") and text.endswith("```"):
         inner = text[3:-3]
@@ -232,12 +232,12 @@ def only(candidates: list[str]) -> str:
     return candidates[0]
 
 
-def structured(reply: Any) -> Any:
+def read_object(reply: Any) -> Any:
     """Return a structured reply unchanged, or the single JSON object in a text."""
     if not isinstance(reply, str):
         return reply
     text = spoken_part(reply)
-    candidates = fenced(text)
+    candidates = find_fenced(text)
     if not candidates and not text.startswith("{"):
         raise ParseError("no_action", "The reply holds no call; reply with one action.")
     return json_object(only(candidates or [text]))

@@ -66,7 +66,7 @@ def page_scroll(height: int) -> Argument:
     return group({"direction": schema}, ("dx", "dy"), read=read, write=write)
 
 
-def _shared(height: int) -> tuple[Phrase, ...]:
+def _shared_phrases(height: int) -> tuple[Phrase, ...]:
     # The default of 2 seconds is WebGym's, not the verb's, so it is accepted but always written.
     return (
         Phrase("scroll", verbs.Scroll, (page_scroll(height),), meaning=SCROLL_MEANING),
@@ -138,7 +138,7 @@ class _ToolCallDialect(PhrasebookDialect):
         if not isinstance(reply, str):
             raise ParseError("malformed", f"A reply is text; got a {type(reply).__name__}.")
         text = replies.spoken_part(reply)
-        calls = replies.tagged(text, "tool_call") or replies.fenced(text)
+        calls = replies.find_tagged(text, "tool_call") or replies.find_fenced(text)
         if not calls and not text.startswith("{"):
             raise ParseError("no_action", "The reply holds no <tool_call>; reply with exactly one.")
         return replies.json_object(replies.only(calls or [text]))
@@ -165,7 +165,7 @@ class WebGymDialect(_ToolCallDialect):
                     fields=_TYPE,
                     meaning=TYPE_MEANING,
                 ),
-                *_shared(height),
+                *_shared_phrases(height),
             ),
         )
 
@@ -190,7 +190,7 @@ class WebGymMarksDialect(_ToolCallDialect):
                     meaning=TYPE_MEANING,
                 ),
                 Phrase("hover", verbs.Hover, (mark,)),
-                *_shared(viewport[1]),
+                *_shared_phrases(viewport[1]),
             ),
         )
 

@@ -14,7 +14,7 @@ from webtraj.environments.miniwob.oracles.base import (
     click,
     matched,
     oracle,
-    painted,
+    wait_until_painted,
 )
 from webtraj.environments.miniwob.oracles.widgets import pick_date
 
@@ -113,7 +113,7 @@ async def social_media(page: OracleView) -> Actions:
     icon = (await _parts_of_posts(page, user, _ICONS.get(button, ".more")))[0]
     for _ in range(3):  # On a busy machine the image may still be missing when the click comes.
         yield Hover(icon.ref)
-        await painted(page)
+        await wait_until_painted(page)
         yield Click(icon.ref)
         if button in _ICONS:
             return

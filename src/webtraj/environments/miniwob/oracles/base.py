@@ -23,7 +23,7 @@ __all__ = [
     "has_oracle",
     "matched",
     "oracle",
-    "painted",
+    "wait_until_painted",
     "quoted",
     "solve",
     "solved_tasks",
@@ -145,7 +145,7 @@ async def submit(page: OracleView) -> actions_lib.Click:
     return await click(page, "#subbtn, #area button", "Submit")
 
 
-async def painted(page: OracleView) -> None:
+async def wait_until_painted(page: OracleView) -> None:
     """Wait until the page has been drawn twice.
 
     Scroll events and hover images happen only when the page is drawn.

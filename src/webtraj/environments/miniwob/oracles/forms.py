@@ -14,9 +14,9 @@ from webtraj.environments.miniwob.oracles.base import (
     click,
     matched,
     oracle,
-    painted,
     quoted,
     submit,
+    wait_until_painted,
 )
 
 
@@ -499,7 +499,7 @@ async def sign_agreement(page: OracleView) -> Actions:
     )
     if name:
         yield Scroll(0, _FAR, (await page.one("#text-area")).ref)
-        await painted(page)
+        await wait_until_painted(page)
         yield Fill((await page.one("#name")).ref, name)
     yield await click(page, "#agree" if button == "Agree" else "#cancel")
 

@@ -176,7 +176,7 @@ async def click_collapsible_2(page: OracleView) -> Actions:
     for header in await page.all("#area h3"):
         yield Click(header.ref)
         await still(page)
-        link = await _shown_link(page, text)
+        link = await _find_shown_link(page, text)
         if link is not None:
             yield link
             return
@@ -197,11 +197,11 @@ async def click_tab_2(page: OracleView) -> Actions:
     In `click-tab-2-medium` opening the second tab is enough if the first has no such link.
     """
     (text,) = matched(r'Switch between the tabs to find and click on the link "(.+)"\.', page.goal)
-    link = await _shown_link(page, text)
+    link = await _find_shown_link(page, text)
     for tab in (await page.all("#area ul a"))[1:]:
         if link is None:
             yield Click(tab.ref)
-            link = await _shown_link(page, text)
+            link = await _find_shown_link(page, text)
     if link is None:
         raise OracleError(f"No tab has the link {text!r}.")
     yield link
@@ -217,7 +217,7 @@ async def click_dialog_2(page: OracleView) -> Actions:
         yield await click(page, ".ui-dialog-buttonset button", label)
 
 
-async def _shown_link(page: OracleView, text: str) -> Click | None:
+async def _find_shown_link(page: OracleView, text: str) -> Click | None:
     """Return a click on the visible link with this text, if any."""
     for link in await page.all("#area .alink"):
         if link.visible and link.text == text:
