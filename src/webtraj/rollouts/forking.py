@@ -43,7 +43,7 @@ from webtraj.store.encoding import dumps
 if TYPE_CHECKING:
     from webtraj.datasets import Dataset
 
-__all__ = ["ForkAgent", "ForkedEnvironment", "difference", "plan_forks"]
+__all__ = ["ForkAgent", "ForkedEnvironment", "difference", "goes_on", "plan_forks"]
 
 _HEAD = ("goal", "url", "title")
 _TREES = ("axtree", "aria")
@@ -53,6 +53,9 @@ _PAGE = (*_TREES, _MARKS, _PICTURE)
 _LOOKS, _PAUSE = 20, 0.1
 """Looks at a page before it counts as different, and the seconds between them: suggestions and
 animations may come later than on record."""
+_LONGEST_THOUGHT = 0.5
+"""The most seconds that a replay waits before an action, as its agent did: a page's timers, such as
+those of menus, go on meanwhile."""
 _REF = re.compile(r"^( *)\[(?P<a>[^\]]+)\] | \[ref=(?P<b>[^\]]+)\]", re.MULTILINE)
 _PARENTS = 64
 """Most parents kept in memory. The rows of one parent are played one after another."""
@@ -90,11 +93,11 @@ def plan_forks(
     for number, point in enumerate(points):
         if point.episode_id not in specs:
             specs[point.episode_id] = _forked_task(dataset[point.episode_id], plan_of)
-        spec, seed, steps = specs[point.episode_id]
-        if not 0 <= point.step < steps:
+        spec, seed, last = specs[point.episode_id]
+        if not 0 <= point.step <= last:
             raise errors.InvalidInputError(
-                f"The episode {point.episode_id!r} has {steps} actions, so it can be forked at the "
-                f"steps 0 to {steps - 1}; got {point.step}."
+                f"The episode {point.episode_id!r} can be forked at the steps 0 to {last}; got "
+                f"{point.step}."
             )
         first = len(plan)
         plan += [
@@ -109,7 +112,7 @@ def plan_forks(
 def _forked_task(
     parent: trajectory_lib.EpisodeTrajectory, plan_of: _PlanOf
 ) -> tuple[TaskSpec, int, int]:
-    """Return the task, the seed and the number of actions of a recorded episode.
+    """Return the task, the seed and the last step to fork at of a recorded episode.
 
     Raises:
         InvalidInputError: It cannot be played again.
@@ -120,7 +123,12 @@ def _forked_task(
             f"The episode {info.episode_id!r} was recorded without a seed, so its world cannot be "
             "made again."
         )
-    return _spec_of(info, plan_of), info.seed, len(parent.steps) - 1
+    return _spec_of(info, plan_of), info.seed, len(parent.steps) - 2 + goes_on(parent)
+
+
+def goes_on(episode: trajectory_lib.EpisodeTrajectory) -> bool:
+    """Return whether an episode's world goes on after its last recorded step."""
+    return bool(episode.steps) and episode.steps[-1].step_type is not trajectory_lib.StepType.LAST
 
 
 def _spec_of(info: trajectory_lib.EpisodeInfo, plan_of: _PlanOf) -> TaskSpec:
@@ -231,6 +239,7 @@ class _Repetition:
         """Return the next recorded decision, with the current refs of its elements."""
         before, self._done = self._parent.steps[self._done], self._done + 1
         recorded = self._parent.steps[self._done]
+        await asyncio.sleep(_pause(before, recorded))
         action = actions_lib.read_action(recorded.action)
         current = _current_refs(before.observation, observation)
         refs = {}
@@ -397,6 +406,13 @@ def _marks_of(observation: Any) -> Iterator[str]:
     marks = channel_of(observation, _MARKS)
     columns = [texts_of(marks, name) or [] for name in ("roles", "names")]
     return (f"{role} {name!r}" for role, name in zip(*columns, strict=False))
+
+
+def _pause(before: trajectory_lib.StepRecord, after: trajectory_lib.StepRecord) -> float:
+    """Return the seconds to wait before an action is repeated."""
+    if before.end_time is None or after.start_time is None:
+        return 0.0
+    return min(max(after.start_time - before.end_time, 0.0), _LONGEST_THOUGHT)
 
 
 def _same(recorded: Any, observed: Any) -> bool:
