@@ -21,6 +21,7 @@ import dataclasses
 import functools
 import itertools
 import re
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, cast
 
@@ -53,9 +54,9 @@ _PAGE = (*_TREES, _MARKS, _PICTURE)
 _LOOKS, _PAUSE = 20, 0.1
 """Looks at a page before it counts as different, and the seconds between them: suggestions and
 animations may come later than on record."""
-_LONGEST_THOUGHT = 0.5
-"""The most seconds that a replay waits before an action, as its agent did: a page's timers, such as
-those of menus, go on meanwhile."""
+_LONGEST_PAUSE = 0.5
+"""The most seconds that a replay waits before an action, so that it comes as long after the one
+before as on record. A page's timers, such as those of menus and suggestions, go on meanwhile."""
 _REF = re.compile(r"^( *)\[(?P<a>[^\]]+)\] | \[ref=(?P<b>[^\]]+)\]", re.MULTILINE)
 _PARENTS = 64
 """Most parents kept in memory. The rows of one parent are played one after another."""
@@ -219,6 +220,8 @@ class _Repetition:
         self._environment = environment
         self._remember = getattr(actor, "remember", None)
         self._done = 0
+        self._began: float | None = None
+        """When the last action was returned."""
 
     def then(self, act: agents_lib.Act) -> agents_lib.Act:
         """Return a function that repeats the record, and then decides as `act` does."""
@@ -239,7 +242,8 @@ class _Repetition:
         """Return the next recorded decision, with the current refs of its elements."""
         before, self._done = self._parent.steps[self._done], self._done + 1
         recorded = self._parent.steps[self._done]
-        await asyncio.sleep(_pause(before, recorded))
+        await asyncio.sleep(self._pause(before, recorded))
+        self._began = time.monotonic()
         action = actions_lib.read_action(recorded.action)
         current = _current_refs(before.observation, observation)
         refs = {}
@@ -263,6 +267,16 @@ class _Repetition:
             model_calls=(),  # They are the parent's, and counted there.
             metadata={**decision.metadata, "fork": source},
         )
+
+    def _pause(
+        self, before: trajectory_lib.StepRecord, recorded: trajectory_lib.StepRecord
+    ) -> float:
+        """Return the seconds to wait before an action."""
+        since = before.end_time if self._began is None else before.start_time
+        if since is None or recorded.start_time is None:
+            return 0.0
+        passed = 0.0 if self._began is None else time.monotonic() - self._began
+        return min(max(recorded.start_time - since - passed, 0.0), _LONGEST_PAUSE)
 
     async def _found(self, result: Any) -> str | None:
         """Return the ref of an element outside the tree, such as an oracle may act on."""
@@ -406,13 +420,6 @@ def _marks_of(observation: Any) -> Iterator[str]:
     marks = channel_of(observation, _MARKS)
     columns = [texts_of(marks, name) or [] for name in ("roles", "names")]
     return (f"{role} {name!r}" for role, name in zip(*columns, strict=False))
-
-
-def _pause(before: trajectory_lib.StepRecord, after: trajectory_lib.StepRecord) -> float:
-    """Return the seconds to wait before an action is repeated."""
-    if before.end_time is None or after.start_time is None:
-        return 0.0
-    return min(max(after.start_time - before.end_time, 0.0), _LONGEST_THOUGHT)
 
 
 def _same(recorded: Any, observed: Any) -> bool:
