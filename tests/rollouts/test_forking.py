@@ -12,6 +12,7 @@ from typer.testing import CliRunner
 from webtraj import Decision, EndReason, ModelCall, Outcome, errors, open_dataset
 from webtraj.agents.base import seed_text
 from webtraj.cli.app import make_app
+from webtraj.datasets import copy
 from webtraj.environments import actions
 from webtraj.rollouts import RunSpec, collect, forking
 from webtraj.rollouts.configuration.selection import plan_run
@@ -275,6 +276,26 @@ async def test_forks_of_all_that_ended_leave_forks_out_and_resume_by_their_own_s
     longer = spec.model_copy(update={"fork": ForkConfig(dataset=dataset.path, at=[2])})
     with pytest.raises(errors.InvalidInputError, match="cannot be changed"):
         await collect(longer, agent=Model(), resume=True)
+
+
+async def test_task_that_its_environment_describes_is_played_by_its_preset(
+    ladder, tmp_path, monkeypatch
+):
+    """Such a description is for judges, and names no preset."""
+    described = {"name": "ladder/climb", "goal": "Climb.", "metadata": {"split": "test"}}
+    monkeypatch.setattr(
+        ladder,
+        "describe_episode",
+        lambda self: {"task": "ladder/climb", "seed": self.seed, "metadata": {"task": described}},
+    )
+    out, copied = tmp_path / "d", tmp_path / "copied"
+    (first,) = (await collect(RunSpec(preset=["ladder/climb"], out=out), agent=Model())).results
+    assert open_dataset(out)[0].info.metadata["task"] == described
+    copy(out, copied)  # Without the run's plan.
+    for place in (out, copied):
+        point = ForkPoint(first.episode_id, 1)
+        (result,), _ = await forked(open_dataset(place), point, Model())
+        assert result.outcome is Outcome.SUCCESS
 
 
 async def test_limit_within_the_repeated_part_is_refused(parent):

@@ -133,20 +133,23 @@ def goes_on(episode: trajectory_lib.EpisodeTrajectory) -> bool:
 
 
 def _spec_of(info: trajectory_lib.EpisodeInfo, plan_of: _PlanOf) -> TaskSpec:
-    """Return the task as the episode describes it, or else as its run planned it."""
+    """Return the task as its run planned it, or else as the episode describes it.
+
+    A description without a start page is one for judges; the preset of the task's name plays it.
+    """
+    place = info.metadata.get("rollout")
+    if isinstance(place, Mapping):
+        plan, row = plan_of(str(place.get("run"))), place.get("row")
+        if isinstance(row, int) and 0 <= row < len(plan):
+            return plan[row].spec
     described = info.metadata.get("task")
-    if isinstance(described, Mapping):
+    if isinstance(described, Mapping) and {"preset", "start_url"} & described.keys():
         try:
             return TaskSpec.from_data(described)
         except records.WrongFieldError as error:
             raise errors.InvalidInputError(
                 f"The task of the episode {info.episode_id!r} cannot be read: {error}."
             ) from error
-    place = info.metadata.get("rollout")
-    if isinstance(place, Mapping):
-        plan, row = plan_of(str(place.get("run"))), place.get("row")
-        if isinstance(row, int) and 0 <= row < len(plan):
-            return plan[row].spec
     return specs_of_presets([info.task])[0]
 
 
