@@ -5,7 +5,8 @@
 Each task's oracle plays once for each seed. Then each episode is played again from the record, in a
 fresh world with the same seed; every observation, reward and end is compared. The script prints the
 share that agrees, with its interval, and the first difference of each other. Tasks without an
-oracle, and episodes that their oracle does not solve, are left out and counted.
+oracle, and episodes that their oracle does not solve, are left out and counted. The preset
+`fixture/all` is the pages of the tests.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import argparse
 import asyncio
 import collections
 import dataclasses
+import sys
 import tempfile
 import time
 from pathlib import Path
@@ -25,6 +27,9 @@ from webtraj.rollouts import RunSpec, collect
 from webtraj.rollouts.forking import ForkAgent, plan_forks
 from webtraj.rollouts.making import close_quietly, make_environment
 from webtraj.runs.plan import ForkPoint, PlannedEpisode, plan_episodes
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests" / "support"))
+import fixture_site
 
 
 async def with_oracle(plan: tuple[PlannedEpisode, ...]) -> list[PlannedEpisode]:
@@ -59,7 +64,7 @@ async def measure(presets: list[str], seeds: int, parallel: int, out: Path) -> N
     agreed = Rate(sum(not result.error for result in forks.results), len(forks.results))
     low, high = agreed.interval or (0.0, 0.0)
     print(
-        f"{', '.join(presets)}: {seeds} seeds of {tasks} tasks, {seeds * tasks - len(plan)} "
+        f"{', '.join(presets):.200}: {seeds} seeds of {tasks} tasks, {seeds * tasks - len(plan)} "
         f"without an oracle, {len(plan) - len(again)} not solved by it\n"
         f"agree to the end: {agreed.numerator} of {agreed.denominator}, {agreed.value:.1%} "
         f"({low:.1%} to {high:.1%}), {len(forks.results) / seconds:.1f} episodes/s"
@@ -83,9 +88,12 @@ def main() -> None:
     parser.add_argument("--parallel", type=int, default=2)
     parser.add_argument("--out", type=Path, help="Keep the episodes here.")
     given = parser.parse_args()
+    fixture_site.register_presets()
+    sets = {"fixture/all": fixture_site.PRESETS}
+    presets = [one for name in given.presets for one in sets.get(name, (name,))]
     with tempfile.TemporaryDirectory() as scratch:
         out = given.out or Path(scratch) / "forks"
-        asyncio.run(measure(given.presets, given.seeds, given.parallel, out))
+        asyncio.run(measure(presets, given.seeds, given.parallel, out))
 
 
 if __name__ == "__main__":

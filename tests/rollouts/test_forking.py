@@ -1,5 +1,7 @@
 """A fork repeats its parent exactly, or says where it could not; then the agent goes on."""
 
+import asyncio
+import contextlib
 import json
 from dataclasses import replace
 
@@ -8,9 +10,12 @@ import pytest
 from typer.testing import CliRunner
 
 from webtraj import Decision, EndReason, ModelCall, Outcome, errors, open_dataset
+from webtraj.agents.base import seed_text
 from webtraj.cli.app import make_app
+from webtraj.datasets import copy
 from webtraj.environments import actions
 from webtraj.rollouts import RunSpec, collect, forking
+from webtraj.rollouts.configuration.selection import plan_run
 from webtraj.rollouts.forking import difference, plan_forks
 from webtraj.runs.plan import ForkPoint, plan_from_bytes, plan_to_bytes
 from webtraj.runs.spec import ForkConfig
@@ -89,6 +94,20 @@ async def test_fork_repeats_its_parent_up_to_the_step(step, parent):
             *(("shown", i, "up", 1) for i in range(step)),
             *(("asked", i) for i in range(step, 3)),
         ]
+
+
+async def test_forks_at_each_step_sample_anew(parent):
+    dataset, name = parent
+    chances = []
+
+    class Sampler(Model):
+        def begin_episode(self, environment):
+            chances.append(seed_text(0, environment))
+            return super().begin_episode(environment)
+
+    for step in (0, 1):
+        await forked(dataset, ForkPoint(name, step), Sampler(), size=2)
+    assert len(set(chances)) == 4
 
 
 async def test_functions_and_agents_without_a_past_go_on_from_the_fork(parent):
@@ -183,7 +202,7 @@ async def test_a_failure_is_the_worse_reply_where_its_last_forks_succeeded(
 
 async def test_only_what_was_recorded_can_be_forked(parent):
     dataset, name = parent
-    with pytest.raises(errors.InvalidInputError, match=r"3 actions, .* steps 0 to 2; got 3"):
+    with pytest.raises(errors.InvalidInputError, match=r"at the steps 0 to 2; got 3"):
         plan_forks(dataset, [ForkPoint(name, 3)])
     with pytest.raises(errors.UnknownEpisodeError):
         plan_forks(dataset, [ForkPoint("nobody", 0)])
@@ -191,6 +210,57 @@ async def test_only_what_was_recorded_can_be_forked(parent):
         plan_forks(dataset, [])
     with pytest.raises(errors.InvalidInputError, match=r"after step 99: .* 3 actions.* smaller"):
         fork(dataset.path, "--at", 99, "--agent", "oracle")
+    with pytest.raises(errors.InvalidInputError, match="no episode of it was cut off"):
+        fork(dataset.path, "--at", "cut-off", "--agent", "oracle")
+    with pytest.raises(errors.InvalidInputError, match="no step where success falls"):
+        fork(dataset.path, "--at", "last-good", "--agent", "oracle")
+
+
+async def test_an_episode_that_was_cut_off_continues_from_its_end(tmp_path):
+    class Killed(Model):
+        def begin_episode(self, environment):
+            act = super().begin_episode(environment).act
+
+            async def kill(observation):
+                if observation == 2:
+                    raise asyncio.CancelledError
+                return await act(observation)
+
+            return kill
+
+    out = tmp_path / "d"
+    spec = RunSpec(preset=["ladder/climb", "ladder/slip"], out=out)
+    with contextlib.suppress(errors.AgentError, asyncio.CancelledError):
+        await collect(spec.model_copy(update={"preset": ["ladder/climb"]}), agent=Killed())
+    await collect(spec.model_copy(update={"preset": ["ladder/slip"]}), agent=Model())
+    agent = Model()
+    fork = ForkConfig(dataset=out, at=["cut-off"])
+    (result,) = (await collect(RunSpec(fork=fork, out=out), agent=agent)).results
+    assert (result.outcome, result.num_steps) == (Outcome.SUCCESS, 3)
+    assert agent.seen == [[("shown", 0, "up", 1), ("shown", 1, "up", 1), ("asked", 2)]]
+
+
+async def test_forks_find_the_step_that_lost_and_the_step_that_is_open(
+    ladder, tmp_path, monkeypatch
+):
+    """Of three forks at each step two, all, and none succeed."""
+    out = tmp_path / "d"
+    (first,) = (await collect(RunSpec(preset=["ladder/climb"], out=out), agent=Model())).results
+    luck = iter([True, True, False, True, True, True, False, False, False])
+    reset = ladder.reset
+
+    async def draw(self):
+        self.luck = next(luck)
+        return await reset(self)
+
+    monkeypatch.setattr(ladder, "reset", draw)
+    monkeypatch.setattr(ladder, "_won", lambda self: self.luck)
+    values = ForkConfig(dataset=out)
+    await collect(RunSpec(fork=values, group_size=3, out=out), agent=Model())
+    for word, step in (("last-good", 1), ("most-open", 0)):
+        fork = ForkConfig(dataset=out, at=[word])
+        (planned,) = plan_run(RunSpec(fork=fork, out=out))
+        assert planned.fork == ForkPoint(first.episode_id, step), word
 
 
 async def test_forks_of_all_that_ended_leave_forks_out_and_resume_by_their_own_settings(parent):
@@ -206,6 +276,26 @@ async def test_forks_of_all_that_ended_leave_forks_out_and_resume_by_their_own_s
     longer = spec.model_copy(update={"fork": ForkConfig(dataset=dataset.path, at=[2])})
     with pytest.raises(errors.InvalidInputError, match="cannot be changed"):
         await collect(longer, agent=Model(), resume=True)
+
+
+async def test_task_that_its_environment_describes_is_played_by_its_preset(
+    ladder, tmp_path, monkeypatch
+):
+    """Such a description is for judges, and names no preset."""
+    described = {"name": "ladder/climb", "goal": "Climb.", "metadata": {"split": "test"}}
+    monkeypatch.setattr(
+        ladder,
+        "describe_episode",
+        lambda self: {"task": "ladder/climb", "seed": self.seed, "metadata": {"task": described}},
+    )
+    out, copied = tmp_path / "d", tmp_path / "copied"
+    (first,) = (await collect(RunSpec(preset=["ladder/climb"], out=out), agent=Model())).results
+    assert open_dataset(out)[0].info.metadata["task"] == described
+    copy(out, copied)  # Without the run's plan.
+    for place in (out, copied):
+        point = ForkPoint(first.episode_id, 1)
+        (result,), _ = await forked(open_dataset(place), point, Model())
+        assert result.outcome is Outcome.SUCCESS
 
 
 async def test_limit_within_the_repeated_part_is_refused(parent):

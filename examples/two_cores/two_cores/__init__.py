@@ -4,6 +4,7 @@
   `page_items` describes a page in a few words an element.
 * `random_agent`: the agent `random_pointing`, which explores what `pointing` can do.
 * `scratch`: a model with random weights, and the command that makes one.
+* `learn_at_forks`: an experiment: groups at forks beside groups from the start.
 * `decisions`: recorded steps as prompts; `export`: the training format `pointing`.
 
 Nothing here knows the tasks, answers or pages of a benchmark. The model learns from recorded

@@ -721,9 +721,15 @@ class Pointer:
         if self._prompt is None:
             return _invalid("bad_arguments", "no page was shown yet", reply)
         action = self._prompt.read(reply)
+        self.done(action)
+        return action
+
+    def done(self, action: Any) -> None:
+        """Note an action on the page that was shown last, for later prompts."""
+        if self._prompt is None or not isinstance(action, Action):
+            return
         if not isinstance(action, InvalidAction) and (done := self._prompt.done_as(action)):
             self._done.append(done)
-        return action
 
 
 class PointingDialect(Pointer):
@@ -747,6 +753,11 @@ class _Actor:
         self._random = source
         self._pointer = Pointer(source)
         self._invalid_in_a_row = 0
+
+    def remember(self, observation: Any, decision: trajectory_lib.Decision) -> None:
+        """Take a repeated step of a fork for its own; see `webtraj.rollouts.forking.ForkAgent`."""
+        self._pointer.show(observation)
+        self._pointer.done(decision.action)
 
     async def act(self, observation: Any) -> trajectory_lib.Decision:
         """Return the model's decision.

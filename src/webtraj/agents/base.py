@@ -166,11 +166,14 @@ def make_given_up_error(
 def seed_text(seed: int, environment: environment_lib.Environment) -> str:
     """Return the random seed of an agent in an episode, from its own seed and the episode.
 
-    Attempts of a group share task and seed but get different texts. The seed is a text, not a
-    number, because `random.Random` hashes it: nearby seeds are unrelated.
+    Attempts of a group share task and seed but get different texts, and so do forks at different
+    steps. The seed is a text, not a number, because `random.Random` hashes it: nearby seeds are
+    unrelated.
     """
     episode = environment_lib.description_of(environment)
     parts = [seed, episode.get("task", ""), episode.get("seed", "")]
     if "attempt" in episode:
         parts.append(episode["attempt"])
+    if "fork" in episode:
+        parts.append(f"fork {episode['fork'].step}")
     return "/".join(map(str, parts))

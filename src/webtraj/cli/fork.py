@@ -39,9 +39,13 @@ def fork(
         ),
     ] = None,
     at: Annotated[
-        list[int] | None,
+        list[str] | None,
         typer.Option(
-            "--at", help="A step to fork at: the number of actions to repeat. Repeatable."
+            "--at",
+            metavar="STEP",
+            help="A step to fork at: the number of actions to repeat; last-good or most-open, by "
+            "the values of the steps; or cut-off, the end of an episode that was cut off. "
+            "Repeatable.",
         ),
     ] = None,
     number: Annotated[
@@ -76,7 +80,8 @@ def fork(
     names = [text for text in episodes or () if "=" not in text]
     fields = fields_of(given, [text for text in episodes or () if "=" in text])
     fields.setdefault("out", dataset)
-    forked = {"dataset": dataset, "episodes": names, "at": at or []}
+    steps = [int(one) if one.isdecimal() else one for one in at or ()]
+    forked = {"dataset": dataset, "episodes": names, "at": steps}
     built, go_on = playing.from_fields(merged({"fork": forked, "group_size": number}, fields))
 
     def report_values() -> dict[str, Any]:
@@ -115,7 +120,7 @@ def _values_of(built: Rollout) -> dict[str, tuple[StepValue, ...]]:
 
 
 def _print_values(found: Mapping[str, Sequence[StepValue]], csv: str | None) -> None:
-    from webtraj.metrics.forks import find_loss
+    from webtraj.metrics.forks import find_loss, most_open
     from webtraj.metrics.presenting import interval_of, percent
 
     rows = [
@@ -138,3 +143,5 @@ def _print_values(found: Mapping[str, Sequence[StepValue]], csv: str | None) -> 
     for name, steps in found.items():
         if (lost := find_loss(steps)) is not None:
             say(f"{name}: step {lost} lost the most.")
+        if (step := most_open(steps)) is not None:
+            say(f"{name}: outcomes differ most at step {step}.")

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from webtraj.store.index import EpisodeSummary
     from webtraj.store.places import Storage
 
-__all__ = ["StepValue", "forks_data", "find_loss", "step_values"]
+__all__ = ["StepValue", "find_loss", "forks_data", "last_good", "most_open", "step_values"]
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -94,20 +94,51 @@ def find_loss(values: Sequence[StepValue]) -> int | None:
     """Return the step whose action lowered the value most; None if no action did.
 
     >>> one = [StepValue(0, Rate(4, 4)), StepValue(1, Rate(4, 4)), StepValue(2, Rate(1, 4))]
-    >>> lost_at(one), lost_at(one[:2])
+    >>> find_loss(one), find_loss(one[:2])
     (2, None)
 
     Args:
         values: The values of an episode's steps, in order. The action of step k leads from the
             value at k - 1 to that at k; steps without a value are skipped.
     """
-    known = [value for value in values if value.success.value is not None]
+    fall = _fall(values)
+    return None if fall is None else fall[1]
+
+
+def last_good(values: Sequence[StepValue]) -> int | None:
+    """Return the last step before the action of `find_loss`, at which a repair begins.
+
+    >>> last_good([StepValue(0, Rate(4, 4)), StepValue(3, Rate(1, 4)), StepValue(4, Rate(1, 4))])
+    0
+    """
+    fall = _fall(values)
+    return None if fall is None else fall[0]
+
+
+def most_open(values: Sequence[StepValue]) -> int | None:
+    """Return the step at which the outcomes of the forks differ most; None if they do nowhere.
+
+    That is the step whose value is nearest to one half, or the first of several.
+
+    >>> most_open([StepValue(0, Rate(4, 4)), StepValue(1, Rate(3, 4)), StepValue(2, Rate(1, 4))])
+    1
+    """
+    rates = [(value.success.value, value.step) for value in values]
+    spreads = [(rate * (1 - rate), -step) for rate, step in rates if rate is not None]
+    spread, step = max(spreads, default=(0.0, 0))
+    return -step if spread > 0 else None
+
+
+def _fall(values: Sequence[StepValue]) -> tuple[int, int] | None:
+    """Return the neighbouring steps between which the value falls most; None if it never does."""
+    known = [(value.success.value, value.step) for value in values]
+    rates = [(rate, step) for rate, step in known if rate is not None]
     falls = [
-        ((before.success.value or 0.0) - (after.success.value or 0.0), after.step)
-        for before, after in itertools.pairwise(known)
+        (before - after, -step, start)
+        for (before, start), (after, step) in itertools.pairwise(rates)
     ]
-    fall, step = max(falls, default=(0.0, 0), key=lambda pair: (pair[0], -pair[1]))
-    return step if fall > 0 else None
+    fall, step, start = max(falls, default=(0.0, 0, 0))
+    return (start, -step) if fall > 0 else None
 
 
 def forks_data(

@@ -21,6 +21,7 @@ import dataclasses
 import functools
 import itertools
 import re
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, cast
 
@@ -43,7 +44,7 @@ from webtraj.store.encoding import dumps
 if TYPE_CHECKING:
     from webtraj.datasets import Dataset
 
-__all__ = ["ForkAgent", "ForkedEnvironment", "difference", "plan_forks"]
+__all__ = ["ForkAgent", "ForkedEnvironment", "difference", "goes_on", "plan_forks"]
 
 _HEAD = ("goal", "url", "title")
 _TREES = ("axtree", "aria")
@@ -53,6 +54,9 @@ _PAGE = (*_TREES, _MARKS, _PICTURE)
 _LOOKS, _PAUSE = 20, 0.1
 """Looks at a page before it counts as different, and the seconds between them: suggestions and
 animations may come later than on record."""
+_LONGEST_PAUSE = 0.5
+"""The most seconds that a replay waits before an action, so that it comes as long after the one
+before as on record. A page's timers, such as those of menus and suggestions, go on meanwhile."""
 _REF = re.compile(r"^( *)\[(?P<a>[^\]]+)\] | \[ref=(?P<b>[^\]]+)\]", re.MULTILINE)
 _PARENTS = 64
 """Most parents kept in memory. The rows of one parent are played one after another."""
@@ -90,11 +94,11 @@ def plan_forks(
     for number, point in enumerate(points):
         if point.episode_id not in specs:
             specs[point.episode_id] = _find_task(dataset[point.episode_id], plan_of)
-        spec, seed, steps = specs[point.episode_id]
-        if not 0 <= point.step < steps:
+        spec, seed, last = specs[point.episode_id]
+        if not 0 <= point.step <= last:
             raise errors.InvalidInputError(
-                f"The episode {point.episode_id!r} has {steps} actions, so it can be forked at the "
-                f"steps 0 to {steps - 1}; got {point.step}."
+                f"The episode {point.episode_id!r} can be forked at the steps 0 to {last}; got "
+                f"{point.step}."
             )
         first = len(plan)
         plan += [
@@ -109,7 +113,7 @@ def plan_forks(
 def _find_task(
     parent: trajectory_lib.EpisodeTrajectory, plan_of: _PlanOf
 ) -> tuple[TaskSpec, int, int]:
-    """Return the task, the seed and the number of actions of a recorded episode.
+    """Return the task, the seed and the last step to fork at of a recorded episode.
 
     Raises:
         InvalidInputError: It cannot be played again.
@@ -120,24 +124,32 @@ def _find_task(
             f"The episode {info.episode_id!r} was recorded without a seed, so its world cannot be "
             "made again."
         )
-    return _spec_of(info, plan_of), info.seed, len(parent.steps) - 1
+    return _spec_of(info, plan_of), info.seed, len(parent.steps) - 2 + goes_on(parent)
+
+
+def goes_on(episode: trajectory_lib.EpisodeTrajectory) -> bool:
+    """Return whether an episode's world goes on after its last recorded step."""
+    return bool(episode.steps) and episode.steps[-1].step_type is not trajectory_lib.StepType.LAST
 
 
 def _spec_of(info: trajectory_lib.EpisodeInfo, plan_of: _PlanOf) -> TaskSpec:
-    """Return the task as the episode describes it, or else as its run planned it."""
+    """Return the task as its run planned it, or else as the episode describes it.
+
+    A description without a start page is one for judges; the preset of the task's name plays it.
+    """
+    place = info.metadata.get("rollout")
+    if isinstance(place, Mapping):
+        plan, row = plan_of(str(place.get("run"))), place.get("row")
+        if isinstance(row, int) and 0 <= row < len(plan):
+            return plan[row].spec
     described = info.metadata.get("task")
-    if isinstance(described, Mapping):
+    if isinstance(described, Mapping) and {"preset", "start_url"} & described.keys():
         try:
             return TaskSpec.from_data(described)
         except records.WrongFieldError as error:
             raise errors.InvalidInputError(
                 f"The task of the episode {info.episode_id!r} cannot be read: {error}."
             ) from error
-    place = info.metadata.get("rollout")
-    if isinstance(place, Mapping):
-        plan, row = plan_of(str(place.get("run"))), place.get("row")
-        if isinstance(row, int) and 0 <= row < len(plan):
-            return plan[row].spec
     return specs_of_presets([info.task])[0]
 
 
@@ -211,6 +223,8 @@ class _Repetition:
         self._environment = environment
         self._remember = getattr(actor, "remember", None)
         self._done = 0
+        self._began: float | None = None
+        """When the last action was returned."""
 
     def then(self, act: agents_lib.Act) -> agents_lib.Act:
         """Return a function that repeats the record, and then decides as `act` does."""
@@ -231,6 +245,8 @@ class _Repetition:
         """Return the next recorded decision, with the current refs of its elements."""
         before, self._done = self._parent.steps[self._done], self._done + 1
         recorded = self._parent.steps[self._done]
+        await asyncio.sleep(self._pause(before, recorded))
+        self._began = time.monotonic()
         action = actions_lib.read_action(recorded.action)
         current = _current_refs(before.observation, observation)
         refs = {}
@@ -254,6 +270,16 @@ class _Repetition:
             model_calls=(),  # They are the parent's, and counted there.
             metadata={**decision.metadata, "fork": source},
         )
+
+    def _pause(
+        self, before: trajectory_lib.StepRecord, recorded: trajectory_lib.StepRecord
+    ) -> float:
+        """Return the seconds to wait before an action."""
+        since = before.end_time if self._began is None else before.start_time
+        if since is None or recorded.start_time is None:
+            return 0.0
+        passed = 0.0 if self._began is None else time.monotonic() - self._began
+        return min(max(recorded.start_time - since - passed, 0.0), _LONGEST_PAUSE)
 
     async def _find_ref(self, result: Any) -> str | None:
         """Return the ref of an element outside the tree, such as an oracle may act on."""

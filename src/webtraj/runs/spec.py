@@ -110,8 +110,11 @@ class ForkConfig(Section):
     """The dataset of the episodes, a folder or s3://bucket/prefix."""
     episodes: Annotated[list[str], BeforeValidator(_as_list)] = Field(default_factory=list)
     """Ids of the episodes; by default all that ended, have a seed and are no forks."""
-    at: list[_Natural] = Field(default_factory=list)
-    """Steps to fork at, as numbers of actions to repeat. By default each step before the end."""
+    at: list[_Natural | Literal["last-good", "most-open", "cut-off"]] = Field(default_factory=list)
+    """Steps to fork at, as numbers of actions to repeat. By default each step before the end.
+    `last-good` is the step before the action that lost the most, and `most-open` the step at which
+    outcomes differ most, both by the forks in the dataset (`webtraj.metrics.forks`). `cut-off` is
+    after the last action of an episode that was cut off."""
 
 
 class DifficultyBand(Section):

@@ -10,15 +10,16 @@ import dataclasses
 import hashlib
 import itertools
 from collections.abc import Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from webtraj import errors
 from webtraj.environments.tasks import TaskSpec, read_tasks
 from webtraj.metrics.facts import EpisodeFacts
+from webtraj.metrics.forks import StepValue, last_good, most_open, step_values
 from webtraj.metrics.measuring import Measuring
 from webtraj.rollouts import sampling
 from webtraj.rollouts.configuration.dialects import TASK_FILES
-from webtraj.rollouts.forking import plan_forks
+from webtraj.rollouts.forking import goes_on, plan_forks
 from webtraj.runs.iterations import Iterations
 from webtraj.runs.plan import (
     ForkPoint,
@@ -30,10 +31,12 @@ from webtraj.runs.plan import (
 )
 from webtraj.runs.run import Run, run_ids
 from webtraj.runs.spec import DifficultySteps, ForkConfig, IterationConfig, RunSpec
-from webtraj.trajectory import is_finished
+from webtraj.store.tries import superseded
+from webtraj.trajectory import EndReason, is_finished
 
 if TYPE_CHECKING:
     from webtraj.datasets import Dataset
+    from webtraj.store.index import EpisodeSummary
 
 __all__ = ["digest_of", "plan_iteration", "plan_run"]
 
@@ -143,24 +146,17 @@ def _plan_of_forks(spec: RunSpec, fork: ForkConfig) -> tuple[PlannedEpisode, ...
             f"The dataset {dataset.url!r} has no episode {unknown[0]!r:.200}. "
             f"`{errors.command('ls', dataset.url)}` lists them."
         )
-    chosen = fork.episodes or _forkable(dataset)
+    chosen = [found[one] for one in fork.episodes or _forkable(dataset)]
+    values = {}
+    if _BY_VALUE.keys() & set(fork.at):
+        values = step_values(dataset.place.storage, dataset.summaries)
     points = [
-        ForkPoint(episode_id, step)
-        for episode_id in chosen
-        for step in fork.at or range(found[episode_id].num_steps)
-        if fork.episodes or step < found[episode_id].num_steps
+        ForkPoint(summary.episode_id, step)
+        for summary in chosen
+        for step in _fork_steps(fork, summary, dataset, values.get(summary.episode_id, ()))
     ]
     if not points:
-        longest = max((found[episode_id].num_steps for episode_id in chosen), default=0)
-        if not longest:
-            raise errors.InvalidInputError(
-                f"The dataset {dataset.url!r} has no episode to fork: one that ended after an "
-                "action, has a seed, and is no fork itself."
-            )
-        raise errors.InvalidInputError(
-            f"No episode continues after step {min(fork.at)}: the longest has {longest} "
-            f"action{'s' * (longest != 1)}. Give a smaller step to fork at (--at)."
-        )
+        _refuse_to_fork(dataset, fork, chosen)
     if spec.max_steps and (late := [one.step for one in points if one.step >= spec.max_steps]):
         raise errors.InvalidInputError(
             f"max_steps={spec.max_steps} counts repeated steps too, so a fork at step {late[0]} "
@@ -169,16 +165,60 @@ def _plan_of_forks(spec: RunSpec, fork: ForkConfig) -> tuple[PlannedEpisode, ...
     return plan_forks(dataset, points, group_size=spec.group_size)
 
 
+_BY_VALUE = {"last-good": last_good, "most-open": most_open}
+
+
+def _fork_steps(
+    fork: ForkConfig, summary: EpisodeSummary, dataset: Dataset, values: Sequence[StepValue]
+) -> Iterator[int]:
+    """Yield the steps at which an episode is forked; unless it is named, only those it has."""
+    ended = is_finished(summary.outcome, summary.end_reason)
+    for at in fork.at or range(summary.num_steps):
+        if at == "cut-off":
+            terminated = summary.end_reason is EndReason.TERMINATED
+            if not terminated and goes_on(dataset[summary.episode_id]):
+                yield summary.num_steps
+        elif isinstance(at, str):
+            if (step := _BY_VALUE[at](values)) is not None:
+                yield step
+        elif fork.episodes or (ended and at < summary.num_steps):
+            yield at
+
+
+def _refuse_to_fork(
+    dataset: Dataset, fork: ForkConfig, chosen: Sequence[EpisodeSummary]
+) -> NoReturn:
+    """Raise an error that says why there is no step to fork at."""
+    ended = [one.num_steps for one in chosen if is_finished(one.outcome, one.end_reason)]
+    longest = max(ended, default=0)
+    if "cut-off" in fork.at:
+        why = "no episode of it was cut off before its world ended"
+    elif _BY_VALUE.keys() & set(fork.at):
+        why = (
+            "the forks in it show no step where success falls or differs. Fork at several steps "
+            "first, with --values"
+        )
+    elif longest:
+        least = min(at for at in fork.at if isinstance(at, int))
+        raise errors.InvalidInputError(
+            f"No episode continues after step {least}: the longest has {longest} "
+            f"action{'s' * (longest != 1)}. Give a smaller step to fork at (--at)."
+        )
+    else:
+        why = "it has no episode that ended after an action, has a seed, and is no fork itself"
+    raise errors.InvalidInputError(f"Nothing to fork in the dataset {dataset.url!r}: {why}.")
+
+
 def _forkable(dataset: Dataset) -> list[str]:
-    """Return the episodes that ended, can be played again, and are not forks themselves."""
-    storage = dataset.place.storage
+    """Return the episodes that count, can be played again, and are not forks themselves."""
+    storage, gone = dataset.place.storage, superseded(dataset.summaries)
     runs = [Run(storage, run_id) for run_id in run_ids(storage)]
     forking = [run for run in runs if any(planned.fork for planned in run.read_plan())]
     return [
         one.episode_id
         for one in dataset.summaries
-        if is_finished(one.outcome, one.end_reason)
-        and one.seed is not None
+        if one.seed is not None
+        and one.episode_id not in gone
         and not any(run.place_of(one.episode_id) for run in forking)
     ]
 
