@@ -12,7 +12,7 @@ import threading
 from webtraj import errors
 from webtraj.store.blobs import Blob, BlobStore, blob_key
 from webtraj.store.layout import HEADER, DatasetHeader, episode_key
-from webtraj.store.places import Storage
+from webtraj.store.storage import Storage
 
 __all__ = ["EpisodeSender"]
 

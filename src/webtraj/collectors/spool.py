@@ -35,9 +35,10 @@ import orjson
 from webtraj import errors
 from webtraj.store import files
 from webtraj.store.blobs import Blob, BlobStore, blobs_of
+from webtraj.store.formats import format_named
 from webtraj.store.index import EpisodeSummary, IndexWriter, summarize
 from webtraj.store.journal import claim
-from webtraj.store.layout import DatasetHeader, DatasetLayout, format_named, is_episode_id
+from webtraj.store.layout import DatasetHeader, DatasetLayout, is_episode_id
 from webtraj.store.sealing import unshared_blobs
 
 __all__ = [

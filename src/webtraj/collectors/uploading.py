@@ -31,7 +31,7 @@ from webtraj.collectors.spool import Spool, WaitingEpisode
 from webtraj.store.blobs import Blob
 from webtraj.store.index import index_file_name
 from webtraj.store.layout import INDEX
-from webtraj.store.places import Storage
+from webtraj.store.storage import Storage
 
 __all__ = ["CircuitBreaker", "Pauses", "Unsent", "UploadStatus", "Uploader"]
 

@@ -37,17 +37,11 @@ from webtraj.shown import as_html
 from webtraj.store import encoding, records
 from webtraj.store.blobs import BlobSink, BlobSource, LazyBlobs
 from webtraj.store.decoding import Budget
+from webtraj.store.formats import format_named
 from webtraj.store.index import EpisodeSummary, merge, parse_index_file, summarize
 from webtraj.store.journal import warn
-from webtraj.store.layout import (
-    INDEX,
-    SCHEMA_VERSION,
-    check_episode_id,
-    episode_key,
-    format_named,
-    is_episode_id,
-)
-from webtraj.store.places import FolderStorage, Storage
+from webtraj.store.layout import INDEX, SCHEMA_VERSION, check_episode_id, episode_key, is_episode_id
+from webtraj.store.storage import FolderStorage, Storage
 from webtraj.store.tries import superseded
 
 __all__ = [

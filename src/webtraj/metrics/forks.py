@@ -18,7 +18,7 @@ from webtraj.store.tries import counting
 
 if TYPE_CHECKING:
     from webtraj.store.index import EpisodeSummary
-    from webtraj.store.places import Storage
+    from webtraj.store.storage import Storage
 
 __all__ = ["StepValue", "forks_data", "lost_at", "step_values"]
 
