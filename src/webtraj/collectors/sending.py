@@ -32,6 +32,8 @@ class EpisodeSender:
         self._same_blob = [threading.Lock() for _ in range(256)]
         self._prepared = False
         self._preparing = threading.Lock()
+        self._failed_with: Exception | None = None
+        """The last failure of `prepare`, for those who waited for it."""
 
     def check_destination(self) -> bool:
         """Check that the bucket's dataset, if any, accepts episodes of this format.
@@ -65,16 +67,26 @@ class EpisodeSender:
             DatasetError: Its header cannot be read, or is from a newer webtraj.
             StorageError: The bucket cannot be read or written.
         """
+        before = self._failed_with
         with self._preparing:
             if self._prepared:
                 return
-            if not self.check_destination():
-                header = DatasetHeader(format=self._format)
-                # If another writer is faster, its header counts.
-                with contextlib.suppress(errors.StorageConflictError):
-                    self.storage.write(HEADER, header.to_bytes(), overwrite=False)
-                self.check_destination()
+            if self._failed_with is not before and self._failed_with is not None:
+                raise self._failed_with  # It may have taken long; do not let each thread try.
+            try:
+                self._make_dataset()
+            except Exception as error:
+                self._failed_with = error
+                raise
             self._prepared = True
+
+    def _make_dataset(self) -> None:
+        if not self.check_destination():
+            header = DatasetHeader(format=self._format)
+            # If another writer is faster, its header counts.
+            with contextlib.suppress(errors.StorageConflictError):
+                self.storage.write(HEADER, header.to_bytes(), overwrite=False)
+            self.check_destination()
 
     def send_blob(self, blob: Blob, store: BlobStore) -> int:
         """Send a blob, unless the bucket has it; return the number of bytes sent.
