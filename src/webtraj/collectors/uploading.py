@@ -493,7 +493,7 @@ class Uploader:
         except Exception as error:
             self._end(sending, error)
             return
-        blobs = sending.episode.blobs
+        blobs = [blob for blob in sending.episode.blobs if not self._sender.has_sent(blob)]
         sending.blobs_left = len(blobs)
         self._put([(blob.size, partial(self._send_blob, sending, blob)) for blob in blobs])
         if not blobs:

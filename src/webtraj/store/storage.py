@@ -29,7 +29,8 @@ __all__ = [
     "is_key",
 ]
 
-_PART = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._=-]{0,254}")
+_PART = r"[A-Za-z0-9_][A-Za-z0-9._=-]{0,254}"
+_KEY = re.compile(f"{_PART}(?:/{_PART})*+")
 _LONGEST = 800
 """S3 allows 1,024 bytes for key and prefix together."""
 
@@ -105,7 +106,7 @@ def is_key(key: str) -> bool:
     >>> is_key("episodes/20261120T130405-9f86.json"), is_key("../secret"), is_key("/etc/passwd")
     (True, False, False)
     """
-    return len(key) <= _LONGEST and all(_PART.fullmatch(part) for part in key.split("/"))
+    return len(key) <= _LONGEST and _KEY.fullmatch(key) is not None
 
 
 def is_hidden(name: str) -> bool:
