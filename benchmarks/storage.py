@@ -59,6 +59,7 @@ from rich.table import Table
 
 import peers
 import webtraj
+from process_tree import ProcessTree
 from webtraj.agents.oracle import OracleAgent
 from webtraj.collectors import Pauses
 from webtraj.datasets import push
@@ -401,10 +402,30 @@ def reading(place: Path, tries: int) -> dict[str, tuple[float, float]]:
     return found
 
 
+@dataclasses.dataclass(frozen=True)
+class Cost:
+    seconds: float
+    cpu: float
+    """Processor time, the server's included: a busy machine changes it less."""
+
+    @classmethod
+    def of(cls, call: Callable[[], object]) -> Cost:
+        started, used = time.perf_counter(), ProcessTree().cpu_seconds()
+        call()
+        return cls(time.perf_counter() - started, ProcessTree().cpu_seconds() - used)
+
+    @classmethod
+    def median(cls, costs: Sequence[Cost]) -> Cost:
+        return cls(
+            statistics.median(cost.seconds for cost in costs),
+            statistics.median(cost.cpu for cost in costs),
+        )
+
+
 def sending(
     episodes: Sequence[EpisodeTrajectory], copies: int, place: Path
-) -> tuple[int, float, float, float, float]:
-    """Returns bytes, and seconds: by plain puts, by a push, by the collector, recorded only.
+) -> tuple[int, Cost, Cost, Cost, Cost]:
+    """Returns bytes, and costs: by plain puts, by a push, by the collector, recorded only.
 
     Medians of five, the last the only one.
     """
@@ -421,9 +442,7 @@ def sending(
         for index, episode in enumerate(episodes)
     ]
     local = place / "to-send"
-    started = time.perf_counter()
-    asyncio.run(collect(webtraj.JsonTrajectoryCollector(local), many))
-    recorded = time.perf_counter() - started
+    recorded = Cost.of(lambda: asyncio.run(collect(webtraj.JsonTrajectoryCollector(local), many)))
     kinds = ("episodes", "blobs")
     objects = {
         str(path.relative_to(local)): path.read_bytes()
@@ -445,41 +464,38 @@ def sending(
                 secret_access_key=server.secret_access_key,
                 client_options={"allow_http": True},
             )
-            started = time.perf_counter()
-            put = functools.partial(obstore.put, store)
-            with ThreadPoolExecutor(16) as threads:
-                list(threads.map(put, objects.keys(), objects.values()))
-            plain.append(time.perf_counter() - started)
-            started = time.perf_counter()
-            collector = webtraj.S3TrajectoryCollector(
-                target,
-                spool=place / f"spool{attempt}",
-                storage_options=server.options(),
-            )
-            asyncio.run(collect(collector, many))
-            collected.append(time.perf_counter() - started)
+
+            def put_all(store: Any = store) -> None:
+                put = functools.partial(obstore.put, store)
+                with ThreadPoolExecutor(16) as threads:
+                    list(threads.map(put, objects.keys(), objects.values()))
+
+            def collect_all(target: str = target, spool: Path = place / f"spool{attempt}") -> None:
+                collector = webtraj.S3TrajectoryCollector(
+                    target, spool=spool, storage_options=server.options()
+                )
+                asyncio.run(collect(collector, many))
+
+            plain.append(Cost.of(put_all))
+            collected.append(Cost.of(collect_all))
             sent = webtraj.open_dataset(target, storage_options=server.options())
             assert len(sent) == len(many)
             pushed.append(pushing(many, place / f"push{attempt}", server))
     finally:
         server.close()
-    median = statistics.median
-    return (
-        sum(map(len, objects.values())),
-        median(plain),
-        median(pushed),
-        median(collected),
-        recorded,
-    )
+    size = sum(map(len, objects.values()))
+    return size, Cost.median(plain), Cost.median(pushed), Cost.median(collected), recorded
 
 
-def pushing(episodes: Sequence[EpisodeTrajectory], spool: Path, server: S3Server) -> float:
-    """Returns the seconds that `webtraj push` takes for episodes that wait in a spool."""
+def pushing(episodes: Sequence[EpisodeTrajectory], spool: Path, server: S3Server) -> Cost:
+    """Returns what `webtraj push` takes for episodes that wait in a spool."""
     target = f"{server.make_bucket()}/data"
     fill_spool(episodes, spool, server.options(endpoint="http://127.0.0.1:9"), target)
-    started = time.perf_counter()
-    assert push(spool, storage_options=server.options()).sent_episodes == len(episodes)
-    return time.perf_counter() - started
+
+    def send() -> None:
+        assert push(spool, storage_options=server.options()).sent_episodes == len(episodes)
+
+    return Cost.of(send)
 
 
 def fill_spool(
@@ -758,11 +774,13 @@ def main() -> None:
     console.print(table)
     size, plain, pushed, collected, recorded = sent
     console.print(
-        f"S3 (rclone serve s3): {size / 2**20:.0f} MiB; plain puts {size / plain / 2**20:.1f} "
-        f"MiB/s in {plain:.2f} s; webtraj push {plain / pushed:.0%} of that (at least "
-        f"{AT_LEAST:.0%}), {pushed:.2f} s; the collector from the first step on "
-        f"{plain / collected:.0%}, {collected:.2f} s, and recording to a folder alone "
-        f"{recorded:.2f} s. Medians of five."
+        f"S3 (rclone serve s3): {size / 2**20:.0f} MiB; plain puts "
+        f"{size / plain.seconds / 2**20:.1f} MiB/s in {plain.seconds:.2f} s; webtraj push "
+        f"{plain.seconds / pushed.seconds:.0%} of that, {pushed.seconds:.2f} s, and "
+        f"{plain.cpu / pushed.cpu:.0%} by processor time, {pushed.cpu:.2f} s with the server's (at "
+        f"least {AT_LEAST:.0%}); the collector from the first step on "
+        f"{plain.seconds / collected.seconds:.0%}, {collected.seconds:.2f} s, and recording to a "
+        f"folder alone {recorded.seconds:.2f} s. Medians of five."
     )
     table = Table(title=f"A scan over {scan} small steps, best of 3")
     for column in ("way", "steps/s", "bytes/step"):
