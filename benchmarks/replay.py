@@ -103,8 +103,9 @@ def make(folder: Path, steps: int) -> None:
     """Writes four iterations; no waits for the disk, which would take hours."""
     from webtraj.datasets.dataset import encode_episode
     from webtraj.datasets.place import create_place
+    from webtraj.store.formats import format_named
     from webtraj.store.index import summarize
-    from webtraj.store.layout import DatasetHeader, episode_key, format_named
+    from webtraj.store.layout import DatasetHeader, episode_key
 
     episodes = steps // STEPS_AN_EPISODE
     encode = format_named("json").encode

@@ -16,7 +16,8 @@ the goal and the last five screenshots with their trees, as vision agents send t
    * WebGym: a list of steps by `torch.save`, a PNG a step beside it; the prompt of each step as
      JSON text, its images by path.
 2. S3: plain obstore puts of some objects to `rclone serve s3`; beside that, `webtraj push` of a
-   spool that holds the same episodes, and the collector from the first step on.
+   spool that holds the same episodes, and the collector from the first step on. Then an endpoint
+   that is absent: how long until a command names it.
 3. One step, or one episode, read at random.
 4. A scan over all steps of many small episodes, beside `torch.load` of the same as `.pt`; copying
    those episodes, and opening an index of many lines beside as many files.
@@ -40,6 +41,7 @@ import os
 import pickle
 import random
 import shutil
+import socket
 import statistics
 import subprocess
 import sys
@@ -57,6 +59,7 @@ from rich.table import Table
 
 import peers
 import webtraj
+from process_tree import ProcessTree
 from webtraj.agents.oracle import OracleAgent
 from webtraj.collectors import Pauses
 from webtraj.datasets import push
@@ -87,8 +90,10 @@ CHANNELS = ("goal", "url", "axtree", "screenshot", "set_of_marks", "focused", "l
 CONTEXT = 5
 NO_MARKS = "webtraj json, no marks"
 JPEG = "the same, JPEG (default)"
-AT_MOST, AT_LEAST = 0.5, 0.6
+AT_MOST, AT_LEAST = 0.5, 0.8
 """Limits: bytes a step beside AgentLab's, and the share of plain puts that a push has."""
+OPEN, NAMED = 0.3, 20.0
+"""Limits: seconds of CPU to open 100,000 episodes, and seconds to name an absent endpoint."""
 TORCH = ("torch==2.13.0+cpu", "numpy")
 SYSTEM = "You act in a browser. Answer with one action for the page that you see. " * 20
 
@@ -397,10 +402,30 @@ def reading(place: Path, tries: int) -> dict[str, tuple[float, float]]:
     return found
 
 
+@dataclasses.dataclass(frozen=True)
+class Cost:
+    seconds: float
+    cpu: float
+    """Processor time, the server's included: a busy machine changes it less."""
+
+    @classmethod
+    def of(cls, call: Callable[[], object]) -> Cost:
+        started, used = time.perf_counter(), ProcessTree().cpu_seconds()
+        call()
+        return cls(time.perf_counter() - started, ProcessTree().cpu_seconds() - used)
+
+    @classmethod
+    def median(cls, costs: Sequence[Cost]) -> Cost:
+        return cls(
+            statistics.median(cost.seconds for cost in costs),
+            statistics.median(cost.cpu for cost in costs),
+        )
+
+
 def sending(
     episodes: Sequence[EpisodeTrajectory], copies: int, place: Path
-) -> tuple[int, float, float, float, float]:
-    """Returns bytes, and seconds: by plain puts, by a push, by the collector, recorded only.
+) -> tuple[int, Cost, Cost, Cost, Cost]:
+    """Returns bytes, and costs: by plain puts, by a push, by the collector, recorded only.
 
     Medians of five, the last the only one.
     """
@@ -417,9 +442,7 @@ def sending(
         for index, episode in enumerate(episodes)
     ]
     local = place / "to-send"
-    started = time.perf_counter()
-    asyncio.run(collect(webtraj.JsonTrajectoryCollector(local), many))
-    recorded = time.perf_counter() - started
+    recorded = Cost.of(lambda: asyncio.run(collect(webtraj.JsonTrajectoryCollector(local), many)))
     kinds = ("episodes", "blobs")
     objects = {
         str(path.relative_to(local)): path.read_bytes()
@@ -441,51 +464,128 @@ def sending(
                 secret_access_key=server.secret_access_key,
                 client_options={"allow_http": True},
             )
-            started = time.perf_counter()
-            put = functools.partial(obstore.put, store)
-            with ThreadPoolExecutor(16) as threads:
-                list(threads.map(put, objects.keys(), objects.values()))
-            plain.append(time.perf_counter() - started)
-            started = time.perf_counter()
-            collector = webtraj.S3TrajectoryCollector(
-                target,
-                spool=place / f"spool{attempt}",
-                storage_options=server.options(),
-            )
-            asyncio.run(collect(collector, many))
-            collected.append(time.perf_counter() - started)
+
+            def put_all(store: Any = store) -> None:
+                put = functools.partial(obstore.put, store)
+                with ThreadPoolExecutor(16) as threads:
+                    list(threads.map(put, objects.keys(), objects.values()))
+
+            def collect_all(target: str = target, spool: Path = place / f"spool{attempt}") -> None:
+                collector = webtraj.S3TrajectoryCollector(
+                    target, spool=spool, storage_options=server.options()
+                )
+                asyncio.run(collect(collector, many))
+
+            plain.append(Cost.of(put_all))
+            collected.append(Cost.of(collect_all))
             sent = webtraj.open_dataset(target, storage_options=server.options())
             assert len(sent) == len(many)
             pushed.append(pushing(many, place / f"push{attempt}", server))
     finally:
         server.close()
-    median = statistics.median
-    return (
-        sum(map(len, objects.values())),
-        median(plain),
-        median(pushed),
-        median(collected),
-        recorded,
-    )
+    size = sum(map(len, objects.values()))
+    return size, Cost.median(plain), Cost.median(pushed), Cost.median(collected), recorded
 
 
-def pushing(episodes: Sequence[EpisodeTrajectory], spool: Path, server: S3Server) -> float:
-    """Returns the seconds that `webtraj push` takes for episodes that wait in a spool."""
+def pushing(episodes: Sequence[EpisodeTrajectory], spool: Path, server: S3Server) -> Cost:
+    """Returns what `webtraj push` takes for episodes that wait in a spool."""
     target = f"{server.make_bucket()}/data"
-    away = {**server.options(), "endpoint": "http://127.0.0.1:9", "retry": {"deadline": 0.01}}
+    fill_spool(episodes, spool, server.options(endpoint="http://127.0.0.1:9"), target)
+
+    def send() -> None:
+        assert push(spool, storage_options=server.options()).sent_episodes == len(episodes)
+
+    return Cost.of(send)
+
+
+def fill_spool(
+    episodes: Sequence[EpisodeTrajectory],
+    spool: Path,
+    away: dict[str, Any],
+    target: str = "s3://bucket/data",
+) -> None:
+    """Records episodes that wait in a spool, because their bucket is away."""
     collector = webtraj.BucketTrajectoryCollector(
         target,
         spool=spool,
-        storage_options=away,
+        storage_options={**away, "retry": {"deadline": 0.01}},
         check_timeout=0.0,
         close_timeout=0.0,
         pauses=Pauses(first=1e6, cap=1e6, uniform=lambda _, most: most),
     )
     with contextlib.suppress(webtraj.WebtrajError):  # Nothing is sent.
         asyncio.run(collect(collector, episodes))
-    started = time.perf_counter()
-    assert push(spool, storage_options=server.options()).sent_episodes == len(episodes)
+
+
+def absences(place: Path) -> dict[str, float]:
+    """Returns the seconds after which each command names an endpoint that is absent.
+
+    One endpoint refuses connections; the other drops them, as a firewall does.
+    """
+    with contextlib.ExitStack() as stack:
+        refusing, silent = (
+            stack.enter_context(contextlib.closing(socket.socket())) for _ in range(2)
+        )
+        for each in (refusing, silent):
+            each.bind(("127.0.0.1", 0))
+        silent.listen(0)
+        for _ in range(2):  # A full queue.
+            waiting = stack.enter_context(contextlib.closing(socket.socket()))
+            waiting.setblocking(False)
+            waiting.connect_ex(silent.getsockname())
+        ways = {"open": open_at, "push": push_to, "collector": collect_into}
+        named = [
+            (f"{name}, {kind}", functools.partial(way, place / f"{name}-{kind}", endpoint))
+            for kind, each in (("refused", refusing), ("dropped", silent))
+            for endpoint in (f"http://127.0.0.1:{each.getsockname()[1]}",)
+            for name, way in ways.items()
+        ]
+        with ThreadPoolExecutor(len(named)) as threads:  # They only wait.
+            seconds = threads.map(lambda one: one[1](), named)
+            return {name: taken for (name, _), taken in zip(named, seconds, strict=True)}
+
+
+def away(endpoint: str) -> dict[str, Any]:
+    """Returns the options of a bucket at an endpoint."""
+    keys = {"access_key_id": "key", "secret_access_key": "secret"}
+    return {"endpoint": endpoint, "region": "us-east-1", "allow_http": True, **keys}
+
+
+def seconds_to_name(endpoint: str, call: Callable[[], object]) -> float:
+    """Returns the seconds until a call fails with an error that names the endpoint."""
+    said, started = "", time.perf_counter()
+    try:
+        said = str(call())
+    except webtraj.WebtrajError as error:
+        said = str(error)
+    assert endpoint in said, said
     return time.perf_counter() - started
+
+
+def open_at(_: Path, endpoint: str) -> float:
+    """Opens a dataset there."""
+    options = away(endpoint)
+    return seconds_to_name(
+        endpoint, lambda: webtraj.open_dataset("s3://bucket/data", storage_options=options)
+    )
+
+
+def push_to(spool: Path, endpoint: str) -> float:
+    """Pushes a spool of many episodes there."""
+    fill_spool(small_episodes(32 * 5, 5), spool, away(endpoint))
+    return seconds_to_name(endpoint, lambda: push(spool, storage_options=away(endpoint)))
+
+
+def collect_into(spool: Path, endpoint: str) -> float:
+    """Records an episode for a bucket there."""
+
+    def record_one() -> None:
+        collector = webtraj.S3TrajectoryCollector(
+            "s3://bucket/data", spool=spool, storage_options=away(endpoint)
+        )
+        asyncio.run(collect(collector, small_episodes(5, 5)))
+
+    return seconds_to_name(endpoint, record_one)
 
 
 def freshly(step: StepRecord, n: int) -> StepRecord:
@@ -648,6 +748,7 @@ def main() -> None:
         stored = storing(episodes, place, repeats)
         read = reading(place, tries)
         sent = sending(episodes, 1 if options.quick else 4, place)
+        absent = absences(place)
         scanned = scanning(scan, place)
         copied = copying(place)
         opened = opening(scan, place)
@@ -673,11 +774,13 @@ def main() -> None:
     console.print(table)
     size, plain, pushed, collected, recorded = sent
     console.print(
-        f"S3 (rclone serve s3): {size / 2**20:.0f} MiB; plain puts {size / plain / 2**20:.1f} "
-        f"MiB/s in {plain:.2f} s; webtraj push {plain / pushed:.0%} of that (at least "
-        f"{AT_LEAST:.0%}), {pushed:.2f} s; the collector from the first step on "
-        f"{plain / collected:.0%}, {collected:.2f} s, and recording to a folder alone "
-        f"{recorded:.2f} s. Medians of five."
+        f"S3 (rclone serve s3): {size / 2**20:.0f} MiB; plain puts "
+        f"{size / plain.seconds / 2**20:.1f} MiB/s in {plain.seconds:.2f} s; webtraj push "
+        f"{plain.seconds / pushed.seconds:.0%} of that, {pushed.seconds:.2f} s, and "
+        f"{plain.cpu / pushed.cpu:.0%} by processor time, {pushed.cpu:.2f} s with the server's (at "
+        f"least {AT_LEAST:.0%}); the collector from the first step on "
+        f"{plain.seconds / collected.seconds:.0%}, {collected.seconds:.2f} s, and recording to a "
+        f"folder alone {recorded.seconds:.2f} s. Medians of five."
     )
     table = Table(title=f"A scan over {scan} small steps, best of 3")
     for column in ("way", "steps/s", "bytes/step"):
@@ -687,7 +790,9 @@ def main() -> None:
     console.print(table)
     for name, rate, cpu in copied:
         console.print(f"copy {name}: {rate:.0f} episodes/s, {cpu * 1e3:.2f} ms of CPU each")
-    console.print(f"opening {scan:,} episodes: {opened:.3f} s of CPU")
+    console.print(f"opening {scan:,} episodes: {opened:.3f} s of CPU (at most {OPEN} for 100,000)")
+    for name, seconds in absent.items():
+        console.print(f"absent endpoint, {name}: named after {seconds:.1f} s (at most {NAMED:.0f})")
 
 
 if __name__ == "__main__":

@@ -53,7 +53,7 @@ AREAS = {
     "failures and outcomes": "errors.py trajectory.py rollouts/episode.py rollouts/results.py "
     "rollouts/deadlines.py metrics/facts.py metrics/tally.py",
     "judging": "judging/**/*.py rollouts/judging.py",
-    "redaction": "redaction/*.py environments/redacting.py environments/browser/secrecy.py "
+    "redaction": "redaction/*.py environments/redacting.py environments/browser/secret_keeper.py "
     "settings/credentials.py processing/steps/redact.py",
     "network": "environments/browser/network.py environments/browser/access.py "
     "environments/browser/guard.py net/hosts.py serving/guard.py",

@@ -12,7 +12,7 @@ from webtraj.datasets.recovery import rebuild, recover
 from webtraj.datasets.verification import verify
 from webtraj.datasets.writer import DatasetWriter
 from webtraj.store.blobs import BlobStore
-from webtraj.store.places import FolderStorage
+from webtraj.store.storage import FolderStorage
 from webtraj.view.labels import LabelBook
 
 GOLDEN = Path(__file__).parents[1] / "golden"

@@ -14,7 +14,7 @@ import webtraj
 from rows import each
 from webtraj.datasets.writer import DatasetWriter
 from webtraj.store import layout
-from webtraj.store.layout import format_named
+from webtraj.store.formats import format_named
 from webtraj.store.places import open_storage
 from webtraj.testing.strategies import trajectories
 

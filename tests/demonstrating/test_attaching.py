@@ -243,3 +243,26 @@ async def test_a_browser_that_its_program_closes_ends_with_a_verdict(
     (episode,) = collector.trajectories
     assert isinstance(episode.steps[-1].action, a.Answer)
     assert (episode.outcome, episode.total_reward) == (Outcome.SUCCESS, 1.0)
+
+
+@pytest.mark.browser
+async def test_a_step_that_was_not_seen_before_its_browser_closed_is_kept_before_an_answer(
+    site: str, tmp_path: Path
+) -> None:
+    collector = MemoryTrajectoryCollector()
+    async with running_browser(tmp_path) as endpoint, async_playwright() as playwright:
+        browser = await playwright.chromium.connect_over_cdp(endpoint)
+        page = browser.contexts[0].pages[0]
+        page.on("dialog", lambda dialog: None)  # It stays open, and nothing can be seen.
+        await page.goto(f"{site}/ask")
+        async with attached(endpoint, collector) as recorder:
+            clicking = asyncio.ensure_future((await Hand.on(page)).click("button"))
+            await until(lambda: recorder.steps == 1)
+            await (await browser.new_browser_cdp_session()).send("Browser.close")
+            recorder.stop(Outcome.SUCCESS, answer="Seen")
+        await asyncio.gather(clicking, return_exceptions=True)
+    (episode,) = collector.trajectories
+    assert [type(step.action) for step in episode.steps[1:]] == [a.Click, a.Answer]
+    assert episode.steps[1].decision.metadata["demonstration"] == {"unseen": True}
+    assert episode.steps[1].observation["axtree"] == episode.steps[0].observation["axtree"]
+    assert episode.outcome is Outcome.SUCCESS

@@ -162,7 +162,7 @@ KILLED = """
     import asyncio, os, pathlib, signal, sys
     from webtraj.exploring import HindsightProposer, propose
     from webtraj.exploring import proposing
-    from webtraj.store.places import FolderStorage
+    from webtraj.store.storage import FolderStorage
 
     folder, at = sys.argv[1], int(sys.argv[2])
     write, calls = FolderStorage.write, []

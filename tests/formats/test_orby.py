@@ -9,7 +9,7 @@ from recorded_episodes import browser_episode, data_of
 
 from rows import each
 from webtraj import errors
-from webtraj.store.layout import format_named
+from webtraj.store.formats import format_named
 from webtraj.store.protobuf.orby import read_orby
 from webtraj.testing.assertions import assert_valid_trajectory
 from webtraj.testing.strategies import same

@@ -8,7 +8,7 @@ from webtraj.environments.actions import Answer
 from webtraj.environments.browser.observation import CHANNELS, refs_in
 from webtraj.environments.miniwob import MiniwobEnvironment
 from webtraj.store.blobs import BlobStore
-from webtraj.store.layout import format_named
+from webtraj.store.formats import format_named
 from webtraj.store.proto.webtraj.v1 import trajectory_pb2 as pb
 from webtraj.trajectory import Decision
 

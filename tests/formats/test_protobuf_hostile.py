@@ -17,7 +17,7 @@ from rows import each
 from webtraj import errors
 from webtraj.datasets.dataset import decode_episode
 from webtraj.store.blobs import blobs_of
-from webtraj.store.layout import format_named
+from webtraj.store.formats import format_named
 from webtraj.store.proto.webtraj.v1 import trajectory_pb2 as pb
 from webtraj.store.protobuf import codec
 from webtraj.store.protobuf.orby import read_orby

@@ -11,7 +11,7 @@ from webtraj import errors
 from webtraj.datasets.dataset import decode_episode
 from webtraj.store import encoding
 from webtraj.store.blobs import blobs_of
-from webtraj.store.layout import format_named
+from webtraj.store.formats import format_named
 from webtraj.testing.strategies import same, trajectories
 
 WRITABLE = ["pb", "pb.zst"]

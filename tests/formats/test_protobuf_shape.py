@@ -13,7 +13,7 @@ from recorded_episodes import browser_episode, data_of
 from rows import each
 from webtraj import errors
 from webtraj.environments.actions import Answer, ReportInfeasible
-from webtraj.store.layout import format_named
+from webtraj.store.formats import format_named
 from webtraj.store.proto.webtraj.v1 import trajectory_pb2 as pb
 from webtraj.trajectory import EpisodeEnd, EpisodeTrajectory, Outcome, StepRecord, StepType
 

@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 
 from rows import each
 from webtraj.environments import actions as a
-from webtraj.judging.evaluating import is_masked, typed_texts
+from webtraj.judging.masked_fields import is_masked, typed_texts
 from webtraj.trajectory import Decision, StepRecord, StepType
 
 

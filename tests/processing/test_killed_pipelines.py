@@ -25,7 +25,7 @@ from webtraj import open_dataset
 from webtraj.datasets.verification import verify
 from webtraj.processing.pipeline import Pipeline, process
 from webtraj.store.index import IndexWriter
-from webtraj.store.places import FolderStorage
+from webtraj.store.storage import FolderStorage
 
 NUM_EPISODES = int(os.environ.get("WEBTRAJ_PROCESSING_EPISODES", "300"))
 """`make test-processing` takes five thousand."""

@@ -8,7 +8,7 @@ import pytest
 import pytest_asyncio
 from PIL import Image, ImageChops
 
-from webtraj.environments.browser import secrecy
+from webtraj.environments.browser import secret_keeper
 from webtraj.environments.browser.lease import Lease
 from webtraj.environments.browser.pool import BrowserPool
 
@@ -43,8 +43,8 @@ async def photograph(lease: Lease, html: str) -> tuple[bytes, bytes]:
         "new Promise(r => requestAnimationFrame(() => requestAnimationFrame(() => setTimeout(r))))"
     )
     image = await lease.page.screenshot()
-    boxes = secrecy.secret_boxes(await session.send(*secrecy.SNAPSHOT), [WORD])
-    return image, secrecy.paint_over(image, boxes, viewport=VIEWPORT)
+    boxes = secret_keeper.secret_boxes(await session.send(*secret_keeper.SNAPSHOT), [WORD])
+    return image, secret_keeper.paint_over(image, boxes, viewport=VIEWPORT)
 
 
 def same(one: bytes, other: bytes) -> bool:
@@ -127,19 +127,19 @@ async def test_no_pixel_tells_a_secret(lease: Lease, way: str) -> None:
     # Painted where the secret stood, a page that showed something else there looks the same.
     await photograph(lease, html.format(WORD, WORD))
     session = await lease.context.new_cdp_session(lease.page)
-    boxes = secrecy.secret_boxes(await session.send(*secrecy.SNAPSHOT), [WORD])
+    boxes = secret_keeper.secret_boxes(await session.send(*secret_keeper.SNAPSHOT), [WORD])
     assert boxes
-    assert same(painted, secrecy.paint_over(shown, boxes, viewport=VIEWPORT))
+    assert same(painted, secret_keeper.paint_over(shown, boxes, viewport=VIEWPORT))
 
 
 async def test_pictures_of_what_was_shown_before_are_told(lease: Lease) -> None:
     session = await lease.context.new_cdp_session(lease.page)
     style = "<style>::view-transition-group(*) { animation-duration: 1000s }</style>"
     await lease.page.set_content(style + f"<p id=p>{WORD}</p>", wait_until="load")
-    assert not await secrecy.in_view_transition(session.send)
+    assert not await secret_keeper.in_view_transition(session.send)
     await lease.page.evaluate("document.startViewTransition(() => p.textContent = 'x').ready")
-    assert await secrecy.in_view_transition(session.send)
-    assert not secrecy.secret_boxes(await session.send(*secrecy.SNAPSHOT), [WORD])
+    assert await secret_keeper.in_view_transition(session.send)
+    assert not secret_keeper.secret_boxes(await session.send(*secret_keeper.SNAPSHOT), [WORD])
 
 
 async def test_most_of_the_page_stays(lease: Lease) -> None:

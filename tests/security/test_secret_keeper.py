@@ -10,7 +10,7 @@ from PIL import Image
 from rows import each
 from webtraj import errors
 from webtraj.environments import actions as a
-from webtraj.environments.browser.secrecy import SecretKeeper
+from webtraj.environments.browser.secret_keeper import SecretKeeper
 from webtraj.trajectory import Decision, StepRecord, StepType
 from whole import whole
 

@@ -10,7 +10,8 @@ import pytest
 from fault_proxy import Fault
 from rows import each
 from webtraj import errors
-from webtraj.store.places import Entry, open_storage
+from webtraj.store.places import open_storage
+from webtraj.store.storage import Entry
 
 pytestmark = pytest.mark.slow
 

@@ -7,7 +7,7 @@ import pytest
 
 from webtraj import errors
 from webtraj.store import files
-from webtraj.store.places import Entry, FolderStorage
+from webtraj.store.storage import Entry, FolderStorage
 
 
 @pytest.fixture

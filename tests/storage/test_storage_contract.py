@@ -12,7 +12,8 @@ import pytest
 from bucket_servers import QUICK, running
 from rows import each
 from webtraj import errors
-from webtraj.store.places import Entry, open_storage
+from webtraj.store.places import open_storage
+from webtraj.store.storage import Entry
 
 KINDS = ("folder", "file URL", "memory", "rclone", "moto")
 ATOMIC = tuple(kind for kind in KINDS if kind != "rclone")

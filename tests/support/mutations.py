@@ -6,7 +6,7 @@ import orjson
 
 from webtraj import errors
 from webtraj.store.blobs import BlobStore
-from webtraj.store.layout import format_named
+from webtraj.store.formats import format_named
 
 WINNER = "golden-1-won"
 """The golden episode that is changed."""

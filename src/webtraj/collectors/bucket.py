@@ -39,10 +39,12 @@ from webtraj.collectors.local import Fsync, JournalingCollector, at_exit
 from webtraj.collectors.spool import Spool, spool_for
 from webtraj.collectors.uploading import Pauses, Unsent, Uploader, UploadStatus
 from webtraj.store.closing import Closing
+from webtraj.store.formats import format_named
 from webtraj.store.index import EpisodeSummary
 from webtraj.store.journal import JournalRecorder
-from webtraj.store.layout import DatasetHeader, format_named
-from webtraj.store.places import Storage, is_url, open_storage
+from webtraj.store.layout import DatasetHeader
+from webtraj.store.places import is_url, open_storage
+from webtraj.store.storage import Storage
 
 __all__ = [
     "BucketTrajectoryCollector",

@@ -33,9 +33,10 @@ from webtraj.collectors.spool import open_index
 from webtraj.store import sealing
 from webtraj.store.blobs import BlobStore
 from webtraj.store.closing import Closing
+from webtraj.store.formats import format_named
 from webtraj.store.index import EpisodeSummary
 from webtraj.store.journal import JournalRecorder, check_process
-from webtraj.store.layout import DatasetHeader, DatasetLayout, format_named
+from webtraj.store.layout import DatasetHeader, DatasetLayout
 from webtraj.store.places import is_url
 
 __all__ = [

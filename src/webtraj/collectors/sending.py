@@ -12,7 +12,7 @@ import threading
 from webtraj import errors
 from webtraj.store.blobs import Blob, BlobStore, blob_key
 from webtraj.store.layout import HEADER, DatasetHeader, episode_key
-from webtraj.store.places import Storage
+from webtraj.store.storage import Storage
 
 __all__ = ["EpisodeSender"]
 
@@ -27,11 +27,13 @@ class EpisodeSender:
     def __init__(self, storage: Storage, format_name: str) -> None:
         self.storage = storage
         self._format = format_name
-        self._known: set[str] = set()
+        self._known: set[Blob] = set()
         self._doubtful: set[str] = set()
         self._same_blob = [threading.Lock() for _ in range(256)]
         self._prepared = False
         self._preparing = threading.Lock()
+        self._failed_with: Exception | None = None
+        """The last failure of `prepare`, for those who waited for it."""
 
     def check_destination(self) -> bool:
         """Check that the bucket's dataset, if any, accepts episodes of this format.
@@ -65,16 +67,30 @@ class EpisodeSender:
             DatasetError: Its header cannot be read, or is from a newer webtraj.
             StorageError: The bucket cannot be read or written.
         """
+        before = self._failed_with
         with self._preparing:
             if self._prepared:
                 return
-            if not self.check_destination():
-                header = DatasetHeader(format=self._format)
-                # If another writer is faster, its header counts.
-                with contextlib.suppress(errors.StorageConflictError):
-                    self.storage.write(HEADER, header.to_bytes(), overwrite=False)
-                self.check_destination()
+            if self._failed_with is not before and self._failed_with is not None:
+                raise self._failed_with  # It may have taken long; do not let each thread try.
+            try:
+                self._make_dataset()
+            except Exception as error:
+                self._failed_with = error
+                raise
             self._prepared = True
+
+    def _make_dataset(self) -> None:
+        if not self.check_destination():
+            header = DatasetHeader(format=self._format)
+            # If another writer is faster, its header counts.
+            with contextlib.suppress(errors.StorageConflictError):
+                self.storage.write(HEADER, header.to_bytes(), overwrite=False)
+            self.check_destination()
+
+    def has_sent(self, blob: Blob) -> bool:
+        """Return whether a blob is known to be in the bucket."""
+        return blob in self._known
 
     def send_blob(self, blob: Blob, store: BlobStore) -> int:
         """Send a blob, unless the bucket has it; return the number of bytes sent.
@@ -85,19 +101,30 @@ class EpisodeSender:
         """
         key = blob_key(blob)
         with self._same_blob[int(blob.sha256[:2], 16)]:  # Episodes that share it send it once.
-            if key in self._known:
+            if self.has_sent(blob):
                 return 0
-            # A blob missing here was sent: removing its episode from the spool was interrupted.
-            ask = blob.size >= _LARGE or not store.holds(blob)
-            if ask and key not in self._doubtful and self.storage.size(key) == blob.size:
+            if blob.size >= _LARGE and self._has(key, blob):
                 sent = 0
             else:
-                sent = self._write_blob(key, store.read(blob))
+                sent = self._send_file(key, blob, store)
                 self._doubtful.discard(key)
             if len(self._known) >= _KNOWN_LIMIT:
                 self._known.clear()
-            self._known.add(key)
+            self._known.add(blob)
             return sent
+
+    def _has(self, key: str, blob: Blob) -> bool:
+        return key not in self._doubtful and self.storage.size(key) == blob.size
+
+    def _send_file(self, key: str, blob: Blob, store: BlobStore) -> int:
+        try:
+            data = store.read(blob)
+        except errors.CorruptDataError:
+            # A blob missing here was sent: removing its episode from the spool was interrupted.
+            if not store.holds(blob) and self._has(key, blob):
+                return 0
+            raise
+        return self._write_blob(key, data)
 
     def _write_blob(self, key: str, data: bytes) -> int:
         # A multipart upload cannot be conditional.

@@ -31,7 +31,8 @@ from webtraj.collectors.spool import Spool, WaitingEpisode
 from webtraj.store.blobs import Blob
 from webtraj.store.index import index_file_name
 from webtraj.store.layout import INDEX
-from webtraj.store.places import Storage
+from webtraj.store.retrying import UnreachedError
+from webtraj.store.storage import Storage
 
 __all__ = ["CircuitBreaker", "Pauses", "Unsent", "UploadStatus", "Uploader"]
 
@@ -47,7 +48,7 @@ _BUSY_LIMIT = 60.0
 _ATTEMPTS = 3
 """The attempts at an episode with a permanent failure before it is set aside."""
 _FLUSH_PROBES = 3
-"""The probes in a row that must fail before a flush gives up."""
+"""The probes in a row that must fail before a flush gives up; one if the bucket never answered."""
 _MAY_HEAL = (
     errors.StorageUnavailableError,
     errors.StorageDeniedError,
@@ -261,6 +262,7 @@ class Uploader:
         self._sent_episodes = 0
         self._sent_bytes = 0
         self._last_error = ""
+        self._is_unreached = False  # By the last failure; its retries took long enough.
 
     @property
     def url(self) -> str:
@@ -491,7 +493,7 @@ class Uploader:
         except Exception as error:
             self._end(sending, error)
             return
-        blobs = sending.episode.blobs
+        blobs = [blob for blob in sending.episode.blobs if not self._sender.has_sent(blob)]
         sending.blobs_left = len(blobs)
         self._put([(blob.size, partial(self._send_blob, sending, blob)) for blob in blobs])
         if not blobs:
@@ -644,7 +646,8 @@ class Uploader:
             if self._stopped or first is None or first > until:
                 return True
             in_a_row = self._breaker.failures - max(failures, self._breaker.failures_healed)
-            return self._breaker.is_open and in_a_row >= _FLUSH_PROBES
+            enough = 1 if self._is_unreached else _FLUSH_PROBES
+            return self._breaker.is_open and in_a_row >= enough
 
     def _note_success(self) -> None:
         if self._breaker.succeeded():
@@ -653,6 +656,7 @@ class Uploader:
 
     def _note_failure(self, error: Exception, probe: bool) -> None:
         self._last_error = str(error)
+        self._is_unreached = isinstance(error, UnreachedError)
         if self._breaker.failed(probe):
             _LOGGER.warning(
                 "%s does not accept episodes: %s They wait in %s and are sent once it does.",

@@ -37,17 +37,11 @@ from webtraj.shown import as_html
 from webtraj.store import encoding, records
 from webtraj.store.blobs import BlobSink, BlobSource, LazyBlobs
 from webtraj.store.decoding import Budget
+from webtraj.store.formats import format_named
 from webtraj.store.index import EpisodeSummary, merge, parse_index_file, summarize
 from webtraj.store.journal import warn
-from webtraj.store.layout import (
-    INDEX,
-    SCHEMA_VERSION,
-    check_episode_id,
-    episode_key,
-    format_named,
-    is_episode_id,
-)
-from webtraj.store.places import FolderStorage, Storage
+from webtraj.store.layout import INDEX, SCHEMA_VERSION, check_episode_id, episode_key, is_episode_id
+from webtraj.store.storage import FolderStorage, Storage
 from webtraj.store.tries import superseded
 
 __all__ = [
@@ -384,6 +378,7 @@ class IndexTail:
 
 
 Blobs = Literal["eager", "lazy"]
+_ID = operator.attrgetter("episode_id")
 _Enum = TypeVar("_Enum", trajectory_lib.EndReason, trajectory_lib.Outcome)
 _EPISODES_AHEAD = 4
 
@@ -437,7 +432,7 @@ class Dataset:
         self._place = place
         self._blobs: Blobs = blobs
         self._summaries = tuple(summaries)
-        self._by_id = {summary.episode_id: summary for summary in self._summaries}
+        self._by_id = dict(zip(map(_ID, self._summaries), self._summaries, strict=True))
         self._judgements = judgements
         self._superseded = superseded
 
@@ -737,18 +732,19 @@ def with_unindexed(
     Raises:
         StorageError: The files cannot be listed or read.
     """
-    by_id = {summary.episode_id: summary for summary in indexed}
+    summaries = tuple(indexed)
+    by_id = dict(zip(map(_ID, summaries), summaries, strict=True))
     if complete or not place.is_remote or not by_id:
         stored = place.sealed_episodes({f"{one.episode_id}.{one.format}" for one in by_id.values()})
         lost = [episode_id for episode_id in stored if episode_id not in by_id]
         if lost:
             find = functools.partial(_summarize, place, stored)
-            summaries = map_in_order(find, lost, workers=_WORKERS)
-            sized = counted(summaries, "Reading episodes", len(lost), size=lambda one: one.size)
+            found = map_in_order(find, lost, workers=_WORKERS)
+            sized = counted(found, "Reading episodes", len(lost), size=lambda one: one.size)
             by_id.update((summary.episode_id, summary) for summary in sized)
-    found = sorted(by_id.values(), key=lambda summary: summary.episode_id)
-    found.sort(key=lambda summary: summary.start_time or 0)
-    return found
+    ordered = sorted(by_id.values(), key=_ID)
+    ordered.sort(key=lambda summary: summary.start_time or 0)
+    return ordered
 
 
 def _summarize(place: DatasetPlace, stored: Mapping[str, str], episode_id: str) -> EpisodeSummary:

@@ -22,7 +22,8 @@ from webtraj.datasets.transfer import Options, TransferReport, transfer
 from webtraj.datasets.writer import DatasetWriter
 from webtraj.store.index import EpisodeSummary
 from webtraj.store.layout import HEADER
-from webtraj.store.places import FolderStorage, is_url, open_storage
+from webtraj.store.places import is_url, open_storage
+from webtraj.store.storage import FolderStorage
 from webtraj.store.tries import rows_of
 
 __all__ = ["Together", "assign", "split"]

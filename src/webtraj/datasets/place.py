@@ -30,7 +30,8 @@ from webtraj.store.layout import (
     episode_key,
     is_episode_id,
 )
-from webtraj.store.places import FolderStorage, Storage, is_key, is_url, open_storage
+from webtraj.store.places import is_url, open_storage
+from webtraj.store.storage import FolderStorage, Storage, is_key
 
 __all__ = [
     "BucketBlobs",

@@ -15,9 +15,10 @@ from webtraj.datasets.place import DatasetPlace, Place, open_place
 from webtraj.datasets.progress import counted
 from webtraj.store import sealing
 from webtraj.store.blobs import blobs_in
+from webtraj.store.formats import format_named
 from webtraj.store.index import EpisodeSummary, index_file_name, merge
 from webtraj.store.journal import claim
-from webtraj.store.layout import INDEX, DatasetHeader, DatasetLayout, format_named
+from webtraj.store.layout import INDEX, DatasetHeader, DatasetLayout
 
 __all__ = ["RebuildReport", "RecoveryReport", "rebuild", "recover"]
 

@@ -23,7 +23,7 @@ from webtraj.datasets.place import DatasetPlace, map_in_order
 from webtraj.store import files
 from webtraj.store.closing import Closing
 from webtraj.store.index import index_file_name
-from webtraj.store.places import is_key
+from webtraj.store.storage import is_key
 
 __all__ = ["Sidecar", "check_line", "seal_line"]
 

@@ -34,11 +34,13 @@ from webtraj.datasets.writer import DatasetWriter, MemoryBlobs
 from webtraj.redaction.parts import Stripper, check_parts
 from webtraj.redaction.parts import without as without_parts
 from webtraj.store.blobs import BlobSource, LazyBlobs
+from webtraj.store.formats import format_named
 from webtraj.store.index import EpisodeSummary
 from webtraj.store.index import merge as merge_index
 from webtraj.store.journal import claim
-from webtraj.store.layout import DatasetHeader, format_named
-from webtraj.store.places import Storage, is_key, is_url
+from webtraj.store.layout import DatasetHeader
+from webtraj.store.places import is_url
+from webtraj.store.storage import Storage, is_key
 from webtraj.store.tries import find_counted_only_in_part
 
 __all__ = [

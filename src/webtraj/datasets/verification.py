@@ -23,9 +23,10 @@ from webtraj.datasets.place import DatasetPlace, Place, open_place
 from webtraj.datasets.progress import counted
 from webtraj.store import layout
 from webtraj.store.blobs import Blob, BlobSource, blob_key, blobs_of
+from webtraj.store.formats import format_named
 from webtraj.store.index import EpisodeSummary, IndexFile, merge, summarize
 from webtraj.store.journal import claim
-from webtraj.store.layout import BLOBS, EPISODES, INDEX, format_named, is_episode_id
+from webtraj.store.layout import BLOBS, EPISODES, INDEX, is_episode_id
 
 __all__ = ["Problem", "VerificationReport", "verify"]
 

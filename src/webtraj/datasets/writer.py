@@ -23,11 +23,11 @@ from webtraj import errors
 from webtraj import trajectory as trajectory_lib
 from webtraj.datasets.dataset import encode_episode
 from webtraj.datasets.place import DatasetPlace, Place, create_place, map_in_order
-from webtraj.store import layout
 from webtraj.store.blobs import Blob, BlobSource, BlobStore, blobs_of
 from webtraj.store.closing import Closing
+from webtraj.store.formats import EpisodeFormat, format_named
 from webtraj.store.index import EpisodeSummary, IndexWriter, index_file_name, merge, summarize
-from webtraj.store.layout import INDEX, DatasetHeader, episode_key, format_named
+from webtraj.store.layout import INDEX, DatasetHeader, episode_key
 
 __all__ = ["Addition", "DatasetWriter", "MemoryBlobs"]
 
@@ -98,7 +98,7 @@ class DatasetWriter(Closing):
         return self._place
 
     @property
-    def format(self) -> layout.EpisodeFormat:
+    def format(self) -> EpisodeFormat:
         """The format of the episode files."""
         return self._format
 

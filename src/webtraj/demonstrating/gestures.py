@@ -1,6 +1,6 @@
 """From what was heard in a browser to actions: the verbs that an agent would have used.
 
-Pure functions: `read_deed` reads one message of `browser.listening`, `joined` joins what belongs to
+Pure functions: `read_deed` reads one message of `browser.listener`, `joined` joins what belongs to
 one action, such as the two clicks of a double click or the letters of a text.
 """
 

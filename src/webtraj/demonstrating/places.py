@@ -158,7 +158,7 @@ def preset_environment(
     if not isinstance(environment, BrowserEnvironment):
         raise no_browser
     if redaction is not None:
-        environment.redact_more(redaction)
+        environment.secret_keeper.add_rules(RedactionRules.of(redaction))
     return environment
 
 

@@ -31,9 +31,10 @@ from webtraj import trajectory as trajectory_lib
 from webtraj.collectors.base import TrajectoryCollector, drain
 from webtraj.demonstrating import gestures as gestures_lib
 from webtraj.environments import actions as a
-from webtraj.environments.browser import listening as listening_lib
+from webtraj.environments.browser import listener as listener_lib
 from webtraj.environments.browser.environment import BrowserEnvironment
 from webtraj.environments.browser.observation import refs_in
+from webtraj.environments.browser.watched import WatchedEnvironment
 from webtraj.environments.collecting import TrajectoryCollectingEnvironment
 from webtraj.trajectory import EndReason, Outcome, Phase
 
@@ -56,6 +57,8 @@ _SLOW_EFFECT: Final = 15.0
 """Seconds within which a page that comes by a link comes because of the gesture before it."""
 _BY_BROWSER: Final = (a.Goto, a.GoBack, a.GoForward, a.Reload, a.NewTab, a.FocusTab, a.CloseTab)
 """Actions that are no input to a page, so a page does not go back because of one."""
+_HIDDEN_BY_HAND: Final = "hidden"
+"""The placeholder name of elements that a person chose to redact."""
 _COMMAND: Final = "command"
 _MESSAGES: Final = frozenset({"up", "drop", "key", "text", "toggle", "choose", "files", "scroll"})
 
@@ -177,9 +180,10 @@ class Recorder:
     ) -> None:
         self._environment = environment
         self._collector = collector
-        self._listener = listening_lib.Listener()
-        environment.let_others_act(self._listener)
-        self._listener.tell_secrets(environment.note_password)
+        self._listener = listener_lib.Listener()
+        self._watched = WatchedEnvironment(environment, self._listener)
+        self._secrets = environment.secret_keeper
+        self._listener.tell_secrets(self._secrets.learn_password)
         self._recording = TrajectoryCollectingEnvironment(
             environment,
             collector,
@@ -246,7 +250,7 @@ class Recorder:
 
     def _command(self, name: Command, **details: Any) -> None:
         message = {"name": name, **details}
-        self._listener.heard.put_nowait(listening_lib.Heard(None, _COMMAND, message))
+        self._listener.heard.put_nowait(listener_lib.Event(None, _COMMAND, message))
 
     # An episode.
 
@@ -302,7 +306,7 @@ class Recorder:
         steps, self._unwritten = self._unwritten, []
         for held in (*steps, in_flight, self._held):
             if held is not None and held.secret:
-                self._environment.note_password(held.secret)
+                self._secrets.learn_password(held.secret)
         for held in steps:
             self._note_call(held, self._decision(held))
             self._tracker.returned(held.result, Phase.STEP, at=self._clock + held.returned)
@@ -362,7 +366,7 @@ class Recorder:
         if is_close and self._ends_with_browser and not self._is_open:
             await self._stop(None, None)
 
-    async def _next(self) -> listening_lib.Heard | None:
+    async def _next(self) -> listener_lib.Event | None:
         """Return the next message; None if it is time to look at the page, or to write."""
         held = self._held
         quiet = _TYPED if self._knows_password else None
@@ -392,7 +396,7 @@ class Recorder:
         if self._held is not None:
             self._note(self._held)
 
-    async def _hear(self, heard: listening_lib.Heard) -> None:
+    async def _hear(self, heard: listener_lib.Event) -> None:
         page, message = heard.page, heard.message
         assert page is not None
         match heard.kind:
@@ -423,7 +427,7 @@ class Recorder:
         held = self._held
         if held is not None and held.result is None and self._before is not None:
             held.metadata["hurried"] = True
-            await self._witness(held, self._before)
+            await self._observe_as_seen(held, self._before)
             if self._over:
                 return
         self._gesture += 1
@@ -448,7 +452,7 @@ class Recorder:
         if touched is not None:
             self._element = touched
             if deed.is_in_password_field:
-                self._environment.note_secret_field(str(touched["ref"]))
+                self._secrets.saw_password_field(str(touched["ref"]))
         held = self._held
         if held is not None:
             both = gestures_lib.joined(held.deed, deed)
@@ -462,7 +466,7 @@ class Recorder:
                 # Keep the click: the keys go where it put the caret.
                 held.deed, held.result, both = held.click, None, None
                 if self._before is not None:
-                    await self._witness(held, self._before)
+                    await self._observe_as_seen(held, self._before)
             if both is not None:
                 held.deed, held.result = both, None
                 held.metadata.pop("hurried", None)
@@ -536,7 +540,7 @@ class Recorder:
         wait = gestures_lib.Deed(action=a.Wait(round(seconds, 1)), time=self._last_time)
         reason = "paused" if paused else "the page changed"
         held = self._new(wait, {"waited_for": reason})
-        await self._witness(held, self._before)
+        await self._observe_as_seen(held, self._before)
         await self._record(held)
 
     async def _look(self) -> None:
@@ -561,7 +565,7 @@ class Recorder:
         """Return the result of a step; None if a dialog opened meanwhile, which stops the page."""
         again, held.looked = held.looked, True
         looking = asyncio.ensure_future(
-            self._environment.witness(held.deed.action, held.deed.touched, again=again)
+            self._watched.observe_external(held.deed.action, held.deed.touched, again=again)
         )
         dialog = asyncio.ensure_future(self._listener.dialog())
         try:
@@ -581,10 +585,10 @@ class Recorder:
     def _tabs(self) -> list[Page]:
         return [] if self._session is None else self._session.tabs
 
-    async def _witness(self, held: _Held, seen: Mapping[str, Any]) -> None:
+    async def _observe_as_seen(self, held: _Held, seen: Mapping[str, Any]) -> None:
         again, held.looked = held.looked, True
         held.seen = self._now
-        held.result = await self._environment.witness(
+        held.result = await self._watched.observe_external(
             held.deed.action, held.deed.touched, seen=seen, again=again
         )
         if held.result.last() and held is self._held:
@@ -629,7 +633,7 @@ class Recorder:
         self._turn_to(page)
         await self._hold_new(a.FocusTab(index))
         if before is not None and self._held is not None:
-            await self._witness(self._held, before)
+            await self._observe_as_seen(self._held, before)
 
     async def _note_open(self, page: Page, *, by_page: bool) -> None:
         if page.is_closed():
@@ -660,7 +664,7 @@ class Recorder:
         await self._commit_before_travel()
         await self._hold_new(a.CloseTab())
 
-    async def _note_navigation(self, page: Page, travel: listening_lib.Travel | None) -> None:
+    async def _note_navigation(self, page: Page, travel: listener_lib.Travel | None) -> None:
         await self._end_press()
         self._document += 1
         if travel is None or page is not self._page or self._over:
@@ -693,7 +697,7 @@ class Recorder:
         held, left = self._held, self._left
         if held is not None and held.result is None and left is not None:
             held.metadata["hurried"] = True
-            await self._witness(held, left)
+            await self._observe_as_seen(held, left)
         await self._commit()
         self._before = self._left = None
 
@@ -744,7 +748,7 @@ class Recorder:
         if element is None or not element.get("selector"):
             self._report("No field was used yet. Click into the field first.")
             return
-        self._environment.hide_element(str(element["selector"]))
+        self._secrets.hide(_HIDDEN_BY_HAND, str(element["selector"]))
         if self._held is not None:
             self._held.result = None
             await self._look_at_held()
@@ -764,7 +768,10 @@ class Recorder:
         # A task that judges wants to be told: an answer, or that it cannot be done.
         told = outcome is not None and (self._held is None or self._environment.has_judge)
         if answer is not None or told:
-            if self._held is not None and self._held.result is not None:
+            if self._held is not None:
+                if self._held.result is None and self._last is not None:  # Its page is gone.
+                    self._held.metadata["unseen"] = True
+                    self._held.result = dm_env.transition(0.0, self._last.observation)
                 await self._commit()
                 if self._over:
                     return
@@ -773,7 +780,7 @@ class Recorder:
         held, self._held = self._held, None
         if held is not None and held.result is not None:
             if outcome is not None:
-                held.result = self._environment.conclude(held.result, outcome)
+                held.result = self._watched.conclude(held.result, outcome)
             await self._record(held, last=True)
         else:
             self._write(held)
@@ -785,7 +792,7 @@ class Recorder:
         deed = gestures_lib.Deed(action=action, time=self._now)
         held = self._held = self._new(deed, {})
         try:
-            held.result = await self._environment.witness(action, again=held.looked)
+            held.result = await self._watched.observe_external(action, again=held.looked)
         except errors.BrowserError:
             if self._last is not None:  # The browser is gone; so it looked last.
                 held.result = dm_env.termination(0.0, self._last.observation)
@@ -823,7 +830,7 @@ def _has_reacted(before: dm_env.TimeStep, after: dm_env.TimeStep, action: a.Acti
     return others(before) != others(after)
 
 
-def _travel_action(travel: listening_lib.Travel) -> a.Action | None:
+def _travel_action(travel: listener_lib.Travel) -> a.Action | None:
     match travel.kind:
         case "back":
             return a.GoBack()

@@ -24,7 +24,7 @@ from webtraj.exploring.checking import DUPLICATE, Proposer, Rejection, check_dra
 from webtraj.exploring.seen import seen_in
 from webtraj.runs.run import Run, tries_of
 from webtraj.store import decoding, encoding, records
-from webtraj.store.places import Storage
+from webtraj.store.storage import Storage
 from webtraj.trajectory import Decision, ModelCall, is_finished
 
 if TYPE_CHECKING:

@@ -189,11 +189,11 @@ class Gateway:
         upstream = self._by_dialect[_dialect_of(path, headers)]
         exchange = _Exchange(upstream, scope["method"], path, scope["query_string"], headers, body)
         dialect = DIALECTS.get(path) if scope["method"] == "POST" else None
-        request = _object(body) if dialect else None
-        if dialect is None or request is None:
+        request, is_plain = _read(body) if dialect else (None, False)
+        if dialect is None or not isinstance(request, dict):
             await _until_gone(exchange.forward(send), receive)
             return
-        if dialect == "openai" and _is_strict(body) and await upstream.is_vllm(headers):
+        if dialect == "openai" and is_plain and await upstream.is_vllm(headers):
             exchange.request_extras(request)
         begun = {
             "call": secrets.token_hex(8),
@@ -255,7 +255,8 @@ class _Upstream:
                 except httpx.HTTPError:
                     return False  # Check again with the next call, as after a missing key.
                 if answer.status_code in (200, 404):
-                    models = (_object(answer.content) or {}).get("data")
+                    listed = parse_json(answer.content)
+                    models = listed.get("data") if isinstance(listed, dict) else None
                     models = models if isinstance(models, list) else []
                     owners = [model.get("owned_by") for model in models if isinstance(model, dict)]
                     self.vllm = "vllm" in owners
@@ -286,6 +287,8 @@ class _Exchange:
         self._status = 0
         self._is_stream = False
         self._received: list[bytes] = []
+        self._data: Any = None
+        """The whole body, if it was parsed to be forwarded."""
         self._failure = self._error = ""
 
     def request_extras(self, request: Mapping[str, Any]) -> None:
@@ -357,11 +360,11 @@ class _Exchange:
         if rest:
             yield rest
 
-    @staticmethod
-    async def _whole(parts: AsyncIterator[bytes], extras: Extras) -> AsyncIterator[bytes]:
+    async def _whole(self, parts: AsyncIterator[bytes], extras: Extras) -> AsyncIterator[bytes]:
         body = b"".join([part async for part in parts])
-        data = _object(body) if _is_strict(body) else None
-        yield body if data is None else orjson.dumps(extras.without(data))
+        self._data, is_plain = _read(body)
+        can_change = is_plain and isinstance(self._data, dict)
+        yield orjson.dumps(extras.without(self._data)) if can_change else body
 
     def result(self, dialect: Dialect) -> dict[str, Any]:
         """Return the call's result for the journal."""
@@ -378,7 +381,7 @@ class _Exchange:
             elif response is not None:
                 self._failure = self._error = ""  # The agent may hang up after the last event.
         elif body:
-            data = parse_json(body)
+            data = parse_json(body) if self._data is None else self._data
             response = body.decode("utf-8", "replace") if data is None else data
             failed = ServerError.of(response)
             if self._status >= 300 or (failed and response.get("error")):
@@ -403,19 +406,12 @@ def _dialect_of(path: str, headers: list[tuple[bytes, bytes]]) -> Dialect:
     return "anthropic" if any(name == b"anthropic-version" for name, _ in headers) else "openai"
 
 
-def _object(body: bytes) -> dict[str, Any] | None:
-    """Return the JSON object of a body; None if it is anything else."""
-    data = parse_json(body)
-    return data if isinstance(data, dict) else None
-
-
-def _is_strict(body: bytes) -> bool:
-    """Return whether a body is JSON as orjson reads it, without NaN or half characters."""
+def _read(body: bytes) -> tuple[Any, bool]:
+    """Return a body's data, and whether writing it again would keep it: without NaN, for one."""
     try:
-        orjson.loads(body)
+        return orjson.loads(body), True
     except orjson.JSONDecodeError:
-        return False
-    return True
+        return parse_json(body), False
 
 
 async def _body_of(receive: Receive) -> bytes | None:

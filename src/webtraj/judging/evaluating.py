@@ -6,130 +6,22 @@ import dataclasses
 import functools
 import re
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Callable, Iterable, Mapping
+from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qs, urlsplit
 
-from webtraj.environments import actions as a
-from webtraj.environments.browser.reading import channel_of, last_action_of, read_string
+from webtraj.environments.browser.reading import read_string
 from webtraj.judging import predicates
 from webtraj.judging.final_state import Deed, FinalState, MissingError
+from webtraj.judging.masked_fields import is_masked
 from webtraj.judging.predicates import DeedTest, ElementTest, Predicate, TextTest, UrlTest
 from webtraj.redaction.rules import find_all
-from webtraj.trajectory import Decision, StepRecord, sum_of_rewards
+from webtraj.trajectory import sum_of_rewards
 
 if TYPE_CHECKING:
     from webtraj.environments.browser.observation import Ref
 
-__all__ = ["Evaluation", "is_masked", "is_redacted", "typed_texts"]
-
-# The content of masked fields, as far as the recorded actions show it.
-# A password shows as bullets. If the agent typed it, its value is the text typed last, provided
-# that the field shows as many bullets and no later action could have changed it. Otherwise it is
-# unknown.
-
-_MASKS: Final = frozenset("*\u2022\u25cf")
-_REDACTED = re.compile(r"<secret:[A-Za-z0-9][A-Za-z0-9_.-]*>|<not recorded: ")
-_VALUE = re.compile(
-    r'^ *\[(?P<ref>[^\]]+)\].* value=(?P<value>"(?:[*\u2022\u25cf]|\\u2022|\\u25cf)+")',
-    re.MULTILINE,
-)
-_CONTROLS = re.compile(r"[\x00-\x1f\x7f]")
-_LEAVES_ALONE = (
-    a.Click, a.ClickAt, a.Hover, a.MoveMouse, a.Scroll, a.ScrollAt, a.Focus, a.Wait, a.Screenshot,
-    a.CursorPosition, a.Check, a.Uncheck, a.SelectOption, a.SendMessage, a.Answer,
-    a.ReportInfeasible, a.InvalidAction, a.NewTab, a.FocusTab, a.Goto, a.GoBack, a.GoForward,
-    a.Reload,
-)  # fmt: skip
-"""Actions that type nothing. If one opens another page, the fields there have other refs."""
-
-
-def is_masked(value: str) -> bool:
-    """Return whether a field's value, as the page shows it, is masked.
-
-    >>> is_masked("\u2022\u2022\u2022"), is_masked("a**"), is_masked("")
-    (True, False, False)
-    """
-    return bool(value) and set(value) <= _MASKS
-
-
-def is_redacted(text: str) -> bool:
-    """Return whether part of a recorded text was redacted (`webtraj.redaction`).
-
-    >>> is_redacted("<secret:password>"), is_redacted("secret")
-    (True, False)
-    """
-    return bool(_REDACTED.search(text))
-
-
-def typed_texts(steps: Sequence[StepRecord]) -> list[Mapping[str, str]]:
-    """Return the known content of masked fields after each step, by ref.
-
-    The content is known after a `fill`, or after typing into an empty field, that succeeded and
-    left as many characters. It stays known until the field shows a different number of characters,
-    other typing changes it, or an action may have typed into the focused element.
-    """
-    after: list[Mapping[str, str]] = []
-    known: dict[str, str] = {}
-    masked: Mapping[str, int] | None = None
-    for step in steps:
-        before, masked = masked, _find_masked(step)
-        if step.first or before is None or masked is None:
-            known = {}
-        else:
-            held = _after(step, known, before) if masked else {}
-            known = {ref: text for ref, text in held.items() if masked.get(ref) == _length(text)}
-        after.append(known)
-    return after
-
-
-def _after(step: StepRecord, known: Mapping[str, str], before: Mapping[str, int]) -> dict[str, str]:
-    """Return the candidates for known content after a step, before comparing with what is shown."""
-    observation: Any = step.observation
-    last = last_action_of(observation)
-    action = _action_of(step.action)
-    if action is None or not last:
-        return {}
-    if isinstance(action, _LEAVES_ALONE) or (
-        isinstance(action, a.Press) and action.keys == "Enter"
-    ):
-        return dict(known)
-    if not isinstance(action, (a.Fill, a.TypeInto, a.TypeAt)):
-        return {}
-    ref = last.get("ref") or str(getattr(action, "ref", ""))
-    text = action.value if isinstance(action, a.Fill) else action.text
-    if not ref or _CONTROLS.search(text):
-        return {}  # A tab moves to the next field.
-    rest = {other: held for other, held in known.items() if other != ref}
-    replaces = isinstance(action, a.Fill) or action.clear or not before.get(ref)
-    if last.get("error") or is_redacted(text) or not replaces:
-        return rest
-    return {**rest, ref: text}
-
-
-def _find_masked(step: StepRecord) -> Mapping[str, int] | None:
-    """Return the masked fields of a step's page, with the number of characters each shows.
-
-    None if the page was not observed.
-    """
-    tree = channel_of(step.observation, "axtree")
-    if not isinstance(tree, str):
-        return None
-    return {found["ref"]: len(read_string(found["value"])) for found in _VALUE.finditer(tree)}
-
-
-def _length(text: str) -> int:
-    """Return a text's length in UTF-16 code units, as pages count it."""
-    return len(text.encode("utf-16-le", "surrogatepass")) // 2
-
-
-def _action_of(action: Any) -> a.Action | None:
-    if isinstance(action, Decision):
-        action = action.action
-    if isinstance(action, str):
-        action = a.parse_action(action)
-    return action if isinstance(action, a.Action) else None
-
+__all__ = ["Evaluation"]
 
 _REGEX_SECONDS = 2.0
 _NUMBER = re.compile(
@@ -138,7 +30,7 @@ _NUMBER = re.compile(
 _ORDINALS = frozenset({"st", "nd", "rd", "th"})
 _OTHER_NAMES = frozenset({"D", "k", "K", "M", "B", "G", "T", "bn", "mn"})
 """What stands behind a number and is no unit: 3D is a name, and 12k is not 12."""
-_EVALUATING_VALUE = 'value="'
+_VALUE = 'value="'
 _HIDDEN = "the last observation shows bullets for what a field holds, and no action tells"
 _CUT = "the last observation's axtree is cut short, and does not have it up to there"
 
@@ -346,7 +238,7 @@ def _is_unit(word: str) -> bool:
 
 def _value_of(element: Ref) -> str:
     for state in element.states:
-        if state.startswith(_EVALUATING_VALUE):
+        if state.startswith(_VALUE):
             return read_string(state.removeprefix("value="))
     return ""
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from webtraj.environments.actions import Action
 from webtraj.environments.actions.recorded import final_answer, verb_of
 from webtraj.environments.browser.reading import channel_of, last_action_of
+from webtraj.judging.masked_fields import typed_texts
 from webtraj.store.foreign import valid_text
 from webtraj.trajectory import EpisodeTrajectory, StepRecord
 
@@ -105,8 +106,6 @@ class FinalState:
 
     def typed(self) -> Mapping[str, str]:
         """Return the content of masked fields, by ref, as far as the actions show it."""
-        from webtraj.judging.evaluating import typed_texts
-
         known = typed_texts(self.trajectory.steps)
         return known[-1] if known else {}
 

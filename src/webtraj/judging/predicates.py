@@ -204,7 +204,7 @@ class ElementTest(_Test):
     """States that it must have, as the axtree writes them: `checked`, `level=2`."""
     value: _Text | None = None
     """The content of a text field. If the field is masked, the typed text as the actions show it
-    (`webtraj.judging.evaluating`); otherwise the value is unknown."""
+    (`webtraj.judging.masked_fields`); otherwise the value is unknown."""
 
 
 class DeedTest(_Test):

@@ -29,7 +29,8 @@ from webtraj.metrics.rates import (
 )
 from webtraj.runs.iterations import Iterations, Split
 from webtraj.runs.run import Run, run_ids
-from webtraj.store.places import Storage, open_storage
+from webtraj.store.places import open_storage
+from webtraj.store.storage import Storage
 from webtraj.trajectory import ended_in_error, has_succeeded, name_of_end
 
 if TYPE_CHECKING:

@@ -18,7 +18,7 @@ from webtraj.store.tries import counting
 
 if TYPE_CHECKING:
     from webtraj.store.index import EpisodeSummary
-    from webtraj.store.places import Storage
+    from webtraj.store.storage import Storage
 
 __all__ = ["StepValue", "find_loss", "forks_data", "last_good", "most_open", "step_values"]
 

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from webtraj.datasets.dataset import Dataset
     from webtraj.datasets.place import Place
     from webtraj.store.index import EpisodeSummary
-    from webtraj.store.places import Storage
+    from webtraj.store.storage import Storage
     from webtraj.trajectory import EpisodeTrajectory
 
 __all__ = [

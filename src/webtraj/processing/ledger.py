@@ -31,7 +31,7 @@ from webtraj.store import records
 from webtraj.store.foreign import valid_data
 from webtraj.store.index import index_file_name
 from webtraj.store.layout import check_episode_id
-from webtraj.store.places import Storage
+from webtraj.store.storage import Storage
 
 __all__ = [
     "Count",

@@ -34,7 +34,7 @@ from webtraj.environments import actions as actions_lib
 from webtraj.environments import base as environment_lib
 from webtraj.environments.browser.reading import channel_of, last_action_of, text_of, texts_of
 from webtraj.environments.tasks import TaskSpec
-from webtraj.judging.evaluating import is_redacted
+from webtraj.judging.masked_fields import is_redacted
 from webtraj.runs.plan import ForkPoint, PlannedEpisode, check_groups, specs_of_presets
 from webtraj.runs.run import Run, run_ids
 from webtraj.store import records

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, cast, get_args
 from webtraj import errors
 from webtraj.runs.run import SETTINGS, Run
 from webtraj.runs.spec import EpisodeFormat
-from webtraj.store.layout import format_named
+from webtraj.store.formats import format_named
 from webtraj.store.places import is_url
 
 if TYPE_CHECKING:

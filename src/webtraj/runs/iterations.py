@@ -32,7 +32,8 @@ from webtraj.runs.plan import PlannedEpisode, plan_from_bytes, plan_to_bytes
 from webtraj.runs.run import EpisodeResult, RetryPolicy, Run, progress_of, run_ids
 from webtraj.store.index import EpisodeSummary
 from webtraj.store.layout import HEADER
-from webtraj.store.places import Storage, is_url, open_storage
+from webtraj.store.places import is_url, open_storage
+from webtraj.store.storage import Storage
 
 __all__ = ["Iterations", "Split"]
 

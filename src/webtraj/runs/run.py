@@ -39,7 +39,7 @@ from webtraj.runs.spec import RunSpec
 from webtraj.settings.configuration import MISSING
 from webtraj.store import files
 from webtraj.store.index import EpisodeSummary
-from webtraj.store.places import FolderStorage, Storage
+from webtraj.store.storage import FolderStorage, Storage
 from webtraj.store.tries import counting
 from webtraj.trajectory import (
     EndReason,

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
+import os
 import re
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -155,25 +156,26 @@ class BlobStore(BlobSource):
         Raises:
             CorruptDataError: It is missing, or does not match its name.
         """
-        path = self.path(blob)
+        path = self._path(blob)
         try:
-            data = path.read_bytes()
+            with open(path, "rb", buffering=0) as file:  # noqa: PTH123  (A third of the time.)
+                data = file.readall()
         except OSError as error:
             raise errors.CorruptDataError(
-                f"Cannot read the blob {str(path)!r}: {error.strerror}. "
+                f"Cannot read the blob {path!r}: {error.strerror}. "
                 "Copy the blobs folder along with the dataset."
             ) from error
         if hashlib.sha256(data).hexdigest() != blob.sha256:
             raise errors.CorruptDataError(
-                f"The blob {str(path)!r} does not match its name: it was changed or damaged after "
-                "it was written."
+                f"The blob {path!r} does not match its name: it was changed or damaged after it "
+                "was written."
             )
         return data
 
     def holds(self, blob: Blob) -> bool:
         """Return whether a blob's file exists with its full size."""
         try:
-            return self.path(blob).stat(follow_symlinks=False).st_size == blob.size
+            return os.lstat(self._path(blob)).st_size == blob.size
         except OSError:
             return False
 
@@ -191,8 +193,12 @@ class BlobStore(BlobSource):
         Raises:
             CorruptDataError: No store could have produced its name.
         """
+        return Path(self._path(blob))
+
+    def _path(self, blob: Blob) -> str:
+        """Return the path of a blob, without the cost of a `Path`."""
         key = blob_key(blob, prefix="")
-        return self.root / (key[3:] if self._flat else key)
+        return f"{self.root}/{key[3:] if self._flat else key}"
 
     def _make_folder(self, folder: Path) -> None:
         if folder not in self._folders:
@@ -304,7 +310,7 @@ def blobs_of(data: Any) -> set[Blob]:
         CorruptDataError: A reference does not follow the format.
     """
     try:
-        return set(_blobs_of(data))
+        return {Blob(str(sha256), str(ext), int(size)) for sha256, ext, size in set(_named(data))}
     except (KeyError, TypeError, ValueError) as error:
         raise errors.CorruptDataError(
             f"A reference to a blob does not follow the format: {type(error).__name__}: {error}. "
@@ -312,7 +318,8 @@ def blobs_of(data: Any) -> set[Blob]:
         ) from error
 
 
-def _blobs_of(data: Any) -> Iterator[Blob]:
+def _named(data: Any) -> Iterator[tuple[Any, Any, Any]]:
+    """Yield the hash, extension and size in each reference; most blobs are named several times."""
     # A list instead of recursion: this looks at every value of every episode that is sent.
     left = [data]
     while left:
@@ -320,7 +327,7 @@ def _blobs_of(data: Any) -> Iterator[Blob]:
         if isinstance(data, dict):
             kind = data.get(TAG)
             if kind in ("blob", "text"):
-                yield Blob(str(data["sha256"]), str(data["ext"]), int(data["size"]))
+                yield data["sha256"], data["ext"], data["size"]
                 continue
             if kind == "nested":
                 left.append(orjson.loads(data["v"]))

@@ -23,8 +23,8 @@ from typing import Any, TypeVar
 
 from webtraj import errors
 from webtraj.store import etags, retrying, stores
-from webtraj.store.places import Entry, check_key, check_prefix, is_hidden
 from webtraj.store.retrying import RetryPolicy
+from webtraj.store.storage import Entry, check_key, check_prefix, is_hidden
 
 __all__ = ["BucketStorage"]
 

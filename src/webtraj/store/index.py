@@ -16,7 +16,9 @@ import contextlib
 import dataclasses
 import gc
 import hashlib
+import itertools
 import math
+import operator
 import os
 import secrets
 import socket
@@ -32,7 +34,14 @@ from webtraj import errors
 from webtraj import trajectory as trajectory_lib
 from webtraj.store import decoding, encoding, files, records
 from webtraj.store.blobs import BlobSource
-from webtraj.store.layout import BOM, FORMATS, check_episode_id, check_version, is_episode_id
+from webtraj.store.layout import (
+    BOM,
+    FORMATS,
+    are_episode_ids,
+    check_episode_id,
+    check_version,
+    is_episode_id,
+)
 
 __all__ = [
     "EpisodeSummary",
@@ -276,15 +285,18 @@ class IndexWriter:
 
 def parse_index_file(content: bytes) -> IndexFile:
     """Parse an index file."""
-    *lines, _ = content.removeprefix(BOM).split(b"\n")
+    content = content.removeprefix(BOM)
+    end = content.rfind(b"\n") + 1
     summaries: list[EpisodeSummary] = []
-    unreadable = 0
+    unreadable = start = 0
     with _garbage_collector_paused():
-        for start in range(0, len(lines), _CHUNK):
-            chunk = lines[start : start + _CHUNK]
+        while start < end:
+            stop = content.rfind(b"\n", start, start + _CHUNK)
+            stop = content.index(b"\n", start) if stop < 0 else stop
+            chunk, start = content[start:stop], stop + 1
             usual = _as_written(chunk)
             summaries += usual
-            for line in () if usual else chunk:
+            for line in () if usual else chunk.split(b"\n"):
                 try:
                     if line in (b"", b"\r"):  # Left by an editor.
                         continue
@@ -298,64 +310,69 @@ def parse_index_file(content: bytes) -> IndexFile:
 
 @contextlib.contextmanager
 def _garbage_collector_paused() -> Iterator[None]:
-    """Pause the garbage collector, which would look through all new summaries again and again.
+    """Keep the garbage collector from looking through all new summaries: they hold no cycles.
 
-    They hold no cycles. It takes a third of the time to read 100,000 lines.
+    It would take a third of the time to read 100,000 lines.
     """
     was_enabled = gc.isenabled()
     gc.disable()
     try:
         yield
     finally:
+        if not gc.get_freeze_count():  # Moves all objects to the oldest generation, unseen.
+            gc.freeze()
+            gc.unfreeze()
         if was_enabled:
             gc.enable()
 
 
-_CHUNK = 1000
+_CHUNK = 512 << 10
+"""Bytes of lines that are parsed at once, unless a line is longer."""
 
 # The values of each field in the lines that `to_line` writes today for most episodes.
-_USUAL_TYPES: dict[str, set[type]] = {
-    **{name: {str} for name in _FIELDS},
-    **{name: {int} for name in ("attempt", "num_steps", "size")},
-    **{name: {float} for name in ("start_time", "end_time")},
-    "total_reward": {float, type(None)},
-    "seed": {int, type(None)},
-}
-_BELOW = {
-    **dict.fromkeys(("attempt", "num_steps", "size"), 2**63),
-    **dict.fromkeys(("start_time", "end_time"), trajectory_lib.LAST_TIME),
-}
 _USUAL_NAMES: dict[str, dict[str, Any]] = {
     "end_reason": {member.name.lower(): member for member in trajectory_lib.EndReason},
     "outcome": {member.name.lower(): member for member in trajectory_lib.Outcome},
     "format": {name: name for name in FORMATS},
 }
+_USUAL_TYPES: dict[str, set[type]] = {
+    **{name: {int} for name in ("attempt", "num_steps", "size")},
+    **{name: {float} for name in ("start_time", "end_time")},
+    "total_reward": {float, type(None)},
+    "seed": {int, type(None)},
+}
+_USUAL_TEXTS = [name for name in _FIELDS if name not in _USUAL_NAMES | _USUAL_TYPES]
+_BELOW = {
+    **dict.fromkeys(("attempt", "num_steps", "size"), 2**63),
+    **dict.fromkeys(("start_time", "end_time"), trajectory_lib.LAST_TIME),
+}
+_VALUES = operator.itemgetter(*_FIELDS)
 
 
-def _as_written(lines: list[bytes]) -> list[EpisodeSummary]:
+def _as_written(lines: bytes) -> list[EpisodeSummary]:
     """Return the summaries in lines if all are usual lines of `to_line`; else none of them.
 
-    Each step checks or sets one field of all summaries, four times as fast as `from_line`.
+    Each step checks or sets one field of all summaries, far faster than `from_line`.
     """
     try:
-        rows = orjson.loads(b"[" + b",".join(lines) + b"]")  # In one call, which is a third faster.
-        if len(rows) != len(lines) or set(map(tuple, rows)) != {_FIELDS}:
+        rows = orjson.loads(b"[%b]" % lines.replace(b"\n", b","))
+        if len(rows) != lines.count(b"\n") + 1 or set(map(len, rows)) != {len(_FIELDS)}:
             return []
-        columns: dict[str, Any] = dict(
-            zip(_FIELDS, zip(*map(dict.values, rows), strict=True), strict=True)
-        )
+        columns = dict(zip(_FIELDS, zip(*map(_VALUES, rows), strict=True), strict=True))
+        for name in _USUAL_TEXTS:
+            "".join(columns[name])  # Raises if one is not text, in a third of the time of `type`.
         usual = (
-            all(_USUAL_TYPES[name].issuperset(map(type, columns[name])) for name in _FIELDS)
+            all(types.issuperset(map(type, columns[name])) for name, types in _USUAL_TYPES.items())
             and all(0 <= min(columns[name]) <= max(columns[name]) < _BELOW[name] for name in _BELOW)
-            and all(map(is_episode_id, columns["episode_id"]))
+            and are_episode_ids(columns["episode_id"])
         )
+        if not usual:
+            return []
         for name, values in _USUAL_NAMES.items():
-            columns[name] = list(map(values.__getitem__, columns[name]))
+            columns[name] = tuple(map(values.__getitem__, columns[name]))
     except (ValueError, TypeError, KeyError):
         return []
-    if not usual:
-        return []
-    summaries = [object.__new__(EpisodeSummary) for _ in rows]
+    summaries = list(map(object.__new__, itertools.repeat(EpisodeSummary, len(rows))))
     for name, column in columns.items():
         # The descriptor of a slot sets it in a frozen object too.
         set_all = map(getattr(EpisodeSummary, name).__set__, summaries, column)
@@ -365,7 +382,8 @@ def _as_written(lines: list[bytes]) -> list[EpisodeSummary]:
 
 def merge(files: Mapping[str, IndexFile]) -> dict[str, EpisodeSummary]:
     """Merge the files of an index, by name, into one summary per episode id."""
-    return {summary.episode_id: summary for file in files.values() for summary in file.summaries}
+    summaries = [summary for file in files.values() for summary in file.summaries]
+    return dict(zip(map(operator.attrgetter("episode_id"), summaries), summaries, strict=True))
 
 
 def _member(enum_class: type[_Enum], name: Any) -> _Enum:

@@ -21,9 +21,9 @@ import os
 import re
 import shlex
 import time
-from collections.abc import Mapping, Set
+from collections.abc import Sequence, Set
 from pathlib import Path
-from typing import Any, Protocol, TypeGuard
+from typing import Any, TypeGuard
 
 import orjson
 
@@ -38,25 +38,21 @@ __all__ = [
     "DatasetHeader",
     "DatasetLayout",
     "EPISODES",
-    "EpisodeFormat",
     "FORMATS",
     "HEADER",
     "INDEX",
-    "JsonFormat",
     "SCHEMA_VERSION",
     "StoredEpisode",
+    "are_episode_ids",
     "check_data",
     "check_episode_id",
     "check_version",
     "episode_key",
-    "format_named",
     "is_episode_id",
     "split_name",
     "unreadable",
 ]
 
-# File formats of episodes: the protocol, the JSON format, and the formats by name.
-#
 # An episode's *data* is the intermediate form between the data model and the files: plain JSON data
 # of this shape, in which values follow `webtraj.store.values` and records `webtraj.store.records`::
 #
@@ -78,38 +74,6 @@ class StoredEpisode:
     """The episode's data."""
     blobs: BlobSource | None = None
     """The blobs in the file itself; None if they are stored beside it."""
-
-
-class EpisodeFormat(Protocol):
-    """Encodes an episode's data to bytes, and decodes it."""
-
-    @property
-    def name(self) -> str:
-        """The extension of its files, without the dot."""
-
-    @property
-    def self_contained(self) -> bool:
-        """Whether a file contains its blobs; if not, they are in a blob store beside it."""
-
-    def encode(self, episode: Mapping[str, Any], blobs: BlobSource) -> bytes:
-        """Return the file's content for an episode's data.
-
-        Raises:
-            CorruptDataError: A blob is missing, or the data does not follow the format.
-            InvalidInputError: The format is read-only.
-        """
-
-    def decode(self, content: bytes, where: str) -> StoredEpisode:
-        """Return the contents of a file.
-
-        Args:
-            content: The file's bytes.
-            where: The file's name in errors.
-
-        Raises:
-            CorruptDataError: The file is not an episode.
-            UnsupportedSchemaError: It was written by a newer webtraj.
-        """
 
 
 def check_data(data: Any, where: str) -> dict[str, Any]:
@@ -151,51 +115,8 @@ def unreadable(where: str, error: Exception) -> errors.CorruptDataError:
     )
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class JsonFormat:
-    """The format of `<episode id>.json`."""
-
-    name: str = "json"
-    self_contained: bool = False
-
-    def encode(self, episode: Mapping[str, Any], blobs: BlobSource) -> bytes:
-        """Return the file's content; the blobs stay in their store."""
-        del blobs  # The file only refers to them.
-        return orjson.dumps(episode)
-
-    def decode(self, content: bytes, where: str) -> StoredEpisode:
-        """Return the contents of a file."""
-        try:
-            data = orjson.loads(content)
-        except orjson.JSONDecodeError as error:
-            raise unreadable(where, error) from error
-        return StoredEpisode(check_data(data, where))
-
-
-_PROTOBUF = ("pb", "pb.zst", "pb.xz")
-FORMATS = ("json", *_PROTOBUF)
-"""The names of all formats."""
-
-
-def format_named(name: str) -> EpisodeFormat:
-    """Return a format by name.
-
-    >>> format_named("json").name
-    'json'
-
-    Raises:
-        InvalidInputError: No format has that name.
-        MissingDependencyError: It needs a package that is not installed.
-    """
-    if name not in FORMATS:
-        raise errors.InvalidInputError(
-            f"No episode format {name!r}; expected one of {', '.join(FORMATS)}."
-        )
-    if name == "json":
-        return JsonFormat()
-    from webtraj.store import protobuf  # Needs the extra `protobuf`.
-
-    return protobuf.FORMATS[name]
+FORMATS = ("json", "pb", "pb.zst", "pb.xz")
+"""The names of all formats; `webtraj.store.formats` has them."""
 
 
 def split_name(file_name: str) -> tuple[str, str] | None:
@@ -225,11 +146,22 @@ _MOST_NAMED = 5
 """The most datasets listed in an error about the folder that contains them."""
 
 _EPISODE_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
+_EPISODE_IDS = re.compile(rf"(?:{_EPISODE_ID.pattern}\n)*+")
 
 
 def is_episode_id(episode_id: object) -> TypeGuard[str]:
     """Return whether `episode_id` can safely name a file."""
     return isinstance(episode_id, str) and _EPISODE_ID.fullmatch(episode_id) is not None
+
+
+def are_episode_ids(texts: Sequence[str]) -> bool:
+    r"""Return whether each text is an episode id, three times as fast as one by one.
+
+    >>> are_episode_ids(["e1", "e2"]), are_episode_ids(["e1\n"]), are_episode_ids(["e1\ne2"])
+    (True, False, False)
+    """
+    lines = "\n".join(texts) + "\n"
+    return lines.count("\n") == len(texts) and _EPISODE_IDS.fullmatch(lines) is not None
 
 
 def check_episode_id(episode_id: str) -> str:
@@ -386,7 +318,7 @@ class DatasetLayout:
         Args:
             known: Names of files to leave out.
         """
-        names = [name for name in _files_in(self.episodes) if name not in known]
+        names = _files_in(self.episodes, known)
         return {
             episode_id: format_name
             for format_name, suffix in _SUFFIXES
@@ -497,9 +429,10 @@ def _way_out(root: Path, found: DatasetHeader, wanted: DatasetHeader) -> str:
     return "`webtraj copy` converts between formats"
 
 
-def _files_in(folder: Path) -> list[str]:
+def _files_in(folder: Path, known: Set[str] = frozenset()) -> list[str]:
+    """Return the names of a folder's files, without known ones."""
     try:
         with os.scandir(folder) as entries:
-            return [entry.name for entry in entries if entry.is_file()]
+            return [one.name for one in entries if one.name not in known and one.is_file()]
     except FileNotFoundError:  # Not made yet, or not copied because it was empty.
         return []

@@ -15,9 +15,10 @@ from typing import Any, Protocol
 
 from webtraj.store import files
 from webtraj.store.blobs import Blob, BlobStore
+from webtraj.store.formats import format_named
 from webtraj.store.index import EpisodeSummary, summarize
 from webtraj.store.journal import Journal, read_journal
-from webtraj.store.layout import SCHEMA_VERSION, DatasetHeader, DatasetLayout, format_named
+from webtraj.store.layout import SCHEMA_VERSION, DatasetHeader, DatasetLayout
 
 __all__ = ["Index", "blob_store", "seal", "unshared_blobs"]
 

@@ -23,7 +23,8 @@ from webtraj.runs.run import Run
 from webtraj.store import files
 from webtraj.store.index import EpisodeSummary
 from webtraj.store.layout import is_episode_id
-from webtraj.store.places import FolderStorage, Storage, is_url, open_storage
+from webtraj.store.places import is_url, open_storage
+from webtraj.store.storage import FolderStorage, Storage
 from webtraj.view.status import Cell, Rates, SitePace
 
 __all__ = [

@@ -28,8 +28,9 @@ from webtraj.metrics.rates import Rate
 from webtraj.rollouts.distributed.driver import NOTE_INTERVAL, Away, Underway, read_underway
 from webtraj.runs.run import Run, retry_policy
 from webtraj.store.index import EpisodeSummary
-from webtraj.store.places import FolderStorage, is_url
+from webtraj.store.places import is_url
 from webtraj.store.retrying import RetryPolicy
+from webtraj.store.storage import FolderStorage
 from webtraj.trajectory import Outcome, ended_in_error
 from webtraj.view.journals import (
     JournalTail,

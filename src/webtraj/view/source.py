@@ -17,9 +17,10 @@ from webtraj.datasets.judgements import Judgements
 from webtraj.datasets.place import DatasetPlace
 from webtraj.store import sealing
 from webtraj.store.blobs import Blob, BlobSource, BlobStore, LazyBlob, LazyBlobs, blobs_of
+from webtraj.store.formats import format_named
 from webtraj.store.index import EpisodeSummary, summarize
 from webtraj.store.journal import Journal, read_journal
-from webtraj.store.layout import format_named, is_episode_id
+from webtraj.store.layout import is_episode_id
 from webtraj.view.episode import episode_data, last_picture
 from webtraj.view.values import small_webp
 

@@ -7,7 +7,8 @@ from webtraj import open_dataset
 from webtraj.collectors.bucket import Pauses
 from webtraj.store.blobs import blobs_in
 from webtraj.store.index import EpisodeSummary
-from webtraj.store.places import FolderStorage, open_storage
+from webtraj.store.places import open_storage
+from webtraj.store.storage import FolderStorage
 
 QUICK = {
     "fsync": "never",

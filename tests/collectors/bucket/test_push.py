@@ -18,6 +18,7 @@ from webtraj.datasets.progress import watching
 from webtraj.datasets.transfer import push
 from webtraj.datasets.verification import verify
 from webtraj.store.layout import DatasetHeader
+from webtraj.store.retrying import UnreachedError
 from webtraj.trajectory import EndReason
 
 SOON = Pauses(first=0.001, cap=0.001)
@@ -65,6 +66,17 @@ def test_what_waits_is_sent_and_a_second_push_finds_nothing(abandon, faulty):
     assert files_of(spool) == ["dataset.json"]
     assert push(spool).sent_episodes == 0
     assert verify(faulty.root).clean
+
+
+def test_a_bucket_that_never_answered_is_given_up_after_one_probe(abandon, faulty):
+    def unreached(*_):
+        raise UnreachedError("Cannot reach the store.")
+
+    spool = abandon("a", "b")
+    faulty.fault = unreached
+    report = push(spool, pauses=Pauses(first=1e6, cap=1e6, uniform=lambda _, most: most))
+    assert {one.episode_id for one in report.unsent} == {"a", "b"}
+    assert any("Cannot reach" in one.reason for one in report.unsent)
 
 
 def test_a_push_while_the_bucket_is_away_says_so_and_the_next_one_resumes(abandon, faulty):

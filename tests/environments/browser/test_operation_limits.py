@@ -7,9 +7,9 @@ import pytest
 from rows import each
 from webtraj import WebTask, errors
 from webtraj.environments import actions as a
-from webtraj.environments.browser.acting import PERFORMERS
 from webtraj.environments.browser.environment import BrowserEnvironment
-from webtraj.environments.browser.lease import OperationLimits, Operations, Turns
+from webtraj.environments.browser.executor import PERFORMERS
+from webtraj.environments.browser.lease import OperationLimits, OperationQueue, Operations
 from webtraj.environments.browser.pool import BrowserPool
 
 TIMED = ("axtree", "last_action", "timings")
@@ -34,7 +34,7 @@ class Clock:
 
 
 def test_without_limits_nothing_waits():
-    turns = Turns(Operations())
+    turns = OperationQueue(Operations())
     assert turns.at("execute") is turns.at("navigate") is turns.at(None)
 
 
@@ -68,7 +68,7 @@ async def test_turns_come_in_the_order_of_asking():
     operations, order = Operations(OperationLimits(execute=1)), []
 
     async def work(number):
-        async with Turns(operations).at("execute"):
+        async with OperationQueue(operations).at("execute"):
             order.append(number)
             await asyncio.sleep(0)
 
@@ -80,7 +80,7 @@ async def test_one_that_is_cancelled_while_it_waits_has_used_nothing_up():
     operations, turns = Operations(OperationLimits(execute=1)), []
 
     async def work():
-        turns.append(Turns(operations))
+        turns.append(OperationQueue(operations))
         async with turns[-1].at("execute"):
             await release.wait()
 
@@ -97,7 +97,7 @@ async def test_one_that_is_cancelled_while_it_waits_has_used_nothing_up():
 
 
 async def test_what_fails_gives_its_turn_back():
-    turns = Turns(Operations(OperationLimits(execute=1)))
+    turns = OperationQueue(Operations(OperationLimits(execute=1)))
     for _ in range(3):
         with pytest.raises(ValueError, match="no"):
             async with turns.at("execute"):
@@ -111,7 +111,7 @@ async def test_pages_of_one_site_are_loaded_evenly():
     for url in ("http://a.test/1", "http://b.test/1", "file:///a", "http://a.test/2"):
         await operations.pace(url)
     assert (clock.now, clock.slept) == (2.0, [2.0])
-    turns = Turns(operations)
+    turns = OperationQueue(operations)
     await turns.pace("https://b.test/2")  # It has rested by now.
     assert turns.waited == 0.0
     await turns.pace("https://a.test:8443/3")
@@ -153,7 +153,7 @@ async def test_waiting_is_in_the_timings_of_the_step_that_waited(open_page_alone
     pool.operations = Queue(OperationLimits(execute=1))
     timestep = await environment.reset()
     assert timestep.observation["timings"]["waiting"] == 0.0
-    other = Turns(pool.operations)
+    other = OperationQueue(pool.operations)
     async with other.at("execute"):
         step = asyncio.ensure_future(environment.step("mouse_click(20, 20)"))
         await pool.operations.has("execute")
@@ -170,7 +170,7 @@ async def test_a_step_that_is_cancelled_while_it_waits_leaves_the_pool_whole(ope
     pool, environment = open_page_alone
     pool.operations = Queue(OperationLimits(ac_tree=1))
     await environment.reset()
-    async with Turns(pool.operations).at("observe"):
+    async with OperationQueue(pool.operations).at("observe"):
         step = asyncio.ensure_future(environment.step("mouse_click(20, 20)"))
         await pool.operations.has("observe")
         step.cancel()

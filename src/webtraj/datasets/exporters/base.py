@@ -36,7 +36,8 @@ from webtraj.settings.named import (
 )
 from webtraj.store import files, records
 from webtraj.store.index import EpisodeSummary
-from webtraj.store.places import FolderStorage, Storage, is_url, open_storage
+from webtraj.store.places import is_url, open_storage
+from webtraj.store.storage import FolderStorage, Storage
 from webtraj.trajectory import Count, EndReason, EpisodeTrajectory, Outcome, is_finished
 
 __all__ = [

@@ -23,7 +23,7 @@ from webtraj.environments import actions as actions_lib
 from webtraj.environments import base as base_lib
 from webtraj.environments.actions import spec as action_spec_lib
 from webtraj.environments.browser import access as access_lib
-from webtraj.environments.browser import acting as acting_lib
+from webtraj.environments.browser import executor as executor_lib
 from webtraj.environments.browser import lease as lease_lib
 from webtraj.environments.browser import network as network_lib
 from webtraj.environments.browser import observation as observation_lib
@@ -31,12 +31,12 @@ from webtraj.environments.browser import observer as observer_lib
 from webtraj.environments.browser import page_script as page_script_lib
 from webtraj.environments.browser import perturbations as perturbations_lib
 from webtraj.environments.browser import pool as pool_lib
-from webtraj.environments.browser import secrecy as secrecy_lib
+from webtraj.environments.browser import secret_keeper as secret_keeper_lib
 from webtraj.environments.browser import session as session_lib
 from webtraj.environments.browser import tasks as tasks_lib
 
 if TYPE_CHECKING:
-    from webtraj.environments.browser import listening as listening_lib
+    from webtraj.environments.browser import listener as listener_lib
 
 __all__ = ["BrowserEnvironment", "make_web_environment"]
 
@@ -50,9 +50,6 @@ _NEVER_CLOSED = (
     "A browser environment was never closed, so it kept a browser for longer than needed. Use "
     "`async with webtraj.make(...) as env`, or await `env.close()`."
 )
-
-_HIDDEN_BY_HAND: Final = "hidden"
-"""The placeholder name of elements that a person chose to redact."""
 
 _SERVER_ERROR = 500
 """A first page that answers with this status or above means that its site is broken."""
@@ -132,7 +129,7 @@ class BrowserEnvironment(base_lib.Environment):
         confined = access_lib.network_of(self._policy) is not None
         pages = pool or pool_lib.SharedPool(confined=confined)
         self._share = pages if isinstance(pages, pool_lib.SharedPool) else None
-        self._keeper = secrecy_lib.SecretKeeper(
+        self._keeper = secret_keeper_lib.SecretKeeper(
             secrets, passwords=redact_passwords, rules=_rules(redaction, several)
         )
         self._context_options = {
@@ -149,7 +146,7 @@ class BrowserEnvironment(base_lib.Environment):
             context_options=self._context_options,
             perturbation=self._perturbation,
         )
-        self._home = lease_lib.Home("This environment")
+        self._home = lease_lib.LoopAffinity("This environment")
         self._active = False
         self._busy = False
         self._closed = False
@@ -164,12 +161,15 @@ class BrowserEnvironment(base_lib.Environment):
         self._verdict = tasks_lib.Verdict()
         self._task_to_tear_down: tasks_lib.BrowserTask | None = None
         self._solution: tasks_lib.ScriptedSolution | None = None
-        self._executor: acting_lib.ActionExecutor | None = None
+        self._executor: executor_lib.ActionExecutor | None = None
         self._outcome = trajectory_lib.Outcome.UNKNOWN
         self._last_step: tuple[actions_lib.Action | None, observation_lib.LastAction, float, float]
         """The arguments of `_result` for the last step; the reset has no action."""
-        self._silent: weakref.WeakSet[Any] = weakref.WeakSet()
-        """The pages that did not answer the last look."""
+
+    @property
+    def secret_keeper(self) -> secret_keeper_lib.SecretKeeper:
+        """The secrets of the episodes, and their redaction."""
+        return self._keeper
 
     @property
     def viewport(self) -> tuple[int, int] | None:
@@ -248,72 +248,10 @@ class BrowserEnvironment(base_lib.Environment):
         """See `Environment.discount_spec`."""
         return specs.BoundedArray(shape=(), dtype=float, minimum=0.0, maximum=1.0, name="discount")
 
-    # Episodes that somebody else acts in: a person, or another program.
-
-    def let_others_act(self, listener: listening_lib.Listener) -> None:
-        """From the next reset on, listen instead of acting; `witness` takes the place of `step`.
-
-        Call it before the first `reset`.
-        """
-        self._sessions.listener = listener
-
-    async def witness(
-        self,
-        action: actions_lib.Action,
-        touched: Mapping[str, Any] | None = None,
-        *,
-        seen: Mapping[str, Any] | None = None,
-        again: bool = False,
-    ) -> dm_env.TimeStep:
-        """Observe the result of an action that somebody else took.
-
-        A failure leaves the episode open, so that it can be tried again.
-
-        Args:
-            action: The action.
-            touched: The page script's description of its element.
-            seen: What the page script saw at the time; None looks now, once the page has settled.
-                Then the picture is empty, and there is a verdict only if `seen` has the state of
-                the task's script.
-            again: Whether this takes the place of the last result.
-
-        Raises:
-            BrowserError: The browser failed.
-            ConcurrentCallError: Another call has not returned yet.
-            EnvironmentMisuseError: No episode is running.
-        """
-        with self._one_at_a_time():
-            self._active |= again  # Even if the last result was the episode's end.
-            session, begun = self.session, time.perf_counter()
-            if not again:
-                self._steps += 1
-            error = kind = ""
-            judged = seen is None or seen["task"] is not None
-            if seen is None:
-                seen, error = await self._look_or_blank(session)
-                kind = "page_broke" if error else ""
-            else:
-                seen = session.as_looked(seen)
-                self._note_secrets(seen)
-            failure = session.take_failure(session.page)
-            if failure is not None:
-                error, kind = str(failure), "navigation_failed"
-            last_action = observer_lib.describe_action(touched, error=error, error_kind=kind)
-            return await self._result(
-                session,
-                action,
-                seen,
-                last_action,
-                begun=begun,
-                acted=begun,
-                again=again,
-                judged=judged,
-            )
-
     async def ref_of(self, selector: str) -> str | None:
         """Return the ref of the first element of the page that a CSS selector finds, if any."""
         with self._one_at_a_time():
-            found = await self.session.call("find", [_path_of(selector), None])
+            found = await self.session.call("find", [observation_lib.selector_path(selector), None])
         return None if found is None else str(found)
 
     async def look_again(self) -> dm_env.TimeStep:
@@ -332,49 +270,6 @@ class BrowserEnvironment(base_lib.Environment):
             return await self._result(
                 session, action, seen, last_action, begun=begun, acted=acted, again=True
             )
-
-    def redact_more(self, rules: redaction_lib.RedactionRules | Mapping[str, Any]) -> None:
-        """Add redaction rules, before the first episode."""
-        self._keeper.add_rules(redaction_lib.RedactionRules.of(rules))
-
-    def hide_element(self, selector: str) -> None:
-        """Redact an element's content in all observations and actions from now on.
-
-        Args:
-            selector: Its selector in `last_action`. For an element in a shadow root, only the last
-                part is used, and it hides what it finds in any shadow root.
-        """
-        self._keeper.hide(_HIDDEN_BY_HAND, _path_of(selector)[-1])
-
-    def note_secret_field(self, ref: str) -> None:
-        """Redact what is typed into a password field that was in no observation yet."""
-        if self._keeper.watches_passwords:
-            self._keeper.saw_password_field(ref)
-
-    def note_password(self, text: str) -> None:
-        """Redact a password everywhere from now on, unless passwords are no secrets here."""
-        if self._keeper.watches_passwords:
-            self._keeper.learn_password(text)
-
-    def conclude(
-        self, timestep: dm_env.TimeStep, outcome: trajectory_lib.Outcome
-    ) -> dm_env.TimeStep:
-        """End the episode with a person's verdict; the task's own counts if it has a judge.
-
-        Args:
-            timestep: The last result of `witness`.
-            outcome: SUCCESS or FAILURE.
-
-        Returns:
-            The result as the episode's last timestep.
-        """
-        self._active = False
-        if self.has_judge:
-            self._outcome, reward = self._judge_outcome(), timestep.reward or 0.0
-        else:
-            self._outcome = outcome
-            reward = float(outcome is trajectory_lib.Outcome.SUCCESS)
-        return dm_env.termination(reward, timestep.observation)
 
     @property
     def truncates(self) -> bool:
@@ -515,7 +410,7 @@ class BrowserEnvironment(base_lib.Environment):
         session = await self._sessions.session_for(task)
         if self._executor is None or self._executor.session is not session:
             policy = access_lib.at_home(self._policy, task.start_url)
-            self._executor = acting_lib.ActionExecutor(session, policy)
+            self._executor = executor_lib.ActionExecutor(session, policy)
         await self._executor.rest()
         self._task_to_tear_down = task
         await session.begin_episode()
@@ -571,22 +466,6 @@ class BrowserEnvironment(base_lib.Environment):
         self._note_secrets(seen)
         return seen
 
-    async def _look_or_blank(self, session: session_lib.BrowserSession) -> tuple[Any, str]:
-        """Look at a page that somebody else uses. Return what it shows, or an error if silent.
-
-        We do not close their page. Until it answers again, each look waits only briefly for it.
-        """
-        page, known = session.page, self._silent
-        try:
-            async with asyncio.timeout(_AFTER_SILENCE if page in known else None):
-                seen = await self._look(session)
-        except (TimeoutError, errors_lib.BrowserTimeoutError):
-            known.add(page)
-            session.lease.timed_out = False
-            return session.as_looked(session.blank_look()), _SILENT
-        known.discard(page)
-        return seen, ""
-
     def _note_secrets(self, seen: Mapping[str, Any]) -> None:
         if "passwords" in seen:
             self._keeper.saw_passwords(seen["passwords"])
@@ -602,7 +481,7 @@ class BrowserEnvironment(base_lib.Environment):
         try:
             try:
                 await executor.perform(action)
-            except acting_lib.ActionRefused as refusal:
+            except executor_lib.ActionRefused as refusal:
                 error, error_kind = str(refusal), refusal.kind
             acted = time.perf_counter()
             seen = await self._look(session)
@@ -730,9 +609,6 @@ class BrowserEnvironment(base_lib.Environment):
 
 
 _PAGE_CRASHED: Final = "The page crashed and was closed."
-_SILENT: Final = "The page does not answer."
-_AFTER_SILENCE: Final = 2.0
-"""Seconds for a page that somebody else uses and that did not answer last time."""
 _TAB_CRASHED: Final = "Another tab crashed and was closed."
 _PAGE_BROKE: Final = "The page did not answer and was closed. {failure}"
 
@@ -761,13 +637,13 @@ class _Sessions:
     """What the agent may reach beyond the page."""
     observe: observation_lib.Observe
     settle: page_script_lib.SettlePolicy
-    keeper: secrecy_lib.SecretKeeper
+    keeper: secret_keeper_lib.SecretKeeper
     """The environment's secrets."""
     context_options: Mapping[str, Any]
     """For each context; a task's own come on top."""
     perturbation: perturbations_lib.Perturbation
     """Its options and script come on top of everything."""
-    listener: listening_lib.Listener | None = None
+    listener: listener_lib.Listener | None = None
     """What listens to new sessions, if somebody else acts in them."""
     last: session_lib.BrowserSession | None = None
     """The last session; None if there was none or it was dropped."""
@@ -828,7 +704,7 @@ class _Sessions:
         shared = bool(self._key and self._key[0]) and not self.perturbation.consent
         return shared and not self._suspect and self.last is not None and self.last.lease.healthy
 
-    async def park(self, executor: acting_lib.ActionExecutor | None) -> None:
+    async def park(self, executor: executor_lib.ActionExecutor | None) -> None:
         """Leave the page in the pool for another environment, if one may use it.
 
         Args:
@@ -918,16 +794,8 @@ class _Sessions:
         return lease
 
 
-def _path_of(selector: str) -> list[str]:
-    """Return the parts of a selector of `LastAction`; each is in the shadow root of the one before.
-
-    `:scope >` is left out, because it matches nothing in a shadow root.
-    """
-    return [part.removeprefix(":scope > ") for part in selector.split(" >> ")]
-
-
 def _give_back(
-    sessions: _Sessions, share: pool_lib.SharedPool | None, home: lease_lib.Home
+    sessions: _Sessions, share: pool_lib.SharedPool | None, home: lease_lib.LoopAffinity
 ) -> None:
     """Release the resources of an environment that was garbage-collected without `close`."""
     if sessions.last is None and (share is None or not share.used):

@@ -1,7 +1,7 @@
 """A lease: one page of a pool, held for a while.
 
-Every call into the page has a deadline and a typed error (`Lifeline`). Work that a pool limits
-waits for its turn (`Turns`). What is used on an event loop belongs to it (`Home`).
+Every call into the page has a deadline and a typed error (`CallGuard`). Work that a pool limits
+waits for its turn (`OperationQueue`). What is used on an event loop belongs to it (`LoopAffinity`).
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ if TYPE_CHECKING:
     from webtraj.environments.browser.processes import RunningBrowser
 
 __all__ = [
-    "Home",
+    "CallGuard",
     "Lease",
-    "Lifeline",
+    "LoopAffinity",
     "Operation",
     "OperationLimits",
     "Operations",
-    "Turns",
+    "OperationQueue",
     "is_navigation_error",
 ]
 
@@ -49,13 +49,13 @@ class Lease:
     """Who holds it, for messages."""
     browser: RunningBrowser
     """The browser of the page, for the pool."""
-    lifeline: Lifeline
+    call_guard: CallGuard
     """Cut when the browser dies, for the pool."""
     context: BrowserContext
     """Playwright's context. Nothing is shared with other leases."""
     page: Page
     """The context's first page."""
-    turns: Turns
+    turns: OperationQueue
     """Its turns at the pool's operations, taken for work on the page."""
     _: dataclasses.KW_ONLY
     seconds: float
@@ -91,19 +91,19 @@ class Lease:
     def _on_crash(self, page: Page) -> None:
         self.crashed.add(page)
         if page is self.active:  # Calls to it never return.
-            self.lifeline.cut("The page crashed")
+            self.call_guard.cut("The page crashed")
 
     def mend(self) -> bool:
         """Take calls again after a page crashed; return whether the browser still runs."""
         if self._released or not self.browser.usable:
             return False
-        self.lifeline.cut_reason = ""
+        self.call_guard.cut_reason = ""
         return True
 
     @property
     def healthy(self) -> bool:
         """Whether the lease is held and its page is not known to be dead."""
-        return not self._released and not self.lifeline.cut_reason
+        return not self._released and not self.call_guard.cut_reason
 
     async def run(self, call: Awaitable[_T], what: str, *, seconds: float | None = None) -> _T:
         """Await a call into the page, for `seconds` or else the pool's limit.
@@ -117,7 +117,7 @@ class Lease:
         """
         limit = self.seconds if seconds is None else seconds
         try:
-            return await self.lifeline.run(call, what=what, seconds=limit)
+            return await self.call_guard.run(call, what=what, seconds=limit)
         except errors_lib.BrowserTimeoutError:
             self.timed_out |= seconds is None
             raise
@@ -159,7 +159,7 @@ _NAVIGATED = (
 _CRASHED = "{reason} while webtraj waited for it to {what}. Reset the environment to continue."
 
 
-class Lifeline:
+class CallGuard:
     """The calls in flight on one browser, context or page, and whether it has died.
 
     `cut` fails every call in flight, and every later one, at once.
@@ -388,7 +388,7 @@ class Operations:
         }
 
 
-class Turns:
+class OperationQueue:
     """One lease's turns at its pool's operations, and its waiting time."""
 
     def __init__(self, operations: Operations) -> None:
@@ -418,7 +418,7 @@ _NO_GATE: Final = contextlib.nullcontext()
 class _Turn(contextlib.AbstractAsyncContextManager[None]):
     """A place in the queue for a gate."""
 
-    turns: Turns
+    turns: OperationQueue
     gate: asyncio.Semaphore
 
     async def __aenter__(self) -> None:
@@ -463,7 +463,7 @@ _OTHER_LOOP = (
 _unattended: set[asyncio.Task[None]] = set()
 
 
-class Home:
+class LoopAffinity:
     """The process and event loop to which an object belongs from its first use.
 
     Args:

@@ -73,6 +73,7 @@ __all__ = [
     "observation_spec",
     "page_changes",
     "refs_in",
+    "selector_path",
     "subtree_of",
     "text_in",
 ]
@@ -105,6 +106,17 @@ class LastAction(TypedDict):
     """Its box as x, y, width, height in CSS pixels of the viewport; shape (4,)."""
     settled: str
     """How the wait for the page ended: quiet, cap, or navigated."""
+
+
+def selector_path(selector: str) -> list[str]:
+    """Return the parts of a selector of `LastAction`; each is in the shadow root of the one before.
+
+    `:scope >` is left out, because it matches nothing in a shadow root.
+
+    >>> selector_path("#menu >> :scope > button")
+    ['#menu', 'button']
+    """
+    return [part.removeprefix(":scope > ") for part in selector.split(" >> ")]
 
 
 class Timings(TypedDict):

@@ -17,11 +17,10 @@ from numpy.typing import ArrayLike, NDArray
 
 from webtraj import errors as errors_lib
 from webtraj.environments.browser import observation as observation_lib
-from webtraj.environments.browser import secrecy as secrecy_lib
 from webtraj.environments.browser import session as session_lib
 from webtraj.environments.browser import tasks as tasks_lib
 from webtraj.environments.browser import traffic as traffic_lib
-from webtraj.environments.browser.secrecy import NO_PILLOW, Box
+from webtraj.environments.browser.secret_keeper import NO_PILLOW, Box, SecretKeeper, take_snapshot
 
 if TYPE_CHECKING:
     from PIL import Image, ImageDraw, ImageFont
@@ -65,7 +64,7 @@ class Observer:
         keeper: Is told where screenshots show secrets.
     """
 
-    def __init__(self, observe: observation_lib.Observe, keeper: secrecy_lib.SecretKeeper) -> None:
+    def __init__(self, observe: observation_lib.Observe, keeper: SecretKeeper) -> None:
         self._observe = observe
         self.camera = Camera(observe, keeper)
         self._last_axtree = self._axtree_before = ""
@@ -446,7 +445,7 @@ class Camera:
         keeper: Is told where pictures show secrets.
     """
 
-    def __init__(self, observe: observation_lib.Observe, keeper: secrecy_lib.SecretKeeper) -> None:
+    def __init__(self, observe: observation_lib.Observe, keeper: SecretKeeper) -> None:
         self._observe = observe
         self._keeper = keeper
         self.asked = False
@@ -509,9 +508,9 @@ class Camera:
     ) -> tuple[bytes, list[Box] | None]:
         """Return a screenshot and the boxes of its secrets; None if they are unknown."""
         # The page may move meanwhile, so cover what it showed before and after.
-        before = await secrecy_lib.take_snapshot(session, self._keeper.selector)
+        before = await take_snapshot(session, self._keeper.selector)
         capture = await session.screenshot(self._picture_format)
-        after = await secrecy_lib.take_snapshot(session, self._keeper.selector)
+        after = await take_snapshot(session, self._keeper.selector)
         return capture, self._keeper.boxes(before, after)
 
     @property

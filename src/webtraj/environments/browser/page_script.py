@@ -24,7 +24,7 @@ from webtraj.environments.browser import clipboard as clipboard_lib
 if TYPE_CHECKING:
     from playwright.async_api import BrowserContext, CDPSession, Page, Request, Response
 
-    from webtraj.environments.browser.listening import Listener
+    from webtraj.environments.browser.listener import Listener
     from webtraj.environments.browser.session import BrowserSession
 
 __all__ = [

@@ -21,7 +21,7 @@ from webtraj import errors as errors_lib
 from webtraj.environments.browser import lease as lease_lib
 from webtraj.environments.browser import network as network_lib
 from webtraj.environments.browser import processes as processes_lib
-from webtraj.environments.browser.lease import Home, Lease
+from webtraj.environments.browser.lease import Lease, LoopAffinity
 
 if TYPE_CHECKING:
     from playwright.async_api import BrowserContext, Page
@@ -170,7 +170,7 @@ class BrowserPool:
         self._waiting = 0
         self._openings: dict[asyncio.Task[Any], str] = {}
         self._tasks: set[asyncio.Task[Any]] = set()
-        self._home = Home("This browser pool")
+        self._home = LoopAffinity("This browser pool")
         self._closed = False
         self._ended = asyncio.Event()
         self._failed_start: tuple[float, errors_lib.BrowserError] | None = None
@@ -364,7 +364,7 @@ class BrowserPool:
 
     async def _open(self, owner: str, options: Mapping[str, Any]) -> Lease:
         """Open a lease, retrying once if its browser died; on failure free its place."""
-        turns = lease_lib.Turns(self.operations)
+        turns = lease_lib.OperationQueue(self.operations)
         try:
             async with turns.at("allocate"):
                 for last_try in (False, True):
@@ -387,14 +387,14 @@ class BrowserPool:
         browser: processes_lib.RunningBrowser,
         owner: str,
         options: Mapping[str, Any],
-        turns: lease_lib.Turns,
+        turns: lease_lib.OperationQueue,
     ) -> Lease:
-        lifeline = lease_lib.Lifeline()
+        call_guard = lease_lib.CallGuard()
         try:
             if self._borrow:
-                context = browser.borrow_context(lifeline)
+                context = browser.borrow_context(call_guard)
             else:
-                context = await browser.new_context(lifeline, options, seconds=self.limits.call)
+                context = await browser.new_context(call_guard, options, seconds=self.limits.call)
         except _DIED_OR_HUNG:
             # A browser that cannot open a context is useless.
             browser.kill()
@@ -402,9 +402,9 @@ class BrowserPool:
         try:
             context.set_default_timeout(self.limits.call * 1000)
             opening = context.new_page() if not self._borrow else _first_page(context)
-            page = await lifeline.run(opening, what="open a page", seconds=self.limits.call)
+            page = await call_guard.run(opening, what="open a page", seconds=self.limits.call)
         except BaseException as error:
-            browser.forget(lifeline)
+            browser.forget(call_guard)
             await self._close_context(browser, context)
             if isinstance(error, _DIED_OR_HUNG):
                 # Its current pages may continue, but it gets no new ones.
@@ -414,7 +414,7 @@ class BrowserPool:
         return Lease(
             owner,
             browser,
-            lifeline,
+            call_guard,
             context,
             page,
             turns,
@@ -545,13 +545,13 @@ class BrowserPool:
             async with lease.turns.at("release"):
                 await self._close_context(browser, lease.context)
         finally:
-            browser.forget(lease.lifeline)
+            browser.forget(lease.call_guard)
             if lease in self._leases:
                 self._leases.discard(lease)
                 self._free.release()
         if lease.timed_out:
             browser.failures_in_a_row += 1
-        elif not lease.lifeline.cut_reason:
+        elif not lease.call_guard.cut_reason:
             browser.failures_in_a_row = 0
         await self._retire_if_due(browser)
 
@@ -561,8 +561,8 @@ class BrowserPool:
         if self._closed or self._borrow or not browser.usable:
             return
         try:
-            # On a new lifeline: a dead page still has a context to close.
-            await lease_lib.Lifeline().run(
+            # On a new guard: a dead page still has a context to close.
+            await lease_lib.CallGuard().run(
                 context.close(), what="close a context", seconds=self.limits.close
             )
         except errors_lib.BrowserCrashedError:

@@ -32,7 +32,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from webtraj import errors as errors_lib
 from webtraj.environments.browser import clipboard as clipboard_lib
 from webtraj.environments.browser import guard as guard_lib
-from webtraj.environments.browser.lease import Lifeline
+from webtraj.environments.browser.lease import CallGuard
 
 if TYPE_CHECKING:
     from playwright.async_api import Browser, BrowserContext, Playwright
@@ -462,7 +462,7 @@ class Driver:
         finally:
             _guard_node.reset(asked)
         try:
-            playwright = await Lifeline().run(
+            playwright = await CallGuard().run(
                 asyncio.shield(starting), what="start its driver", seconds=seconds
             )
         except BaseException as error:
@@ -487,7 +487,7 @@ class Driver:
     async def answers(self, *, seconds: float) -> bool:
         """Return whether the driver itself answers within `seconds`."""
         try:
-            await Lifeline().run(self._ping(), what="answer", seconds=seconds)
+            await CallGuard().run(self._ping(), what="answer", seconds=seconds)
         except errors_lib.BrowserError:
             return False
         return True
@@ -503,7 +503,7 @@ class Driver:
         """Launche a browser under this driver."""
         command = self._folder.guarded(executable)
         with _aborting(command):
-            browser = await Lifeline().run(
+            browser = await CallGuard().run(
                 self.playwright.chromium.launch(
                     executable_path=command.path,
                     headless=headless,
@@ -541,13 +541,13 @@ class Driver:
         else:
             call = chromium.connect_over_cdp(endpoint) if is_cdp else chromium.connect(endpoint)
         what = f"accept a connection at {endpoint}, which a hanging tab prevents,"
-        browser = await Lifeline().run(call, what=what, seconds=seconds)
+        browser = await CallGuard().run(call, what=what, seconds=seconds)
         return RunningBrowser(browser, None)
 
     async def stop(self, *, patience: float) -> None:
         """Stop the driver, by force if it does not stop in `patience` seconds."""
         try:
-            await Lifeline().run(self.playwright.stop(), what="stop its driver", seconds=patience)
+            await CallGuard().run(self.playwright.stop(), what="stop its driver", seconds=patience)
         except errors_lib.BrowserError:
             await stop_group(self.pid, patience=patience)
         except asyncio.CancelledError:
@@ -566,7 +566,7 @@ class Driver:
 
 
 class RunningBrowser:
-    """A browser and the lifelines of its leases.
+    """A browser and the call guards of its leases.
 
     Args:
         browser: Playwright's browser.
@@ -575,7 +575,7 @@ class RunningBrowser:
 
     def __init__(self, browser: Browser, pid: int | None) -> None:
         self._browser = browser
-        self._lifelines: set[Lifeline] = set()
+        self._call_guards: set[CallGuard] = set()
         self._lost = False
         self.pid = pid
         self.clipboard = clipboard_lib.Clipboard(browser)
@@ -597,7 +597,7 @@ class RunningBrowser:
     @property
     def leases(self) -> int:
         """The number of contexts in use."""
-        return len(self._lifelines)
+        return len(self._call_guards)
 
     def private_memory(self) -> int | None:
         """Return the bytes held by the browser's processes; None if unknown."""
@@ -606,39 +606,39 @@ class RunningBrowser:
     def lose(self, reason: str) -> None:
         """Fail everything that runs in this browser."""
         self._lost = True
-        for lifeline in self._lifelines:
-            lifeline.cut(reason)
+        for call_guard in self._call_guards:
+            call_guard.cut(reason)
 
-    def borrow_context(self, lifeline: Lifeline) -> BrowserContext:
-        """Return the browser's own context; if the browser dies, `lifeline` is cut."""
+    def borrow_context(self, call_guard: CallGuard) -> BrowserContext:
+        """Return the browser's own context; if the browser dies, `call_guard` is cut."""
         if not self._browser.contexts:
             raise errors_lib.BrowserError("The browser has no context of its own.")
-        self._lifelines.add(lifeline)
+        self._call_guards.add(call_guard)
         return self._browser.contexts[0]
 
     async def new_context(
-        self, lifeline: Lifeline, options: Mapping[str, Any], *, seconds: float
+        self, call_guard: CallGuard, options: Mapping[str, Any], *, seconds: float
     ) -> BrowserContext:
-        """Open a context; if the browser dies, `lifeline` is cut."""
-        self._lifelines.add(lifeline)
+        """Open a context; if the browser dies, `call_guard` is cut."""
+        self._call_guards.add(call_guard)
         self.contexts_made += 1
         try:
-            return await lifeline.run(
+            return await call_guard.run(
                 self._browser.new_context(**options), what="open a context", seconds=seconds
             )
         except BaseException:
-            self._lifelines.discard(lifeline)
+            self._call_guards.discard(call_guard)
             raise
 
-    def forget(self, lifeline: Lifeline) -> None:
+    def forget(self, call_guard: CallGuard) -> None:
         """Stop tracking a released context."""
-        self._lifelines.discard(lifeline)
+        self._call_guards.discard(call_guard)
 
     async def close(self, *, patience: float) -> None:
         """Close the browser, by force if it does not close in `patience` seconds."""
         self.lose("The browser was closed")
         try:
-            await Lifeline().run(self._browser.close(), what="close", seconds=patience)
+            await CallGuard().run(self._browser.close(), what="close", seconds=patience)
         except errors_lib.BrowserCrashedError:
             self.kill()  # Without a driver, the browser cannot be asked to close.
         except errors_lib.BrowserError:

@@ -33,8 +33,8 @@ if TYPE_CHECKING:
         Response,
     )
 
-    from webtraj.environments.browser import listening as listening_lib
-    from webtraj.environments.browser.secrecy import SecretKeeper
+    from webtraj.environments.browser import listener as listener_lib
+    from webtraj.environments.browser.secret_keeper import SecretKeeper
 
 __all__ = ["BLANK", "BrowserSession", "LoadFailure"]
 
@@ -117,7 +117,7 @@ class BrowserSession:
         observe: observation_lib.Observe,
         settle: page_script_lib.SettlePolicy,
         keeper: SecretKeeper,
-        listener: listening_lib.Listener | None = None,
+        listener: listener_lib.Listener | None = None,
         script: str = "",
         hidden: str = "",
         surroundings: str = "",

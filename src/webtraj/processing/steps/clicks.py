@@ -11,7 +11,7 @@ from webtraj import trajectory as trajectory_lib
 from webtraj.environments import actions as actions_lib
 from webtraj.environments.browser.observation import is_cut, refs_in
 from webtraj.environments.browser.reading import last_action_of, text_of
-from webtraj.judging.evaluating import is_redacted
+from webtraj.judging.masked_fields import is_redacted
 from webtraj.processing.base import Changed, Drop
 from webtraj.processing.steps import looking, options
 from webtraj.processing.steps.relabel import RELABELLED, derived_id, for_goal, of_any_goal

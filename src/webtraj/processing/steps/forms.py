@@ -13,7 +13,7 @@ from webtraj import errors
 from webtraj.environments import actions as actions_lib
 from webtraj.environments.browser.observation import Ref, captions_in, is_cut, refs_in
 from webtraj.environments.browser.reading import last_action_of, read_string, text_of
-from webtraj.judging.evaluating import is_masked, typed_texts
+from webtraj.judging.masked_fields import is_masked, typed_texts
 from webtraj.processing.base import Changed, Drop
 from webtraj.processing.steps import clicks, looking, options
 from webtraj.processing.steps.relabel import RELABELLED
@@ -100,7 +100,7 @@ def form_in(axtree: str, typed: Mapping[str, str] | None = None) -> FormState | 
 
     Args:
         axtree: The page.
-        typed: The values of masked fields, by ref, as `webtraj.judging.evaluating` finds them.
+        typed: The values of masked fields, by ref, as `webtraj.judging.masked_fields` finds them.
     """
     if is_cut(axtree):
         return None
@@ -203,8 +203,8 @@ class RelabelForms(options.PlainStep):
     have a unique role and name. An unnamed field is named by the text right before it
     (`webtraj.environments.browser.observation`), or by its kind if there is no such text and no
     other such field. The goal does not ask for values that were there from the start. The value of
-    a masked field is what was typed into it, if the actions show it (`webtraj.judging.evaluating`);
-    the goal does not ask for redacted text.
+    a masked field is what was typed into it, if the actions show it
+    (`webtraj.judging.masked_fields`); the goal does not ask for redacted text.
 
     Of the steps before the click, those stay that set a field to its final value, each on the page
     where it happened. Steps that were undone later are left out, and so is everything before them

@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 
     from webtraj.environments.browser.session import BrowserSession
 
-__all__ = ["Heard", "Listener", "Travel"]
+__all__ = ["Event", "Listener", "Travel"]
 
 _BINDING: Final = "webtrajTell"
 """The name of the binding, as in `page/listen.js`."""
@@ -68,7 +68,7 @@ _LOGGER = logging.getLogger(__name__)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Heard:
+class Event:
     """One message."""
 
     page: Page | None
@@ -113,7 +113,7 @@ class Listener:
     """A listener to the tabs of one browser session at a time."""
 
     def __init__(self) -> None:
-        self.heard: asyncio.Queue[Heard] = asyncio.Queue()
+        self.heard: asyncio.Queue[Event] = asyncio.Queue()
         """The messages, in order."""
         self.inputs = 0
         """The number of messages about input so far."""
@@ -385,7 +385,7 @@ class Listener:
         if self._secret and not is_secret:
             self._on_secret(self._secret)
         self._secret = message["value"] if is_secret else ""
-        self.heard.put_nowait(Heard(page, kind, message, self._time_of(page, kind, message)))
+        self.heard.put_nowait(Event(page, kind, message, self._time_of(page, kind, message)))
 
     def _time_of(self, page: Page, kind: str, message: Mapping[str, Any]) -> float:
         """Return when something was done: by the page's clock, if the page told it."""

@@ -33,6 +33,7 @@ from webtraj import trajectory as trajectory_lib
 from webtraj.environments import actions as a
 from webtraj.environments.actions import keys as keys_lib
 from webtraj.environments.actions import spec as spec_lib
+from webtraj.environments.browser.observation import selector_path
 from webtraj.redaction import MIN_LENGTH, RedactionRules, Redactor
 from webtraj.redaction.searching import INVISIBLE
 
@@ -158,19 +159,28 @@ class SecretKeeper:
                 self._learn_typed(PASSWORD, value)
 
     def saw_password_field(self, ref: str) -> None:
-        """Note a password field that no look has seen yet."""
-        self._refs[ref] = PASSWORD
+        """Redact what is typed into a password field that no look has seen yet."""
+        if self.watches_passwords:
+            self._refs[ref] = PASSWORD
 
     def learn_password(self, text: str) -> None:
-        """Redact a password that was typed."""
-        self._learn_typed(PASSWORD, text)
+        """Redact a password that was typed, unless passwords are no secrets here."""
+        if self.watches_passwords:
+            self._learn_typed(PASSWORD, text)
 
     def _learn_typed(self, name: str, text: str) -> bool:
         """Learn a secret that is typed; the page before it decides which prefixes are secret."""
         return self._redactor.learn_typed(name, text, shown=_words_of(self._page))
 
     def hide(self, name: str, selector: str) -> None:
-        """Add elements to redact from now on; several selectors may have one name."""
+        """Add elements to redact from now on; several selectors may have one name.
+
+        Args:
+            name: The placeholder name.
+            selector: The selector of an element in `LastAction`. In a shadow root, only the last
+                part is used, and it hides what it finds in any shadow root.
+        """
+        selector = selector_path(selector)[-1]
         known = self.selectors.get(name)
         self.selectors = {**self.selectors, name: f"{known}, {selector}" if known else selector}
         self.selector = ", ".join(self.selectors.values())
