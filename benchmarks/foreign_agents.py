@@ -7,19 +7,22 @@ kept without a call, and those with the wrong one.
 
     .venv/bin/python benchmarks/foreign_agents.py
 
-LangChain and browser-use run in the environment .venv-agents (`sh scripts/environment.sh agents`).
+LangChain and browser-use run in the environment .venv-agents (`sh scripts/environment.sh agents`),
+Stagehand in .venv-stagehand and with the full Chromium, as it brings an extension.
 """
 
 from __future__ import annotations
 
 import argparse
 import asyncio
+import contextlib
 import json
 import os
 import re
 import shutil
 import sys
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -42,7 +45,10 @@ PYTHONS = {
     "anthropic": sys.executable,
     "LangChain": str(ROOT / ".venv-agents/bin/python"),
     "browser-use": str(ROOT / ".venv-agents/bin/python"),
+    "Stagehand": str(ROOT / ".venv-stagehand/bin/python"),
 }
+EXTENSIONS = ("--enable-unsafe-extension-debugging", "--remote-allow-origins=*")
+"""Chromium's flags for a program whose extension controls the browser."""
 PAGE = b"""<!doctype html><title>Form</title><form action=/sent>
 <label>Name <input name=name id=name></label> <label>City <input name=city id=city></label>
 <button>Send</button></form>"""
@@ -75,14 +81,15 @@ class Model:
 
     def __init__(self, name: str, url: str) -> None:
         self.led: list[list[str]] = []
-        self._script = None if name == "browser-use" else scripted(url)
+        script = scripted(url)
+        self._next: Callable[[str], tuple[list[str], Reply | str]] = {
+            "browser-use": _for_browser_use,
+            "Stagehand": _for_stagehand,
+        }.get(name, lambda text: script[len(self.led)])
 
     def __call__(self, request: ModelRequest) -> Reply | str:
         """Return the next reply."""
-        if self._script is None:
-            steps, reply = _for_browser_use(request.text)
-        else:
-            steps, reply = self._script[len(self.led)]
+        steps, reply = self._next(request.text)
         self.led.append(steps)
         return reply
 
@@ -108,13 +115,32 @@ def _for_browser_use(text: str) -> tuple[list[str], str]:
     return steps, json.dumps({**empty, "action": actions})
 
 
+def _for_stagehand(text: str) -> tuple[list[str], str]:
+    """Return the one action of an instruction, such as "type Anna as the Name"."""
+    wanted = re.search(r"the following action: (.*?)\.  ", text)
+    assert wanted is not None
+    verb, value, *_, label = wanted[1].split()
+    role = "textbox" if verb == "type" else "button"
+    tree = text.partition("Accessibility Tree:")[2]
+    element = re.search(rf"\[(\d+-\d+)\] {role}: {label}", tree)
+    assert element is not None, tree
+    action = {
+        "elementId": element[1],
+        "description": role,
+        "method": "fill" if verb == "type" else "click",
+        "arguments": [value] if verb == "type" else [],
+    }
+    steps = [value if verb == "type" else "click"]
+    return steps, json.dumps({"action": action, "twoStep": False})
+
+
 async def measure(name: str, python: str, folder: Path) -> list[Any]:
     """Return an agent's row of the table."""
     journal = folder / "calls.jsonl"
     joiner = Joiner()
     async with (
         HttpServer(serve) as site,
-        running_browser(folder) as browser,
+        _browser_for(name, folder) as browser,
         JsonTrajectoryCollector(folder / "d") as collector,
     ):
         url = site.origin + FORM
@@ -151,6 +177,12 @@ async def measure(name: str, python: str, folder: Path) -> list[Any]:
         kind = told["by"] if joined else "kept"
         counts["wrong" if joined and joined != causes.get(_named(step.action)) else kind] += 1
     return [name, len(ids), len(steps), *counts.values()]
+
+
+def _browser_for(name: str, folder: Path) -> contextlib.AbstractAsyncContextManager[str]:
+    if name != "Stagehand":
+        return running_browser(folder)
+    return running_browser(folder, *EXTENSIONS, path=shutil.which("chromium"))
 
 
 def _named(action: object) -> str:

@@ -131,11 +131,47 @@ async def browser_use(browser: str, goal: str) -> None:
     await session.stop()
 
 
+async def stagehand(browser: str, url: str) -> None:
+    """Play with Stagehand, which connects to a browser that runs."""
+    import httpx
+    from stagehand import LLMStructuredGenerateResult, Stagehand, local_browser
+
+    async def ask(request: Any) -> Any:
+        asked = request.model_dump(mode="json")
+        messages = [{"role": "system", "content": asked["system_prompt"] or ""}]
+        messages += [
+            {"role": one["role"], "content": one["content"]["text"]} for one in asked["messages"]
+        ]
+        async with httpx.AsyncClient(base_url=os.environ["OPENAI_BASE_URL"], timeout=60) as client:
+            body = {"model": MODEL, "messages": messages}
+            reply = (await client.post("/chat/completions", json=body)).json()
+        text = reply["choices"][0]["message"]["content"]
+        return LLMStructuredGenerateResult.model_validate(
+            {
+                "role": "assistant",
+                "content": {"type": "text", "text": text},
+                "output_format": "json_schema",
+                "structured_content": json.loads(text),
+            }
+        )
+
+    connected = await local_browser.connect(cdp_url=browser)
+    agent = await Stagehand.create(browser=connected, model=ask)
+    page = (await connected.context.pages())[0]
+    await page.goto(url)
+    for instruction in ("type Anna as the Name", "type Bern as the City", "click the button Send"):
+        await agent.act(instruction)
+    await agent.close()
+
+
 async def main(name: str, browser: str, url: str) -> None:
     """Play."""
     goal = f"Fill in the form at {url} and send it."
     if name == "browser-use":
         await browser_use(browser, goal)
+        return
+    if name == "Stagehand":
+        await stagehand(browser, url)
         return
     from playwright.async_api import async_playwright
 

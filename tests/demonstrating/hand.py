@@ -125,16 +125,16 @@ async def replayed(episode: Any, pool: Any) -> Any:
 
 
 @contextlib.asynccontextmanager
-async def running_browser(folder: Path) -> AsyncIterator[str]:
+async def running_browser(folder: Path, *flags: str, path: str | None = None) -> AsyncIterator[str]:
     """Start a Chromium as some other program would; yield its debugging address."""
-    path = find_browser().path
+    path = path or find_browser().path
     if path is None:
         async with async_playwright() as playwright:
             path = playwright.chromium.executable_path
     with subprocess.Popen(
         [
             *(path, "--no-sandbox", "--headless", "--remote-debugging-port=0"),
-            *(f"--user-data-dir={folder / 'profile'}", "about:blank"),
+            *(f"--user-data-dir={folder / 'profile'}", *flags, "about:blank"),
         ],
         stderr=subprocess.DEVNULL,
         start_new_session=True,

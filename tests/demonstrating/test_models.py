@@ -38,6 +38,8 @@ async def do(page: Page, commands: list[dict[str, Any]]) -> str:
                 await page.fill(f"[name={field}]", text)
             case {"into": field, "letters": text}:
                 await page.locator(f"[name={field}]").press_sequentially(text)
+            case {"into": field, "key": key}:
+                await page.locator(f"[name={field}]").press(key)
             case {"press": button}:
                 await page.click(f"text={button}")
             case {"answer": answer}:
@@ -137,6 +139,45 @@ async def test_calls_are_recorded_with_the_steps_that_they_led_to(
     for form, rows in (("openai", 8), ("sharegpt", 4), ("tokens", 1)):
         export_selection(buffer.all, tmp_path / form, format=form)
         assert len(list(read_export(tmp_path / form))) == rows, form
+
+
+async def test_a_password_that_an_agent_types_key_by_key_is_in_no_call(
+    site: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    keys = "vqx7zj"
+    turns: list[dict[str, str]] = [
+        {"url": f"{site}/form"},
+        {"into": "n", "text": "Anna"},
+        *({"into": "p", "key": key} for key in keys),
+        {"press": "Send"},
+        {"answer": "It is sent."},
+    ]
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-test-1234567890")
+    joiner = Joiner()
+    async with (
+        JsonTrajectoryCollector(tmp_path / "agents") as collector,
+        running_browser(tmp_path) as endpoint,
+        async_playwright() as playwright,
+    ):
+        browser = await playwright.chromium.connect_over_cdp(endpoint)
+        page = browser.contexts[0].pages[0]
+        with FakeModelServer([json.dumps([turn]) for turn in turns]) as server:
+            gateway = Gateway(
+                tmp_path / "calls.jsonl", base_urls=server.url, observer=joiner.observe
+            )
+            async with gateway, attached(endpoint, collector, decisions=joiner) as recorder:
+                monkeypatch.setenv("OPENAI_BASE_URL", gateway.openai_url())
+                recorder.stop(Outcome.SUCCESS, answer=await play_openai(page, "Send the form."))
+    (episode,) = open_dataset(tmp_path / "agents")
+    decisions = [step.decision for step in episode.steps[1:]]
+    assert [type(step.action) for step in episode.steps[1:]] == [
+        a.Goto, a.Fill, a.Fill, a.Click, a.Answer
+    ]  # fmt: skip
+    assert [len(decision.model_calls) for decision in decisions] == [1, 1, len(keys), 1, 1]
+    assert [call.text for call in decisions[2].model_calls] == ["<secret:password>"] * len(keys)
+    for key in keys:
+        assert f'"key": "{key}"' not in whole(episode)
+    assert json.loads(decisions[3].model_calls[0].text) == [turns[-2]]
 
 
 @pytest.mark.gate

@@ -150,3 +150,52 @@ def test_attempts_are_one_call_of_the_step(run):
     run.call("second", 2, 3, reply("", '{"text": "Anna"}'))
     assert run.step(4, a.Fill("1", "Anna")) == (["second"], "content", "")
     assert run.step(5, a.Click("1")) == ([], "order", "second")
+
+
+PASSWORD = "Cat 5!k"
+
+
+@pytest.mark.parametrize(
+    "form", ['{"key": "%s"}', '{"into": "5", "text": "%s"}', "press '%s'", '[{"press": "%s"}]']
+)
+def test_a_password_that_came_key_by_key_is_in_no_call(run, form):
+    user = {"role": "user", "content": "The page: a form. You are a user of it."}
+    messages, at = [user], 0
+    for letter in PASSWORD:
+        said = reply("", form % letter) if form.startswith("{") else reply(form % letter)
+        run.call(f"k{at}", at, at + 0.5, said, *messages)
+        echo = {"role": "tool", "content": f"It got {letter}."}
+        messages, at = [*messages, said["choices"][0]["message"], echo], at + 1
+    run.call("send", at, at + 0.5, reply("Click Send.", '{"element": "Send"}'), *messages)
+    messages += [{"role": "assistant", "content": "Click Send."}]
+    run.joiner.hide(PASSWORD)
+    typed = Deed(action=a.Fill("5", PASSWORD), time=run.zero + at - 0.4)
+    decisions = [run.joiner.decision(typed)]
+    run.joiner.recorded()
+    send = Deed(action=a.Click("6"), time=run.zero + at + 0.6, touched={"name": "Send"})
+    decisions.append(run.joiner.decision(send))
+    run.joiner.recorded()
+    run.call("done", at + 1, at + 2, reply("It is sent."), *messages)
+    decisions.append(
+        run.joiner.decision(Deed(action=a.Answer(""), time=run.zero + at + 3), last=True)
+    )
+    keys, (clicked,), (answered,) = (decision.model_calls for decision in decisions)
+    assert len(keys) == len(PASSWORD)
+    for call in keys:
+        assert (call.text, call.response) == ("<secret:password>", None)
+        assert call.messages[:2] == (GOAL, user)
+        assert all("<secret:password>" in str(message) for message in call.messages[2:])
+    for call in (clicked, answered):
+        assert "It got" not in str(call.messages)
+        hidden = ["<secret:password>" in str(message) for message in call.messages]
+        assert sum(hidden) == 2 * len(PASSWORD)
+    assert clicked.text == "Click Send."
+    assert answered.messages[-1] == messages[-1]
+
+
+def test_what_only_looks_like_a_password_is_kept(run):
+    run.call("plan", 0, 1, reply("Type the password, which is stored, and click Send."))
+    run.call("ref", 1, 2, reply("", '{"ref": "5"}'))
+    run.joiner.hide("5 cats at 12")
+    decision = run.joiner.decision(Deed(action=a.Fill("5", "5 cats at 12"), time=run.zero + 3))
+    assert all(call.response for call in decision.model_calls)

@@ -163,6 +163,83 @@ async def test_world_that_departs_from_the_record_ends_the_fork(
     assert not any(kind == "asked" for seen in agent.seen for kind, *_ in seen)
 
 
+@pytest.fixture
+def copied(ladder, monkeypatch):
+    """Makes ladders that can be copied; gives what was done: climbs from the ground, copies."""
+    done = {"resets": 0, "copies": 0, "moved": 0}
+    reset, step = ladder.reset, ladder.step
+
+    async def counted(self):
+        done["resets"] += 1
+        self.last = await reset(self)
+        return self.last
+
+    async def kept(self, action):
+        self.last = await step(self, action)
+        return self.last
+
+    def snapshot(self):
+        return None if done.get("fixed") else (self.seed, self.rung, self.last)
+
+    async def restore(self, snapshot):
+        done["copies"] += 1
+        self.seed, self.rung, last = snapshot
+        self.rung += done["moved"]
+        return last._replace(observation=self.rung)
+
+    monkeypatch.setattr(ladder, "reset", counted)
+    monkeypatch.setattr(ladder, "step", kept)
+    monkeypatch.setattr(ladder, "snapshot", snapshot, raising=False)
+    monkeypatch.setattr(ladder, "restore", restore, raising=False)
+    return done
+
+
+@pytest.mark.parametrize("parallel", [1, 4])
+@pytest.mark.parametrize(
+    ("world", "resets", "copies"),
+    [({}, 1, 3), ({"fixed": True}, 4, 0), ({"moved": 1}, 4, None)],
+    ids=["copied", "cannot be copied", "the copy differs"],
+)
+async def test_forks_at_a_step_repeat_the_record_once_if_the_world_can_be_copied(
+    world, resets, copies, parallel, copied, parent
+):
+    dataset, name = parent
+    copied |= {**world, "resets": 0}
+    agent = Model()
+    results, episodes = await forked(dataset, ForkPoint(name, 2), agent, size=4, parallel=parallel)
+    assert [result.outcome for result in results] == [Outcome.SUCCESS] * 4
+    assert copied["resets"] == resets
+    assert copied["copies"] == copies or (copies is None and 1 <= copied["copies"] <= 3)
+    first = dataset[name]
+    for episode in episodes:
+        assert [s.observation for s in episode.steps] == [s.observation for s in first.steps]
+        assert [s.reward for s in episode.steps] == [s.reward for s in first.steps]
+        assert (episode.info.seed, episode.info.parent_episode_id) == (first.info.seed, name)
+        assert [bool(s.decision.metadata.get("fork")) for s in episode.steps[1:]] == [
+            True,
+            True,
+            False,
+        ]
+    assert agent.seen == [[("shown", 0, "up", 1), ("shown", 1, "up", 1), ("asked", 2)]] * 4
+
+
+async def test_forks_do_not_wait_for_a_copy_that_does_not_come(copied, parent, ladder, monkeypatch):
+    dataset, name = parent
+    step, broken = ladder.step, []
+
+    async def breaks_once(self, action):
+        if not broken:
+            broken.append(self)
+            raise errors.BrowserCrashedError("the ladder broke")
+        return await step(self, action)
+
+    monkeypatch.setattr(ladder, "step", breaks_once)
+    settings = {"parallel": 4, "max_retries": 1, "retry_pause": 0}
+    results, _ = await forked(dataset, ForkPoint(name, 2), Model(), size=4, **settings)
+    assert [result.outcome for result in results].count(Outcome.SUCCESS) == 4
+    assert copied["copies"] == 0
+
+
 async def test_a_failure_is_the_worse_reply_where_its_last_forks_succeeded(
     ladder, tmp_path, monkeypatch
 ):

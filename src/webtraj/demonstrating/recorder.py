@@ -108,6 +108,9 @@ class Decisions(Protocol):
     def recorded(self) -> None:
         """Note that the decision returned last was recorded."""
 
+    def hide(self, password: str) -> None:
+        """Hide a password in all decisions from now on, even if they have it in portions only."""
+
 
 class _NoDecisions:
     """Knows no decision, as for a person."""
@@ -116,6 +119,9 @@ class _NoDecisions:
         """See `Decisions`."""
 
     def recorded(self) -> None:
+        """See `Decisions`."""
+
+    def hide(self, password: str) -> None:
         """See `Decisions`."""
 
 
@@ -307,6 +313,7 @@ class Recorder:
         for held in (*steps, in_flight, self._held):
             if held is not None and held.secret:
                 self._secrets.learn_password(held.secret)
+                self._decisions.hide(held.secret)
         for held in steps:
             self._note_call(held, self._decision(held))
             self._tracker.returned(held.result, Phase.STEP, at=self._clock + held.returned)

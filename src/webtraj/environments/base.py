@@ -24,6 +24,7 @@ from webtraj import trajectory as trajectory_lib
 
 __all__ = [
     "ALREADY_LAST_RAISED",
+    "CopiesWorld",
     "DESCRIBE_RAISED",
     "DISCOUNT_OUT_OF_RANGE",
     "DescribesEpisode",
@@ -170,6 +171,33 @@ class Redacts(Protocol):
 
     def take_redactions(self) -> Mapping[str, int]:
         """Return the number of redactions since the last call, by name."""
+
+
+@runtime_checkable
+class CopiesWorld(Protocol):
+    """An environment whose world can be copied during an episode. Optional.
+
+    The first of several forks at a step then repeats the record, and the others start from a copy.
+    Both methods may be plain ones.
+    """
+
+    async def snapshot(self) -> Any:
+        """Return a copy of the running episode's world as it is now, which no step changes.
+
+        Any environment of the same task in this process takes it, any number of times. What it
+        holds is freed when nothing refers to it.
+
+        Returns:
+            None if the world cannot be copied now.
+        """
+
+    async def restore(self, snapshot: Any) -> dm_env.TimeStep | None:
+        """Begin an episode in a copy of the world, in place of `reset`.
+
+        Returns:
+            The timestep that was the last one when the world was copied; None if the world cannot
+            be brought there. The next call is then `reset`.
+        """
 
 
 # dm_env's rules by name, and the check of a timestep against them.

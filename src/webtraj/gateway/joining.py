@@ -25,7 +25,9 @@ import orjson
 from webtraj.agents.models.replies import reasoning_of, tool_calls_of
 from webtraj.demonstrating.gestures import Deed
 from webtraj.environments import actions as a
+from webtraj.environments.browser.secret_keeper import PASSWORD
 from webtraj.gateway.journal import RecordedCall, merged
+from webtraj.gateway.spelling import SpelledSecrets
 from webtraj.trajectory import Decision, ModelCall
 
 __all__ = ["Joiner"]
@@ -52,11 +54,16 @@ class Joiner:
         self._last: RecordedCall | None = None
         self._joined: Sequence[RecordedCall] = ()
         """The calls of the decision returned last."""
+        self._spelled = SpelledSecrets(PASSWORD)
 
     def observe(self, call: RecordedCall) -> None:
         """Note a call that began or ended. See `Gateway`."""
         self._in_flight.pop(call.id, None)
         (self._in_flight if call.call.latency is None else self._ended)[call.id] = call
+
+    def hide(self, password: str) -> None:
+        """Hide a password that was typed. See `webtraj.demonstrating.recorder.Decisions`."""
+        self._spelled.learn(password, merged(self._ended.values()))
 
     def decision(self, deed: Deed, *, last: bool = False) -> Decision | None:
         """Return the decision behind a step. See `webtraj.demonstrating.recorder.Decisions`."""
@@ -70,12 +77,13 @@ class Joiner:
         if not led and by and self._last is not None:
             models["of"] = self._last.id
         if last:
-            models["unjoined"] = [call.call for call in calls if call not in led]
+            models["unjoined"] = [self._spelled.hidden(call) for call in calls if call not in led]
         self._joined = led
+        made = tuple(map(self._spelled.hidden, led))
         return Decision(
             action=deed.action,
-            thought=_thought(led[-1].call) if led else "",
-            model_calls=tuple(call.call for call in led),
+            thought=_thought(made[-1]) if made else "",
+            model_calls=made,
             metadata={_KEY: models},
         )
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import functools
+import inspect
 import logging
 import time
 from collections.abc import Callable, Coroutine
@@ -22,6 +23,8 @@ _CLOSING = 30.0
 """The most seconds for closing an environment."""
 _CLOSING_AGAIN = 5.0
 """The most seconds for a second try, after the first was cancelled."""
+
+_WITHIN_LIMITS = ("snapshot", "restore")
 
 _logger = logging.getLogger(__name__)
 
@@ -77,7 +80,7 @@ class Deadline:
 class GuardedEnvironment:
     """An environment whose faults end its episode, and not the rollout.
 
-    * `reset` and `step` have time limits, and so has closing: what hangs is abandoned.
+    * `reset`, `step` and `restore` have time limits, and so has closing: what hangs is abandoned.
     * A `CancelledError` that the environment raises by itself is its error. Without this, it would
       pass for a cancellation of the rollout.
     * An error of `set_seed` is raised by the next `reset`, so that it is on record.
@@ -127,6 +130,11 @@ class GuardedEnvironment:
         else:
             await self.close()
 
+    async def _limited(self, what: str, function: Callable[..., Any], *args: Any) -> Any:
+        """Call a method that the environment need not have, a coroutine or a plain one."""
+        result = function(*args)
+        return await self._within(what, result) if inspect.iscoroutine(result) else result
+
     async def _within(self, what: str, call: Coroutine[Any, Any, _T]) -> _T:
         limited = call if self.deadline is None else self.deadline.within(what, call)
         return await _await_call(what, limited)
@@ -161,6 +169,8 @@ class GuardedEnvironment:
         if name.startswith("__"):
             raise AttributeError(name)
         found = getattr(self._environment, name)
+        if name in _WITHIN_LIMITS:
+            return functools.partial(self._limited, name, found)
         return functools.partial(self._seed, found) if name == "set_seed" else found
 
 

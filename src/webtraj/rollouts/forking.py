@@ -2,8 +2,11 @@
 
 The repeated part is played again in a fresh world with the recorded seed. `ForkedEnvironment`
 compares each of its timesteps with the record and ends the episode at the first difference, so no
-agent takes over in a world that differs from the record. `ForkAgent` repeats the recorded decisions
-and shows them to the agent as its own. Their `metadata["fork"]` names their source.
+agent takes over in a world that differs from the record. Of several forks at a step, one repeats
+the record. Where its environment can copy its world (`CopiesWorld`), the others start from the
+copy, if that shows what the record does; they get the timesteps of the one that repeated.
+`ForkAgent` repeats the recorded decisions and shows them to the agent as its own. Their
+`metadata["fork"]` names their source.
 
 An observation agrees with a recorded one if it has the same content:
 
@@ -17,10 +20,11 @@ Rewards and the ends of episodes are compared too.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import dataclasses
 import functools
+import inspect
 import itertools
-import re
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, cast
@@ -32,7 +36,14 @@ from webtraj import trajectory as trajectory_lib
 from webtraj.agents import base as agents_lib
 from webtraj.environments import actions as actions_lib
 from webtraj.environments import base as environment_lib
-from webtraj.environments.browser.reading import channel_of, last_action_of, text_of, texts_of
+from webtraj.environments.browser.reading import (
+    channel_of,
+    last_action_of,
+    refs_of,
+    text_of,
+    texts_of,
+    without_refs,
+)
 from webtraj.environments.tasks import TaskSpec
 from webtraj.judging.masked_fields import is_redacted
 from webtraj.runs.plan import ForkPoint, PlannedEpisode, check_groups, specs_of_presets
@@ -44,7 +55,7 @@ from webtraj.store.encoding import dumps
 if TYPE_CHECKING:
     from webtraj.datasets import Dataset
 
-__all__ = ["ForkAgent", "ForkedEnvironment", "difference", "goes_on", "plan_forks"]
+__all__ = ["ForkAgent", "ForkedEnvironment", "WorldCopies", "difference", "goes_on", "plan_forks"]
 
 _HEAD = ("goal", "url", "title")
 _TREES = ("axtree", "aria")
@@ -57,9 +68,10 @@ animations may come later than on record."""
 _LONGEST_PAUSE = 0.5
 """The most seconds that a replay waits before an action, so that it comes as long after the one
 before as on record. A page's timers, such as those of menus and suggestions, go on meanwhile."""
-_REF = re.compile(r"^( *)\[(?P<a>[^\]]+)\] | \[ref=(?P<b>[^\]]+)\]", re.MULTILINE)
 _PARENTS = 64
 """Most parents kept in memory. The rows of one parent are played one after another."""
+_COPIES = 8
+"""Most copies kept of worlds. The rows of one step are played one after another."""
 _REF_FIELDS = ("ref", "target_ref")
 
 _PlanOf = Callable[[str], Sequence[PlannedEpisode]]
@@ -162,11 +174,14 @@ class ForkAgent:
         agent: The agent that takes over. Actors that have `remember(observation, decision)` are
             shown the repeated part; others start at the fork without a past.
         dataset: The dataset with the recorded episodes.
+        copies: Whether forks may start from copies of worlds. Without, each repeats the record.
     """
 
-    def __init__(self, agent: Any, dataset: Dataset) -> None:
+    def __init__(self, agent: Any, dataset: Dataset, *, copies: bool = True) -> None:
         self._agent = agents_lib.as_agent(agent)
         self._dataset = dataset
+        self.copies = copies
+        """Whether forks may start from copies of worlds."""
         self._loaded: dict[str, trajectory_lib.EpisodeTrajectory] = {}
 
     @property
@@ -291,6 +306,47 @@ class _Repetition:
         return found
 
 
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Copy:
+    """A copy of the world at a step."""
+
+    snapshot: Any
+    timesteps: Sequence[Any]
+    """Those before the step, as the fork that repeated the record got them."""
+
+
+class WorldCopies:
+    """The copies of the worlds in which a run's forks start.
+
+    The first fork at a step repeats the record and gives a copy. Those that come meanwhile wait.
+    """
+
+    def __init__(self) -> None:
+        self._by_point: dict[ForkPoint, asyncio.Future[_Copy | None]] = {}
+
+    async def take(self, point: ForkPoint) -> tuple[_Copy | None, bool]:
+        """Return the copy at a step, if there is one, and whether one is to be given."""
+        found = self._by_point.get(point)
+        if found is not None:
+            return await asyncio.shield(found), False
+        done = [point for point, copy in self._by_point.items() if copy.done()]
+        for oldest in done[: max(len(self._by_point) + 1 - _COPIES, 0)]:
+            del self._by_point[oldest]
+        self._by_point[point] = asyncio.get_running_loop().create_future()
+        return None, True
+
+    def give(self, point: ForkPoint, copy: _Copy | None) -> None:
+        """Give a copy, or None to have each fork repeat the record."""
+        found = self._by_point[point]
+        if not found.done():
+            found.set_result(copy)
+
+    def drop(self, point: ForkPoint) -> None:
+        """Use a copy no longer: it does not show what the record does."""
+        found = self._by_point[point] = asyncio.get_running_loop().create_future()
+        found.set_result(None)
+
+
 class ForkedEnvironment:
     """Compares the repeated part of a fork with the record.
 
@@ -298,6 +354,8 @@ class ForkedEnvironment:
         environment: The environment that plays it.
         parent: The recorded episode.
         step: The number of its actions that are repeated.
+        copies: The copies of worlds from which forks may start. Whoever gives them must call
+            `settle` at the end of the episode.
     """
 
     def __init__(
@@ -305,10 +363,19 @@ class ForkedEnvironment:
         environment: environment_lib.Environment,
         parent: trajectory_lib.EpisodeTrajectory,
         step: int,
+        *,
+        copies: WorldCopies | None = None,
     ) -> None:
         self._environment = environment
         self._parent = parent
         self._step = step
+        self._point = ForkPoint(parent.info.episode_id, step)
+        # A world at its first moment is no more than what `reset` makes.
+        can_copy = step > 0 and callable(getattr(environment, "snapshot", None))
+        self._copies = copies if can_copy else None
+        self._is_to_give = False
+        self._timesteps: list[Any] = []
+        self._from_copy: Sequence[Any] = ()
         self._index = 0
 
     async def reset(self) -> Any:
@@ -317,7 +384,11 @@ class ForkedEnvironment:
         Raises:
             ForkDepartedError: The first observation differs from the recorded one.
         """
-        self._index = 0
+        self.settle()
+        self._index, self._timesteps = 0, []
+        self._from_copy = await self._copied()
+        if self._from_copy:
+            return self._from_copy[0]
         return await self._check(await self._environment.reset())
 
     async def step(self, action: Any) -> Any:
@@ -328,7 +399,43 @@ class ForkedEnvironment:
                 recorded one.
         """
         self._index += 1
-        return await self._check(await self._environment.step(action))
+        if self._index < len(self._from_copy):
+            return self._from_copy[self._index]
+        timestep = await self._check(await self._environment.step(action))
+        if self._index == self._step and self._is_to_give:
+            await self._give()
+        return timestep
+
+    def settle(self) -> None:
+        """End the wait of other forks for a copy that this one does not give any more."""
+        if self._is_to_give and self._copies is not None:
+            self._copies.give(self._point, None)
+        self._is_to_give = False
+
+    async def _give(self) -> None:
+        """Give a copy of the world to the other forks at this step."""
+        with contextlib.suppress(errors.BrowserError):  # The next step shows what is wrong.
+            snapshot = await _awaited(self._environment.snapshot())  # type: ignore[attr-defined]
+            if snapshot is not None and self._copies is not None:
+                self._copies.give(self._point, _Copy(snapshot, self._timesteps[:-1]))
+        self.settle()
+
+    async def _copied(self) -> Sequence[Any]:
+        """Start from a copy; return the timesteps up to the step, or none without a copy."""
+        if self._copies is None:
+            return ()
+        copy, self._is_to_give = await self._copies.take(self._point)
+        if copy is None:
+            return ()
+        environment: Any = self._environment
+        with contextlib.suppress(errors.BrowserError):
+            timestep = await _awaited(environment.restore(copy.snapshot))
+            if timestep is not None and not self._difference(timestep, self._step):
+                return (*copy.timesteps, timestep)
+        self._copies.drop(self._point)
+        if callable(set_seed := getattr(environment, "set_seed", None)):
+            set_seed(self._parent.info.seed)
+        return ()
 
     async def _check(self, timestep: Any) -> Any:
         """Return the timestep if it agrees with the record; a page gets some time to do so."""
@@ -336,7 +443,7 @@ class ForkedEnvironment:
             return timestep
         again: Any = getattr(self._environment, "look_again", None)
         looks = _LOOKS if callable(again) else 0
-        while differs := self._difference(timestep):
+        while differs := self._difference(timestep, self._index):
             if timestep.last() or not looks:
                 raise errors.ForkDepartedError(
                     f"The fork of {self._parent.info.episode_id!r} at step {self._step} departs "
@@ -344,16 +451,17 @@ class ForkedEnvironment:
                 )
             await asyncio.sleep(_PAUSE)
             timestep, looks = await again(), looks - 1
+        self._timesteps.append(timestep)
         return timestep
 
-    def _difference(self, timestep: Any) -> str:
-        recorded = self._parent.steps[self._index]
+    def _difference(self, timestep: Any, index: int) -> str:
+        recorded = self._parent.steps[index]
         is_last = recorded.step_type is trajectory_lib.StepType.LAST
         if timestep.last() and not is_last:
             return "the episode ends here, but the recorded one goes on"
         if is_last and not timestep.last():
             return "the recorded episode ends here"
-        if self._index and not _same(recorded.reward, timestep.reward):
+        if index and not _same(recorded.reward, timestep.reward):
             return f"the reward is {timestep.reward}, but {recorded.reward} on record"
         return difference(recorded.observation, timestep.observation)
 
@@ -396,7 +504,7 @@ def difference(recorded: Any, observed: Any) -> str:
 
 def _first_line(then: str, now: str) -> str:
     """Return the first difference between two trees, without their refs."""
-    was, now_is = (_REF.sub(r"\1", tree).splitlines() for tree in (then, now))
+    was, now_is = (without_refs(tree).splitlines() for tree in (then, now))
     for a, b in itertools.zip_longest(was, now_is, fillvalue="(no line)"):
         if a != b:
             return f"the page has the line {b.strip()!r:.200}, but {a.strip()!r:.200} on record"
@@ -408,14 +516,14 @@ def _current_refs(then: Any, now: Any) -> dict[str, str]:
     both = isinstance(then, Mapping) and isinstance(now, Mapping)
     for name in (*_TREES, _MARKS):
         if both and name in then and name in now:
-            return dict(zip(_refs_of(then, name), _refs_of(now, name), strict=False))
+            return dict(zip(_refs_in(then, name), _refs_in(now, name), strict=False))
     return {}
 
 
-def _refs_of(observation: Any, name: str) -> list[str]:
+def _refs_in(observation: Any, name: str) -> list[str]:
     """Return the refs in a channel, in the order of the page."""
     if name in _TREES:
-        return [found["a"] or found["b"] for found in _REF.finditer(text_of(observation, name))]
+        return refs_of(text_of(observation, name))
     return texts_of(channel_of(observation, _MARKS), "refs") or []
 
 
@@ -423,6 +531,11 @@ def _marks_of(observation: Any) -> Iterator[str]:
     marks = channel_of(observation, _MARKS)
     columns = [texts_of(marks, name) or [] for name in ("roles", "names")]
     return (f"{role} {name!r}" for role, name in zip(*columns, strict=False))
+
+
+async def _awaited(value: Any) -> Any:
+    """Return the result of a coroutine, or a value that is none."""
+    return await value if inspect.isawaitable(value) else value
 
 
 def _same(recorded: Any, observed: Any) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import collections
 import contextlib
 import dataclasses
 import functools
@@ -19,7 +20,7 @@ from webtraj.environments.browser.lease import OperationLimits
 from webtraj.rollouts import episode as episode_lib
 from webtraj.rollouts.adapting import Adaptive, Crew, Foreman
 from webtraj.rollouts.deadlines import Deadline, GuardedEnvironment, NotMade
-from webtraj.rollouts.forking import ForkAgent, ForkedEnvironment
+from webtraj.rollouts.forking import ForkAgent, ForkedEnvironment, WorldCopies
 from webtraj.rollouts.making import close_quietly, make_environment
 from webtraj.rollouts.results import RolloutObserver
 from webtraj.rollouts.scheduling import (
@@ -30,7 +31,7 @@ from webtraj.rollouts.scheduling import (
     Turn,
     grace_begins,
 )
-from webtraj.runs.plan import PlannedEpisode
+from webtraj.runs.plan import ForkPoint, PlannedEpisode
 from webtraj.runs.run import EpisodeResult, Run
 from webtraj.runs.spec import RunSpec
 from webtraj.trajectory import EpisodeInfo, new_episode_id
@@ -74,6 +75,9 @@ class Runner:
             self.turns, order=self.spec.task_order, politeness=Politeness.of(self.spec)
         )
         parallel = self.parallel
+        may_copy = isinstance(self.agent, ForkAgent) and self.agent.copies
+        self._copies = WorldCopies() if may_copy else None
+        self._forks = collections.Counter(turn.planned.fork for turn in self.turns)
         self._adaptive = parallel if isinstance(parallel, Adaptive) else None
         self._most = parallel.high if isinstance(parallel, Adaptive) else parallel
         self._crew = Crew(parallel.low if isinstance(parallel, Adaptive) else parallel)
@@ -220,6 +224,7 @@ class Runner:
             deadline = Deadline(step=self.spec.step_timeout, episode=self.spec.timeout)
         guarded.deadline = deadline
         environment: environment_lib.Environment = guarded
+        forked: ForkedEnvironment | None = None
         if planned.fork is not None:
             if not isinstance(self.agent, ForkAgent):
                 raise errors.InvalidInputError(
@@ -227,7 +232,9 @@ class Runner:
                     "wrap the agent in ForkAgent(agent, dataset), with the dataset that has it."
                 )
             parent = self.agent.parent(planned.fork)
-            environment = ForkedEnvironment(guarded, parent, planned.fork.step)
+            forked = environment = ForkedEnvironment(
+                guarded, parent, planned.fork.step, copies=self._copies_at(planned.fork)
+            )
         episode_id = ""
         if self.trajectory_collector is not None:
             from webtraj.environments.collecting import TrajectoryCollectingEnvironment
@@ -239,7 +246,7 @@ class Runner:
                 self.trajectory_collector,
                 episode_info=functools.partial(next, _infos(info)),
             )
-        return await episode_lib.EpisodePlay(
+        play = episode_lib.EpisodePlay(
             planned=planned,
             environment=environment,
             agent=agent,
@@ -248,7 +255,17 @@ class Runner:
             max_steps=planned.spec.max_steps or self.spec.max_steps,
             max_repetitive_actions=self.spec.max_repetitive_actions,
             deadline=deadline,
-        ).run(self._report)
+        )
+        try:
+            return await play.run(self._report)
+        finally:
+            if forked is not None:
+                forked.settle()
+
+    def _copies_at(self, point: ForkPoint) -> WorldCopies | None:
+        """Return the copies of worlds, if several turns fork at a step."""
+        several = self.scheduler is not None or self._forks[point] > 1
+        return self._copies if several else None
 
     def _info(self, turn: Turn, environment: environment_lib.Environment) -> EpisodeInfo:
         planned = turn.planned

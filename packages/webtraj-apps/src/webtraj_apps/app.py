@@ -28,9 +28,10 @@ import threading
 import time
 import venv
 import warnings
+import weakref
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, TypeAlias, cast
 
 from webtraj import errors
 from webtraj.datasets.progress import counted
@@ -38,7 +39,7 @@ from webtraj.environments import browser
 from webtraj_apps import names
 from webtraj_apps import state as state_lib
 
-__all__ = ["App", "World", "find_app", "find_apps", "home"]
+__all__ = ["App", "World", "WorldCopy", "find_app", "find_apps", "home"]
 
 CONTENTS: Final = 2
 """How many contents each application has; a world's seed chooses one."""
@@ -249,8 +250,12 @@ class App:
         self.require()
         return self.home / "contents" / str(seed % CONTENTS)
 
-    async def world(self, seed: int = 0) -> World:
+    async def world(self, seed: int = 0, *, copy: WorldCopy | None = None) -> World:
         """Return a new world. Its server is started if it does not run, and replaced if it hangs.
+
+        Args:
+            seed: The seed that chooses its state.
+            copy: The world that it starts as, instead of its first moment.
 
         Raises:
             MissingDependencyError: The application is not installed.
@@ -259,7 +264,7 @@ class App:
         content = self._content(seed)
         host = _host_of(self)
         await host.ready()
-        return World(self, host, content, seed)
+        return World(self, host, content, seed, copy)
 
     def read(self, folder: Path) -> state_lib.State:
         """Return the state of a world as rows."""
@@ -295,6 +300,20 @@ def find_app(name: str) -> App:
     return source.load_app()
 
 
+class WorldCopy:
+    """A copy of a world as it was at a moment, kept as long as something refers to it.
+
+    Args:
+        folder: The folder of its state, which is the copy's own.
+        documents: See `World.documents`.
+        seed: The world's seed.
+    """
+
+    def __init__(self, folder: Path, documents: Mapping[str, bytes], seed: int) -> None:
+        self.folder, self.documents, self.seed = folder, documents, seed
+        weakref.finalize(self, shutil.rmtree, folder, ignore_errors=True).atexit = False
+
+
 class World:
     """An isolated copy of an application's state, from the same first moment.
 
@@ -303,18 +322,40 @@ class World:
         host: Its server.
         content: The folder of the state to copy.
         seed: The seed that chose it.
+        copy: The world that it starts as instead. Until `rewind`, it answers the pages that this
+            one answered as they were, so that a browser can load them again.
     """
 
-    def __init__(self, app: App, host: _Host, content: Path, seed: int) -> None:
+    def __init__(
+        self, app: App, host: _Host, content: Path, seed: int, copy: WorldCopy | None = None
+    ) -> None:
         self.app = app
         self.seed = seed
         self.facts = app.facts(seed)
         self._host = host
         self._answering = 0
+        self._copied = copy
         self.failure: errors.BrowserError | None = None
         """Why its server did not answer a request; None if it always did."""
-        self.folder = host.new_world(content)
+        self.folder = host.new_world(content if copy is None else copy.folder)
         """The folder of its state."""
+        self.documents = {} if copy is None else dict(copy.documents)
+        """The last answer to each request for a page, by its path: what browsers keep, too."""
+
+    async def copy(self) -> WorldCopy:
+        """Return a copy of the world as it is, once every request is answered."""
+        await self.idle()
+        folder = self._host.new_world(self.folder)
+        return WorldCopy(folder, dict(self.documents), self.seed)
+
+    async def rewind(self) -> None:
+        """Undo what was done since the world was made from a copy, and answer pages anew."""
+        copy, self._copied = self._copied, None
+        if copy is not None:
+            await self.idle()
+            self.discard()
+            self.folder = self._host.new_world(copy.folder)
+            self.documents = dict(copy.documents)
 
     @property
     def name(self) -> str:
@@ -347,10 +388,18 @@ class World:
         begun = begun or await reader.read(_CHUNK)  # Browsers open connections they may not use.
         if not begun:
             return
+        page = _page_asked_for(begun)
+        if self._copied is not None and page in self.documents:
+            writer.write(self.documents[page])
+            await writer.drain()
+            return
         self._answering += 1
+        noting = _Noting(writer)
         try:
             request = f"WORLD {self.name}\n".encode() + begun
-            await self._host.answer((reader, writer), request)
+            await self._host.answer((reader, cast(asyncio.StreamWriter, noting)), request)
+            if page and not noting.written.startswith(_NOT_MODIFIED):
+                self.documents[page] = bytes(noting.written)
         except errors.BrowserError as error:
             self.failure = error
         finally:
@@ -366,6 +415,31 @@ class World:
     def discard(self) -> None:
         """Throw the world away. Idempotent."""
         shutil.rmtree(self.folder, ignore_errors=True)
+
+
+class _Noting:
+    """A stream writer that notes what it writes."""
+
+    def __init__(self, writer: asyncio.StreamWriter) -> None:
+        self._writer = writer
+        self.written = bytearray()
+
+    def write(self, data: bytes) -> None:
+        self.written += data
+        self._writer.write(data)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._writer, name)
+
+
+_NOT_MODIFIED = (b"HTTP/1.0 304", b"HTTP/1.1 304")
+
+
+def _page_asked_for(request: bytes) -> str:
+    """Return the path of a request by which a browser opens a page; empty for any other."""
+    first, _, rest = request.partition(b"\r\n")
+    opens = b"\r\nupgrade-insecure-requests:" in b"\r\n" + rest.lower()
+    return first.split(b" ")[1].decode("latin-1") if opens and first.startswith(b"GET ") else ""
 
 
 _Stream: TypeAlias = tuple[asyncio.StreamReader, asyncio.StreamWriter]

@@ -15,7 +15,7 @@ so that an application with one global database setting can serve any number of 
 
 The clock of a world starts at `EPOCH` and goes on by a minute with each page, so that pages are the
 same whenever they are played. This takes the package `time-machine`; without it, the clock is the
-machine's.
+machine's. The number of pages is in `environ["webtraj.pages"]`.
 """
 
 import contextlib
@@ -45,6 +45,8 @@ EPOCH = datetime(2026, 3, 2, 9, 0, tzinfo=UTC)
 """When every world begins: a Monday."""
 _PAGE = timedelta(minutes=1)
 _SOCKET = "host.sock"
+_PAGES = ".pages"
+"""The file in a world's folder with a byte for each page, so that a copy has the world's clock."""
 
 
 def load(path: str) -> ModuleType:
@@ -94,19 +96,19 @@ class _Worlds:
         self._root = root
         self._lock = threading.Lock()
         self._application = host.open_application(root)
-        self._pages: dict[str, int] = {}
 
     def answer(self, world: str, environ: dict[str, Any], start_response: Any) -> list[bytes]:
         """Answer a request to a world, as a WSGI application."""
         state = self._root / world
         with self._lock:
             if not state.is_dir():
-                self._pages.pop(world, None)
                 start_response("410 Gone", [("Content-Type", "text/plain")])
                 return [b"This world is over.\n"]
-            if "text/html" in environ.get("HTTP_ACCEPT", ""):
-                self._pages[world] = self._pages.get(world, 0) + 1
-            with at(EPOCH + _PAGE * self._pages.get(world, 0)):
+            with (state / _PAGES).open("ab") as counted:
+                if "text/html" in environ.get("HTTP_ACCEPT", ""):
+                    counted.write(b".")
+                pages = environ["webtraj.pages"] = counted.tell()
+            with at(EPOCH + _PAGE * pages):
                 self._host.enter(state)
                 body = self._application(environ, start_response)
                 try:

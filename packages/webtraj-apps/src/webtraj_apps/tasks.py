@@ -27,10 +27,11 @@ from __future__ import annotations
 
 import asyncio
 import collections
+import contextlib
 import dataclasses
 import datetime
 import random
-from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, Final, Literal, TypeAlias
 
@@ -340,6 +341,16 @@ def spoken(day: str) -> str:
 # Episodes.
 
 
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Moment:
+    """A copy of an episode's worlds, with what its end is judged by."""
+
+    worlds: Mapping[str, app_lib.WorldCopy]
+    assignment: Assignment
+    before: Mapping[str, state_lib.State]
+    turns: int
+
+
 class AppTask(browser.BrowserTask):
     """A template as a `BrowserTask`: one pair of worlds after another.
 
@@ -358,7 +369,7 @@ class AppTask(browser.BrowserTask):
         """The worlds of the episode, by application."""
         self._apps = [app_lib.find_app(name) for name in template.apps]
         self._assignment: Assignment | None = None
-        self._before: dict[str, state_lib.State] = {}
+        self._before: Mapping[str, state_lib.State] = {}
         self._fault = fault or Fault()
         self._turns = 0
         self.reason = ""
@@ -404,6 +415,7 @@ class AppTask(browser.BrowserTask):
         assignment = self.assignment
         spec = webtraj_tasks.TaskSpec(
             name=self.name,
+            preset=self.name,
             goal=assignment.goal,
             difficulty=difficulty_of(self.template.level),
             facts=tuple(
@@ -427,7 +439,7 @@ class AppTask(browser.BrowserTask):
         for app in self._apps:
             world = self.worlds[app.name] = await app.world(seed)
             world.execute(self._by_app(assignment.prepare, app.name))
-            self._before[app.name] = world.read()
+        self._before = {name: world.read() for name, world in self.worlds.items()}
 
     def cookies_of(self, app: str) -> Mapping[str, str]:
         """Return the cookies of the task's user in an application; none if nobody is logged in."""
@@ -488,6 +500,30 @@ class AppTask(browser.BrowserTask):
     async def teardown(self, session: browser.BrowserSession) -> None:
         """See `BrowserTask.teardown`."""
         self.discard()
+
+    async def snapshot(self, session: browser.BrowserSession) -> Any:
+        """See `BrowserTask.snapshot`."""
+        copies = {name: await world.copy() for name, world in self.worlds.items()}
+        return _Moment(copies, self.assignment, self._before, self._turns)
+
+    @contextlib.asynccontextmanager
+    async def restoring(
+        self, session: browser.BrowserSession, snapshot: Any
+    ) -> AsyncIterator[None]:
+        """See `BrowserTask.restoring`.
+
+        Raises:
+            BrowserError: A server does not start.
+        """
+        self.discard()
+        self._turns, self.reason = snapshot.turns, ""
+        self._assignment, self._before = snapshot.assignment, snapshot.before
+        for app in self._apps:
+            copy = snapshot.worlds[app.name]
+            self.worlds[app.name] = await app.world(copy.seed, copy=copy)
+        yield
+        for world in self.worlds.values():
+            await world.rewind()
 
     def solve(self, session: browser.BrowserSession, goal: str) -> browser.ScriptedSolution:
         """See `BrowserTask.solve`."""

@@ -23,6 +23,7 @@ from webtraj.environments import actions as actions_lib
 from webtraj.environments import base as base_lib
 from webtraj.environments.actions import spec as action_spec_lib
 from webtraj.environments.browser import access as access_lib
+from webtraj.environments.browser import copying as copying_lib
 from webtraj.environments.browser import executor as executor_lib
 from webtraj.environments.browser import lease as lease_lib
 from webtraj.environments.browser import network as network_lib
@@ -31,6 +32,7 @@ from webtraj.environments.browser import observer as observer_lib
 from webtraj.environments.browser import page_script as page_script_lib
 from webtraj.environments.browser import perturbations as perturbations_lib
 from webtraj.environments.browser import pool as pool_lib
+from webtraj.environments.browser import reading as reading_lib
 from webtraj.environments.browser import secret_keeper as secret_keeper_lib
 from webtraj.environments.browser import session as session_lib
 from webtraj.environments.browser import tasks as tasks_lib
@@ -53,6 +55,31 @@ _NEVER_CLOSED = (
 
 _SERVER_ERROR = 500
 """A first page that answers with this status or above means that its site is broken."""
+
+_LOOKS_AT_COPY: Final = 5
+_PAUSE_AT_COPY: Final = 0.1
+"""Looks at a restored page until it shows what the copied one did, and the seconds in between."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class _Snapshot:
+    """A copy of an episode's world."""
+
+    task: str
+    kept: Any
+    """What the task keeps outside the browser."""
+    page: copying_lib.PageCopy
+    home: str
+    seed: int
+    goal: str
+    steps: int
+    verdict: tasks_lib.Verdict
+    action: actions_lib.Action | None
+    """The last one; None after the reset."""
+    last_action: Mapping[str, Any]
+    axtree: str
+    next_ref: int
+    observer: Any
 
 
 class BrowserEnvironment(base_lib.Environment):
@@ -232,6 +259,61 @@ class BrowserEnvironment(base_lib.Environment):
                     await self._share.close()
             self._abandoned.detach()
 
+    async def snapshot(self) -> Any:
+        """Return a copy of the episode's world. See `CopiesWorld`.
+
+        None if the task cannot copy what it keeps, if the page cannot be copied (see `PageCopy`),
+        without a tree to compare the copy by, and if the page may show secrets.
+
+        Raises:
+            BrowserError: The browser failed.
+            ConcurrentCallError: Another call has not returned yet.
+            EnvironmentMisuseError: No episode is running.
+        """
+        with self._one_at_a_time():
+            session, task = self.session, self.task
+            if task.shares_context or self._keeper.covers or not self._observer.axtree:
+                return None
+            page = await copying_lib.PageCopy.of(session)
+            kept = None if page is None else await task.snapshot(session)
+            if page is None or kept is None:
+                return None
+            action, last_action, *_ = self._last_step
+            return _Snapshot(
+                task=task.name,
+                kept=kept,
+                page=page,
+                home=session.boundary.home,
+                seed=self._episode_seed,
+                goal=self._goal,
+                steps=self._steps,
+                verdict=self._verdict,
+                action=action,
+                last_action=last_action,
+                axtree=self._observer.axtree,
+                next_ref=session.next_ref,
+                observer=self._observer.snapshot(),
+            )
+
+    async def restore(self, snapshot: Any) -> dm_env.TimeStep | None:
+        """Begin the next episode in a copy of a world. See `CopiesWorld`.
+
+        None if the restored page does not show what the copied one did.
+
+        Raises:
+            InvalidInputError: It is not a copy of the next episode's task.
+            BrowserError: The browser failed.
+            ConcurrentCallError: Another call has not returned yet.
+            EnvironmentMisuseError: The environment is closed.
+        """
+        with self._exclusively():
+            task = self._tasks[(self._episode + 1) % len(self._tasks)]
+            if not isinstance(snapshot, _Snapshot) or snapshot.task != task.name:
+                raise errors_lib.InvalidInputError(
+                    f"{snapshot!r:.100} is not a copy of the task {task.name!r}."
+                )
+            return await self._begin_in_copy(snapshot)
+
     def observation_spec(self) -> dict[str, Any]:
         """See `Environment.observation_spec`."""
         return observation_lib.observation_spec(self._observe)
@@ -386,12 +468,7 @@ class BrowserEnvironment(base_lib.Environment):
         return self._sessions.last
 
     async def _begin_episode(self) -> dm_env.TimeStep:
-        self._active = False
-        await self._end_task()
-        self._keeper.begin_episode()
-        self._episode += 1
-        self._episode_seed = self._seed_of(self._episode)
-        self._next_seed = None
+        await self._turn_to_next(self._seed_of(self._episode + 1))
         try:
             observation = await self._set_up(self.task)
         except errors_lib.BrowserError:
@@ -403,20 +480,79 @@ class BrowserEnvironment(base_lib.Environment):
         self._active = True
         return dm_env.restart(observation)
 
+    async def _turn_to_next(self, seed: int) -> None:
+        """End the last episode, and turn to the next one."""
+        self._active = False
+        await self._end_task()
+        self._keeper.begin_episode()
+        self._episode += 1
+        self._episode_seed = seed
+        self._next_seed = None
+
+    async def _begin_in_copy(self, copy: _Snapshot) -> dm_env.TimeStep | None:
+        await self._turn_to_next(copy.seed)
+        session, _ = await self._session_for(self.task)
+        async with self.task.restoring(session, copy.kept):
+            if not await self._reaches(copy, session):
+                self._sessions.suspect()
+                self._episode -= 1
+                return None
+        session.boundary.home = copy.home
+        self._goal, self._steps, self._verdict = copy.goal, copy.steps, copy.verdict
+        self._outcome = trajectory_lib.Outcome.UNKNOWN
+        session.take_events()
+        self._observer.restore(copy.observer)
+        begun = time.perf_counter()
+        last_action: Any = dict(copy.last_action)
+        self._last_step = (copy.action, last_action, begun, begun)
+        seen = await self._look(session)
+        observation = await self._observation(session, seen, last_action, begun, begun, again=True)
+        self._active = True
+        if copy.action is None:
+            return dm_env.restart(observation)
+        return dm_env.transition(copy.verdict.reward, observation, 1.0)
+
+    async def _reaches(self, copy: _Snapshot, session: session_lib.BrowserSession) -> bool:
+        """Bring the session to the copied page; return whether it shows the same, by the refs too.
+
+        Elements keep the refs that the agent knows.
+        """
+        then, refs = reading_lib.without_refs(copy.axtree), reading_lib.refs_of(copy.axtree)
+        if not await copy.page.open(session):
+            return False
+        for left in reversed(range(_LOOKS_AT_COPY)):
+            await self._look(session)
+            if await copy.page.finish(session):
+                now = (await self._look(session))["axtree"]
+                found = reading_lib.refs_of(now)
+                if reading_lib.without_refs(now) == then and len(found) == len(refs):
+                    await session.rename_refs(zip(found, refs, strict=True), copy.next_ref)
+                    return True
+            if left:
+                await asyncio.sleep(_PAUSE_AT_COPY)
+        return False
+
+    async def _session_for(
+        self, task: tasks_lib.BrowserTask
+    ) -> tuple[session_lib.BrowserSession, executor_lib.ActionExecutor]:
+        """Return a session at the beginning of an episode of the task, and what acts in it."""
+        self._observer.camera.asked = False
+        session, executor = await self._sessions.session_for(task), self._executor
+        if executor is None or executor.session is not session:
+            policy = access_lib.at_home(self._policy, task.start_url)
+            executor = self._executor = executor_lib.ActionExecutor(session, policy)
+        await executor.rest()
+        self._task_to_tear_down = task
+        await session.begin_episode()
+        return session, executor
+
     async def _set_up(self, task: tasks_lib.BrowserTask) -> dict[str, Any]:
         """Set up a session for the episode; return the first observation."""
         begun = time.perf_counter()
-        self._observer.camera.asked = False
-        session = await self._sessions.session_for(task)
-        if self._executor is None or self._executor.session is not session:
-            policy = access_lib.at_home(self._policy, task.start_url)
-            self._executor = executor_lib.ActionExecutor(session, policy)
-        await self._executor.rest()
-        self._task_to_tear_down = task
-        await session.begin_episode()
+        session, executor = await self._session_for(task)
         begin = await task.setup(session, self._episode_seed)
         if self._sessions.reused and not session.lease.borrowed:
-            await asyncio.gather(session.forget_history(), self._executor.place_mouse())
+            await asyncio.gather(session.forget_history(), executor.place_mouse())
         seen = await self._look(session, begin=begin)
         failure = session.take_failure(session.page)
         if failure is not None:
@@ -425,7 +561,7 @@ class BrowserEnvironment(base_lib.Environment):
             raise errors_lib.PageLoadError(
                 f"{session.page.url:.1000} answered with status {session.http_status}."
             )
-        session.boundary.begin_episode(session)
+        session.boundary.home = session.page.url
         self._goal = task.goal_of(seen.get("begun"))
         self._steps = 0
         self._verdict = await task.validate(session, seen["task"], None)

@@ -886,7 +886,8 @@ class Boundary:
         self._local = local or {}
         self.gateway = Gateway(self._network, local=self._local)
         """The way to the network, to be opened and closed with the lease."""
-        self._home = start_url
+        self.home = start_url
+        """The URL to which a forbidden tab is sent back: the episode's first page."""
         self._blocked: list[str] = []
         self._refuses_downloads = True
 
@@ -909,10 +910,6 @@ class Boundary:
         session.lease.context.on("page", self._watch_page)
         for page in session.tabs:
             self._watch_page(page)
-
-    def begin_episode(self, session: BrowserSession) -> None:
-        """Remember the task's first page as the place to return to."""
-        self._home = session.page.url
 
     def take_blocked(self) -> list[str]:
         """Return what was blocked since the last call, as `url: reason`."""
@@ -956,7 +953,7 @@ class Boundary:
         """Send a tab to the previous page, then the first page, then a blank one."""
         with contextlib.suppress(errors.BrowserError):
             await session.run(page.go_back(wait_until="commit"), what="go back")
-        for url in (self._home, BLANK):
+        for url in (self.home, BLANK):
             if page.url != BLANK and self._judge(page.url).allowed:
                 return
             with contextlib.suppress(errors.BrowserError):
@@ -981,8 +978,8 @@ class Boundary:
 
     def _judge_file(self, url: str) -> Verdict:
         """Judge a file URL: files in the folder of the episode's first page are allowed."""
-        if self._home.startswith("file:"):
-            folder = Path(unquote(urlsplit(self._home).path)).parent
+        if self.home.startswith("file:"):
+            folder = Path(unquote(urlsplit(self.home).path)).parent
             if Path(unquote(urlsplit(url).path)).resolve().is_relative_to(folder.resolve()):
                 return Verdict(True, "in the folder of the first page")
         return Verdict(False, "files are not allowed")

@@ -67,8 +67,19 @@ class Observer:
     def __init__(self, observe: observation_lib.Observe, keeper: SecretKeeper) -> None:
         self._observe = observe
         self.camera = Camera(observe, keeper)
-        self._last_axtree = self._axtree_before = ""
+        self.axtree = ""
+        """The tree of the last observation; empty if there is none."""
+        self._axtree_before = ""
         self._events: dict[str, list[Any]] = {}
+
+    def snapshot(self) -> tuple[str, Mapping[str, Sequence[Any]]]:
+        """Return what `restore` needs to build the last observation again."""
+        return self._axtree_before, {name: tuple(found) for name, found in self._events.items()}
+
+    def restore(self, snapshot: tuple[str, Mapping[str, Sequence[Any]]]) -> None:
+        """Build the next observation, one `again`, as that at a snapshot."""
+        self._axtree_before, events = snapshot
+        self._events = {name: list(found) for name, found in events.items()}
 
     async def observation(
         self,
@@ -103,7 +114,7 @@ class Observer:
         looked = time.perf_counter()
         pictures = await self.camera.pictures(session, seen, step=step)
         if not again:
-            self._axtree_before, self._events = self._last_axtree, {}
+            self._axtree_before, self._events = self.axtree, {}
         dialogs, console = map(self._since, ("dialogs", "console"), session.take_events())
         blocked = self._since("blocked", blocked)
         last_action["settled"] = seen["settle"]["ended"]
@@ -156,7 +167,7 @@ class Observer:
                     observation["info"] = _task_info(verdict)
                 case _:
                     observation[channel] = seen[channel]
-        self._last_axtree = seen.get("axtree", "")
+        self.axtree = seen.get("axtree", "")
         return observation
 
     def _since(self, channel: str, events: Iterable[Any]) -> list[Any]:

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
@@ -24,9 +25,23 @@ __all__ = [
     "number_of",
     "numbers_of",
     "read_string",
+    "refs_of",
     "text_of",
     "texts_of",
+    "without_refs",
 ]
+
+_REF: Final = re.compile(r"^( *)\[(?P<a>[^\]]+)\] | \[ref=(?P<b>[^\]]+)\]", re.MULTILINE)
+
+
+def refs_of(tree: str) -> list[str]:
+    """Return the refs in a tree, in the order of the page."""
+    return [found["a"] or found["b"] for found in _REF.finditer(tree)]
+
+
+def without_refs(tree: str) -> str:
+    """Return a tree without its refs: pages with the same content have the same."""
+    return _REF.sub(r"\1", tree)
 
 
 def read_string(quoted: str) -> str:

@@ -7,7 +7,7 @@ import base64
 import contextlib
 import dataclasses
 import time
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Final, Literal
 from urllib.parse import urlsplit
 
@@ -222,6 +222,11 @@ class BrowserSession:
         return self.lease.context.pages
 
     @property
+    def next_ref(self) -> int:
+        """The number of the next new ref."""
+        return self._next_ref
+
+    @property
     def http_status(self) -> int:
         """HTTP status of the active tab's document; 0 if there is none."""
         return self._statuses.get(self._active, 0)
@@ -375,6 +380,16 @@ class BrowserSession:
         self._next_ref = max(self._next_ref, answer["next_ref"])
         elements: list[Any] = answer["elements"]
         return elements
+
+    async def rename_refs(self, pairs: Iterable[tuple[str, str]], following: int) -> None:
+        """Give elements of the active tab other refs.
+
+        Args:
+            pairs: The refs that they have, and those that they get.
+            following: The number of the next new ref.
+        """
+        await self.call("renameRefs", {"pairs": list(pairs), "next": following})
+        self._next_ref = following
 
     async def look(
         self,

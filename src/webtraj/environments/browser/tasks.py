@@ -11,6 +11,7 @@ import inspect
 import math
 import numbers
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
+from contextlib import AbstractAsyncContextManager
 from types import MappingProxyType
 from typing import Any
 from urllib.parse import urlsplit
@@ -161,6 +162,24 @@ class BrowserTask:
 
     async def teardown(self, session: session_lib.BrowserSession) -> None:
         """Undo what `setup` did outside the browser. Called once for each `setup`."""
+
+    async def snapshot(self, session: session_lib.BrowserSession) -> Any:
+        """Return a copy of what the episode has outside the browser, which no step changes.
+
+        None if it cannot be copied, as by default: its forks repeat their record. What the copy
+        holds is freed when nothing refers to it.
+        """
+        return None
+
+    def restoring(
+        self, session: session_lib.BrowserSession, snapshot: Any
+    ) -> AbstractAsyncContextManager[None]:
+        """Take the place of `setup` in an episode that starts from a copy.
+
+        Within the context, the copied page loads again, and its documents are answered as before.
+        Then everything is as in the copy: what loading has changed does not count.
+        """
+        raise NotImplementedError
 
     def solve(self, session: session_lib.BrowserSession, goal: str) -> ScriptedSolution:
         """Return the solution of the session's episode, if the task has one."""

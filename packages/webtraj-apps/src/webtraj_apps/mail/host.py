@@ -84,7 +84,6 @@ class _Php:
         self._own = root / ".php"
         self._own.mkdir(exist_ok=True)
         self._key = secrets.token_hex(16)
-        self._pages: dict[str, int] = {}
         self._now = EPOCH
         self._clock = self._own / "clock"
         self._set_clock(EPOCH)
@@ -181,7 +180,7 @@ class _Php:
         if found := _static(environ["PATH_INFO"]):
             start_response("200 OK", _static_headers(found))
             return [found.read_bytes()]
-        self._set_clock(EPOCH + timedelta(minutes=self._page(environ)))
+        self._set_clock(EPOCH + timedelta(minutes=environ["webtraj.pages"]))
         length = int(environ.get("CONTENT_LENGTH") or 0)
         body = environ["wsgi.input"].read(length) if length else None
         try:
@@ -203,16 +202,6 @@ class _Php:
             answer = connection.getresponse()
             kept = [pair for pair in answer.getheaders() if pair[0].lower() not in _OF_CONNECTION]
             return f"{answer.status} {answer.reason}", kept, answer.read()
-
-    def _page(self, environ: dict[str, Any]) -> int:
-        """Count the world's pages, which set its clock."""
-        world = self.state.name
-        if len(self._pages) > 1000:
-            exists = self.state.parent.joinpath
-            self._pages = {name: n for name, n in self._pages.items() if exists(name).is_dir()}
-        html = "text/html" in environ.get("HTTP_ACCEPT", "")
-        self._pages[world] = self._pages.get(world, 0) + html
-        return self._pages[world]
 
     def _headers(self, environ: dict[str, Any]) -> dict[str, str]:
         given = {

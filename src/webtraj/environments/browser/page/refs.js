@@ -34,3 +34,17 @@ function forgetRefs() {
   elementByRef.clear();
   nextRef = 1;
 }
+
+// Gives elements the refs that they had in the page of which this one is a copy.
+page.renameRefs = text => {
+  const {pairs, next} = JSON.parse(text);
+  const renamed = pairs.map(([now, then]) => [elementOf(now), then]);
+  forgetRefs();
+  for (const [element, ref] of renamed) {
+    if (!element) continue;
+    refByElement.set(element, ref);
+    elementByRef.set(ref, new WeakRef(element));
+  }
+  nextRef = next;
+  return toJson(true);
+};
