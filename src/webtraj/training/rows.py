@@ -142,6 +142,8 @@ def _called_in(message: Mapping[str, Any]) -> tuple[ToolCall, ...]:
     """Return the calls of a row's message; that which it answers, if it is a tool's."""
     if message["role"] == "tool":
         return (ToolCall(message["tool_call_id"], ""),)
+    if not (message.get("tool_calls") or message.get("function_call")):
+        return ()
     calls = tool_calls_of({"choices": [{"message": message}]})
     return tuple(ToolCall(call.id, call.name, call.arguments) for call in calls)
 

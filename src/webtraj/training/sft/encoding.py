@@ -85,8 +85,14 @@ class ModelTools:
         (self.processor or self.tokenizer).save_pretrained(folder)
 
 
-def load_tools(model: str | os.PathLike[str]) -> ModelTools:
+def load_tools(
+    model: str | os.PathLike[str], *, image_backend: Literal["auto", "pil", "torchvision"] = "auto"
+) -> ModelTools:
     """Load a model's tokenizer, processor and configuration.
+
+    Args:
+        model: A folder, or a name on the Hub.
+        image_backend: See `SftSettings.image_backend`.
 
     Raises:
         InvalidInputError: There is no such model, or it does not reply to text.
@@ -109,6 +115,10 @@ def load_tools(model: str | os.PathLike[str]) -> ModelTools:
         config = transformers.AutoConfig.from_pretrained(name)
         if takes_images(config):
             processor = transformers.AutoProcessor.from_pretrained(name)
+            if image_backend != "auto":  # Of images alone: those of videos have only torchvision.
+                processor.image_processor = transformers.AutoImageProcessor.from_pretrained(
+                    name, backend=image_backend
+                )
             return ModelTools(config, processor.tokenizer, processor)
         return ModelTools(config, transformers.AutoTokenizer.from_pretrained(name))
     except (OSError, ValueError, KeyError) as error:
