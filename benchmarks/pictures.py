@@ -10,6 +10,9 @@ decoded PNG; their CPU comes on top of a capture. PSNR compares with the PNG: hi
 * unchanged: pages that look like the one before; a dataset stores such a picture once.
 * rows that changed: the share that differs from the page before, in the other pages. So much would
   have to be stored if only changed rows were.
+
+Then what these pictures cost on their way to a model's inputs (`picture_costs.py`), in the Python
+that has transformers: `.venv-train`, or `--python`.
 """
 
 from __future__ import annotations
@@ -19,10 +22,14 @@ import asyncio
 import base64
 import dataclasses
 import io
+import json
 import math
 import operator
+import os
 import statistics
+import subprocess
 import sys
+import tempfile
 import time
 from pathlib import Path
 from typing import Any
@@ -37,6 +44,8 @@ from webtraj.environments.browser.pool import BrowserPool
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests" / "support"))
 import fixture_site
+
+ROOT = Path(__file__).resolve().parent.parent
 
 PRESETS = [
     "fixture/pay-by-card", "fixture/vote-up", "fixture/answer-return-days",
@@ -83,6 +92,8 @@ class Pages:
     unchanged: int = 0
     rows: list[float] = dataclasses.field(default_factory=list)
     last: Image.Image | None = None
+    shots: list[bytes] = dataclasses.field(default_factory=list)
+    """The pages as they are recorded."""
 
     @property
     def count(self) -> int:
@@ -118,6 +129,8 @@ async def look(environment: Any, pages: Pages, tree: ProcessTree) -> None:
         way.cpu.append((tree.cpu_seconds() - began) / REPEATS)
         data = base64.b64decode(answer["data"])
         way.sizes.append(len(data))
+        if name.endswith("(default)"):
+            pages.shots.append(data)
         image = decoded(data)
         exact = exact or image
         way.psnr.append(psnr(exact, image))
@@ -174,11 +187,48 @@ def show(pages: Pages) -> None:
     console.print(f"{pages.count} pages; {pages.unchanged} unchanged; rows that changed: {rows}")
 
 
+COSTS = ("rollout_ms", "rollout_bytes", "export_ms", "export_bytes", "row_bytes", "training_ms",
+         "training_bytes")  # fmt: skip
+
+
+def show_costs(shots: list[bytes], python: Path) -> None:
+    """Runs picture_costs.py on the pictures, and shows what it finds."""
+    with tempfile.TemporaryDirectory() as folder:
+        for number, shot in enumerate(shots):
+            (Path(folder) / f"{number:04}.jpg").write_bytes(shot)
+        command = [python, Path(__file__).with_name("picture_costs.py"), folder]
+        environment = {**os.environ, "PYTHONPATH": str(ROOT / "src")}
+        said = subprocess.run(
+            command, check=True, stdout=subprocess.PIPE, text=True, env=environment
+        ).stdout
+        found = json.loads(said.splitlines()[-1])
+    table = Table("for each step", *found["ways"])
+    for cost in COSTS:
+        cells = [way[cost] for way in found["ways"].values()]
+        table.add_row(
+            cost.replace("_ms", ", CPU ms").replace("_bytes", ", KiB"),
+            *(f"{cell:.2f}" if "ms" in cost else f"{cell / 1024:,.1f}" for cell in cells),
+        )
+    ours = found["ways"]["webtraj"]
+    checked, whole = ours["checked_ms"], ours["export_all_ms"]
+    console = Console(width=100)
+    console.print(table)
+    console.print(
+        f"{found['steps']} steps, {found['shown']:.1f} pictures a prompt. Checking each picture "
+        f"once takes {checked:.2f} ms, {100 * checked / whole:.0f} % of the export with text, "
+        f"{100 * checked / ours['export_ms']:.0f} % of what pictures add to it."
+    )
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     fixture_site.register_presets()
     parser.add_argument("presets", nargs="*", default=PRESETS, metavar="PRESET")
-    show(asyncio.run(play(parser.parse_args().presets)))
+    parser.add_argument("--python", type=Path, default=ROOT / ".venv-train/bin/python")
+    options = parser.parse_args()
+    pages = asyncio.run(play(options.presets))
+    show(pages)
+    show_costs(pages.shots, options.python)
 
 
 if __name__ == "__main__":

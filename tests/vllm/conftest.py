@@ -12,7 +12,7 @@ from vllm_serving import Reference, client_of, serve, start_there
 
 ENABLED = "WEBTRAJ_TEST_VLLM"
 
-collect_ignore_glob = ["*conftest.py", "tiny_models.py", "reference.py"]
+collect_ignore_glob = ["*conftest.py", "tiny_models.py", "reference.py", "mismatch.py"]
 if os.environ.get(ENABLED) != "1":
     collect_ignore_glob += ["test_*.py"]
 

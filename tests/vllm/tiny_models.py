@@ -39,14 +39,14 @@ ADAPTED = ("q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down
 def main(folder: Path) -> None:
     """Writes the models; a folder that is there is left as it is."""
     transformers.logging.disable_progress_bar()
-    tokenizer = tiny_models._make_tokenizer(corpus(), VOCABULARY, CONTEXT)
+    tokenizer = tiny_models.make_tokenizer(corpus(), VOCABULARY, CONTEXT)
     for seed in (0, 1):
         model = make_text_model(tokenizer, seed)
-        tiny_models._save(folder / f"text-{seed}", model, tokenizer)
+        tiny_models.save_model(folder / f"text-{seed}", model, tokenizer)
     for number in (1, 2):
         adapted = make_text_model(tokenizer, 0)
         save_adapter(folder / f"lora-{number}", add_adapter(adapted, number, LORA_RANK), LORA_RANK)
-        tiny_models._save(folder / f"text-lora-{number}", adapted, tokenizer)
+        tiny_models.save_model(folder / f"text-lora-{number}", adapted, tokenizer)
     wide = add_adapter(make_text_model(tokenizer, 0), 3, 8 * LORA_RANK)
     save_adapter(folder / "lora-wide", wide, 8 * LORA_RANK)
     tiny_models.make_vision_model(
@@ -65,7 +65,7 @@ def make_text_model(
 ) -> transformers.PreTrainedModel:
     """Makes a Qwen3 of 0.3 million parameters whose two heads share their keys and values."""
     torch.manual_seed(seed)
-    language = tiny_models._language(tokenizer, 64, 2, CONTEXT, SPREAD)
+    language = tiny_models.language_options(tokenizer, 64, 2, CONTEXT, SPREAD)
     config = transformers.Qwen3Config(
         **{**language, "num_key_value_heads": 1}, tie_word_embeddings=True
     )

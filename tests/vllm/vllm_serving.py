@@ -50,11 +50,11 @@ class Reference:
 
 
 @contextlib.asynccontextmanager
-async def serve(model, folder, **settings):
-    """Runs a vLLM server on the CPU."""
+async def serve(model, folder, *, dtype="float32", **settings):
+    """Runs a vLLM server on the CPU. In float32, log-probabilities are close to transformers'."""
     launch = VllmLaunch(
         model=model,
-        dtype="float32",  # So that log-probabilities agree closely with transformers'.
+        dtype=dtype,
         max_model_len=8192,
         kv_cache_gib=1,
         enforce_eager=True,

@@ -11,9 +11,17 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-__all__ = ["make_text_model", "make_vision_model"]
+__all__ = [
+    "CHAT_TEMPLATE",
+    "SPECIAL_TOKENS",
+    "language_options",
+    "make_text_model",
+    "make_tokenizer",
+    "make_vision_model",
+    "save_model",
+]
 
-_SPECIAL_TOKENS = (
+SPECIAL_TOKENS = (
     "<|endoftext|>",
     "<|im_start|>",
     "<|im_end|>",
@@ -27,7 +35,7 @@ _IMAGE_SIZE = 112
 _PATCH_SIZE = 14
 _SCALE_FACTOR = 2
 
-_CHAT_TEMPLATE = """\
+CHAT_TEMPLATE = """\
 {%- for message in messages %}
 {{- '<|im_start|>' + message.role + '\\n' }}
 {%- if message.content is string %}
@@ -73,12 +81,12 @@ def make_text_model(
     import torch
     import transformers
 
-    tokenizer = _make_tokenizer(corpus, vocab_size, context)
+    tokenizer = make_tokenizer(corpus, vocab_size, context)
     torch.manual_seed(seed)
     config = transformers.Qwen3Config(
-        **_language(tokenizer, width, layers, context, spread), tie_word_embeddings=True
+        **language_options(tokenizer, width, layers, context, spread), tie_word_embeddings=True
     )
-    return _save(folder, transformers.Qwen3ForCausalLM(config), tokenizer)
+    return save_model(folder, transformers.Qwen3ForCausalLM(config), tokenizer)
 
 
 def make_vision_model(
@@ -98,7 +106,7 @@ def make_vision_model(
     import torch
     import transformers
 
-    tokenizer = _make_tokenizer(corpus, vocab_size, context)
+    tokenizer = make_tokenizer(corpus, vocab_size, context)
     torch.manual_seed(seed)
     config = transformers.Idefics3Config(
         vision_config={
@@ -110,7 +118,7 @@ def make_vision_model(
             "patch_size": _PATCH_SIZE,
             "initializer_range": max(spread, 0.02),
         },
-        text_config={"model_type": "llama", **_language(tokenizer, 64, 2, context, spread)},
+        text_config={"model_type": "llama", **language_options(tokenizer, 64, 2, context, spread)},
         image_token_id=tokenizer.convert_tokens_to_ids("<image>"),
         scale_factor=_SCALE_FACTOR,
         pad_token_id=tokenizer.pad_token_id,
@@ -122,12 +130,13 @@ def make_vision_model(
         ),
         tokenizer=tokenizer,
         image_seq_len=(_IMAGE_SIZE // _PATCH_SIZE // _SCALE_FACTOR) ** 2,
-        chat_template=_CHAT_TEMPLATE,
+        chat_template=CHAT_TEMPLATE,
     )
-    return _save(folder, transformers.Idefics3ForConditionalGeneration(config), processor)
+    return save_model(folder, transformers.Idefics3ForConditionalGeneration(config), processor)
 
 
-def _make_tokenizer(corpus: Iterable[str], vocab_size: int, context: int) -> Any:
+def make_tokenizer(corpus: Iterable[str], vocab_size: int, context: int) -> Any:
+    """Train a byte-level tokenizer with a chat template and a token for images."""
     import tokenizers
     import transformers
     from tokenizers import decoders, models, pre_tokenizers, trainers
@@ -137,7 +146,7 @@ def _make_tokenizer(corpus: Iterable[str], vocab_size: int, context: int) -> Any
     tokenizer.decoder = decoders.ByteLevel()
     trainer = trainers.BpeTrainer(
         vocab_size=vocab_size,
-        special_tokens=list(_SPECIAL_TOKENS),
+        special_tokens=list(SPECIAL_TOKENS),
         initial_alphabet=sorted(pre_tokenizers.ByteLevel.alphabet()),
         show_progress=False,
     )
@@ -146,15 +155,15 @@ def _make_tokenizer(corpus: Iterable[str], vocab_size: int, context: int) -> Any
         tokenizer_object=tokenizer,
         eos_token="<|im_end|>",
         pad_token="<|endoftext|>",
-        chat_template=_CHAT_TEMPLATE,
+        chat_template=CHAT_TEMPLATE,
         model_max_length=context,
     )
 
 
-def _language(
+def language_options(
     tokenizer: Any, width: int, layers: int, context: int, spread: float
 ) -> Mapping[str, Any]:
-    """Return the configuration of a language model."""
+    """Return the options of a transformers configuration of a language model."""
     return {
         "vocab_size": len(tokenizer),
         "hidden_size": width,
@@ -171,8 +180,8 @@ def _language(
     }
 
 
-def _save(folder: str | os.PathLike[str], model: Any, tokenizer_or_processor: Any) -> Path:
-    """Save a model atomically."""
+def save_model(folder: str | os.PathLike[str], model: Any, tokenizer_or_processor: Any) -> Path:
+    """Save a model with its tokenizer or processor at once, and return the folder."""
     path = Path(folder)
     draft = path.with_name(f"{path.name}.draft")
     model.save_pretrained(draft)

@@ -10,8 +10,10 @@ A row has token ids or messages, or both::
   Without a `completion`, the last message is the reply. `prompt` is accepted for `messages`, and a
   completion may be a list of one message, as in TRL.
 * `images` are pictures, one for each part `image`, in order. A picture is a path beside the file or
-  a base64 data URI; in Parquet, `{"bytes": ...}`.
+  a base64 data URI; in Parquet, `{"bytes": ...}`. A file that is named by a SHA-256 must have it.
 * `prompt_ids` and `completion_ids` are accepted for the token ids.
+* `grids` and `processor` say what the model's processor made of the pictures: see
+  `webtraj.training.sft.pictures`.
 * `weight` is accepted for `loss_weight`. `"sample": "<episode>/<step>/<call>"` names the row.
 * `mask` (0 or 1 for each token of prompt and completion) says which tokens are trained: some of the
   completion's.
@@ -54,6 +56,7 @@ __all__ = [
     "hide",
     "open_held_out",
     "open_samples",
+    "read_picture",
     "read_row",
     "read_rows",
     "show",
@@ -139,6 +142,8 @@ def _called_in(message: Mapping[str, Any]) -> tuple[ToolCall, ...]:
     """Return the calls of a row's message; that which it answers, if it is a tool's."""
     if message["role"] == "tool":
         return (ToolCall(message["tool_call_id"], ""),)
+    if not (message.get("tool_calls") or message.get("function_call")):
+        return ()
     calls = tool_calls_of({"choices": [{"message": message}]})
     return tuple(ToolCall(call.id, call.name, call.arguments) for call in calls)
 
@@ -181,12 +186,30 @@ def _image_at(at_path: _Finder, what: str, name: str) -> Image:
     raise _wrong(what, "an image as base64 data URI", name)
 
 
+_SHA256 = re.compile(r"[0-9a-f]{64}")
+
+
+def read_picture(path: Path) -> Image:
+    """Read a picture's file. If its name is a SHA-256, its content must have it.
+
+    Raises:
+        CorruptDataError: Its content has another.
+        OSError: It cannot be read.
+    """
+    image = Image(path.read_bytes())
+    if _SHA256.fullmatch(path.stem) and image.uuid != path.stem:
+        raise errors.CorruptDataError(
+            f"The picture {path.name!r} is damaged: its content does not match its name."
+        )
+    return image
+
+
 def _beside(folder: Path | None, what: str, name: str) -> Image:
     """Read an image beside the file. Its path must not leave the file's folder."""
     try:
         path = folder and (folder / name).resolve()
         if folder and path and path.is_relative_to(folder.resolve()):
-            return Image(path.read_bytes())
+            return read_picture(path)
     except (OSError, ValueError) as error:
         raise errors.InvalidInputError(
             f"{what}: cannot read the image {name!r:.100}: {errors.reason(error)}."
@@ -255,7 +278,7 @@ _KNOWN = frozenset(
         "completion_token_ids", "prompt_ids", "completion_ids", "episode_id", "step", "call",
         "weight", "sample", "logprobs", "reward", "advantage", "group", "iteration",
         "policy", "policy_version", "temperature", "tools", "task", "goal", "mask", "chosen",
-        "rejected", "margin", "rejected_sample", "finish_reason", "outcome",
+        "rejected", "margin", "rejected_sample", "finish_reason", "outcome", "grids", "processor",
     }
 )  # fmt: skip
 
@@ -322,6 +345,14 @@ def read_row(
     iteration = row.get("iteration") or 0
     if type(iteration) is not int:
         raise _wrong(what, "a whole number as iteration", iteration)
+    grids = tuple(_list(row, "grids", what, dict))
+    if grids and len(grids) != len(pictures):
+        raise errors.InvalidInputError(
+            f"{what}: {len(grids)} grids for {len(pictures)} images; expected one for each."
+        )
+    processor = row.get("processor") or {}
+    if not isinstance(processor, dict) or bool(processor) != bool(grids):
+        raise _wrong(what, "an object as processor of its grids", processor)
     return Sample(
         key=_key(row, what, number),
         messages=tuple(messages),
@@ -331,6 +362,8 @@ def read_row(
         prompt_token_ids=prompt_ids,
         completion_token_ids=completion_ids,
         mask=_mask(row, what, len(prompt_ids), len(completion_ids)),
+        grids=grids,
+        processor=processor,
         logprobs=logprobs,
         temperature=_number(row, "temperature", what),
         finish_reason=str(row.get("finish_reason") or ""),

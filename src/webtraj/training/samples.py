@@ -68,6 +68,11 @@ class Sample:
     """The sampled token ids; empty if not recorded."""
     mask: tuple[bool, ...] = ()
     """Which of the completion's tokens are trained; empty for all of them."""
+    grids: tuple[Mapping[str, Any], ...] = ()
+    """What the processor made of each picture of the prompt: see `webtraj.training.sft.pictures`;
+    empty if that is not known."""
+    processor: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    """The processor that made `grids`; empty if it is not known."""
     logprobs: tuple[float, ...] = ()
     """Log-probabilities of the completion's tokens under the weights that sampled them."""
     temperature: float | None = None

@@ -103,7 +103,7 @@ def test_a_tokenizer_finds_only_our_own_turns_and_pictures() -> None:
     jinja2 = pytest.importorskip("jinja2")
     tokenizer = tokenizers.Tokenizer(tokenizers.models.BPE())
     tokenizer.pre_tokenizer = tokenizers.pre_tokenizers.ByteLevel(add_prefix_space=False)
-    special = [*tiny_models._SPECIAL_TOKENS, "<image_soft_token>", "<IMG_CONTEXT>", "[INST]"]
+    special = [*tiny_models.SPECIAL_TOKENS, "<image_soft_token>", "<IMG_CONTEXT>", "[INST]"]
     trainer = tokenizers.trainers.BpeTrainer(
         special_tokens=special,
         initial_alphabet=tokenizers.pre_tokenizers.ByteLevel.alphabet(),
@@ -112,7 +112,7 @@ def test_a_tokenizer_finds_only_our_own_turns_and_pictures() -> None:
     tokenizer.train_from_iterator(["Buy tea."], trainer)
     messages = hostile_context().messages
     pictures = sum(isinstance(part, Image) for message in messages for part in message.parts)
-    rendered = jinja2.Template(tiny_models._CHAT_TEMPLATE).render(
+    rendered = jinja2.Template(tiny_models.CHAT_TEMPLATE).render(
         messages=to_openai(messages, Base64Cache(), uuids=False)[0], add_generation_prompt=True
     )
     tokens = tokenizer.encode(rendered).tokens

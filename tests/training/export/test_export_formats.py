@@ -257,6 +257,15 @@ def test_tokens_keep_the_mask_that_others_cannot(tmp_path):
     assert sum(report.splits["train"].left_out.values()) == 1
 
 
+def test_tokens_refer_to_pictures_and_count_what_no_processor_checked(tmp_path):
+    samples = [sample(1), sample(2, messages=())]
+    report = export_samples({"train": samples}, tmp_path / "x", format="tokens")
+    shown, bare = map(json.loads, (tmp_path / "x/train.jsonl").read_text().splitlines())
+    assert shown["images"] == [f"images/{image.uuid}.png" for image in samples[0].images]
+    assert (shown["grids"], shown["processor"], bare["images"]) == ([], None, [])
+    assert report.splits["train"].changes == {"unchecked_pictures": 2}
+
+
 def test_a_little_above_zero_is_rounding(tmp_path):
     samples = [sample(1, logprobs=(0.0, 1e-6))]
     report = export_samples({"train": samples}, tmp_path / "x", format="tokens")

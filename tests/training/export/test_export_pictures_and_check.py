@@ -18,6 +18,7 @@ from webtraj.training.export import export_samples, pictures
 from webtraj.training.export.pictures import picture_error
 from webtraj.training.export.running import read_export
 from webtraj.training.export.sharegpt import ShareGptFormat
+from webtraj.training.rows import open_samples
 from webtraj.training.samples import Sample, SampleKey
 
 
@@ -161,6 +162,8 @@ def test_a_picture_that_was_changed_is_not_trusted(tmp_path):
     image.write_bytes(GOOD["png-grey"])
     with pytest.raises(errors.CorruptDataError, match="is damaged"):
         list(read_export(tmp_path / "x"))
+    with pytest.raises(errors.InvalidInputError, match="is damaged"):
+        open_samples([tmp_path / "x"])[0]
 
 
 def test_preview_hides_what_a_terminal_would_obey(tmp_path):

@@ -20,6 +20,7 @@ from webtraj.training.sft import SftSettings
 from webtraj.training.sft.batches import Plan, pack
 from webtraj.training.sft.settings import load_train_config
 
+IDS = {"prompt_token_ids": [1], "completion_token_ids": [2]}
 CHAT = [{"role": "system", "content": "Act."}, {"role": "user", "content": "Click."}]
 MESSAGES = (Message.of("system", "Act."), Message.of("user", "Click."))
 REPLY = {"role": "assistant", "content": "click('1')"}
@@ -123,6 +124,8 @@ def test_images_lie_beside_the_file_or_in_it(tmp_path):
         ({"messages": CHAT, "completion": "x", "images": ["../a.png"]}, "is not beside the file"),
         ({"messages": CHAT, "completion": "x", "images": ["/etc/hosts"]}, "is not beside the file"),
         ({"messages": CHAT, "completion": "x", "images": ["none.png"]}, "cannot read the image"),
+        ({**IDS, "grids": [{}]}, "1 grids for 0 images"),
+        ({**IDS, "processor": {"class": "x"}}, "an object as processor of its grids"),
         (
             {"messages": [{"role": "user", "content": [{"type": "image"}]}], "completion": "x"},
             "shows an image missing in `images`",

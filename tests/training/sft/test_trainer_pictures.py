@@ -1,6 +1,7 @@
 """Policy gradient on prompts with pictures, beside plain torch; rows are exported and read back."""
 
 import dataclasses
+import json
 
 import numpy as np
 import pytest
@@ -8,15 +9,17 @@ import torch
 import transformers
 from training_runs import opened, picture, same, sample, settings, weights
 
+from webtraj import errors
 from webtraj.agents.models.messages import for_template
 from webtraj.training.export import export_samples
 from webtraj.training.rows import open_samples
 from webtraj.training.samples import SampleKey
-from webtraj.training.sft import TrainingError, read_log, train
+from webtraj.training.sft import TrainingError, check_pictures, read_log, train
 from webtraj.training.sft.batches import MicroBatch
 from webtraj.training.sft.data import TrainingData
 from webtraj.training.sft.encoding import Encoder, load_tools
 from webtraj.training.sft.models import load_weights
+from webtraj.training.sft.pictures import opened as pillow
 from webtraj.training.sft.policy_gradient import PolicyGradient
 from webtraj.training.sft.stepping import token_losses, weighted_sum
 
@@ -46,8 +49,8 @@ def logprobs_of(model, processor, one):
     return prompt, reply, found.log_softmax(-1).gather(1, reply[:, None])[:, 0]
 
 
-def read_back(samples, folder):
-    export_samples({"train": samples}, folder, format="tokens")
+def read_back(samples, folder, **options):
+    export_samples({"train": samples}, folder, format="tokens", options=options)
     return open_samples([folder])
 
 
@@ -206,3 +209,69 @@ def test_ids_and_pictures_that_do_not_fit_are_left_out_and_counted(vision_model,
         "its pictures do not fit its token ids": len(wrong)
     }
     assert len(open_samples([tmp_path / "checked"])) == len(samples)
+
+
+def test_rows_say_what_the_processor_made_of_each_picture(vision_model, tmp_path):
+    samples, _, processor = sampled_by(vision_model)
+    rows = read_back(samples, tmp_path / "rows", model=str(vision_model))
+    assert [one.images for one in rows] == [one.images for one in samples]
+    assert len(list((tmp_path / "rows/images").iterdir())) == len({RED, BLACK, WIDE})
+    wide, red, _ = rows[3].grids
+    assert (wide["size"], red["size"]) == ([120, 40], [64, 48])
+    for one in rows:
+        assert check_pictures(one) == ""
+        assert sum(grid["tokens"] for grid in one.grids) == one.prompt_token_ids.count(
+            processor.image_token_id
+        )
+        for image, grid in zip(one.images, one.grids, strict=True):
+            made = processor(text=["<image>"], images=[pillow(image)], return_tensors="pt")
+            assert grid["shapes"]["pixel_values"] == list(made["pixel_values"].shape)
+    named = rows[0].processor
+    assert named["model"] == str(vision_model)
+    assert named["class"] == "Idefics3Processor"
+    assert named["settings"]["image_processor"]["size"] == {"longest_edge": 112}
+    assert len(named["revision"]) == 64
+    assert rows[2].processor == {}
+    with pytest.raises(errors.InvalidInputError, match="names no processor"):
+        check_pictures(samples[0])
+    again = read_back(rows, tmp_path / "again")
+    assert [one.grids for one in again] == [one.grids for one in rows]
+
+
+@pytest.mark.parametrize(
+    ("change", "why"),
+    [
+        ({"size": {"longest_edge": 224}}, "size.longest_edge 224, not 112"),
+        ({"image_mean": [0.4, 0.5, 0.5]}, "image_mean [0.4, 0.5, 0.5], not [0.5, 0.5, 0.5]"),
+        ("grid", "of its image 0, the processor made the tokens 15, not 16"),
+        ("picture", "of its image 0, the processor made the size [64, 48], not [120, 40]"),
+    ],
+    ids=str,
+)
+def test_rows_of_another_processor_or_picture_are_left_out(vision_model, tmp_path, change, why):
+    samples, _, _ = sampled_by(vision_model)
+    rows = list(read_back(samples, tmp_path / "rows", model=str(vision_model)))
+    changed = json.loads(json.dumps({"grids": rows[0].grids, "processor": rows[0].processor}))
+    if change == "grid":
+        changed["grids"][0]["tokens"] = 15
+    elif change == "picture":
+        changed["messages"] = sample(0, "", WIDE).messages
+    else:
+        changed["processor"]["settings"]["image_processor"] |= change
+    rows[0] = dataclasses.replace(rows[0], **changed)
+    assert why in check_pictures(rows[0])
+    data = TrainingData(rows, Encoder(load_tools(vision_model)), settings(vision_model, tmp_path))
+    assert (data.report.misfits, data.report.used) == (1, 3)
+
+
+@pytest.mark.parametrize("recorded", [False, True])
+def test_a_processor_without_image_token_is_named(vision_model, recorded):
+    (one, *_), _, _ = sampled_by(vision_model)
+    tools = load_tools(vision_model)
+    blip = transformers.BlipProcessor(transformers.BlipImageProcessorPil(), tools.tokenizer)
+    encoder = Encoder(
+        dataclasses.replace(tools, processor=blip),
+        token_ids="recorded" if recorded else "template",
+    )
+    with pytest.raises(errors.InvalidInputError, match="BlipProcessor, has no image token"):
+        encoder.encode(one)

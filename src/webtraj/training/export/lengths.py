@@ -179,7 +179,7 @@ class ModelCounter:
     """A counter of tokens with the model's own template and processor. It decodes no picture."""
 
     def __init__(self, tools: ModelTools, *, image_max_pixels: int = 0) -> None:
-        from webtraj.training.sft.encoding import ImageTokens
+        from webtraj.training.sft.pictures import ImageTokens
 
         self._tools = tools
         self._max_pixels = image_max_pixels
@@ -194,8 +194,10 @@ class ModelCounter:
         renderer = self._tools.renderer
         in_parts = renderer is self._tools.processor
         images = [part for m in messages for part in m.parts if isinstance(part, Image)]
-        if not getattr(renderer, "chat_template", None) or (images and not in_parts):
-            lacks = "takes no pictures" if images else "has no chat template"
+        lacks = "" if getattr(renderer, "chat_template", None) else "has no chat template"
+        if images and (self._tools.why_no_images or not in_parts):
+            lacks = f"takes no pictures: {self._tools.why_no_images or 'its template shows none'}"
+        if lacks:
             raise errors.InvalidInputError(
                 f"The model for counting tokens {lacks}. Pass the folder of the model to train, "
                 "with its processor."

@@ -20,6 +20,7 @@ from webtraj import errors
 from webtraj.agents.models.base import Image
 from webtraj.datasets.exporters.plain import image_kind
 from webtraj.datasets.place import map_in_order
+from webtraj.training.rows import read_picture
 from webtraj.training.samples import Sample
 
 __all__ = ["PictureReader", "Pictures", "WORKERS", "picture_error"]
@@ -108,7 +109,7 @@ def unpacking() -> ModuleType:
 
 
 _KEPT = 64
-_NAME = re.compile(r"images/([0-9a-f]{64})\.(?:png|jpg|gif|webp)")
+_NAME = re.compile(r"images/[0-9a-f]{64}\.(?:png|jpg|gif|webp)")
 WORKERS = min(max(4, os.cpu_count() or 1), 16)
 """The number of threads that check pictures."""
 
@@ -202,19 +203,16 @@ class PictureReader:
         """
         image = self._last.get(name)
         if image is None:
-            named = _NAME.fullmatch(name)
-            if named is None:  # Such as a path out of the folder.
+            if _NAME.fullmatch(name) is None:  # Such as a path out of the folder.
                 raise errors.CorruptDataError(
                     f"A row names the picture {name!r:.100}; expected images/<sha256>.png."
                 )
             try:
-                image = Image((self._folder / name).read_bytes())
+                image = read_picture(self._folder / name)
             except OSError as error:
                 raise errors.CorruptDataError(
                     f"Cannot read the picture {name!r:.100} of a row: {errors.reason(error)}."
                 ) from error
-            if image.uuid != named[1]:
-                raise errors.CorruptDataError(f"The picture {name!r} is damaged.")
             self._last[name] = image
             if len(self._last) > _KEPT:
                 self._last.popitem(last=False)

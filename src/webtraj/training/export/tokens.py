@@ -5,32 +5,34 @@
     {"prompt_ids": [...], "completion_ids": [...], "logprobs": [...], "mask": [0, ..., 1, ...],
      "temperature": 1.0, "reward": 1.0, "outcome": "success", "advantage": 0.5, "group": "...",
      "weight": 1.0, "policy": "...", "policy_version": "...", "iteration": 3, "task": "...",
-     "finish_reason": "stop",
-     "images": ["images/<sha256>.png"], "sample": "<episode>/<step>/<call>"}
+     "finish_reason": "stop", "sample": "<episode>/<step>/<call>",
+     "images": ["images/<sha256>.png"], "grids": [...], "processor": {...}}
 
 Token ids are those that the server saw and sampled; nothing is tokenised again. Log-probabilities
 are under the weights that sampled the tokens, as GRPO-style trainers need for off-policy
 correction. `mask` covers prompt and completion, and is 1 for the sampled tokens that are trained. A
-reply that was cut off at a limit is here, too; `finish_reason` distinguishes it. Pictures in a
-prompt appear as the server's placeholder ids; with `model`, their numbers are checked.
+reply that was cut off at a limit is here, too; `finish_reason` distinguishes it.
+
+Pictures in a prompt appear as the server's placeholder ids. A row refers to them by their SHA-256;
+the export holds each once, however many rows show it. With `model`, `grids` and `processor` say
+what the model's processor makes of each (`webtraj.training.sft.pictures`), and rows whose ids do
+not fit are left out. Without it, both are empty, and the report counts pictures as unchecked.
 """
 
 from __future__ import annotations
 
 import dataclasses
-import functools
 import hashlib
 import math
 from array import array
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
+
+import orjson
 
 from webtraj import errors
 from webtraj.training.export.base import LeftOut, Row, SampleFormat
 from webtraj.training.export.pictures import Pictures
 from webtraj.training.samples import Sample, name_of
-
-if TYPE_CHECKING:
-    from webtraj.training.sft.encoding import ImageTokens
 
 __all__ = ["TokensFormat"]
 
@@ -51,8 +53,8 @@ class TokensFormat(SampleFormat):
     logprobs: bool = True
     """Whether to leave out samples without recorded log-probabilities."""
     model: str = ""
-    """The folder of the model that replied, with its processor. If given, samples whose
-    placeholders do not fit their pictures are left out."""
+    """The folder of the model that replied, with its processor. If given, rows say what it makes of
+    each picture, and samples whose placeholders do not fit their pictures are left out."""
 
     def row(self, sample: Sample, pictures: Pictures) -> Row | LeftOut:
         """See `SampleFormat.row`."""
@@ -80,8 +82,18 @@ class TokensFormat(SampleFormat):
                 pictures.check(image)
         except errors.CorruptDataError:
             return LeftOut("a picture of its prompt cannot be decoded")
-        if self.model and _image_tokens(self.model).misfit((*prompt, *completion), sample.images):
-            return LeftOut("its pictures do not fit its token ids")
+        changes: dict[str, int] = {}
+        if self.model:
+            from webtraj.training.sft.pictures import image_tokens_of
+
+            tokens = image_tokens_of(self.model)
+            if tokens.misfit((*prompt, *completion), sample.images):
+                return LeftOut("its pictures do not fit its token ids")
+            if sample.images:
+                grids = tokens.grids(sample.images)
+                sample = dataclasses.replace(sample, grids=grids, processor=tokens.processor)
+        elif sample.images and not sample.grids:
+            changes["unchecked_pictures"] = len(sample.images)
         return Row(
             {
                 "prompt_ids": list(prompt),
@@ -101,8 +113,12 @@ class TokensFormat(SampleFormat):
                 "task": sample.task,
                 "finish_reason": sample.finish_reason,
                 "images": [pictures.put(image) for image in sample.images],
+                "grids": list(sample.grids),
+                "processor": sample.processor or None,
                 "sample": name_of(sample.key),
-            }
+            },
+            changes=changes,
+            sample=sample,
         )
 
     def digest(self, sample: Sample) -> bytes:
@@ -119,12 +135,8 @@ class TokensFormat(SampleFormat):
             sample.finish_reason, sample.outcome.name,
             [image.uuid for image in sample.images],
         )  # fmt: skip
+        if sample.grids:
+            made = [sample.grids, sample.processor]
+            total.update(orjson.dumps(made, option=orjson.OPT_SORT_KEYS))
         total.update(repr(rest).encode("utf-8", "surrogatepass"))
         return total.digest()
-
-
-@functools.lru_cache(maxsize=2)
-def _image_tokens(model: str) -> ImageTokens:
-    from webtraj.training.sft.encoding import ImageTokens, load_tools
-
-    return ImageTokens(load_tools(model))

@@ -13,6 +13,7 @@ import base64
 import binascii
 import dataclasses
 import math
+import weakref
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Protocol
@@ -81,7 +82,7 @@ _SHAPE = (
 class Leaf:
     """A text or picture of a message, possibly not loaded yet."""
 
-    value: str | bytes | LazyBlob
+    value: str | bytes | LazyBlob | Image
     is_image: bool
 
 
@@ -143,7 +144,7 @@ def outline_of_messages(messages: Iterable[Message]) -> tuple[Turn, ...]:
         Turn(
             message.role,
             tuple(
-                Leaf(part.data, True) if isinstance(part, Image) else Leaf(part.text, False)
+                Leaf(part, True) if isinstance(part, Image) else Leaf(part.text, False)
                 for part in message.parts
             ),
             message.calls,
@@ -157,9 +158,22 @@ def loaded(value: Any) -> Any:
     return value.load() if isinstance(value, LazyBlob) else value
 
 
+_SHOWN: weakref.WeakValueDictionary[str, Image] = weakref.WeakValueDictionary()
+"""The loaded pictures by SHA-256. The prompts of an episode show the same ones again and again."""
+
+
 def _part_of(leaf: Leaf) -> Part:
-    value = loaded(leaf.value)
-    return Image(value) if leaf.is_image else Text(value)
+    value = leaf.value
+    if isinstance(value, Image):
+        return value
+    if not leaf.is_image:
+        return Text(loaded(value))
+    if not isinstance(value, LazyBlob):
+        return Image(loaded(value))
+    image = _SHOWN.get(value.blob.sha256)
+    if image is None:
+        image = _SHOWN[value.blob.sha256] = Image(value.load())
+    return image
 
 
 _CARRIED = frozenset(

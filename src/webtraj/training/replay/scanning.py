@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from webtraj import errors
-from webtraj.agents.models.base import ToolCall
+from webtraj.agents.models.base import Image, ToolCall
 from webtraj.datasets import workers
 from webtraj.datasets.dataset import Dataset, parse_condition
 from webtraj.datasets.place import map_in_order
@@ -113,7 +113,9 @@ def unit_digest(*parts: object) -> int:
 
 
 def content_sha256(value: Any) -> bytes:
-    """Return the SHA-256 of text or bytes, as in blob names."""
+    """Return the SHA-256 of text, bytes or a picture, as in blob names."""
+    if isinstance(value, Image):
+        return bytes.fromhex(value.uuid)
     if isinstance(value, LazyBlob):
         try:
             return bytes.fromhex(value.blob.sha256)
@@ -357,7 +359,7 @@ def _estimate(turns: tuple[Turn, ...]) -> int:
     return characters // _CHARACTERS_PER_TOKEN + images * _TOKENS_PER_IMAGE
 
 
-def _length(value: str | bytes | LazyBlob) -> int:
+def _length(value: Any) -> int:
     return value.blob.size if isinstance(value, LazyBlob) else len(value)
 
 

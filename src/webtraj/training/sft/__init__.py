@@ -8,6 +8,7 @@ from webtraj.training.sft.checkpoints import publish
 from webtraj.training.sft.data import DataReport
 from webtraj.training.sft.failures import NonFiniteLossError, TrainingError
 from webtraj.training.sft.logs import NullTrainObserver, TrainObserver, read_log
+from webtraj.training.sft.pictures import check_pictures
 from webtraj.training.sft.settings import LoraSettings, SftSettings
 from webtraj.training.sft.training import TrainResult, train
 
@@ -21,6 +22,7 @@ __all__ = [
     "TrainObserver",
     "TrainResult",
     "TrainingError",
+    "check_pictures",
     "open_held_out",
     "open_samples",
     "publish",

@@ -8,10 +8,8 @@ A sample is never cut.
 from __future__ import annotations
 
 import dataclasses
-import functools
-import io
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
@@ -24,9 +22,10 @@ from webtraj.agents.models.messages import for_template, functions_of
 from webtraj.agents.models.names import looks_like_a_path
 from webtraj.training.samples import Sample
 from webtraj.training.sft.failures import PictureMismatchError
+from webtraj.training.sft.pictures import OF_TOKENS, ImageTokens, opened
 from webtraj.trajectory import Ending, ending_of
 
-__all__ = ["Encoded", "Encoder", "ImageTokens", "ModelTools", "load_tools", "name_of", "opened"]
+__all__ = ["Encoded", "Encoder", "ModelTools", "load_tools", "name_of"]
 
 # The tokenizer, processor and configuration that prepare samples for a model.
 
@@ -53,12 +52,27 @@ class ModelTools:
         return None if length is None else int(length)
 
     @property
+    def image_token(self) -> str | None:
+        """The processor's mark for an image in a text; None if it has none."""
+        return getattr(self.processor, "image_token", None)
+
+    @property
     def image_token_id(self) -> int | None:
-        """The token that stands for a part of an image; None if the model takes no images."""
+        """The token that stands for a part of an image; None if there is none."""
         for name in ("image_token_id", "image_token_index"):
             if isinstance(value := getattr(self.config, name, None), int):
                 return value
-        return None
+        mark = self.image_token
+        return None if mark is None else int(self.tokenizer.convert_tokens_to_ids(mark))
+
+    @property
+    def why_no_images(self) -> str:
+        """Why samples for the model cannot show images; empty if they can."""
+        if self.processor is None:
+            return "the model takes none"
+        if self.image_token is None:
+            return f"its processor, {type(self.processor).__name__}, has no image token"
+        return ""
 
     @property
     def renderer(self) -> Any:
@@ -71,8 +85,14 @@ class ModelTools:
         (self.processor or self.tokenizer).save_pretrained(folder)
 
 
-def load_tools(model: str | os.PathLike[str]) -> ModelTools:
+def load_tools(
+    model: str | os.PathLike[str], *, image_backend: Literal["auto", "pil", "torchvision"] = "auto"
+) -> ModelTools:
     """Load a model's tokenizer, processor and configuration.
+
+    Args:
+        model: A folder, or a name on the Hub.
+        image_backend: See `SftSettings.image_backend`.
 
     Raises:
         InvalidInputError: There is no such model, or it does not reply to text.
@@ -95,6 +115,10 @@ def load_tools(model: str | os.PathLike[str]) -> ModelTools:
         config = transformers.AutoConfig.from_pretrained(name)
         if takes_images(config):
             processor = transformers.AutoProcessor.from_pretrained(name)
+            if image_backend != "auto":  # Of images alone: those of videos have only torchvision.
+                processor.image_processor = transformers.AutoImageProcessor.from_pretrained(
+                    name, backend=image_backend
+                )
             return ModelTools(config, processor.tokenizer, processor)
         return ModelTools(config, transformers.AutoTokenizer.from_pretrained(name))
     except (OSError, ValueError, KeyError) as error:
@@ -119,158 +143,6 @@ def takes_images(config: Any) -> bool:
     import transformers
 
     return type(config) in transformers.MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING
-
-
-# The tokens of an image in a prompt, computed once per image size.
-#
-# The processor scales the image to find them, which dominates the preparation of samples. But its
-# tokens depend on the size alone, so a blank image of that size stands for it.
-
-_BEFORE, _AFTER = "a", "\nb"
-
-
-_Size = tuple[int, int]
-
-
-class ImageTokens:
-    """A tokenizer of text with images, which also counts.
-
-    Args:
-        tools: The model's tokenizer and processor.
-    """
-
-    def __init__(self, tools: ModelTools) -> None:
-        self._tools = tools
-        self._sizes: dict[str, _Size] = {}
-        self._spelling = functools.cache(self._spell)
-        self._between = functools.cache(self._process_alone)
-
-    def check(self, images: Iterable[Image]) -> None:
-        """Check images.
-
-        Raises:
-            InvalidInputError: An image cannot be read.
-        """
-        for image in images:
-            self._size(image)
-
-    def ids(self, text: str, images: Sequence[Image]) -> list[int]:
-        """Return the processor's tokens for a text and its images.
-
-        Raises:
-            InvalidInputError: An image cannot be read.
-        """
-        bare = self._text_ids(text)
-        if not images:
-            return bare
-        sizes = [self._size(image) for image in images]
-        spelled = [self._spelling(size) for size in sizes]
-        mark = self._tools.tokenizer.convert_tokens_to_ids(self._tools.processor.image_token)
-        if any(one is None for one in spelled) or bare.count(mark) != len(images):
-            return self._processed(text, sizes)
-        left = iter(spelled)
-        return [t for token in bare for t in (next(left) or () if token == mark else (token,))]
-
-    def count(self, text: str, sizes: Sequence[_Size]) -> int:
-        """Return the number of the processor's tokens for a text with images of some sizes.
-
-        An image counts as it does between two words.
-        """
-        mark = len(self._text_ids(self._tools.processor.image_token)) if sizes else 0
-        images = sum(len(self._between(size)) - mark for size in sizes)
-        return len(self._text_ids(text)) + images
-
-    def misfit(self, ids: Sequence[int], images: Sequence[Image]) -> str:
-        """Return why token ids and images do not fit together; empty if they do.
-
-        Each image must have its number of tokens, in order. Swapped images of one size are not
-        noticed.
-
-        Raises:
-            InvalidInputError: An image cannot be read.
-        """
-        token = self._tools.image_token_id
-        if self._tools.processor is None:
-            return f"its {len(images)} images are for another model" if images else ""
-        if token is None:  # A model without image tokens, such as BLIP.
-            return ""
-        made: list[int] = []
-        for image in images:
-            made += [*self._between(self._size(image)), _NO_TOKEN]
-        found, expected = _ends_of_runs(ids, token), _ends_of_runs(made, token)
-        # A prompt may join the runs of neighbouring images, but never divides a run.
-        if found[-1:] == expected[-1:] and set(found) <= set(expected):
-            return ""
-        return (
-            f"its image tokens stand in runs of {_lengths(found)}, and those of its {len(images)} "
-            f"images in runs of {_lengths(expected)}"
-        )
-
-    def _size(self, image: Image) -> _Size:
-        if image.uuid not in self._sizes:
-            self._sizes[image.uuid] = opened(image).size  # Decodes fully: fails before training.
-        return self._sizes[image.uuid]
-
-    def _spell(self, size: _Size) -> list[int] | None:
-        """Return the tokens of an image; None if they depend on the text around it."""
-        between = self._between(size)
-        # Added tokens never join with the text beside them.
-        fixed = self._tools.tokenizer.added_tokens_decoder
-        return between if between and between[0] in fixed and between[-1] in fixed else None
-
-    def _process_alone(self, size: _Size) -> list[int]:
-        """Return the tokens of an image between two words."""
-        before, after = self._text_ids(_BEFORE), self._text_ids(_AFTER)
-        made = self._processed(f"{_BEFORE}{self._tools.processor.image_token}{_AFTER}", [size])
-        return made[len(before) : len(made) - len(after)]
-
-    def _text_ids(self, text: str) -> list[int]:
-        return list(self._tools.tokenizer(text, add_special_tokens=False)["input_ids"])
-
-    def _processed(self, text: str, sizes: Sequence[_Size]) -> list[int]:
-        from PIL import Image as Pillow
-
-        blank = [Pillow.new("RGB", size) for size in sizes]
-        made = self._tools.processor(text=[text], images=[blank], add_special_tokens=False)
-        return [int(token) for token in made["input_ids"][0]]
-
-
-_NO_TOKEN = -1
-
-
-def _ends_of_runs(ids: Sequence[int], token: int) -> list[int]:
-    """Return how many times a token has occurred at the end of each of its runs.
-
-    >>> _ends_of_runs([7, 7, 1, 7, 7, 7], 7)
-    [2, 5]
-    """
-    found = np.asarray(ids) == token
-    ends = found & ~np.append(found[1:], False)
-    return [int(count) for count in np.cumsum(found)[ends]]
-
-
-def _lengths(ends: Sequence[int]) -> str:
-    """Return the lengths of runs, for errors."""
-    return f"{np.diff(ends, prepend=0).tolist()!r:.100}"
-
-
-def opened(image: Image) -> Any:
-    """Return an image as a Pillow image.
-
-    Raises:
-        InvalidInputError: The image cannot be read.
-    """
-    from PIL import Image as Pillow
-
-    try:
-        return Pillow.open(io.BytesIO(image.data)).convert("RGB")
-    except MemoryError:
-        raise
-    except Exception as error:  # Pillow's decoders raise anything.
-        raise errors.InvalidInputError(
-            f"An image of {len(image.data)} bytes is not a PNG, JPEG, WebP or GIF that can be read "
-            f"({type(error).__name__})."
-        ) from error
 
 
 _Ids = list[int]
@@ -339,10 +211,10 @@ class Encoder:
         """
         name = name_of(sample)
         images = sample.images
-        if images and self.tools.processor is None:
+        if images and (why := self.tools.why_no_images):
             raise errors.InvalidInputError(
-                f"{name} shows {len(images)} images, and the model takes none. Use a "
-                "vision-language model."
+                f"{name} shows {len(images)} images, and {why}. Use a vision-language model whose "
+                "prompts have a token for images."
             )
         try:
             self._image_tokens.check(images)
@@ -368,7 +240,8 @@ class Encoder:
             reply = self._reply_ids(suffix)
             if ending_of(sample.finish_reason) is Ending.CUT and self._ends & {*reply[-1:]}:
                 reply.pop()  # The template ends the turn, and the model did not.
-        if why := self._image_tokens.misfit(prompt + reply, images):
+        why = self._image_tokens.departure(sample) if recorded else ""
+        if why := why or self._image_tokens.misfit(prompt + reply, images):
             raise PictureMismatchError(
                 f"{name} has pictures that do not fit its token ids: {why}. A picture is missing "
                 "or was changed, a text holds an image token, or the server had another processor: "
@@ -396,18 +269,15 @@ class Encoder:
         Inputs per token are left out, since the token ids are known already.
         """
         shown = [sample.images for sample in samples]
-        processor = self.tools.processor
-        if processor is None or not any(shown):
+        if not any(shown):
             return {}
-        placeholder = processor.image_token
-        made = processor(
-            text=[placeholder * len(images) for images in shown if images],
+        made = self.tools.processor(
+            text=[str(self.tools.image_token) * len(images) for images in shown if images],
             images=[[opened(image) for image in images] for images in shown if images],
             return_tensors="pt",
             padding=True,
         )
-        of_tokens = {"input_ids", "attention_mask", "mm_token_type_ids", "token_type_ids"}
-        return {key: value for key, value in made.items() if key not in of_tokens}
+        return {key: value for key, value in made.items() if key not in OF_TOKENS}
 
     def decode(self, ids: Sequence[int]) -> str:
         """Return the text of token ids, without special tokens."""
@@ -471,8 +341,8 @@ class Encoder:
         )
 
     def _prompt_ids(self, text: str, images: Sequence[Image], name: str) -> _Ids:
-        token: Any = getattr(self.tools.processor, "image_token", None)
-        if not (token or images):
+        token = self.tools.image_token
+        if token is None:
             return self._image_tokens.ids(text, ())
         found = text.count(token)
         if found != len(images):

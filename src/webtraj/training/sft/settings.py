@@ -133,6 +133,10 @@ class TrainingSettings(Section):
     precision: Literal["auto", "bf16", "float32"] = "auto"
     """The type used to compute; `auto` is bf16 on GPUs that support it. Trained weights stay in
     float32; weights under adapters use this type."""
+    image_backend: Literal["auto", "pil", "torchvision"] = "auto"
+    """What scales pictures; `auto` is torchvision where it is installed. Both scale a little
+    differently, so policy-gradient training needs the server's: vLLM, too, uses torchvision where
+    it is installed, which is not so beside its builds for CPUs."""
     attention: Literal["sdpa", "eager", "flash_attention_2"] = "sdpa"
     """The attention implementation."""
     gradient_checkpointing: bool = False

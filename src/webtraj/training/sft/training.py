@@ -193,7 +193,7 @@ def train(
         NonFiniteLossError: The loss of some samples is not finite. The message names them.
         MissingDependencyError: PyTorch, transformers or accelerate is not installed.
     """
-    tools = load_tools(settings.model)
+    tools = load_tools(settings.model, image_backend=settings.image_backend)
     return _Run(settings, tools, samples, eval_samples, observer or NullTrainObserver()).run(
         stopped
     )
