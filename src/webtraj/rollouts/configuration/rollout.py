@@ -276,8 +276,8 @@ class EnvConfig(Patience):
     """Truncate an episode when the agent repeats an action more often than this in a row."""
 
     server_size: _AtLeastOne | Literal["auto"] = 1
-    """Episodes to play at a time; `auto` for as many as the machine, or each machine of a cluster,
-    can bear."""
+    """Episodes to play at a time; `auto`: 4 for each processor, or one for each 256 MiB of memory
+    if that is less; on a cluster, for each machine."""
     http_pools: HttpPools = HttpPools()
     """Limits on concurrent browser operations."""
     environment_options: dict[str, Any] = Field(default_factory=dict)
