@@ -46,10 +46,7 @@ Messages say what was given, what was expected, and what to do.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from webtraj import trajectory as trajectory_lib
+from typing import Any
 
 
 class WebtrajError(Exception):
@@ -195,8 +192,8 @@ class ConcurrentCallError(EnvironmentMisuseError):
 class AgentError(WebtrajError, RuntimeError):
     """An agent could not decide on an action: the agent's failure, except for a `ModelError`."""
 
-    decision: trajectory_lib.Decision | None = None
-    """The decision as far as it got, failed model calls included, for the record."""
+    decision: Any = None
+    """The `Decision` as far as it got, failed model calls included, for the record."""
 
 
 class EpisodeGivenUpError(AgentError):
@@ -206,8 +203,8 @@ class EpisodeGivenUpError(AgentError):
 class ModelError(AgentError):
     """A model gave no usable reply."""
 
-    call: trajectory_lib.ModelCall | None = None
-    """The call that failed."""
+    call: Any = None
+    """The `ModelCall` that failed."""
 
 
 class ContextOverflowError(ModelError):

@@ -3,6 +3,9 @@
 Everything here is an immutable record. `webtraj.store` turns records into bytes and
 `webtraj.collectors` stores them. Nothing in this module does I/O.
 
+Fields of any value, of text and of metadata take what a program has; what of it can be kept is
+decided when it is written. Numbers are converted or refused where a record is made (`Record`).
+
 Steps follow dm_env's alignment: a `StepRecord` holds an observation together with the action that
 *led to it*, so the first step has no action. `EpisodeTrajectory.transitions` gives the shifted
 (observation, action, reward, next observation) view that most learners want.
@@ -10,24 +13,31 @@ Steps follow dm_env's alignment: a `StepRecord` holds an observation together wi
 
 from __future__ import annotations
 
+import collections.abc
 import dataclasses
 import datetime
 import enum
+import functools
 import itertools
+import operator
 import secrets
 import time
-from collections.abc import Iterable, Iterator, Mapping
+import types
+import typing
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Annotated, Any
 
 import numpy as np
 from dm_env import StepType
 
+from webtraj import errors
 from webtraj.shown import Shown, as_html, short, thumbnail
 
 __all__ = [
     "AGENT_FAILURES",
     "CUT_SHORT",
     "INFRASTRUCTURE_FAILURES",
+    "INT_BITS",
     "LAST_TIME",
     "AsData",
     "Decision",
@@ -43,6 +53,7 @@ __all__ = [
     "ModelCall",
     "Outcome",
     "Phase",
+    "Record",
     "StepRecord",
     "StepType",
     "Transition",
@@ -265,16 +276,175 @@ LAST_TIME = 253402300800.0
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Within:
-    """The bounds of a number, as part of a field's annotation; checked when reading."""
+    """The bounds of a number, as part of a field's annotation."""
 
     least: float
     below: float
+    what: str
+    """What the number is, for errors."""
 
 
-Timestamp = Annotated[float, Within(0.0, LAST_TIME)]
+Timestamp = Annotated[float, Within(0.0, LAST_TIME, "seconds since 1970, before the year 10000")]
 """Seconds since the epoch (UTC)."""
-Count = Annotated[int, Within(0, 2**63)]
+Count = Annotated[int, Within(0, 2**63, "a whole number of 0 or more")]
 """A number of things, or a position among them."""
+
+
+INT_BITS = 1000
+"""The most bits of an integer in a record's field: more than any seed has, and few enough to
+convert to float and to print."""
+
+
+class Record(Shown):
+    """A record whose fields of numbers, and of mappings of text or counts, hold just these.
+
+    Numbers of other libraries become Python's, and rows of them tuples. What a field cannot hold is
+    refused here, where the record is made: no reader would accept it.
+    """
+
+    __slots__ = ()
+
+    def __post_init__(self) -> None:
+        cls: Any = type(self)
+        for name, convert, expected in _conversions(cls):
+            value = getattr(self, name)
+            try:
+                converted = convert(value)
+            except Exception as error:  # Converting a foreign value may run any code.
+                if isinstance(error, _ItemError):
+                    name, value = f"{name}[{error.number}]", error.item
+                raise errors.InvalidInputError(
+                    f"{cls.__name__}.{name} is {_start_of(value)}; expected {expected}."
+                ) from error
+            if converted is not value:
+                object.__setattr__(self, name, converted)
+
+
+class _ItemError(ValueError):
+    """An item of a sequence is wrong."""
+
+    def __init__(self, number: int, item: Any) -> None:
+        super().__init__(number)
+        self.number = number
+        self.item = item
+
+
+@functools.cache
+def _conversions(cls: Any) -> tuple[tuple[str, Callable[[Any], Any], str], ...]:
+    """Return the checked fields of a record: their names, conversions, and what they hold."""
+    record: Any = next(base for base in cls.__mro__ if base.__module__ == __name__)
+    hints = typing.get_type_hints(record, include_extras=True)
+    found = ((field, _conversion(hints[field.name])) for field in dataclasses.fields(record))
+    return tuple((field.name, *known) for field, known in found if known is not None)
+
+
+def _conversion(hint: Any) -> tuple[Callable[[Any], Any], str] | None:
+    """Return the conversion for an annotation, and what it holds; None if it holds more."""
+    origin, arguments = typing.get_origin(hint), typing.get_args(hint)
+    if origin in (typing.Union, types.UnionType):
+        (inner,) = (argument for argument in arguments if argument is not type(None))
+        known = _conversion(inner)
+        return known and (_or_none(known[0]), f"{known[1]}, or None")
+    if origin is Annotated:
+        bounds = arguments[1]
+        return functools.partial(_within, _NUMBERS[arguments[0]][0], bounds), bounds.what
+    if origin is tuple and arguments[0] in _NUMBERS:
+        convert, expected = _NUMBERS[arguments[0]]
+        return functools.partial(_row, arguments[0], convert), f"a sequence, each item {expected}"
+    if origin is collections.abc.Mapping and arguments[1] is not Any:
+        return (_counts, "a mapping of counts") if arguments[1] is int else (_mapping, "a mapping")
+    return _NUMBERS.get(hint)
+
+
+def _or_none(convert: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    return lambda value: None if value is None else convert(value)
+
+
+def _whole(value: Any) -> int:
+    if type(value) is not int:
+        number = float(value)
+        if isinstance(value, (str, bytes)) or not number.is_integer():
+            raise ValueError
+        is_index = hasattr(type(value), "__index__") and not isinstance(value, np.bool_)
+        value = operator.index(value) if is_index else int(number)
+    if value.bit_length() > INT_BITS:
+        raise OverflowError
+    return int(value)
+
+
+def _number(value: Any) -> float:
+    if type(value) is float:
+        return value
+    if isinstance(value, int):
+        return _whole(value)
+    if isinstance(value, (str, bytes)):
+        raise TypeError
+    return float(value)
+
+
+_NUMBERS: dict[Any, tuple[Callable[[Any], Any], str]] = {
+    int: (_whole, f"a whole number of at most {INT_BITS} bits"),
+    float: (_number, "a number"),
+    bool: (bool, "true or false"),
+}
+
+
+def _within(convert: Callable[[Any], Any], bounds: Within, value: Any) -> Any:
+    number = convert(value)
+    if not bounds.least <= number < bounds.below:  # NaN is never within bounds.
+        raise ValueError
+    return number
+
+
+def _row(kind: type, convert: Callable[[Any], Any], value: Any) -> tuple[Any, ...]:
+    items: Any = () if value is None else value
+    if hasattr(type(items), "tolist"):  # An array or a tensor.
+        items = items.tolist()
+    if not isinstance(items, Sequence) or isinstance(items, (str, bytes)):
+        raise TypeError  # An iterator would be consumed.
+    if set(map(type, items)) <= {kind} and (kind is float or _fits(items)):
+        return tuple(items)
+    made = []
+    for number, item in enumerate(items):
+        try:
+            made.append(convert(item))
+        except Exception as error:
+            raise _ItemError(number, item) from error
+    return tuple(made)
+
+
+def _fits(numbers: Sequence[int]) -> bool:
+    return not numbers or max(max(numbers), -min(numbers)).bit_length() <= INT_BITS
+
+
+def _mapping(value: Any) -> Mapping[Any, Any]:
+    if value is None:
+        return {}
+    if not isinstance(value, Mapping):
+        raise TypeError
+    return value
+
+
+_MOST_COUNTS = 1000
+
+
+def _counts(value: Any) -> dict[str, int]:
+    if hasattr(type(value), "model_dump"):  # As the providers' own clients have it.
+        value = value.model_dump()
+    counts: dict[str, int] = {}
+    for name, count in itertools.islice(_mapping(value).items(), _MOST_COUNTS):
+        if isinstance(count, Mapping):
+            counts |= {f"{name}.{inner}": number for inner, number in _counts(count).items()}
+        elif isinstance(count, (int, float, np.number)) and float(count).is_integer():
+            counts[str(name)] = _whole(count)
+    return counts
+
+
+def _start_of(value: Any) -> str:
+    try:
+        return short(value)[:200]
+    except Exception:  # Showing a foreign value may run any code.
+        return f"a {type(value).__qualname__}"
 
 
 def now() -> float:
@@ -316,7 +486,7 @@ class Derivation(Shown):
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True, repr=False)
-class EpisodeInfo(Shown):
+class EpisodeInfo(Record):
     """Facts about an episode that are known before its first step or right after it."""
 
     episode_id: str = dataclasses.field(default_factory=new_episode_id)
@@ -360,7 +530,7 @@ class AsData:
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True, repr=False)
-class FailedAttempt(Shown):
+class FailedAttempt(Record):
     """An attempt of a model call that gave no reply. The call was made again, or failed."""
 
     error: str = ""
@@ -375,7 +545,7 @@ class FailedAttempt(Shown):
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True, repr=False)
-class ModelCall(Shown):
+class ModelCall(Record):
     """One request to a model and its reply, complete enough to train on without re-tokenising."""
 
     model: str = ""
@@ -396,7 +566,8 @@ class ModelCall(Shown):
     finish_reason: str = ""
     """Why generation stopped, in the provider's word: `stop`, `length`, ...; see `ending_of`."""
     usage: Mapping[str, int] = dataclasses.field(default_factory=dict)
-    """Token counts, as reported by the provider."""
+    """Token counts, as reported by the provider. Nested ones are named `outer.inner`; what is no
+    whole number, such as a price, is left out."""
     prompt_token_ids: tuple[int, ...] = ()
     """The prompt's token ids, exactly as the model saw them."""
     completion_token_ids: tuple[int, ...] = ()
@@ -414,6 +585,7 @@ class ModelCall(Shown):
     """The attempts that gave no reply, in order; of a failed call all."""
 
     def __post_init__(self) -> None:
+        Record.__post_init__(self)
         if isinstance(self.messages, (list, tuple)):
             messages = tuple(
                 # `isinstance` would look at `__class__`, which a foreign object may define.
@@ -442,7 +614,7 @@ class Decision(Shown):
 
 
 @dataclasses.dataclass(frozen=True, slots=True, repr=False)
-class StepRecord(Shown):
+class StepRecord(Record):
     """One timestep as the environment emitted it, with the action that led to it."""
 
     index: Count
@@ -513,7 +685,7 @@ class ErrorInfo(Shown):
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True, repr=False)
-class Judgement(Shown):
+class Judgement(Record):
     """One judge's verdict on an episode, with its evidence."""
 
     judge: str = ""
@@ -536,7 +708,7 @@ class Judgement(Shown):
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True, repr=False)
-class EpisodeEnd(Shown):
+class EpisodeEnd(Record):
     """How an episode's record ended."""
 
     reason: EndReason
@@ -583,7 +755,7 @@ class Transition(Shown):
 
 
 @dataclasses.dataclass(frozen=True, slots=True, repr=False)
-class EpisodeTrajectory(Shown):
+class EpisodeTrajectory(Record):
     """One complete episode."""
 
     info: EpisodeInfo

@@ -109,15 +109,15 @@ BAD = {
     ),
     "a time in milliseconds": (
         lambda e: dataclasses.replace(e, end_time=1.7e12),
-        errors.InvalidInputError, "end_time of the episode 'e1' is 1700000000000.0",
+        errors.InvalidInputError, "EpisodeTrajectory.end_time is .*; expected seconds",
     ),
     "a time before 1970": (
         lambda e: dataclasses.replace(e, start_time=-62135596800.0),
-        errors.InvalidInputError, "start_time of the episode 'e1' is -62135596800.0",
+        errors.InvalidInputError, "EpisodeTrajectory.start_time is -62135596800.0",
     ),
     "a time that is no number": (
         lambda e: dataclasses.replace(e, end_time="noon"),
-        errors.InvalidInputError, "end_time of the episode 'e1' is 'noon'",
+        errors.InvalidInputError, "EpisodeTrajectory.end_time is 'noon'",
     ),
     "an end whose error is an exception": (
         lambda e: dataclasses.replace(e, end=dataclasses.replace(e.end, error=ValueError("no"))),
@@ -137,7 +137,7 @@ BAD = {
     ),
     "a step with a wrong index": (
         lambda e: dataclasses.replace(e, steps=[dataclasses.replace(e.steps[0], index=-1)]),
-        errors.InvalidInputError, r"steps\[0\].index is -1",
+        errors.InvalidInputError, "StepRecord.index is -1; expected a whole number of 0 or more",
     ),
 }  # fmt: skip
 

@@ -59,6 +59,8 @@ class Emitting:
 async def recorded(folder, observation, action=None, *, make=webtraj.JsonTrajectoryCollector, **kw):
     """Plays one step, and returns its record as read back."""
     env = Emitting(observation, kw.pop("reward", 0.0))
+    if (known := kw.pop("known", None)) is not None:
+        env.describe_episode = lambda: known
     async with (
         make(folder) as collector,
         webtraj.TrajectoryCollectingEnvironment(env, collector, **kw) as recording,
@@ -278,7 +280,7 @@ async def test_what_cannot_be_kept_is_kept_as_its_repr(tmp_path, make):
     value = make()
     decision = webtraj.Decision(
         action=value,
-        model_calls=(webtraj.ModelCall(response=value, usage=value, messages=(value,)), value),
+        model_calls=(webtraj.ModelCall(response=value, messages=(value,)), value),
         metadata={"value": value},
     )
     info = webtraj.EpisodeInfo(metadata={"value": value})
@@ -368,40 +370,65 @@ async def test_numbers_and_texts_of_other_types_are_recorded_as_declared(tmp_pat
     assert episode.total_reward == 0.5
 
 
-@pytest.mark.parametrize("make", FORMATS.values(), ids=FORMATS)
-async def test_what_a_field_cannot_hold_is_kept_in_the_metadata(tmp_path, make):
-    info = webtraj.EpisodeInfo(seed="abc", attempt=-1, task="t", metadata={"mine": 1})
-    call = webtraj.ModelCall(latency="fast", usage={"prompt_tokens": "many"})
-    decision = webtraj.Decision(action="go", model_calls=(call,), metadata={"mine": 2})
-    episode = await recorded(tmp_path, 0, decision, make=make, episode_info=info)
-    assert (episode.info.seed, episode.info.attempt, episode.info.task) == (None, 0, "t")
-    assert episode.info.metadata == {"mine": 1, "misfits": {"seed": "abc", "attempt": -1}}
-    decision = episode.steps[1].decision
-    assert (decision.model_calls[0].latency, decision.model_calls[0].usage) == (None, {})
-    given = {"model_calls[0].latency": "fast", "model_calls[0].usage.prompt_tokens": "many"}
-    assert decision.metadata == {"mine": 2, "misfits": given}
+@each(
+    ("make", "named"),
+    [
+        (lambda: webtraj.EpisodeInfo(seed="abc"), "EpisodeInfo.seed is 'abc'; expected a whole"),
+        (lambda: webtraj.EpisodeInfo(seed=2**1100), "at most 1000 bits"),
+        (
+            lambda: webtraj.EpisodeInfo(attempt=-1),
+            "EpisodeInfo.attempt is -1; expected a whole number of 0",
+        ),
+        (lambda: webtraj.EpisodeInfo(versions=3), "EpisodeInfo.versions is 3; expected a mapping"),
+        (lambda: webtraj.ModelCall(latency="fast"), "ModelCall.latency is 'fast'; expected a num"),
+        (lambda: webtraj.ModelCall(latency=2**1100), "ModelCall.latency"),
+        (lambda: webtraj.ModelCall(usage=Raising()), "ModelCall.usage is a Raising"),
+        (
+            lambda: webtraj.ModelCall(prompt_token_ids=(1, 2.5)),
+            "ModelCall.prompt_token_ids\\[1\\] is 2.5",
+        ),
+        (lambda: webtraj.ModelCall(prompt_token_ids=(float("nan"),)), "prompt_token_ids"),
+        (lambda: webtraj.ModelCall(prompt_token_ids=iter((1,))), "expected a sequence"),
+        (lambda: webtraj.ModelCall(completion_token_ids=[2**1100]), "completion_token_ids"),
+        (lambda: webtraj.ModelCall(logprobs=(-(2**1100),)), "logprobs"),
+        (lambda: webtraj.StepRecord(0, dm_env.StepType.MID, 0, end_time=-1.0), "end_time is -1.0"),
+    ],
+)
+def test_a_record_is_refused_where_it_is_made_if_a_field_cannot_hold_a_value(make, named):
+    with pytest.raises(webtraj.errors.InvalidInputError, match=named) as refused:
+        make()
+    assert len(str(refused.value)) < 400
+
+
+def test_of_a_providers_usage_the_counts_are_kept():
+    class Usage(pydantic.BaseModel):
+        prompt_tokens: int = 3
+        details: dict[str, Any] = {"cached": np.int64(2), "audio": None}
+        cost: float = 0.25
+        tier: str = "flex"
+
+    counts = {"prompt_tokens": 3, "details.cached": 2}
+    assert webtraj.ModelCall(usage=Usage()).usage == counts
+    assert webtraj.ModelCall(usage=Usage().model_dump()).usage == counts
 
 
 @each("make", FORMATS.values())
-@each(
-    "fields",
-    [
-        {"prompt_token_ids": (1, 2.5)},
-        {"prompt_token_ids": (float("nan"),)},
-        {"completion_token_ids": [2**1100]},
-        {"logprobs": (-(2**1100),)},
-        {"latency": 2**1100},
-    ],
-)
-async def test_numbers_that_no_reader_accepts_are_kept_in_the_metadata(tmp_path, make, fields):
-    decision = webtraj.Decision(action="go", model_calls=(webtraj.ModelCall(**fields),))
-    info = webtraj.EpisodeInfo(seed=2**1100)
-    episode = await recorded(tmp_path, 0, decision, make=make, episode_info=info)
-    assert episode.info.seed is None
-    assert episode.info.metadata["misfits"] == {"seed": 2**1100}
-    decision = episode.steps[1].decision
-    assert decision.model_calls == (webtraj.ModelCall(),)
-    assert [f"model_calls[0].{name}" for name in fields] == list(decision.metadata["misfits"])
+async def test_what_an_environment_describes_wrongly_is_left_out_and_noted(tmp_path, make):
+    env = Emitting(0)
+    env.describe_episode = lambda: {"seed": "abc", "attempt": -1, "task": "t", "metadata": 7}
+    async with (
+        make(tmp_path) as collector,
+        webtraj.TrajectoryCollectingEnvironment(env, collector) as recording,
+    ):
+        await recording.reset()
+        await recording.step("go")
+    (episode,) = webtraj.open_dataset(tmp_path)
+    assert (episode.info.seed, episode.info.attempt, episode.info.task) == (None, 0, "t")
+    assert episode.info.metadata == {"value": 7}
+    seed, attempt = episode.end.violations
+    assert "EpisodeInfo.seed is 'abc'" in seed
+    assert "EpisodeInfo.attempt is -1" in attempt
+    assert len(episode.steps) == 2
 
 
 # Hypothesis itself cannot hold the others.
@@ -427,10 +454,10 @@ def test_anything_is_recorded_and_read(tmp_path_factory, observation, action, ex
     decision = webtraj.Decision(
         action=action, thought=extra, model_calls=extra, metadata=extra, memory=extra
     )
-    info = webtraj.EpisodeInfo(seed=extra, goal=extra, metadata=extra, versions=extra)
+    known = dict.fromkeys(("seed", "attempt", "goal", "metadata", "versions"), extra)
     folder = tmp_path_factory.mktemp("dataset") / "x"
     episode = asyncio.run(
-        recorded(folder, observation, decision, make=FORMATS[name], reward=extra, episode_info=info)
+        recorded(folder, observation, decision, make=FORMATS[name], reward=extra, known=known)
     )
     assert type(episode.info.goal) is str
     assert type(episode.info.seed) in (int, type(None))

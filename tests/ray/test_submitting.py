@@ -6,7 +6,6 @@ import sys
 from pathlib import Path
 
 import pytest
-from two_machines import wait_until
 
 from webtraj import EndReason, open_dataset
 
@@ -45,11 +44,11 @@ def machine(network, store):
         "--head", "--port=6399", "--include-dashboard=true",
         f"--dashboard-host={machine.address}",
     )  # fmt: skip
-    wait_until(lambda: "Ray runtime started" in machine.log(), seconds=120, what="Ray starts")
+    machine.wait_for_ray(1)
     return machine
 
 
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(600)
 def test_a_job_plays_and_the_key_is_in_no_log_and_on_no_command_line(machine, store, tmp_path):
     modules = tmp_path / "modules"
     modules.mkdir()

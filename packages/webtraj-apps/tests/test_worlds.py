@@ -2,6 +2,7 @@
 
 import asyncio
 import signal
+import socket
 import subprocess
 import sys
 import textwrap
@@ -88,6 +89,31 @@ async def test_a_server_that_fails_in_an_episode_is_no_failure_of_the_agent(
                 await environment.step("goto('http://errands.test/?again')")
     outcomes = [(one.outcome, one.total_reward) for one in collector.trajectories]
     assert outcomes == [(webtraj.Outcome.ENV_ERROR, None)] * 2
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="stops a process")
+async def test_a_killed_server_failed_although_its_end_does_not_show_yet(errands, monkeypatch):
+    world = await errands.world()
+    process = world._host.start()
+    process.send_signal(signal.SIGSTOP)  # It does not answer before it is killed.
+    connect, connected = world._host.connect, asyncio.Event()
+
+    async def connecting():
+        stream = await connect()
+        connected.set()
+        return stream
+
+    monkeypatch.setattr(world._host, "connect", connecting)
+    page, proxy = socket.socketpair()
+    with page:
+        near = await asyncio.open_connection(sock=proxy)
+        serving = asyncio.ensure_future(world.serve(*near, b"GET / HTTP/1.1\r\n\r\n"))
+        await connected.wait()
+        monkeypatch.setattr(process, "poll", lambda: None)
+        process.kill()
+        await serving
+        near[1].close()
+    assert "ended while it answered" in str(world.failure)
 
 
 def test_an_application_that_is_not_installed_says_how_to_install_it(

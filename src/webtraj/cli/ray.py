@@ -85,7 +85,7 @@ def submit(
     from webtraj.settings.configuration import COMMAND_LINE, validate
 
     own = without_none(
-        preset=preset or None,
+        preset=preset.split(",") if preset else None,
         out=out or None,
         episodes=episodes,
         max_steps=max_steps,

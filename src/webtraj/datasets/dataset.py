@@ -19,7 +19,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, TypeVar, overload
 
-import numpy as np
 import orjson
 
 from webtraj import errors
@@ -228,8 +227,8 @@ def encode_episode(trajectory: trajectory_lib.EpisodeTrajectory, blobs: BlobSink
     """Return the data of a trajectory, as a collector would have written it.
 
     Raises:
-        InvalidInputError: The trajectory has no end, a time that is out of range, or a field that
-            is not a record where one is needed.
+        InvalidInputError: The trajectory has no end, or a field that is not a record where one is
+            needed.
         InvalidEpisodeIdError: Its id cannot name a file.
     """
 
@@ -247,15 +246,6 @@ def encode_episode(trajectory: trajectory_lib.EpisodeTrajectory, blobs: BlobSink
             f"The episode {trajectory.episode_id!r} has no end. Give it an EpisodeEnd that says "
             "how it ended."
         )
-
-    for name in ("start_time", "end_time"):
-        time = getattr(trajectory, name)
-        if time is not None and not _is_time(time):
-            raise errors.InvalidInputError(
-                f"The {name} of the episode {trajectory.episode_id!r} is {time!r:.60}; expected "
-                "seconds since 1970, before the year 10000."
-            )
-
     return {
         "schema_version": SCHEMA_VERSION,
         "info": info,
@@ -267,11 +257,6 @@ def encode_episode(trajectory: trajectory_lib.EpisodeTrajectory, blobs: BlobSink
         ],
         "end": data_of("end", trajectory.end, trajectory_lib.EpisodeEnd),
     }
-
-
-def _is_time(value: Any) -> bool:
-    is_number = isinstance(value, (int, float, np.number)) and not isinstance(value, bool)
-    return is_number and bool(0 <= value < trajectory_lib.LAST_TIME)
 
 
 def summarize_file(place: DatasetPlace, episode_id: str, format_name: str) -> EpisodeSummary:

@@ -111,8 +111,8 @@ class DatasetWriter(Closing):
             The episode's summary in the index.
 
         Raises:
-            InvalidInputError: The episode has no end, a time that is out of range, or a field that
-                is not a record where one is needed.
+            InvalidInputError: The episode has no end, or a field that is not a record where one is
+                needed.
             InvalidEpisodeIdError: Its id cannot be a file name.
             StorageConflictError: The dataset has a different episode with that id.
             StorageError: The episode cannot be written.

@@ -26,6 +26,7 @@ __all__ = [
     "ALREADY_LAST_RAISED",
     "CopiesWorld",
     "DESCRIBE_RAISED",
+    "DESCRIBE_TYPES",
     "DISCOUNT_OUT_OF_RANGE",
     "DescribesEpisode",
     "Environment",
@@ -218,6 +219,7 @@ ALREADY_LAST_RAISED = "step after LAST must reset, not raise"
 RESET_BY_ITSELF = "FIRST must come only from reset, or from a step that resets"
 UNKNOWN_STEP_TYPE = "the step type must be FIRST, MID or LAST"
 DESCRIBE_RAISED = "describe_episode and episode_outcome must not raise"
+DESCRIBE_TYPES = "describe_episode must return values that EpisodeInfo can hold"
 
 _NO_RULES: tuple[str, ...] = ()
 _BY_NAME = {step_type.name: step_type for step_type in StepType}

@@ -504,12 +504,12 @@ class EpisodeTracker:
             failures += self._end(EndReason.INTERRUPTED, Phase.STEP)
             episode = self._begin(failures)
             episode.action, episode.decision, self._start_time = action, decision, start_time
-        self._update_info(episode, self._describe_info(episode.info), failures)
+        self._update_info(episode, self._describe_info(episode.info, episode.violations), failures)
         return episode
 
     def _headless(self, episode: _OpenEpisode, phase: Phase, failures: list[Exception]) -> None:
         """Note that an episode did not start with FIRST, and link it to the episode before."""
-        info = self._describe_info(episode.info)
+        info = self._describe_info(episode.info, episode.violations)
         if phase is Phase.RESET:
             episode.violations.append(contract.NOT_FIRST_AFTER_RESET)
         else:
@@ -550,15 +550,17 @@ class EpisodeTracker:
         )
         if not info.environment:
             info = dataclasses.replace(info, environment=bridges.name_of(self._environment))
-        return self._describe_info(info, is_ready=False)
+        return self._describe_info(info, None)
 
     def _describe_info(
-        self, info: trajectory_lib.EpisodeInfo, *, is_ready: bool = True
+        self, info: trajectory_lib.EpisodeInfo, violations: list[str] | None
     ) -> trajectory_lib.EpisodeInfo:
         """Return `info` with the fields that the user left open filled in by the environment.
 
+        A value that a field cannot hold is left out, and noted in `violations`.
+
         Before `reset` has returned, many environments have nothing to describe yet and may raise:
-        they are asked again after FIRST.
+        they are asked again after FIRST. Until then, `violations` is None.
         """
         describe = getattr(self._environment, "describe_episode", None)
         if describe is None:
@@ -566,13 +568,21 @@ class EpisodeTracker:
         try:
             known: Mapping[str, Any] = describe()
             fields = {name: value for name, value in known.items() if name in self._left_open}
-            if known.get("metadata"):
-                fields["metadata"] = _merge_known(known["metadata"], info.metadata)
+            if (metadata := known.get("metadata")) is not None:
+                is_mapping = isinstance(metadata, Mapping)
+                metadata = metadata if is_mapping else {"value": metadata}
+                fields["metadata"] = _merge_known(metadata, info.metadata)
         except Exception:  # A failing description must not cost the episode.
-            if is_ready:
+            if violations is not None:
                 _LOGGER.exception("describe_episode raised; the episode continues without it")
             return info
-        return dataclasses.replace(info, **fields) if fields else info
+        for name, value in fields.items():
+            try:
+                info = dataclasses.replace(info, **{name: value})
+            except errors.InvalidInputError as error:
+                if violations is not None:
+                    violations.append(f"{contract.DESCRIBE_TYPES}; {error}")
+        return info
 
     def _judge(self, episode: _OpenEpisode) -> trajectory_lib.Outcome:
         try:

@@ -5,7 +5,7 @@
 * `configuration`: reads configurations, and builds rollouts.
 * `recipes`: makes the agent, judge and proposer of a rollout. `forking`: forks recorded episodes.
 * `runner`: plays the plan, several episodes at a time, with `scheduling` and `deadlines`.
-* `adapting`: adjusts the number of workers to the machine.
+* `sizing`: how many episodes a machine plays at a time.
 * `episode`: plays one episode and returns how it ended.
 * `results`: the summary of a rollout, and observers.
 

@@ -22,7 +22,6 @@ from webtraj.agents.models.base import check_keys
 from webtraj.judging.base import PARALLEL
 from webtraj.metrics.facts import EpisodeFacts
 from webtraj.metrics.live import MetricsObserver, open_metrics
-from webtraj.rollouts.adapting import Adaptive
 from webtraj.rollouts.judging import judge_rollout
 from webtraj.rollouts.making import Browsers, check_environments, check_tasks
 from webtraj.rollouts.recipes import Proposing
@@ -31,6 +30,7 @@ from webtraj.rollouts.results import RolloutObserver, RolloutSummary, TeeRollout
 from webtraj.rollouts.runner import Runner
 from webtraj.rollouts.sampling import Blocklist
 from webtraj.rollouts.scheduling import RetryPolicy, Turn
+from webtraj.rollouts.sizing import episodes_here
 from webtraj.runs.iterations import Iterations
 from webtraj.runs.plan import PlannedEpisode
 from webtraj.runs.run import EpisodeResult, Progress, Run, progress_of, tries_of
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from webtraj.environments.browser.pool import BrowserPool
     from webtraj.judging.base import Judge
     from webtraj.judging.judged import Judged
-    from webtraj.rollouts.distributed.cluster import Cluster
+    from webtraj.rollouts.distributed.node import Cluster
     from webtraj.store.index import EpisodeSummary
 
 __all__ = ["Milestones", "Rollout", "episodes_on_record"]
@@ -248,7 +248,7 @@ class Rollout:
     ) -> RolloutSummary:
         assert self.agent is not None
         check_keys(self.agent)
-        parallel = Adaptive() if self.spec.parallel == "auto" else self.spec.parallel or 1
+        parallel = episodes_here() if self.spec.parallel == "auto" else self.spec.parallel or 1
         pool = await self._check_pool(parallel, stack)
         progress = Progress((), tuple(Turn(planned=planned) for planned in self.plan))
         collector = self.trajectory_collector
@@ -287,7 +287,7 @@ class Rollout:
         )
 
     async def _check_pool(
-        self, parallel: int | Adaptive, stack: contextlib.AsyncExitStack
+        self, parallel: int, stack: contextlib.AsyncExitStack
     ) -> BrowserPool | None:
         """Check that the plan can be played, and return the browsers; None if it needs none.
 
@@ -307,8 +307,7 @@ class Rollout:
             if isinstance(failure, BaseException):
                 raise failure
         assert not isinstance(executable, BaseException)
-        most = parallel.high if isinstance(parallel, Adaptive) else parallel
-        pool = await stack.enter_async_context(browsers.open(most, executable))
+        pool = await stack.enter_async_context(browsers.open(parallel, executable))
         if not self.resume:  # Something is left to play.
             await pool.start()
         return pool

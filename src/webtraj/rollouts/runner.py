@@ -9,7 +9,6 @@ import dataclasses
 import functools
 import logging
 import random
-import statistics
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -18,7 +17,6 @@ from webtraj.agents import base as agents_lib
 from webtraj.environments import base as environment_lib
 from webtraj.environments.browser.lease import OperationLimits
 from webtraj.rollouts import episode as episode_lib
-from webtraj.rollouts.adapting import Adaptive, Crew, Foreman
 from webtraj.rollouts.deadlines import Deadline, GuardedEnvironment, NotMade
 from webtraj.rollouts.forking import ForkAgent, ForkedEnvironment, WorldCopies
 from webtraj.rollouts.making import close_quietly, make_environment
@@ -58,8 +56,8 @@ class Runner:
     turns: Sequence[Turn]
     spec: RunSpec
     """The limits, the order and the retries."""
-    parallel: int | Adaptive
-    """Episodes to play at a time, or bounds for adjusting their number."""
+    parallel: int
+    """Episodes to play at a time."""
     observer: RolloutObserver
     run: Run | None = None
     """Names the episodes; None if the rollout cannot be resumed."""
@@ -74,14 +72,9 @@ class Runner:
         self._scheduler = self.scheduler or Scheduler(
             self.turns, order=self.spec.task_order, politeness=Politeness.of(self.spec)
         )
-        parallel = self.parallel
         may_copy = isinstance(self.agent, ForkAgent) and self.agent.copies
         self._copies = WorldCopies() if may_copy else None
         self._forks = collections.Counter(turn.planned.fork for turn in self.turns)
-        self._adaptive = parallel if isinstance(parallel, Adaptive) else None
-        self._most = parallel.high if isinstance(parallel, Adaptive) else parallel
-        self._crew = Crew(parallel.low if isinstance(parallel, Adaptive) else parallel)
-        self._results_paced = 0
         self._streak = ErrorStreak()
         self._rows_over = 0
         self._timers: list[asyncio.TimerHandle] = []
@@ -102,25 +95,19 @@ class Runner:
         if self.spec.operation_limits and self.browser_pool is not None:
             limits: Mapping[Any, int] = self.spec.operation_limits
             self.browser_pool.operations.limit(OperationLimits(**limits))
-        number = self._most
+        number = self.parallel
         if self.scheduler is None:
             number = min(number, len(self.turns))
         loop = asyncio.get_running_loop()
-        self._workers = [loop.create_task(self._work()) for _ in range(number)]
+        self._workers = [loop.create_task(self._play_turns()) for _ in range(number)]
         if (end := self.spec.run_timeout) is not None:
             self._cut_after(end, f"its limit of {end:g} s is up")
         try:
-            with self._adapting():
-                await self._until_all_are_done()
+            await self._until_all_are_done()
         finally:
             for timer in self._timers:
                 timer.cancel()
         return self.results
-
-    @property
-    def room(self) -> int:
-        """Episodes that it may play at a time now."""
-        return self._crew.size
 
     async def _until_all_are_done(self) -> None:
         pending = set(self._workers)
@@ -162,30 +149,12 @@ class Runner:
         self._cut_off = True
         self._cancel(self._workers)
 
-    def _adapting(self) -> contextlib.AbstractContextManager[Any]:
-        if self._adaptive is None:
-            return contextlib.nullcontext()
-        return Foreman(self._adaptive, self._crew, self._pace)
-
-    def _pace(self) -> float | None:
-        """Return the median seconds per step of the episodes that ended since the last call."""
-        ended, self._results_paced = self.results[self._results_paced :], len(self.results)
-        paces = [e.seconds / e.num_steps for e in ended if e.num_steps and not e.failed]
-        return statistics.median(paces) if paces else None
-
-    async def _work(self) -> None:
-        while await self._crew.join():
-            await self._play_turns()
-
     async def _play_turns(self) -> None:
-        """Play until no turn is left, or there are more workers than the machine can bear."""
+        """Play until no turn is left."""
         async with contextlib.AsyncExitStack() as stack:
             spec = environment = None
             agent: Any = self.agent
-            while not self._crew.leave_if_crowded():
-                if (turn := await self._scheduler.take()) is None:
-                    self._crew.dismiss()
-                    return
+            while (turn := await self._scheduler.take()) is not None:
                 planned = turn.planned
                 if environment is None or planned.spec != spec:
                     await stack.aclose()
@@ -327,7 +296,7 @@ class Runner:
             )
 
     def _give_up_after_too_many(self, result: EpisodeResult) -> None:
-        longest = ErrorStreak.longest(self.spec, self._most)
+        longest = ErrorStreak.longest(self.spec, self.parallel)
         if not self._streak.count(result) or self._streak.length != longest:
             return
         self._scheduler.stop()  # Otherwise other workers would start new turns.

@@ -261,7 +261,8 @@ class RunSpec(Section):
     """Episodes that share a task and a seed, for policy gradient. They differ only in the agent's
     sampling; the number of episodes counts all of them."""
     parallel: _Positive | Literal["auto"] | None = None
-    """Episodes at a time; auto: as many as the machine can bear. Default: 1; on a cluster: auto."""
+    """Episodes at a time; auto: 4 for each processor, or one for each 256 MiB of memory if that is
+    less. Default: 1; on a cluster: auto, for each machine."""
     max_steps: _Positive | None = None
     """Truncate episodes after this many steps. A task's own limit takes precedence."""
     max_repetitive_actions: _Positive | None = None

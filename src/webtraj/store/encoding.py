@@ -10,13 +10,12 @@ import decimal
 import enum
 import functools
 import math
-import operator
 import types
 import typing
 import uuid
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import PosixPath, PurePath, PurePosixPath, PureWindowsPath, WindowsPath
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
 import orjson
@@ -28,9 +27,7 @@ from webtraj.store.blobs import BlobSink
 from webtraj.store.foreign import ReprOnly, bounded_repr, is_valid_text
 from webtraj.store.values import TAG
 
-__all__ = [
-    "MISFITS", "Encoder", "bare", "dumps", "dumps_fields", "encode_record", "wrong",
-]  # fmt: skip
+__all__ = ["Encoder", "dumps", "dumps_fields", "encode_record", "wrong"]
 
 BYTES_INLINE = 1024
 """Longer bytes go to the blob sink, if there is one."""
@@ -56,10 +53,6 @@ class _TooLargeError(Exception):
     """A value exceeds its budget."""
 
 
-def _all_plain_ints(values: Sequence[Any]) -> bool:
-    return set(map(type, values)) == {int} and min(values) >= -(2**63) and max(values) < 2**64
-
-
 def _all_plain_numbers(values: Sequence[Any]) -> bool:
     """Return whether all are numbers that JSON supports; may return False for some that are."""
     types = set(map(type, values))
@@ -76,8 +69,6 @@ class Encoder:
     Attributes:
         repr_only: The paths and types of values of which only the repr is kept, as `path: type`,
             in order; at most 100.
-        misfits: Values that their fields cannot hold, by path. The record's encoder takes them
-            out.
     """
 
     def __init__(self, blobs: BlobSink | None = None, *, careful: bool = False) -> None:
@@ -96,7 +87,6 @@ class Encoder:
         self._overruns = 0
         self._sink_error: Exception | None = None
         self.repr_only: list[str] = []
-        self.misfits: dict[str, Any] = {}
 
     def encode(self, value: Any, path: str = "") -> Any:
         """Encode `value` as JSON data. `path` names it in `repr_only`.
@@ -407,16 +397,9 @@ _MAGIC = {
 # The records of `webtraj.trajectory`: objects of their fields by name.
 #
 # Fields with their default value are omitted, so fields that an older writer did not know get their
-# defaults. Enums are written by name, in lower case.
-#
-# Fields are written as their declared type, since programs fill them with what they have: a numpy
-# integer as a seed, a `Path` as a task, a pydantic model as metadata. A value that a field cannot
-# hold, such as a text as a seed, becomes the field's default; the record's metadata keeps the value
-# itself under `MISFITS`. Without a default, and for a record or an enum, it is refused.
-
-MISFITS: Final = "misfits"
-"""The metadata key for values that the record's fields, or the records in it, cannot hold: by
-field, `seed` or `model_calls[0].latency`."""
+# defaults. Enums are written by name, in lower case. Records have checked their numbers; text and
+# metadata are converted here, since programs fill them with what they have: a `Path` as a task, a
+# pydantic model as metadata. A value in place of a record or an enum is refused.
 
 _ToJson = Callable[[Encoder, Any, str], Any]
 _EMPTY = (str, tuple, dict, int, bool)
@@ -426,7 +409,7 @@ def encode_record(record: Any, encoder: Encoder, path: str = "") -> dict[str, An
     """Encode one of the records of `webtraj.trajectory` as JSON data.
 
     Raises:
-        InvalidInputError: A field that must be a record, an enum or a number is something else.
+        InvalidInputError: A field that must be a record or an enum is something else.
     """
     data: dict[str, Any] = {}
     for name, default, to_json in _writers_of(type(record)):
@@ -434,15 +417,6 @@ def encode_record(record: Any, encoder: Encoder, path: str = "") -> dict[str, An
         if value is default or (type(value) in _EMPTY and value == default):
             continue
         data[name] = to_json(encoder, value, f"{path}.{name}" if path else name)
-    if encoder.misfits and hasattr(record, "metadata"):
-        misfits, encoder.misfits = encoder.misfits, {}
-        start = len(path) + 1 if path else 0
-        given = {field[start:]: value for field, value in misfits.items()}
-        metadata = {} if record.metadata is None else foreign.to_plain(record.metadata)
-        known = metadata if type(metadata) is dict else {"value": metadata}
-        data["metadata"] = encoder.encode(
-            {**known, MISFITS: given}, f"{path}.metadata" if path else "metadata"
-        )
     return data
 
 
@@ -457,8 +431,7 @@ def dumps_fields(
         blobs: Takes long bytes and text; without it everything stays in the result.
 
     Raises:
-        InvalidInputError: A field of a record that must be a record, an enum or a number is
-            something else.
+        InvalidInputError: A field of a record that must be a record or an enum is something else.
         OSError: The blob sink failed.
     """
     return _dumps(functools.partial(_encode_fields, fields), blobs)
@@ -508,22 +481,11 @@ def _write_mapping(encoder: Encoder, value: Any, path: str) -> Any:
     return data if is_mapping else {"value": data}
 
 
-def _write_mapping_of(
-    convert: Callable[[Any], Any], encoder: Encoder, value: Any, path: str
-) -> Any:
-    plain = value if type(value) is dict else foreign.to_plain(value)
-    items = {}
-    if type(plain) is not dict and value is not None:
-        encoder.note(foreign.repr_only(value, "not a mapping"), path)
-        encoder.misfits[path] = value
-    elif value is not None:
-        for key, item in plain.items():
-            try:
-                items[_as_text(key)] = convert(item)
-            except Exception:  # Keep the others.
-                encoder.note(foreign.repr_only(item), f"{path}.{_as_text(key)}")
-                encoder.misfits[f"{path}.{_as_text(key)}"] = item
-    return encoder.encode(items, path)
+def _write_text_mapping(encoder: Encoder, value: Any, path: str) -> Any:
+    plain = foreign.to_plain(value)
+    if type(plain) is not dict:
+        return encoder.encode({"value": _as_text(value)}, path)
+    return encoder.encode({_as_text(key): _as_text(item) for key, item in plain.items()}, path)
 
 
 def _write_enum(cls: type[enum.Enum], encoder: Encoder, value: Any, path: str) -> Any:
@@ -535,39 +497,6 @@ def _write_enum(cls: type[enum.Enum], encoder: Encoder, value: Any, path: str) -
 def wrong(path: str, value: Any, expected: str) -> errors.InvalidInputError:
     """Return the error for a value that a record's field cannot hold."""
     return errors.InvalidInputError(f"{path} is {bounded_repr(value)[:100]}; expected {expected}.")
-
-
-def _write_number(
-    field: dataclasses.Field[Any],
-    cls: type,
-    bounds: trajectory_lib.Within | None,
-    is_row: bool,
-    encoder: Encoder,
-    value: Any,
-    path: str,
-) -> Any:
-    convert = _CONVERTERS[cls]
-    try:
-        if is_row:
-            numbers = _as_list(value)
-            is_plain = _all_plain_ints if cls is int else _all_plain_numbers
-            if not is_plain(numbers):
-                numbers = list(map(convert, numbers))
-            return encoder.encode(numbers, path)
-        number = None if value is None else convert(value)
-        if bounds and number is not None and not bounds.least <= number < bounds.below:
-            raise ValueError(number)
-        return encoder.encode(number, path)
-    except OSError:
-        raise  # The blob sink's.
-    except Exception as error:  # Keep the rest of the record, whatever this value is.
-        kept = foreign.repr_only(value)
-        expected = str(field.type).partition(" |")[0]
-        if field.default is dataclasses.MISSING and not is_row:
-            raise wrong(path, value, f"a valid {expected}") from error
-        encoder.note(dataclasses.replace(kept, reason=f"not {expected}: {kept.repr}"), path)
-        encoder.misfits[path] = value
-        return [] if is_row else field.default
 
 
 def _as_text(value: Any) -> str:
@@ -582,34 +511,6 @@ def _as_text(value: Any) -> str:
         return text if type(text) is str else str.__str__(text)
     except Exception:  # Converting a foreign object to text may run any code.
         return foreign.bounded_repr(value)
-
-
-def _as_whole(value: Any) -> int:
-    if type(value) is int:
-        return _short(value)
-    number = float(value)
-    if isinstance(value, str) or not number.is_integer():
-        raise ValueError(value)
-    try:
-        return _short(operator.index(value))
-    except TypeError:  # A float, or numpy's True.
-        return _short(int(number))
-
-
-def _short(number: int) -> int:
-    if number.bit_length() > values.INT_BITS:
-        raise ValueError("more bits than are read")
-    return number
-
-
-def _as_number(value: Any) -> float:
-    if type(value) is int:
-        return _short(value)
-    if type(value) is float:
-        return value
-    if isinstance(value, str):
-        raise TypeError(value)
-    return float(value)
 
 
 def _as_list(value: Any) -> list[Any]:
@@ -634,13 +535,6 @@ def _as_record(item: Any, cls: type, path: str) -> Any:
     return item
 
 
-_CONVERTERS: dict[Any, Callable[[Any], Any]] = {
-    str: lambda value: value if type(value) is str else _as_text(value),
-    int: _as_whole,
-    float: _as_number,
-    bool: bool,
-}
-
 _HOLDS_ANYTHING = {
     trajectory_lib.ModelCall: "response",
     trajectory_lib.Derivation: "step",
@@ -660,25 +554,19 @@ _RECORDS: tuple[type, ...] = (
 )
 
 
-def bare(hint: Any) -> Any:
-    """Return an annotation without its bounds."""
-    return typing.get_args(hint)[0] if typing.get_origin(hint) is typing.Annotated else hint
-
-
 def _default(field: dataclasses.Field[Any]) -> Any:
     if field.default_factory is dict:
         return {}
     return field.default  # MISSING, unequal to any value, if there is none.
 
 
-def _writer(field: dataclasses.Field[Any], hint: Any) -> _ToJson:
-    """Return the writer of a field with an annotation."""
+def _writer(hint: Any) -> _ToJson:
+    """Return the writer of a field, by its annotation."""
     if typing.get_origin(hint) in (typing.Union, types.UnionType):
         (hint,) = (part for part in typing.get_args(hint) if part is not type(None))
     origin, arguments = typing.get_origin(hint), typing.get_args(hint)
     if origin is collections.abc.Mapping:
-        convert = _CONVERTERS.get(arguments[1])
-        return functools.partial(_write_mapping_of, convert) if convert else _write_mapping
+        return _write_text_mapping if arguments[1] is str else _write_mapping
     if hint is str:
         return _write_text
     is_row = origin is tuple
@@ -687,23 +575,18 @@ def _writer(field: dataclasses.Field[Any], hint: Any) -> _ToJson:
         return functools.partial(_write_records if is_row else _write_record, item)
     if isinstance(item, type) and issubclass(item, enum.Enum):
         return functools.partial(_write_enum, item)
-    bounds = typing.get_args(item)[1] if typing.get_origin(item) is typing.Annotated else None
-    if bare(item) in (int, float, bool):
-        return functools.partial(_write_number, field, bare(item), bounds, is_row)
-    if is_row and item is str:
-        return _write_texts
     if is_row:
-        return _write_list
+        return _write_texts if item is str else _write_list
     return Encoder.encode
 
 
 _WRITERS: dict[type, tuple[tuple[str, Any, _ToJson], ...]] = {
     cls: tuple(
-        (field.name, _default(field), _writer(field, hints[field.name]))
+        (field.name, _default(field), _writer(hints[field.name]))
         for field in dataclasses.fields(cls)
     )
     for cls in _RECORDS
-    for hints in [typing.get_type_hints(cls, include_extras=True)]
+    for hints in [typing.get_type_hints(cls)]
 }
 
 

@@ -188,11 +188,13 @@ def _read_record(cls: type, data: Any, reading: Reading) -> Any:
 def _mutable(cls: Any) -> Any:
     """Return a class with the slots of a frozen dataclass whose objects are made twice as fast.
 
-    A frozen class sets every field through `object.__setattr__`; this one sets them directly. Its
-    objects become records when they are given the class `cls`. Other classes are left as they are.
+    A frozen class sets every field through `object.__setattr__`; this one sets them directly, and
+    does not check a record's fields again. Its objects become records when they are given the class
+    `cls`. Other classes are left as they are.
     """
     frozen = cls.__dataclass_params__.frozen and "__slots__" in vars(cls)
-    if not frozen or cls.__bases__ != (object,) or hasattr(cls, "__post_init__"):
+    checks = hasattr(cls, "__post_init__") and not issubclass(cls, trajectory_lib.Record)
+    if not frozen or checks or any(map(dataclasses.is_dataclass, cls.__bases__)):
         return cls
     fields = []
     for field in dataclasses.fields(cls):
@@ -200,7 +202,11 @@ def _mutable(cls: Any) -> Any:
             default=field.default, default_factory=field.default_factory, kw_only=field.kw_only
         )
         fields.append((field.name, Any, default))
-    return dataclasses.make_dataclass(cls.__name__, fields, slots=True)
+    # With the same bases, for the same layout in memory.
+    made = {"__post_init__": lambda _: None}
+    return dataclasses.make_dataclass(
+        cls.__name__, fields, bases=cls.__bases__, namespace=made, slots=True
+    )
 
 
 # Kinds of fields, compiled from their annotations once for each class.
@@ -302,8 +308,8 @@ def _int(data: Any, reading: Reading) -> int:
     value = data if type(data) is int else _scalar_of(data, reading)
     if isinstance(value, float) and value.is_integer():
         value = int(value)
-    if not isinstance(value, int) or abs(value) >> values.INT_BITS:
-        raise _wrong(value, f"an integer of at most {values.INT_BITS} bits")
+    if not isinstance(value, int) or abs(value) >> trajectory_lib.INT_BITS:
+        raise _wrong(value, f"an integer of at most {trajectory_lib.INT_BITS} bits")
     return int(value)  # True counts as 1.
 
 
@@ -311,7 +317,7 @@ def _float(data: Any, reading: Reading) -> float:
     value = data if type(data) is float else _scalar_of(data, reading)
     if not isinstance(value, (float, int)) or isinstance(value, bool):
         raise _wrong(value, "a number")
-    if isinstance(value, int) and abs(value) >> values.INT_BITS:
+    if isinstance(value, int) and abs(value) >> trajectory_lib.INT_BITS:
         raise _wrong(value, "a number that a float can hold")
     return value
 

@@ -55,7 +55,6 @@ from webtraj.shown import Shown
 from webtraj.store import RECORD_MODULES
 
 __all__ = [
-    "INT_BITS",
     "MAX_DEPTH",
     "MOST_ITEMS",
     "TAG",
@@ -72,9 +71,6 @@ __all__ = [
 
 TAG = "$"
 """The key that names the kind of a value that JSON does not support."""
-INT_BITS = 1000
-"""The most bits of an integer in a record's field: more than any seed has, and few enough to
-convert to float and to print."""
 MAX_DEPTH = 240
 """The most levels of nesting in a recorded value."""
 MOST_ITEMS = 8_000_000

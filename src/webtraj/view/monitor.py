@@ -25,8 +25,8 @@ from webtraj.datasets.judgements import Judgements
 from webtraj.datasets.place import open_place
 from webtraj.metrics.measuring import plain, read_metrics
 from webtraj.metrics.rates import Rate
-from webtraj.rollouts.distributed.driver import NOTE_INTERVAL, Away, Underway, read_underway
 from webtraj.runs.run import Run, retry_policy
+from webtraj.runs.underway import NOTE_INTERVAL, Away, Underway, read_underway
 from webtraj.store.index import EpisodeSummary
 from webtraj.store.places import is_url
 from webtraj.store.retrying import RetryPolicy

@@ -8,13 +8,13 @@ import pytest
 from webtraj.datasets.place import create_place
 from webtraj.rollouts import RunSpec, plan_episodes
 from webtraj.rollouts.distributed.driver import Driver
-from webtraj.rollouts.distributed.node import NodeLostError, NodeRunner, Place, Work
+from webtraj.rollouts.distributed.node import Cluster, NodeLostError, NodeRunner, Place, Work
 from webtraj.rollouts.results import NullRolloutObserver
 from webtraj.rollouts.rollout import episodes_on_record
 from webtraj.rollouts.scheduling import RetryPolicy, Turn
-from webtraj.runs.run import Progress, Run, progress_of
+from webtraj.runs.run import Progress, progress_of
 from webtraj.store.layout import DatasetHeader
-from webtraj.store.places import is_url, open_storage
+from webtraj.store.places import is_url
 
 LEASE = 2.0
 
@@ -54,14 +54,11 @@ class Line:
         self.accepted.append(turn)
         return await self._call(self.node.play(turn))
 
-    async def beat(self, hurry):
+    async def beat(self, share, hurry):
         self._check()
-        return await self._call(self.node.beat(hurry))
-
-    async def limit(self, share):
-        self._check()
-        self.shares.append(share)
-        return await self._call(self.node.limit(share))
+        if share:
+            self.shares.append(share)
+        return await self._call(self.node.beat(share, hurry))
 
     async def close(self):
         self._check()
@@ -114,11 +111,15 @@ class Machines:
         spec = RunSpec(**{"parallel": parallel, **(settings or {})})
         if not is_url(self.out):
             create_place(self.out, DatasetHeader(format=format_name))
-        run = Run(open_storage(self.out), "one")
         self.work = Work(
-            run_id="one", out=self.out, agent=self.agent, spec=spec, lease=LEASE,
-            setup=self.setup, close_timeout=10, format=format_name, join_timeout=join_timeout,
-        )  # fmt: skip
+            run_id="one",
+            spec=spec.model_copy(update={"out": self.out, "format": format_name}),
+            agent=self.agent,
+            cluster=Cluster(
+                lease=LEASE, setup=self.setup, close_timeout=10, join_timeout=join_timeout
+            ),
+        )
+        run = self.work.open_run()
         driver = Driver(
             cluster=self, work=self.work, observer=observer or NullRolloutObserver(),
             note_interval=note_interval,

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from webtraj import open_dataset
 from webtraj.environments.browser.lease import OperationLimits
 from webtraj.rollouts import RunSpec
-from webtraj.rollouts.distributed.driver import Member, next_share
+from webtraj.rollouts.distributed.driver import Member, share_of
 from webtraj.rollouts.distributed.node import NodeRunner, Place, Work
 from webtraj.rollouts.results import NullRolloutObserver
 from webtraj.store.places import open_storage
@@ -30,35 +30,34 @@ MACHINES = st.sampled_from("abcd")
     )
 )
 def test_parts_never_add_up_to_more_than_the_whole(events):
-    members, telling = {}, []
+    members, telling = {}, {}
 
-    def tell():
-        telling[:] = filter(None, [next_share(members.values())])
+    def tell(key):
+        member = members[key]
+        telling[key] = share_of(member, members.values()), member.share
+        member.share = max(telling[key])
 
-    def told():
-        ((member, share),) = telling
-        member.share = share
-        telling.clear()
+    def told(key):
+        members[key].share, _ = telling.pop(key)
 
     for kind, key, *size in events:
         if kind == "join" and key not in members:
-            members[key] = Member(Place(key, key, size[0]), None)
+            members[key] = Member(Place(key, key, size[0]), None, None)
         elif kind == "leave":
             members.pop(key, None)
-        elif kind == "tell" and not telling:
-            tell()
-        elif kind == "told" and telling:
-            told()
+            telling.pop(key, None)
+        elif kind == "tell" and key in members and key not in telling:
+            tell(key)
+        elif kind == "told" and key in telling:
+            told(key)
         # A node may go by what it is being told already, or by what it was told before.
-        used = {member: member.share for member in members.values()}
-        for member, share in telling:
-            if member in used:
-                used[member] = max(member.share, share)
-        assert sum(used.values()) <= 1 + 1e-6
-    if telling:
-        told()
-    while tell() or telling:  # In the end each has what is due to it.
-        told()
+        used = [max([member.share, *telling.get(key, ())]) for key, member in members.items()]
+        assert sum(used) <= 1 + 1e-6
+    for key in list(telling):
+        told(key)
+    for key in [*members, *members]:  # After two beats of each, all have what is due to them.
+        tell(key)
+        told(key)
     for member in members.values():
         size = sum(one.place.episodes for one in members.values())
         assert member.share == pytest.approx(member.place.episodes / size)
@@ -100,10 +99,9 @@ async def test_a_part_goes_back_to_those_who_stay(machines):
 def node(climber, tmp_path):
     """Makes a node of this machine that was never opened."""
 
-    def make(agent=climber, *, episodes=8, **work):
-        return NodeRunner(
-            Work(run_id="one", out=str(tmp_path / "out"), agent=agent, **work), episodes
-        )
+    def make(spec, agent=climber, *, episodes=8):
+        placed = spec.model_copy(update={"out": str(tmp_path / "out")})
+        return NodeRunner(Work(run_id="one", spec=placed, agent=agent), episodes)
 
     return make
 
@@ -114,35 +112,15 @@ async def test_a_nodes_browsers_are_as_configured_and_limited_to_its_part(node):
         contexts_per_browser=2, browser_endpoint="ws://there", wait_timeout=7.0,
         operation_timeout=3.0, operation_limits=limits,
     )  # fmt: skip
-    made = node(spec=spec)
+    made = node(spec)
     assert (await made.open()).failure is None
-    await made.limit(0.25)
+    await made.beat(0.25, False)
     pool = made._pool
     assert (pool.limits.lease, pool.limits.call) == (7, 3)
     assert pool.operations.limits == OperationLimits(navigate=2, allocate=1, requests_per_minute=15)
-    await made.limit(0.5)
+    await made.beat(0.5, False)
     assert pool.operations.limits == OperationLimits(navigate=4, allocate=1, requests_per_minute=30)
     await made.close()
-
-
-async def test_a_machine_with_less_room_plays_on_with_fewer(machines, ladder):
-    cluster = machines(one=4, two=1)
-    shrunk = asyncio.Event()
-
-    class Looker:
-        def rollout_planned(self, plan):
-            pass
-
-        def episode_ended(self, result):
-            line = cluster.lines.get("one")
-            if line is not None and len(line.accepted) > 4 and not shrunk.is_set():
-                shrunk.set()
-                line.node._runner._crew.resize(1)
-
-    results, _ = await cluster.play("ladder/climb", episodes=200, observer=Looker())
-    assert shrunk.is_set()
-    assert sorted(result.row for result in results) == list(range(200))
-    assert len(open_dataset(cluster.out)) == 200
 
 
 async def test_a_node_keeps_nothing_of_episodes_that_failed(machines):

@@ -5,9 +5,8 @@ import dataclasses
 import pytest
 
 from rows import each
-from webtraj import EndReason, Outcome, errors
+from webtraj import EndReason, Outcome
 from webtraj.rollouts import plan_episodes
-from webtraj.rollouts.distributed import NodeSizing
 from webtraj.runs.run import TRIES_A_SESSION, EpisodeResult, RetryPolicy, Run, progress_of
 from webtraj.store.index import EpisodeSummary
 from webtraj.store.places import open_storage
@@ -95,31 +94,3 @@ def test_results_count_in_any_order():
     )  # fmt: skip
     results = [dataclasses.replace(result, number=number) for number in (2, 0, 1)]
     assert counting(results) == (results[0],)
-
-
-@each(
-    ("resources", "episodes"),
-    [
-        ({"CPU": 4.0, "memory": 64e9}, 16),
-        ({"CPU": 4.0, "memory": 1 << 30}, 4),
-        ({"CPU": 0.1, "memory": 64e9}, 1),
-        ({"memory": 64e9}, 0),
-        ({"CPU": 4.0, "rank_load_weight": 2.0}, 32),
-        ({"CPU": 4.0, "rank_load_weight": 0.01}, 1),
-    ],
-)
-def test_a_machine_plays_what_its_resources_allow(resources, episodes):
-    sizing = NodeSizing()
-    assert sizing.episodes(resources) == episodes
-    reserved = sizing.reserved(resources, episodes)
-    assert all(0 <= amount <= resources[name] for name, amount in reserved.items())
-
-
-@pytest.mark.parametrize(
-    "options",
-    [{"cpus_per_episode": 0}, {"memory_per_episode": 0}, {"load_weights": {"a": -1}}],
-    ids=["processors", "memory", "weight"],
-)
-def test_sizes_that_make_no_sense(options):
-    with pytest.raises(errors.InvalidInputError):
-        NodeSizing(**options)

@@ -15,9 +15,9 @@ from webtraj import Outcome, errors, open_dataset
 from webtraj.datasets.recovery import recover
 from webtraj.judging.base import Judgement
 from webtraj.judging.judged import judge_dataset
-from webtraj.rollouts.distributed.driver import Away, Underway
 from webtraj.rollouts.judging import judge_rollout
 from webtraj.runs.iterations import Iterations
+from webtraj.runs.underway import Away, Underway
 from webtraj.store.journal import claim
 from webtraj.view import Cell, RunMonitor, Writer
 from webtraj.view.screen import rendered

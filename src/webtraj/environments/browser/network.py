@@ -731,28 +731,38 @@ async def _reply(writer: asyncio.StreamWriter, code: int) -> None:
 _Stream = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 
 
-async def pipe_both(near: _Stream, far: _Stream) -> None:
-    """Copy both ways until either side ends. If the far side aborts, abort the near one."""
+async def pipe_both(near: _Stream, far: _Stream) -> bool:
+    """Copy both ways until either side ends. If the far side aborts, abort the near one.
+
+    Returns:
+        Whether the far side did its part: it neither aborted nor ended without sending anything.
+    """
     upward = asyncio.ensure_future(_pipe(near[0], far[1]))
     downward = asyncio.ensure_future(_pipe(far[0], near[1]))
     try:
         await asyncio.wait((upward, downward), return_when=asyncio.FIRST_COMPLETED)
-        if downward.done() and downward.exception() is not None:
+        if far[0].exception() is not None:
             # A clean end would make a truncated page look complete.
             near[1].get_extra_info("socket").setsockopt(
                 socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0)
             )
             near[1].transport.abort()
+            return False
+        return not downward.done() or downward.exception() is not None or downward.result() > 0
     finally:
         for task in (upward, downward):
             task.cancel()
         await asyncio.gather(upward, downward, return_exceptions=True)
 
 
-async def _pipe(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+async def _pipe(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> int:
+    """Copy until the reader ends; return the number of bytes."""
+    size = 0
     while chunk := await reader.read(_CHUNK):
+        size += len(chunk)
         writer.write(chunk)
         await writer.drain()
+    return size
 
 
 async def _system_resolve(host: str, port: int) -> Sequence[str]:

@@ -1,10 +1,9 @@
 """Rollouts on several machines: one scheduler, whose turns are played on all of them.
 
 * `collecting`: such a rollout in one call.
-* `driver`: hands out turns, collects results, looks up in the store what a lost node has recorded,
-  and notes what is running where, for monitoring.
-* `node`: runs on each machine: a `Runner`, as on one machine alone, that plays the driver's turns;
-  and what driver and nodes send each other.
+* `driver`: hands out turns, collects results, and looks up in the store what a lost node has
+  recorded.
+* `node`: runs on each machine: a `Runner`, as on one machine alone, that plays the driver's turns.
 * `cluster`: the machines of a Ray cluster. Only `cluster` and `job` import Ray.
 * `job`: such a rollout as a Ray job.
 
@@ -16,12 +15,13 @@ What happens on failure:
    store when the next rollout starts there, or by `webtraj push`. It never counts twice
    (`webtraj.store.tries`).
 2. The driver fails. Nodes hear nothing more and end in the same way. A rollout that resumes the run
-   ends the nodes still alive, and plays the remaining rows.
+   waits for their ends, and plays the remaining rows.
 3. The store fails. Nodes continue and keep everything in their spools; the rollout reports it at
    the end.
 """
 
-from webtraj.rollouts.distributed.cluster import Cluster, NodeSizing
 from webtraj.rollouts.distributed.collecting import collect_on_ray
+from webtraj.rollouts.distributed.node import Cluster
+from webtraj.rollouts.sizing import NodeSizing
 
 __all__ = ["Cluster", "NodeSizing", "collect_on_ray"]

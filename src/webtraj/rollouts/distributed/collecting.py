@@ -15,17 +15,17 @@ from webtraj.datasets.place import create_place
 from webtraj.datasets.recovery import recover
 from webtraj.rollouts.configuration.building import build_rollout
 from webtraj.rollouts.configuration.ranks import check_no_ranks
-from webtraj.rollouts.distributed.cluster import Cluster, RayCluster, connected
+from webtraj.rollouts.distributed.cluster import RayCluster, connected
 from webtraj.rollouts.distributed.driver import Driver
-from webtraj.rollouts.distributed.node import Work
+from webtraj.rollouts.distributed.node import Cluster, Work
 from webtraj.rollouts.making import check_environments, check_tasks
 from webtraj.rollouts.results import RolloutObserver, RolloutSummary
 from webtraj.rollouts.rollout import Rollout, episodes_on_record
 from webtraj.rollouts.scheduling import RetryPolicy
-from webtraj.runs.run import Run, progress_of
+from webtraj.runs.run import progress_of
 from webtraj.runs.spec import RunSpec
 from webtraj.store.layout import DatasetHeader
-from webtraj.store.places import is_url, open_storage
+from webtraj.store.places import is_url
 
 if TYPE_CHECKING:
     from webtraj.store.index import EpisodeSummary
@@ -59,8 +59,8 @@ async def collect_on_ray(
         cluster: The cluster; the one that this machine is part of by default.
         observer: Called when episodes end.
         run_id: Name of the run in `out`; a new one by default.
-        resume: The id of a run in `out` to resume, or True for the latest. Nodes left behind by a
-            crashed driver are ended first, and the machines' spools are sent.
+        resume: The id of a run in `out` to resume, or True for the latest. Nodes that a crashed
+            driver left end first, within `lease`, and the machines' spools are sent.
 
     Returns:
         Every recorded result, including earlier ones of a resumed run. Of several tries at a row,
@@ -95,51 +95,44 @@ async def play_on_ray(
         await check_environments(rollout.plan, options, elsewhere=True)
         if rollout.agent is not None and rollout.agent.name == "oracle":  # Others may not load.
             await check_tasks(rollout.plan, rollout.agent, options, elsewhere=True)
-    async with connected(cluster.address, cluster.runtime_env):
-        place = _place(rollout.out)
-        storage_options = rollout.storage_options
-        run = Run(open_storage(place, storage_options), rollout.run_id)
+    async with connected(cluster):
+        out = _same_everywhere(rollout.out)
         written = rollout.settle_format()
         if not rollout.resume:
-            if not is_url(place):
-                create_place(place, DatasetHeader(format=written))  # A plan alone is not a dataset.
+            if not is_url(out):
+                create_place(out, DatasetHeader(format=written))  # A plan alone is not a dataset.
             rollout.write_plan(written)
         work = Work(
-            run_id=run.run_id,
-            out=place,
+            run_id=rollout.run_id,
+            spec=rollout.spec.model_copy(update={"out": out, "format": written}),
             agent=rollout.agent_factory,
-            storage_options=None if storage_options is None else dict(storage_options),
             environment_options=dict(options),
-            format=written,
-            spec=spec,
-            setup=cluster.setup,
-            variables=dict(cluster.variables),
-            lease=cluster.lease,
-            join_timeout=cluster.join_timeout,
-            close_timeout=cluster.close_timeout,
+            cluster=cluster,
         )
-        machines = RayCluster(work, cluster.sizing, cluster.runtime_env)
-        driver = Driver(cluster=machines, work=work, observer=observer)
         start = time.perf_counter()
-        async with driver:
+        async with Driver(cluster=RayCluster(work), work=work, observer=observer) as driver:
+            # First, so that a driver that is still alive makes way.
+            session = driver.run.begin_session(resumed=rollout.resume)
             summaries: Sequence[EpisodeSummary] = ()
             if rollout.resume:
-                await machines.end_nodes_of_before()
                 await driver.gather()
-                summaries = await asyncio.to_thread(episodes_on_record, place, storage_options)
-            progress = progress_of(run, rollout.plan, summaries, RetryPolicy.of(spec))
-            session = run.begin_session(resumed=rollout.resume)
+                summaries = await asyncio.to_thread(
+                    episodes_on_record, out, rollout.storage_options
+                )
+            retry = RetryPolicy.of(rollout.spec)
+            progress = progress_of(driver.run, rollout.plan, summaries, retry)
             observer.rollout_planned([turn.planned for turn in progress.left])
             results = await driver.play(progress.left, session=session)
         if driver.lost_nodes:  # Some crashed before they could write their index lines.
             with contextlib.suppress(errors.NotADatasetError):
-                await asyncio.to_thread(recover, place, storage_options=storage_options)
-        seconds = time.perf_counter() - start
+                await asyncio.to_thread(recover, out, storage_options=rollout.storage_options)
     return RolloutSummary(
-        results=(*progress.done, *results), seconds=seconds, earlier=len(progress.done)
+        results=(*progress.done, *results),
+        seconds=time.perf_counter() - start,
+        earlier=len(progress.done),
     )
 
 
-def _place(out: str) -> str:
+def _same_everywhere(out: str) -> str:
     """Return the store's path or URL, the same on all machines."""
     return out if is_url(out) else str(Path(out).absolute())

@@ -12,7 +12,7 @@ import os
 import shlex
 import sys
 import tempfile
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -20,13 +20,12 @@ import pydantic
 from pydantic import Field
 
 from webtraj import errors
-from webtraj.rollouts.configuration.building import build_rollout, resume_run
-from webtraj.rollouts.distributed.cluster import Cluster, use_own_token, wants_token
+from webtraj.rollouts.configuration.building import build_rollout
+from webtraj.rollouts.distributed.cluster import TOKEN_REMEDY
+from webtraj.rollouts.distributed.node import Cluster
 from webtraj.rollouts.results import RolloutSummary
-from webtraj.rollouts.rollout import Milestones, Rollout
-from webtraj.runs.run import run_of
+from webtraj.rollouts.rollout import Milestones
 from webtraj.runs.spec import RunSpec
-from webtraj.store.places import open_storage
 from webtraj.store.tries import counting
 
 __all__ = ["JobSpec", "MODULE", "follow_job", "main", "submit_job"]
@@ -40,7 +39,7 @@ __all__ = ["JobSpec", "MODULE", "follow_job", "main", "submit_job"]
 
 MODULE = "webtraj_job"
 """Name of the module that is sent."""
-
+_VARIABLES = "variables.json"
 
 _EPISODES = 100
 _PERCENT = 5
@@ -49,22 +48,11 @@ _OF_THE_SCRIPT = {"preset", "episodes"}
 """Fields that `ray_job_submit.sh` always sets; they are ignored when a run is resumed."""
 
 
-def _split(value: Any) -> Any:
-    return value.split(",") if isinstance(value, str) else value
-
-
 class JobSpec(RunSpec):
     """A run as a job: `RunSpec` with the defaults of `ray_job_submit.sh`."""
 
-    preset: Annotated[list[str], pydantic.BeforeValidator(_split)] = Field(default_factory=list)
-    """The tasks: task files or presets, separated by commas if they are text."""
-    out: Annotated[str, Field(min_length=1)]
-    """The place to record to."""
     agent: str = "model"
     """Name of the agent."""
-    episodes: Annotated[int, Field(ge=1)] | None = None
-    """Episodes to play, spread over the tasks; by default 100, in whole groups, unless `attempts`
-    are given."""
     max_steps: Annotated[int, Field(ge=1)] | None = 15
     """Step limit of an episode, unless its task has one."""
     max_retries: Annotated[int, Field(ge=0)] = 3
@@ -75,6 +63,16 @@ class JobSpec(RunSpec):
     """Name of a new run."""
     resume: bool | str = False
     """The id of a run to resume, or true for the latest."""
+
+    def as_run(self) -> RunSpec:
+        """Return the run: 100 episodes, in whole groups, or what changes in the resumed one."""
+        if self.resume:
+            given = {name: v for name, v in self.given().items() if name not in _OF_THE_SCRIPT}
+            return RunSpec(out=self.out, storage_options=self.storage_options, **given)
+        if self.episodes is None and self.attempts == 1:
+            groups = math.ceil(_EPISODES / self.group_size)
+            return self.model_copy(update={"episodes": groups * self.group_size})
+        return self
 
 
 def submit_job(
@@ -106,7 +104,12 @@ def submit_job(
     values = {name: os.environ[name] for name in pass_variables if os.environ.get(name)}
     with tempfile.TemporaryDirectory(prefix="webtraj-job-") as folder:
         module = Path(folder) / MODULE
-        _write_module(module, job, values)
+        module.mkdir(mode=0o700)
+        (module / "__init__.py").write_text('"""A job of webtraj."""\n')
+        (module / "job.json").write_text(job.model_dump_json(exclude_unset=True))
+        if values:  # The folder is this user's alone.
+            (module / _VARIABLES).touch(mode=0o600)
+            (module / _VARIABLES).write_text(json.dumps(values))
         runtime_env: dict[str, Any] = {"py_modules": [str(module)]}
         if working_dir is not None:
             runtime_env["working_dir"] = os.fspath(working_dir)
@@ -142,41 +145,25 @@ async def follow_job(
     return str(info.status), info.message or ""
 
 
-def _write_module(module: Path, job: JobSpec, values: Mapping[str, str]) -> None:
-    module.mkdir(mode=0o700)
-    (module / "__init__.py").write_text('"""What a job of webtraj\'s is to do."""\n')
-    (module / "job.json").write_text(job.model_dump_json(exclude_unset=True))
-    if values:
-        secret = os.open(module / "variables.json", os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-        with os.fdopen(secret, "w") as file:
-            json.dump(dict(values), file)
-
-
 def _client(address: str) -> Any:
     try:
         from ray.job_submission import JobSubmissionClient
 
-        try:
-            return JobSubmissionClient(address)
-        except (ConnectionError, RuntimeError) as error:
-            if not (wants_token(error) and use_own_token(address)):
-                raise
-            return JobSubmissionClient(address)
+        return JobSubmissionClient(address)
     except (ImportError, ConnectionError, RuntimeError, ValueError) as error:
         if isinstance(error, ImportError) or "ray[default]" in str(error):
             raise errors.missing_dependency("Jobs need Ray with its client", "ray") from error
         raise errors.InvalidInputError(
             f"Ray's dashboard does not answer at {address!r}: {str(error).strip():.500} Expected "
-            "its URL, such as http://10.0.0.1:8265, which `ray start --head` prints."
+            "its URL, such as http://10.0.0.1:8265, which `ray start --head` prints. "
+            f"{TOKEN_REMEDY}"
         ) from error
 
 
 def main() -> None:
     """Run the submitted job. Exits with 1 if it cannot."""
     try:
-        folder = _folder()
-        job = read_job(folder / "job.json")
-        variables = take_variables(folder)
+        job, variables = _take(_folder())
         os.environ.update(variables)
         prepare(job.imports)  # For the plan.
         summary = asyncio.run(_play(job, variables))
@@ -192,53 +179,33 @@ def main() -> None:
         sys.exit(1)
 
 
-def read_job(path: Path) -> JobSpec:
-    """Return a job's settings.
+def _take(folder: Path) -> tuple[JobSpec, dict[str, str]]:
+    """Return a job's settings and its variables, whose file is removed.
 
     Raises:
-        InvalidInputError: The file is missing or invalid; the message names the field.
+        InvalidInputError: A file is missing or invalid; the message names the field.
     """
     try:
-        return JobSpec.model_validate_json(path.read_bytes())
+        job = JobSpec.model_validate_json((folder / "job.json").read_bytes())
+        sent = folder / _VARIABLES
+        variables: dict[str, str] = json.loads(sent.read_bytes()) if sent.exists() else {}
+        sent.unlink(missing_ok=True)
     except (OSError, pydantic.ValidationError) as error:
         raise errors.InvalidInputError(
-            f"Cannot read the job {str(path)!r}: {error}. Submit it again with the cluster's "
+            f"Cannot read the job in {str(folder)!r}: {error}. Submit it again with the cluster's "
             "version of webtraj."
         ) from error
+    return job, variables
 
 
 async def _play(job: JobSpec, variables: dict[str, str]) -> RolloutSummary:
-    rollout = _resumed(job) if job.resume else _new(job)
+    rollout = build_rollout(job.as_run(), run_id=job.run_id, resume=job.resume)
     setup = functools.partial(prepare, tuple(job.imports))
-    cluster = Cluster(setup=setup, variables=variables)
     tell = functools.partial(print, flush=True)
-    return await rollout.play(cluster=cluster, observer=Milestones(_PERCENT, tell=tell))
-
-
-def _new(job: JobSpec) -> Rollout:
-    if job.episodes is None and job.attempts == 1:
-        groups = math.ceil(_EPISODES / job.group_size)
-        job = job.model_copy(update={"episodes": groups * job.group_size})
-    return build_rollout(job, run_id=job.run_id)
-
-
-def _resumed(job: JobSpec) -> Rollout:
-    """Return the rest of a run, as it was begun but for what the job changes."""
-    storage = open_storage(job.out, job.storage_options or None)
-    retries = job.given().get("max_retries")
-    run = run_of(storage, run_id=job.run_id, resume=job.resume, max_retries=retries)
-    given = {name: value for name, value in job.given().items() if name not in _OF_THE_SCRIPT}
-    return resume_run(given, out=job.out, run_id=run.run_id, storage_options=job.storage_options)
-
-
-def take_variables(folder: Path) -> dict[str, str]:
-    """Return the variables that were sent, and remove their file."""
-    file = folder / "variables.json"
-    if not file.exists():
-        return {}
-    variables: dict[str, str] = json.loads(file.read_bytes())
-    file.unlink()
-    return variables
+    return await rollout.play(
+        cluster=Cluster(setup=setup, variables=variables),
+        observer=Milestones(_PERCENT, tell=tell),
+    )
 
 
 def prepare(imports: Iterable[str]) -> None:
@@ -250,7 +217,7 @@ def prepare(imports: Iterable[str]) -> None:
         InvalidInputError: A module cannot be imported.
     """
     if importlib.util.find_spec(MODULE) is not None:
-        (_folder() / "variables.json").unlink(missing_ok=True)
+        (_folder() / _VARIABLES).unlink(missing_ok=True)
     for name in imports:
         try:
             importlib.import_module(name)

@@ -1,6 +1,7 @@
 """A node: plays the rows that a driver hands out, as long as it hears from the driver.
 
-It does not depend on Ray: `cluster` runs it as an actor. All methods run in one event loop.
+Driver and nodes send each other rows and results, but no trajectories. Nothing here depends on Ray:
+`cluster` runs a node as an actor. All methods run in one event loop.
 """
 
 from __future__ import annotations
@@ -23,11 +24,11 @@ from webtraj.collectors.bucket import S3TrajectoryCollector
 from webtraj.collectors.spool import Spool
 from webtraj.datasets.transfer import push
 from webtraj.environments.browser.lease import OperationLimits
-from webtraj.rollouts.adapting import Adaptive
 from webtraj.rollouts.making import Browsers
-from webtraj.rollouts.recording import EpisodeFormat, open_collector
+from webtraj.rollouts.recording import open_collector
 from webtraj.rollouts.runner import Runner
 from webtraj.rollouts.scheduling import RetryPolicy, Scheduler, Turn
+from webtraj.rollouts.sizing import NodeSizing
 from webtraj.runs.run import EpisodeResult, Run
 from webtraj.runs.spec import RunSpec
 from webtraj.store.closing import aclose
@@ -37,9 +38,36 @@ from webtraj.store.places import open_storage
 if TYPE_CHECKING:
     from webtraj.environments.browser.pool import BrowserPool
 
-__all__ = ["NodeLostError", "NodeRunner", "Place", "Played", "Status", "Work"]
+__all__ = ["Cluster", "NodeLostError", "NodeRunner", "Place", "Played", "Status", "Work"]
 
-# What driver and nodes send each other: rows and results, but no trajectories.
+_logger = logging.getLogger(__name__)
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Cluster:
+    """A Ray cluster to play on. This process is the driver and must run on a machine of it."""
+
+    address: str = "auto"
+    """`auto`, or the address of its head node."""
+    sizing: NodeSizing = dataclasses.field(default_factory=NodeSizing)
+    """How many episodes a machine plays at a time."""
+    setup: Callable[[], object] | None = None
+    """Called first on each machine, for example to register presets."""
+    variables: Mapping[str, str] = dataclasses.field(default_factory=dict, repr=False)
+    """Environment variables to set on each machine. Unlike those of `runtime_env`, they are not
+    logged."""
+    runtime_env: Mapping[str, Any] = dataclasses.field(default_factory=dict, repr=False)
+    """Ray's runtime environment: modules and variables that machines need."""
+    lease: float = 30.0
+    """Seconds of silence after which driver and node give each other up."""
+    join_timeout: float = 300.0
+    """Seconds to wait for a machine when there is none, and for a node to start."""
+    close_timeout: float = 60.0
+    """Seconds that a closing node has to send its spool."""
+
+    def __post_init__(self) -> None:
+        if not self.lease > 0:
+            raise errors.InvalidInputError(f"lease must be more than 0 s; got {self.lease}.")
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,26 +75,23 @@ class Work:
     """Everything that a node needs before its first row."""
 
     run_id: str
-    out: str
-    """The shared store: a bucket URL, or a folder at the same path on all machines."""
+    spec: RunSpec = dataclasses.field(repr=False)
+    """The settings of the whole rollout. `out` is a bucket's URL, or a folder at the same path on
+    all machines, and `format` the dataset's."""
     agent: Callable[[], Agent]
     """Makes an agent."""
-    storage_options: Mapping[str, Any] | None = dataclasses.field(default=None, repr=False)
     environment_options: Mapping[str, Any] = dataclasses.field(default_factory=dict, repr=False)
-    format: EpisodeFormat = "json"
-    """Format of the episodes."""
-    spec: RunSpec = dataclasses.field(default_factory=RunSpec, repr=False)
-    """The settings of the whole rollout."""
-    variables: Mapping[str, str] = dataclasses.field(default_factory=dict, repr=False)
-    """Environment variables to set on the node, such as keys of model servers."""
-    setup: Callable[[], object] | None = None
-    """Called first on each node, for example to register presets."""
-    lease: float = 30.0
-    """Seconds of silence after which driver and node give each other up."""
-    join_timeout: float = 300.0
-    """Seconds to wait for a machine when there is none, and for a node to start."""
-    close_timeout: float = 60.0
-    """Seconds that a closing node has to send its spool."""
+    cluster: Cluster = dataclasses.field(default_factory=Cluster)
+
+    @property
+    def out(self) -> str:
+        """The shared store."""
+        assert self.spec.out is not None
+        return self.spec.out
+
+    def open_run(self) -> Run:
+        """Return the run, in the shared store."""
+        return Run(open_storage(self.out, self.spec.storage_options), self.run_id)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -84,8 +109,6 @@ class Played:
 class Status:
     """The state of a node."""
 
-    room: int = 0
-    """Episodes that it plays at a time now."""
     stored: tuple[str, ...] = ()
     """Ids of episodes whose records have reached the store since the last status."""
     failure: errors.WebtrajError | None = None
@@ -107,10 +130,7 @@ class Place:
     name: str
     """Address, for people."""
     episodes: int
-    """Most episodes that it plays at a time."""
-
-
-_logger = logging.getLogger(__name__)
+    """Episodes that it plays at a time."""
 
 
 class _Given(Scheduler):
@@ -138,22 +158,23 @@ class NodeRunner:
 
         Args:
             work: The node's work.
-            episodes: Most episodes to play at a time.
+            episodes: Episodes to play at a time.
             leave: Ends the process, if the driver does not.
         """
         self._work = work
         self._episodes = episodes
         self._leave = leave
-        self._run = Run(open_storage(work.out, work.storage_options), work.run_id)
+        self._run = work.open_run()
         self._agent: Any = None
         self._collector: Any = None
         self._spool: Spool | None = None
         self._pool: BrowserPool | None = None
-        self._runner: Any = None
+        self._runner: Runner | None = None
         self._given = _Given()
         self._ends: dict[int, asyncio.Future[EpisodeResult | None]] = {}
         """The coming results, by row; None if a turn is not started."""
         self._unstored: set[str] = set()
+        self._share = 0.0
         self._plays = self._closing = False
         self._failure: errors.WebtrajError | None = None
         self._life: asyncio.Task[None] | None = None
@@ -180,9 +201,9 @@ class NodeRunner:
         work = self._work
         try:
             async with contextlib.AsyncExitStack() as stack:
-                os.environ.update(work.variables)
-                if work.setup is not None:
-                    work.setup()
+                os.environ.update(work.cluster.variables)
+                if work.cluster.setup is not None:
+                    work.cluster.setup()
                 self._agent = work.agent()
                 stack.push_async_callback(aclose, self._agent)
                 check_keys(self._agent)
@@ -195,7 +216,7 @@ class NodeRunner:
                     agent=self._agent,
                     turns=(),
                     spec=_for_a_node(work.spec),
-                    parallel=_parallel(work.spec, self._episodes),
+                    parallel=self._episodes,
                     observer=self,
                     run=self._run,
                     trajectory_collector=self._collector,
@@ -234,32 +255,31 @@ class NodeRunner:
         # The error itself may be of a class that the driver cannot import.
         return Played(dataclasses.replace(result, cause=None), again, stored)
 
-    async def beat(self, hurry: bool) -> Status:
+    async def beat(self, share: float, hurry: bool) -> Status:
         """Hear that the driver is alive, and answer.
 
         Args:
+            share: The node's share of the limits that apply to all machines together. Limits on
+                concurrent operations stay at least 1; limits per minute are divided exactly.
             hurry: Whether to send all records at once.
         """
         self._heard = time.monotonic()
+        if share not in (0.0, self._share):
+            self._share = share
+            if (limits := self._work.spec.operation_limits) and self._pool is not None:
+                self._pool.operations.limit(_part_of(limits, share))
+            if (set_share := getattr(self._agent, "set_share", None)) is not None:
+                set_share(share)
+        unsent = ""
         if hurry and self._unstored and self._plays:
             try:
-                async with asyncio.timeout(self._work.lease / 3):
+                async with asyncio.timeout(self._work.cluster.lease / 3):
                     await self._collector.flush()
             except TimeoutError:
                 pass
             except errors.CollectorError as error:
-                return dataclasses.replace(self._status(), unsent=str(error))
-        return self._status()
-
-    async def limit(self, share: float) -> None:
-        """Apply a share of the limits that hold for all machines together.
-
-        Limits on concurrent operations stay at least 1. Limits per minute are divided exactly.
-        """
-        if (limits := self._work.spec.operation_limits) and self._pool is not None:
-            self._pool.operations.limit(_part_of(limits, share))
-        if (set_share := getattr(self._agent, "set_share", None)) is not None:
-            set_share(share)
+                unsent = str(error)
+        return dataclasses.replace(self._status(), unsent=unsent)
 
     async def close(self) -> Status:
         """End open episodes as cancelled, send what can be sent, and release all. Idempotent."""
@@ -291,9 +311,12 @@ class NodeRunner:
             CollectorError: Some of the run's episodes could not be sent.
             StorageDeniedError: The store refuses this machine, which may lack the credentials.
         """
-        work, run = self._work, self._run
+        spec, run = self._work.spec, self._run
         self._collector = open_collector(
-            work.out, work.storage_options, work.format, close_timeout=work.close_timeout
+            self._work.out,
+            spec.storage_options,
+            spec.format or "json",
+            close_timeout=self._work.cluster.close_timeout,
         )
         if not isinstance(self._collector, S3TrajectoryCollector):
             self._layout = DatasetLayout(self._collector.path)
@@ -302,14 +325,13 @@ class NodeRunner:
             run.check_access()
         self._spool = spool = Spool.open(self._collector.spool)[0]
         self._layout = spool.layout
-        if not (waiting := self._waiting()):
-            return []
-        report = push(spool.path, storage_options=work.storage_options)
-        unsent = [one.episode_id for one in report.unsent if run.place_of(one.episode_id)]
-        if unsent:
+        waiting = self._waiting()
+        report = push(spool.path, storage_options=spec.storage_options) if waiting else None
+        unsent = [one.episode_id for one in report.unsent] if report is not None else []
+        if mine := [episode_id for episode_id in unsent if run.place_of(episode_id)]:
             raise errors.CollectorError(
-                f"{len(unsent)} episodes of the run {run.run_id!r}, such as {unsent[0]!r}, are in "
-                f"{str(spool.path)!r} and could not be sent to {report.destination!r}. Run "
+                f"{len(mine)} episodes of the run {run.run_id!r}, such as {mine[0]!r}, are in "
+                f"{str(spool.path)!r} and could not be sent to {self._work.out!r}. Run "
                 f"`{errors.command('push', spool.path)}` there."
             )
         return sorted(episode_id for episode_id in waiting if run.place_of(episode_id))
@@ -320,14 +342,13 @@ class NodeRunner:
         return waiting if self._spool is None else waiting.union(self._spool.waiting())
 
     def _status(self, found: Iterable[str] = ()) -> Status:
-        room = self._runner.room if self._plays else 0
         stored = self._unstored - self._waiting() if self._unstored else set()
         self._unstored -= stored
-        return Status(room, (*found, *stored), self._failure)
+        return Status((*found, *stored), self._failure)
 
     def _watch_the_driver(self) -> None:
         """End the node in good order, then its process, once the driver is silent for a lease."""
-        lease = self._work.lease
+        lease = self._work.cluster.lease
         while (left := self._heard + lease - time.monotonic()) > 0 and not self._ended.is_set():
             self._ended.wait(min(left, lease))
         if self._ended.is_set():
@@ -336,7 +357,7 @@ class NodeRunner:
             _logger.warning("The driver was silent for %g s; this node ends.", lease)
             if self._life is not None and not (loop := self._life.get_loop()).is_closed():
                 asyncio.run_coroutine_threadsafe(self.close(), loop)
-                self._ended.wait(lease + self._work.close_timeout)
+                self._ended.wait(lease + self._work.cluster.close_timeout)
         if self._leave is not None:
             self._leave()
 
@@ -356,15 +377,6 @@ def _for_a_node(spec: RunSpec) -> RunSpec:
             "max_consecutive_errors": 1 << 62, "operation_limits": {},
         }
     )  # fmt: skip
-
-
-def _parallel(spec: RunSpec, episodes: int) -> int | Adaptive:
-    if spec.parallel != "auto":
-        return episodes
-    # More workers than places would wait with open environments, and take all browsers.
-    adaptive = Adaptive()
-    high = min(adaptive.high, episodes)
-    return dataclasses.replace(adaptive, low=min(adaptive.low, high), high=high)
 
 
 def _part_of(limits: Mapping[Any, int], share: float) -> OperationLimits:
