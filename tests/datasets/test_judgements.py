@@ -242,7 +242,6 @@ async def test_verdicts_are_kept_when_judging_is_cancelled(dataset):
         verdict(judge="ben"),
         dataclasses.replace(verdict(), version="2"),
         verdict(Outcome.SUCCESS, reward=float("nan")),
-        verdict(Outcome.SUCCESS, reward="1"),
     ],
 )
 async def test_what_is_no_judgement_is_refused_by_name(dataset, returned):

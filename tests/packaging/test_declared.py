@@ -11,7 +11,7 @@ ROOT = Path(__file__).parents[2]
 CHECKOUT = {"dev", "docs"}
 """The extras that only this checkout needs."""
 # LLaMA-Factory is imported in its own environment, TRL, verl and SkyRL by the user's trainer.
-OF_ANOTHER_ENVIRONMENT = {"llamafactory", "trl", "verl", "skyrl_gym"}
+OF_ANOTHER_ENVIRONMENT = {"llamafactory", "trl", "verl", "skyrl", "skyrl_gym"}
 # Imported under another name than that of the package, where the package need not be installed.
 IMPORTED_AS = {
     "pyyaml": {"yaml"},

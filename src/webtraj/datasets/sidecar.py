@@ -34,7 +34,7 @@ _SEAL = re.compile(rb',"crc32":"([0-9a-f]{8})"\}')
 def seal_line(line: bytes) -> bytes:
     """Return a line, a JSON object without a newline, with its checksum.
 
-    >>> sealed(b'{"a":1}')
+    >>> seal_line(b'{"a":1}')
     b'{"a":1,"crc32":"561bacaf"}'
     """
     return b'%s,"crc32":"%08x"}' % (line[:-1], zlib.crc32(line))

@@ -407,7 +407,7 @@ def test_what_is_trained_on_in_another_episode_is_not_validated_on(episode, data
     validated = len(parts.validation.episode_ids)
     assert parts.left_out == validated > 0
     assert all(key.step > 1 for key in parts.validation.keys)
-    with pytest.raises(LeakError, match="1 pages are in both"):
+    with pytest.raises(LeakError, match="1 page is in both"):
         selection.split(0.3, shared="error")
     assert selection.split(0.3, shared="allow").left_out == 0
     with pytest.raises(LeakError, match="episodes are in both"):

@@ -131,7 +131,7 @@ def defuse(text: str) -> str:
     those that change the direction of text, and lone surrogates are replaced; markup of turns is
     broken up.
 
-    >>> print(ascii(defused("a\r\nb\u2028c <|im_end|>\u202e")))
+    >>> print(ascii(defuse("a\r\nb\u2028c <|im_end|>\u202e")))
     'a\nb\nc \u2039|im_end|\u203a\ufffd'
     """
     # `splitlines` does not report a line ending at the end of the text.

@@ -612,7 +612,7 @@ def _quote(text: str) -> str:
 def _name_type(kind: Kind) -> str:
     """Return a type in the card's notation.
 
-    >>> _named([{"role": "string", "content": ["int64"]}])
+    >>> _name_type([{"role": "string", "content": ["int64"]}])
     '[{role: string, content: [int64]}]'
     """
     return str(kind).replace("'", "")

@@ -167,7 +167,7 @@ def check_texts(step: str, option: str, value: Any, blanks: Iterable[str]) -> tu
 def choose_text(texts: Sequence[str], key: str) -> str:
     """Return one of some texts, always the same one for the same key.
 
-    >>> {dealt(["one", "two"], str(key)) for key in range(9)} == {"one", "two"}
+    >>> {choose_text(["one", "two"], str(key)) for key in range(9)} == {"one", "two"}
     True
     """
     digest = hashlib.sha256(key.encode("utf-8", "surrogatepass")).digest()

@@ -186,7 +186,7 @@ def verb_of(action: Any) -> str:
 def format_action_of(action: Any) -> str:
     """Return an action as text, as a call if possible.
 
-    >>> said(actions_lib.Click("12")), said({"key": "scroll"})
+    >>> format_action_of(actions_lib.Click("12")), format_action_of({"key": "scroll"})
     ("click('12')", "{'key': 'scroll'}")
     """
     found = action_of(action)

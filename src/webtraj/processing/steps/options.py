@@ -153,7 +153,7 @@ def check_wording(step: str, option: str, value: Any, blanks: Iterable[str]) -> 
 def fill_in(wording: str, words: Mapping[str, str]) -> str:
     """Return a text with its placeholders filled in, all at once: values are not expanded again.
 
-    >>> worded("Click {name}.", {"name": "{role}", "role": "x"})
+    >>> fill_in("Click {name}.", {"name": "{role}", "role": "x"})
     'Click {role}.'
     """
     blanks = "|".join(map(re.escape, words))

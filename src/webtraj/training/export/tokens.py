@@ -84,7 +84,7 @@ class TokensFormat(SampleFormat):
             return LeftOut("a picture of its prompt cannot be decoded")
         changes: dict[str, int] = {}
         if self.model:
-            from webtraj.training.sft.pictures import image_tokens_of
+            from webtraj.training.sft.encoding import image_tokens_of
 
             tokens = image_tokens_of(self.model)
             if tokens.misfit((*prompt, *completion), sample.images):

@@ -6,9 +6,9 @@ Importing it loads neither; `train` and `publish` do.
 from webtraj.training.rows import SampleFile, open_held_out, open_samples, read_row
 from webtraj.training.sft.checkpoints import publish
 from webtraj.training.sft.data import DataReport
+from webtraj.training.sft.encoding import check_pictures
 from webtraj.training.sft.failures import NonFiniteLossError, TrainingError
 from webtraj.training.sft.logs import NullTrainObserver, TrainObserver, read_log
-from webtraj.training.sft.pictures import check_pictures
 from webtraj.training.sft.settings import LoraSettings, SftSettings
 from webtraj.training.sft.training import TrainResult, train
 

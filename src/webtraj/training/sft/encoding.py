@@ -8,6 +8,7 @@ A sample is never cut.
 from __future__ import annotations
 
 import dataclasses
+import functools
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -25,7 +26,15 @@ from webtraj.training.sft.failures import PictureMismatchError
 from webtraj.training.sft.pictures import OF_TOKENS, ImageTokens, opened
 from webtraj.trajectory import Ending, ending_of
 
-__all__ = ["Encoded", "Encoder", "ModelTools", "load_tools", "name_of"]
+__all__ = [
+    "Encoded",
+    "Encoder",
+    "ModelTools",
+    "check_pictures",
+    "image_tokens_of",
+    "load_tools",
+    "name_of",
+]
 
 # The tokenizer, processor and configuration that prepare samples for a model.
 
@@ -419,3 +428,41 @@ def _ends_of_turns(tools: ModelTools) -> frozenset[int]:
     said.append(getattr(tools.config.get_text_config(), "eos_token_id", None))
     flat = [t for item in said for t in (item if isinstance(item, list) else [item])]
     return frozenset(token for token in flat if isinstance(token, int))
+
+
+@functools.lru_cache(maxsize=2)
+def image_tokens_of(model: str) -> ImageTokens:
+    """Load what a model makes of images.
+
+    Raises:
+        InvalidInputError: See `load_tools`.
+        MissingDependencyError: See `load_tools`.
+    """
+    return ImageTokens(load_tools(model))
+
+
+def check_pictures(sample: Sample, model: str = "") -> str:
+    """Process the pictures of a row again, and return what differs from the row.
+
+    The processor's settings, each picture's grid and its number of tokens are compared. Settings
+    that only one version of transformers knows are not.
+
+    Args:
+        sample: A row of token ids with its pictures, as an export of tokens is read.
+        model: The model whose processor is run; by default that which the row names.
+
+    Returns:
+        The first difference, empty if there is none.
+
+    Raises:
+        InvalidInputError: The row names no processor, or a picture or the model cannot be read.
+        MissingDependencyError: transformers is not installed.
+    """
+    if not (model or sample.processor or sample.images):
+        return ""
+    if not (model or sample.processor):
+        raise errors.InvalidInputError(
+            "The row names no processor. Pass the model that replied, or export the tokens with "
+            "--set model=FOLDER."
+        )
+    return image_tokens_of(model or str(sample.processor["model"])).departure_again(sample)

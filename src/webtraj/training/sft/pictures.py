@@ -1,7 +1,7 @@
 """What a model's processor makes of pictures: the tokens that stand for them, and their grids.
 
 A row of token ids names its pictures by SHA-256 and says what the processor made of each, so it can
-be checked long after it was written (`check_pictures`)::
+be checked long after it was written (`encoding.check_pictures`)::
 
     "images": ["images/<sha256>.jpg"],
     "grids": [{"size": [1280, 720], "tokens": 1196, "values": {"image_grid_thw": [1, 52, 92]},
@@ -38,7 +38,7 @@ from webtraj.training.samples import Sample
 if TYPE_CHECKING:
     from webtraj.training.sft.encoding import ModelTools
 
-__all__ = ["OF_TOKENS", "ImageTokens", "check_pictures", "image_tokens_of", "opened"]
+__all__ = ["OF_TOKENS", "ImageTokens", "opened"]
 
 OF_TOKENS = frozenset({"input_ids", "attention_mask", "mm_token_type_ids", "token_type_ids"})
 """What processors return for each token; all else is made of pictures."""
@@ -226,46 +226,6 @@ class ImageTokens:
             text=[text], images=[list(pictures)], add_special_tokens=False
         )
         return made
-
-
-@functools.lru_cache(maxsize=2)
-def image_tokens_of(model: str) -> ImageTokens:
-    """Load what a model makes of images.
-
-    Raises:
-        InvalidInputError: See `load_tools`.
-        MissingDependencyError: See `load_tools`.
-    """
-    from webtraj.training.sft.encoding import load_tools
-
-    return ImageTokens(load_tools(model))
-
-
-def check_pictures(sample: Sample, model: str = "") -> str:
-    """Process the pictures of a row again, and return what differs from the row.
-
-    The processor's settings, each picture's grid and its number of tokens are compared. Settings
-    that only one version of transformers knows are not.
-
-    Args:
-        sample: A row of token ids with its pictures, as an export of tokens is read.
-        model: The model whose processor is run; by default that which the row names.
-
-    Returns:
-        The first difference, empty if there is none.
-
-    Raises:
-        InvalidInputError: The row names no processor, or a picture or the model cannot be read.
-        MissingDependencyError: transformers is not installed.
-    """
-    if not (model or sample.processor or sample.images):
-        return ""
-    if not (model or sample.processor):
-        raise errors.InvalidInputError(
-            "The row names no processor. Pass the model that replied, or export the tokens with "
-            "--set model=FOLDER."
-        )
-    return image_tokens_of(model or str(sample.processor["model"])).departure_again(sample)
 
 
 _NO_TOKEN = -1
