@@ -11,7 +11,7 @@ import sys
 import pytest
 from documented_blocks import DOCS, ROOT, blocks_of
 
-GUIDES = ("your_environment", "your_agent", "your_tasks", "your_collector", "after_a_crash")
+GUIDES = ("your_environment", "your_agent", "your_collector")
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 
