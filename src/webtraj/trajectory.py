@@ -60,6 +60,7 @@ __all__ = [
     "counts_for_agent",
     "ended_in_error",
     "ending_of",
+    "fit_fields",
     "group_of",
     "has_succeeded",
     "is_broken",
@@ -438,6 +439,31 @@ def _counts(value: Any) -> dict[str, int]:
         elif isinstance(count, (int, float, np.number)) and float(count).is_integer():
             counts[str(name)] = _whole(count)
     return counts
+
+
+def fit_fields(record: Any, changes: Mapping[str, Any]) -> dict[str, Any]:
+    """Return new values for fields of a dataclass; what a `Record`'s cannot hold is left out.
+
+    The field then has its default, or keeps its value if it has none.
+    """
+    cls: Any = type(record)
+    if not issubclass(cls, Record):
+        return dict(changes)
+    convert = {name: conversion for name, conversion, _ in _conversions(cls)}
+    fitted = dict(changes)
+    for field in dataclasses.fields(record):
+        if field.name in changes and field.name in convert:
+            try:
+                fitted[field.name] = convert[field.name](changes[field.name])
+            except Exception:  # As above.
+                fitted[field.name] = _default_of(field, getattr(record, field.name))
+    return fitted
+
+
+def _default_of(field: dataclasses.Field[Any], otherwise: Any) -> Any:
+    if field.default_factory is not dataclasses.MISSING:
+        return field.default_factory()
+    return otherwise if field.default is dataclasses.MISSING else field.default
 
 
 def _start_of(value: Any) -> str:

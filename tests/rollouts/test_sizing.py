@@ -7,7 +7,7 @@ import pytest
 
 from rows import each
 from webtraj import errors
-from webtraj.rollouts import RunSpec, collect
+from webtraj.rollouts import RunSpec, collect, sizing
 from webtraj.rollouts.sizing import NodeSizing, episodes_here
 
 
@@ -54,3 +54,20 @@ def test_auto_is_less_where_memory_is_short(monkeypatch):
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(64)), raising=False)
     monkeypatch.setattr(os, "sysconf", {"SC_PHYS_PAGES": 1 << 18, "SC_PAGE_SIZE": 4096}.get)
     assert episodes_here() == 4
+
+
+@each(
+    ("limits", "episodes"),
+    [
+        ({"cpu.max": "150000 100000\n", "memory.max": "max\n"}, 6),
+        ({"cpu.max": "max 100000\n", "memory.max": f"{1 << 30}\n"}, 4),
+        ({}, 32),
+    ],
+)
+def test_auto_keeps_to_the_limits_of_a_container(limits, episodes, monkeypatch, tmp_path):
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(8)), raising=False)
+    monkeypatch.setattr(os, "sysconf", {"SC_PHYS_PAGES": 1 << 24, "SC_PAGE_SIZE": 4096}.get)
+    monkeypatch.setattr(sizing, "_CGROUP", tmp_path)
+    for name, limit in limits.items():
+        (tmp_path / name).write_text(limit)
+    assert episodes_here() == episodes

@@ -13,7 +13,7 @@ import webtraj
 from webtraj import errors
 from webtraj import trajectory as trajectory_lib
 from webtraj.environments.redacting import RedactingCollector, redacting
-from webtraj.redaction import Redactor
+from webtraj.redaction import RedactionRules, Redactor
 from webtraj.testing.fakes import CatchEnvironment
 from whole import whole
 
@@ -133,6 +133,32 @@ async def test_the_record_says_how_many_redactions_there_were() -> None:
     # The goal, a note, the observation.
     assert first.info.metadata["redactions"] == {"key": 3}
     assert second.info.metadata["redactions"]["key"] > 3
+
+
+async def test_a_field_of_numbers_whose_number_is_secret_is_left_empty(tmp_path: Path) -> None:
+    number = 48151623
+    call = webtraj.ModelCall(
+        usage={"prompt_tokens": 7, "total_tokens": number},
+        start_time=number,
+        failed_attempts=(trajectory_lib.FailedAttempt(latency=number),),
+    )
+    info = webtraj.EpisodeInfo(seed=number, metadata=None)
+    async with webtraj.JsonTrajectoryCollector(tmp_path) as kept:
+        collector = RedactingCollector(kept, RedactionRules(), secrets={"pin": str(number)})
+        env = webtraj.TrajectoryCollectingEnvironment(
+            CatchEnvironment(), collector, episode_info=info
+        )
+        async with env:
+            await env.reset()
+            await env.step(webtraj.Decision(action=1, model_calls=(call,)))
+    (episode,) = webtraj.open_dataset(tmp_path)
+    assert str(number) not in whole(episode)
+    assert (episode.info.seed, episode.info.metadata) == (None, {"redactions": {"pin": 4}})
+    recorded = episode.steps[1].decision
+    assert recorded is not None
+    (made,) = recorded.model_calls
+    assert (made.usage, made.start_time) == ({"prompt_tokens": 7}, None)
+    assert made.failed_attempts == (trajectory_lib.FailedAttempt(),)
 
 
 async def test_an_environment_without_secrets_is_recorded_as_it_is() -> None:

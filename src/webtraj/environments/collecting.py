@@ -571,7 +571,7 @@ class EpisodeTracker:
             if (metadata := known.get("metadata")) is not None:
                 is_mapping = isinstance(metadata, Mapping)
                 metadata = metadata if is_mapping else {"value": metadata}
-                fields["metadata"] = _merge_known(metadata, info.metadata)
+                fields["metadata"] = _merge_known(metadata, redacting.metadata_of(info))
         except Exception:  # A failing description must not cost the episode.
             if violations is not None:
                 _LOGGER.exception("describe_episode raised; the episode continues without it")

@@ -26,8 +26,9 @@ from webtraj.collectors.base import (
 from webtraj.environments.base import Redacts
 from webtraj.redaction.redactor import Redactor
 from webtraj.redaction.rules import NAME, RedactionRules
+from webtraj.store import foreign
 
-__all__ = ["REDACTIONS", "RedactingCollector", "redact_episode", "redacting"]
+__all__ = ["REDACTIONS", "RedactingCollector", "metadata_of", "redact_episode", "redacting"]
 
 REDACTIONS: Final = "redactions"
 """Key in `EpisodeInfo.metadata` of an episode's redaction counts by name, if any."""
@@ -169,7 +170,7 @@ class _RedactingRecorder:
         counts = dict(self._redacts.take_redactions())
         if counts:
             total = _add_counts(_counts_of(self._info), counts)
-            metadata = {**self._info.metadata, REDACTIONS: total}
+            metadata = {**metadata_of(self._info), REDACTIONS: total}
             optional(self._recorder, "record_info")(
                 dataclasses.replace(self._info, metadata=metadata)
             )
@@ -237,19 +238,25 @@ def redact_episode(
     steps = tuple(redactor.redact(step) for step in trajectory.steps)
     end = redactor.redact(trajectory.end)
     # Our own counts hold no secrets. What somebody else keeps under this key may be one.
-    metadata = dict(trajectory.info.metadata)
+    metadata = metadata_of(trajectory.info)
     if before:
         del metadata[REDACTIONS]
     info = redactor.redact(dataclasses.replace(trajectory.info, metadata=metadata))
     counts = redactor.take_counts()
     if total := _add_counts(before, counts):
-        info = dataclasses.replace(info, metadata={**info.metadata, REDACTIONS: total})
+        info = dataclasses.replace(info, metadata={**metadata_of(info), REDACTIONS: total})
     return dataclasses.replace(trajectory, info=info, steps=steps, end=end), counts
+
+
+def metadata_of(info: trajectory_lib.EpisodeInfo) -> dict[str, Any]:
+    """Return an episode's metadata as a mapping, as it is written, whatever a program gave."""
+    plain = {} if info.metadata is None else foreign.to_plain(info.metadata)
+    return {**plain} if isinstance(plain, Mapping) else {"value": plain}
 
 
 def _counts_of(info: trajectory_lib.EpisodeInfo) -> dict[str, int]:
     """Return the redaction counts in an episode's description; none if it has something else."""
-    known = info.metadata.get(REDACTIONS)
+    known = metadata_of(info).get(REDACTIONS)
     if not isinstance(known, Mapping):
         return {}
     ours = all(

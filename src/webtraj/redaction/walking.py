@@ -231,7 +231,7 @@ class Walker:
             return value
         # Bypass the constructor, whose checks (a URL, a key) a placeholder may fail.
         made = copy.copy(value)
-        for name, new in changes.items():
+        for name, new in trajectory_lib.fit_fields(value, changes).items():
             object.__setattr__(made, name, new)
         return made
 

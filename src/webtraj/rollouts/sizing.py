@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 import os
 from collections.abc import Mapping
+from pathlib import Path
 
 from webtraj import errors
 
@@ -15,6 +17,7 @@ LOAD_WEIGHT = "rank_load_weight"
 `ray start --resources '{"rank_load_weight": 0.5}'`."""
 
 _MIB = 1 << 20
+_CGROUP = Path("/sys/fs/cgroup")
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,8 +76,19 @@ class NodeSizing:
 
 
 def episodes_here() -> int:
-    """Return how many episodes this machine plays at a time if `parallel` is auto."""
+    """Return how many episodes this machine or container plays at a time with `parallel` auto."""
     affinity = getattr(os, "sched_getaffinity", None)  # Not on macOS.
     cpus = len(affinity(0)) if affinity is not None else os.cpu_count() or 1
     memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    return NodeSizing().episodes({"CPU": cpus, "memory": memory})
+    return NodeSizing().episodes(
+        {"CPU": min(cpus, _limit("cpu.max")), "memory": min(memory, _limit("memory.max"))}
+    )
+
+
+def _limit(name: str) -> float:
+    """Return a limit of this process's container (cgroup v2); infinite without one."""
+    try:
+        amount, *period = (_CGROUP / name).read_text().split()
+        return float(amount) / float(period[0] if period else 1)
+    except (OSError, ValueError):  # No container, or "max".
+        return math.inf

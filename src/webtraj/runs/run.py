@@ -13,8 +13,9 @@ and how they ended. Two processes cannot both record the same try.
 
 With several machines, a try may be out of sight: a disconnected machine still has its record, or is
 still playing it. So each session numbers its tries separately, `TRIES_A_SESSION` of them from
-`<n> * TRIES_A_SESSION`, and a resumed run uses none of those numbers. Both tries are kept, and
-`webtraj.store.tries` decides which one counts.
+`<n> * TRIES_A_SESSION`, and a resumed run uses none of those numbers. The numbers between two
+sessions are for one machine alone. Both tries are kept, and `webtraj.store.tries` decides which one
+counts.
 """
 
 from __future__ import annotations
@@ -329,7 +330,8 @@ class Run:
         Raises:
             StorageError: The session cannot be written.
         """
-        session = max(self.sessions(), int(resumed))
+        # One machine alone used the numbers of the session in between (`progress_of`).
+        session = self.sessions() + int(resumed)
         while True:
             try:
                 self.storage.write(self._session_key(session), b"{}\n", overwrite=False)

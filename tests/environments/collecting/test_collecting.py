@@ -250,6 +250,18 @@ async def test_what_the_user_says_wins(recording):
     assert recorded.task == "door"
 
 
+@pytest.mark.parametrize("metadata", [None, [1]], ids=["none", "a list"])
+async def test_metadata_of_any_kind_costs_no_description(recording, metadata):
+    described = {"task": "door", "metadata": {"smell": "none"}}
+    env = recording.env(
+        Described([FIRST], lambda _: described), episode_info=EpisodeInfo(metadata=metadata)
+    )
+    await env.reset()
+    await env.close()
+    recorded = (await recording.only()).info
+    assert (recorded.task, recorded.metadata["smell"]) == ("door", "none")
+
+
 async def test_a_function_s_info_is_taken_as_it_is(recording):
     infos = [EpisodeInfo(episode_id="one"), EpisodeInfo(episode_id="two", task="t")]
     waiting = iter(infos)

@@ -318,7 +318,7 @@ async def test_the_runs_deadline_keeps_what_was_done_and_resume_does_the_rest(ma
     (again,) = results
     assert (again.row, again.outcome) == (1, Outcome.TIMEOUT)
     # What another machine may have recorded as the next try cannot collide with it.
-    assert again.episode_id == "one-000001-1000"
+    assert again.episode_id == "one-000001-2000"
 
 
 async def test_slow_ones_get_some_grace(machines):

@@ -63,6 +63,16 @@ def test_parts_never_add_up_to_more_than_the_whole(events):
         assert member.share == pytest.approx(member.place.episodes / size)
 
 
+def test_one_that_joins_waits_for_its_whole_part():
+    members = [Member(Place(key, key, 4), None, None, share=1 / 6) for key in "abcdef"]
+    members.append(Member(Place("g", "g", 4), None, None))
+    # Their shares add up to a little less than 1, of which a request would wait for years.
+    assert share_of(members[-1], members) == 0.0
+    for member in members:
+        member.share = share_of(member, members)
+    assert [member.share for member in members] == [1 / 7] * 7
+
+
 async def last_parts_are(cluster, **parts):
     """Waits until the last that each of these machines was told is its part."""
     async with asyncio.timeout(60):

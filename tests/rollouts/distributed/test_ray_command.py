@@ -115,6 +115,11 @@ async def test_what_cannot_be_played_on_many_machines(options, words, climber, t
     assert not (tmp_path / "out").exists()
 
 
+async def test_a_rollout_on_many_machines_needs_a_place_to_record(climber):
+    with pytest.raises(errors.InvalidInputError, match="out is needed"):
+        await collect_on_ray(RunSpec(preset="ladder/climb"), agent=climber)
+
+
 async def test_tasks_that_the_oracle_cannot_play_are_named_before_anything_starts(ladder, tmp_path):
     class Unsolved(ladder):
         has_oracle = False

@@ -41,9 +41,15 @@ def progress(run, *tries, retries=0):
 def test_sessions_have_numbers_of_their_own(run):
     assert run.sessions() == 0
     assert run.begin_session(resumed=False) == 0
-    assert run.begin_session(resumed=True) == TRIES_A_SESSION
     assert run.begin_session(resumed=True) == 2 * TRIES_A_SESSION
-    assert run.sessions() == 3
+    assert run.begin_session(resumed=True) == 4 * TRIES_A_SESSION
+    assert run.sessions() == 5
+
+
+def test_a_session_uses_no_number_of_one_machine_alone_before_it(run):
+    run.begin_session(resumed=False)
+    (alone,) = progress(run, (0, EndReason.CANCELLED)).left
+    assert run.begin_session(resumed=True) > alone.number
 
 
 def test_what_one_machine_alone_began_may_be_out_of_sight_too(run):

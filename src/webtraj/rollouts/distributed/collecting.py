@@ -90,6 +90,10 @@ async def play_on_ray(
 ) -> RolloutSummary:
     """Play a rollout's remaining episodes on a cluster. See `Rollout.only_play`."""
     spec, options = rollout.spec, rollout.environment_options
+    if rollout.run is None:
+        raise errors.InvalidInputError(
+            "On several machines, out is needed: a bucket URL, or a folder that all of them share."
+        )
     check_no_ranks(spec)
     if not rollout.resume:
         await check_environments(rollout.plan, options, elsewhere=True)

@@ -59,6 +59,8 @@ _BEATS = 10
 """Signs of life within one lease."""
 _STARTS = 3
 """Failures in a row of one machine's node after which the machine is left alone."""
+_EXACT = 1e-9
+"""The error of sums of shares."""
 _WORKERS = 16
 """Files of lost nodes to read at a time."""
 
@@ -91,13 +93,15 @@ class Member:
 def share_of(member: Member, members: Iterable[Member]) -> float:
     """Return the share of common limits that a member may be told now.
 
-    It is proportional to its size, but no more than the others leave: what they were told before
-    they may still use. So shares never add up to more than the whole.
+    It is proportional to its size. One that grows waits until the others leave all of it: what
+    they were told before they may still use. So shares never add up to more than the whole, and no
+    request waits for as long as a small part of a share demands.
     """
     others = [other for other in members if other is not member]
     size = member.place.episodes + sum(other.place.episodes for other in others)
     free = 1.0 - sum(other.share for other in others)
-    return max(min(member.place.episodes / size, free), 0.0)
+    due = member.place.episodes / size
+    return due if due <= free + _EXACT else member.share
 
 
 @dataclasses.dataclass(kw_only=True)
