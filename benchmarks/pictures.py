@@ -226,6 +226,8 @@ def main() -> None:
     parser.add_argument("presets", nargs="*", default=PRESETS, metavar="PRESET")
     parser.add_argument("--python", type=Path, default=ROOT / ".venv-train/bin/python")
     options = parser.parse_args()
+    if not options.python.exists():
+        parser.error(f"no Python at {options.python}: sh scripts/environment.sh train")
     pages = asyncio.run(play(options.presets))
     show(pages)
     show_costs(pages.shots, options.python)

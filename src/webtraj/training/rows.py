@@ -10,7 +10,7 @@ A row has token ids or messages, or both::
   Without a `completion`, the last message is the reply. `prompt` is accepted for `messages`, and a
   completion may be a list of one message, as in TRL.
 * `images` are pictures, one for each part `image`, in order. A picture is a path beside the file or
-  a base64 data URI; in Parquet, `{"bytes": ...}`. A file that is named by a SHA-256 must have it.
+  a base64 data URI; in Parquet, `{"bytes": ...}`. A file named by a SHA-256 must match it.
 * `prompt_ids` and `completion_ids` are accepted for the token ids.
 * `grids` and `processor` say what the model's processor made of the pictures: see
   `webtraj.training.sft.pictures`.
@@ -353,6 +353,8 @@ def read_row(
     processor = row.get("processor") or {}
     if not isinstance(processor, dict) or bool(processor) != bool(grids):
         raise _wrong(what, "an object as processor of its grids", processor)
+    if not isinstance(processor.get("settings", {}), dict):
+        raise _wrong(what, "an object as settings of its processor", processor["settings"])
     return Sample(
         key=_key(row, what, number),
         messages=tuple(messages),

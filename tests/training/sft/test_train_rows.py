@@ -24,6 +24,7 @@ IDS = {"prompt_token_ids": [1], "completion_token_ids": [2]}
 CHAT = [{"role": "system", "content": "Act."}, {"role": "user", "content": "Click."}]
 MESSAGES = (Message.of("system", "Act."), Message.of("user", "Click."))
 REPLY = {"role": "assistant", "content": "click('1')"}
+DOT = "data:image/gif;base64,R0lGODlhAQABAAAAACwAAAAAAQABAAACAkQBADs="
 
 
 @pytest.mark.parametrize(
@@ -126,6 +127,10 @@ def test_images_lie_beside_the_file_or_in_it(tmp_path):
         ({"messages": CHAT, "completion": "x", "images": ["none.png"]}, "cannot read the image"),
         ({**IDS, "grids": [{}]}, "1 grids for 0 images"),
         ({**IDS, "processor": {"class": "x"}}, "an object as processor of its grids"),
+        (
+            {**IDS, "images": [DOT], "grids": [{}], "processor": {"settings": []}},
+            "an object as settings of its processor",
+        ),
         (
             {"messages": [{"role": "user", "content": [{"type": "image"}]}], "completion": "x"},
             "shows an image missing in `images`",

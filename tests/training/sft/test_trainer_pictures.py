@@ -232,8 +232,11 @@ def test_rows_say_what_the_processor_made_of_each_picture(vision_model, tmp_path
     assert named["settings"]["image_processor"]["size"] == {"longest_edge": 112}
     assert len(named["revision"]) == 64
     assert rows[2].processor == {}
-    with pytest.raises(errors.InvalidInputError, match="names no processor"):
+    with pytest.raises(errors.InvalidInputError, match="does not name its model"):
         check_pictures(samples[0])
+    assert [check_pictures(one, str(vision_model)) for one in samples] == [""] * len(samples)
+    bare = dataclasses.replace(samples[0], prompt_token_ids=samples[2].prompt_token_ids)
+    assert "image tokens stand in runs of []" in check_pictures(bare, str(vision_model))
     again = read_back(rows, tmp_path / "again")
     assert [one.grids for one in again] == [one.grids for one in rows]
 
@@ -262,6 +265,12 @@ def test_rows_of_another_processor_or_picture_are_left_out(vision_model, tmp_pat
     assert why in check_pictures(rows[0])
     data = TrainingData(rows, Encoder(load_tools(vision_model)), settings(vision_model, tmp_path))
     assert (data.report.misfits, data.report.used) == (1, 3)
+
+
+def test_another_library_does_not_scale_pictures_unasked(vision_model, monkeypatch):
+    monkeypatch.setattr("transformers.utils.is_torchvision_available", lambda: False)
+    with pytest.raises(errors.MissingDependencyError, match="torchvision"):
+        load_tools(vision_model, image_backend="torchvision")
 
 
 @pytest.mark.parametrize("recorded", [False, True])

@@ -117,7 +117,7 @@ class Turn:
     error: str = ""
     """Why the last action was not carried out; empty if it was. The first notice says it too."""
     image: bytes = b""
-    """The page as a JPEG; empty if the mode shows no picture, or `pictures` were shown."""
+    """The page as a JPEG; empty if the mode shows no picture, or after `Sessions.pictures`."""
     reward: float | None = None
     """The step's reward; None on the first turn, and if the task has no judge."""
     done: bool = False

@@ -226,6 +226,18 @@ class WebTasks(SharedSessions):
         await super()._close()
 
 
+def _no_page(with_images: bool) -> _Content:
+    """Return the first message of a rollout without a page."""
+    text = "The page could not be opened."
+    if not with_images:
+        return text
+    from PIL import Image
+
+    # Processors refuse a batch in which one prompt has pictures and another has none.
+    blank = {"type": "image", "image": Image.new("RGB", (64, 64))}
+    return [blank, {"type": "text", "text": text}]
+
+
 class WebEnvironment:
     """One rollout at a time for TRL's `environment_factory`; the model calls the tool `act`."""
 
@@ -245,8 +257,9 @@ class WebEnvironment:
         self._leave()
         self._rollout = self._tasks.run(lambda: self._tasks.begin(task, seed))
         if self._rollout.turn is None:
-            return "\nThe page could not be opened."
-        content = content_of(self._rollout.turn, decoded)
+            content = _no_page(self._tasks.sessions.context.with_images)
+        else:
+            content = content_of(self._rollout.turn, decoded)
         return "\n" + content if isinstance(content, str) else content
 
     def act(self, action: str) -> _Content:

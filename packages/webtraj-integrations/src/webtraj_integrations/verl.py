@@ -89,6 +89,9 @@ class WebAgentLoop(AgentLoopBase):  # type: ignore[misc]
         }
         plain: Any = OmegaConf.to_container(OmegaConf.create(settings))
         self._shared = shared_sessions(**plain)
+        kinds = ("image", "video")
+        found = {get_processor_token_id(self.processor, kind) for kind in kinds}
+        self._tokens_of_pictures = found - {None}
         self._most = self.rollout_config.response_length
         self._turns = self.rollout_config.multi_turn.get("max_assistant_turns")
 
@@ -133,7 +136,7 @@ class WebAgentLoop(AgentLoopBase):  # type: ignore[misc]
                 if ending_of(getattr(reply, "stop_reason", None) or "") is Ending.BROKEN:
                     why = f"The server broke off a reply ({reply.stop_reason})."
                     raise EpisodeFailedError(why, Outcome.MODEL_ERROR)
-                if images and get_processor_token_id(self.processor, "image") in reply.token_ids:
+                if not self._tokens_of_pictures.isdisjoint(reply.token_ids):
                     why = "The model wrote a picture's token, for which there is no picture."
                     raise EpisodeFailedError(why, Outcome.MODEL_ERROR)
                 extra = {**reply.extra_fields, **extra}

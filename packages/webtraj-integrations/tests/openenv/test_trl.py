@@ -257,6 +257,34 @@ def test_a_model_sees_every_page_and_trains_on_what_it_saw(tmp_path):
     assert {type(one.steps[-1].action) for one in episodes} == {ClickAt}
 
 
+def test_a_page_that_does_not_open_does_not_end_a_training_with_pictures(tmp_path, monkeypatch):
+    class Silent(Seeing):
+        def _generate_single_turn(self, prompt_ids, *_, **__):
+            reply = self.processing_class.tokenizer.encode("Done.<|im_end|>")
+            return [list(reply) for _ in prompt_ids], None
+
+    begin = WebTasks._begin
+
+    async def lose_one(tasks, task, seed, group, attempt):
+        if not attempt:
+            return await begin(tasks, task, seed, group, attempt)
+        return Rollout(tasks.sessions.session())
+
+    monkeypatch.setattr(WebTasks, "_begin", lose_one)
+    processor = vision_processor(chat_template_utils.qwen3_vl_chat_template)
+    mode = {"dialect": "anthropic", "context": {"mode": "coordinates"}, "group_size": 2}
+    with WebTasks("miniwob/click-test", sessions=2, **mode) as tasks:
+        trainer = Silent(
+            model=transformers.Qwen3VLForConditionalGeneration(vision_config(processor)),
+            args=settings(tmp_path, max_steps=1),
+            train_dataset=tasks.dataset(1),
+            processing_class=processor,
+            environment_factory=tasks.environment_factory,
+        )
+        trainer.train()
+    assert trainer.given["num_images"] == [1, 1]
+
+
 def test_a_browser_that_dies_is_no_reward(tmp_path, kill_browsers):
     class Killing(Replying):
         def _generate_single_turn(self, prompt_ids, *rest, **more):

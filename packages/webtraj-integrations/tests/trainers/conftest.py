@@ -33,7 +33,8 @@ class Script:
             self.kills -= 1
             processes.kill_browsers()
         said = {"fail": "answer('no')", "nonsense": "Hello.", "long": "x" * 9000}
-        said["mark"] = "A page <|image_pad|>."
+        said["image"] = "A page <|image_pad|>."
+        said["video"] = "A page <|video_pad|>."
         reply = said.get(verb) or self.click(text, pictures)
         return reply, self.tokenizer.encode(reply + "<|im_end|>")
 

@@ -173,14 +173,20 @@ def test_a_killed_browser_is_no_reward_and_played_again(config, tokenizer, scrip
 
 
 @pytest.fixture
-def seeing_config(tmp_path, processor, record, monkeypatch):
-    """Return the same for a model that sees pages as pictures."""
+def seeing_model(tmp_path, processor, monkeypatch):
+    """Return the folder of a model that takes pictures."""
     folder = tmp_path / "model"
     processor.tokenizer.save_pretrained(folder)
     vision_config(processor).save_pretrained(folder)
     # To load a processor of videos takes torchvision.
     monkeypatch.setattr(transformers.AutoProcessor, "from_pretrained", lambda *_, **__: processor)
-    return compose(folder, tmp_path / "loop.yaml", PICTURES.format(out=record.out))
+    return folder
+
+
+@pytest.fixture
+def seeing_config(tmp_path, seeing_model, record):
+    """Return the same for a model that sees pages as pictures."""
+    return compose(seeing_model, tmp_path / "loop.yaml", PICTURES.format(out=record.out))
 
 
 def test_a_model_sees_every_page_and_trains_on_what_it_saw(
@@ -201,12 +207,14 @@ def test_a_model_sees_every_page_and_trains_on_what_it_saw(
     assert {type(one.steps[-1].action) for one in episodes} == {ClickAt}
 
 
+@pytest.mark.parametrize("pages", [PICTURES, LOOP], ids=["pictures", "text"])
+@pytest.mark.parametrize("kind", ["image", "video"])
 def test_a_reply_with_the_token_of_a_picture_is_not_trained_on(
-    seeing_config, processor, seeing_script
+    tmp_path, seeing_model, record, processor, seeing_script, pages, kind
 ):
-    model = seeing_script(processor.tokenizer)
+    config = compose(seeing_model, tmp_path / "loop.yaml", pages.format(out=record.out))
     with pytest.raises(EpisodeFailedError, match="for which there is no picture"):
-        generate(seeing_config, model, rows("mark"))
+        generate(config, seeing_script(processor.tokenizer), rows(kind))
 
 
 def test_a_model_of_text_is_refused_pictures(tmp_path, model_folder, script, tokenizer, record):

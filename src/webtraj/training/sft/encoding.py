@@ -105,7 +105,7 @@ def load_tools(
 
     Raises:
         InvalidInputError: There is no such model, or it does not reply to text.
-        MissingDependencyError: transformers is not installed.
+        MissingDependencyError: transformers is not installed, or torchvision, if it is asked for.
     """
     name = os.fspath(model)
     if looks_like_a_path(name) and not (name and Path(name).exists()):
@@ -116,6 +116,7 @@ def load_tools(
         )
     try:
         import transformers
+        from transformers.utils import is_torchvision_available
     except ImportError as error:
         raise errors.missing_dependency(
             "Training needs PyTorch and transformers", "train"
@@ -123,6 +124,8 @@ def load_tools(
     try:
         config = transformers.AutoConfig.from_pretrained(name)
         if takes_images(config):
+            if image_backend == "torchvision" and not is_torchvision_available():
+                raise errors.missing_dependency("This image_backend needs torchvision", "train")
             processor = transformers.AutoProcessor.from_pretrained(name)
             if image_backend != "auto":  # Of images alone: those of videos have only torchvision.
                 processor.image_processor = transformers.AutoImageProcessor.from_pretrained(
@@ -445,7 +448,8 @@ def check_pictures(sample: Sample, model: str = "") -> str:
     """Process the pictures of a row again, and return what differs from the row.
 
     The processor's settings, each picture's grid and its number of tokens are compared. Settings
-    that only one version of transformers knows are not.
+    that only one version of transformers knows are not. Of a row without a processor, only the
+    tokens are.
 
     Args:
         sample: A row of token ids with its pictures, as an export of tokens is read.
@@ -455,14 +459,15 @@ def check_pictures(sample: Sample, model: str = "") -> str:
         The first difference, empty if there is none.
 
     Raises:
-        InvalidInputError: The row names no processor, or a picture or the model cannot be read.
+        InvalidInputError: The row names no model, or a picture or the model cannot be read.
         MissingDependencyError: transformers is not installed.
     """
+    model = model or str(sample.processor.get("model") or "")
     if not (model or sample.processor or sample.images):
         return ""
-    if not (model or sample.processor):
+    if not model:
         raise errors.InvalidInputError(
-            "The row names no processor. Pass the model that replied, or export the tokens with "
-            "--set model=FOLDER."
+            "The row does not name its model. Pass the model that replied, or export the tokens "
+            "with --set model=FOLDER."
         )
-    return image_tokens_of(model or str(sample.processor["model"])).departure_again(sample)
+    return image_tokens_of(model).departure_again(sample)

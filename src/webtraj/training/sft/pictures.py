@@ -165,9 +165,9 @@ class ImageTokens:
         if self._tools.why_no_images:
             return self.misfit(ids, sample.images)
         made = [self._process(opened(image)) for image in sample.images]
-        return self._departure(sample, [grid for _, grid in made]) or self._misfit(
-            ids, [spelled for spelled, _ in made]
-        )
+        grids = [grid for _, grid in made]
+        why = self._departure(sample, grids) if sample.processor else ""
+        return why or self._misfit(ids, [spelled for spelled, _ in made])
 
     def _departure(self, sample: Sample, grids: Sequence[Mapping[str, Any]]) -> str:
         settings = sample.processor.get("settings", {})

@@ -134,9 +134,9 @@ class TrainingSettings(Section):
     """The type used to compute; `auto` is bf16 on GPUs that support it. Trained weights stay in
     float32; weights under adapters use this type."""
     image_backend: Literal["auto", "pil", "torchvision"] = "auto"
-    """What scales pictures; `auto` is torchvision where it is installed. Both scale a little
-    differently, so policy-gradient training needs the server's: vLLM, too, uses torchvision where
-    it is installed, which is not so beside its builds for CPUs."""
+    """The library that scales pictures; `auto` is torchvision if it is installed, as for vLLM,
+    whose builds for CPUs come without it. Both scale a little differently, so policy-gradient
+    training needs the server's."""
     attention: Literal["sdpa", "eager", "flash_attention_2"] = "sdpa"
     """The attention implementation."""
     gradient_checkpointing: bool = False
