@@ -143,12 +143,15 @@ def test_failures_are_listed_by_who_caused_them(play):
         "agent wrong result 2 1",
         "environment BrowserCrashedError 2 1",
     ]
+    assert "\nagent, wrong result: one, " in done.stdout
     assert "  step 1: do" in done.stdout
     assert "  end: do: its result was never seen" in done.stdout
     assert "  reason: it <b>broke</b>" in done.stdout
     lines = CliRunner().invoke(make_app(), [*arguments, "--json"]).stdout.splitlines()
     failures = [json.loads(line) for line in lines]
     assert collections.Counter(one["cause"] for one in failures) == {"agent": 2, "environment": 2}
+    both = CliRunner().invoke(make_app(), [*arguments, place]).stdout.splitlines()
+    assert both.count(f"{place}:") == 2
     refused = CliRunner().invoke(make_app(), [*arguments, "--by", "task"])
     assert refused.exit_code != 0
     assert "--by does not go with --failures" in str(refused.exception)

@@ -169,7 +169,22 @@ def metrics(
             }
     stored = options_for(datasets[0], option, *datasets[1:])
     if failures:
-        for place in datasets:
+        places = [
+            (f"{subject.name}: {point.label}" if point.label else subject.name, point.place)
+            for place in datasets
+            for subject in subjects_of(
+                place,
+                run=run,
+                condition=condition_of(where),
+                steps=False,
+                storage_options=stored,
+                compared=False,
+            )
+            for point in subject.points
+        ]
+        for name, place in places:
+            if len(places) > 1 and not json:
+                say(f"{name}:")
             _explain(place, run=run, condition=condition_of(where), stored=stored, json=json)
         return
     subjects = [
@@ -323,7 +338,8 @@ def _explain(
     terminal.make_console().print(terminal.make_table(*columns, rows=rows, widest=60))
     for one in kinds:
         example = one.example
-        say(f"\n{one.cause}, {one.kind}: {example.task}, {example.episode_id}")
+        say("")
+        say(f"{one.cause}, {one.kind}: {example.task}, {example.episode_id}")
         for quote in example.quotes:
             say(f"  {'end' if quote.step is None else f'step {quote.step}'}: {quote.text}")
         if example.reason:

@@ -313,7 +313,8 @@ class Recorder:
         for held in (*steps, in_flight, self._held):
             if held is not None and held.secret:
                 self._secrets.learn_password(held.secret)
-                self._decisions.hide(held.secret)
+                if self._secrets.watches_passwords:
+                    self._decisions.hide(held.secret)
         for held in steps:
             self._note_call(held, self._decision(held))
             self._tracker.returned(held.result, Phase.STEP, at=self._clock + held.returned)

@@ -505,6 +505,7 @@ class AsyncEnvironment(WrapsEnvironment):
     * A cancelled call loses its episode, so the environment then counts as fresh: by dm_env's rule
       the next `step` resets, ignores its action and returns FIRST.
     * Context variables of the caller are seen by the environment.
+    * `snapshot` and `restore`, where the environment has them, run on its thread, too.
     * Other attributes are forwarded unchanged, on the caller's thread; `call` uses the
       environment's.
 
@@ -555,6 +556,13 @@ class AsyncEnvironment(WrapsEnvironment):
             raise
         self._end()
 
+    def __getattr__(self, name: str) -> Any:
+        value = super().__getattr__(name)
+        if name not in ("snapshot", "restore") or not callable(value):
+            return value
+        first = () if name == "snapshot" else (self._restore,)
+        return functools.partial(self._advance, *first, value)
+
     def _call_for_spec(self, spec: Callable[[], Any]) -> Any:
         # Blocks while a call is running.
         return self._submit(spec).result()
@@ -576,13 +584,12 @@ class AsyncEnvironment(WrapsEnvironment):
         finally:
             await self.close()
 
-    async def _advance(
-        self, function: Callable[..., dm_env.TimeStep], *args: Any
-    ) -> dm_env.TimeStep:
+    async def _advance(self, function: Callable[..., _T], *args: Any) -> _T:
         try:
-            return await asyncio.wrap_future(self._submit(function, *args))
+            result: _T = await asyncio.wrap_future(self._submit(function, *args))
+            return result
         except asyncio.CancelledError:
-            # Its timestep is discarded, even if it has arrived. A call that was still queued never
+            # Its result is discarded, even if it has arrived. A call that was still queued never
             # runs, but what follows must not depend on that.
             self._submit(self._lose_episode)
             raise
@@ -610,6 +617,14 @@ class AsyncEnvironment(WrapsEnvironment):
             return self._reset()
         self._environment_closed = False
         return self._environment.step(action)
+
+    def _restore(
+        self, restore: Callable[[Any], dm_env.TimeStep | None], snapshot: Any
+    ) -> dm_env.TimeStep | None:
+        self._environment_closed = False
+        timestep = restore(snapshot)
+        self._episode_lost = False
+        return timestep
 
     def _lose_episode(self) -> None:
         self._episode_lost = True

@@ -107,6 +107,11 @@ def plan_forks(
         if point.episode_id not in specs:
             specs[point.episode_id] = _find_task(dataset[point.episode_id], plan_of)
         spec, seed, last = specs[point.episode_id]
+        if last < 0:
+            raise errors.InvalidInputError(
+                f"The episode {point.episode_id!r} cannot be forked: it has no step after which "
+                "its world goes on."
+            )
         if not 0 <= point.step <= last:
             raise errors.InvalidInputError(
                 f"The episode {point.episode_id!r} can be forked at the steps 0 to {last}; got "
@@ -260,7 +265,9 @@ class _Repetition:
         """Return the next recorded decision, with the current refs of its elements."""
         before, self._done = self._parent.steps[self._done], self._done + 1
         recorded = self._parent.steps[self._done]
-        await asyncio.sleep(self._pause(before, recorded))
+        is_in_copy = getattr(self._environment, "is_in_copy", False)
+        if not is_in_copy:
+            await asyncio.sleep(self._pause(before, recorded))
         self._began = time.monotonic()
         action = actions_lib.read_action(recorded.action)
         current = _current_refs(before.observation, observation)
@@ -268,7 +275,10 @@ class _Repetition:
         for name in _REF_FIELDS:
             ref = getattr(action, name, None)
             if isinstance(ref, str):
-                refs[name] = current.get(ref) or await self._find_ref(recorded.observation) or ref
+                found = current.get(ref)
+                if found is None and not is_in_copy:  # The page is further on there.
+                    found = await self._find_ref(recorded.observation)
+                refs[name] = found or ref
         if refs and isinstance(action, actions_lib.Action):
             action = dataclasses.replace(cast("Any", action), **refs)
         if is_redacted(repr(action)):
@@ -371,12 +381,19 @@ class ForkedEnvironment:
         self._step = step
         self._point = ForkPoint(parent.info.episode_id, step)
         # A world at its first moment is no more than what `reset` makes.
-        can_copy = step > 0 and callable(getattr(environment, "snapshot", None))
+        methods = (getattr(environment, name, None) for name in ("snapshot", "restore"))
+        can_copy = step > 0 and all(map(callable, methods))
+        can_copy = can_copy and getattr(environment, "can_copy", True)
         self._copies = copies if can_copy else None
         self._is_to_give = False
         self._timesteps: list[Any] = []
         self._from_copy: Sequence[Any] = ()
         self._index = 0
+
+    @property
+    def is_in_copy(self) -> bool:
+        """Whether the world is a copy, and so at the step already."""
+        return bool(self._from_copy)
 
     async def reset(self) -> Any:
         """Start the episode.

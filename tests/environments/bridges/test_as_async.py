@@ -7,6 +7,7 @@ import subprocess
 import sys
 import threading
 
+import dm_env
 import gymnasium
 import pytest
 
@@ -57,6 +58,17 @@ class _Gated(fakes.Catch):
         super().close()
 
 
+class _Copied(_Gated):
+    def snapshot(self):
+        self._note("snapshot")
+        return self._ball, self._paddle
+
+    def restore(self, snapshot):
+        self._note("restore")
+        self._ball, self._paddle = snapshot
+        return dm_env.transition(0.0, self._board())
+
+
 @pytest.fixture(autouse=True)
 def _no_thread_is_left_behind():
     yield
@@ -94,6 +106,20 @@ async def test_every_call_is_made_on_one_other_thread():
         assert await env.call(threading.current_thread) in inner.threads
     assert len(inner.threads) == 1
     assert threading.current_thread() not in inner.threads
+
+
+async def test_worlds_are_copied_on_that_thread_and_a_copy_begins_an_episode():
+    inner = _Copied()
+    async with as_async(inner) as env:
+        await env.reset()
+        copy = await env.snapshot()
+        await _cancel_during(inner, env.step(0))
+        inner.gate.set()
+        assert (await env.restore(copy)).mid()
+        assert (await env.step(1)).mid()
+    assert inner.calls[:5] == ["reset", "snapshot", "step 0", "restore", "step 1"]
+    assert len(inner.threads) == 1
+    assert not hasattr(as_async(_Gated()), "snapshot")
 
 
 async def _cancel_during(inner, call):

@@ -10,6 +10,7 @@ from webtraj import Outcome, errors
 from webtraj.environments import actions
 from webtraj.environments.browser import BrowserEnvironment, Perturbation, WebTask
 from webtraj.environments.browser.tasks import ScriptedSolution
+from webtraj.environments.miniwob import MiniwobEnvironment
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -93,6 +94,14 @@ async def test_oracles_answer_first(pool, tmp_path):
     assert environment.episode_outcome() is Outcome.UNKNOWN
 
 
+async def test_a_small_window_is_small_for_pages_of_any_size():
+    sizes = {
+        name: MiniwobEnvironment("click-test", perturbation=name).viewport
+        for name in ("small-window", "large-window")
+    }
+    assert sizes == {"small-window": (315, 166), "large-window": (498, 321)}
+
+
 async def test_a_perturbation_of_ones_own_and_wrong_names(open_page):
     blue = Perturbation(name="blue", css="body { background: blue; }")
     assert open_page(PAGE, perturbation=blue).describe_episode()["metadata"] == {
@@ -100,3 +109,5 @@ async def test_a_perturbation_of_ones_own_and_wrong_names(open_page):
     }
     with pytest.raises(errors.InvalidInputError, match="Did you mean 'consent'"):
         open_page(PAGE, perturbation="concent")
+    with pytest.raises(errors.InvalidInputError, match="Unknown perturbation"):
+        open_page(PAGE, perturbation={"css": "p {}"})

@@ -44,12 +44,12 @@ class PageCopy:
     async def of(cls, session: BrowserSession) -> PageCopy | None:
         """Copy a session's tab; None if that would lose something.
 
-        Other tabs would be lost, and so would frames and storage of other origins, files that were
-        chosen for an upload, and the way forward in the history.
+        Other tabs would be lost, and so would frames and storage of other origins, databases
+        (IndexedDB), files that were chosen for an upload, and the way forward in the history.
         """
         debugger = await session.debugger(session.page)
         told = await session.run(
-            debugger.send("Page.getNavigationHistory"), what="tell its history"
+            debugger.send("Page.getNavigationHistory"), what="read the tab's history"
         )
         place, urls = told["currentIndex"], [entry["url"] for entry in told["entries"]]
         if urls[0] == BLANK:
@@ -59,7 +59,7 @@ class PageCopy:
         if len(session.tabs) > 1 or foreign or len(origins) != 1 or place != len(urls) - 1:
             return None
         page = await _call(session, "read")
-        cookies = await session.run(session.lease.context.cookies(), what="tell its cookies")
+        cookies = await session.run(session.lease.context.cookies(), what="read the cookies")
         return None if page is None else cls(cookies, urls, page)
 
     async def open(self, session: BrowserSession) -> bool:
@@ -90,5 +90,5 @@ class PageCopy:
 
     async def _put_cookies(self, session: BrowserSession) -> None:
         context = session.lease.context
-        await session.run(context.clear_cookies(), what="clear its cookies")
-        await session.run(context.add_cookies([*self.cookies]), what="set its cookies")
+        await session.run(context.clear_cookies(), what="clear the cookies")
+        await session.run(context.add_cookies([*self.cookies]), what="set the cookies")

@@ -201,7 +201,7 @@ class BrowserEnvironment(base_lib.Environment):
     @property
     def viewport(self) -> tuple[int, int] | None:
         """Width and height in CSS pixels; None if the window decides."""
-        size = {**self._context_options, **self._perturbation.context_options}["viewport"]
+        size = self._perturbation.options(self._context_options)["viewport"]
         return (size["width"], size["height"]) if size else None
 
     # The contract.
@@ -259,6 +259,12 @@ class BrowserEnvironment(base_lib.Environment):
                     await self._share.close()
             self._abandoned.detach()
 
+    @property
+    def can_copy(self) -> bool:
+        """Whether `snapshot` may return a copy; False if no episode of the task can be copied."""
+        copies = type(self.task).snapshot is not tasks_lib.BrowserTask.snapshot
+        return copies and not self.task.shares_context
+
     async def snapshot(self) -> Any:
         """Return a copy of the episode's world. See `CopiesWorld`.
 
@@ -272,7 +278,7 @@ class BrowserEnvironment(base_lib.Environment):
         """
         with self._one_at_a_time():
             session, task = self.session, self.task
-            if task.shares_context or self._keeper.covers or not self._observer.axtree:
+            if not self.can_copy or self._keeper.covers or not self._observer.axtree:
                 return None
             page = await copying_lib.PageCopy.of(session)
             kept = None if page is None else await task.snapshot(session)
@@ -500,7 +506,7 @@ class BrowserEnvironment(base_lib.Environment):
         session.boundary.home = copy.home
         self._goal, self._steps, self._verdict = copy.goal, copy.steps, copy.verdict
         self._outcome = trajectory_lib.Outcome.UNKNOWN
-        session.take_events()
+        session.forget_events()
         self._observer.restore(copy.observer)
         begun = time.perf_counter()
         last_action: Any = dict(copy.last_action)
@@ -916,8 +922,8 @@ class _Sessions:
                 "accept_downloads": "downloads" in self.observe.channels,
                 **self.context_options,
                 **task.context_options,
-                **self.perturbation.context_options,
             }
+            options = self.perturbation.options(options)
             lease = await self.pool.lease(owner=task.name, **boundary.context_options(options))
             if self._closed:
                 await lease.release()

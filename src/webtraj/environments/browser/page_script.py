@@ -296,7 +296,7 @@ def page_script(task_script: str = "", *, listening: str = "") -> str:
 
     Args:
         listening: The options of a look, as JSON, if the script is to report what is done on the
-            page (see `listening`); `null` if there are none before the first look.
+            page (see `listener`); `null` if there are none before the first look.
         task_script: Source that a task adds. It sees `page`, and sets `page.task` to an object with
             `begin(argument)` and `state()`, and `page.furniture` to a CSS selector of elements that
             are not part of the task, whose changes do not count.

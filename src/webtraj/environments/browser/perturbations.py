@@ -28,6 +28,8 @@ class Perturbation:
     """Its name in records and metrics."""
     context_options: Mapping[str, Any] = dataclasses.field(default_factory=dict)
     """For Playwright's `Browser.new_context`, on top of the environment's and the task's."""
+    scale: tuple[float, float] = (1.0, 1.0)
+    """Factors of the viewport's width and height."""
     css: str = ""
     """A style for every document in a tab; frames keep theirs."""
     consent: bool = False
@@ -44,7 +46,7 @@ class Perturbation:
             return given
         if given is None:
             return NONE
-        if given not in PERTURBATIONS:
+        if not isinstance(given, str) or given not in PERTURBATIONS:
             near = difflib.get_close_matches(str(given), PERTURBATIONS, n=1)
             hint = f" Did you mean {near[0]!r}?" if near else ""
             raise errors.InvalidInputError(
@@ -52,6 +54,16 @@ class Perturbation:
                 f"or a Perturbation.{hint}"
             )
         return PERTURBATIONS[given]
+
+    def options(self, usual: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the options of a context that usually has `usual`."""
+        changed = {**usual, **self.context_options}
+        if self.scale != (1.0, 1.0) and (size := changed.get("viewport")):
+            width, height = self.scale
+            changed["viewport"] = {
+                "width": round(size["width"] * width), "height": round(size["height"] * height)
+            }  # fmt: skip
+        return changed
 
     @property
     def script(self) -> str:
@@ -78,14 +90,8 @@ NONE: Final = Perturbation(name="")
 PERTURBATIONS: Final[Mapping[str, Perturbation]] = {
     one.name: one
     for one in (
-        Perturbation(
-            name="small-window",
-            context_options={"viewport": {"width": 1216, "height": 560}},
-        ),
-        Perturbation(
-            name="large-window",
-            context_options={"viewport": {"width": 1920, "height": 1080}},
-        ),
+        Perturbation(name="small-window", scale=(0.95, 7 / 9)),
+        Perturbation(name="large-window", scale=(1.5, 1.5)),
         Perturbation(name="dark", context_options={"color_scheme": "dark"}),
         Perturbation(
             name="inverted",

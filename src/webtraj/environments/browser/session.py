@@ -239,13 +239,17 @@ class BrowserSession:
                 await self.run(page.close(), what="close a tab")
             self._active, self._opened = first, None
             self._tab_closed.clear()
+        self.forget_events()
+        self._copied = {}
+        self._next_ref = 1
+        self.foreign_frames.forget_all()
+
+    def forget_events(self) -> None:
+        """Forget what happened since the last look: events, files, traffic, what was blocked."""
         self.boundary.take_blocked()
         self.take_events()
         self.downloads.take()
         self.chooser_opened = False
-        self._copied = {}
-        self._next_ref = 1
-        self.foreign_frames.forget_all()
         if self._traffic is not None:
             self._traffic.clear()
 

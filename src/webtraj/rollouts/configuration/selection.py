@@ -153,7 +153,9 @@ def _plan_of_forks(spec: RunSpec, fork: ForkConfig) -> tuple[PlannedEpisode, ...
     points = [
         ForkPoint(summary.episode_id, step)
         for summary in chosen
-        for step in _fork_steps(fork, summary, dataset, values.get(summary.episode_id, ()))
+        for step in dict.fromkeys(
+            _fork_steps(fork, summary, dataset, values.get(summary.episode_id, ()))
+        )
     ]
     if not points:
         _refuse_to_fork(dataset, fork, chosen)

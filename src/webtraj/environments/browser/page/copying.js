@@ -33,7 +33,8 @@ function putState(field, state) {
   for (const kind of ["input", "change"]) field.dispatchEvent(new Event(kind, {bubbles: true}));
 }
 
-function read() {
+async function read() {
+  if ((await indexedDB.databases()).length) return null;
   const elements = all();
   const fields = [...document.querySelectorAll(FIELDS)];
   if (fields.some(field => field.files?.length)) return null;

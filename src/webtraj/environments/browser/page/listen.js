@@ -1,7 +1,7 @@
 // Tells what a person, or a program through the debugging protocol, does on the page, joined into
 // gestures: trusted events only, and of those that a page's script can cause (execCommand, click())
 // only the ones that follow from the person's own. Each gesture is told when it begins, with what the page shows before
-// any of the page's own handlers ran, and when it is complete. See listening.py for the messages.
+// any of the page's own handlers ran, and when it is complete. See listener.py for the messages.
 const BINDING = "webtrajTell";
 const LEAST_DRAG = 6;  // CSS pixels; a hand that clicks also moves.
 const MAX_PATH = 16;
