@@ -11,7 +11,7 @@ webtraj=".venv-train/bin/python -m webtraj"
 
 tasks=$(sed 's/#.*//' examples/two_cores/unseen_tasks.txt | tr -s '\n ' ',,' | sed 's/^,//; s/,$//')
 common="preset=[$tasks] iteration.split=test iteration.number=1 attempts=25"
-common="$common parallel=8 max_steps=10 operation_timeout=120 seed=77"
+common="$common parallel=8 max_steps=10 max_retries=2 operation_timeout=120 seed=77"
 
 # As in the recipe two_cores, with room for longer pages.
 port=${PORT:-18555}

@@ -8,6 +8,7 @@ from webtraj import errors
 from webtraj.loop import configuration, load_loop_config
 from webtraj.loop.building import make_phase
 from webtraj.loop.phases import Policy, Slot, lanes
+from webtraj.settings.configuration import override
 
 FILE = """
 out: ${oc.env:HOME}/runs
@@ -45,6 +46,20 @@ def test_printed_configuration_is_the_same_configuration(tmp_path):
     assert configuration.to_yaml(load_loop_config(path)) == path.read_text()
 
 
+@each("name", ["rollout", "export", "train", "publish", "evaluation"])
+def test_a_printed_configuration_with_a_command_is_loaded_again(name, tmp_path):
+    config = load_loop_config(given={**LEAST, name: {"command": ["{python}"]}})
+    path = tmp_path / "printed.yaml"
+    path.write_text(configuration.to_yaml(config))
+    assert getattr(load_loop_config(path), name).command == ["{python}"]
+
+
+def test_settings_of_a_command_are_any_text():
+    given = {"a": "\N{GRINNING FACE} \x7f\x85\u2028\ufeff"}
+    (text,) = configuration.overrides_of({"options": given})
+    assert override(text, example="a=1") == {"options": given}
+
+
 @each(
     ("given", "said"),
     [
@@ -62,7 +77,18 @@ def test_printed_configuration_is_the_same_configuration(tmp_path):
         ),
         pytest.param({"rollout": {}}, "set rollout.preset", id="nothing-to-play"),
         pytest.param({"rollout": {"seed": 1}}, "takes no seed", id="set-by-the-loop"),
+        pytest.param(
+            {"first": {"rollout": {"out": "x"}}}, "takes no rollout.out", id="set-in-the-first"
+        ),
+        pytest.param(
+            {"groups": {"rollout": {"iteration": {"number": 3}}}},
+            "takes no rollout.iteration.number", id="set-in-groups",
+        ),
         pytest.param({"judge": {}}, "No judge given", id="no-judge"),
+        pytest.param(
+            {"judge": {"judges": ["modle"], "options": {"model": "m"}}}, "Did you mean 'model'",
+            id="no-such-judge",
+        ),
         pytest.param({"export": None}, "needs an export", id="nothing-to-train-on"),
         pytest.param({"serve": {"engine": "external"}}, "needs url", id="no-url"),
         pytest.param(
@@ -285,6 +311,14 @@ def test_an_agent_without_a_model_may_play_more():
     assert "attempts=9" in command(config, Slot(1, "rollout", "rollout"))
     assert "attempts=9" not in command(config, Slot(0, "evaluate", "rollout"))
     assert "attempts=9" not in command(config, Slot(2, "rollout", "rollout"), SERVED)
+
+
+def test_the_loop_makes_iterations_of_rollouts_that_name_none():
+    rollout = {**PLAYED["rollout"], "iteration": None}
+    made = command(
+        load_loop_config(given={**PLAYED, "rollout": rollout}), Slot(1, "rollout", "rollout")
+    )
+    assert 'iteration={"split": "train", "number": 1}' in made
 
 
 def played_by(rollout, *, first="random"):

@@ -14,8 +14,9 @@ from loop_state import read_entries
 from webtraj import errors
 from webtraj.loop import PhaseFailedError, load_loop_config
 from webtraj.loop import run as run_loop
-from webtraj.loop.phases import NullLoopObserver
-from webtraj.loop.state import LoopState
+from webtraj.loop.building import make_phase
+from webtraj.loop.phases import NullLoopObserver, Policy, Slot
+from webtraj.loop.state import LoopState, begin
 
 SHORT = {
     "iterations": 1,
@@ -141,6 +142,24 @@ async def test_folder_of_another_loop_is_refused(small_loop):
         await run_loop(config)
     with pytest.raises(errors.InvalidInputError, match="Cannot change seed from 3 to 4"):
         await run_loop(small_loop.config(**SHORT, seed=4), resume=True)
+
+
+def test_settings_that_are_taken_away_are_told_and_commands_keep_no_secret(tmp_path):
+    least = {"out": str(tmp_path), "train": {"model": "a/b"}}
+    played, notes = {"preset": ["miniwob/click-test"]}, Notes()
+    stored = {"secret_access_key": "tea", "region": "here"}
+    before = load_loop_config(given={**least, "rollout": {**played, "attempts": 4}})
+    after = load_loop_config(given={**least, "rollout": {**played, "storage_options": stored}})
+    slot = Slot(1, "rollout", "rollout")
+    with contextlib.closing(LoopState(tmp_path / "state.jsonl")) as state:
+        for config in (before, after):
+            begin(config, state, resume=True, observer=notes)
+        phase = make_phase(after, slot, Policy(version=0))
+        state.add_begun(phase, phase.command, 0)
+    assert "Changed rollout.attempts from 4 to None." in notes.notes
+    text = (tmp_path / "state.jsonl").read_text()
+    assert "tea" not in text
+    assert "here" in text
 
 
 @pytest.mark.slow

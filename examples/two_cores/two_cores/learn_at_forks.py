@@ -385,19 +385,20 @@ class Lab:
         found = await self.kept("tasks.json", self.evaluated(
             weights, scale.candidates, scale.probes, CHOOSING, "choosing"
         ))  # fmt: skip
-        rates = {task: (sum(won), len(won)) for task, won in found.items()}
+        rates = {task: rate_of(won) for task, won in found.items() if rate_of(won)[1]}
         near = sorted(rates, key=lambda task: abs(rates[task][0] / rates[task][1] - 0.5))
         return {task: rates[task] for task in near[: scale.tasks]}
 
     async def evaluated(
         self, weights: Weights, tasks: Sequence[str], episodes: int, seed: int, name: str
-    ) -> dict[str, list[int]]:
-        """Return which episodes of each task succeed."""
+    ) -> dict[str, list[int | None]]:
+        """Return which episodes of each task succeed; None where the machinery failed."""
         plan = plan_episodes(presets(tasks), episodes=episodes * len(tasks), seed=seed)
         played = await self.play(fresh(self.out / "evaluation" / name), plan, LinearAgent(weights))
-        found: dict[str, list[int]] = {task: [] for task in tasks}
+        found: dict[str, list[int | None]] = {task: [] for task in tasks}
         for one in played:
-            found[one.planned.task.removeprefix("miniwob/")].append(int(one.won))
+            won = int(one.won) if one.result.counts else None
+            found[one.planned.task.removeprefix("miniwob/")].append(won)
         return found
 
     async def kept(self, name: str, making: Any) -> Any:
@@ -564,9 +565,15 @@ def summary_of(entry: Mapping[str, Any]) -> str:
     return told + (f", success {percent(entry['evaluation'])}" if "evaluation" in entry else "")
 
 
-def percent(won: Mapping[str, Sequence[int]]) -> str:
+def rate_of(won: Sequence[int | None]) -> tuple[int, int]:
+    """Return the successes and the episodes that count."""
+    counted = [one for one in won if one is not None]
+    return sum(counted), len(counted)
+
+
+def percent(won: Mapping[str, Sequence[int | None]]) -> str:
     """Return the mean success of the tasks, with its interval."""
-    mean = mean_of_tasks([(sum(each), len(each)) for each in won.values()])
+    mean = mean_of_tasks([rate for each in won.values() if (rate := rate_of(each))[1]])
     return f"{mean['value']:.1%} ({mean['low']:.1%} to {mean['high']:.1%})"
 
 
@@ -589,7 +596,8 @@ def table_of(results: Mapping[str, Any]) -> str:
                 f"{percent(arms[arm][-1]['evaluation'])} |"
             )
         for task, won in arms["start"][-1]["evaluation"].items():
-            pairs.update(zip(won, arms["forks"][-1]["evaluation"][task], strict=True))
+            both = zip(won, arms["forks"][-1]["evaluation"][task], strict=True)
+            pairs.update(pair for pair in both if None not in pair)
     counts = [pairs[pair] for pair in ((1, 1), (1, 0), (0, 1), (0, 0))]
     interval = paired_difference_interval(*counts)
     assert interval is not None

@@ -130,8 +130,11 @@ def _merge_settings(fields: Mapping[str, Any], settings: Iterable[str]) -> dict[
     settings = list(settings)
     if not settings:
         return dict(fields)
-    both = configuration.layered({}, fields, settings, example="wait_timeout=60")
-    configuration.check_names(both, RunSpec, configuration.COMMAND_LINE)
+    example = "wait_timeout=60"
+    own = configuration.with_overrides({}, settings, example=example)
+    # Flags may name settings of the command's own, such as those of a job.
+    configuration.check_names(own, RunSpec, configuration.COMMAND_LINE)
+    both = configuration.layered({}, fields, settings, example=example)
     return configuration.resolved(both, configuration.COMMAND_LINE)
 
 

@@ -57,7 +57,7 @@ def from_fields(
     from webtraj.rollouts.configuration.building import build_rollout, resume_run
     from webtraj.runs.spec import RunSpec
 
-    if resume and not given.get("iteration"):
+    if resume and given.get("iteration") is None:
         fields = dict(given)
         place = {"out": fields.pop("out"), "storage_options": fields.pop("storage_options", {})}
         built = resume_run(fields, run_id=run_id, **place)

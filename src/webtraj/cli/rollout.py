@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import datetime
 import shlex
 from pathlib import Path
@@ -98,7 +99,7 @@ def rollout(
                 "--resume needs the run's dataset: give --out FOLDER, or --config for a run from a "
                 "configuration."
             )
-        fields.setdefault("out", f"runs/{datetime.datetime.now():%Y%m%d-%H%M%S}")
+        fields.setdefault("out", _new_place())
         built, go_on = playing.from_fields(fields, resume=resume, run_id=run_id)
     else:
         from webtraj.rollouts.configuration import build_rollout, loading
@@ -121,12 +122,21 @@ def rollout(
         )
         if ray is not None:
             check_no_ranks(configuration.spec)
+        if configuration.spec.out is None:
+            if resume:
+                raise errors.InvalidInputError("--resume needs the run's dataset: give out=FOLDER.")
+            placed = configuration.spec.model_copy(update={"out": _new_place()})
+            configuration = dataclasses.replace(configuration, spec=placed)
         built = build_rollout(configuration, resume=(run_id or True) if resume else False)
         go_on = playing.naming(built)
     if ray is not None:
         go_on += f" --ray {shlex.quote(ray)}"
     go_on = f"{go_on} --resume {built.run_id}"
     playing.play(built, ray, go_on, monitor=monitor, csv=csv, json=json)
+
+
+def _new_place() -> str:
+    return f"runs/{datetime.datetime.now():%Y%m%d-%H%M%S}"
 
 
 def _split(arguments: list[str], *, resume: bool) -> tuple[str | None, list[str]]:

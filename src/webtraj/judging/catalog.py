@@ -19,7 +19,15 @@ from webtraj.settings.named import make_of, nearest, offered, registering
 if TYPE_CHECKING:
     from webtraj.agents.models.base import ModelClient
 
-__all__ = ["ENTRY_POINT_GROUP", "JUDGES", "JudgeKind", "make_judge", "make_judge_of", "register"]
+__all__ = [
+    "ENTRY_POINT_GROUP",
+    "JUDGES",
+    "JudgeKind",
+    "judge_names",
+    "make_judge",
+    "make_judge_of",
+    "register",
+]
 
 ENTRY_POINT_GROUP = "webtraj.judges"
 
@@ -88,11 +96,16 @@ def make_judge(
     if name in others:
         _refuse_argument(name, argument)
         return named(make_of(others[name], name, options, kind="judge"), name)
-    known = (*JUDGES, *others)
+    known = judge_names()
     raise errors.InvalidInputError(
         f"No judge is named {name!r}. {nearest(name, known)}Choose one of: {', '.join(known)}; "
         "to use a judge of your own, import the module that registers it (--import)."
     )
+
+
+def judge_names() -> tuple[str, ...]:
+    """Return the names of the judges that are built in, registered or installed."""
+    return (*JUDGES, *offered(ENTRY_POINT_GROUP, JUDGES))
 
 
 def make_judge_of(

@@ -107,7 +107,7 @@ class _Build:
             **self._filled(settings),
             "out": self.config.out,
             "seed": self.seed,
-            "iteration": {**settings.get("iteration", {}), **own},
+            "iteration": {**(settings.get("iteration") or {}), **own},
         }
         command = self._webtraj("rollout", *_option("--ray", given.ray), settings=settings)
         dataset = self.places.played(number, split=split)
@@ -314,6 +314,7 @@ def check_phases(config: LoopConfig) -> None:
     Raises:
         InvalidInputError: Something is missing, or has an unknown name.
     """
+    from webtraj.judging.catalog import judge_names, make_judge
     from webtraj.processing.registry import make_step, step_names
     from webtraj.training.export.running import all_formats, make_format
 
@@ -325,7 +326,9 @@ def check_phases(config: LoopConfig) -> None:
             )
     judge, export, processing = config.judge, config.export, config.postprocess
     if judge is not None and judge.command is None:
-        judge.names()
+        for spec in judge.names():
+            if spec.partition(":")[0] not in judge_names():
+                make_judge(spec)
     if export is not None and export.command is None and export.format not in all_formats():
         make_format(export.format)
     if processing is not None and processing.command is None and not processing.imports:

@@ -78,6 +78,12 @@ def _check_taken(section: Section, *names: str, prefix: str = "") -> None:
             raise ValueError(f"takes no {prefix}{name}, which the loop sets; remove it")
 
 
+def _check_rollout(spec: RunSpec, prefix: str = "") -> None:
+    _check_taken(spec, "out", "seed", "fork", "episodes", prefix=prefix)
+    if spec.iteration is not None:
+        _check_taken(spec.iteration, "split", "number", "rank", prefix=f"{prefix}iteration.")
+
+
 class PhaseConfig(Section):
     """A phase: a webtraj command with its own settings, or a custom command."""
 
@@ -90,7 +96,12 @@ class PhaseConfig(Section):
     @model_validator(mode="after")
     def _one_or_the_other(self) -> Self:
         of_its_own = {"command", "retries", *self._BESIDE_COMMANDS}
-        others = sorted(self.model_fields_set - of_its_own)
+        usual = type(self).model_construct()
+        others = sorted(
+            name
+            for name in self.model_fields_set - of_its_own
+            if getattr(self, name) != getattr(usual, name)  # Printed ones have every key.
+        )
         if self.command is not None and others:
             raise ValueError(
                 f"has both a command and {', '.join(others)}, which the command ignores; remove "
@@ -115,9 +126,7 @@ class RolloutPhaseConfig(PhaseConfig, RunSpec):
 
     @model_validator(mode="after")
     def _check_taken(self) -> Self:
-        _check_taken(self, "out", "seed", "fork", "episodes")
-        if self.iteration is not None:
-            _check_taken(self.iteration, "split", "number", "rank", prefix="iteration.")
+        _check_rollout(self)
         return self
 
 
@@ -166,6 +175,11 @@ class GroupsConfig(PhaseConfig):
     0.28}}`."""
 
     _BESIDE_COMMANDS: ClassVar[frozenset[str]] = frozenset({"iterations", "rollout", "train"})
+
+    @model_validator(mode="after")
+    def _check_taken(self) -> Self:
+        _check_rollout(self.rollout, "rollout.")
+        return self
 
 
 class LlamaFactoryConfig(UpdateSettings):
@@ -260,6 +274,11 @@ class FirstConfig(Section):
     rollout: RunSpec = RunSpec()
     """Settings that override those of `rollout` for such an agent: it is fast, and may play
     more."""
+
+    @model_validator(mode="after")
+    def _check_taken(self) -> Self:
+        _check_rollout(self.rollout, "rollout.")
+        return self
 
     @property
     def agent(self) -> str | None:
@@ -526,7 +545,16 @@ def overrides_of(settings: Mapping[str, Any]) -> list[str]:
     ['lora={"rank": 4}', 'packing=true']
     """
     data = configuration.escaped(settings)
-    return [f"{key}={json.dumps(value)}" for key, value in data.items()]
+    return [f"{key}={_to_json(value)}" for key, value in data.items()]
+
+
+_NOT_IN_YAML = re.compile(r"[\x7f-\x9f\u2028\u2029\ufeff\ufffe\uffff]")
+
+
+def _to_json(value: Any) -> str:
+    # YAML has no pairs of escapes, in which JSON can write an emoji.
+    text = json.dumps(value, ensure_ascii=False)
+    return _NOT_IN_YAML.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
 
 
 # Loading: a YAML file, and `key=value` on top; and the way back.
@@ -569,7 +597,7 @@ def check(config: LoopConfig) -> LoopConfig:
             f"out is {config.out!r}; expected a folder, since a loop's state and models need a "
             "disk. To copy results elsewhere, use `webtraj push` and publish.command."
         )
-    for key in (*PHASES[:-1], "evaluation", "serve"):
+    for key in ("first", *PHASES[:-1], "evaluation", "serve"):
         if (value := getattr(config, key)) is not None:
             _check_placeholders(value.model_dump(), key)
     for extra in config.extra:

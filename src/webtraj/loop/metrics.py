@@ -41,6 +41,7 @@ from webtraj.loop.places import Places
 from webtraj.loop.state import LoopState
 from webtraj.metrics.live import WandbSink, flat
 from webtraj.metrics.success import TaskSuccess
+from webtraj.settings.configuration import without_secrets
 from webtraj.store import files, records
 from webtraj.trajectory import Count
 
@@ -252,6 +253,6 @@ class IterationSink:
             run_id=hashlib.sha256(str(out).encode()).hexdigest()[:16],
             mode=target.mode,
             folder=target.folder or str(out / "wandb"),
-            config=to_data(self._config),
+            config=without_secrets(to_data(self._config)),
             step_name="iteration",
         )

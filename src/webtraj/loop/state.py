@@ -34,6 +34,7 @@ from webtraj.loop.configuration import LoopConfig, to_data
 from webtraj.loop.phases import LoopObserver, Phase, Slot, digest
 from webtraj.loop.places import Places
 from webtraj.settings.configuration import flattened, without_secrets
+from webtraj.settings.credentials import conceal
 from webtraj.store import files, records
 from webtraj.store.closing import Closing
 from webtraj.trajectory import Count
@@ -163,7 +164,7 @@ class LoopState(Closing):
             {
                 **_named("begun", phase.slot),
                 "attempt": begun.attempts,
-                "command": list(command),
+                "command": [conceal(one) for one in command],
                 "seed": phase.seed,
                 "policy": policy,
                 "before": dict(before),
@@ -263,9 +264,10 @@ def begin(config: LoopConfig, state: LoopState, *, resume: bool, observer: LoopO
             "or use another out."
         )
     told = without_secrets(to_data(config))
-    before = dict(flattened(state.config or {}))
-    for key, value in flattened(told):
-        if not before or key == "out" or (was := before.get(key)) == value:
+    now, before = dict(flattened(told)), dict(flattened(state.config or {}))
+    for key in {**now, **before} if before else ():
+        value, was = now.get(key), before.get(key)
+        if key == "out" or value == was:
             continue
         if key in _FIXED and state.anything_ended:
             raise errors.InvalidInputError(

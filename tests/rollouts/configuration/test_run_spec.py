@@ -7,7 +7,7 @@ import pytest
 
 from rows import each
 from webtraj import errors, open_dataset
-from webtraj.cli import flags
+from webtraj.cli import flags, playing
 from webtraj.cli.app import make_command
 from webtraj.rollouts import RunSpec, collect
 from webtraj.rollouts.configuration import build_rollout, load_configuration
@@ -63,6 +63,19 @@ def test_keys_may_refer_to_flags_whose_texts_are_no_references():
         "agent_options": {"instruction": "costs ${x}"},
         "judge_options": {"model": "m"},
     }
+
+
+def test_flags_of_the_commands_own_stay_beside_keys():
+    fields = flags.fields_of({"run_id": "one", "imports": ["mine"]}, ["step_timeout=60"])
+    assert fields == {"run_id": "one", "imports": ["mine"], "step_timeout": 60}
+
+
+def test_a_file_without_out_is_played_into_a_new_folder(world, monkeypatch):
+    (world / "mine.yaml").write_text(json.dumps({"kind": "run", **SPEC}))
+    built = []
+    monkeypatch.setattr(playing, "play", lambda rollout, *_, **__: built.append(rollout))
+    make_command("rollout").main(["--config", "mine.yaml"], standalone_mode=False)
+    assert built[0].out.startswith("runs/")
 
 
 def test_a_null_out_is_left_out():
@@ -179,6 +192,21 @@ async def test_what_a_spec_does_not_say_is_resumed_as_it_was_begun(world):
     assert changed.spec.agents_options == {"untouched": 0.1}
     with pytest.raises(errors.InvalidInputError, match="seed cannot be changed from 3"):
         build_rollout(RunSpec(out="data", seed=4), resume=True)
+
+
+async def test_an_iteration_is_resumed_with_the_settings_that_it_began_with(world):
+    begun = {**SPEC, "agent": "random", "iteration": {"size": 1}, "out": "runs"}
+    del begun["episodes"]
+    rollout = build_rollout(RunSpec(**begun))
+    rollout.write_plan("json")
+    again = build_rollout(
+        RunSpec(out="runs", iteration={"size": 1}, parallel=2, max_retries=1), resume=True
+    )
+    assert (again.run_id, again.plan) == (rollout.run_id, rollout.plan)
+    assert (again.spec.agent, again.spec.max_steps, again.spec.seed) == ("random", 5, 3)
+    assert (again.spec.parallel, again.spec.max_retries) == (2, 1)
+    changed = build_rollout(RunSpec(out="runs", iteration={"size": 1}, agent="oracle"), resume=True)
+    assert changed.spec.agent == "oracle"
 
 
 @each(

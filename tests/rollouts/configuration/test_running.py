@@ -380,7 +380,7 @@ async def test_run_without_a_record_is_not_gone_on_with_by_its_folder(build, wor
     rollout = build(*ORACLE)
     await rollout.play()
     (world / rollout.out / "runs" / rollout.run_id / "settings.json").unlink()
-    with pytest.raises(errors.InvalidInputError, match="--config-name"):
+    with pytest.raises(errors.InvalidInputError, match="with --config and"):
         resume_run({}, out=rollout.out)
     assert len((await build(*ORACLE, resume=True).play()).results) == 2
 

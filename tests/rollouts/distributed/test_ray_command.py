@@ -172,6 +172,15 @@ async def test_a_job_plays_whole_groups(given, episodes, played, tmp_path):
     assert len(played[0].plan) == episodes
 
 
+async def test_a_job_plays_and_resumes_an_iteration(played, tmp_path):
+    given = {"out": str(tmp_path / "d"), "iteration": {"sampler": "sequential", "repeat": 3}}
+    await job._play(JobSpec(preset=["still"], agent="random", **given), {})
+    await job._play(JobSpec(resume=True, **given), {})
+    first, again = played
+    assert len(first.plan) == 6
+    assert (again.run_id, again.plan, again.spec.agent) == (first.run_id, first.plan, "random")
+
+
 async def test_a_resumed_job_is_as_it_was_begun(played, tmp_path):
     place = str(tmp_path / "d")
     begun = {"agent": "random", "max_steps": 40, "max_retries": 1, "seed": 9, "episodes": 2}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from webtraj import errors
@@ -111,7 +111,8 @@ def build_rollout(
     if spec.iteration is not None:
         if tasks is not None:
             raise errors.InvalidInputError("An iteration samples the tasks of preset; got tasks.")
-        return _iteration(spec, spec.iteration, resume, run_id, configuration=known, **more)
+        fields = None if isinstance(configuration, Configuration) else spec.model_fields_set
+        return _iteration(spec, spec.iteration, resume, run_id, fields, configuration=known, **more)
     storage = open_storage(spec.out, spec.storage_options)
     if not resume:
         run = Run(storage, run_id or new_run_id())
@@ -151,12 +152,18 @@ def resume_run(
 def _rest(run: Run, placed: RunSpec, given: Mapping[str, Any], **more: Any) -> Rollout:
     """Return the rest of a run, with its own settings except for those given."""
     plan = run.read_plan()
+    spec = _recorded(run, placed, given)
+    return _playable(spec, lambda blocked: _Begun(plan, run, resume=True), **more)
+
+
+def _recorded(run: Run, placed: RunSpec, given: Mapping[str, Any]) -> RunSpec:
+    """Return a run's own settings, except for those given."""
     begun = run.read_record()
     where = f"{placed.out}/runs/{run.run_id}/{SETTINGS}"
     if begun is None:
         raise errors.InvalidInputError(
             f"The run {run.run_id!r} in {placed.out!r} has no {SETTINGS}, so its agent is unknown. "
-            "Pass its configuration again, with --config-name and --resume, or start a new run."
+            "Pass its configuration again, with --config and --resume, or start a new run."
         )
     record = validate(begun, RunSpec, where).record()
     for key in sorted(_PLANNED & set(given)):
@@ -168,9 +175,9 @@ def _rest(run: Run, placed: RunSpec, given: Mapping[str, Any], **more: Any) -> R
             )
     values = merged(record, given)
     check_complete(values, where)
-    place = {"out": placed.out, "storage_options": placed.storage_options}
-    spec = validate({**values, **place}, RunSpec, where)
-    return _playable(spec, lambda blocked: _Begun(plan, run, resume=True), **more)
+    for name in ("out", "storage_options", "iteration"):
+        values[name] = getattr(placed, name)
+    return validate(values, RunSpec, where)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -186,34 +193,39 @@ class _Begun:
 
 
 def _iteration(
-    spec: RunSpec, config: IterationConfig, resume: bool | str, run_id: str | None, **more: Any
-) -> Rollout:
-    """Return a rollout into the dataset of an iteration."""
+    spec: RunSpec, config: IterationConfig, resume: bool | str, run_id: str | None,
+    given: Collection[str] | None, **more: Any,
+) -> Rollout:  # fmt: skip
+    """Return a rollout into the dataset of an iteration.
+
+    `given`: the fields that override those of a run to resume; None for all.
+    """
     assert spec.out is not None
     iterations = Iterations(spec.out, config.split, spec.storage_options)
     rank, suffix = config.rank, suffix_of(config.rank)
+    share = spec if rank is None else scaled(spec, rank)
 
     def begin(blocklist: Blocklist | None) -> _Begun:
-        claimed = False
-        if resume:
-            number, run = _run_to_resume(
-                iterations, config.number, suffix, run_id or resume, spec.max_retries
-            )
-            plan = run.read_plan()
-        else:
-            number, plan, claimed = _planned(spec, config, blocklist, iterations)
-            storage = open_storage(iterations.dataset(number), iterations.storage_options)
-            run = Run(storage, (run_id or new_run_id()) + suffix)
-        return _Begun(
-            plan,
-            run,
-            resume=bool(resume),
-            iteration=number,
-            out=iterations.dataset(number),
-            claimed=iterations if claimed else None,
-        )
+        number, plan, claimed = _planned(spec, config, blocklist, iterations)
+        out = iterations.dataset(number)
+        run = Run(open_storage(out, iterations.storage_options), (run_id or new_run_id()) + suffix)
+        claim = iterations if claimed else None
+        return _Begun(plan, run, iteration=number, out=out, claimed=claim)
 
-    return _playable(spec if rank is None else scaled(spec, rank), begin, **more)
+    if not resume:
+        return _playable(share, begin, **more)
+    retries = spec.max_retries if given is None or "max_retries" in given else None
+    number, run = _run_to_resume(iterations, config.number, suffix, run_id or resume, retries)
+    out = iterations.dataset(number)
+    begun = _Begun(run.read_plan(), run, resume=True, iteration=number, out=out)
+    if given is not None:
+        changed = {
+            name: value
+            for name, value in share.given().items()
+            if name in given and name not in _PLANNED
+        }
+        share = _recorded(run, share, changed)
+    return _playable(share, lambda blocked: begun, **more)
 
 
 def _planned(
@@ -245,7 +257,11 @@ def _planned(
 
 
 def _run_to_resume(
-    iterations: Iterations, number: int | None, suffix: str, resume: bool | str, max_retries: int
+    iterations: Iterations,
+    number: int | None,
+    suffix: str,
+    resume: bool | str,
+    max_retries: int | None,
 ) -> tuple[int, Run]:
     """Return the run to resume and its iteration.
 

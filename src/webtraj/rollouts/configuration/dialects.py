@@ -277,7 +277,7 @@ def _minutes(value: Any) -> Any:
 
 def _one_of(**names: Any) -> Callable[[Any], Any]:
     def convert(value: Any) -> Any:
-        if value is not None and value not in names:
+        if value is not None and (not isinstance(value, str) or value not in names):
             raise ValueError(f"must be {' or '.join(map(repr, names))}; got {value!r:.60}")
         return None if value is None else names[value]
 
@@ -401,6 +401,9 @@ def _model_name(values: dict[str, Any]) -> Any:
     base = values.pop("policy_config.base_model", None)
     checkpoint = values.pop("policy_config.checkpoint_path", None)
     folder = values.get("save_path")
+    for key, value in (("save_path", folder), ("policy_config.checkpoint_path", checkpoint)):
+        if value is not None and not isinstance(value, str):
+            raise ValueError(f"{key}: must be a valid string; got {value!r:.60}")
     # A bucket has no model, but a path of its own may lead to one.
     if checkpoint and (os.path.isabs(checkpoint) or not is_url(folder or "")):  # noqa: PTH117
         path = os.path.join(folder or "", checkpoint)  # noqa: PTH118
@@ -437,8 +440,10 @@ def _rank(values: dict[str, Any]) -> dict[str, Any]:
     weights = values.pop("env_config.all_rank_weights", None)
     suffix = values.pop("env_config.multinode_rank_suffix", "")
     for name, value in zip(names, numbers, strict=True):
-        if value is not None and (type(value) not in (int, float) or value < 0):
-            raise ValueError(f"env_config.{name}: must be a number from 0; got {value!r:.60}")
+        kinds = (int, float) if name.endswith("weight") else (int,)
+        if value is not None and (type(value) not in kinds or value < 0):
+            kind = "number" if float in kinds else "whole number"
+            raise ValueError(f"env_config.{name}: must be a {kind} from 0; got {value!r:.60}")
     number, total, own, every = numbers
     if number is None:
         if total in (None, 1) and weights is None and own is None:

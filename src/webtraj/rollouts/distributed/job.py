@@ -68,8 +68,10 @@ class JobSpec(RunSpec):
         """Return the run: 100 episodes, in whole groups, or what changes in the resumed one."""
         if self.resume:
             given = {name: v for name, v in self.given().items() if name not in _OF_THE_SCRIPT}
-            return RunSpec(out=self.out, storage_options=self.storage_options, **given)
-        if self.episodes is None and self.attempts == 1:
+            place = {name: getattr(self, name) for name in ("out", "storage_options", "iteration")}
+            return RunSpec(**place, **given)
+        sampled = self.iteration is not None
+        if self.episodes is None and self.attempts == 1 and not sampled:
             groups = math.ceil(_EPISODES / self.group_size)
             return self.model_copy(update={"episodes": groups * self.group_size})
         return self
