@@ -5,6 +5,7 @@ Commands are parsed by the commands themselves, JSON and YAML are read by what r
 """
 
 import functools
+import itertools
 import json
 import re
 import shlex
@@ -18,6 +19,7 @@ from documented_blocks import PAGES, ROOT, Block, blocks_of
 
 from rows import each
 from webtraj.cli.app import COMMANDS, make_app
+from webtraj.datasets.dataset import parse_condition
 
 EXAMPLES = sorted((ROOT / "examples").glob("[0-9]*.py"))
 
@@ -97,6 +99,16 @@ def test_commands_are_understood(block: Block) -> None:
             command.make_context(called, list(rest))
         except Exception as error:
             raise AssertionError(f"webtraj {shlex.join(arguments)}: {error}") from error
+
+
+def test_conditions_are_understood() -> None:
+    for block in BLOCKS:
+        if block.language != "sh" or "--where" not in block.text:
+            continue
+        for arguments in commands_in(block):
+            for option, value in itertools.pairwise(arguments):
+                if option == "--where":
+                    parse_condition(value)
 
 
 def hints() -> list[str]:
