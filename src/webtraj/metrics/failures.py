@@ -44,6 +44,8 @@ __all__ = ["Cause", "Failure", "FailureKind", "Quote", "explain", "find_failures
 
 _LONGEST = 240
 """The most characters of a quote."""
+_LONGEST_NAME = 60
+"""The most characters of an element's name within it."""
 _REPEATS = 3
 """So many equal actions in a row explain an episode that ran out of steps."""
 
@@ -247,13 +249,19 @@ def _longest_repeat(taken: Sequence[StepRecord]) -> Sequence[StepRecord]:
 
 
 def _quoted(step: StepRecord) -> str:
-    """Return a step as one line: its action, and what kept it from having an effect."""
-    decision = step.decision
-    told = last_action_of(step.observation).get("error")
-    problem = (decision.parse_error if decision is not None else "") or told
-    where = text_of(step.observation, "url")
-    said = f"{describe(step.action)}{f': {loaded(problem)}' if problem else ''}"
-    return one_line(f"{said} (at {where})" if where else said, _LONGEST)
+    """Return a step as one line: its action, its element, and what kept it from an effect."""
+    last, decision = last_action_of(step.observation), step.decision
+    problem = (decision.parse_error if decision is not None else "") or last.get("error")
+    parts = [describe(step.action)]
+    if last.get("role"):
+        parts.append(f" on {last['role']}")
+    if last.get("name"):
+        parts.append(f' "{one_line(last["name"], _LONGEST_NAME)}"')
+    if problem:
+        parts.append(f": {loaded(problem)}")
+    if where := text_of(step.observation, "url"):
+        parts.append(f" (at {where})")
+    return one_line("".join(parts), _LONGEST)
 
 
 def _unread(summary: EpisodeSummary) -> Failure:

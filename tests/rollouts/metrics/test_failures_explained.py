@@ -49,6 +49,9 @@ def test_quotes_say_what_was_wrong():
         (Click("7"),), outcome=O.FAILURE, reason=R.TRUNCATED, observations=[told("7 is gone")]
     )
     assert explain(refused).quotes[0].text == "click('7'): 7 is gone (at http://shop.test/)"
+    named = {"last_action": {"role": "button", "name": "Log  in"}}
+    clicked = make_trajectory((Click("7"),), outcome=O.FAILURE, observations=[named])
+    assert explain(clicked).quotes[0].text == "click('7') on button \"Log in\""
     decisions = [reply("Hm.", None, parse_error="There is no call."), reply("c", Click("1"))]
     unreadable = make_trajectory(
         (None, Click("1")), outcome=O.FAILURE, reason=R.TRUNCATED, decisions=decisions

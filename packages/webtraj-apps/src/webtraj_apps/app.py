@@ -396,11 +396,12 @@ class World:
             await writer.drain()
             return
         self._answering += 1
-        noting = _Noting(writer)
+        noting = _Noting(writer) if page else None
         try:
             request = f"WORLD {self.name}\n".encode() + begun
-            await self._host.answer((reader, cast(asyncio.StreamWriter, noting)), request)
-            if page and not noting.written.startswith(_NOT_MODIFIED):
+            answer = writer if noting is None else cast(asyncio.StreamWriter, noting)
+            await self._host.answer((reader, answer), request)
+            if noting is not None and not noting.written.startswith(_NOT_MODIFIED):
                 self.documents[page] = bytes(noting.written)
         except errors.BrowserError as error:
             self.failure = error
