@@ -29,6 +29,7 @@ class Line:
         self.accepted = []
         self.shares = []
         self.got_turns_untold = False
+        self.before_play = None
 
     async def _call(self, coroutine):
         call = asyncio.ensure_future(coroutine)
@@ -52,6 +53,8 @@ class Line:
         self._check()
         self.got_turns_untold |= not self.shares
         self.accepted.append(turn)
+        if self.before_play is not None:
+            await self.before_play()
         return await self._call(self.node.play(turn))
 
     async def beat(self, share, hurry):
@@ -77,6 +80,7 @@ class Machines:
         self.started = []
         self.setup = None
         self.before_start = None
+        self.before_play = None
         self.after_gathering = None
         self.found = {}  # What a machine says it had, besides what it had.
 
@@ -92,6 +96,7 @@ class Machines:
             self.before_start(place)
         self.started.append(place.name)
         line = Line(NodeRunner(self.work, place.episodes), self.found.get(place.name, ()))
+        line.before_play = self.before_play
         self.lines[place.name] = line
         return line, await line.open()
 

@@ -57,6 +57,15 @@ class Looker:
 
 async def test_all_machines_play_and_every_row_is_over(machines):
     cluster = machines(one=2, two=3)
+
+    async def all_have_turns():
+        async with asyncio.timeout(60):
+            while len(cluster.lines) < 2 or not all(
+                line.accepted for line in cluster.lines.values()
+            ):
+                await asyncio.sleep(0.01)
+
+    cluster.before_play = all_have_turns  # Or one is done before the other has heard of its share.
     results, driver = await cluster.play("ladder/climb", episodes=40)
     assert counted_rows(results) == list(range(40))
     assert {result.outcome for result in results} == {Outcome.SUCCESS}
