@@ -101,6 +101,9 @@ class _Decisions:
     def recorded(self) -> None:
         self.steps += 1
 
+    def hide(self, password: str) -> None:
+        pass
+
 
 @pytest.mark.browser
 async def test_a_kill_after_a_password_was_typed_loses_the_last_step_only(
