@@ -108,6 +108,16 @@ class Machines:
         self.gone.add(name)
         self.lines[name].cut.set()
 
+    def play_together(self, has="accepted"):
+        """Lets no machine play before all have a turn, or `shares`: one might be done before."""
+
+        async def wait():
+            async with asyncio.timeout(60):
+                while not all(getattr(self.lines.get(name), has, ()) for name in self.sizes):
+                    await asyncio.sleep(0.01)
+
+        self.before_play = wait
+
     async def play(
         self, tasks=(), *, episodes=None, resume=None, settings=None, parallel=None, observer=None,
         join_timeout=30, format_name="json", note_interval=10.0,

@@ -57,15 +57,7 @@ class Looker:
 
 async def test_all_machines_play_and_every_row_is_over(machines):
     cluster = machines(one=2, two=3)
-
-    async def all_have_turns():
-        async with asyncio.timeout(60):
-            while len(cluster.lines) < 2 or not all(
-                line.accepted for line in cluster.lines.values()
-            ):
-                await asyncio.sleep(0.01)
-
-    cluster.before_play = all_have_turns  # Or one is done before the other has heard of its share.
+    cluster.play_together()
     results, driver = await cluster.play("ladder/climb", episodes=40)
     assert counted_rows(results) == list(range(40))
     assert {result.outcome for result in results} == {Outcome.SUCCESS}
@@ -84,6 +76,7 @@ async def test_no_more_are_played_at_once_than_asked_for(machines, ladder):
 
 async def test_rows_of_a_machine_that_is_cut_off_are_played_elsewhere(machines, ladder):
     cluster = machines(one=2, two=2)
+    cluster.play_together()
     observer = Looker(6, lambda: cluster.cut("two"))
     results, driver = await cluster.play("ladder/climb", episodes=60, observer=observer)
     assert driver.lost_nodes == 1
@@ -243,6 +236,7 @@ async def test_what_no_machine_can_do_ends_the_rollout(machines):
 
 async def test_rows_of_a_machine_that_can_no_longer_play_are_played_elsewhere(machines, climber):
     cluster = machines(bad=2, good=2)
+    cluster.play_together()
     broken = errors.MissingDependencyError("no such package")
     agents = iter([climber(broken), climber()])
     cluster.agent = lambda: next(agents)
@@ -257,6 +251,7 @@ async def test_rows_of_a_machine_that_can_no_longer_play_are_played_elsewhere(ma
 async def test_politeness_is_for_all_machines_together(machines, ladder):
     settings = {"episodes_per_site": 1}
     cluster = machines(one=2, two=2)
+    cluster.play_together(has="shares")
     results, _ = await cluster.play("ladder/climb", episodes=5, settings=settings)
     assert counted_rows(results) == list(range(5))
     assert ladder.most_playing == 1
