@@ -44,7 +44,7 @@ def say_unjudged(judged: Judged) -> None:
 
 
 def quality_rows(report: QualityReport) -> Iterator[dict[str, Any]]:
-    """Yield a row of numbers for all labelled episodes, whose task is empty, and for each task."""
+    """Yield a row for all labelled episodes, with an empty task, then a row for each task."""
     for task, found in (("", report.overall), *report.by_task.items()):
         yield {
             "task": task,

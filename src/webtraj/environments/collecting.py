@@ -80,7 +80,7 @@ _DEFAULT_INFO = {
 
 
 class TrajectoryCollectingEnvironment(bridges.WrapsEnvironment):
-    """An environment that records everything that happens in another one on a collector.
+    """Wraps an environment, and records everything that happens in it.
 
     It accepts any environment shaped like dm_env's: synchronous or asynchronous, with dm_env's
     TimeStep or its own (a named tuple with step_type, reward, discount and observation), and

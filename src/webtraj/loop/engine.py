@@ -212,7 +212,7 @@ class _Loop:
         return slot.name in ("export", "groups") and self._state.ended(slot.key) is None
 
     def _is_owed(self, slot: Slot, passed: Collection[tuple[int, str]]) -> bool:
-        """Return whether an iteration still to be exported reads data that was never processed."""
+        """Return whether a coming export needs data of this iteration that was never processed."""
         processed = self._places.processed(slot.iteration)
         return self._state.ended(slot.key) is None and any(
             name == "export" and processed in self._places.trained_on(iteration)

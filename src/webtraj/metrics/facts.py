@@ -61,7 +61,7 @@ __all__ = [
     "check_rule",
     "classify",
     "fault_of",
-    "loaded",
+    "load_text",
     "phase_times",
     "step_facts",
 ]
@@ -241,8 +241,8 @@ def step_facts(
     if undone is not None:
         invalid += bool(undone.parse_error) or verb_of(undone.action) == INVALID
     calls = list(_calls(trajectory))
-    replies = [len(loaded(call.text)) for call in calls if not call.error]
-    endings = [ending_of(loaded(call.finish_reason)) for call in calls if not call.error]
+    replies = [len(load_text(call.text)) for call in calls if not call.error]
+    endings = [ending_of(load_text(call.finish_reason)) for call in calls if not call.error]
     settled = [each["settled"] for each in told if each.get("settled")]
     pages = [_page_of(step.observation) for step in trajectory.steps]
     pairs = [pair for pair in itertools.pairwise(pages) if all(pair)]
@@ -301,7 +301,7 @@ def _calls(trajectory: EpisodeTrajectory) -> Iterator[ModelCall]:
         yield from last.model_calls
 
 
-def loaded(text: Any) -> Any:
+def load_text(text: Any) -> Any:
     """Return a text that may lie in the blob store."""
     return text.load() if isinstance(text, LazyBlob) else text
 
@@ -617,7 +617,7 @@ def fault_of(trajectory: EpisodeTrajectory) -> Fault:
 
 
 def _first_line(message: object) -> str:
-    text = loaded(message)
+    text = load_text(message)
     if isinstance(text, bytes):
         text = text.decode("utf-8", "replace")
     return str(text).strip().partition("\n")[0][:_LONGEST]

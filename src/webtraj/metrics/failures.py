@@ -23,7 +23,7 @@ from webtraj.environments.actions.recorded import (
     verb_of,
 )
 from webtraj.environments.browser.reading import last_action_of, text_of
-from webtraj.metrics.facts import fault_of, loaded
+from webtraj.metrics.facts import fault_of, load_text
 from webtraj.runs.run import Run
 from webtraj.shown import one_line
 from webtraj.trajectory import (
@@ -210,7 +210,7 @@ def explain(trajectory: EpisodeTrajectory) -> Failure | None:
         task=trajectory.info.task,
         cause=cause,
         kind=kind,
-        reason=one_line(str(loaded(reason)).strip().partition("\n")[0], _LONGEST),
+        reason=one_line(str(load_text(reason)).strip().partition("\n")[0], _LONGEST),
         quotes=tuple(quotes),
     )
 
@@ -258,7 +258,7 @@ def _quoted(step: StepRecord) -> str:
     if last.get("name"):
         parts.append(f' "{one_line(last["name"], _LONGEST_NAME)}"')
     if problem:
-        parts.append(f": {loaded(problem)}")
+        parts.append(f": {load_text(problem)}")
     if where := text_of(step.observation, "url"):
         parts.append(f" (at {where})")
     return one_line("".join(parts), _LONGEST)

@@ -303,7 +303,7 @@ def _same(action: Any, other: Any) -> bool:
 
 
 def _outcome(environment: environment_lib.Environment) -> Outcome:
-    """Return what the environment says of the episode; UNKNOWN if that fails, as on record."""
+    """Return the environment's outcome of the episode; UNKNOWN, as recorded, if it fails."""
     try:
         return environment_lib.outcome_of(environment)
     except Exception:

@@ -132,7 +132,7 @@ class BlobStore(BlobSource):
         return blob
 
     def keep(self, blob: Blob) -> bool:
-        """Do what `put` does if the blob is already stored; return whether it is."""
+        """Keep a blob as `put` does, if it is stored already; return whether it is."""
         if blob in self._known:
             return True
         if not self.holds(blob):  # A blob that a power cut truncated is written again.

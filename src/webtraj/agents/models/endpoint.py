@@ -346,7 +346,7 @@ class _Lent(httpx.AsyncByteStream):
 
 
 class _WholeReplies(Connections):
-    """Connections whose responses come with their bodies."""
+    """Connections that read the body with each response."""
 
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
         return await _read(await super().handle_async_request(request))

@@ -391,8 +391,8 @@ def _way_to(
     """Return the positions of the steps that filled in the form, in order.
 
     Each step starts with the page as the previous one left it. It sets fields to their final
-    values, or changes only what is around them. The sequence in which most steps set fields is
-    used; of those the shortest, and of those the earliest.
+    values, or changes only the page around them. Of the possible sequences, the one in which most
+    steps set fields is used; among equals the shortest, then the earliest.
     """
     final = states[end]
     assert final is not None

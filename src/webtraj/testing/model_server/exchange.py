@@ -162,7 +162,7 @@ class ModelRequest:
     def parts(self, index: int) -> list[dict[str, Any]]:
         """Return the parts of a message, as a list even for plain text.
 
-        Those of tools' results are among them.
+        The parts of tool results are included.
         """
         message = self.messages[index]
         return [
