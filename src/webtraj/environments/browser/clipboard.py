@@ -10,13 +10,12 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import functools
 import secrets
 from collections.abc import AsyncIterator, Iterable, Mapping
-from importlib import resources
 from typing import TYPE_CHECKING, Final
 
 from webtraj import errors
+from webtraj.environments.browser import page as page_lib
 
 if TYPE_CHECKING:
     from playwright.async_api import Browser, Page
@@ -59,12 +58,9 @@ def may_paste(keys: Iterable[str]) -> bool:
     )
 
 
-@functools.cache
 def async_clipboard() -> str:
     """Return the script that gives pages their `navigator.clipboard`."""
-    folder = resources.files("webtraj.environments.browser") / "page"
-    source = (folder / "async_clipboard.js").read_text(encoding="utf-8").rstrip()
-    return f'{source}("{TOKEN}");'
+    return f'{page_lib.read_script("async_clipboard").rstrip()}("{TOKEN}");'
 
 
 class Clipboard:

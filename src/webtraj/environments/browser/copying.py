@@ -7,25 +7,18 @@ their values with the events of typing; whether it is the page that was copied h
 from __future__ import annotations
 
 import dataclasses
-import functools
 from collections.abc import Mapping, Sequence
-from importlib import resources
 from typing import Any
 from urllib.parse import urlsplit
 
+from webtraj.environments.browser import page as page_lib
 from webtraj.environments.browser.session import BLANK, BrowserSession
 
 __all__ = ["PageCopy"]
 
 
-@functools.cache
-def _script() -> str:
-    folder = resources.files("webtraj.environments.browser") / "page"
-    return (folder / "copying.js").read_text(encoding="utf-8").strip()
-
-
 async def _call(session: BrowserSession, function: str, argument: Any = None) -> Any:
-    called = f"argument => ({_script()}).{function}(argument)"
+    called = f"argument => ({page_lib.read_script('copying')}).{function}(argument)"
     return await session.run(session.page.evaluate(called, argument), what="copy the page")
 
 

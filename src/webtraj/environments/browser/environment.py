@@ -842,7 +842,7 @@ class _Sessions:
     @property
     def _is_reusable(self) -> bool:
         """Whether another episode may use the page."""
-        # An answer to the question for consent must not outlive its episode.
+        # The answer to a cookie dialog must not outlive its episode.
         shared = bool(self._key and self._key[0]) and not self.perturbation.consent
         return shared and not self._suspect and self.last is not None and self.last.lease.healthy
 

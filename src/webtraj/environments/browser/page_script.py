@@ -14,12 +14,12 @@ import operator
 import re
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
-from importlib import resources
 from typing import TYPE_CHECKING, Any, Final, Protocol
 from weakref import WeakKeyDictionary
 
 from webtraj import errors as errors_lib
 from webtraj.environments.browser import clipboard as clipboard_lib
+from webtraj.environments.browser import page as page_lib
 
 if TYPE_CHECKING:
     from playwright.async_api import BrowserContext, CDPSession, Page, Request, Response
@@ -301,10 +301,8 @@ def page_script(task_script: str = "", *, listening: str = "") -> str:
             `begin(argument)` and `state()`, and `page.furniture` to a CSS selector of elements that
             are not part of the task, whose changes do not count.
     """
-    folder = resources.files("webtraj.environments.browser") / "page"
     files = (*_FILES, "listen") if listening else _FILES
-    parts = [(folder / f"{name}.js").read_text(encoding="utf-8") for name in files]
-    body = "\n".join([*parts, task_script])
+    body = "\n".join([*map(page_lib.read_script, files), task_script])
     return _WRAPPER.format(
         property=SCRIPT_PROPERTY,
         body=body,

@@ -1,21 +1,20 @@
 """Perturbations: the same task in other surroundings, to see whether an agent depends on them.
 
-A perturbation changes the window, the style or the language that pages are asked for, or covers
-each site with a question for consent. The task, its seed, its world and its judge stay the same, so
-episodes with and without it are pairs.
+A perturbation changes the window, the style or the browser's language, or covers each site with a
+cookie dialog. The task, its seed, its world and its judge stay the same, so episodes with and
+without it are pairs.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import difflib
-import functools
 import json
 from collections.abc import Mapping
-from importlib import resources
 from typing import Any, Final
 
 from webtraj import errors
+from webtraj.environments.browser import page as page_lib
 
 __all__ = ["PERTURBATIONS", "Perturbation"]
 
@@ -33,7 +32,7 @@ class Perturbation:
     css: str = ""
     """A style for every document in a tab; frames keep theirs."""
     consent: bool = False
-    """Whether each site asks for consent to cookies, over the whole page, until it is answered."""
+    """Whether a cookie dialog covers each site until it is answered."""
 
     @classmethod
     def of(cls, given: str | Perturbation | None) -> Perturbation:
@@ -70,19 +69,13 @@ class Perturbation:
         """The script that makes the change in each document; empty if there is none."""
         if not (self.css or self.consent):
             return ""
-        return f"({_source()})({json.dumps({'css': self.css, 'consent': self.consent})});"
+        changes = json.dumps({"css": self.css, "consent": self.consent})
+        return f"({page_lib.read_script('surroundings')})({changes});"
 
     @property
     def dismiss(self) -> str:
         """A CSS selector of the button that takes the page's cover away; empty without one."""
         return "#cookie-consent button" if self.consent else ""
-
-
-@functools.cache
-def _source() -> str:
-    folder = resources.files("webtraj.environments.browser") / "page"
-    text = (folder / "surroundings.js").read_text(encoding="utf-8")
-    return "\n".join(line for line in text.splitlines() if not line.startswith("//"))
 
 
 NONE: Final = Perturbation(name="")

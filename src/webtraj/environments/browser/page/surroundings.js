@@ -1,5 +1,5 @@
-// Changes what surrounds a task in every document of a tab: a style, and a question for consent that
-// covers the page until it is answered. Pages without storage, such as data URLs, show no question.
+// Changes what surrounds a task in every document of a tab: a style, and a cookie dialog that
+// covers the page until it is answered. Pages without storage, such as data URLs, show no dialog.
 ({css, consent}) => {
   if (window !== top) return;
   if (css) {
