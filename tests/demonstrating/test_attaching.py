@@ -1,15 +1,17 @@
 """What another program does in its own Chromium, over the debugging protocol, is an episode."""
 
 import asyncio
+import contextlib
 import functools
 import shutil
 import subprocess
 import sys
+from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
 from hand import Hand, running_browser, until
-from playwright.async_api import async_playwright
+from playwright.async_api import Page, async_playwright
 
 from webtraj import JsonTrajectoryCollector, Outcome, open_dataset
 from webtraj.collectors.memory import MemoryTrajectoryCollector
@@ -21,22 +23,30 @@ from webtraj.environments.browser.pool import BrowserPool, PoolLimits
 from whole import whole
 
 
+@contextlib.asynccontextmanager
+async def driven_page(tmp_path: Path) -> AsyncIterator[tuple[str, Page]]:
+    """Gives a browser's endpoint, and its page as the program has it that drives it."""
+    async with running_browser(tmp_path) as endpoint, async_playwright() as playwright:
+        browser = await playwright.chromium.connect_over_cdp(endpoint)
+        yield endpoint, browser.contexts[0].pages[0]
+
+
 @pytest.mark.browser
 async def test_a_program_s_clicks_texts_and_tabs_are_recorded(site: str, tmp_path: Path) -> None:
     collector = MemoryTrajectoryCollector()
-    async with running_browser(tmp_path) as endpoint, async_playwright() as playwright:
-        browser = await playwright.chromium.connect_over_cdp(endpoint)
-        page = browser.contexts[0].pages[0]
-        async with attached(endpoint, collector, goal="Send it", policy="a script") as recorder:
-            await page.goto(f"{site}/form")
-            await page.fill("[name=n]", "Anna")
-            await page.fill("[name=p]", "hunter2-secret")
-            await page.select_option("select", "Ulm")  # By a script: no input, so no step.
-            await page.click("button")
-            await page.wait_for_url("**/done*")
-            recorder.stop(Outcome.SUCCESS, answer="Sent")
+    async with (
+        driven_page(tmp_path) as (endpoint, page),
+        attached(endpoint, collector, goal="Send it", policy="a script") as recorder,
+    ):
+        await page.goto(f"{site}/form")
+        await page.fill("[name=n]", "Anna")
+        await page.fill("[name=p]", "hunter2-secret")
+        await page.select_option("select", "Ulm")  # By a script: no input, so no step.
+        await page.click("button")
+        await page.wait_for_url("**/done*")
+        recorder.stop(Outcome.SUCCESS, answer="Sent")
         assert await page.title() == "Done"  # It is left as it is.
-        assert len(browser.contexts[0].pages) == 1
+        assert len(page.context.pages) == 1
     (episode,) = collector.trajectories
     kinds = [type(step.action) for step in episode.steps[1:]]
     assert kinds == [a.Goto, a.Fill, a.Fill, a.Click, a.Answer]
@@ -55,9 +65,7 @@ async def test_a_program_that_calls_its_navigation_a_link_goes_there(
     site: str, tmp_path: Path
 ) -> None:
     collector = MemoryTrajectoryCollector()
-    async with running_browser(tmp_path) as endpoint, async_playwright() as playwright:
-        browser = await playwright.chromium.connect_over_cdp(endpoint)
-        page = browser.contexts[0].pages[0]
+    async with driven_page(tmp_path) as (endpoint, page):
         debugger = await page.context.new_cdp_session(page)
         async with attached(endpoint, collector) as recorder:
             # browser-use says `address_bar`, of which Chrome makes a link.
@@ -75,15 +83,15 @@ async def test_a_tab_opened_after_the_last_was_closed_is_looked_at(
     site: str, tmp_path: Path
 ) -> None:
     collector = MemoryTrajectoryCollector()
-    async with running_browser(tmp_path) as endpoint, async_playwright() as playwright:
-        browser = await playwright.chromium.connect_over_cdp(endpoint)
-        context = browser.contexts[0]
-        async with attached(endpoint, collector) as recorder:
-            await context.pages[0].close()
-            page = await context.new_page()
-            await page.goto(f"{site}/form")
-            await until(lambda: recorder.steps == 1 and recorder.is_settled)
-            recorder.stop()
+    async with (
+        driven_page(tmp_path) as (endpoint, first),
+        attached(endpoint, collector) as recorder,
+    ):
+        await first.close()
+        page = await first.context.new_page()
+        await page.goto(f"{site}/form")
+        await until(lambda: recorder.steps == 1 and recorder.is_settled)
+        recorder.stop()
     (episode,) = collector.trajectories
     assert 'button "Send"' in episode.steps[1].observation["axtree"]
 
@@ -113,22 +121,19 @@ async def test_a_kill_after_a_password_was_typed_loses_the_last_step_only(
     decisions = _Decisions(data, before)
     async with (
         JsonTrajectoryCollector(data) as collector,
-        running_browser(tmp_path) as endpoint,
-        async_playwright() as playwright,
+        driven_page(tmp_path) as (endpoint, page),
+        attached(endpoint, collector, decisions=decisions) as recorder,
     ):
-        browser = await playwright.chromium.connect_over_cdp(endpoint)
-        page = browser.contexts[0].pages[0]
-        async with attached(endpoint, collector, decisions=decisions) as recorder:
-            await page.goto(f"{site}/form")
-            await page.check("[name=b]")
-            await page.click("[name=p]")
-            await page.locator("[name=p]").press_sequentially("hunter2-secret")
-            await page.locator("[name=p]").press("Enter")
-            await page.wait_for_url("**/done*")
-            await until(lambda: decisions.steps == 3)  # The agent waits for a second factor.
-            await collector.flush()
-            shutil.copytree(data, after)
-            recorder.stop()
+        await page.goto(f"{site}/form")
+        await page.check("[name=b]")
+        await page.click("[name=p]")
+        await page.locator("[name=p]").press_sequentially("hunter2-secret")
+        await page.locator("[name=p]").press("Enter")
+        await page.wait_for_url("**/done*")
+        await until(lambda: decisions.steps == 3)  # The agent waits for a second factor.
+        await collector.flush()
+        shutil.copytree(data, after)
+        recorder.stop()
     for folder, kinds, in_flight in (
         (before, [a.Goto], a.Check),
         (after, [a.Goto, a.Check, a.Fill], a.Press),
@@ -184,17 +189,19 @@ async def test_a_tab_that_hangs_is_recorded_as_one_and_holds_nothing_up(
     patient = functools.partial(BrowserPool, limits=PoolLimits(call=6.0))
     monkeypatch.setattr("webtraj.demonstrating.places.pool_lib.BrowserPool", patient)
     collector = MemoryTrajectoryCollector()
-    async with running_browser(tmp_path) as endpoint, async_playwright() as playwright:
-        browser = await playwright.chromium.connect_over_cdp(endpoint)
-        page = browser.contexts[0].pages[0]
-        async with attached(endpoint, collector) as recorder:
-            await page.goto(f"{site}/form")
-            hung = {"url": "data:text/html,<script>setTimeout(() => { for (;;); }, 500)</script>"}
-            await (await browser.new_browser_cdp_session()).send("Target.createTarget", hung)
-            await until(lambda: recorder.steps == 2 and recorder.is_settled)
-            await page.bring_to_front()
-            await page.fill("[name=n]", "Anna")
-            recorder.stop()
+    async with (
+        driven_page(tmp_path) as (endpoint, page),
+        attached(endpoint, collector) as recorder,
+    ):
+        await page.goto(f"{site}/form")
+        hung = {"url": "data:text/html,<script>setTimeout(() => { for (;;); }, 500)</script>"}
+        await (await page.context.browser.new_browser_cdp_session()).send(
+            "Target.createTarget", hung
+        )
+        await until(lambda: recorder.steps == 2 and recorder.is_settled)
+        await page.bring_to_front()
+        await page.fill("[name=n]", "Anna")
+        recorder.stop()
     (episode,) = collector.trajectories
     kinds = [type(step.action) for step in episode.steps[1:]]
     assert kinds == [a.Goto, a.NewTab, a.FocusTab, a.Fill]
@@ -207,9 +214,7 @@ async def test_a_tab_that_hangs_is_recorded_as_one_and_holds_nothing_up(
 @pytest.mark.browser
 async def test_a_program_s_dialog_is_left_to_it(site: str, tmp_path: Path) -> None:
     collector = MemoryTrajectoryCollector()
-    async with running_browser(tmp_path) as endpoint, async_playwright() as playwright:
-        browser = await playwright.chromium.connect_over_cdp(endpoint)
-        page = browser.contexts[0].pages[0]
+    async with driven_page(tmp_path) as (endpoint, page):
         await page.goto(f"{site}/ask")
         answered = asyncio.Event()
 
@@ -235,14 +240,14 @@ async def test_a_browser_that_its_program_closes_ends_with_a_verdict(
     site: str, tmp_path: Path
 ) -> None:
     collector = MemoryTrajectoryCollector()
-    async with running_browser(tmp_path) as endpoint, async_playwright() as playwright:
-        browser = await playwright.chromium.connect_over_cdp(endpoint)
-        page = browser.contexts[0].pages[0]
-        async with attached(endpoint, collector) as recorder:
-            await page.goto(f"{site}/done")
-            await until(lambda: recorder.steps == 1)
-            await (await browser.new_browser_cdp_session()).send("Browser.close")
-            recorder.stop(Outcome.SUCCESS, answer="Seen")
+    async with (
+        driven_page(tmp_path) as (endpoint, page),
+        attached(endpoint, collector) as recorder,
+    ):
+        await page.goto(f"{site}/done")
+        await until(lambda: recorder.steps == 1)
+        await (await page.context.browser.new_browser_cdp_session()).send("Browser.close")
+        recorder.stop(Outcome.SUCCESS, answer="Seen")
     (episode,) = collector.trajectories
     assert isinstance(episode.steps[-1].action, a.Answer)
     assert (episode.outcome, episode.total_reward) == (Outcome.SUCCESS, 1.0)
@@ -253,15 +258,13 @@ async def test_a_step_that_was_not_seen_before_its_browser_closed_is_kept_before
     site: str, tmp_path: Path
 ) -> None:
     collector = MemoryTrajectoryCollector()
-    async with running_browser(tmp_path) as endpoint, async_playwright() as playwright:
-        browser = await playwright.chromium.connect_over_cdp(endpoint)
-        page = browser.contexts[0].pages[0]
+    async with driven_page(tmp_path) as (endpoint, page):
         page.on("dialog", lambda dialog: None)  # It stays open, and nothing can be seen.
         await page.goto(f"{site}/ask")
         async with attached(endpoint, collector) as recorder:
             clicking = asyncio.ensure_future((await Hand.on(page)).click("button"))
             await until(lambda: recorder.steps == 1)
-            await (await browser.new_browser_cdp_session()).send("Browser.close")
+            await (await page.context.browser.new_browser_cdp_session()).send("Browser.close")
             recorder.stop(Outcome.SUCCESS, answer="Seen")
         await asyncio.gather(clicking, return_exceptions=True)
     (episode,) = collector.trajectories

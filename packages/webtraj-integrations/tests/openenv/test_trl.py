@@ -230,18 +230,24 @@ class Seeing(GRPOTrainer):
         return self.given
 
 
+def train_once(cls, tasks, processor, tmp_path):
+    """Returns a trainer of a tiny model that sees, after one step."""
+    trainer = cls(
+        model=transformers.Qwen3VLForConditionalGeneration(vision_config(processor)),
+        args=settings(tmp_path, max_steps=1),
+        train_dataset=tasks.dataset(1),
+        processing_class=processor,
+        environment_factory=tasks.environment_factory,
+    )
+    trainer.train()
+    return trainer
+
+
 def test_a_model_sees_every_page_and_trains_on_what_it_saw(tmp_path):
     processor = vision_processor(chat_template_utils.qwen3_vl_chat_template)
     mode = {"dialect": "anthropic", "context": {"mode": "coordinates"}}
     with WebTasks("miniwob/click-test", sessions=2, out=tmp_path / "out", **mode) as tasks:
-        trainer = Seeing(
-            model=transformers.Qwen3VLForConditionalGeneration(vision_config(processor)),
-            args=settings(tmp_path, max_steps=1),
-            train_dataset=tasks.dataset(1),
-            processing_class=processor,
-            environment_factory=tasks.environment_factory,
-        )
-        trainer.train()
+        trainer = train_once(Seeing, tasks, processor, tmp_path)
         with pytest.raises(errors.InvalidInputError, match="environment_factory"):
             tasks.rollout_func([tasks.dataset(1)[0]["prompt"]], trainer)
     assert trainer.given["num_images"] == [3, 3]
@@ -274,14 +280,7 @@ def test_a_page_that_does_not_open_does_not_end_a_training_with_pictures(tmp_pat
     processor = vision_processor(chat_template_utils.qwen3_vl_chat_template)
     mode = {"dialect": "anthropic", "context": {"mode": "coordinates"}, "group_size": 2}
     with WebTasks("miniwob/click-test", sessions=2, **mode) as tasks:
-        trainer = Silent(
-            model=transformers.Qwen3VLForConditionalGeneration(vision_config(processor)),
-            args=settings(tmp_path, max_steps=1),
-            train_dataset=tasks.dataset(1),
-            processing_class=processor,
-            environment_factory=tasks.environment_factory,
-        )
-        trainer.train()
+        trainer = train_once(Silent, tasks, processor, tmp_path)
     assert trainer.given["num_images"] == [1, 1]
 
 
