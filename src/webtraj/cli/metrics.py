@@ -21,13 +21,13 @@ from webtraj.cli.options import (
 from webtraj.cli.terminal import printable, say
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from rich.table import Table
 
     from webtraj.agents.models.accounting import Price
     from webtraj.metrics import MetricsReport
-    from webtraj.metrics.comparison import Comparison, Subject
+    from webtraj.metrics.comparison import Comparison, Point, Subject
     from webtraj.store.index import EpisodeSummary
 
 __all__ = ["comparison_table", "details_table", "differences_table", "groups_table", "metrics"]
@@ -169,8 +169,8 @@ def metrics(
             }
     stored = options_for(datasets[0], option, *datasets[1:])
     if failures:
-        places = [
-            (f"{subject.name}: {point.label}" if point.label else subject.name, point.place)
+        failed = [
+            subject
             for place in datasets
             for subject in subjects_of(
                 place,
@@ -180,12 +180,12 @@ def metrics(
                 storage_options=stored,
                 compared=False,
             )
-            for point in subject.points
         ]
-        for name, place in places:
-            if len(places) > 1 and not json:
+        points = _points(failed)
+        for name, point in points:
+            if len(points) > 1 and not json:
                 say(f"{name}:")
-            _explain(place, run=run, condition=condition_of(where), stored=stored, json=json)
+            _explain(point.place, run=run, condition=condition_of(where), stored=stored, json=json)
         return
     subjects = [
         subject
@@ -207,11 +207,8 @@ def metrics(
     if compare:
         _compare(subjects, json=json)
         return
-    points = [(subject, point) for subject in subjects for point in subject.points]
-    found = [
-        (f"{subject.name}: {point.label}" if point.label else subject.name, point.report)
-        for subject, point in points
-    ]
+    points = _points(subjects)
+    found = [(name, point.report) for name, point in points]
     if write:
         for _, point in points:
             storage = open_storage(point.place, stored)
@@ -236,6 +233,15 @@ def metrics(
         for kind, number in list(point.faults.items())[:_MOST_FAULTS]:
             reason = f": {point.reasons[kind]}" if kind in point.reasons else ""
             say(f"{kind} {number}{reason}")
+
+
+def _points(subjects: Iterable[Subject]) -> list[tuple[str, Point]]:
+    """Return the points of all subjects, each with its name."""
+    return [
+        (f"{subject.name}: {point.label}" if point.label else subject.name, point)
+        for subject in subjects
+        for point in subject.points
+    ]
 
 
 def _rows(reports: Sequence[tuple[str, MetricsReport]]) -> Iterator[dict[str, str]]:

@@ -145,8 +145,8 @@ class WebTasks(SharedSessions):
             `web_reward`, each with one item for each prompt.
 
         Raises:
-            InvalidInputError: A prompt is not one of `dataset`, its task is none of these tasks, or
-                pages have pictures, which TRL takes from an environment alone.
+            InvalidInputError: A prompt is not from `dataset`, its task is not one of these tasks, or
+                pages have pictures, which TRL takes only from `environment_factory`.
         """
         if self.sessions.context.with_images:
             raise errors.InvalidInputError(_NO_PICTURES)
