@@ -145,7 +145,7 @@ class WebTasks(SharedSessions):
             `web_reward`, each with one item for each prompt.
 
         Raises:
-            InvalidInputError: A prompt is not from `dataset`, its task is not one of these tasks, or
+            InvalidInputError: A prompt is not from `dataset`, its task is not one of these, or
                 pages have pictures, which TRL takes only from `environment_factory`.
         """
         if self.sessions.context.with_images:
