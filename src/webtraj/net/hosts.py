@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import ipaddress
 import os
@@ -17,6 +18,7 @@ __all__ = [
     "is_address",
     "is_loopback",
     "is_mine",
+    "is_of_this_machine",
     "knows_owners",
     "netloc",
 ]
@@ -47,6 +49,22 @@ def is_loopback(host: str) -> bool:
     (True, True, False)
     """
     return host == "localhost" or (is_address(host) and ipaddress.ip_address(host).is_loopback)
+
+
+def is_of_this_machine(host: str) -> bool:
+    """Return whether a host is `localhost` or an address of this machine.
+
+    >>> is_of_this_machine("127.0.0.1"), is_of_this_machine("192.0.2.99")
+    (True, False)
+    """
+    if is_loopback(host):
+        return True
+    if is_address(host):
+        family = socket.AF_INET6 if ":" in host else socket.AF_INET
+        with contextlib.suppress(OSError), socket.socket(family) as probe:
+            probe.bind((host, 0))  # Only an address of this machine can be bound.
+            return True
+    return False
 
 
 def netloc(host: str, port: int) -> str:

@@ -14,10 +14,13 @@ import os
 import signal
 import threading
 import time
+import urllib.parse
 from collections.abc import AsyncIterator, Mapping, Sequence
+from pathlib import Path
 from typing import Any, cast
 
 from webtraj import errors
+from webtraj.net.hosts import is_of_this_machine
 from webtraj.rollouts.distributed.node import (
     Cluster,
     NodeLostError,
@@ -27,7 +30,7 @@ from webtraj.rollouts.distributed.node import (
     Work,
 )
 
-__all__ = ["RayCluster", "TOKEN_REMEDY", "connected", "import_ray"]
+__all__ = ["RayCluster", "TOKEN_REMEDY", "connected", "import_ray", "use_own_token"]
 
 _NAMESPACE = "webtraj"
 """Ray namespace of the actors' names."""
@@ -53,6 +56,25 @@ def import_ray() -> Any:
     return ray
 
 
+def use_own_token(address: str) -> None:
+    """Send this user's token to a cluster on this machine, as Ray itself does for `auto`.
+
+    A cluster without tokens ignores it. Other machines get a token only where RAY_AUTH_MODE says
+    so, which decides for this machine too if it is set.
+
+    Args:
+        address: The cluster's address, such as 10.0.0.1:6379, or the URL of its dashboard.
+    """
+    host = urllib.parse.urlsplit(address if "//" in address else f"//{address}").hostname or ""
+    has_token = (Path.home() / ".ray" / "auth_token").is_file()
+    if "RAY_AUTH_MODE" in os.environ or not has_token or not is_of_this_machine(host):
+        return
+    os.environ["RAY_AUTH_MODE"] = "token"
+    from ray import _raylet
+
+    cast(Any, _raylet).Config.initialize("")  # Ray reads the variable once, when it is imported.
+
+
 @contextlib.asynccontextmanager
 async def connected(cluster: Cluster) -> AsyncIterator[None]:
     """Connect this process to a cluster during the block; keep an existing connection.
@@ -71,6 +93,7 @@ async def connected(cluster: Cluster) -> AsyncIterator[None]:
     if ray.is_initialized():
         yield
         return
+    use_own_token(cluster.address)
     try:
         # In a thread, since Ray replaces the main thread's SIGTERM handler, which we need.
         await asyncio.to_thread(

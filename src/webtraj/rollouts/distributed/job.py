@@ -21,7 +21,7 @@ from pydantic import Field
 
 from webtraj import errors
 from webtraj.rollouts.configuration.building import build_rollout
-from webtraj.rollouts.distributed.cluster import TOKEN_REMEDY
+from webtraj.rollouts.distributed.cluster import TOKEN_REMEDY, use_own_token
 from webtraj.rollouts.distributed.node import Cluster
 from webtraj.rollouts.results import RolloutSummary
 from webtraj.rollouts.rollout import Milestones
@@ -151,6 +151,7 @@ def _client(address: str) -> Any:
     try:
         from ray.job_submission import JobSubmissionClient
 
+        use_own_token(address)
         return JobSubmissionClient(address)
     except (ImportError, ConnectionError, RuntimeError, ValueError) as error:
         if isinstance(error, ImportError) or "ray[default]" in str(error):
