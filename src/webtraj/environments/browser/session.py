@@ -188,6 +188,10 @@ class BrowserSession:
             script = self._surroundings
             await self.run(self.lease.context.add_init_script(script), "change the surroundings")
         await self._world.start(self.lease.context)
+        timers = page_script_lib.timers_script(self._settle)
+        if timers and not self.lease.borrowed and self._listener is None:
+            # After the page script, whose own timers do not count.
+            await self.run(self.lease.context.add_init_script(timers), "take the timers")
         if self._listener is not None:
             await self._listener.attend(self, self._script, isolated=self._isolated)
 
@@ -434,6 +438,7 @@ class BrowserSession:
                     "quiet": self._settle.quiet * 1e3,
                     "cap": self._time_left(begun) * 1e3,
                     "pictures": self._settle.pictures * 1e3,
+                    "timers": self._settle.timers * 1e3,
                     "departure": self._settle.departure * 1e3,
                     "leaving": self._grace * 1e3,
                     "waited": (time.monotonic() - begun) * 1e3 if self._network else 0,
