@@ -1,10 +1,12 @@
 """Waiting for the page's short timers that an action set, and for no others."""
 
+import asyncio
 import dataclasses
 import re
 
 import pytest
 
+from webtraj import Outcome
 from webtraj.environments.actions import Click, Wait
 from webtraj.environments.browser.page_script import LOCAL_PAGE, SERVED_PAGE
 
@@ -139,3 +141,24 @@ async def test_pages_see_the_functions_that_they_expect(open_page):
             "setInterval 1 true true true true; requestAnimationFrame 1 true true true true; "
             "true a b; TypeError"
         ) in timestep.observation["axtree"], timers
+
+
+async def test_the_last_observation_can_be_looked_at_again_too(open_page):
+    html = f"""<button onclick="{SHOW}; window.finished = 1; blink()">end</button><p>caret</p>
+        <script>
+          const caret = document.querySelector('p');
+          const blink = () => setInterval(() => {{ caret.hidden = !caret.hidden }}, 400);
+        </script>"""
+    environment = open_page(html)
+    await environment.reset()
+    last = await environment.step(Click("1"))
+    assert (last.last(), last.reward) == (True, 1.0)
+    phases = set()
+    async with asyncio.timeout(60.0):
+        while len(phases) < 2:
+            again = await environment.look_again()
+            assert (again.last(), again.reward) == (True, 1.0)
+            phases.add("caret" in again.observation["axtree"])
+    assert environment.episode_outcome() is Outcome.SUCCESS
+    await environment.reset()
+    assert (await environment.look_again()).first()
