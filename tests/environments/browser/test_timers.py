@@ -7,8 +7,9 @@ import re
 import pytest
 
 from webtraj import Outcome
-from webtraj.environments.actions import Click, Wait
+from webtraj.environments.actions import Click, TypeInto, Wait
 from webtraj.environments.browser.page_script import LOCAL_PAGE, SERVED_PAGE
+from webtraj.environments.miniwob.environment import MiniwobEnvironment
 
 pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.browser]
 
@@ -94,6 +95,17 @@ async def test_long_timers_are_not_waited_for(open_page):
     for script in ("setTimeout(() => {}, 600000)", "clearTimeout(setTimeout(() => {}, 9000))"):
         assert await settled(open_page, script, timers=10.0, cap=5.0) == ["quiet"], script
     assert await settled(open_page, "setTimeout(() => {}, 9000)", timers=10.0, cap=5.0) == ["cap"]
+
+
+async def test_suggestions_of_jquery_ui_are_waited_for(pool):
+    patient = dataclasses.replace(LOCAL_PAGE, timers=15.0, cap=60.0)
+    async with MiniwobEnvironment("use-autocomplete", pool=pool, settle=patient) as environment:
+        first = await environment.reset()
+        (ref,) = re.findall(r"\[(\w+)\] textbox", first.observation["axtree"])
+        timestep = await environment.step(
+            TypeInto(ref, "Germ")
+        )  # They come 0.3 s after the last key.
+    assert "Germany" in timestep.observation["axtree"]
 
 
 async def test_timers_in_a_frame_are_waited_for(open_page):
