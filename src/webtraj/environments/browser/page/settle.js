@@ -91,7 +91,8 @@ function isParsed() {
 }
 
 // The page's timers that run after at most this many ms are waited for, if they are due to what was done
-// since the last look (see timers.js). What they lead to is waited for up to CHAINS times as long.
+// since the last look (see timers.js). What they lead to is waited for up to CHAINS times as long; the time
+// by which our own timers come late, on a busy machine, does not count.
 const CHAINS = 2;
 
 // The documents in a window and in its frames of the same origin.
@@ -140,13 +141,14 @@ async function untilSettled(
   // With scripts disabled nothing moves by itself, and no timers run, including ours.
   if (scriptsAreOff()) return {ended: "quiet", ms: 0, moved: false};
   noteSelection(start - waited);
+  let patience = timers * CHAINS;
   // Anything that ended before the page settled may have moved during a screenshot.
   let animated = start - scriptBegan < YOUNG_MS || isAnimating() || lacksPictures(pictures);
   for (;;) {
     const time = now();
     const still = time - Math.max(start - waited, lastMutation);
     const unheard = HEARD_MS - (time - selectedAt);
-    const due = time - start + waited < timers * CHAINS ? timersAreDue() : null;
+    const due = patience > 0 ? timersAreDue() : null;
     if (due !== null) animated = true;
     else if (still >= quiet && unheard <= 0 && isReady()) {
       if (!isAnimating() && !lacksPictures(pictures) && !isOnItsWay()) {
@@ -155,6 +157,8 @@ async function untilSettled(
       animated = true;
     }
     if (time - start >= cap && !isOnItsWay()) return {ended: "cap", ms: time - start, moved: true};
-    await new Promise(resolve => later(resolve, Math.max(quiet - still, unheard, Math.min(due ?? 0, quiet), 4)));
+    const pause = Math.max(quiet - still, unheard, Math.min(due ?? 0, quiet), 4);
+    if (due !== null) patience -= pause;
+    await new Promise(resolve => later(resolve, pause));
   }
 }
