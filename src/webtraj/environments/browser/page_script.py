@@ -156,6 +156,11 @@ class _Fetching:
     leaving: Request | None = None
     """The request for the document to which the page is on its way."""
 
+    def is_caused(self, request: Request) -> bool:
+        """Return whether an action caused a request, as far as that can be known."""
+        place = _place(request)
+        return place not in self.habits and self.asked[place] <= _MANY
+
 
 class NetworkWatch:
     """A monitor of the requests of a context's pages."""
@@ -183,6 +188,15 @@ class NetworkWatch:
     def is_leaving(self, page: Page) -> bool:
         """Return whether a page is on its way to another document."""
         return self._of(page).leaving is not None
+
+    def is_fetching(self, page: Page) -> bool:
+        """Return whether a request is in flight that an action caused."""
+        now = asyncio.get_running_loop().time()
+        fetching = self._of(page)
+        return any(
+            begun + _FORGOTTEN_AFTER > now and fetching.is_caused(request)
+            for request, begun in fetching.begun.items()
+        )
 
     async def wait_until_quiet(
         self, page: Page, *, quiet: float, cap: float, restless: float, departure: float
@@ -215,9 +229,7 @@ class NetworkWatch:
                 caused = [
                     request
                     for request in in_flight
-                    if fetching.begun[request] < begun + restless
-                    and _place(request) not in fetching.habits
-                    and fetching.asked[_place(request)] <= _MANY
+                    if fetching.begun[request] < begun + restless and fetching.is_caused(request)
                 ]
                 if now >= begun + restless and not caused:
                     return False

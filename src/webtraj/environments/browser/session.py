@@ -425,6 +425,7 @@ class BrowserSession:
         navigated = False
         begun = time.monotonic()
         network_quiet = await self._network_settled()
+        waited = time.monotonic()
         shown = False
         for left in reversed(range(_MAX_NAVIGATIONS)):
             if self._opened is not None:
@@ -484,6 +485,9 @@ class BrowserSession:
                 await self._network_settled()
                 if not self._network.is_leaving(self._active):
                     continue
+            if left and network_quiet and self._began_to_fetch(waited):
+                network_quiet = await self._network_settled()
+                continue
             await self.downloads.settle()
             if self.lease.crashed and not self.lease.borrowed:
                 self.lost_tab = True
@@ -715,6 +719,17 @@ class BrowserSession:
         """Seconds after which a page on its way to a document has asked for it."""
         departure = self._settle.departure
         return departure if self._network is None else min(departure, _ASKS_WITHIN)
+
+    def _began_to_fetch(self, waited: float) -> bool:
+        """Return whether the page fetches since the network was waited for, and may be given time.
+
+        A timer that was waited for may have begun it, or a script that took long to start.
+        """
+        if self._network is None or not self._network.is_fetching(self._active):
+            return False
+        settle = self._settle
+        limit = settle.cap if settle.restless is None else settle.restless
+        return time.monotonic() - waited < limit
 
     async def _network_settled(self) -> bool:
         settle = self._settle
