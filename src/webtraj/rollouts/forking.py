@@ -63,8 +63,8 @@ _MARKS = "set_of_marks"
 _PICTURE = "screenshot"
 _PAGE = (*_TREES, _MARKS, _PICTURE)
 _LOOKS, _PAUSE = 20, 0.1
-"""Looks at a page before it counts as different, and the seconds between them: suggestions and
-animations may come later than on record."""
+"""Looks at a page before it counts as different, and the seconds between them: a caret blinks, and
+animations may end later than on record."""
 _LONGEST_PAUSE = 0.5
 """The most seconds that a replay waits before an action, so that it comes as long after the one
 before as on record. A page's timers, such as those of menus and suggestions, go on meanwhile."""
@@ -461,7 +461,7 @@ class ForkedEnvironment:
         again: Any = getattr(self._environment, "look_again", None)
         looks = _LOOKS if callable(again) else 0
         while differs := self._difference(timestep, self._index):
-            if timestep.last() or not looks:
+            if not looks:
                 raise errors.ForkDepartedError(
                     f"The fork of {self._parent.info.episode_id!r} at step {self._step} departs "
                     f"from the record at step {self._index}: {differs}."

@@ -64,6 +64,23 @@ async def test_what_is_fetched_is_waited_for(open_page, server):
 
 
 @pytest.mark.browser
+async def test_what_a_timer_fetches_is_waited_for(open_page, server):
+    fetch = "fetch(this.value).then(r => r.text()).then(t => document.body.append(t))"
+    html = (
+        f'<button value="{server.url}" onclick="setTimeout(() => {{ {fetch} }}, 250)">go</button>'
+    )
+    settle = SettlePolicy(quiet=0.0, cap=60.0, network_quiet=0.05, timers=15.0)
+    environment = open_page(html, settle=settle, policy=ANY_NETWORK)
+    await environment.reset()
+    step = asyncio.ensure_future(environment.step(Click("1")))
+    await server.asked.wait()
+    await asyncio.sleep(0.5)  # Time to end the step, if it were to end.
+    assert not step.done()
+    server.may_answer.set()
+    assert "fetched" in (await step).observation["axtree"]
+
+
+@pytest.mark.browser
 async def test_a_request_that_is_not_answered_is_given_up_at_the_cap(open_page, server):
     environment = open_page(
         page(server),

@@ -3,6 +3,7 @@
 import io
 
 import numpy as np
+import playwright.async_api
 import pytest
 from PIL import Image
 
@@ -147,3 +148,22 @@ async def test_what_is_too_long_or_too_deep_to_read_is_counted(open_page, html, 
     observe = Observe(("axtree",), axtree_limit=60)
     observation = (await open_page(html, observe=observe).reset()).observation
     assert observation["axtree"].splitlines()[-2:] == last
+
+
+@pytest.mark.browser
+async def test_a_picture_is_taken_again_if_the_document_was_not_drawn_yet(open_page, monkeypatch):
+    environment = open_page("<button>Go</button>", observe=("axtree", "screenshot"))
+    await environment.reset()
+    debugger = await environment.session.debugger(environment.session.page)
+    send, failures = debugger.send, []
+
+    async def fails_once(method, options=None):
+        if method == "Page.captureScreenshot" and not failures:
+            failures.append(method)
+            message = "Protocol error (Page.captureScreenshot): Unable to capture screenshot"
+            raise playwright.async_api.Error(message)
+        return await send(method, options)
+
+    monkeypatch.setattr(debugger, "send", fails_once)
+    assert Image.open(io.BytesIO(await environment.session.screenshot())).size == (1280, 720)
+    assert failures

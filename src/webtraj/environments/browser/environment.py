@@ -190,6 +190,8 @@ class BrowserEnvironment(base_lib.Environment):
         self._solution: tasks_lib.ScriptedSolution | None = None
         self._executor: executor_lib.ActionExecutor | None = None
         self._outcome = trajectory_lib.Outcome.UNKNOWN
+        self._end: dm_env.TimeStep | None = None
+        """The last timestep of an episode that has ended."""
         self._last_step: tuple[actions_lib.Action | None, observation_lib.LastAction, float, float]
         """The arguments of `_result` for the last step; the reset has no action."""
 
@@ -345,16 +347,24 @@ class BrowserEnvironment(base_lib.Environment):
     async def look_again(self) -> dm_env.TimeStep:
         """Observe the page again, without an action or a step, and return the last timestep anew.
 
+        After an episode's end only the observation is new; its reward and outcome stay.
+
         Raises:
             BrowserError: The browser failed.
             ConcurrentCallError: Another call has not returned yet.
-            EnvironmentMisuseError: No episode is running.
+            EnvironmentMisuseError: No episode has begun.
         """
         with self._exclusively():
-            if not self._active:
-                raise errors_lib.EnvironmentMisuseError("No episode is running.")
-            session, (action, last_action, begun, acted) = self.session, self._last_step
+            session = self._sessions.last
+            if session is None or not (self._active or self._end):
+                raise errors_lib.EnvironmentMisuseError("No episode has begun; call reset() first.")
+            action, last_action, begun, acted = self._last_step
             seen = await self._look(session)
+            if self._end:
+                observation = await self._observation(
+                    session, seen, last_action, begun, acted, again=True
+                )
+                return self._end._replace(observation=observation)
             return await self._result(
                 session, action, seen, last_action, begun=begun, acted=acted, again=True
             )
@@ -489,6 +499,7 @@ class BrowserEnvironment(base_lib.Environment):
     async def _turn_to_next(self, seed: int) -> None:
         """End the last episode, and turn to the next one."""
         self._active = False
+        self._end = None
         await self._end_task()
         self._keeper.begin_episode()
         self._episode += 1
@@ -694,6 +705,7 @@ class BrowserEnvironment(base_lib.Environment):
 
     def _last(self, timestep: dm_env.TimeStep) -> dm_env.TimeStep:
         self._active = False
+        self._end = timestep
         self._outcome = self._judge_outcome()
         return timestep
 

@@ -155,6 +155,7 @@ _NAVIGATED = (
     "Inspected target navigated",
     "Frame was detached",
     "Not attached to an active page",
+    "Unable to capture screenshot",  # The new document is not drawn yet.
 )
 _CRASHED = "{reason} while webtraj waited for it to {what}. Reset the environment to continue."
 

@@ -12,6 +12,7 @@ import functools
 import json
 import operator
 import re
+import secrets
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, Protocol
@@ -45,6 +46,7 @@ __all__ = [
     "merge_frame",
     "page_script",
     "sender",
+    "timers_script",
     "to_argument",
 ]
 
@@ -56,8 +58,8 @@ class SettlePolicy:
     """Wait until the page has been still for `quiet`, at most `cap`. Times are in seconds.
 
     Still means: the document is parsed, the DOM does not change, no finite animation runs, no image
-    in view is loading, an editor has had 0.11 s to notice text selected in it, and, if
-    `network_quiet` is given, no request was in flight for that long.
+    in view is loading, an editor has had 0.11 s to notice text selected in it, no timer of
+    `timers` is pending, and, if `network_quiet` is given, no request was in flight for that long.
     The end of the wait is part of the observation: `quiet`, `cap`, `navigated`.
     """
 
@@ -75,6 +77,10 @@ class SettlePolicy:
     fetch, and a document on its way, are still waited for. None for `cap`."""
     pictures: float = 1.0
     """The longest wait for each image in view that is loading; 0 does not wait."""
+    timers: float = 0.3
+    """The longest delay of the page's timers that are waited for, if they are due to what happened
+    since the last observation; what they lead to is waited for twice as long in all. For this, the
+    page's timer functions are replaced, which a page can notice; 0 leaves them alone."""
     departure: float = 0.0
     """The longest wait for the document to which the page is on its way, until it is parsed; 0 does
     not wait."""
@@ -82,6 +88,10 @@ class SettlePolicy:
     """The longest wait for a navigation to load."""
 
     def __post_init__(self) -> None:
+        if self.timers < 0:
+            raise errors_lib.InvalidInputError(
+                f"SettlePolicy needs timers >= 0; got {self.timers}. 0 waits for no timers."
+            )
         if not 0 <= self.quiet <= self.cap:
             raise errors_lib.InvalidInputError(
                 f"SettlePolicy needs 0 <= quiet <= cap; got {self.quiet} and {self.cap}."
@@ -95,9 +105,24 @@ SERVED_PAGE: Final = SettlePolicy(departure=20.0, load=20.0, network_quiet=0.05)
 """For sites on this machine, which answer forms, links and scripts before the next look."""
 
 LIVE_SITE: Final = SettlePolicy(
-    quiet=0.1, cap=10.0, departure=10.0, network_quiet=0.35, after_typing=0.6, restless=1.0
+    quiet=0.1,
+    cap=10.0,
+    departure=10.0,
+    network_quiet=0.35,
+    after_typing=0.6,
+    restless=1.0,
+    timers=0.0,
 )
-"""For sites that fetch their content."""
+"""For sites that fetch their content. Their short timers run while the network is waited for."""
+
+_TIMERS: Final = f"timers-{secrets.token_hex(8)}"
+"""The name of the event by which the page script asks for the page's timers."""
+
+
+def timers_script(policy: SettlePolicy) -> str:
+    """Return the script that notes a page's timers for the page script; empty if none count."""
+    script = page_lib.read_script("timers").rstrip()
+    return f'{script}("{_TIMERS}", {policy.timers * 1e3});' if policy.timers else ""
 
 
 # Tracking the requests in flight, and waiting until there are none.
@@ -131,6 +156,11 @@ class _Fetching:
     leaving: Request | None = None
     """The request for the document to which the page is on its way."""
 
+    def is_caused(self, request: Request) -> bool:
+        """Return whether an action caused a request, as far as that can be known."""
+        place = _place(request)
+        return place not in self.habits and self.asked[place] <= _MANY
+
 
 class NetworkWatch:
     """A monitor of the requests of a context's pages."""
@@ -158,6 +188,15 @@ class NetworkWatch:
     def is_leaving(self, page: Page) -> bool:
         """Return whether a page is on its way to another document."""
         return self._of(page).leaving is not None
+
+    def is_fetching(self, page: Page) -> bool:
+        """Return whether a request is in flight that an action caused."""
+        now = asyncio.get_running_loop().time()
+        fetching = self._of(page)
+        return any(
+            begun + _FORGOTTEN_AFTER > now and fetching.is_caused(request)
+            for request, begun in fetching.begun.items()
+        )
 
     async def wait_until_quiet(
         self, page: Page, *, quiet: float, cap: float, restless: float, departure: float
@@ -190,9 +229,7 @@ class NetworkWatch:
                 caused = [
                     request
                     for request in in_flight
-                    if fetching.begun[request] < begun + restless
-                    and _place(request) not in fetching.habits
-                    and fetching.asked[_place(request)] <= _MANY
+                    if fetching.begun[request] < begun + restless and fetching.is_caused(request)
                 ]
                 if now >= begun + restless and not caused:
                     return False
@@ -283,7 +320,9 @@ _WRAPPER = """\
 (() => {{
 "use strict";
 if ({property}) return;
-const page = {{task: null, furniture: "", clipboard: "{clipboard}", lookOptions: {options}}};
+const page = {{
+  task: null, furniture: "", clipboard: "{clipboard}", timers: "{timers}", lookOptions: {options},
+}};
 {body}
 Object.defineProperty(window, Symbol.for("webtraj"), {{value: page}});
 }})();
@@ -307,6 +346,7 @@ def page_script(task_script: str = "", *, listening: str = "") -> str:
         property=SCRIPT_PROPERTY,
         body=body,
         clipboard=clipboard_lib.TOKEN,
+        timers=_TIMERS,
         options=listening or "null",
     )
 

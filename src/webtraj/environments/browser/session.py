@@ -188,6 +188,10 @@ class BrowserSession:
             script = self._surroundings
             await self.run(self.lease.context.add_init_script(script), "change the surroundings")
         await self._world.start(self.lease.context)
+        timers = page_script_lib.timers_script(self._settle)
+        if timers and not self.lease.borrowed and self._listener is None:
+            # After the page script, whose own timers do not count.
+            await self.run(self.lease.context.add_init_script(timers), "take the timers")
         if self._listener is not None:
             await self._listener.attend(self, self._script, isolated=self._isolated)
 
@@ -421,6 +425,7 @@ class BrowserSession:
         navigated = False
         begun = time.monotonic()
         network_quiet = await self._network_settled()
+        waited = time.monotonic()
         shown = False
         for left in reversed(range(_MAX_NAVIGATIONS)):
             if self._opened is not None:
@@ -434,6 +439,7 @@ class BrowserSession:
                     "quiet": self._settle.quiet * 1e3,
                     "cap": self._time_left(begun) * 1e3,
                     "pictures": self._settle.pictures * 1e3,
+                    "timers": self._settle.timers * 1e3,
                     "departure": self._settle.departure * 1e3,
                     "leaving": self._grace * 1e3,
                     "waited": (time.monotonic() - begun) * 1e3 if self._network else 0,
@@ -479,6 +485,9 @@ class BrowserSession:
                 await self._network_settled()
                 if not self._network.is_leaving(self._active):
                     continue
+            if left and network_quiet and self._began_to_fetch(waited):
+                network_quiet = await self._network_settled()
+                continue
             await self.downloads.settle()
             if self.lease.crashed and not self.lease.borrowed:
                 self.lost_tab = True
@@ -710,6 +719,17 @@ class BrowserSession:
         """Seconds after which a page on its way to a document has asked for it."""
         departure = self._settle.departure
         return departure if self._network is None else min(departure, _ASKS_WITHIN)
+
+    def _began_to_fetch(self, waited: float) -> bool:
+        """Return whether the page fetches since the network was waited for, and may be given time.
+
+        A timer that was waited for may have begun it, or a script that took long to start.
+        """
+        if self._network is None or not self._network.is_fetching(self._active):
+            return False
+        settle = self._settle
+        limit = settle.cap if settle.restless is None else settle.restless
+        return time.monotonic() - waited < limit
 
     async def _network_settled(self) -> bool:
         settle = self._settle

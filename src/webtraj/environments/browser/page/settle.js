@@ -90,13 +90,50 @@ function isParsed() {
   return !navigation || navigation.domContentLoadedEventEnd > 0;
 }
 
+// The page's timers that run after at most this many ms are waited for, if they are due to what was done
+// since the last look (see timers.js). What they lead to is waited for up to CHAINS times as long; the time
+// by which our own timers come late, on a busy machine, does not count.
+const CHAINS = 2;
+
+// The documents in a window and in its frames of the same origin.
+function documentsIn(view) {
+  let shown;
+  try {
+    shown = view.document;
+  } catch {
+    return [];
+  }
+  return [shown, ...Array.from({length: view.length}, (_, index) => documentsIn(view[index])).flat()];
+}
+
+// How many ms until the last of those timers is due; null without any.
+function timersAreDue() {
+  let last = null;
+  for (const shown of documentsIn(window)) {
+    const take = ({detail}) => { if (detail !== null) last = Math.max(last ?? -Infinity, detail); };
+    shown.addEventListener(`${page.timers}-answer`, take, {once: true});
+    dom.dispatchEvent(shown, new Event(page.timers));
+    shown.removeEventListener(`${page.timers}-answer`, take);
+  }
+  return last;
+}
+
+async function settle(options) {
+  const settled = await untilSettled(options);
+  if (options.timers) {
+    for (const shown of documentsIn(window)) dom.dispatchEvent(shown, new Event(`${page.timers}-end`));
+  }
+  return settled;
+}
+
 // Waits until nothing has changed for `quiet` ms, at most `cap` ms, and for a document that is on its
 // way, until it is parsed, at most `departure` ms. Reports how it ended, and whether anything `moved`
 // since the wait began: a screenshot taken meanwhile is then outdated. A document that `brokeOff`
 // never finishes parsing.
 // `leaving`: the same, where the caller waits for requests for documents itself; `waited`: ms that the
 // caller has waited already.
-async function settle({quiet, cap, pictures, departure = 0, leaving = departure, waited = 0, brokeOff = false}) {
+async function untilSettled(
+  {quiet, cap, pictures, timers = 0, departure = 0, leaving = departure, waited = 0, brokeOff = false}) {
   const start = now();
   const isReady = () => brokeOff || isParsed();
   const isOnItsWay = () =>
@@ -104,19 +141,24 @@ async function settle({quiet, cap, pictures, departure = 0, leaving = departure,
   // With scripts disabled nothing moves by itself, and no timers run, including ours.
   if (scriptsAreOff()) return {ended: "quiet", ms: 0, moved: false};
   noteSelection(start - waited);
+  let patience = timers * CHAINS;
   // Anything that ended before the page settled may have moved during a screenshot.
   let animated = start - scriptBegan < YOUNG_MS || isAnimating() || lacksPictures(pictures);
   for (;;) {
     const time = now();
     const still = time - Math.max(start - waited, lastMutation);
     const unheard = HEARD_MS - (time - selectedAt);
-    if (still >= quiet && unheard <= 0 && isReady()) {
+    const due = patience > 0 ? timersAreDue() : null;
+    if (due !== null) animated = true;
+    else if (still >= quiet && unheard <= 0 && isReady()) {
       if (!isAnimating() && !lacksPictures(pictures) && !isOnItsWay()) {
         return {ended: "quiet", ms: time - start, moved: animated || lastMutation > start};
       }
       animated = true;
     }
     if (time - start >= cap && !isOnItsWay()) return {ended: "cap", ms: time - start, moved: true};
-    await new Promise(resolve => later(resolve, Math.max(quiet - still, unheard, 4)));
+    const pause = Math.max(quiet - still, unheard, Math.min(due ?? 0, quiet), 4);
+    if (due !== null) patience -= pause;
+    await new Promise(resolve => later(resolve, pause));
   }
 }
