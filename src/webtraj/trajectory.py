@@ -759,7 +759,7 @@ class EpisodeEnd(Record):
     judgements: tuple[Judgement, ...] = ()
     """Judges' verdicts, in order. `outcome` is the last one's."""
 
-    def judged(self, judgement: Judgement) -> EpisodeEnd:
+    def with_judgement(self, judgement: Judgement) -> EpisodeEnd:
         """Return the end with a judgement added, and its outcome unless that is UNKNOWN."""
         return dataclasses.replace(
             self,

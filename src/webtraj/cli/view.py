@@ -11,7 +11,7 @@ import typer
 from webtraj import errors
 from webtraj.cli import signals, terminal
 from webtraj.cli.options import BucketOptions, JsonLines, options_for
-from webtraj.cli.terminal import counted
+from webtraj.cli.terminal import pluralize
 
 if TYPE_CHECKING:
     from typing import Any
@@ -168,7 +168,7 @@ def _watch(watched: RunMonitor, every: float | None, *, once: bool, json: bool) 
         if json:
             _print_lines(watched, seconds, once=once)
         elif once or not console.is_terminal:
-            console.print(screen.rendered(watched.look(), width=min(console.width, 120)))
+            console.print(screen.render(watched.look(), width=min(console.width, 120)))
         else:
             screen.watch(watched, console, every=seconds)
 
@@ -215,7 +215,7 @@ def _write_labels(named: list[str], file: str, options: dict[str, Any] | None) -
         for place in places
         for label in judge_labels(read_person_labels(place, storage_options=options).values())
     ]
-    print(f"{file}: {counted(write_labels(file, labels), 'label')}")
+    print(f"{file}: {pluralize(write_labels(file, labels), 'label')}")
 
 
 def _has_desktop() -> bool:

@@ -272,7 +272,7 @@ class BucketTrajectoryCollector(TrajectoryCollector, Closing):
     ) -> None:
         changed = asyncio.Event()
         loop = asyncio.get_running_loop()
-        with self._uploader.watched(lambda: loop.call_soon_threadsafe(changed.set)):
+        with self._uploader.watch(lambda: loop.call_soon_threadsafe(changed.set)):
             while not condition():
                 seconds = look_again
                 if deadline is not None:

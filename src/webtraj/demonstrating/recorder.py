@@ -105,7 +105,7 @@ class Decisions(Protocol):
             last: Whether it is the episode's last step.
         """
 
-    def recorded(self) -> None:
+    def note_recorded(self) -> None:
         """Note that the decision returned last was recorded."""
 
     def hide(self, password: str) -> None:
@@ -118,7 +118,7 @@ class _NoDecisions:
     def decision(self, deed: gestures_lib.Deed, *, last: bool = False) -> None:
         """See `Decisions`."""
 
-    def recorded(self) -> None:
+    def note_recorded(self) -> None:
         """See `Decisions`."""
 
     def hide(self, password: str) -> None:
@@ -318,7 +318,7 @@ class Recorder:
         for held in steps:
             self._note_call(held, self._decision(held))
             self._tracker.returned(held.result, Phase.STEP, at=self._clock + held.returned)
-            self._decisions.recorded()
+            self._decisions.note_recorded()
         if in_flight is not None:
             self._note_call(in_flight, self._decision(in_flight))
 
@@ -341,7 +341,7 @@ class Recorder:
         """Whether the last step's result has been observed."""
         return self._held is None or self._held.result is not None
 
-    async def begun(self) -> None:
+    async def wait_until_begun(self) -> None:
         """Wait until the first observation is recorded: what is done from then on is heard."""
         await self._begun.wait()
 
@@ -463,10 +463,10 @@ class Recorder:
                 self._secrets.saw_password_field(str(touched["ref"]))
         held = self._held
         if held is not None:
-            both = gestures_lib.joined(held.deed, deed)
+            both = gestures_lib.join_deeds(held.deed, deed)
             if (
                 both is None
-                and gestures_lib.only_focused(held.deed, deed)
+                and gestures_lib.only_focuses(held.deed, deed)
                 and self._is_unmoved(held)
             ):
                 both, held.click = deed, held.deed

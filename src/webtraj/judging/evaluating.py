@@ -149,7 +149,7 @@ class Evaluation:
             return True
         if not is_masked(shown):
             return False
-        typed = self.state.typed().get(element.ref)
+        typed = self.state.find_typed().get(element.ref)
         return None if typed is None else self._fits(test, typed)
 
     def _did(self, test: DeedTest) -> bool:

@@ -544,7 +544,7 @@ def overrides_of(settings: Mapping[str, Any]) -> list[str]:
     >>> overrides_of({"lora": {"rank": 4}, "packing": True})
     ['lora={"rank": 4}', 'packing=true']
     """
-    data = configuration.escaped(settings)
+    data = configuration.escape(settings)
     return [f"{key}={_to_json(value)}" for key, value in data.items()]
 
 
@@ -581,8 +581,8 @@ def load_loop_config(
     """
     name = "loop" if path is None else os.fspath(path)
     file = {} if path is None else configuration.read(path, package=_PACKAGE)
-    data = configuration.layered(file, given or {}, overrides, example="iterations=5")
-    return check(configuration.checked(data, LoopConfig, name))
+    data = configuration.merge_layers(file, given or {}, overrides, example="iterations=5")
+    return check(configuration.check(data, LoopConfig, name))
 
 
 def check(config: LoopConfig) -> LoopConfig:
@@ -632,4 +632,4 @@ def _is_own(model: type[Section], name: str) -> bool:
 
 def to_yaml(config: LoopConfig) -> str:
     """Return the configuration as YAML, without secrets; see `to_data`."""
-    return configuration.to_yaml(configuration.escaped(to_data(config)))
+    return configuration.to_yaml(configuration.escape(to_data(config)))

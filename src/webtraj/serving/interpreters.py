@@ -124,7 +124,7 @@ def install_vllm() -> Path:
     folder = VLLM.home
     python = folder / "bin" / "python"
     files.make_folder(folder.parent)
-    with files.locked(folder.with_name(f"{folder.name}.lock")):
+    with files.lock_file(folder.with_name(f"{folder.name}.lock")):
         if (folder / _STAMP).is_file():
             return python
         _run([sys.executable, "-m", "venv", "--clear", str(folder)])

@@ -65,7 +65,7 @@ __all__ = [
     "dtype_to_data",
     "name_of",
     "record_type",
-    "registered",
+    "registered_types",
 ]
 
 
@@ -148,7 +148,7 @@ def name_of(cls: type) -> str:
     return _NAMES.get(cls) or f"{cls.__module__}.{cls.__qualname__}"
 
 
-def registered() -> Sequence[type]:
+def registered_types() -> Sequence[type]:
     """Return the classes that are restored from disk."""
     return tuple(_NAMES)
 

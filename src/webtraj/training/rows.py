@@ -118,7 +118,7 @@ def _messages_of(said: Any, images: Iterator[Image], find: _Finder, what: str) -
         if message["role"] == "tool" and not isinstance(message.get("tool_call_id"), str):
             raise _wrong(where, "a tool_call_id with the role tool", message)
         parts = tuple(_part(part, images, find, where) for part in parts)
-        messages.append(Message(message["role"], parts, _called_in(message)))
+        messages.append(Message(message["role"], parts, _find_calls(message)))
     return messages
 
 
@@ -138,7 +138,7 @@ def _part(part: Any, images: Iterator[Image], find: _Finder, where: str) -> Part
     raise _wrong(where, "a text or image part", part)
 
 
-def _called_in(message: Mapping[str, Any]) -> tuple[ToolCall, ...]:
+def _find_calls(message: Mapping[str, Any]) -> tuple[ToolCall, ...]:
     """Return the calls of a row's message; that which it answers, if it is a tool's."""
     if message["role"] == "tool":
         return (ToolCall(message["tool_call_id"], ""),)
@@ -457,7 +457,7 @@ def read_rows(path: Path) -> Iterator[dict[str, Any]]:
         yield from _items(path)
         return
     for _, number, line in _lines(path):
-        yield _parsed(line, f"{path.name}, line {number}")
+        yield _parse_row(line, f"{path.name}, line {number}")
 
 
 def _is_read_at_once(path: Path) -> bool:
@@ -494,7 +494,7 @@ def _lines(path: Path) -> Iterator[tuple[int, int, bytes]]:
             position += len(line)
 
 
-def _parsed(line: bytes, what: str) -> dict[str, Any]:
+def _parse_row(line: bytes, what: str) -> dict[str, Any]:
     try:
         row = orjson.loads(line.rstrip().removesuffix(b","))
     except orjson.JSONDecodeError as error:
@@ -564,7 +564,7 @@ class SampleFile(_Lazy):
         what = f"{self.path.name}, line {number}"
         with self.path.open("rb") as file:
             file.seek(position)
-            row = _parsed(file.readline(), what)
+            row = _parse_row(file.readline(), what)
         return read_row(row, what, folder=self.path.parent, number=number)
 
 
@@ -592,7 +592,7 @@ def open_samples(paths: Iterable[str | os.PathLike[str]]) -> Sequence[Sample]:
     Raises:
         InvalidInputError: A path is missing, has no rows, or is an export in another format.
     """
-    return _Joined([_opened(Path(path), "train") for path in paths])
+    return _Joined([_open_split(Path(path), "train") for path in paths])
 
 
 def open_held_out(paths: Iterable[str | os.PathLike[str]]) -> Sequence[Sample]:
@@ -602,10 +602,12 @@ def open_held_out(paths: Iterable[str | os.PathLike[str]]) -> Sequence[Sample]:
         InvalidInputError: A folder is not an export, or an export in another format.
     """
     folders = [path for path in map(Path, paths) if path.is_dir()]
-    return _Joined([_opened(path, "val") for path in folders if "val" in _header(path)["splits"]])
+    return _Joined(
+        [_open_split(path, "val") for path in folders if "val" in _header(path)["splits"]]
+    )
 
 
-def _opened(path: Path, split: str) -> Sequence[Sample]:
+def _open_split(path: Path, split: str) -> Sequence[Sample]:
     if not path.is_dir():
         return SampleFile(path)
     from webtraj.training.export.running import all_formats, read_export

@@ -34,7 +34,7 @@ from pathlib import Path
 from typing import Any, Final, TypeAlias, cast
 
 from webtraj import errors
-from webtraj.datasets.progress import counted
+from webtraj.datasets.progress import count_items
 from webtraj.environments import browser
 from webtraj_apps import names
 from webtraj_apps import state as state_lib
@@ -158,7 +158,7 @@ class App:
             self._install_packages,
             *(functools.partial(self._build, content) for content in range(CONTENTS)),
         ]
-        for step in counted(steps, f"Installing {self.title}", len(steps)):
+        for step in count_items(steps, f"Installing {self.title}", len(steps)):
             step()
         (folder / "installed").touch()
         for old in home().glob(f"{self.name}-*"):

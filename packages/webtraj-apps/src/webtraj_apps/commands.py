@@ -14,7 +14,7 @@ import typer
 
 from webtraj.cli import signals, terminal
 from webtraj.cli.options import Csv, Json, Parallel
-from webtraj.cli.terminal import counted
+from webtraj.cli.terminal import pluralize
 
 if TYPE_CHECKING:
     from webtraj_apps.app import App
@@ -237,7 +237,7 @@ def tasks(
         if split in (None, one.split)
     ]
     out.write_bytes(b"".join(orjson.dumps(row) + b"\n" for row in rows))
-    print(f"{counted(len(rows), 'task')} in {out}")
+    print(f"{pluralize(len(rows), 'task')} in {out}")
 
 
 @commands.command()

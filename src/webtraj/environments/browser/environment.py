@@ -960,7 +960,7 @@ def _rules(given: Any, tasks: Sequence[tasks_lib.BrowserTask]) -> redaction_lib.
         own = task.redaction
         if own is not None and id(own) not in merged:
             merged.add(id(own))
-            rules = rules.merged(redaction_lib.RedactionRules.of(own))
+            rules = rules.merge(redaction_lib.RedactionRules.of(own))
     return rules
 
 

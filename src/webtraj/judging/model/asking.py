@@ -215,7 +215,7 @@ class Recorded:
             ) from error
         return cls(case, calls, words, first)
 
-    def answered(self, question: Question) -> Answered:
+    def count_votes(self, question: Question) -> Answered:
         """Return the votes on a question. A question that is not on record was not asked."""
         words = self.words.get(question.key, ())
         votes = (self.calls.get((question.key, number), ()) for number in range(question.votes))

@@ -27,7 +27,7 @@ from webtraj.rollouts.distributed.node import (
     Work,
 )
 
-__all__ = ["RayCluster", "TOKEN_REMEDY", "connected", "import_ray"]
+__all__ = ["RayCluster", "TOKEN_REMEDY", "connect", "import_ray"]
 
 _NAMESPACE = "webtraj"
 """Ray namespace of the actors' names."""
@@ -54,7 +54,7 @@ def import_ray() -> Any:
 
 
 @contextlib.asynccontextmanager
-async def connected(cluster: Cluster) -> AsyncIterator[None]:
+async def connect(cluster: Cluster) -> AsyncIterator[None]:
     """Connect this process to a cluster during the block; keep an existing connection.
 
     Raises:
@@ -147,7 +147,7 @@ class RayCluster:
         from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
         cluster = self._work.cluster
-        reserved = cluster.sizing.reserved(self._resources[place.key], place.episodes)
+        reserved = cluster.sizing.reserve(self._resources[place.key], place.episodes)
         make = self._ray.remote(NodeRunner).options(
             name=f"{self._work.run_id}/{place.key}",
             namespace=_NAMESPACE,

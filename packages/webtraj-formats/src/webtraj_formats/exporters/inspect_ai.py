@@ -38,10 +38,10 @@ from webtraj import errors
 from webtraj.datasets.exporters import base
 from webtraj.datasets.exporters.plain import (
     answer,
+    as_list,
     filled_fields,
     image_kind,
     inside,
-    listed,
     message_parts,
     note_lost,
     pictures_in,
@@ -299,7 +299,7 @@ class _Sample:
         """Return a message to a model; what Inspect has no role for is a user's."""
         given = message if isinstance(message, Mapping) else {"content": message}
         role = given.get("role")
-        parts = [*message_parts(given.get("content")), *listed(given.get("tool_calls"))]
+        parts = [*message_parts(given.get("content")), *as_list(given.get("tool_calls"))]
         return {
             "role": role if role in _ROLES else "user",
             "content": list(self._parts(parts)),

@@ -26,8 +26,8 @@ from webtraj.environments.actions.dialects.phrases import (
     Phrase,
     group,
     invalid,
-    named,
     one_tool,
+    show_value,
     value,
 )
 from webtraj.environments.actions.dialects.replies import Frame
@@ -225,7 +225,7 @@ class AnthropicDialect(ObjectDialect):
         if "input" in reply or reply.get("type") == "tool_use":
             if (name := reply.get("name")) != TOOL:
                 raise ParseError(
-                    "unknown_action", f"{named(name)} is no tool; the tool is {TOOL!r}."
+                    "unknown_action", f"{show_value(name)} is no tool; the tool is {TOOL!r}."
                 )
             reply = replies.arguments_of(reply.get("input"))
         if not isinstance(reply, Mapping):
