@@ -552,7 +552,7 @@ _UNCHANGED = "The page is the same as above."
 
 
 def _by_changes(before: Page, after: Page) -> Page:
-    """Return a page with its changes as text, or as it is if that is shorter or it is another."""
+    """Return a page as its changes; unchanged if that is shorter, or if it is a different page."""
     from webtraj.environments.browser.observation import page_changes
 
     if not before.text or not after.text or before.heading != after.heading:

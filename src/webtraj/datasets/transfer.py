@@ -243,7 +243,7 @@ def transfer(
     without: frozenset[str] = frozenset(),
     with_runs: bool = False,
 ) -> TransferReport:
-    """Add all episodes of a dataset to another, and what lies beside them.
+    """Add all episodes of a dataset, and the files beside them, to another.
 
     Args:
         dataset: The dataset, or a part of one.

@@ -56,7 +56,7 @@ class Deed:
 def read_deed(
     kind: str, message: Mapping[str, Any], *, press: Mapping[str, Any] | None = None
 ) -> Deed | None:
-    """Return what a message says was done; None if that is no action.
+    """Return the gesture that a message reports; None if it is not an action.
 
     Args:
         kind: The message's kind, such as `up` or `text`.

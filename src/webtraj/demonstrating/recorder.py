@@ -56,7 +56,7 @@ _EFFECT: Final = 1.5
 _SLOW_EFFECT: Final = 15.0
 """Seconds within which a page that comes by a link comes because of the gesture before it."""
 _BY_BROWSER: Final = (a.Goto, a.GoBack, a.GoForward, a.Reload, a.NewTab, a.FocusTab, a.CloseTab)
-"""Actions that are no input to a page, so a page does not go back because of one."""
+"""Actions that give a page no input, so a page does not go back because of one."""
 _HIDDEN_BY_HAND: Final = "hidden"
 """The placeholder name of elements that a person chose to redact."""
 _COMMAND: Final = "command"
@@ -67,7 +67,7 @@ Command = Literal["pause", "resume", "undo", "redact", "stop"]
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Progress:
-    """What a person who records should see."""
+    """The display for a person who records."""
 
     goal: str
     steps: int
@@ -773,7 +773,7 @@ class Recorder:
         self._stopped = True
         with contextlib.suppress(errors.BrowserError):  # The browser may be closed already.
             await self._look_at_held()
-        # A task that judges wants to be told: an answer, or that it cannot be done.
+        # A task with a judge needs the answer, or a report that it cannot be done.
         told = outcome is not None and (self._held is None or self._environment.has_judge)
         if answer is not None or told:
             if self._held is not None:

@@ -89,7 +89,7 @@ def name_judge(judge: Judge, name: str = "") -> NamedJudge:
             empty by default.
 
     Raises:
-        InvalidInputError: It is no judge, or its name or version is not text.
+        InvalidInputError: It is not a judge, or its name or version is not text.
     """
     if isinstance(judge, type) or not callable(getattr(judge, "judge", None)):
         raise errors.InvalidInputError(

@@ -29,7 +29,7 @@ _NUMBER = re.compile(
 )
 _ORDINALS = frozenset({"st", "nd", "rd", "th"})
 _OTHER_NAMES = frozenset({"D", "k", "K", "M", "B", "G", "T", "bn", "mn"})
-"""What stands behind a number and is no unit: 3D is a name, and 12k is not 12."""
+"""Text after a number that is not a unit: 3D is a name, and 12k is not 12."""
 _VALUE = 'value="'
 _HIDDEN = "the last observation shows bullets for what a field holds, and no action tells"
 _CUT = "the last observation's axtree is cut short, and does not have it up to there"
@@ -175,7 +175,7 @@ class Evaluation:
         if total is None:
             raise MissingError("no step has a reward")
         if total != total:
-            raise MissingError("the total reward is no number")
+            raise MissingError("the total reward is not a number")
         return total >= wanted
 
 

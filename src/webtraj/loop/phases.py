@@ -318,7 +318,7 @@ class LoopObserver(Protocol):
         """Called when a phase's command starts."""
 
     def phase_said(self, slot: Slot, line: str) -> None:
-        """Called with some of the lines that it prints."""
+        """Called with some of the lines that a phase prints."""
 
     def phase_ended(self, slot: Slot, seconds: float) -> None:
         """Called when a phase is done; one that was found done took 0 seconds."""

@@ -1,6 +1,6 @@
 """A run: the files of a recorded rollout, from which it can be resumed after a crash.
 
-The files lie beside the episodes, in the same folder or bucket::
+The files are beside the episodes, in the same folder or bucket::
 
     <dataset>/runs/<run id>/plan.jsonl      written before the first episode (see `plan`)
                             settings.json   the `RunSpec`, written just before the plan

@@ -33,7 +33,7 @@ class Tool:
     how_to_get: str
     """Advice if it is not installed."""
     command: str = ""
-    """Command of the tool that lies beside its Python, if on the PATH."""
+    """The tool's command, if on the PATH; its Python is in the same folder."""
 
     @property
     def home(self) -> Path:

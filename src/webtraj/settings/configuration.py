@@ -390,7 +390,7 @@ def of_command(
 
 
 def escape(data: Any) -> Any:
-    r"""Return plain data for a configuration, with each `${` escaped so that it is no reference.
+    r"""Return plain data for a configuration, with each `${` escaped, so it is not a reference.
 
     >>> escaped({"instruction": "costs ${x}"})
     {'instruction': 'costs \\${x}'}
@@ -561,7 +561,7 @@ def _problem(problem: Any, names: Mapping[str, str]) -> str:
 
 
 def _rename_key(path: str, names: Mapping[str, str]) -> str:
-    """Return a key by the user's name for it, or for what it is part of."""
+    """Return a key under the user's name for it or for its section."""
     start = path
     while start and start not in names:
         start = start.rpartition(".")[0]

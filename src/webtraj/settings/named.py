@@ -4,7 +4,7 @@ The class's module is imported on first use. Options may be text, as from a comm
 converted. Packages, webtraj among them, add names through entry points (`find_offered`):
 `webtraj.agents`, `webtraj.judges`, `webtraj.steps`, `webtraj.exporters`, `webtraj.importers`,
 `webtraj.training_formats`, `webtraj.dialects` and `webtraj.proposers`. Built-in names are never
-replaced. CONTRIBUTING.md has examples. A module that is no package of its own adds names by
+replaced. CONTRIBUTING.md has examples. A module outside a package adds names by
 `registering`, once `import_modules` (`--import`) has imported it.
 """
 
@@ -84,7 +84,7 @@ def registering(group: str, name: str, taken: Collection[str]) -> Callable[[_Mad
     Args:
         group: The group.
         name: The name. A module that is imported again may give it anew.
-        taken: The built-in names that are no entry points.
+        taken: The built-in names that are not entry points.
 
     Raises:
         InvalidInputError: The name is built in.
@@ -155,7 +155,7 @@ def find_offered(group: str, builtin: Collection[str] = ()) -> dict[str, Any]:
 
     Args:
         group: The group.
-        builtin: The built-in names that are no entry points. Nobody can add these.
+        builtin: The built-in names that are not entry points. Nobody can add these.
     """
     found = installed.entry_points(group, builtin)
     return {

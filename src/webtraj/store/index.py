@@ -252,7 +252,7 @@ class IndexFile:
 
     summaries: tuple[EpisodeSummary, ...] = ()
     unreadable: int = 0
-    """Number of lines that are no summary."""
+    """Number of lines that are not summaries."""
 
 
 class IndexWriter:

@@ -97,7 +97,7 @@ class Storage(Protocol):
         """
 
     def delete(self, key: str) -> None:
-        """Delete an object. Deleting a missing object is no error."""
+        """Delete an object. A missing object is ignored."""
 
 
 def is_key(key: str) -> bool:
@@ -254,7 +254,7 @@ class FolderStorage:
             raise _translate_error(error, f"{str(folder)!r} could not be listed") from error
 
     def delete(self, key: str) -> None:
-        """Delete an object. Deleting a missing object is no error.
+        """Delete an object. A missing object is ignored.
 
         Raises:
             StorageDeniedError: A folder on the way to it is a symbolic link.

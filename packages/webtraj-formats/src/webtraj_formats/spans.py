@@ -232,7 +232,7 @@ class EpisodeSpans:
         root.end(last)
 
     def _end_status(self, end: EpisodeEnd) -> None:
-        """Mark an episode that something broke; one that the agent failed is no error."""
+        """Mark an episode that something broke; one that the agent failed is not an error."""
         if end.error is not None:
             _fail(self._root, end.error.type, end.error.message)
         elif ended_in_error(end.outcome, end.reason) or end.reason is EndReason.CANCELLED:

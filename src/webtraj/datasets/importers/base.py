@@ -342,7 +342,7 @@ def number(value: Any) -> float | None:
 
 
 def time_of(value: Any) -> float | None:
-    """Return a value as seconds since the epoch; None if it is no number, or out of range."""
+    """Return a value as seconds since the epoch; None if it is not a number, or out of range."""
     seconds = number(value)
     return seconds if seconds is not None and 0 <= seconds < LAST_TIME else None
 

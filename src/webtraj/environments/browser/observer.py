@@ -61,7 +61,7 @@ class Observer:
 
     Args:
         observe: What to observe.
-        keeper: Is told where screenshots show secrets.
+        keeper: Gets the places of secrets in screenshots.
     """
 
     def __init__(self, observe: observation_lib.Observe, keeper: SecretKeeper) -> None:
@@ -453,7 +453,7 @@ class Camera:
 
     Args:
         observe: What to observe.
-        keeper: Is told where pictures show secrets.
+        keeper: Gets the places of secrets in pictures.
     """
 
     def __init__(self, observe: observation_lib.Observe, keeper: SecretKeeper) -> None:

@@ -164,7 +164,7 @@ class SecretKeeper:
             self._refs[ref] = PASSWORD
 
     def learn_password(self, text: str) -> None:
-        """Redact a password that was typed, unless passwords are no secrets here."""
+        """Redact a password that was typed, unless passwords are not secret here."""
         if self.watches_passwords:
             self._learn_typed(PASSWORD, text)
 

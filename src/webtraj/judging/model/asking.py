@@ -99,7 +99,7 @@ def _verdict_of(reading: Reading[dict[str, Any]], words: Sequence[str]) -> Readi
         return Reading(broken='The reply has not exactly the members "reasoning" and "verdict".')
     reasoning, verdict = data["reasoning"], data["verdict"]
     if not isinstance(reasoning, str) or not reasoning.strip():
-        return Reading(broken="The reasoning is no text, or empty.")
+        return Reading(broken="The reasoning is empty or not text.")
     if verdict not in words:
         return Reading(broken=f"The verdict is none of {', '.join(words)}.")
     if _contradicts(reasoning, verdict, words):

@@ -162,7 +162,7 @@ def _compose(
         )
     data = configuration.read(config, package=_PACKAGE, config_dir=config_dir)
     if config_dir is None and not configuration.is_name(config):
-        config_dir = Path(config).parent  # The files that it builds on lie beside it.
+        config_dir = Path(config).parent  # The files that it extends are in the same folder.
     bases = data.pop(_DEFAULTS, None)
     names = [_SELF] if bases is None else _bases(bases, name)
     composed: dict[str, Any] = {}

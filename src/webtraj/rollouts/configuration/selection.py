@@ -207,7 +207,7 @@ def _refuse_to_fork(
             f"action{'s' * (longest != 1)}. Give a smaller step to fork at (--at)."
         )
     else:
-        why = "it has no episode that ended after an action, has a seed, and is no fork itself"
+        why = "it has no episode that ended after an action, has a seed, and is not a fork"
     raise errors.InvalidInputError(f"Nothing to fork in the dataset {dataset.url!r}: {why}.")
 
 

@@ -91,7 +91,7 @@ class Member:
 
 
 def share_of(member: Member, members: Iterable[Member]) -> float:
-    """Return the share of common limits that a member may be told now.
+    """Return the share of common limits to give to a member now.
 
     It is proportional to its size. One that grows waits until the others leave all of it: what
     they were told before they may still use. So shares never add up to more than the whole, and no
@@ -125,7 +125,7 @@ class Driver:
         self._results: dict[str, EpisodeResult] = {}
         """Results by episode id, in the order in which the episodes ended."""
         self._told: set[str] = set()
-        """Episodes that the observer was told, even if their records were lost then."""
+        """Episodes reported to the observer, even if their records were lost later."""
         self._members: dict[str, Member] = {}
         self._serving: dict[str, asyncio.Task[None]] = {}
         self._tasks: set[asyncio.Task[None]] = set()

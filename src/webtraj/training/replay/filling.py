@@ -122,7 +122,7 @@ class Contents:
     recorded_ids: tuple[str, ...]
     """For each, the id of the episode that it was relabelled from, or its own."""
     forks: tuple[tuple[str, int], ...]
-    """For each, the id of the episode that it forks, and the step; an empty id if it is no fork."""
+    """For each, the id of the episode that it forks, and the step; empty if it is not a fork."""
     sources: tuple[Source, ...]
     filters: Filters
     held_out: HeldOut

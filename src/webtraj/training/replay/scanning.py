@@ -147,7 +147,7 @@ class EpisodeScan:
     source: tuple[str, str] = ("", "")
     """The id and task of the episode that this one was relabelled from; empty if it was not."""
     fork: tuple[str, int] = ("", 0)
-    """The id of the episode that this one forks, and the step; an empty id if it is no fork."""
+    """The id of the episode that this one forks, and the step; an empty id if it is not a fork."""
     level: str = "unknown"
     samples: int = 0
     reasons: Mapping[Reason, int] = dataclasses.field(default_factory=dict)

@@ -156,7 +156,7 @@ class ImageTokens:
         return self._departure(sample, self.grids(sample.images)) if sample.processor else ""
 
     def departure_again(self, sample: Sample) -> str:
-        """Return the first of `departure` and `misfit`, with the images themselves processed.
+        """Process the images again, and return the first of `departure` and `misfit`.
 
         Raises:
             InvalidInputError: An image cannot be read.

@@ -389,7 +389,7 @@ class _Sample:
         if reward is not None and math.isfinite(reward):
             scores["reward"] = {"value": float(reward)}
         elif reward is not None:
-            self._note("steps.reward", "is no finite number; the sample has no reward")
+            self._note("steps.reward", "is not a finite number; the sample has no reward")
         return scores
 
 

@@ -369,7 +369,7 @@ class Phrasebook:
         if not phrases:
             raise ParseError(
                 "unknown_action",
-                f"{show_value(word)} is no action; the actions are {', '.join(self.words)}.",
+                f"{show_value(word)} is not an action; the actions are {', '.join(self.words)}.",
             )
         fitting = [phrase for phrase in phrases if phrase.fits(args)]
         complete = [phrase for phrase in fitting if phrase.required <= args.keys()]

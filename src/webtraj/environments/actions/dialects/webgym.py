@@ -93,7 +93,8 @@ class _ToolCallDialect(PhrasebookDialect):
             name, arguments = call.get("name"), replies.arguments_of(call.get("arguments"))
             if name != self._tool:
                 raise ParseError(
-                    "unknown_action", f"{show_value(name)} is no tool; the tool is {self._tool!r}."
+                    "unknown_action",
+                    f"{show_value(name)} is not a tool; the tool is {self._tool!r}.",
                 )
             if not isinstance(arguments, Mapping):
                 raise ParseError("malformed", "The tool call's arguments are not an object.")
