@@ -57,8 +57,8 @@ def copy(
 ) -> None:
     """Copy datasets into one, or convert them, checking every byte. Run it again to resume.
 
-    Exit with 1 if an episode could not be copied: it cannot be read, or the target has another one
-    of the same id.
+    Exit with 1 if an episode could not be copied: it cannot be read, or the target has a different
+    episode with its id.
     """
     from webtraj.datasets import transfer
 

@@ -75,14 +75,16 @@ def view(
         bool,
         typer.Option(
             "--terminal",
-            help="Watch a rollout in the terminal instead: of a dataset the latest, of a save path "
-            "that of the latest iteration.",
+            help="Watch the latest rollout in the terminal instead: of a dataset, or of the last "
+            "iteration of a save path.",
         ),
     ] = False,
     run: Annotated[str | None, typer.Option(help="Watch this run; default: the latest.")] = None,
     every: Annotated[
         float | None,
-        typer.Option(help="With --terminal: seconds between updates; default: 1, of a bucket 5."),
+        typer.Option(
+            help="With --terminal: seconds between updates; default: 1, or 5 for buckets."
+        ),
     ] = None,
     once: Annotated[
         bool, typer.Option("--once", help="Show the run's status once in the terminal, then exit.")

@@ -194,7 +194,7 @@ class BucketTrajectoryCollector(TrajectoryCollector, Closing):
         """Wait until every ended episode is in the bucket, with its index line.
 
         Raises:
-            CollectorError: An episode is not: it was set aside, or the bucket failed several times
+            CollectorError: An episode was set aside, or the bucket failed several times
                 in a row. The spool keeps it, and retries it unless it was set aside.
         """
         await self._flush(self._journals.flush())

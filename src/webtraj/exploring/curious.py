@@ -123,7 +123,7 @@ class CuriousAgent:
 
     @property
     def channels(self) -> tuple[str, ...]:
-        """The observation channels that it and proposers need."""
+        """The observation channels that the agent and proposers need."""
         return CHANNELS
 
     def begin_episode(self, environment: environment_lib.Environment) -> _CuriousActor:

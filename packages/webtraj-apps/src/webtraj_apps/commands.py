@@ -24,7 +24,9 @@ __all__ = ["check", "commands", "install", "list_", "open_", "remove", "tasks"]
 
 commands = typer.Typer(help=__doc__, no_args_is_help=True)
 
-_NAMES = typer.Argument(metavar="[NAME...]", help="Applications; default: those of pip alone.")
+_NAMES = typer.Argument(
+    metavar="[NAME...]", help="Applications; default: those that need only pip."
+)
 
 
 @commands.command(short_help="Install applications.")
@@ -36,7 +38,7 @@ def install(
 ) -> None:
     """Install applications, each in a virtual environment of its own.
 
-    An installed application needs no network. Those of other versions of webtraj are removed.
+    An installed application needs no network. Applications of other webtraj versions are removed.
     The name widgets fetches the libraries of the widgets with npm.
     """
     from webtraj_apps.app import find_apps

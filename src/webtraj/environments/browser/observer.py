@@ -77,7 +77,7 @@ class Observer:
         return self._axtree_before, {name: tuple(found) for name, found in self._events.items()}
 
     def restore(self, snapshot: tuple[str, Mapping[str, Sequence[Any]]]) -> None:
-        """Build the next observation, one `again`, as that at a snapshot."""
+        """Build the next observation, one `again`, like the observation at a snapshot."""
         self._axtree_before, events = snapshot
         self._events = {name: list(found) for name, found in events.items()}
 
