@@ -345,7 +345,7 @@ async def driver_seconds(rows: int, rpc: float) -> float:
         started = time.process_time()
         played: Played = pickle.loads(data)
         results[episode] = played.result
-        scheduler.done(out.pop(episode))
+        scheduler.finish(out.pop(episode))
         used += time.process_time() - started
     return used / rows + rpc
 

@@ -79,7 +79,7 @@ async def make(file: Path) -> str:
     try:
         await bar.open()
         recording = asyncio.ensure_future(recorder.record_episode())
-        await recorder.begun()
+        await recorder.wait_until_begun()
         hand, on_bar = await Hand.on(environment.session.page), await Hand.on(bar.page)
         film = Film(environment.session.page, bar.page)
         await film.shoot(1800)

@@ -10,17 +10,17 @@ from webtraj.datasets.importers import base as importers
 from webtraj.judging import catalog as judges
 from webtraj.processing import registry as steps
 from webtraj.settings.installed import EXTRAS
-from webtraj.settings.named import offered
+from webtraj.settings.named import find_offered
 from webtraj.training.export.running import all_formats
 
 NAMES = {
     "agents": (["oracle", "curious"], agents.agent_names),
-    "judges": (["rules"], lambda: offered(judges.ENTRY_POINT_GROUP, judges.JUDGES)),
+    "judges": (["rules"], lambda: find_offered(judges.ENTRY_POINT_GROUP, judges.JUDGES)),
     "steps": (["clean"], steps.step_names),
     "exporters": (["html", "huggingface", "har"], exporters.all_formats),
     "importers": (["atif"], importers._all_homes),
     "training_formats": (["tokens"], all_formats),
-    "proposers": (["model"], lambda: offered("webtraj.proposers")),
+    "proposers": (["model"], lambda: find_offered("webtraj.proposers")),
 }
 """Built-in names of each group, and what returns all names."""
 
@@ -57,4 +57,4 @@ def test_those_of_packages_that_are_not_installed_are_kept_free(tmp_path, monkey
     install(tmp_path, {"stranger": ""}, importers={"webgym": "stranger"})
     monkeypatch.setattr("sys.path", [str(tmp_path)])
     assert "webgym" in EXTRAS["webtraj.importers"]
-    assert offered("webtraj.importers") == {}
+    assert find_offered("webtraj.importers") == {}

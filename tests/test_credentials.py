@@ -8,7 +8,7 @@ from webtraj.settings.credentials import (
     HIDDEN,
     Secrets,
     conceal,
-    concealed,
+    conceal_data,
     is_secret_name,
     looks_like_key,
 )
@@ -141,8 +141,8 @@ def test_data_is_told_without_secrets() -> None:
         "urls": ["http://h/?api_key=tea"],
         "max_steps": 20,
     }
-    assert "tea" not in repr(concealed(data))
-    assert concealed(data)["max_steps"] == 20
+    assert "tea" not in repr(conceal_data(data))
+    assert conceal_data(data)["max_steps"] == 20
     assert "tea" not in repr(Secrets(pin="tea"))
 
 

@@ -542,7 +542,7 @@ def _check_arguments(
         parameters = list(signature.parameters.values())[len(args) :]
         names = [parameter.name for parameter in parameters]
         takes = f"It takes: {', '.join(names) or 'no options'}."
-        shown = credentials.concealed(kwargs)
+        shown = credentials.conceal_data(kwargs)
         given = ", ".join(f"{key}={value!r:.60}" for key, value in shown.items()) or "none"
         unknown = [key for key in kwargs if key not in names]
         if unknown:

@@ -229,7 +229,7 @@ class Ending(enum.Enum):
     CALLED = "the model called a tool"
     """Whole, too; its text alone may be empty."""
     CUT = "it was cut off at a limit"
-    """An agent acts on it if it holds an action. It is no example of a whole reply."""
+    """An agent acts on it if it holds an action. It is not an example of a whole reply."""
     FILTERED = "a content filter stopped it"
     """An invalid action, and no sample."""
     BROKEN = "the server broke it off"
@@ -560,7 +560,7 @@ class FailedAttempt(Record):
     """An attempt of a model call that gave no reply. The call was made again, or failed."""
 
     error: str = ""
-    """`status` if the server answered with an HTTP error, `reply` if its answer was no whole reply,
+    """`status` if the server answered with an HTTP error, `reply` if its answer was incomplete,
     `timeout` if its time was up, else `connection`."""
     status: Count | None = None
     """The HTTP status of an error."""
@@ -759,7 +759,7 @@ class EpisodeEnd(Record):
     judgements: tuple[Judgement, ...] = ()
     """Judges' verdicts, in order. `outcome` is the last one's."""
 
-    def judged(self, judgement: Judgement) -> EpisodeEnd:
+    def with_judgement(self, judgement: Judgement) -> EpisodeEnd:
         """Return the end with a judgement added, and its outcome unless that is UNKNOWN."""
         return dataclasses.replace(
             self,

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rows import each
-from webtraj.agents.models.structured_output import Quotes, defuse, json_string, quoted
+from webtraj.agents.models.structured_output import Quotes, defuse, json_string, quote
 from webtraj.judging.model.asking import read_reply
 
 WORDS = ("success", "failure", "unclear")
@@ -96,7 +96,7 @@ def test_string_is_one_line_of_json_without_markup(text) -> None:
 
 
 def test_blocks_of_one_conversation_have_one_number() -> None:
-    blocks = quoted({"task": ("the task", "Buy tea."), "page": ("page", "Tea: 3")})
+    blocks = quote({"task": ("the task", "Buy tea."), "page": ("page", "Tea: 3")})
     number = Quotes.of(["Buy tea.", "Tea: 3"]).number
     assert blocks == {
         "task": f"<<<{number} the task>>>\n| Buy tea.\n<<<end {number}>>>",

@@ -15,7 +15,7 @@ from webtraj.cli import app
 from webtraj.cli.watching import WorkProgress
 from webtraj.datasets import copy, open_dataset, rebuild, recover, split, verify
 from webtraj.datasets.exporters import export_dataset
-from webtraj.datasets.progress import Progress, counted, find_watcher, watching
+from webtraj.datasets.progress import Progress, count_items, find_watcher, watching
 from webtraj.datasets.writer import DatasetWriter
 from webtraj.metrics.measuring import measure
 
@@ -71,7 +71,7 @@ def test_work_on_episodes_reports_episodes_and_bytes(recorded, tmp_path):
 def test_without_a_terminal_long_work_is_a_line_on_stderr(capsys):
     lines = []
     with WorkProgress(first=0, between=0) as progress, watching(progress):
-        for done, _ in enumerate(counted([5_000_000] * 3, "Copying episodes", 3, size=int)):
+        for done, _ in enumerate(count_items([5_000_000] * 3, "Copying episodes", 3, size=int)):
             while not any(f"{done} of 3" in line for line in lines):
                 out, err = capsys.readouterr()
                 lines += err.splitlines()
@@ -91,7 +91,7 @@ def test_work_may_begin_and_end_on_several_threads():
 
 def test_work_that_is_soon_done_shows_nothing(capsys):
     with WorkProgress(first=600) as progress, watching(progress):
-        assert list(counted([1, 2], "Copying episodes", 2)) == [1, 2]
+        assert list(count_items([1, 2], "Copying episodes", 2)) == [1, 2]
     assert capsys.readouterr() == ("", "")
 
 

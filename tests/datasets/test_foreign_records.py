@@ -13,7 +13,7 @@ from webtraj.agents.contexts import ContextSettings, Page, page_of
 from webtraj.agents.models.messages import functions_of
 from webtraj.agents.screens import viewport_of
 from webtraj.environments.browser.observation import refs_in, text_in
-from webtraj.exploring.seen import seen_in
+from webtraj.exploring.seen import read_seen
 from webtraj.store.values import OpaqueRecord
 from webtraj.trajectory import (
     EpisodeInfo,
@@ -49,7 +49,7 @@ def test_a_record_that_is_no_action_typed_nothing():
     begun = StepRecord(index=0, step_type=StepType.FIRST, observation={"url": "http://a.test/"})
     foreign = OpaqueRecord("other/fill", {"value": np.zeros(2)})
     step = dataclasses.replace(begun, index=1, step_type=StepType.MID, action=foreign)
-    seen = seen_in(EpisodeTrajectory(EpisodeInfo(), (begun, step)))
+    seen = read_seen(EpisodeTrajectory(EpisodeInfo(), (begun, step)))
     assert [sight.text for sight in seen.sights] == ["", ""]
 
 

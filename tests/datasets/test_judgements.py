@@ -53,7 +53,7 @@ def test_an_episode_has_the_judgements_beside_it(dataset, episodes):
     add(dataset, {"e1": asked(), "e2": verdict(Outcome.UNKNOWN)})
     found = open_dataset(dataset)
     assert [s.outcome.name for s in found.summaries] == ["SUCCESS", "FAILURE", *["SUCCESS"] * 3]
-    assert found["e1"].end == episodes[1].end.judged(asked())
+    assert found["e1"].end == episodes[1].end.with_judgement(asked())
     assert found["e2"].end.judgements == (verdict(Outcome.UNKNOWN),)
     assert found["e2"].outcome is Outcome.SUCCESS
     assert found["e0"] == episodes[0]

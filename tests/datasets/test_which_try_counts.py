@@ -6,7 +6,7 @@ import pytest
 
 from webtraj import EndReason, Outcome
 from webtraj.store.index import EpisodeSummary
-from webtraj.store.tries import find_counted_only_in_part, place_in, rows_of, superseded
+from webtraj.store.tries import find_counted_only_in_part, find_superseded, place_in, rows_of
 
 RUN = "20261128T000000-000-aaaaaaaa"
 ENDS = {
@@ -59,7 +59,7 @@ def test_one_try_of_a_row_counts(episodes, gone):
     made = [played(*one) for one in episodes]
     wanted = {f"{RUN}-{name}" if name[0].isdigit() else name for name in gone}
     for order in (made, made[::-1]):
-        assert superseded(order) == wanted
+        assert find_superseded(order) == wanted
 
 
 def test_a_long_chain_takes_no_longer_than_its_length():
@@ -67,7 +67,7 @@ def test_a_long_chain_takes_no_longer_than_its_length():
         dataclasses.replace(played(f"e{number}", "won"), retry_of=f"e{number - 1}")
         for number in range(1, 20_001)
     ]
-    assert len(superseded(chain)) == 19_999
+    assert len(find_superseded(chain)) == 19_999
 
 
 def test_an_id_names_a_row_only_as_runs_write_it():
@@ -92,7 +92,7 @@ def test_no_try_counts_in_a_part_that_does_not_in_the_whole(part, left):
         played("a", "lost"), played("b", "lost", "a"), played("c", "won", "b"),
         played("x", "broke"), played("y", "won", "x"),
     ]  # fmt: skip
-    gone = superseded(whole)
+    gone = find_superseded(whole)
     assert find_counted_only_in_part([one for one in whole if one.episode_id in part], gone) == set(
         left
     )

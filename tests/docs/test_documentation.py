@@ -199,7 +199,7 @@ def as_agent_loops(data, _):
 
 
 def as_loop(data, path):
-    from webtraj.loop.configuration import load_loop_config
+    from webtraj.loop import load_loop_config
 
     missing = {"out": "out=runs", "train": "train.model=base", "rollout": "rollout.preset=[x]"}
     assert load_loop_config(path, [text for key, text in missing.items() if key not in data])

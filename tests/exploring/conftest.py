@@ -17,7 +17,7 @@ from webtraj import (
 )
 from webtraj.environments import actions as a
 from webtraj.environments.browser.observer import describe_action
-from webtraj.exploring.seen import seen_in
+from webtraj.exploring.seen import read_seen
 
 SITE = "http://shop.example"
 HOME = '[1] link "Products"\n[2] searchbox "Search products"\n[3] button "Search"'
@@ -92,7 +92,7 @@ def walk():
 @pytest.fixture
 def seen():
     """What that episode saw."""
-    return seen_in(walked(WALK))
+    return read_seen(walked(WALK))
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ import pytest
 from rows import each
 from webtraj.environments.tasks import spec_of_row
 from webtraj.exploring.checking import DUPLICATE, Claim, Draft, check_drafts, problem_of
-from webtraj.exploring.seen import page_key, seen_in, site_key
+from webtraj.exploring.seen import page_key, read_seen, site_key
 from webtraj.trajectory import EndReason
 
 SITE = "http://shop.example"
@@ -97,7 +97,7 @@ def test_what_was_not_seen_is_rejected_with_the_reason(seen, changes, reason):
 
 
 def test_error_pages_and_other_sites_are_no_places_to_begin_or_to_prove(walk):
-    seen = seen_in(
+    seen = read_seen(
         walk(
             (
                 (None, "", "", "/", "Welcome", '[1] link "Away"'),
@@ -149,5 +149,5 @@ def test_what_is_no_web_address_is_of_no_site(url):
 
 def test_a_site_that_sends_its_visitors_elsewhere_is_both(walk):
     steps = ((None, "", "", "http://new.example/", "Hi", ""),)
-    seen = seen_in(walk(steps, reason=EndReason.TERMINATED))
+    seen = read_seen(walk(steps, reason=EndReason.TERMINATED))
     assert seen.sites == ("shop.example", "new.example")

@@ -4,7 +4,7 @@ import pytest
 
 from webtraj.exploring.checking import problem_of
 from webtraj.exploring.hindsight import HindsightProposer
-from webtraj.exploring.seen import seen_in
+from webtraj.exploring.seen import read_seen
 
 
 async def test_each_thing_that_was_done_gives_its_task(seen):
@@ -50,7 +50,7 @@ async def test_nothing_is_told_of_pages_that_were_changed_before(walk):
         (Click("3"), "link", "Go to checkout", "/checkout", "Checkout", '[1] link "Help"'),
         (Click("1"), "link", "Help", "/help", "Help", '[1] paragraph "Phone: 555"'),
     )
-    drafts = (await HindsightProposer().propose(seen_in(walk(steps)), 20)).drafts
+    drafts = (await HindsightProposer().propose(read_seen(walk(steps)), 20)).drafts
     assert [(draft.goal, draft.start_url) for draft in drafts] == [
         ('On the page "Welcome", open "Help".', "http://shop.example/"),
         ('On the page "Welcome", press "Add to cart".', "http://shop.example/"),
@@ -72,7 +72,7 @@ async def test_a_button_that_stays_is_no_news(walk, came, facts):
         (None, "", "", "/", "Home", '[1] button "Add tea"'),
         (Click("1"), "button", "Add tea", "/", "Home", f'[1] button "Add tea" focused{came}'),
     )
-    drafts = (await HindsightProposer().propose(seen_in(walk(steps)), 20)).drafts
+    drafts = (await HindsightProposer().propose(read_seen(walk(steps)), 20)).drafts
     told = [[fact.description for fact in draft.facts] for draft in drafts]
     assert told == ([] if facts is None else [facts])
 
@@ -81,4 +81,4 @@ async def test_a_button_that_stays_is_no_news(walk, came, facts):
     "steps", [(), ((None, "", "", "about:blank", "", ""),)], ids=("nothing", "blank")
 )
 async def test_who_saw_nothing_proposes_nothing(walk, steps):
-    assert (await HindsightProposer().propose(seen_in(walk(steps)), 5)).drafts == ()
+    assert (await HindsightProposer().propose(read_seen(walk(steps)), 5)).drafts == ()

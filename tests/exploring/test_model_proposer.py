@@ -10,7 +10,7 @@ from webtraj import errors
 from webtraj.agents.models import OpenAICompatibleClient, RetryPolicy
 from webtraj.exploring.asking import ModelProposer
 from webtraj.exploring.checking import check_drafts
-from webtraj.exploring.seen import seen_in
+from webtraj.exploring.seen import read_seen
 from webtraj.testing.model_server import FakeModelServer, Reply
 
 
@@ -114,7 +114,7 @@ async def test_a_page_cannot_end_the_quotation_it_stands_in(ask, walk):
         "page: as before\nurl: http://shop.example/pay"
     )
     steps = ((None, "", "", "/", evil, f'[1] text "x"\n{evil}'),)
-    _, (request,) = await ask('{"tasks": []}', episode=seen_in(walk(steps)))
+    _, (request,) = await ask('{"tasks": []}', episode=read_seen(walk(steps)))
     lines = request.text.splitlines()  # Also at what only Unicode takes for the end of a line.
     (fence,) = {line[7:23] for line in lines if re.fullmatch(r"<<<end \w{16}>>>", line)}
     begin, end = f"<<<{fence} step 0>>>", f"<<<end {fence}>>>"
@@ -173,7 +173,7 @@ async def test_an_episode_that_is_too_long_is_shown_shorter(ask, walk, task, rep
     pages = "\n".join(f'[{n}] link "Lamp number {n} of very many lamps"' for n in range(2000))
     steps = tuple((None, "", "", f"/{n}", f"Page {n}", pages) for n in range(8))
     drafts, requests = await ask(
-        lambda request: reply(), episode=seen_in(walk(steps)), max_model_len=18_000
+        lambda request: reply(), episode=read_seen(walk(steps)), max_model_len=18_000
     )
     assert drafts.rejections == ()
     assert len(drafts.model_calls) == len(requests) > 1

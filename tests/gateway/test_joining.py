@@ -46,7 +46,7 @@ class Run:
             action=action, time=self.zero + at, point=touched.pop("point", None), touched=touched
         )
         decision = self.joiner.decision(deed, last=last)
-        self.joiner.recorded()
+        self.joiner.note_recorded()
         told = decision.metadata["models"]
         return told["calls"], told["by"], told.get("of", "")
 
@@ -171,10 +171,10 @@ def test_a_password_that_came_key_by_key_is_in_no_call(run, form):
     run.joiner.hide(PASSWORD)
     typed = Deed(action=a.Fill("5", PASSWORD), time=run.zero + at - 0.4)
     decisions = [run.joiner.decision(typed)]
-    run.joiner.recorded()
+    run.joiner.note_recorded()
     send = Deed(action=a.Click("6"), time=run.zero + at + 0.6, touched={"name": "Send"})
     decisions.append(run.joiner.decision(send))
-    run.joiner.recorded()
+    run.joiner.note_recorded()
     run.call("done", at + 1, at + 2, reply("It is sent."), *messages)
     decisions.append(
         run.joiner.decision(Deed(action=a.Answer(""), time=run.zero + at + 3), last=True)

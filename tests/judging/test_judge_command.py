@@ -12,7 +12,7 @@ from webtraj.cli.app import make_app
 from webtraj.datasets.dataset import open_dataset
 from webtraj.datasets.writer import DatasetWriter
 from webtraj.environments import actions
-from webtraj.judging.base import named, with_judgement
+from webtraj.judging.base import name_judge, with_judgement
 from webtraj.judging.catalog import make_judge, make_judge_of
 from webtraj.judging.judged import judge_dataset
 from webtraj.judging.quality import Label, write_labels
@@ -84,7 +84,11 @@ class Versioned(Brief):
 
 @each(
     ("judge", "name", "version"),
-    [(named(Brief(), "brief"), "brief", ""), (Brief(), "Brief", ""), (Versioned(), "own", "2")],
+    [
+        (name_judge(Brief(), "brief"), "brief", ""),
+        (Brief(), "Brief", ""),
+        (Versioned(), "own", "2"),
+    ],
 )
 def test_a_judge_needs_no_name_and_says_no_more_than_its_verdict(judge, name, version, tmp_path):
     with DatasetWriter(tmp_path / name) as writer:

@@ -67,7 +67,7 @@ def test_training_on_groups_is_measured_by_its_log(tmp_path):
     log = tmp_path / "train_log.jsonl"
     log.write_text("".join(f"{json.dumps(entry)}\n" for entry in entries))
     counts = {"groups": 4, "groups_kept": 3, "reward": 0.25, "staleness": 0.0, "unscored": 1}
-    measured = metrics._trained(str(tmp_path))
+    measured = metrics._measure_training(str(tmp_path))
     assert measured == {
         "train_steps": 2, "loss": 0.25,
         "policy_gradient": {
@@ -76,7 +76,7 @@ def test_training_on_groups_is_measured_by_its_log(tmp_path):
     }  # fmt: skip
     assert metrics.flat(measured)["policy_gradient/ratio"] == 1.25
     log.write_text(f"{json.dumps(entries[0])}\n")  # No group was kept.
-    assert metrics._trained(str(tmp_path)) == {"policy_gradient": counts}
+    assert metrics._measure_training(str(tmp_path)) == {"policy_gradient": counts}
 
 
 PLAYED = {"preset": ["miniwob/click-test"]}

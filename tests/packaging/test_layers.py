@@ -86,13 +86,8 @@ def test_no_two_packages_of_a_layer_import_each_other():
 LATER = {
     # An action's own words are in the dialect that is made of all verbs.
     ("webtraj.environments.actions.base", "webtraj.environments.actions.dialects.browsergym"),
-    # A file of samples may be an export, and an export's format reads rows.
-    ("webtraj.training.rows", "webtraj.training.export.running"),
     # A rollout is played here, or by the machines that it is planned for.
     ("webtraj.rollouts.rollout", "webtraj.rollouts.distributed.collecting"),
-    # A configuration is checked by what it configures.
-    ("webtraj.loop.configuration", "webtraj.loop.building"),
-    ("webtraj.loop.configuration", "webtraj.loop.groups"),
     # The templates of a package without a list of names are imported.
     ("webtraj_apps.names", "webtraj_apps.tasks"),
 }

@@ -19,7 +19,7 @@ from webtraj.rollouts.configuration.selection import plan_run
 from webtraj.rollouts.forking import difference, plan_forks
 from webtraj.runs.plan import ForkPoint, plan_from_bytes, plan_to_bytes
 from webtraj.runs.spec import ForkConfig
-from webtraj.training.export.preferences import preferences_of, rejected_of
+from webtraj.training.export.preferences import find_rejected, preferences_of
 from webtraj.training.replay import Filters, ReplayBuffer, samples_of
 
 
@@ -272,7 +272,7 @@ async def test_a_failure_is_the_worse_reply_where_its_last_forks_succeeded(
     every = Filters(min_steps=1, distinct=False, filter_successful_only=False)
     buffer = ReplayBuffer.from_datasets([out], filters=every)
     (pair,) = preferences_of(buffer.all)
-    worse = rejected_of(pair)
+    worse = find_rejected(pair)
     assert (pair.key.step, pair.completion, pair.reward) == (3, "up", 1.0)
     assert (worse.sample, worse.completion, worse.reward) == (f"{name}/3/0", "down", 0.0)
 

@@ -25,7 +25,7 @@ from webtraj.rollouts.sizing import NodeSizing, episodes_here
 def test_a_machine_plays_what_its_resources_allow(resources, episodes):
     sizing = NodeSizing()
     assert sizing.episodes(resources) == episodes
-    reserved = sizing.reserved(resources, episodes)
+    reserved = sizing.reserve(resources, episodes)
     assert all(0 <= amount <= resources[name] for name, amount in reserved.items())
 
 

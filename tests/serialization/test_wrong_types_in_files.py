@@ -105,9 +105,9 @@ def read_identity(path):
 def read_state(path):
     with LoopState(path) as state:
         key = (1, "rollout")
-        begun = state.begun(key)
+        begun = state.find_begun(key)
         assert begun is None or (type(begun.policy) is int and dict(begun.before) is not None)
-        state.ended(key)
+        state.find_end(key)
         state.seconds(key)
         dict(state.config or {})
 

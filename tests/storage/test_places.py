@@ -74,5 +74,5 @@ def test_what_is_in_memory_is_shared_by_name():
 
 
 def test_what_is_no_place_is_named():
-    with pytest.raises(errors.InvalidInputError, match=r"7 is no place; expected the path or URL"):
+    with pytest.raises(errors.InvalidInputError, match=r"7 is not a place; expected the path"):
         open_storage(7)

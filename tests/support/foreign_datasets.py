@@ -31,7 +31,7 @@ from webtraj.agents.replay import _elements_of, _find_acted_on
 from webtraj.cli.app import main, make_app
 from webtraj.datasets.exporters import base as exporters
 from webtraj.datasets.recovery import rebuild
-from webtraj.exploring.seen import seen_in
+from webtraj.exploring.seen import read_seen
 from webtraj.training.export import running as samples
 from webtraj.trajectory import Decision, EndReason, EpisodeEnd, EpisodeInfo, ModelCall, Outcome
 from webtraj.view.table import Query
@@ -238,7 +238,7 @@ def _view(place):
 
 def _read_in_python(place):
     for episode in webtraj.open_dataset(place):
-        seen_in(episode)
+        read_seen(episode)
         for step in episode.steps:
             _elements_of(step.observation)
             _find_acted_on(step.observation)

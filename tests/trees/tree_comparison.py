@@ -203,7 +203,7 @@ async def _read_site(session: Any, frame: Any) -> _Site:
 async def _foreign_documents(session: Any) -> dict[str, Callable[[Any], Awaitable[Any]]]:
     """Return the function that asks for elements, by frame of another origin."""
     documents = {}
-    for debugger, world in session.foreign_frames.entered(session.page):
+    for debugger, world in session.foreign_frames.find_entered(session.page):
         send = sender(session, debugger)
         found = await send(
             "Runtime.callFunctionOn",

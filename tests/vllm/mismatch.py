@@ -12,7 +12,7 @@ import sys
 import torch
 import transformers
 
-from webtraj.training.rows import open_samples
+from webtraj.training.export.opening import open_samples
 from webtraj.training.sft import SftSettings
 from webtraj.training.sft.batches import MicroBatch
 from webtraj.training.sft.data import TrainingData

@@ -13,7 +13,7 @@ from two_cores.pointing import Item, Prompt, items_of, make_prompt
 from webtraj.agents.models.base import Message
 from webtraj.datasets.dataset import open_dataset
 from webtraj.environments.actions import Action, Click, InvalidAction
-from webtraj.training.replay.cutting import Rendered, action_of, loaded
+from webtraj.training.replay.cutting import Rendered, action_of, load_blob
 from webtraj.trajectory import EpisodeTrajectory
 
 __all__ = ["Decided", "PointingRenderer", "Reach", "decisions_of", "reach_of", "texts_of"]
@@ -49,13 +49,13 @@ def decisions_of(trajectory: EpisodeTrajectory) -> Iterator[Decided]:
         before = trajectory.steps[step - 1].observation
         if not isinstance(before, Mapping):
             return
-        tree, goal = loaded(before.get("axtree")), loaded(before.get("goal"))
+        tree, goal = load_blob(before.get("axtree")), load_blob(before.get("goal"))
         action = action_of(trajectory, step)
         if not isinstance(tree, str) or not isinstance(action, Action):
             continue
         if isinstance(action, InvalidAction):
             continue
-        boxes = loaded(before.get("boxes"))
+        boxes = load_blob(before.get("boxes"))
         items = tuple(items_of(tree, boxes if isinstance(boxes, Mapping) else None))
         goal = goal if isinstance(goal, str) and goal else trajectory.info.goal
         decided = _shown(Decided(step, goal, items, tuple(done), action), trajectory)
@@ -74,7 +74,7 @@ def _shown(decided: Decided, trajectory: EpisodeTrajectory) -> Decided:
     if not isinstance(action, Click) or action != Click(action.ref):
         return decided
     after = trajectory.steps[decided.step].observation
-    done = loaded(after.get("last_action")) if isinstance(after, Mapping) else None
+    done = load_blob(after.get("last_action")) if isinstance(after, Mapping) else None
     if not isinstance(done, Mapping) or done.get("ref") != action.ref:
         return decided
     prompt = make_prompt(decided.goal, decided.items, names=random.Random(0))
@@ -166,7 +166,7 @@ def texts_of(
             yield trajectory.info.goal
             for step in trajectory.steps:
                 observed = step.observation if isinstance(step.observation, Mapping) else {}
-                tree = loaded(observed.get("axtree"))
+                tree = load_blob(observed.get("axtree"))
                 if isinstance(tree, str) and tree not in seen:
                     seen.add(tree)
                     yield " ".join(item.words for item in items_of(tree))

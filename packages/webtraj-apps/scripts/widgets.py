@@ -194,7 +194,7 @@ async def record(proof: Proof, pool: BrowserPool, out: Path) -> None:
         done = asyncio.ensure_future(recorder.record_episode())
         try:
             async with asyncio.timeout(PATIENCE):
-                await recorder.begun()
+                await recorder.wait_until_begun()
                 while not done.done() and (action := await environment.cheat()) is not None:
                     await do(environment, action)
                     await asyncio.sleep(0.15)

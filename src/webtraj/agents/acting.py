@@ -189,7 +189,7 @@ class ModelActor:
             except errors.ModelError as error:
                 if error.call is not None:
                     calls.append(error.call)
-                tighter = self._settings.tightened()
+                tighter = self._settings.tighten()
                 too_long = isinstance(error, errors.ContextOverflowError)
                 failed = self._decision(calls, context)
                 if not too_long:

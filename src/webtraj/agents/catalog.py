@@ -15,7 +15,7 @@ from webtraj import errors
 from webtraj.agents.base import Agent, as_agent
 from webtraj.agents.oracle import OracleAgent
 from webtraj.agents.random import SHARES, RandomAgent
-from webtraj.settings.named import class_at, make_of, nearest, offered, registering
+from webtraj.settings.named import class_at, find_offered, make_of, nearest, registering
 
 __all__ = [
     "AGENTS", "ENTRY_POINT_GROUP", "AgentKind", "agent_names", "check_agent_name", "make_agent",
@@ -46,7 +46,7 @@ class AgentKind:
 
 def agent_names() -> tuple[str, ...]:
     """Return the names of the built-in agents and those of installed packages."""
-    return (*AGENTS, *offered(ENTRY_POINT_GROUP, AGENTS))
+    return (*AGENTS, *find_offered(ENTRY_POINT_GROUP, AGENTS))
 
 
 def check_agent_name(name: str) -> str:
@@ -112,7 +112,7 @@ def make_agent(name: str, *, seed: int = 0, options: Mapping[str, Any] | None = 
 def _kind_of(name: str) -> AgentKind:
     if name in AGENTS:
         return AGENTS[name]
-    home = offered(ENTRY_POINT_GROUP, AGENTS)[name]
+    home = find_offered(ENTRY_POINT_GROUP, AGENTS)[name]
     found = class_at(home)
     if isinstance(found, AgentKind):
         return found
@@ -139,7 +139,7 @@ def _model(seed: int, options: Mapping[str, Any]) -> Agent:
     return read_options(options).make()
 
 
-def _scripted(seed: int, options: Mapping[str, Any]) -> Agent:
+def _make_scripted(seed: int, options: Mapping[str, Any]) -> Agent:
     from webtraj.agents.scripted import ScriptedAgent, read_script
 
     _check("scripted", options, required=("script",))
@@ -185,7 +185,7 @@ AGENTS: Mapping[str, AgentKind] = {
         "Asks a model.", _model, "model, base_url and those of webtraj.agents.options.ModelOptions"
     ),
     "scripted": AgentKind(
-        "Takes the actions listed in a file, one per line.", _scripted, "script (the file)"
+        "Takes the actions listed in a file, one per line.", _make_scripted, "script (the file)"
     ),
     "replay": AgentKind(
         "Replays recorded episodes, each for its task and seed.",

@@ -139,7 +139,7 @@ class ContextSettings:
         """
         return rounds - max(rounds - self.full_rounds, 0) // self.slide * self.slide
 
-    def tightened(self) -> ContextSettings | None:
+    def tighten(self) -> ContextSettings | None:
         """Return settings for about half the context; None if it cannot shrink further."""
         if self.full_rounds == 0 and self.page_tokens <= _SMALLEST_PAGE and self.older_lines == 0:
             return None
@@ -489,16 +489,16 @@ def _draft(
     older, recent = rounds[: len(rounds) - full], rounds[len(rounds) - full :]
     cuts: list[Cut] = []
     opening = "\n\n".join(_opening(conversation.goal, older, settings, cuts))
-    images = _images_kept([*(round_.page for round_ in recent), conversation.page], settings, cuts)
+    images = _keep_images([*(round_.page for round_ in recent), conversation.page], settings, cuts)
     messages = [Message.of("system", conversation.system)] if conversation.system else []
     notice = older[-1].notice if older else ""
     calls: tuple[ToolCall, ...] = ()  # A call that is not shown has no result.
     old_tokens = page_tokens if settings.changes else settings.old_page_tokens or None
     pages = [
-        _building_cut(round_.page, old_tokens, f"round {number}", count, cuts)
+        _cut_text(round_.page, old_tokens, f"round {number}", count, cuts)
         for number, round_ in enumerate(recent, len(older) + 1)
     ]
-    page = _building_cut(conversation.page, page_tokens, "page", count, cuts)
+    page = _cut_text(conversation.page, page_tokens, "page", count, cuts)
     pages.append(page)
     if settings.changes:
         pages[1:] = [_by_changes(before, after) for before, after in itertools.pairwise(pages)]
@@ -535,7 +535,7 @@ def _opening(
     yield "\n".join(lines)
 
 
-def _building_cut(
+def _cut_text(
     page: Page, budget: int | None, what: str, count: CountTokens, cuts: list[Cut]
 ) -> Page:
     """Return a page with its text cut to the budget, or without text if that is None."""
@@ -552,7 +552,7 @@ _UNCHANGED = "The page is the same as above."
 
 
 def _by_changes(before: Page, after: Page) -> Page:
-    """Return a page with its changes as text, or as it is if that is shorter or it is another."""
+    """Return a page as its changes; unchanged if that is shorter, or if it is a different page."""
     from webtraj.environments.browser.observation import page_changes
 
     if not before.text or not after.text or before.heading != after.heading:
@@ -576,7 +576,7 @@ def _describe_page(page: Page, notice: str) -> Iterator[str]:
         yield "\n".join(lines)
 
 
-def _images_kept(
+def _keep_images(
     pages: Sequence[Page], settings: ContextSettings, cuts: list[Cut]
 ) -> tuple[bytes, ...]:
     """Return the picture of each page, without the oldest ones beyond the limit."""

@@ -141,7 +141,7 @@ def check_share(agent: str, name: str, value: Any) -> None:
     """Check an agent's option that is a probability.
 
     Raises:
-        InvalidInputError: It is no number from 0 to 1.
+        InvalidInputError: It is not a number from 0 to 1.
     """
     if not (isinstance(value, int | float) and 0 <= value <= 1):
         raise errors.InvalidInputError(

@@ -23,7 +23,7 @@ from webtraj.cli.options import (
     condition_of,
     options_for,
 )
-from webtraj.cli.terminal import brief, clock, counted, printable, say
+from webtraj.cli.terminal import brief, clock, pluralize, printable, say
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -214,7 +214,7 @@ def _print_episode(console: Console, trajectory: trajectory_lib.EpisodeTrajector
     total = trajectory.total_reward
     say(
         f"{end.reason.name} in {end.phase or '?'}{end.detail and f': {end.detail}'}, "
-        f"outcome {end.outcome.name.lower()}, {counted(trajectory.num_steps, 'step')}, "
+        f"outcome {end.outcome.name.lower()}, {pluralize(trajectory.num_steps, 'step')}, "
         + ("not scored" if total is None else f"total reward {total:g}")
     )
     for one in end.judgements:
@@ -279,12 +279,12 @@ def verify(
         for problem in report.problems:
             say(f"{problem.where}: {problem.what}")
         say(
-            f"{counted(report.num_episodes, 'episode')}, {counted(report.num_steps, 'step')}, "
-            f"{counted(report.num_blobs, 'blob')}: "
-            + ("no problems" if report.clean else counted(len(report.problems), "problem"))
+            f"{pluralize(report.num_episodes, 'episode')}, {pluralize(report.num_steps, 'step')}, "
+            f"{pluralize(report.num_blobs, 'blob')}: "
+            + ("no problems" if report.clean else pluralize(len(report.problems), "problem"))
         )
         if report.being_written:
-            say(f"{counted(len(report.being_written), 'episode')} still being written")
+            say(f"{pluralize(len(report.being_written), 'episode')} still being written")
     if not report.clean:
         raise typer.Exit(1)
 
@@ -314,7 +314,7 @@ def recover(
         for summary in report.sealed:
             say(
                 f"{summary.episode_id}  {summary.task}: "
-                f"{summary.end_reason.name.lower()} after {counted(summary.num_steps, 'step')}"
+                f"{summary.end_reason.name.lower()} after {pluralize(summary.num_steps, 'step')}"
             )
         for what in report.unreadable:
             say(what)
@@ -367,7 +367,7 @@ def index(
             terminal.print_json({"targets": targets, "rows": rows})
         else:
             for target in targets:
-                say(f"{target}: {counted(rows, 'row')}")
+                say(f"{target}: {pluralize(rows, 'row')}")
         return
     report = rebuild_index(dataset, storage_options=options_for(dataset, option))
     if json:
@@ -384,7 +384,7 @@ def _print_rebuilt(report: RebuildReport) -> None:
     for what in report.unreadable:
         say(what)
     say(
-        f"{counted(report.num_episodes, 'episode')}, {report.files_before} index files before, "
+        f"{pluralize(report.num_episodes, 'episode')}, {report.files_before} index files before, "
         f"{report.files_after} now"
         + (f", {report.being_written} of them still being written" if report.being_written else "")
     )

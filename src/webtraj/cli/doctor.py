@@ -284,7 +284,7 @@ def presets(
     csv: Csv = None,
     json: Json = False,
 ) -> None:
-    """List the presets for `webtraj rollout` and `webtraj.make`: in groups, or those of a text."""
+    """List the presets for `webtraj rollout` and `webtraj.make`: in groups, or by name."""
     from webtraj import registry
 
     known = registry.info()

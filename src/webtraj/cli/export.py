@@ -27,7 +27,7 @@ from webtraj.cli.options import (
     options_for,
     without_none,
 )
-from webtraj.cli.terminal import counted, say, still_open
+from webtraj.cli.terminal import pluralize, say, still_open
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -191,7 +191,7 @@ def _table(report: ExportReport) -> list[tuple[Any, ...]]:
 def _say_written(report: ExportReport, out: str, dataset: Dataset) -> None:
     steps = sum(item.num_steps for item in report.written)
     say(
-        f"{out}: {counted(len(report.written), 'episode')} of {counted(steps, 'step')} "
+        f"{out}: {pluralize(len(report.written), 'episode')} of {pluralize(steps, 'step')} "
         f"written as {report.format}"
         + (f", {len(report.left_out)} left out" if report.left_out else "")
         + still_open(len(dataset.open_episodes))

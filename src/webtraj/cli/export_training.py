@@ -32,7 +32,7 @@ from webtraj.cli.options import (
     read_setting,
     without_none,
 )
-from webtraj.cli.terminal import counted, printable, say
+from webtraj.cli.terminal import pluralize, printable, say
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -347,8 +347,9 @@ def _print_report(
 def _account(name: str, split: Split, episodes: int) -> str:
     given = split.samples + split.left_out.total()
     return (
-        f"{name}: {counted(split.rows, 'row')} ({split.samples:,} of {counted(given, 'sample')}, "
-        f"{len(split.episodes):,} of {counted(episodes, 'episode')})"
+        f"{name}: {pluralize(split.rows, 'row')} "
+        f"({split.samples:,} of {pluralize(given, 'sample')}, "
+        f"{len(split.episodes):,} of {pluralize(episodes, 'episode')})"
     )
 
 
@@ -419,10 +420,10 @@ def preview(
 
 def _data(sample: Sample) -> dict[str, Any]:
     """Return a sample as JSON data; of a picture, its name and size."""
-    from webtraj.training.export.preferences import rejected_of
+    from webtraj.training.export.preferences import find_rejected
     from webtraj.training.samples import name_of
 
-    rejected = rejected_of(sample)
+    rejected = find_rejected(sample)
     return {
         "name": name_of(sample.key),
         "messages": [
@@ -450,7 +451,7 @@ def render_sample(sample: Sample, *, boxed: bool = True) -> RenderableType:
     from rich.text import Text as Shown
 
     from webtraj.agents.models.base import Image
-    from webtraj.training.export.preferences import rejected_of
+    from webtraj.training.export.preferences import find_rejected
     from webtraj.training.samples import name_of
 
     lines: list[RenderableType] = []
@@ -460,7 +461,7 @@ def render_sample(sample: Sample, *, boxed: bool = True) -> RenderableType:
         for part in message.parts:
             text.append(_part(part), style="cyan" if isinstance(part, Image) else "")
         lines += [text, Shown()]
-    rejected = rejected_of(sample)
+    rejected = find_rejected(sample)
     if sample.completion:
         lines.append(Shown("reply" if rejected is None else "better reply", style="bold green"))
         lines.append(Shown(printable(sample.completion, keep_lines=True), style="green"))

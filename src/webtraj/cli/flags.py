@@ -134,8 +134,8 @@ def _merge_settings(fields: Mapping[str, Any], settings: Iterable[str]) -> dict[
     own = configuration.with_overrides({}, settings, example=example)
     # Flags may name settings of the command's own, such as those of a job.
     configuration.check_names(own, RunSpec, configuration.COMMAND_LINE)
-    both = configuration.layered({}, fields, settings, example=example)
-    return configuration.resolved(both, configuration.COMMAND_LINE)
+    both = configuration.merge_layers({}, fields, settings, example=example)
+    return configuration.resolve(both, configuration.COMMAND_LINE)
 
 
 def _number_or_auto(text: str) -> int | str:

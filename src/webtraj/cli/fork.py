@@ -75,14 +75,14 @@ def fork(
         raise errors.InvalidInputError(
             "No step to fork at. Give one with --at, such as --at 3, or --values for every step."
         )
-    from webtraj.settings.configuration import merged
+    from webtraj.settings.configuration import merge
 
     names = [text for text in episodes or () if "=" not in text]
     fields = fields_of(given, [text for text in episodes or () if "=" in text])
     fields.setdefault("out", dataset)
     steps = [int(one) if one.isdecimal() else one for one in at or ()]
     forked = {"dataset": dataset, "episodes": names, "at": steps}
-    built, go_on = playing.from_fields(merged({"fork": forked, "group_size": number}, fields))
+    built, go_on = playing.from_fields(merge({"fork": forked, "group_size": number}, fields))
 
     def report_values() -> dict[str, Any]:
         if not values and not json:

@@ -267,7 +267,7 @@ def rerun(
     if before.judge != "model":
         again = asyncio.run(_judge_again(trajectory, recorded, judge, options))
     elif replay:
-        again = model_lib.replayed(before)
+        again = model_lib.replay(before)
     else:
         found = asyncio.run(ask_again())
         again, differences = found.judgement, found.differences

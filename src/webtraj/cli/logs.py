@@ -14,7 +14,7 @@ __all__ = ["private", "show"]
 
 
 class _Handler(logging.StreamHandler[Any]):
-    """Writes to the stderr of the moment: a progress bar replaces it."""
+    """Writes to the current stderr, which a progress bar may replace."""
 
     def __init__(self) -> None:
         super().__init__(sys.stderr)

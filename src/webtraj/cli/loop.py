@@ -12,7 +12,7 @@ import typer
 
 from webtraj.cli import logs, signals, terminal
 from webtraj.cli.options import Csv, Json
-from webtraj.cli.terminal import counted, printable, say
+from webtraj.cli.terminal import pluralize, printable, say
 
 if TYPE_CHECKING:
     from webtraj.loop import LoopConfig, LoopResult
@@ -93,7 +93,7 @@ class _Progress:
         """See `LoopObserver`."""
         self._total, self._done = total, done
         if done:
-            self._say(f"{done} of {counted(total, 'phase')} already done.")
+            self._say(f"{done} of {pluralize(total, 'phase')} already done.")
 
     def note(self, text: str) -> None:
         """See `LoopObserver`."""
@@ -149,23 +149,23 @@ def _brief(line: Mapping[str, Any]) -> str:
         return (
             f"success {evaluated['value']:.1%} ({evaluated['low']:.1%} to "
             f"{evaluated['high']:.1%}), mean of "
-            f"{counted(evaluated['tasks'], 'task')}, after iteration {line['iteration']}"
+            f"{pluralize(evaluated['tasks'], 'task')}, after iteration {line['iteration']}"
         )
     if gradient := line.get("policy_gradient"):
         ratio = f", ratio {gradient['ratio']:.3f}" if "ratio" in gradient else ""
         return (
             f"reward {gradient.get('reward', math.nan):.3f}, {gradient['groups_kept']} of "
-            f"{counted(gradient['groups'], 'group')} with different rewards{ratio}"
+            f"{pluralize(gradient['groups'], 'group')} with different rewards{ratio}"
         )
     if "evaluation" in line or "samples" in line or "loss" in line:
         return ""
     if "kept" in line and line.get("algorithm") != "grpo":
         if not line["kept"]:
             return "no episode of this iteration is left to train on"
-        return f"{counted(line['kept'], 'episode')} to train on"
+        return f"{pluralize(line['kept'], 'episode')} to train on"
     success = line.get("success", {})
     if success.get("value") is not None:
-        return f"success {success['value']:.1%} of {counted(success['denominator'], 'episode')}"
+        return f"success {success['value']:.1%} of {pluralize(success['denominator'], 'episode')}"
     return ""
 
 

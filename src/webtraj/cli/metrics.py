@@ -121,8 +121,8 @@ def metrics(
 ) -> None:
     """Measure rollouts: success, crashes, steps, time, tokens, with counts and intervals.
 
-    A rate without episodes is "-". An agent's own error counts as its failure; episodes that ended
-    with an infrastructure failure stand beside success rates.
+    A rate without episodes is "-". An agent's own error counts as its failure; infrastructure
+    failures are in no success rate.
 
     With --html it writes one self-contained page: success over iterations and by task, time,
     failures. Differences between datasets have intervals too, paired by task and seed if possible.

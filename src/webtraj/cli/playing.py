@@ -17,12 +17,12 @@ import typer
 from webtraj import errors
 from webtraj.cli import logs, signals, terminal
 from webtraj.cli.judge_quality import judging_data, say_unjudged
-from webtraj.cli.options import imported, storage_options
+from webtraj.cli.options import imported_modules, storage_options
 from webtraj.cli.propose import proposals_data, report_proposed
-from webtraj.cli.terminal import counted, say
+from webtraj.cli.terminal import pluralize, say
 from webtraj.settings.configuration import (
     COMMAND_LINE,
-    escaped,
+    escape,
     to_yaml,
     validate,
     without_secrets,
@@ -78,7 +78,7 @@ def settings_text(given: Mapping[str, Any]) -> str:
     """
     from webtraj.runs.spec import RunSpec
 
-    return to_yaml(escaped(validate(given, RunSpec, COMMAND_LINE).model_dump()))
+    return to_yaml(escape(validate(given, RunSpec, COMMAND_LINE).model_dump()))
 
 
 def naming(built: Rollout) -> str:
@@ -95,7 +95,7 @@ def naming(built: Rollout) -> str:
             with contextlib.suppress(errors.InvalidInputError):
                 storage_options([text])
                 buckets += ("--option", text)
-    modules = [part for module in imported() for part in ("--import", module)]
+    modules = [part for module in imported_modules() for part in ("--import", module)]
     return errors.command("rollout", *modules, "--out", built.out, *buckets)
 
 
@@ -134,13 +134,13 @@ def play(
     if ray is not None:
         from webtraj.rollouts.distributed import Cluster
 
-        modules = imported()
+        modules = imported_modules()
         setup = functools.partial(import_modules, modules) if modules else None
         cluster = Cluster(address=ray, setup=setup)
     with terminal.json_output(json) as give:
         with (
             progress.RolloutProgress(built.out, go_on=go_on, bar=not monitor) as observer,
-            _monitored(built) if monitor else contextlib.nullcontext(),
+            _show_monitor(built) if monitor else contextlib.nullcontext(),
         ):
             summary = signals.run(built.only_play(observer=observer, cluster=cluster))
             observer.rollout_ended(summary)
@@ -160,7 +160,7 @@ def play(
 
 
 @contextlib.contextmanager
-def _monitored(built: Rollout) -> Iterator[None]:
+def _show_monitor(built: Rollout) -> Iterator[None]:
     """Show the run on the terminal meanwhile, if stderr is one."""
     from webtraj.view import RunMonitor
     from webtraj.view.screen import BackgroundScreen
@@ -248,7 +248,7 @@ def _say_nobody_judged(built: Rollout, summary: RolloutSummary) -> None:
     if unknown:
         command = errors.command("judge", "run", built.out, "--judge", "model")
         say(
-            f"Nobody judged {counted(unknown, 'episode')} of tasks with facts or an answer to "
+            f"Nobody judged {pluralize(unknown, 'episode')} of tasks with facts or an answer to "
             f"judge by. To judge: {command} --model NAME"
         )
 

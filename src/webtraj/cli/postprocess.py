@@ -23,7 +23,7 @@ from webtraj.cli.options import (
     options_for,
     read_setting,
 )
-from webtraj.cli.terminal import counted, say, still_open
+from webtraj.cli.terminal import pluralize, say, still_open
 
 if TYPE_CHECKING:
     from webtraj.processing.configuration import ProcessingConfig, StepChoice
@@ -238,18 +238,18 @@ def print_report(report: ProcessingReport, target: str) -> None:
     terminal.say_first(failed, _MAX_FAILURES_SHOWN, "failed; report.json lists them.")
     if report.stale:
         say(
-            f"{counted(len(report.stale), 'recorded episode')} changed after processing and were "
+            f"{pluralize(len(report.stale), 'recorded episode')} changed after processing and were "
             f"not processed again: {', '.join(report.stale[:3])}"
             + (", ..." if len(report.stale) > 3 else "")
         )
     if report.superseded:
-        left_out = counted(report.superseded, "episode")
+        left_out = pluralize(report.superseded, "episode")
         say(f"{left_out} left out, because another try of the row counts.")
     if report.episodes and report.dropped == report.episodes:
-        console.print(_all_dropped(report), soft_wrap=True)
+        console.print(_describe_all_dropped(report), soft_wrap=True)
     found = f", {report.found} done earlier" if report.found else ""
     say(
-        f"{target}: {counted(report.outputs, 'episode')} from {report.episodes} recorded "
+        f"{target}: {pluralize(report.outputs, 'episode')} from {report.episodes} recorded "
         f"({report.dropped} dropped, {len(report.failures)} failed); {report.now} processed now"
         f"{found}."
     )
@@ -266,7 +266,7 @@ def _step_row(step: StepReport) -> dict[str, Any]:
     }
 
 
-def _all_dropped(report: ProcessingReport) -> str:
+def _describe_all_dropped(report: ProcessingReport) -> str:
     """Return the message, with a hint, for a report without any output."""
     too_short = sum(step.dropped.get("too short", 0) for step in report.steps)
     hint = (

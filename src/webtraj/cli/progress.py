@@ -12,7 +12,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
 from webtraj.cli import terminal
-from webtraj.cli.terminal import counted, say
+from webtraj.cli.terminal import pluralize, say
 from webtraj.metrics.rates import Rate
 from webtraj.rollouts.results import RolloutSummary, TaskSummary
 from webtraj.runs.plan import PlannedEpisode
@@ -114,7 +114,7 @@ class RolloutProgress:
         summary = RolloutSummary(results=results, seconds=self._clock() - self._start)
         earlier = 0 if self._summary is None else len(self._summary.results) - len(results)
         if earlier and results:
-            say(f"Recorded earlier: {counted(earlier, 'episode')}; these are new:")
+            say(f"Recorded earlier: {pluralize(earlier, 'episode')}; these are new:")
         if not results:
             if exc is None:
                 say(f"Nothing left to run in {self._out}.")

@@ -10,7 +10,7 @@ from webtraj import errors
 from webtraj.cli import signals, terminal
 from webtraj.cli.flags import fields_of, takes
 from webtraj.cli.options import Json, WritablePlace
-from webtraj.cli.terminal import counted, say
+from webtraj.cli.terminal import pluralize, say
 
 if TYPE_CHECKING:
     from webtraj.exploring.proposing import Proposed
@@ -72,7 +72,7 @@ def proposals_data(proposed: Proposed) -> dict[str, Any]:
 
 def report_proposed(proposed: Proposed, go_on: str) -> bool:
     """Report proposed tasks, and return whether there are proposals for every episode."""
-    found = f"{counted(len(proposed.tasks), 'task')} of {counted(proposed.episodes, 'episode')}"
+    found = f"{pluralize(len(proposed.tasks), 'task')} of {pluralize(proposed.episodes, 'episode')}"
     say(f"{found} ({proposed.new} new) are in {proposed.tasks_place}.")
     tasks = [f"  {task.metadata.get('kind', '')}: {task.goal}" for task in proposed.tasks]
     terminal.say_first(tasks, _MOST_SHOWN, "tasks.")
@@ -83,7 +83,7 @@ def report_proposed(proposed: Proposed, go_on: str) -> bool:
         reasons = [f"  {number} x {reason}" for reason, number in proposed.rejections.items()]
         terminal.say_first(reasons, _MOST_SHOWN, "reasons.")
     if proposed.unfinished:
-        say(f"Skipped {counted(proposed.unfinished, 'episode')} that did not finish.")
+        say(f"Skipped {pluralize(proposed.unfinished, 'episode')} that did not finish.")
     if proposed.failures:
         failures = [f"No proposals for {one}: {why}" for one, why in proposed.failures.items()]
         terminal.say_first(failures, _MOST_SHOWN, "episodes without proposals.")

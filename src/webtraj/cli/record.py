@@ -13,7 +13,7 @@ from webtraj import errors
 from webtraj.cli import signals
 from webtraj.cli.gateway import BaseUrls, Journal, addresses, base_urls
 from webtraj.cli.options import BucketOptions, options_for
-from webtraj.cli.terminal import counted
+from webtraj.cli.terminal import pluralize
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -118,7 +118,7 @@ def record(
     recorded = signals.run(recording.run(), stop=recording.stop)
     for episode in recorded:
         print(
-            f"{episode.episode_id}: {counted(episode.steps, 'step')}, "
+            f"{episode.episode_id}: {pluralize(episode.steps, 'step')}, "
             f"{episode.outcome.name.lower()}, reward {episode.reward:g}"
         )
     print(f"Recorded in {out}. To look at it: {errors.command('view', out)}")
@@ -233,7 +233,7 @@ class _Recording:
 
 async def _print_addresses(gateway: Gateway, recorder: Recorder) -> None:
     """Print the gateway's addresses once the recorder records."""
-    await recorder.begun()
+    await recorder.wait_until_begun()
     print(addresses(gateway), flush=True)
 
 

@@ -116,7 +116,7 @@ def _publish_first(model: Path) -> None:
     if ours and (model.parent / checkpoints.CHECKPOINTS).is_dir():
         if run := checkpoints.publish_finished(model.parent, model.name):
             print(f"Published {run}, a finished training, as {model}.", flush=True)
-        elif run := checkpoints.unfinished(model.parent, model.name):
+        elif run := checkpoints.find_unfinished(model.parent, model.name):
             print(f"Not serving the training in {run}: it has not finished.", flush=True)
 
 

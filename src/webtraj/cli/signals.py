@@ -8,7 +8,7 @@ import sys
 from collections.abc import Callable, Coroutine, Iterator
 from typing import Any, TypeVar
 
-__all__ = ["SignalReceivedError", "handled", "resumable", "run"]
+__all__ = ["SignalReceivedError", "handle_signals", "resumable", "run"]
 
 _T = TypeVar("_T")
 
@@ -25,7 +25,7 @@ class SignalReceivedError(Exception):
 
 
 @contextlib.contextmanager
-def handled(handle: Callable[[int, Callable[[], None]], None]) -> Iterator[None]:
+def handle_signals(handle: Callable[[int, Callable[[], None]], None]) -> Iterator[None]:
     """Call `handle` with each signal, and with what gives signals their usual effect again."""
     before = {signum: signal.getsignal(signum) for signum in _SIGNALS}
 

@@ -25,7 +25,7 @@ __all__ = [
     "Bar",
     "brief",
     "clock",
-    "counted",
+    "pluralize",
     "json_output",
     "make_console",
     "make_table",
@@ -275,7 +275,7 @@ def still_open(number: int) -> str:
     return f"; {number} still open or waiting for recovery (webtraj recover)" if number else ""
 
 
-def counted(number: int, noun: str) -> str:
+def pluralize(number: int, noun: str) -> str:
     """Return a number with its noun, in the plural if needed.
 
     >>> counted(1, "episode"), counted(1200, "episode"), counted(0, "episode")

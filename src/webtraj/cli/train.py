@@ -14,7 +14,7 @@ import typer
 
 from webtraj.cli import signals, terminal
 from webtraj.cli.options import Json
-from webtraj.cli.terminal import counted
+from webtraj.cli.terminal import pluralize
 
 if TYPE_CHECKING:
     from webtraj.training.samples import Sample
@@ -88,7 +88,7 @@ def train(
         restore()  # A second signal has its usual effect.
 
     with terminal.json_output(json) as give:
-        with signals.handled(stop), _Progress() as progress:
+        with signals.handle_signals(stop), _Progress() as progress:
             result = train_model(
                 settings,
                 samples,
@@ -109,7 +109,7 @@ def train(
 
 
 def _samples(settings: TrainConfig) -> tuple[Sequence[Sample], Sequence[Sample]]:
-    from webtraj.training.rows import open_held_out, open_samples
+    from webtraj.training.export.opening import open_held_out, open_samples
 
     held_out = (
         open_held_out(settings.data)
@@ -142,8 +142,8 @@ class _Progress(terminal.Bar):
         self._total = total
         self._told = 10 * start // max(total, 1)
         self.console.print(
-            f"{report.used:,} of {counted(report.given, 'sample')}: "
-            f"{counted(report.tokens, 'token')}, "
+            f"{report.used:,} of {pluralize(report.given, 'sample')}: "
+            f"{pluralize(report.tokens, 'token')}, "
             f"{report.trained_tokens} of them trained on; {report.recorded} as recorded, "
             f"{report.no_weight} with weight 0, {report.too_long} too long."
             + (
@@ -183,12 +183,12 @@ def _tell(result: TrainResult, settings: TrainConfig) -> None:
         print(f"Nothing to train on; the weights are kept. Checkpoint: {result.checkpoint}")
         return
     if result.resumed_from == result.planned:
-        print(f"The run in {settings.out} is already done: {counted(result.steps, 'step')}.")
+        print(f"The run in {settings.out} is already done: {pluralize(result.steps, 'step')}.")
         return
     loss = "" if result.loss is None else f" Loss {result.loss:.4f}"
     measured = "" if result.eval_loss is None else f", {result.eval_loss:.4f} on held-out samples"
     print(
-        f"{result.steps:,} of {counted(result.planned, 'step')} done.{loss}{measured}. "
+        f"{result.steps:,} of {pluralize(result.planned, 'step')} done.{loss}{measured}. "
         f"Checkpoint: {result.checkpoint}"
     )
     if not result.finished:

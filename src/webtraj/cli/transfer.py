@@ -22,7 +22,7 @@ from webtraj.cli.options import (
     read_pairs,
     storage_options,
 )
-from webtraj.cli.terminal import counted, say, still_open
+from webtraj.cli.terminal import pluralize, say, still_open
 
 if TYPE_CHECKING:
     from webtraj.datasets.transfer import PushReport, TransferReport
@@ -57,8 +57,8 @@ def copy(
 ) -> None:
     """Copy datasets into one, or convert them, checking every byte. Run it again to resume.
 
-    Exit with 1 if an episode could not be copied: it cannot be read, or the target has another one
-    of the same id.
+    Exit with 1 if an episode could not be copied: it cannot be read, or the target has a different
+    episode with its id.
     """
     from webtraj.datasets import transfer
 
@@ -93,7 +93,7 @@ def print_report(report: TransferReport, target: str, *, json: bool = False) -> 
         for what in (*report.clashes, *report.failed):
             say(what)
         say(
-            f"{target}: {counted(len(report.added), 'episode')} written, "
+            f"{target}: {pluralize(len(report.added), 'episode')} written, "
             f"{len(report.skipped)} already there"
             + (f", {len(report.clashes)} conflicting" if report.clashes else "")
             + (f", {len(report.failed)} unreadable" if report.failed else "")
@@ -101,13 +101,13 @@ def print_report(report: TransferReport, target: str, *, json: bool = False) -> 
         )
         if report.superseded:
             say(
-                f"Left out {counted(len(report.superseded), 'episode')}, such as "
+                f"Left out {pluralize(len(report.superseded), 'episode')}, such as "
                 f"{report.superseded[0]}: another try of the same row counts, and that is not "
                 "copied."
             )
         if report.left_runs:
             say(
-                f"Left out the plans of {counted(len(report.left_runs), 'run')}, such as "
+                f"Left out the plans of {pluralize(len(report.left_runs), 'run')}, such as "
                 f"{report.left_runs[0]}: only whole datasets keep them, and none replaces another "
                 "plan. Resume these runs where they were played."
             )
@@ -315,7 +315,7 @@ def _push_to_hub(
         for problem in (*report.episodes.failed, *report.episodes.clashes):
             say(problem)
         say(
-            f"{report.url}: {counted(len(report.episodes.added), 'episode')} at commit "
+            f"{report.url}: {pluralize(len(report.episodes.added), 'episode')} at commit "
             f"{report.commit[:12]}" + ("" if report.changed else ", which was there already")
         )
     if not report.complete:
@@ -403,7 +403,7 @@ def import_(
         else:
             say(
                 f"imported {found.episode_id}  {found.task}: "
-                f"{counted(found.num_steps, 'step')}, "
+                f"{pluralize(found.num_steps, 'step')}, "
                 f"{found.end_reason.name.lower()}, {found.outcome.name.lower()}"
             )
 

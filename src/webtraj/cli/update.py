@@ -14,7 +14,7 @@ import typer
 from webtraj import errors
 from webtraj.cli import signals, terminal
 from webtraj.cli.options import Json
-from webtraj.cli.terminal import counted, say_first
+from webtraj.cli.terminal import pluralize, say_first
 
 if TYPE_CHECKING:
     from webtraj.training.llamafactory import CheckReport, Update, UpdateConfig
@@ -140,7 +140,7 @@ def _publish(config: UpdateConfig, give: Callable[[Any], None]) -> None:
         print(f"Published {run} as {model}.")
         give({"published": run, "model": model})
         return
-    unfinished = checkpoints.unfinished(config.folder, name)
+    unfinished = checkpoints.find_unfinished(config.folder, name)
     known = model if model.exists() and unfinished is None else None
     give({"published": None, "model": known, "unfinished": unfinished})
     if unfinished is not None:
@@ -187,10 +187,10 @@ def _check(folder: Path, python: Path | None, *, json: bool) -> None:
 
 
 def _describe_check(report: CheckReport) -> str:
-    rows = ", ".join(f"{counted(count, 'row')} of {name}" for name, count in report.rows.items())
+    rows = ", ".join(f"{pluralize(count, 'row')} of {name}" for name, count in report.rows.items())
     if report.checked_by is None:
         return f"not checked by LLaMA-Factory: give its --python; {rows}"
-    longest = counted(report.max_tokens or 0, "token")
+    longest = pluralize(report.max_tokens or 0, "token")
     return f"LLaMA-Factory {report.checked_by} accepts every row: {rows}; the longest: {longest}"
 
 
@@ -198,14 +198,14 @@ def _tell(prepared: Update) -> None:
     for name, value in prepared.replay.rows():
         print(f"{name}: {value}")
     for name, split in prepared.exported.splits.items():
-        episodes = counted(len(split.episodes), "episode")
-        print(f"{name}: {counted(split.rows, 'row')} of {episodes}")
+        episodes = pluralize(len(split.episodes), "episode")
+        print(f"{name}: {pluralize(split.rows, 'row')} of {episodes}")
         for why, count in split.left_out.most_common():
             print(f"  left out: {why} ({count})")
     if prepared.config.algorithm_config.val_split_ratio and "val" not in prepared.exported.splits:
         print("val: no rows; every page also occurs in training")
     if prepared.too_few_tokens:
-        print(f"too few tokens: {counted(prepared.too_few_tokens, 'sample')}")
+        print(f"too few tokens: {pluralize(prepared.too_few_tokens, 'sample')}")
     if prepared.in_neither_part:
         print(f"in neither split, because they also occur in training: {prepared.in_neither_part}")
     if prepared.published is not None:
@@ -237,7 +237,7 @@ def _train(prepared: Update, python: Path) -> Path:
         del restore
         raise signals.SignalReceivedError(signum)
 
-    with signals.handled(end):  # Stop the trainer's process too, which has its own session.
+    with signals.handle_signals(end):  # Stop the trainer's process too, which has its own session.
         result = run_training(
             prepared.data,
             python=python,
@@ -247,7 +247,7 @@ def _train(prepared: Update, python: Path) -> Path:
         )
     told = f"loss {result.losses[0]:.4f} -> {result.losses[-1]:.4f}, " if result.losses else ""
     print(
-        f"{counted(result.last_step - result.first_step, 'step')}, {told}{result.seconds:.0f} s. "
+        f"{pluralize(result.last_step - result.first_step, 'step')}, {told}{result.seconds:.0f} s. "
         f"Log: {result.log}"
     )
     path = publish(result.output, config.folder, name=config.algorithm_config.model_output_name)

@@ -11,7 +11,7 @@ import typer
 from webtraj import errors
 from webtraj.cli import signals, terminal
 from webtraj.cli.options import BucketOptions, JsonLines, options_for
-from webtraj.cli.terminal import counted
+from webtraj.cli.terminal import pluralize
 
 if TYPE_CHECKING:
     from typing import Any
@@ -75,14 +75,16 @@ def view(
         bool,
         typer.Option(
             "--terminal",
-            help="Watch a rollout in the terminal instead: of a dataset the latest, of a save path "
-            "that of the latest iteration.",
+            help="Watch the latest rollout in the terminal instead: of a dataset, or of the last "
+            "iteration of a save path.",
         ),
     ] = False,
     run: Annotated[str | None, typer.Option(help="Watch this run; default: the latest.")] = None,
     every: Annotated[
         float | None,
-        typer.Option(help="With --terminal: seconds between updates; default: 1, of a bucket 5."),
+        typer.Option(
+            help="With --terminal: seconds between updates; default: 1, or 5 for buckets."
+        ),
     ] = None,
     once: Annotated[
         bool, typer.Option("--once", help="Show the run's status once in the terminal, then exit.")
@@ -168,7 +170,7 @@ def _watch(watched: RunMonitor, every: float | None, *, once: bool, json: bool) 
         if json:
             _print_lines(watched, seconds, once=once)
         elif once or not console.is_terminal:
-            console.print(screen.rendered(watched.look(), width=min(console.width, 120)))
+            console.print(screen.render(watched.look(), width=min(console.width, 120)))
         else:
             screen.watch(watched, console, every=seconds)
 
@@ -215,7 +217,7 @@ def _write_labels(named: list[str], file: str, options: dict[str, Any] | None) -
         for place in places
         for label in judge_labels(read_person_labels(place, storage_options=options).values())
     ]
-    print(f"{file}: {counted(write_labels(file, labels), 'label')}")
+    print(f"{file}: {pluralize(write_labels(file, labels), 'label')}")
 
 
 def _has_desktop() -> bool:

@@ -182,7 +182,7 @@ async def seal(collector: TrajectoryCollector) -> None:
 
 
 async def drain(collector: TrajectoryCollector) -> None:
-    """Wait while a collector is too far behind; one without `drain` never is."""
+    """Wait while a collector is too far behind. Return at once if it has no `drain`."""
     await _if_there(collector, "drain")
 
 

@@ -194,7 +194,7 @@ class BucketTrajectoryCollector(TrajectoryCollector, Closing):
         """Wait until every ended episode is in the bucket, with its index line.
 
         Raises:
-            CollectorError: An episode is not: it was set aside, or the bucket failed several times
+            CollectorError: An episode was set aside, or the bucket failed several times
                 in a row. The spool keeps it, and retries it unless it was set aside.
         """
         await self._flush(self._journals.flush())
@@ -272,7 +272,7 @@ class BucketTrajectoryCollector(TrajectoryCollector, Closing):
     ) -> None:
         changed = asyncio.Event()
         loop = asyncio.get_running_loop()
-        with self._uploader.watched(lambda: loop.call_soon_threadsafe(changed.set)):
+        with self._uploader.watch(lambda: loop.call_soon_threadsafe(changed.set)):
             while not condition():
                 seconds = look_again
                 if deadline is not None:

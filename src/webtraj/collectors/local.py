@@ -187,7 +187,7 @@ class JournalingCollector(TrajectoryCollector, Closing):
             )
         if is_url(path):
             raise errors.InvalidInputError(
-                f"{path!r:.200} is no folder. For a bucket, use "
+                f"{path!r:.200} is not a folder. For a bucket, use "
                 "webtraj.BucketTrajectoryCollector(url), with format='pb' for Protobuf."
             )
         self._layout = DatasetLayout(Path(path).absolute())  # The program may call chdir.

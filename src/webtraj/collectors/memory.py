@@ -85,7 +85,7 @@ class MemoryTrajectoryCollector(TrajectoryCollector, Closing):
         for recorder in still_open:
             recorder.end_episode(end)
 
-    def _ended(self, trajectory: trajectory_lib.EpisodeTrajectory) -> None:
+    def _keep(self, trajectory: trajectory_lib.EpisodeTrajectory) -> None:
         with self._lock:
             del self._open[trajectory.episode_id]
             self._trajectories.append(trajectory)
@@ -102,7 +102,7 @@ class _MemoryEpisodeRecorder(EpisodeRecorder):
         self._info = _snapshot(info, {})
         self._steps: list[trajectory_lib.StepRecord] = []
         self._start_time = trajectory_lib.now()
-        self._ended = False
+        self._keep = False
 
     def record_info(self, info: trajectory_lib.EpisodeInfo) -> None:
         """Replace the episode's info, except for its id."""
@@ -123,8 +123,8 @@ class _MemoryEpisodeRecorder(EpisodeRecorder):
     def end_episode(self, end: trajectory_lib.EpisodeEnd) -> None:
         """End the record."""
         self._check_open()
-        self._ended = True
-        self._collector._ended(
+        self._keep = True
+        self._collector._keep(
             trajectory_lib.EpisodeTrajectory(
                 self._info,
                 tuple(self._steps),
@@ -135,7 +135,7 @@ class _MemoryEpisodeRecorder(EpisodeRecorder):
         )
 
     def _check_open(self) -> None:
-        if self._ended:
+        if self._keep:
             raise errors.CollectorClosedError(
                 f"The episode {self._episode_id!r} has ended; nothing more can be recorded."
             )

@@ -106,14 +106,14 @@ class CircuitBreaker:
         """Finish a request, whatever its result."""
         self._probing = self._probing and not probe
 
-    def succeeded(self) -> bool:
+    def note_success(self) -> bool:
         """Note that a request was answered; return whether that closed the breaker."""
         closed, self.is_open = self.is_open, False
         self._level = 0
         self.failures_healed = self.failures
         return closed
 
-    def failed(self, probe: bool) -> bool:
+    def note_failure(self, probe: bool) -> bool:
         """Note that a request was not answered; return whether that opened the breaker."""
         opened = not self.is_open
         if opened or probe:  # Others were in flight when it opened: no news.
@@ -346,7 +346,7 @@ class Uploader:
         return not self._breaker.is_open and not self._stopped and self._bytes_to_send > limit
 
     @contextlib.contextmanager
-    def watched(self, callback: Callable[[], object]) -> Iterator[None]:
+    def watch(self, callback: Callable[[], object]) -> Iterator[None]:
         """Call `callback`, on any thread, whenever anything changes."""
         with self._lock:
             self._watchers.add(callback)
@@ -542,7 +542,7 @@ class Uploader:
         entry = sending.entry
         if error is not None:
             self._release(sending)
-        with self._finished(sending.probe):
+        with self._note_result(sending.probe):
             self._sending.discard(sending)
             if error is None:
                 if not self._batch:
@@ -583,11 +583,11 @@ class Uploader:
         try:
             self._sender.storage.write(key, b"".join(sending.line for sending in episodes))
         except Exception as error:
-            with self._finished(probe):
+            with self._note_result(probe):
                 self._shards.appendleft(shard)
                 self._note_failure(error, probe)
             return
-        with self._finished(probe):
+        with self._note_result(probe):
             self._note_success()
             self._removals.extend(episodes)
             self._work_came.notify(len(episodes))
@@ -603,7 +603,7 @@ class Uploader:
                 sending.entry.episode_id, self._spool.path, error,
             )  # fmt: skip
         self._release(sending)
-        with self._finished(probe=False):
+        with self._note_result(probe=False):
             self._forget(sending.entry)
             self._sent_episodes += 1
             self._sent_bytes += sending.sent_bytes
@@ -623,7 +623,7 @@ class Uploader:
         self._set_aside[entry.number] = entry
 
     @contextlib.contextmanager
-    def _finished(self, probe: bool) -> Iterator[None]:
+    def _note_result(self, probe: bool) -> Iterator[None]:
         """Hold the lock while the result of a piece of work is noted, then notify all."""
         with self._lock:
             try:
@@ -650,14 +650,14 @@ class Uploader:
             return self._breaker.is_open and in_a_row >= enough
 
     def _note_success(self) -> None:
-        if self._breaker.succeeded():
+        if self._breaker.note_success():
             _LOGGER.warning("%s accepts episodes again.", self.url)
             self._work_came.notify_all()
 
     def _note_failure(self, error: Exception, probe: bool) -> None:
         self._last_error = str(error)
         self._is_unreached = isinstance(error, UnreachedError)
-        if self._breaker.failed(probe):
+        if self._breaker.note_failure(probe):
             _LOGGER.warning(
                 "%s does not accept episodes: %s They wait in %s and are sent once it does.",
                 self.url, error, self._spool.path,

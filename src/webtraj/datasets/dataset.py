@@ -31,7 +31,7 @@ from webtraj.datasets.place import (
     map_in_order,
     open_place,
 )
-from webtraj.datasets.progress import counted
+from webtraj.datasets.progress import count_items
 from webtraj.shown import as_html
 from webtraj.store import encoding, records
 from webtraj.store.blobs import BlobSink, BlobSource, LazyBlobs
@@ -41,7 +41,7 @@ from webtraj.store.index import EpisodeSummary, merge, parse_index_file, summari
 from webtraj.store.journal import warn
 from webtraj.store.layout import INDEX, SCHEMA_VERSION, check_episode_id, episode_key, is_episode_id
 from webtraj.store.storage import FolderStorage, Storage
-from webtraj.store.tries import superseded
+from webtraj.store.tries import find_superseded
 
 __all__ = [
     "Blobs",
@@ -52,7 +52,7 @@ __all__ = [
     "open_dataset",
     "parse_condition",
     "summarize_file",
-    "with_unindexed",
+    "add_unindexed",
 ]
 
 # Conditions on episodes, as users write them. They are parsed, never run as code.
@@ -463,7 +463,7 @@ class Dataset:
         A part of a dataset has them of the whole. See `webtraj.store.tries`.
         """
         if self._superseded is None:
-            self._superseded = superseded(self._summaries)
+            self._superseded = find_superseded(self._summaries)
         return self._superseded
 
     @property
@@ -583,7 +583,7 @@ class Dataset:
         if not self.judgements.episode_ids:
             return self
         none = Judgements(self._place)
-        known = {one.episode_id: none.summarized(one) for one in _read_summaries(self._place)}
+        known = {one.episode_id: none.summarize(one) for one in _read_summaries(self._place)}
         recorded = (known.get(summary.episode_id, summary) for summary in self._summaries)
         return self._part(recorded, self._blobs, none)
 
@@ -598,7 +598,7 @@ class Dataset:
         """
         judgements = _read_judgements(self._place)
         recorded = _read_summaries(self._place, complete=complete)
-        summaries = map(judgements.summarized, recorded)
+        summaries = map(judgements.summarize, recorded)
         return Dataset(self._place, summaries, self._blobs, judgements)
 
     def to_parquet(self, target: Place, *, storage_options: Mapping[str, Any] | None = None) -> int:
@@ -690,7 +690,7 @@ class Dataset:
         if found.end is None:
             raise errors.CorruptDataError(f"{where!r} holds an episode without an end.")
         blobs = LazyBlobs(self._place.blobs) if self._blobs == "lazy" else self._place.blobs
-        return self.judgements.applied(found, blobs=blobs)
+        return self.judgements.apply(found, blobs=blobs)
 
 
 def _read_judgements(place: DatasetPlace) -> Judgements:
@@ -701,10 +701,10 @@ def _read_judgements(place: DatasetPlace) -> Judgements:
 
 def _read_summaries(place: DatasetPlace, *, complete: bool = False) -> list[EpisodeSummary]:
     """Return the summaries of all sealed episodes, ordered by start time."""
-    return with_unindexed(place, merge(place.read_index()).values(), complete=complete)
+    return add_unindexed(place, merge(place.read_index()).values(), complete=complete)
 
 
-def with_unindexed(
+def add_unindexed(
     place: DatasetPlace, indexed: Iterable[EpisodeSummary], *, complete: bool = False
 ) -> list[EpisodeSummary]:
     """Return the indexed summaries and those of unindexed files, ordered by start time.
@@ -725,7 +725,7 @@ def with_unindexed(
         if lost:
             find = functools.partial(_summarize, place, stored)
             found = map_in_order(find, lost, workers=_WORKERS)
-            sized = counted(found, "Reading episodes", len(lost), size=lambda one: one.size)
+            sized = count_items(found, "Reading episodes", len(lost), size=lambda one: one.size)
             by_id.update((summary.episode_id, summary) for summary in sized)
     ordered = sorted(by_id.values(), key=_ID)
     ordered.sort(key=lambda summary: summary.start_time or 0)

@@ -104,7 +104,7 @@ def push_to_hub(
         source_options: Bucket options; see `webtraj.store.bucket.BucketStorage`.
 
     Raises:
-        InvalidInputError: The target is no dataset repository, holds episodes that the source
+        InvalidInputError: The target is not a dataset repository, holds episodes that the source
             lacks, or an option is wrong.
         MissingDependencyError: huggingface_hub is not installed, or pyarrow for the tables.
         NotADatasetError: There is no dataset at the source.
@@ -176,7 +176,7 @@ def _commit(api: Any, place: HubPlace, private: bool) -> str:
 
 
 def _files_of_others(api: Any, place: HubPlace, commit: str) -> list[str]:
-    """Return the files that a push would remove from what is no dataset of webtraj."""
+    """Return the files that a push would remove, if they are not a dataset of webtraj."""
     prefix = f"{place.folder}/" if place.folder else ""
     found = ask_hub(
         f"{place.url} could not be read",

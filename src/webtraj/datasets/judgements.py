@@ -198,7 +198,7 @@ class Judgements(Closing):
         made._of = {one: self._of[one] for one in episode_ids if one in self._of}
         return made
 
-    def summarized(self, summary: EpisodeSummary) -> EpisodeSummary:
+    def summarize(self, summary: EpisodeSummary) -> EpisodeSummary:
         """Return a summary with the outcome that the judgements beside the episode give it.
 
         Without a score, it has no reward.
@@ -214,7 +214,7 @@ class Judgements(Closing):
             return summary
         return dataclasses.replace(summary, outcome=outcome, total_reward=total)
 
-    def applied(
+    def apply(
         self, trajectory: EpisodeTrajectory, *, blobs: BlobSource | None = None
     ) -> EpisodeTrajectory:
         """Return an episode with the judgements beside it. See `of`."""
@@ -222,7 +222,7 @@ class Judgements(Closing):
         if end is None or trajectory.episode_id not in self._of:
             return trajectory
         for judgement in self.of(trajectory.episode_id, blobs=blobs):
-            end = end.judged(judgement)
+            end = end.with_judgement(judgement)
         return dataclasses.replace(trajectory, end=end)
 
     def close(self) -> None:

@@ -1,6 +1,6 @@
 """Progress of long work, counted where it is done and reported to the caller's watcher.
 
-Wrap a loop over episodes in `counted`. Without a watcher, which is the default, it costs nothing.
+Wrap a loop over episodes in `count_items`. Without a watcher, the default, it costs nothing.
 Commands watch everything they call; see `webtraj.cli.watching.WorkProgress`.
 """
 
@@ -12,7 +12,7 @@ import dataclasses
 from collections.abc import Callable, Iterable, Iterator
 from typing import TypeVar
 
-__all__ = ["Progress", "counted", "find_watcher", "watching"]
+__all__ = ["Progress", "count_items", "find_watcher", "watching"]
 
 _Item = TypeVar("_Item")
 
@@ -66,7 +66,7 @@ def find_watcher() -> Callable[[Progress], object] | None:
     return _watcher.get()
 
 
-def counted(
+def count_items(
     items: Iterable[_Item],
     what: str,
     total: int,

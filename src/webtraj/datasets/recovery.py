@@ -12,7 +12,7 @@ from webtraj import errors
 from webtraj.collectors.spool import open_index
 from webtraj.datasets.dataset import summarize_file
 from webtraj.datasets.place import DatasetPlace, Place, open_place
-from webtraj.datasets.progress import counted
+from webtraj.datasets.progress import count_items
 from webtraj.store import sealing
 from webtraj.store.blobs import blobs_in
 from webtraj.store.formats import format_named
@@ -74,7 +74,7 @@ def _recover_folder(place: DatasetPlace, layout: DatasetLayout) -> RecoveryRepor
     unreadable: list[str] = []
     try:
         unsealed = sorted(layout.open_episodes())
-        for episode_id in counted(unsealed, "Sealing episodes", len(unsealed)):
+        for episode_id in count_items(unsealed, "Sealing episodes", len(unsealed)):
             journal = layout.journal(episode_id)
             try:
                 with claim(journal) as claimed:
@@ -163,7 +163,7 @@ def _summaries(
     found = place.attempt(
         lambda name: summarize_file(place, name, stored[name]), stored, workers=_WORKERS
     )
-    return counted(found, "Indexing episodes", len(stored), size=_size)
+    return count_items(found, "Indexing episodes", len(stored), size=_size)
 
 
 def _size(found: EpisodeSummary | errors.DatasetError) -> int:

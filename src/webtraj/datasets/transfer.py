@@ -26,7 +26,7 @@ from webtraj.datasets.dataset import (
 )
 from webtraj.datasets.judgements import Judgements
 from webtraj.datasets.place import DatasetPlace, Place, create_place, map_in_order
-from webtraj.datasets.progress import Progress, counted, find_watcher
+from webtraj.datasets.progress import Progress, count_items, find_watcher
 from webtraj.datasets.recovery import RecoveryReport, recover
 from webtraj.datasets.sidecar import Sidecar, seal_line
 from webtraj.datasets.workers import Workers
@@ -243,7 +243,7 @@ def transfer(
     without: frozenset[str] = frozenset(),
     with_runs: bool = False,
 ) -> TransferReport:
-    """Add all episodes of a dataset to another, and what lies beside them.
+    """Add all episodes of a dataset, and the files beside them, to another.
 
     Args:
         dataset: The dataset, or a part of one.
@@ -373,7 +373,7 @@ class _Transfer:
     def run(self, summaries: Sequence[EpisodeSummary]) -> TransferReport:
         found: dict[str, list[str]] = {"added": [], "skipped": [], "clashes": [], "failed": []}
         sent = zip(summaries, self._send_all(summaries), strict=True)
-        sized = counted(sent, "Copying episodes", len(summaries), size=lambda one: one[0].size)
+        sized = count_items(sent, "Copying episodes", len(summaries), size=lambda one: one[0].size)
         for _, (kind, what) in sized:
             found[kind].append(what)
         self._writer.flush()
@@ -526,7 +526,7 @@ def push(
         if (watcher := find_watcher()) is not None:
             report = functools.partial(_report, uploader, watcher)
             stack.callback(report, ended=True)
-            stack.enter_context(uploader.watched(report))
+            stack.enter_context(uploader.watch(report))
         seen: set[str] = set()
 
         def send() -> list[Unsent]:

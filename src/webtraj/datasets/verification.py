@@ -20,7 +20,7 @@ from webtraj.datasets.dataset import decode_episode
 from webtraj.datasets.judgements import FOLDER as JUDGEMENTS
 from webtraj.datasets.judgements import Judgements
 from webtraj.datasets.place import DatasetPlace, Place, open_place
-from webtraj.datasets.progress import counted
+from webtraj.datasets.progress import count_items
 from webtraj.store import layout
 from webtraj.store.blobs import Blob, BlobSource, blob_key, blobs_of
 from webtraj.store.formats import format_named
@@ -103,7 +103,9 @@ class _Verification:
         unsealed = self._place.open_episodes()
         indexed = merge(self._place.read_index()).keys()
         contents = self._contents(stored)
-        for episode_id, content in counted(contents, "Verifying episodes", len(stored), size=_size):
+        for episode_id, content in count_items(
+            contents, "Verifying episodes", len(stored), size=_size
+        ):
             if episode_id not in indexed | unsealed:
                 self._note(episode_id, "is not in the index; run `webtraj recover`")
             if content is not None:

@@ -1,7 +1,7 @@
 """From what was heard in a browser to actions: the verbs that an agent would have used.
 
-Pure functions: `read_deed` reads one message of `browser.listener`, `joined` joins what belongs to
-one action, such as the two clicks of a double click or the letters of a text.
+Pure functions: `read_deed` reads one message of `browser.listener`, `join_deeds` joins two that
+are one action, such as the two clicks of a double click or the letters of a text.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from webtraj import errors
 from webtraj.environments import actions as a
 from webtraj.environments.actions import keys as keys_lib
 
-__all__ = ["Deed", "read_deed", "joined", "only_focused", "refs_of"]
+__all__ = ["Deed", "read_deed", "join_deeds", "only_focuses", "refs_of"]
 
 _BUTTONS: Final = {0: "left", 1: "middle", 2: "right"}
 _SCROLLS_TOGETHER: Final = 1.0
@@ -56,7 +56,7 @@ class Deed:
 def read_deed(
     kind: str, message: Mapping[str, Any], *, press: Mapping[str, Any] | None = None
 ) -> Deed | None:
-    """Return what a message says was done; None if that is no action.
+    """Return the gesture that a message reports; None if it is not an action.
 
     Args:
         kind: The message's kind, such as `up` or `text`.
@@ -152,7 +152,7 @@ def _read_scroll(message: Mapping[str, Any]) -> a.Action | None:
     return a.ScrollAt(x, y, turned_x, turned_y)
 
 
-def joined(last: Deed, new: Deed) -> Deed | None:
+def join_deeds(last: Deed, new: Deed) -> Deed | None:
     """Return one deed for two in a row; None if they are two."""
     action: a.Action | None = None
     before, after = last.action, new.action
@@ -187,7 +187,7 @@ def _repeat_press(before: a.Action, after: a.Action) -> a.Action | None:
     return dataclasses.replace(before, keys=" ".join([*chords, chords[-1]]))
 
 
-def only_focused(last: Deed, new: Deed) -> bool:
+def only_focuses(last: Deed, new: Deed) -> bool:
     """Return whether a click only gave the focus to the field that was then filled."""
     return (
         last.document == new.document

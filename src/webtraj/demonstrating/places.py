@@ -244,7 +244,7 @@ async def attached(
         ends_with_browser=False,
         decisions=decisions,
     )
-    begun = asyncio.ensure_future(recorder.begun())
+    begun = asyncio.ensure_future(recorder.wait_until_begun())
     recording = asyncio.ensure_future(recorder.record_episode())
     try:
         await asyncio.wait((begun, recording), return_when=asyncio.FIRST_COMPLETED)

@@ -56,7 +56,7 @@ _EFFECT: Final = 1.5
 _SLOW_EFFECT: Final = 15.0
 """Seconds within which a page that comes by a link comes because of the gesture before it."""
 _BY_BROWSER: Final = (a.Goto, a.GoBack, a.GoForward, a.Reload, a.NewTab, a.FocusTab, a.CloseTab)
-"""Actions that are no input to a page, so a page does not go back because of one."""
+"""Actions that give a page no input, so a page does not go back because of one."""
 _HIDDEN_BY_HAND: Final = "hidden"
 """The placeholder name of elements that a person chose to redact."""
 _COMMAND: Final = "command"
@@ -67,7 +67,7 @@ Command = Literal["pause", "resume", "undo", "redact", "stop"]
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Progress:
-    """What a person who records should see."""
+    """The display for a person who records."""
 
     goal: str
     steps: int
@@ -105,7 +105,7 @@ class Decisions(Protocol):
             last: Whether it is the episode's last step.
         """
 
-    def recorded(self) -> None:
+    def note_recorded(self) -> None:
         """Note that the decision returned last was recorded."""
 
     def hide(self, password: str) -> None:
@@ -118,7 +118,7 @@ class _NoDecisions:
     def decision(self, deed: gestures_lib.Deed, *, last: bool = False) -> None:
         """See `Decisions`."""
 
-    def recorded(self) -> None:
+    def note_recorded(self) -> None:
         """See `Decisions`."""
 
     def hide(self, password: str) -> None:
@@ -318,7 +318,7 @@ class Recorder:
         for held in steps:
             self._note_call(held, self._decision(held))
             self._tracker.returned(held.result, Phase.STEP, at=self._clock + held.returned)
-            self._decisions.recorded()
+            self._decisions.note_recorded()
         if in_flight is not None:
             self._note_call(in_flight, self._decision(in_flight))
 
@@ -341,7 +341,7 @@ class Recorder:
         """Whether the last step's result has been observed."""
         return self._held is None or self._held.result is not None
 
-    async def begun(self) -> None:
+    async def wait_until_begun(self) -> None:
         """Wait until the first observation is recorded: what is done from then on is heard."""
         await self._begun.wait()
 
@@ -463,10 +463,10 @@ class Recorder:
                 self._secrets.saw_password_field(str(touched["ref"]))
         held = self._held
         if held is not None:
-            both = gestures_lib.joined(held.deed, deed)
+            both = gestures_lib.join_deeds(held.deed, deed)
             if (
                 both is None
-                and gestures_lib.only_focused(held.deed, deed)
+                and gestures_lib.only_focuses(held.deed, deed)
                 and self._is_unmoved(held)
             ):
                 both, held.click = deed, held.deed
@@ -773,7 +773,7 @@ class Recorder:
         self._stopped = True
         with contextlib.suppress(errors.BrowserError):  # The browser may be closed already.
             await self._look_at_held()
-        # A task that judges wants to be told: an answer, or that it cannot be done.
+        # A task with a judge needs the answer, or a report that it cannot be done.
         told = outcome is not None and (self._held is None or self._environment.has_judge)
         if answer is not None or told:
             if self._held is not None:

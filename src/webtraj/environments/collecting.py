@@ -280,7 +280,7 @@ class TrajectoryCollectingEnvironment(bridges.WrapsEnvironment):
         try:
             await drain()
         except Exception as error:
-            self.tracker.not_recorded([error])
+            self.tracker.handle_failures([error])
         except BaseException as error:  # Cancelled before anything was done.
             self.tracker.raised(error, phase)
             raise
@@ -295,7 +295,7 @@ class TrajectoryCollectingEnvironment(bridges.WrapsEnvironment):
             await seal(self._collector)
         except Exception as error:
             if during is None:
-                self.tracker.not_recorded([error])
+                self.tracker.handle_failures([error])
             else:  # Do not hide the exception already being raised.
                 during.add_note(f"webtraj: something could not be recorded: {error}")
 
@@ -371,7 +371,7 @@ class EpisodeTracker:
             if self._raise:  # The action is not taken.
                 episode.action_in_flight = False
                 episode.action = episode.decision = None
-            self.not_recorded([_note_error(episode, error)])
+            self.handle_failures([_note_error(episode, error)])
 
     def withdrawn(self) -> None:
         """Forget the action in flight: somebody took it back before its result was recorded."""
@@ -400,7 +400,7 @@ class EpisodeTracker:
             step_type = _foreign_step_type(timestep, episode)
         failures: list[Exception] = []
         if step_type is StepType.FIRST:
-            episode = self._first_returned(episode, failures)
+            episode = self._begin_at_first(episode, failures)
         elif episode.num_records == 0:
             self._headless(episode, phase, failures)
         is_first = step_type is StepType.FIRST
@@ -435,7 +435,7 @@ class EpisodeTracker:
             failures += self._end(reason, phase, outcome=self._judge(episode))
             self._step_rule = contract.ALREADY_LAST_RAISED
         if failures:
-            self.not_recorded(failures)
+            self.handle_failures(failures)
 
     def raised(self, error: BaseException, phase: Phase) -> None:
         """End the episode because of an exception, which the caller re-raises."""
@@ -470,9 +470,9 @@ class EpisodeTracker:
         outcome = trajectory_lib.Outcome.UNKNOWN
         if reason is EndReason.TRUNCATED and self._episode is not None:
             outcome = self._judge(self._episode)
-        self.not_recorded(self._end(reason, phase, detail=detail, outcome=outcome))
+        self.handle_failures(self._end(reason, phase, detail=detail, outcome=outcome))
 
-    def not_recorded(self, failures: list[Exception]) -> None:
+    def handle_failures(self, failures: list[Exception]) -> None:
         """Raise failures to record, as one, or log them."""
         if failures and self._raise:
             first, *others = failures
@@ -490,13 +490,13 @@ class EpisodeTracker:
             recorder = begin(self._collector, info)
         except Exception as error:
             if self._raise:
-                self.not_recorded([error, *failures])
+                self.handle_failures([error, *failures])
             _LOGGER.warning("The episode %s is not recorded: %s", info.episode_id, error)
             recorder = NullTrajectoryCollector()
         self._episode = _OpenEpisode(info, recorder, optional(recorder, "record_intent"))
         return self._episode
 
-    def _first_returned(self, episode: _OpenEpisode, failures: list[Exception]) -> _OpenEpisode:
+    def _begin_at_first(self, episode: _OpenEpisode, failures: list[Exception]) -> _OpenEpisode:
         """Return the episode of a FIRST: a new one if the environment reset itself."""
         if episode.num_records:
             episode.violations.append(contract.RESET_BY_ITSELF)

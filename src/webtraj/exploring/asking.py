@@ -149,7 +149,7 @@ class ModelProposer:
             for before, sight in _pairs(seen.sights)
         }
         about = f"site: {one_line(seen.site)}\ndescription: {one_line(seen.goal)}"
-        blocks = structured_output.quoted(
+        blocks = structured_output.quote(
             {label: (label, text) for label, text in {"episode": about, **texts}.items()}
         )
         return "\n\n".join((f"Propose up to {limit} tasks.", *blocks.values()))

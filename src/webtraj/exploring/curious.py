@@ -123,7 +123,7 @@ class CuriousAgent:
 
     @property
     def channels(self) -> tuple[str, ...]:
-        """The observation channels that it and proposers need."""
+        """The observation channels that the agent and proposers need."""
         return CHANNELS
 
     def begin_episode(self, environment: environment_lib.Environment) -> _CuriousActor:
@@ -168,7 +168,7 @@ class _CuriousActor:
         if not self.home:
             self.home = site_key(url)
         if site_key(url) != self.home or observation.get("http_status", 0) >= 400:
-            return self._leave("This is no page of the site." if self.home else "Nothing is here.")
+            return self._leave("This page is not on the site." if self.home else "Nothing is here.")
         elements = refs_in(observation["axtree"])
         untried = [element for element in elements if self._is_open(element, page)]
         self.open[page], self.urls[page] = set(map(_key, untried)), url

@@ -106,7 +106,7 @@ def _navigation(seen: Seen, clean: int) -> Iterator[Draft]:
         known.add(page)
         if not (new and after.role == "link" and after.title and _is_short(after.name)):
             continue
-        start = before if after.index <= clean else _where_linked(after.name, seen, clean)
+        start = before if after.index <= clean else _find_link(after.name, seen, clean)
         if start is None:
             continue
         yield Draft(
@@ -117,7 +117,7 @@ def _navigation(seen: Seen, clean: int) -> Iterator[Draft]:
         )
 
 
-def _where_linked(name: str, seen: Seen, clean: int) -> Sight | None:
+def _find_link(name: str, seen: Seen, clean: int) -> Sight | None:
     """Return the first page with a link of that name before anything was changed."""
     for sight in seen.sights:
         if sight.index >= clean:

@@ -21,7 +21,7 @@ from webtraj import errors
 from webtraj.datasets.place import map_in_order
 from webtraj.environments.tasks import TaskSpec, spec_of_row
 from webtraj.exploring.checking import DUPLICATE, Proposer, Rejection, check_drafts, normal
-from webtraj.exploring.seen import seen_in
+from webtraj.exploring.seen import read_seen
 from webtraj.runs.run import Run, tries_of
 from webtraj.store import decoding, encoding, records
 from webtraj.store.storage import Storage
@@ -103,7 +103,7 @@ class Proposals:
         """The key of the rejections' file."""
         return f"tasks/{self.run}/rejected-{self.key}.jsonl"
 
-    def done(self) -> set[str]:
+    def find_done(self) -> set[str]:
         """Return the ids of the episodes with stored proposals.
 
         Raises:
@@ -171,7 +171,7 @@ class Proposals:
             CorruptDataError: A record is damaged.
             StorageError: The files cannot be read or written.
         """
-        done = self.done()
+        done = self.find_done()
         kept = [episode_id for episode_id in episode_ids if episode_id in done]
         tasks, rejected = _join(map_in_order(self.read, kept, workers=_WORKERS))
         self.storage.write(self.rejections_key, _lines(rejected))
@@ -287,7 +287,7 @@ async def propose(
     dataset, run_id, summaries = await asyncio.to_thread(_open, place, run, storage_options)
     finished = [one.episode_id for one in summaries if is_finished(one.outcome, one.end_reason)]
     files = Proposals(dataset.place.storage, run_id, proposer_key(proposer, proposals))
-    done = await asyncio.to_thread(files.done)
+    done = await asyncio.to_thread(files.find_done)
     left = [episode_id for episode_id in finished if episode_id not in done]
     asking = _Asking(dataset, files, proposer, proposals, on_episode)
     await asking.all(left, parallel)
@@ -349,7 +349,7 @@ class _Asking:
 
     async def _record(self, episode_id: str) -> Record:
         trajectory = await asyncio.to_thread(self.dataset.__getitem__, episode_id)
-        seen = await asyncio.to_thread(seen_in, trajectory)
+        seen = await asyncio.to_thread(read_seen, trajectory)
         if not seen.sights:
             return Record(episode_id=episode_id, rejections=(Rejection(_NO_PAGE, None),))
         drafts = await self.proposer.propose(seen, self.limit)

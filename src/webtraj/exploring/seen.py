@@ -19,7 +19,7 @@ __all__ = [
     "Sight",
     "channels_with",
     "page_key",
-    "seen_in",
+    "read_seen",
     "site_key",
 ]
 
@@ -94,7 +94,7 @@ class Seen:
         return site_key(url) in self.sites
 
 
-def seen_in(trajectory: EpisodeTrajectory) -> Seen:
+def read_seen(trajectory: EpisodeTrajectory) -> Seen:
     """Return the pages and actions of an episode. Text on disk is read; pictures are not."""
     task = trajectory.info.metadata.get("task")
     spec: Mapping[str, Any] = task if isinstance(task, Mapping) else {}

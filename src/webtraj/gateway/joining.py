@@ -26,7 +26,7 @@ from webtraj.agents.models.replies import reasoning_of, tool_calls_of
 from webtraj.demonstrating.gestures import Deed
 from webtraj.environments import actions as a
 from webtraj.environments.browser.secret_keeper import PASSWORD
-from webtraj.gateway.journal import RecordedCall, merged
+from webtraj.gateway.journal import RecordedCall, merge_attempts
 from webtraj.gateway.spelling import SpelledSecrets
 from webtraj.trajectory import Decision, ModelCall
 
@@ -63,7 +63,7 @@ class Joiner:
 
     def hide(self, password: str) -> None:
         """Hide a password that was typed. See `webtraj.demonstrating.recorder.Decisions`."""
-        self._spelled.learn(password, merged(self._ended.values()))
+        self._spelled.learn(password, merge_attempts(self._ended.values()))
 
     def decision(self, deed: Deed, *, last: bool = False) -> Decision | None:
         """Return the decision behind a step. See `webtraj.demonstrating.recorder.Decisions`."""
@@ -71,23 +71,23 @@ class Joiner:
         if isinstance(deed.action, a.Wait):
             return None  # The recorder added it.
         at = deed.time + time.time() - time.monotonic()
-        calls = merged(self._ended.values())
-        led, by = self._led(deed, at, calls)
+        calls = merge_attempts(self._ended.values())
+        led, by = self._find_calls(deed, at, calls)
         models: dict[str, Any] = {"by": by, "calls": [call.id for call in led]}
         if not led and by and self._last is not None:
             models["of"] = self._last.id
         if last:
-            models["unjoined"] = [self._spelled.hidden(call) for call in calls if call not in led]
+            models["unjoined"] = [self._spelled.hide(call) for call in calls if call not in led]
         self._joined = led
-        made = tuple(map(self._spelled.hidden, led))
+        made = tuple(map(self._spelled.hide, led))
         return Decision(
             action=deed.action,
-            thought=_thought(made[-1]) if made else "",
+            thought=_find_thought(made[-1]) if made else "",
             model_calls=made,
             metadata={_KEY: models},
         )
 
-    def recorded(self) -> None:
+    def note_recorded(self) -> None:
         """Note that the decision returned last was recorded: its calls lead to no other step."""
         joined, self._joined = self._joined, ()
         if joined:
@@ -100,7 +100,7 @@ class Joiner:
                 and not (call.call.error and any(map(call.is_attempt_at, joined)))
             }
 
-    def _led(
+    def _find_calls(
         self, deed: Deed, at: float, calls: Sequence[RecordedCall]
     ) -> tuple[Sequence[RecordedCall], str]:
         """Return the calls that led to a step, the one that requested it last, and the rule.
@@ -159,7 +159,7 @@ def _marks(call: ModelCall) -> Iterator[str]:
 def _names(call: ModelCall, deed: Deed) -> bool:
     """Return whether a reply names the action, in its tool calls or, if it has none, its text."""
     arguments = [tool.arguments for tool in tool_calls_of(call.response)]
-    texts = [text for one in arguments or [call.text] for text in _texts(_parsed(one))]
+    texts = [text for one in arguments or [call.text] for text in _texts(_parse_json(one))]
     if any(_contain(texts, text) for text in _contents(deed)):
         return True
     if deed.point is None:
@@ -172,7 +172,7 @@ def _names(call: ModelCall, deed: Deed) -> bool:
     )
 
 
-def _parsed(value: Any) -> Any:
+def _parse_json(value: Any) -> Any:
     """Return the data of a text that is JSON; anything else unchanged."""
     try:
         return orjson.loads(value) if isinstance(value, str) else value
@@ -228,5 +228,5 @@ def _texts(value: Any) -> Iterator[str]:
                 yield from _texts(item)
 
 
-def _thought(call: ModelCall) -> str:
+def _find_thought(call: ModelCall) -> str:
     return reasoning_of(call) or (call.text if tool_calls_of(call.response) else "")

@@ -26,7 +26,7 @@ from webtraj import errors
 from webtraj.gateway.dialects import DIALECTS, model_call
 from webtraj.trajectory import FailedAttempt, ModelCall
 
-__all__ = ["Journal", "RecordedCall", "merged", "read_calls"]
+__all__ = ["Journal", "RecordedCall", "merge_attempts", "read_calls"]
 
 _LOGGER = logging.getLogger(__name__)
 _LOST: Final = "The gateway ended before the reply."
@@ -90,7 +90,7 @@ class RecordedCall:
         )
 
 
-def merged(calls: Iterable[RecordedCall]) -> list[RecordedCall]:
+def merge_attempts(calls: Iterable[RecordedCall]) -> list[RecordedCall]:
     """Return calls in the order of their start, with all attempts at a call as one.
 
     A call repeats an earlier one that failed if they have the same request. Each failed call is
@@ -192,4 +192,4 @@ def read_calls(path: str | os.PathLike[str]) -> list[RecordedCall]:
                 f"Line {number} of {str(path)!r} is not a line of a gateway's journal."
             )
         (begun if line.get("dialect") in DIALECTS.values() else ended)[line["call"]] = line
-    return merged(RecordedCall.of(line, ended.get(call)) for call, line in begun.items())
+    return merge_attempts(RecordedCall.of(line, ended.get(call)) for call, line in begun.items())

@@ -138,7 +138,7 @@ class Gateway:
             stack.callback(self._journal.close)
             for upstream in self._upstreams.values():
                 stack.push_async_callback(upstream.client.aclose)
-            stack.push_async_callback(self._all_ended)
+            stack.push_async_callback(self._wait_for_calls)
             served = local_pages.serving_programs(
                 self._answer,
                 what="The gateway",
@@ -160,7 +160,7 @@ class Gateway:
 
     # One request.
 
-    async def _all_ended(self) -> None:
+    async def _wait_for_calls(self) -> None:
         """Wait until the calls that the end of the server cancelled are recorded."""
         if self._answering:
             await asyncio.wait(set(self._answering), timeout=_WAIT)
@@ -322,7 +322,9 @@ class _Exchange:
                     for name, value in response.headers.raw
                     if name.lower() not in dropped
                 ]
-                parts = self._kept(response.aiter_bytes() if decoded else response.aiter_raw())
+                parts = self._keep_parts(
+                    response.aiter_bytes() if decoded else response.aiter_raw()
+                )
                 if self._extras is not None:
                     without_extras = self._events if self._is_stream else self._whole
                     parts = without_extras(parts, self._extras)
@@ -344,7 +346,7 @@ class _Exchange:
             await send({"type": "http.response.start", "status": 502, "headers": headers})
             await send({"type": "http.response.body", "body": content})
 
-    async def _kept(self, parts: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+    async def _keep_parts(self, parts: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
         async for part in parts:
             self._first = self._first or time.monotonic()
             self._received.append(part)

@@ -75,13 +75,15 @@ class SpelledSecrets:
             for call in own:
                 self._follow(call)
 
-    def hidden(self, call: RecordedCall) -> ModelCall:
+    def hide(self, call: RecordedCall) -> ModelCall:
         """Return the record of a call without what was said while a secret was typed."""
         if not self._said:
             return call.call
         self._follow(call)
         messages = tuple(
-            _covered(message, self._placeholder) if _digest(message) in self._messages else message
+            _cover_texts(message, self._placeholder)
+            if _digest(message) in self._messages
+            else message
             for message in call.call.messages
         )
         said = call.id in self._said
@@ -143,10 +145,10 @@ def _portions(call: ModelCall) -> Iterator[tuple[Any, str]]:
                 continue
             spans = {word.span() for words in _WORDS for word in words.finditer(text)}
             for start, end in sorted({*spans, (0, len(text))}):
-                yield (field, text[:start], text[end:]), _typed(text[start:end])
+                yield (field, text[:start], text[end:]), _find_typed(text[start:end])
 
 
-def _typed(word: str) -> str:
+def _find_typed(word: str) -> str:
     """Return what a key or a text types, in lower case.
 
     >>> [_typed(word) for word in ("h", "KeyH", "Shift+H", "Space", "hunter", " ")]
@@ -196,13 +198,13 @@ def _without_marks(value: Any) -> Any:
     return value
 
 
-def _covered(value: Any, cover: str, field: str = "") -> Any:
+def _cover_texts(value: Any, cover: str, field: str = "") -> Any:
     """Return a message with its texts covered."""
     match value:
         case str() | int() | float() if field not in _STRUCTURE and not isinstance(value, bool):
             return cover
         case Mapping():
-            return {name: _covered(item, cover, str(name)) for name, item in value.items()}
+            return {name: _cover_texts(item, cover, str(name)) for name, item in value.items()}
         case list() | tuple():
-            return [_covered(item, cover, field) for item in value]
+            return [_cover_texts(item, cover, field) for item in value]
     return value

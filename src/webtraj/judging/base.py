@@ -37,7 +37,7 @@ __all__ = [
     "is_unanswered",
     "make_judgement",
     "judgement_by",
-    "named",
+    "name_judge",
     "with_judgement",
 ]
 
@@ -69,7 +69,7 @@ class Judge(Protocol):
 
 
 class NamedJudge(Judge, Protocol):
-    """A judge with a name and a version. `named` gives them to a judge that has none."""
+    """A judge with a name and a version. `name_judge` gives them to a judge that has none."""
 
     @property
     def name(self) -> str:
@@ -80,7 +80,7 @@ class NamedJudge(Judge, Protocol):
         """The version of its code, prompts and settings."""
 
 
-def named(judge: Judge, name: str = "") -> NamedJudge:
+def name_judge(judge: Judge, name: str = "") -> NamedJudge:
     """Return a judge that has a name and a version: the judge itself if it has both.
 
     Args:
@@ -89,7 +89,7 @@ def named(judge: Judge, name: str = "") -> NamedJudge:
             empty by default.
 
     Raises:
-        InvalidInputError: It is no judge, or its name or version is not text.
+        InvalidInputError: It is not a judge, or its name or version is not text.
     """
     if isinstance(judge, type) or not callable(getattr(judge, "judge", None)):
         raise errors.InvalidInputError(
@@ -209,7 +209,7 @@ def with_judgement(trajectory: EpisodeTrajectory, judgement: Judgement) -> Episo
         raise ValueError(f"The episode {trajectory.episode_id!r} is not judgeable.")
     if judgement.outcome not in VERDICTS:
         raise ValueError(f"A judge cannot give {judgement.outcome!r}.")
-    return dataclasses.replace(trajectory, end=trajectory.end.judged(judgement))
+    return dataclasses.replace(trajectory, end=trajectory.end.with_judgement(judgement))
 
 
 # Combining judges.
@@ -229,7 +229,7 @@ class FirstKnown(AsyncClosing):
     def __init__(self, judges: Sequence[Judge]) -> None:
         if not judges:
             raise errors.InvalidInputError("FirstKnown got no judges; give at least one.")
-        self.judges = tuple(map(named, judges))
+        self.judges = tuple(map(name_judge, judges))
 
     @property
     def name(self) -> str:

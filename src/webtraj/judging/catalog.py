@@ -12,9 +12,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from webtraj import errors
-from webtraj.judging.base import NamedJudge, named
+from webtraj.judging.base import NamedJudge, name_judge
 from webtraj.judging.environment import EnvironmentJudge
-from webtraj.settings.named import make_of, nearest, offered, registering
+from webtraj.settings.named import find_offered, make_of, nearest, registering
 
 if TYPE_CHECKING:
     from webtraj.agents.models.base import ModelClient
@@ -92,10 +92,10 @@ def make_judge(
     name, _, argument = spec.partition(":")
     if name in JUDGES:
         return JUDGES[name].make(argument, options or {}, client)
-    others = offered(ENTRY_POINT_GROUP, JUDGES)
+    others = find_offered(ENTRY_POINT_GROUP, JUDGES)
     if name in others:
         _refuse_argument(name, argument)
-        return named(make_of(others[name], name, options, kind="judge"), name)
+        return name_judge(make_of(others[name], name, options, kind="judge"), name)
     known = judge_names()
     raise errors.InvalidInputError(
         f"No judge is named {name!r}. {nearest(name, known)}Choose one of: {', '.join(known)}; "
@@ -105,7 +105,7 @@ def make_judge(
 
 def judge_names() -> tuple[str, ...]:
     """Return the names of the judges that are built in, registered or installed."""
-    return (*JUDGES, *offered(ENTRY_POINT_GROUP, JUDGES))
+    return (*JUDGES, *find_offered(ENTRY_POINT_GROUP, JUDGES))
 
 
 def make_judge_of(

@@ -83,7 +83,7 @@ def _by_reward(trajectory: EpisodeTrajectory, wanted: float) -> tuple[Outcome, s
     if total is None:
         return Outcome.UNKNOWN, "The environment gave no reward at all."
     if math.isnan(total):
-        return Outcome.JUDGE_ERROR, "The total reward is no number."
+        return Outcome.JUDGE_ERROR, "The total reward is not a number."
     outcome = Outcome.SUCCESS if total >= wanted else Outcome.FAILURE
     return outcome, f"The total reward is {total:g}; {wanted:g} is wanted for a success."
 

@@ -29,7 +29,7 @@ _NUMBER = re.compile(
 )
 _ORDINALS = frozenset({"st", "nd", "rd", "th"})
 _OTHER_NAMES = frozenset({"D", "k", "K", "M", "B", "G", "T", "bn", "mn"})
-"""What stands behind a number and is no unit: 3D is a name, and 12k is not 12."""
+"""Text after a number that is not a unit: 3D is a name, and 12k is not 12."""
 _VALUE = 'value="'
 _HIDDEN = "the last observation shows bullets for what a field holds, and no action tells"
 _CUT = "the last observation's axtree is cut short, and does not have it up to there"
@@ -149,7 +149,7 @@ class Evaluation:
             return True
         if not is_masked(shown):
             return False
-        typed = self.state.typed().get(element.ref)
+        typed = self.state.find_typed().get(element.ref)
         return None if typed is None else self._fits(test, typed)
 
     def _did(self, test: DeedTest) -> bool:
@@ -175,7 +175,7 @@ class Evaluation:
         if total is None:
             raise MissingError("no step has a reward")
         if total != total:
-            raise MissingError("the total reward is no number")
+            raise MissingError("the total reward is not a number")
         return total >= wanted
 
 

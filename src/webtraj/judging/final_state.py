@@ -104,7 +104,7 @@ class FinalState:
         axtree = self.text("axtree")
         return refs_in(axtree), not is_cut(axtree)
 
-    def typed(self) -> Mapping[str, str]:
+    def find_typed(self) -> Mapping[str, str]:
         """Return the content of masked fields, by ref, as far as the actions show it."""
         known = typed_texts(self.trajectory.steps)
         return known[-1] if known else {}

@@ -27,7 +27,7 @@ from webtraj.judging.base import (
     is_judgeable,
     is_unanswered,
     judgement_by,
-    named,
+    name_judge,
 )
 from webtraj.runs.spec import When
 from webtraj.store import files
@@ -84,7 +84,7 @@ def check_judging(judge: Judge, *, when: When = "unknown", parallel: int = PARAL
     Raises:
         InvalidInputError: One is invalid.
     """
-    with_name = named(judge)
+    with_name = name_judge(judge)
     if when not in WHEN:
         raise errors.InvalidInputError(
             f"when={when!r:.60} is invalid; expected one of {', '.join(WHEN)}."
@@ -151,7 +151,7 @@ async def _own_turn(place: DatasetPlace) -> AsyncIterator[None]:
         while place.layout is not None:
             try:
                 path = place.layout.root / JUDGEMENTS / _LOCK
-                stack.enter_context(files.locked(path, wait=False))
+                stack.enter_context(files.lock_file(path, wait=False))
                 break
             except BlockingIOError:
                 if not waits:

@@ -61,7 +61,7 @@ def typed_texts(steps: Sequence[StepRecord]) -> list[Mapping[str, str]]:
     known: dict[str, str] = {}
     masked: Mapping[str, int] | None = None
     for step in steps:
-        before, masked = masked, _masked_in(step)
+        before, masked = masked, _count_masked(step)
         if step.first or before is None or masked is None:
             known = {}
         else:
@@ -95,7 +95,7 @@ def _after(step: StepRecord, known: Mapping[str, str], before: Mapping[str, int]
     return {**rest, ref: text}
 
 
-def _masked_in(step: StepRecord) -> Mapping[str, int] | None:
+def _count_masked(step: StepRecord) -> Mapping[str, int] | None:
     """Return the masked fields of a step's page, with the number of characters each shows.
 
     None if the page was not observed.

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 import orjson
 
 from webtraj import errors
-from webtraj.judging.base import Judge, NamedJudge, is_judgeable, judgement_by, named
+from webtraj.judging.base import Judge, NamedJudge, is_judgeable, judgement_by, name_judge
 from webtraj.metrics.rates import Rate
 from webtraj.store import files
 from webtraj.store.layout import is_episode_id
@@ -388,7 +388,7 @@ async def evaluate(
         raise errors.InvalidInputError(f"parallel is {parallel}; expected at least 1.")
     # A judge sees what was recorded, not what other judges have said since.
     dataset = await asyncio.to_thread(dataset.as_recorded)
-    run = _Run(named(judge), dataset, judged or (lambda label, judgement: None))
+    run = _Run(name_judge(judge), dataset, judged or (lambda label, judgement: None))
     known = [summary.episode_id for summary in dataset.summaries if summary.episode_id in labels]
     if not known:
         raise errors.InvalidInputError(

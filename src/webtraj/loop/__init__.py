@@ -1,6 +1,7 @@
 """The loop: a policy plays, is trained on what it played, and the better policy plays again.
 
-* `configuration`: a loop's settings, YAML and `key=value`, and the placeholders in commands.
+* `configuration`: a loop's settings, and the placeholders in commands. `loading`: reads and checks
+  them, from YAML and `key=value`.
 * `phases`: each phase of an iteration as data: a command, its outputs, what it waits for.
   `building`: the command of each phase. `groups`: what policy-gradient training needs of rollouts.
 * `places`: the paths of a loop. `state`: what has been done, on disk.
@@ -20,9 +21,9 @@ from webtraj._homes import face
 
 if TYPE_CHECKING:
     from webtraj.loop.configuration import LoopConfig as LoopConfig
-    from webtraj.loop.configuration import load_loop_config as load_loop_config
     from webtraj.loop.engine import LoopResult as LoopResult
     from webtraj.loop.engine import run as run
+    from webtraj.loop.loading import load_loop_config as load_loop_config
     from webtraj.loop.phases import LoopObserver as LoopObserver
     from webtraj.loop.phases import PhaseFailedError as PhaseFailedError
 
@@ -31,7 +32,7 @@ _HOMES = {
     "LoopObserver": "phases",
     "LoopResult": "engine",
     "PhaseFailedError": "phases",
-    "load_loop_config": "configuration",
+    "load_loop_config": "loading",
     "run": "engine",
 }
 

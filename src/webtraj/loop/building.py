@@ -33,7 +33,7 @@ from webtraj.loop.places import Places, version_name
 from webtraj.processing.configuration import ProcessingConfig
 from webtraj.runs.iterations import Split
 from webtraj.runs.spec import MODEL, SAMPLING, RunSpec
-from webtraj.settings.configuration import merged
+from webtraj.settings.configuration import merge
 from webtraj.training.export.configuration import ExportSettings
 from webtraj.training.llamafactory.configuration import UpdateSettings
 
@@ -72,7 +72,7 @@ class _Build:
 
     def make(self) -> Phase:
         if self.extra is not None:
-            outputs = [Output(path) for path in self._filled(self.extra.outputs)]
+            outputs = [Output(path) for path in self._fill(self.extra.outputs)]
             command = self._own(self.extra.command)
             return self._phase(command, *outputs, at_once=self.extra.at_once)
         given = self.given
@@ -91,20 +91,20 @@ class _Build:
     def _rollout(self, given: RolloutPhaseConfig) -> Phase:
         settings = self._with_policy(rollout_settings(self.config, self.number), given)
         if self._agent_alone and given.played_by == "policy":
-            settings = merged(settings, given_of(self.config.first.rollout, RunSpec))
-        return self._played(given, settings, "train", self.number)
+            settings = merge(settings, given_of(self.config.first.rollout, RunSpec))
+        return self._build_rollout(given, settings, "train", self.number)
 
     def _evaluate(self, given: EvaluationConfig) -> Phase:
         settings = self._with_policy(given_of(given, RunSpec), given)
-        return self._played(given, settings, "test", self.number + 1)
+        return self._build_rollout(given, settings, "test", self.number + 1)
 
-    def _played(
+    def _build_rollout(
         self, given: RolloutPhaseConfig, settings: dict[str, Any], split: Split, number: int
     ) -> Phase:
         own = {"split": split, "number": number}
         settings = {
             "save_every_percent": 25.0,  # Its log says how far it is.
-            **self._filled(settings),
+            **self._fill(settings),
             "out": self.config.out,
             "seed": self.seed,
             "iteration": {**(settings.get("iteration") or {}), **own},
@@ -147,7 +147,7 @@ class _Build:
         return {**settings, "agent": agent, **(served if asks else {})}
 
     def _judge(self, given: JudgePhaseConfig) -> Phase:
-        settings = self._filled(given_of(given, JudgeConfig))
+        settings = self._fill(given_of(given, JudgeConfig))
         return self._phase(
             self._webtraj("judge run", self.places.recorded(self.number), settings=settings)
         )
@@ -158,7 +158,7 @@ class _Build:
             *_option("--read", self.places.played(self.number)),
             *_option("--write", self.places.processed(self.number)),
             *_each("--import", given.imports),
-            settings=self._filled(given_of(given, ProcessingConfig)),
+            settings=self._fill(given_of(given, ProcessingConfig)),
         )
         # If there is other data to train on, this may be empty.
         alone = (
@@ -171,15 +171,15 @@ class _Build:
     def _export(self, given: ExportPhaseConfig) -> Phase:
         datasets = self.places.trained_on(self.number)
         settings = given_of(given, ExportSettings)
-        return self._exported(settings, datasets, self.places.export(self.number))
+        return self._build_export(settings, datasets, self.places.export(self.number))
 
     def _groups(self, given: GroupsConfig) -> Phase:
         export = self.config.export
         settings = {"format": "tokens", "held_out": [] if export is None else export.held_out}
         datasets = self.places.groups_of(self.number)
-        return self._exported(settings, datasets, self.places.groups(self.number))
+        return self._build_export(settings, datasets, self.places.groups(self.number))
 
-    def _exported(self, settings: dict[str, Any], datasets: Sequence[str], out: str) -> Phase:
+    def _build_export(self, settings: dict[str, Any], datasets: Sequence[str], out: str) -> Phase:
         first, *then = datasets
         command = self._webtraj(
             "train export",
@@ -188,7 +188,7 @@ class _Build:
             *_option("--out", out),
             *_option("--seed", self.seed),
             "--overwrite",
-            settings=self._filled(settings),
+            settings=self._fill(settings),
         )
         return self._phase(command, Output(out, "export"), at_once=True)
 
@@ -206,7 +206,7 @@ class _Build:
         algorithm = self.config.algorithm(self.number)
         data = [self.places.groups(self.number)] if algorithm != "sft" else []
         data += [self.places.export(self.number)] if algorithm != "grpo" else []
-        settings = self._filled(training_settings(self.config, self.number))
+        settings = self._fill(training_settings(self.config, self.number))
         return self._webtraj(
             "train",
             *_option("--model", self.places.base(self.number)),
@@ -223,9 +223,9 @@ class _Build:
             "policy_config": begun,
             "algorithm_config": {"seed": self.seed},
         }
-        settings = merged(own, self._filled(given_of(given, UpdateSettings)))
+        settings = merge(own, self._fill(given_of(given, UpdateSettings)))
         settings["policy_config"] |= begun
-        python = self._filled(given.python)
+        python = self._fill(given.python)
         return self._webtraj("train update", "--python", python, "--train", settings=settings)
 
     def _links(self, given: TrainPhaseConfig) -> dict[str, str]:
@@ -251,12 +251,12 @@ class _Build:
         return (*own, *arguments, *overrides_of(settings))
 
     def _own(self, given: Sequence[str]) -> tuple[str, ...]:
-        program, *arguments = self._filled(list(given))
+        program, *arguments = self._fill(list(given))
         if program == "webtraj":
             return (self.python, "-m", "webtraj", *arguments)
         return (program, *arguments)
 
-    def _filled(self, value: Any) -> Any:
+    def _fill(self, value: Any) -> Any:
         return configuration.fill(value, self._values())
 
     def _values(self) -> dict[str, str | Sequence[str]]:

@@ -1,4 +1,4 @@
-"""The configuration of a loop: its keys, read from a YAML file and `key=value`.
+"""The configuration of a loop: its keys. `loading` reads it.
 
 Placeholders stand for values that are known only later: `{latest}` in a command becomes the path of
 the iteration's dataset.
@@ -8,9 +8,8 @@ from __future__ import annotations
 
 import inspect
 import json
-import os
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
@@ -23,7 +22,6 @@ from webtraj.runs.spec import RunSpec, WandbConfig
 from webtraj.settings import configuration
 from webtraj.settings.configuration import Section
 from webtraj.settings.named import nearest
-from webtraj.store.places import is_url
 from webtraj.training.export.configuration import ExportSettings
 from webtraj.training.llamafactory.configuration import UpdateSettings
 from webtraj.training.sft.settings import TrainingSettings
@@ -46,17 +44,14 @@ __all__ = [
     "RolloutPhaseConfig",
     "ServeConfig",
     "TrainPhaseConfig",
-    "check",
+    "check_placeholders",
     "fill",
     "given_of",
-    "load_loop_config",
     "overrides_of",
     "to_data",
     "to_yaml",
 ]
 
-_PACKAGE = "webtraj.loop"
-"""Package with the recipes, in its folder `files`."""
 _AtLeastOne = Annotated[int, Field(ge=1)]
 _AtLeastZero = Annotated[int, Field(ge=0)]
 _Values = dict[str, Any]
@@ -477,7 +472,7 @@ Values = Mapping[str, str | Sequence[str]]
 _PLACEHOLDER = re.compile(r"\{\{([a-z_][a-z0-9_]*)\}\}|\{([a-z_][a-z0-9_]*)\}")
 
 
-def _check_placeholders(value: Any, key: str) -> None:
+def check_placeholders(value: Any, key: str) -> None:
     """Check that all placeholders in a value are known.
 
     Raises:
@@ -544,7 +539,7 @@ def overrides_of(settings: Mapping[str, Any]) -> list[str]:
     >>> overrides_of({"lora": {"rank": 4}, "packing": True})
     ['lora={"rank": 4}', 'packing=true']
     """
-    data = configuration.escaped(settings)
+    data = configuration.escape(settings)
     return [f"{key}={_to_json(value)}" for key, value in data.items()]
 
 
@@ -557,57 +552,7 @@ def _to_json(value: Any) -> str:
     return _NOT_IN_YAML.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
 
 
-# Loading: a YAML file, and `key=value` on top; and the way back.
-
-
-def load_loop_config(
-    path: str | os.PathLike[str] | None = None,
-    overrides: Iterable[str] = (),
-    given: Mapping[str, Any] | None = None,
-) -> LoopConfig:
-    """Return a loop's configuration.
-
-    Args:
-        path: A YAML file, or the name of a recipe that ships, such as `one_gpu`. References such
-            as `${out}` and `${oc.env:HOME}` are resolved.
-        overrides: Items of `key=value`, with a dotted key and a YAML value, which override all
-            others: `iterations=5`.
-        given: Values that override the file.
-
-    Raises:
-        InvalidInputError: The file cannot be read, a recipe or key is unknown, or a value is
-            missing or invalid. The message names the nearest known name.
-        MissingDependencyError: OmegaConf is needed and not installed.
-    """
-    name = "loop" if path is None else os.fspath(path)
-    file = {} if path is None else configuration.read(path, package=_PACKAGE)
-    data = configuration.layered(file, given or {}, overrides, example="iterations=5")
-    return check(configuration.checked(data, LoopConfig, name))
-
-
-def check(config: LoopConfig) -> LoopConfig:
-    """Check what spans several keys: placeholders, the folder, names, and rollouts in groups.
-
-    Raises:
-        InvalidInputError: A placeholder, format, step or key of the trainer is unknown, `out` is a
-            bucket, or a rollout does not fit the algorithm.
-    """
-    if is_url(config.out):
-        raise errors.InvalidInputError(
-            f"out is {config.out!r}; expected a folder, since a loop's state and models need a "
-            "disk. To copy results elsewhere, use `webtraj push` and publish.command."
-        )
-    for key in ("first", *PHASES[:-1], "evaluation", "serve"):
-        if (value := getattr(config, key)) is not None:
-            _check_placeholders(value.model_dump(), key)
-    for extra in config.extra:
-        _check_placeholders([extra.command, extra.outputs], f"extra.{extra.name}")
-    from webtraj.loop.building import check_phases
-    from webtraj.loop.groups import check_groups
-
-    check_groups(config)
-    check_phases(config)
-    return config
+# Writing a configuration as data and as YAML.
 
 
 def to_data(section: Section) -> dict[str, Any]:
@@ -632,4 +577,4 @@ def _is_own(model: type[Section], name: str) -> bool:
 
 def to_yaml(config: LoopConfig) -> str:
     """Return the configuration as YAML, without secrets; see `to_data`."""
-    return configuration.to_yaml(configuration.escaped(to_data(config)))
+    return configuration.to_yaml(configuration.escape(to_data(config)))

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from webtraj import errors
-from webtraj.loop import configuration, metrics, phases, running, servers
+from webtraj.loop import configuration, loading, metrics, phases, running, servers
 from webtraj.loop.building import check_first, make_phase
 from webtraj.loop.configuration import LoopConfig
 from webtraj.loop.metrics import IterationSink
@@ -97,7 +97,7 @@ async def run(
         PhaseFailedError: A phase failed, retries included.
         StorageError: The loop's folder cannot be written.
     """
-    config = configuration.check(config)
+    config = loading.check(config)
     check_first(config)
     places = Places(config)
     if not places.state.exists():  # Otherwise a loop that cannot start would claim its folder.
@@ -139,7 +139,7 @@ class _Loop:
                 self._places.lock(group),
                 lambda: self._observer.note("Waiting for a phase left running by an earlier loop."),
             )
-        chosen = [self._chosen(lane) for lane in lanes]
+        chosen = [self._choose(lane) for lane in lanes]
         await asyncio.to_thread(self._catch_up)
         try:
             async with asyncio.TaskGroup() as tasks:
@@ -162,15 +162,15 @@ class _Loop:
         A phase that was skipped when it was not configured is not made up for, unless its data is
         needed now.
         """
-        passed = self._passed()
+        passed = self._find_passed()
         left: list[Slot] = []
         for slot in lane:
             if slot.key not in passed:
                 left.append(slot)
-            elif (slot.iteration, "train") not in passed and self._gone(slot):
+            elif (slot.iteration, "train") not in passed and self._is_gone(slot):
                 self._observer.note(f"Running {slot} again: its outputs were removed.")
                 left.append(slot)
-            elif (slot.iteration, "train") not in passed and self._needed_now(slot):
+            elif (slot.iteration, "train") not in passed and self._is_needed(slot):
                 left.append(slot)
             elif slot.name == "postprocess" and self._is_owed(slot, passed):
                 self._observer.note(f"Running {slot}, which the loop did not have before.")
@@ -179,9 +179,9 @@ class _Loop:
                 self._done[slot.key].set()
         return left
 
-    def _passed(self) -> set[tuple[int, str]]:
+    def _find_passed(self) -> set[tuple[int, str]]:
         """Return the phases that are done, or skipped because a later one is done."""
-        ended = [key for key in self._order if self._state.ended(key) is not None]
+        ended = [key for key in self._order if self._state.find_end(key) is not None]
         farthest: dict[int, int] = {}
         latest: dict[str, int] = {}
         for key in ended:
@@ -194,32 +194,32 @@ class _Loop:
             if place <= farthest.get(iteration, -1) or iteration < latest.get(name, -1)
         }
 
-    def _gone(self, slot: Slot) -> bool:
+    def _is_gone(self, slot: Slot) -> bool:
         """Return whether a phase's outputs were removed.
 
         Removing them is how a user requests that they be made again, for example in another way.
         Recordings are not made again, since they would be other data.
         """
-        ended = self._state.ended(slot.key)
+        ended = self._state.find_end(slot.key)
         return (
             slot.name in _DERIVED
             and ended is not None
             and not all(Path(path).exists() for path in ended["outputs"])
         )
 
-    def _needed_now(self, slot: Slot) -> bool:
+    def _is_needed(self, slot: Slot) -> bool:
         """Return whether the training needs data that it did not need with its old algorithm."""
-        return slot.name in ("export", "groups") and self._state.ended(slot.key) is None
+        return slot.name in ("export", "groups") and self._state.find_end(slot.key) is None
 
     def _is_owed(self, slot: Slot, passed: Collection[tuple[int, str]]) -> bool:
         """Return whether a coming export needs data of this iteration that was never processed."""
         processed = self._places.processed(slot.iteration)
-        return self._state.ended(slot.key) is None and any(
+        return self._state.find_end(slot.key) is None and any(
             name == "export" and processed in self._places.trained_on(iteration)
             for iteration, name in self._order.keys() - passed
         )
 
-    def _chosen(self, lane: Sequence[Slot]) -> list[Slot]:
+    def _choose(self, lane: Sequence[Slot]) -> list[Slot]:
         """Return those of a lane's phases that should run now."""
         if self._only == "both":
             return list(lane)
@@ -246,7 +246,7 @@ class _Loop:
         policy = await self._policy(slot)
         phase = make_phase(self._config, slot, policy)
         self._check_base(slot)
-        begun = self._state.begun(slot.key)
+        begun = self._state.find_begun(slot.key)
         if begun is not None and await asyncio.to_thread(_found, phase, begun):
             await self._take_as_found(phase)
         else:
@@ -330,7 +330,7 @@ class _Loop:
         """Return the iteration of the weights that play."""
         if slot.name == "evaluate":
             return slot.iteration
-        if (begun := self._state.begun(slot.key)) is not None:
+        if (begun := self._state.find_begun(slot.key)) is not None:
             return begun.policy  # A resumed rollout keeps its policy.
         first = self._config.first
         if first.agent is not None and slot.iteration <= first.iterations:
@@ -375,7 +375,7 @@ class _Loop:
     def _catch_up(self) -> None:
         """Repeat the follow-up work of each lane's last phase, for a resumed loop. Blocks."""
         for lane in self._all:
-            ended = [slot for slot in lane if self._state.ended(slot.key) is not None]
+            ended = [slot for slot in lane if self._state.find_end(slot.key) is not None]
             if last := next((slot for slot in reversed(ended) if slot.name in _MEASURED), None):
                 self._follow_up(last)
 
@@ -384,7 +384,7 @@ class _Loop:
             line = metrics.measure_iteration(self._config, self._state, iteration)
             metrics.write_line(self._places.metrics, line)
             self._observer.measured(line)
-            if all(self._state.ended(key) for key in self._done if key[0] == iteration):
+            if all(self._state.find_end(key) for key in self._done if key[0] == iteration):
                 self._sink.write(line)
         except Exception:
             # Metrics can be made again, so an error must not end the loop.

@@ -30,7 +30,7 @@ def rollout_settings(config: LoopConfig, iteration: int) -> dict[str, Any]:
     given = given_of(config.rollout, RunSpec)
     if config.algorithm(iteration) == "sft":
         return given
-    return configuration.merged(given, given_of(config.groups.rollout, RunSpec))
+    return configuration.merge(given, given_of(config.groups.rollout, RunSpec))
 
 
 def training_settings(config: LoopConfig, iteration: int) -> dict[str, Any]:
@@ -38,8 +38,8 @@ def training_settings(config: LoopConfig, iteration: int) -> dict[str, Any]:
     given = given_of(config.train, TrainingSettings)
     if config.algorithm(iteration) == "sft":
         return given
-    given = configuration.merged({"no_samples": "keep", "policy": {}}, given)
-    return configuration.merged(given, given_of(config.groups.train, TrainingSettings))
+    given = configuration.merge({"no_samples": "keep", "policy": {}}, given)
+    return configuration.merge(given, given_of(config.groups.train, TrainingSettings))
 
 
 def check_groups(config: LoopConfig) -> None:

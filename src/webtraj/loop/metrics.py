@@ -59,30 +59,32 @@ def measure_iteration(config: LoopConfig, state: LoopState, iteration: int) -> d
     line: dict[str, Any] = {"iteration": iteration}
     if iteration and config.algorithm(iteration) != "sft":
         line["algorithm"] = config.algorithm(iteration)
-    if iteration and state.ended((iteration, "rollout")) is not None:
-        begun = state.begun((iteration, "rollout"))
+    if iteration and state.find_end((iteration, "rollout")) is not None:
+        begun = state.find_begun((iteration, "rollout"))
         policy = 0 if begun is None else begun.policy
         line |= {"policy": policy, "staleness": _staleness(config, iteration, policy)}
-        line |= _played(places.played(iteration))
-    if state.ended((iteration, "postprocess")) is not None:
-        line |= _kept(places.processed(iteration))
+        line |= _measure_rollout(places.played(iteration))
+    if state.find_end((iteration, "postprocess")) is not None:
+        line |= _count_processed(places.processed(iteration))
     exports = {"export": places.export(iteration), "groups": places.groups(iteration)}
     for name, folder in exports.items():
-        if state.ended((iteration, name)) is not None:
-            for key, count in _exported(folder).items():
+        if state.find_end((iteration, name)) is not None:
+            for key, count in _measure_export(folder).items():
                 line[key] = line.get(key, 0) + count
-    if state.ended((iteration, "train")) is not None:
-        line |= _trained(places.training(iteration))
-    if state.ended((iteration, "evaluate")) is not None:
-        played = _played(places.played(iteration + 1, split="test"), by_task=True)
+    if state.find_end((iteration, "train")) is not None:
+        line |= _measure_training(places.training(iteration))
+    if state.find_end((iteration, "evaluate")) is not None:
+        played = _measure_rollout(places.played(iteration + 1, split="test"), by_task=True)
         line["evaluation"] = {"policy": iteration, **played}
     slots = [slot for lane in lanes(config) for slot in lane if slot.iteration == iteration]
     line["seconds"] = {
         slot.name: round(state.seconds(slot.key), 3)
         for slot in slots
-        if state.ended(slot.key) is not None
+        if state.find_end(slot.key) is not None
     }
-    tries = [begun.attempts - 1 for slot in slots if (begun := state.begun(slot.key)) is not None]
+    tries = [
+        begun.attempts - 1 for slot in slots if (begun := state.find_begun(slot.key)) is not None
+    ]
     line["retries"] = sum(tries)
     return line
 
@@ -123,7 +125,7 @@ def _staleness(config: LoopConfig, iteration: int, policy: int) -> int:
     return iteration - 1 - policy
 
 
-def _played(dataset: str, *, by_task: bool = False) -> dict[str, Any]:
+def _measure_rollout(dataset: str, *, by_task: bool = False) -> dict[str, Any]:
     from webtraj.datasets.dataset import open_dataset
     from webtraj.metrics.measuring import measure
 
@@ -142,7 +144,7 @@ def _played(dataset: str, *, by_task: bool = False) -> dict[str, Any]:
     return line
 
 
-def _kept(dataset: str) -> dict[str, int]:
+def _count_processed(dataset: str) -> dict[str, int]:
     """Return the number of episodes after processing, including new ones."""
     from webtraj.datasets.dataset import open_dataset
 
@@ -156,7 +158,7 @@ def _is_dataset(path: str) -> bool:
     return (Path(path) / HEADER).is_file()
 
 
-def _exported(folder: str) -> dict[str, int]:
+def _measure_export(folder: str) -> dict[str, int]:
     """Return the size of the training data; nothing for an export in another format."""
     from webtraj.datasets.exporters.base import MANIFEST, is_manifest, read_manifest
 
@@ -167,7 +169,7 @@ def _exported(folder: str) -> dict[str, int]:
     return {name: train[name] for name in ("samples", "rows") if train.get(name) is not None}
 
 
-def _trained(folder: str) -> dict[str, Any]:
+def _measure_training(folder: str) -> dict[str, Any]:
     """Return the last loss of a training that left a log, and what it says of its groups."""
     from webtraj.training.sft.logs import read_log
 

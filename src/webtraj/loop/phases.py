@@ -177,18 +177,18 @@ def staleness(config: LoopConfig) -> int:
 
 
 def _turn_by_turn(config: LoopConfig) -> Iterator[Slot]:
-    if _evaluated(config, 0):
+    if _is_evaluated(config, 0):
         yield Slot(0, "evaluate", "rollout")
     for number in range(1, config.iterations + 1):
         yield from _slots(config, number, "rollout")
         yield from _slots(config, number, "update")
-        if _evaluated(config, number):
+        if _is_evaluated(config, number):
             yield Slot(number, "evaluate", "rollout")
 
 
 def _playing(config: LoopConfig) -> Iterator[Slot]:
     behind = config.overlap.max_staleness
-    if _evaluated(config, 0):
+    if _is_evaluated(config, 0):
         yield Slot(0, "evaluate", "rollout")
     for number in range(1, config.iterations + behind + 1):
         if number <= config.iterations:
@@ -198,7 +198,7 @@ def _playing(config: LoopConfig) -> Iterator[Slot]:
                 needs = after if slot.name == "rollout" else ()
                 yield dataclasses.replace(slot, after=needs)
         trained = number - behind
-        if trained > 0 and _evaluated(config, trained):
+        if trained > 0 and _is_evaluated(config, trained):
             yield Slot(trained, "evaluate", "rollout", ((trained, "publish"),))
 
 
@@ -215,14 +215,14 @@ def _slots(config: LoopConfig, number: int, group: Group) -> Iterator[Slot]:
     for name in PHASES[:-1]:
         if (name in _UPDATE) != (group == "update"):
             continue
-        if _configured(config, name, number):
+        if _is_configured(config, name, number):
             yield Slot(number, name, group)
         for extra in config.extra:
             if extra.after == name and (extra.iterations == "every" or number == 1):
                 yield Slot(number, extra.name, group)
 
 
-def _configured(config: LoopConfig, name: str, number: int) -> bool:
+def _is_configured(config: LoopConfig, name: str, number: int) -> bool:
     match name:
         case "export":
             return config.export is not None and config.algorithm(number) != "grpo"
@@ -234,7 +234,7 @@ def _configured(config: LoopConfig, name: str, number: int) -> bool:
             return True
 
 
-def _evaluated(config: LoopConfig, number: int) -> bool:
+def _is_evaluated(config: LoopConfig, number: int) -> bool:
     evaluation = config.evaluation
     return evaluation is not None and (
         number % evaluation.every == 0 or number == config.iterations
@@ -318,7 +318,7 @@ class LoopObserver(Protocol):
         """Called when a phase's command starts."""
 
     def phase_said(self, slot: Slot, line: str) -> None:
-        """Called with some of the lines that it prints."""
+        """Called with some of the lines that a phase prints."""
 
     def phase_ended(self, slot: Slot, seconds: float) -> None:
         """Called when a phase is done; one that was found done took 0 seconds."""

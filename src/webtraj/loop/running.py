@@ -81,7 +81,7 @@ async def until_free(lock: Path, waiting: Callable[[], None]) -> None:
     reported = False
     while True:
         try:
-            with files.locked(lock, wait=False):
+            with files.lock_file(lock, wait=False):
                 return
         except BlockingIOError:
             if not reported:

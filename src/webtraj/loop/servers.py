@@ -149,7 +149,7 @@ class _OwnServer(PolicyServer):
     async def _update(self, version: int, weights: str) -> None:
         assert self._server is not None
         assert self._updater is not None
-        given = self._given(version, weights)
+        given = self._find_weights(version, weights)
         for left in reversed(range(_UPDATES)):
             try:
                 await self._updater.update(given, version_name(version))
@@ -203,7 +203,7 @@ class _OwnServer(PolicyServer):
         self._server, self._updater = server, updater
         self._version = 0 if adapters else version
 
-    def _given(self, version: int, weights: str) -> str:
+    def _find_weights(self, version: int, weights: str) -> str:
         """Return the folder to give to the server: for an adapter, that of the training."""
         if self._config.update != "lora":
             return weights

@@ -33,7 +33,7 @@ from webtraj import errors
 from webtraj.loop.configuration import LoopConfig, to_data
 from webtraj.loop.phases import LoopObserver, Phase, Slot, digest
 from webtraj.loop.places import Places
-from webtraj.settings.configuration import flattened, without_secrets
+from webtraj.settings.configuration import flatten, without_secrets
 from webtraj.settings.credentials import conceal
 from webtraj.store import files, records
 from webtraj.store.closing import Closing
@@ -131,11 +131,11 @@ class LoopState(Closing):
         """Whether any phase is done."""
         return any(entry["event"] == "ended" for entry in self._entries)
 
-    def ended(self, key: tuple[int, str]) -> Mapping[str, Any] | None:
+    def find_end(self, key: tuple[int, str]) -> Mapping[str, Any] | None:
         """Return the record of a done phase; None if it is not done."""
         return next((entry for entry in self._of(key) if entry["event"] == "ended"), None)
 
-    def begun(self, key: tuple[int, str]) -> Begun | None:
+    def find_begun(self, key: tuple[int, str]) -> Begun | None:
         """Return the record of a started phase; None if it was not started."""
         tries = [entry for entry in self._of(key) if entry["event"] == "begun"]
         if not tries:
@@ -153,7 +153,7 @@ class LoopState(Closing):
 
     def add_begun(self, phase: Phase, command: tuple[str, ...], policy: int) -> Begun:
         """Record that a phase starts, and return how."""
-        earlier = self.begun(phase.slot.key)
+        earlier = self.find_begun(phase.slot.key)
         before = (
             {output.path: digest(output.path) for output in phase.outputs}
             if earlier is None
@@ -162,7 +162,7 @@ class LoopState(Closing):
         begun = Begun(policy, before, 1 if earlier is None else earlier.attempts + 1)
         self._add(
             {
-                **_named("begun", phase.slot),
+                **_make_line("begun", phase.slot),
                 "attempt": begun.attempts,
                 "command": [conceal(one) for one in command],
                 "seed": phase.seed,
@@ -176,12 +176,17 @@ class LoopState(Closing):
         """Record that a phase is done."""
         outputs = {output.path: digest(output.path) for output in phase.outputs}
         self._add(
-            {**_named("ended", phase.slot), "seconds": seconds, "found": found, "outputs": outputs}
+            {
+                **_make_line("ended", phase.slot),
+                "seconds": seconds,
+                "found": found,
+                "outputs": outputs,
+            }
         )
 
     def add_failed(self, slot: Slot, status: int, seconds: float) -> None:
         """Record that a try at a phase failed."""
-        self._add({**_named("failed", slot), "status": status, "seconds": seconds})
+        self._add({**_make_line("failed", slot), "status": status, "seconds": seconds})
 
     def _of(self, key: tuple[int, str]) -> list[Mapping[str, Any]]:
         return [
@@ -229,7 +234,7 @@ def _read(path: Path) -> tuple[list[dict[str, Any]], int]:
     return entries, whole
 
 
-def _named(event: str, slot: Slot) -> dict[str, Any]:
+def _make_line(event: str, slot: Slot) -> dict[str, Any]:
     return {"event": event, "iteration": slot.iteration, "phase": slot.name}
 
 
@@ -243,7 +248,7 @@ def own(stack: contextlib.ExitStack, places: Places) -> None:
     """Lock the loop's folder for this process."""
     try:
         files.make_folder(places.out)
-        stack.enter_context(files.locked(places.lock("loop"), wait=False))
+        stack.enter_context(files.lock_file(places.lock("loop"), wait=False))
     except BlockingIOError as error:
         raise errors.InvalidInputError(
             f"Another loop is running in {str(places.out)!r}. Wait for its end, or use another out."
@@ -264,7 +269,7 @@ def begin(config: LoopConfig, state: LoopState, *, resume: bool, observer: LoopO
             "or use another out."
         )
     told = without_secrets(to_data(config))
-    now, before = dict(flattened(told)), dict(flattened(state.config or {}))
+    now, before = dict(flatten(told)), dict(flatten(state.config or {}))
     for key in {**now, **before} if before else ():
         value, was = now.get(key), before.get(key)
         if key == "out" or value == was:

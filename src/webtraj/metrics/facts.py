@@ -302,7 +302,7 @@ def _calls(trajectory: EpisodeTrajectory) -> Iterator[ModelCall]:
 
 
 def load_text(text: Any) -> Any:
-    """Return a text that may lie in the blob store."""
+    """Return a text, read from the blob store if it is there."""
     return text.load() if isinstance(text, LazyBlob) else text
 
 
@@ -372,7 +372,7 @@ class EpisodeFacts:
     steps: StepFacts | None = None
     """Counts over the steps; None if they were not read."""
     perturbation: str = ""
-    """The change of what surrounds the task; empty if none, or if only the index was read."""
+    """The perturbation of the task; empty if none, or if only the index was read."""
     retry_of: str = ""
     """The episode that it retries; empty if none."""
     superseded: bool = False

@@ -119,7 +119,7 @@ def find_failures(
     """
     if not isinstance(dataset, Dataset):
         dataset = open_dataset(dataset, blobs="lazy")
-    of_run = None if run is None else Run.named(dataset.place.storage, run)
+    of_run = None if run is None else Run.find(dataset.place.storage, run)
     failed = [
         one
         for one in dataset.summaries
@@ -200,7 +200,7 @@ def explain(trajectory: EpisodeTrajectory) -> Failure | None:
         reason = trajectory.judgements[-1].reason if trajectory.judgements else ""
     else:
         kind, reason, shown = fault.kind, fault.message, taken[-1:]
-    quotes = [Quote(_quoted(step), step.index) for step in shown]
+    quotes = [Quote(_quote(step), step.index) for step in shown]
     end = trajectory.end
     if end is not None and end.action_in_flight:
         unseen = f"{describe(end.in_flight_action)}: its result was never seen"
@@ -248,7 +248,7 @@ def _longest_repeat(taken: Sequence[StepRecord]) -> Sequence[StepRecord]:
     return (taken[first], taken[first + length - 1]) if length >= _REPEATS else ()
 
 
-def _quoted(step: StepRecord) -> str:
+def _quote(step: StepRecord) -> str:
     """Return a step as one line: its action, its element, and what kept it from an effect."""
     last, decision = last_action_of(step.observation), step.decision
     problem = (decision.parse_error if decision is not None else "") or last.get("error")

@@ -26,12 +26,12 @@ import orjson
 import webtraj
 from webtraj import datasets, errors
 from webtraj.agents.models.accounting import Price
-from webtraj.datasets.progress import counted
+from webtraj.datasets.progress import count_items
 from webtraj.metrics.facts import CrashRule, EpisodeFacts, Origin, check_rule, step_facts
 from webtraj.metrics.tally import RolloutMetrics, Tally
 from webtraj.runs.run import EpisodeResult, Run, run_ids
 from webtraj.store import records
-from webtraj.store.tries import counting, superseded
+from webtraj.store.tries import counting, find_superseded
 from webtraj.trajectory import Count, counts_for_agent
 
 if TYPE_CHECKING:
@@ -355,7 +355,7 @@ def measure(
     about: dict[str, Any] = {"source": dataset.url}
     summaries = dataset.summaries
     if run is not None:
-        chosen = Run.named(storage, run)
+        chosen = Run.find(storage, run)
         summaries = [s for s in summaries if chosen.place_of(s.episode_id) is not None]
         rows = {
             chosen.place_of(one.episode_id)
@@ -417,7 +417,7 @@ def measure_trajectories(
         EpisodeFacts.of_trajectory(one, steps=step_facts(one, measuring.prices))
         for one in trajectories
     ]
-    gone = superseded(found)
+    gone = find_superseded(found)
     for facts in found:
         measuring.add(dataclasses.replace(facts, superseded=facts.episode_id in gone))
     return measuring.report()
@@ -471,7 +471,7 @@ def _add_records(
 
     read_all = dataset.place.map(read, summaries, workers=_EPISODES_AHEAD)
     found = zip(summaries, read_all, strict=True)
-    sized = counted(found, "Measuring episodes", len(summaries), size=lambda item: item[0].size)
+    sized = count_items(found, "Measuring episodes", len(summaries), size=lambda item: item[0].size)
     for summary, facts in sized:
         if facts is None:
             facts = EpisodeFacts.of_summary(summary, plans.origin(summary.episode_id))

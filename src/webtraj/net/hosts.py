@@ -138,7 +138,7 @@ def _pack(address: str) -> tuple[int, bytes]:
 
 @functools.cache
 def knows_owners() -> bool:
-    """Return whether the kernel tells who owns the other end of a loopback connection."""
+    """Return whether the kernel reports the owner of the other end of a loopback connection."""
     with (
         socket.create_server((LOCALHOST, 0)) as listener,
         socket.create_connection(listener.getsockname(), timeout=5),

@@ -138,7 +138,7 @@ class Guard:
             await send(message)
 
         headers = {name: value.decode("latin-1") for name, value in scope["headers"]}
-        refused = self._why_refused(scope, headers)
+        refused = self._find_refusal(scope, headers)
         if refused is not None:
             await _refuse(send_closed, *refused)
         elif self._has_cookie(headers.get(b"cookie", "")):
@@ -149,7 +149,7 @@ class Guard:
             why = f"{self._what} needs its token: {self._printed}, the whole of it."
             await _refuse(send_closed, 401, why)
 
-    def _why_refused(self, scope: Scope, headers: dict[bytes, str]) -> tuple[int, str] | None:
+    def _find_refusal(self, scope: Scope, headers: dict[bytes, str]) -> tuple[int, str] | None:
         """Return the status and the reason of a refusal that a token would not prevent."""
         host = headers.get(b"host", "")
         if not self._is_ours(host_of(host)):

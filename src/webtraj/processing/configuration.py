@@ -175,12 +175,12 @@ def load_config(
     given = configuration.with_overrides({}, overrides, example="parallel=4")
     data: Mapping[str, Any] = flags
     if file or given:
-        both = configuration.merged(file, configuration.escaped(flags))
-        data = configuration.merged(both, _by_own_names(given, what))
+        both = configuration.merge(file, configuration.escape(flags))
+        data = configuration.merge(both, _by_own_names(given, what))
     configuration.check_names(data, ProcessingConfig, name)
     configuration.check_complete(data, name)
     if file or given:
-        data = configuration.resolved(data, name)
+        data = configuration.resolve(data, name)
     return configuration.validate(data, ProcessingConfig, name)
 
 

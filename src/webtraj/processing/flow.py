@@ -49,7 +49,7 @@ class Gate:
             finally:
                 self._waiting.pop(number, None)
 
-    def passed(self, number: int) -> None:
+    def mark_passed(self, number: int) -> None:
         """Mark a number as passed, or as never coming. Idempotent."""
         if number >= self._next:
             self._early.add(number)
@@ -117,12 +117,12 @@ class Flow:
         for place, gate in self._gates.items():
             await gate.turn(number)
             self._tell(place, passage)
-            gate.passed(number)
+            gate.mark_passed(number)
 
     def leave(self, number: int) -> None:
         """Mark that an episode will not reach any further step. Idempotent."""
         for gate in self._gates.values():
-            gate.passed(number)
+            gate.mark_passed(number)
 
     async def carry(
         self, number: int, trajectory: EpisodeTrajectory, earlier: Passage | None = None
@@ -155,7 +155,7 @@ class Flow:
                     asked = await self._signatures(step, carried)
                     await self._gates[place].turn(number)
                     verdicts = [None if one in known else step.admit(one) for one in asked]
-                    self._gates[place].passed(number)
+                    self._gates[place].mark_passed(number)
                     signatures[place] = tuple(
                         one for one, verdict in zip(asked, verdicts, strict=True) if not verdict
                     )

@@ -108,7 +108,7 @@ class Run:
             with contextlib.ExitStack() as stack:
                 stack.callback(writer.close)
                 self._target = Target(writer, self.pipeline.identity)
-                await self._in_thread(lambda: stack.enter_context(self._target.claimed()))
+                await self._in_thread(lambda: stack.enter_context(self._target.claim()))
                 self._ledger = await self._in_thread(
                     lambda: Ledger(writer.place.storage, self.pipeline.identity.hash)
                 )

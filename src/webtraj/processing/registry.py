@@ -26,7 +26,7 @@ from webtraj import errors
 from webtraj.agents.models.base import ModelClient
 from webtraj.processing.base import OrderedStep, Result, Step
 from webtraj.processing.steps import STEPS, step_class
-from webtraj.settings.named import class_at, nearest, offered
+from webtraj.settings.named import class_at, find_offered, nearest
 from webtraj.trajectory import EpisodeTrajectory
 
 __all__ = [
@@ -147,7 +147,7 @@ def step(name: str, *, version: str) -> Callable[[_Function], StepKind]:
 
 def step_names() -> tuple[str, ...]:
     """Return the names of all known steps."""
-    return (*STEPS, *sorted({*_kinds, *offered(ENTRY_POINT_GROUP, STEPS)}))
+    return (*STEPS, *sorted({*_kinds, *find_offered(ENTRY_POINT_GROUP, STEPS)}))
 
 
 def make_step(
@@ -168,7 +168,7 @@ def make_step(
     """
     given = dict(options or {})
     maker: Any = _kinds.get(name) or (step_class(name) if name in STEPS else None)
-    if maker is None and name in (others := offered(ENTRY_POINT_GROUP, STEPS)):
+    if maker is None and name in (others := find_offered(ENTRY_POINT_GROUP, STEPS)):
         maker = class_at(others[name])
     if maker is None:
         known_names = step_names()

@@ -26,7 +26,7 @@ from webtraj.datasets.place import DatasetPlace, Place, map_in_order
 from webtraj.datasets.writer import DatasetWriter
 from webtraj.processing.ledger import PROCESSING, Passage
 from webtraj.store import records
-from webtraj.store.files import locked
+from webtraj.store.files import lock_file
 from webtraj.store.layout import episode_key
 from webtraj.store.places import is_url
 from webtraj.store.stores import parse_url
@@ -118,7 +118,7 @@ class Target:
         return self._place
 
     @contextlib.contextmanager
-    def claimed(self) -> Iterator[None]:
+    def claim(self) -> Iterator[None]:
         """Lock the dataset against other runs and other pipelines.
 
         Raises:
@@ -126,7 +126,7 @@ class Target:
                 or another run is writing to it.
             StorageError: It cannot be read or written.
         """
-        with _locked(self._place):
+        with _lock(self._place):
             self._claim()
             yield
 
@@ -255,13 +255,13 @@ def _describe(step: Mapping[str, Any]) -> str:
 
 
 @contextlib.contextmanager
-def _locked(place: DatasetPlace) -> Iterator[None]:
+def _lock(place: DatasetPlace) -> Iterator[None]:
     if place.layout is None:
         yield
         return
     with contextlib.ExitStack() as stack:
         try:
-            stack.enter_context(locked(Path(place.layout.root, PROCESSING, _LOCK), wait=False))
+            stack.enter_context(lock_file(Path(place.layout.root, PROCESSING, _LOCK), wait=False))
         except BlockingIOError:
             raise errors.InvalidInputError(
                 f"Another run is writing to {place.url!r}; wait for it, or stop it."

@@ -256,7 +256,7 @@ class Redactor(Walker):
         if not self.searches:
             return self._without_secrets(text)
         text = self._without_images(text)
-        return self._searcher.replaced(
+        return self._searcher.replace_matches(
             text,
             self.placeholder_of,
             also=[*self._secrets_in(text), *self._find_disguised(text)],
@@ -406,7 +406,9 @@ class Redactor(Walker):
             redacted = read.encode("utf-8", "surrogateescape")
         if self.searches:
             text = redacted.decode("utf-8", "surrogateescape")
-            found = self._searcher.replaced(text, self.placeholder_of, known=self._known_names)
+            found = self._searcher.replace_matches(
+                text, self.placeholder_of, known=self._known_names
+            )
             redacted = found.encode("utf-8", "surrogateescape")
         return redacted
 

@@ -356,7 +356,7 @@ class RedactionRules:
             )
         return cls(**value)
 
-    def merged(self, other: RedactionRules) -> RedactionRules:
+    def merge(self, other: RedactionRules) -> RedactionRules:
         """Combine these rules with others.
 
         Raises:

@@ -298,7 +298,7 @@ class Searcher:
         except TimeoutError:
             return []
 
-    def replaced(
+    def replace_matches(
         self,
         text: str,
         placeholder_of: Callable[[str], str],

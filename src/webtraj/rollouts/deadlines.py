@@ -130,7 +130,7 @@ class GuardedEnvironment:
         else:
             await self.close()
 
-    async def _limited(self, what: str, function: Callable[..., Any], *args: Any) -> Any:
+    async def _call_within(self, what: str, function: Callable[..., Any], *args: Any) -> Any:
         """Call a method that the environment need not have, a coroutine or a plain one."""
         result = function(*args)
         return await self._within(what, result) if inspect.iscoroutine(result) else result
@@ -170,7 +170,7 @@ class GuardedEnvironment:
             raise AttributeError(name)
         found = getattr(self._environment, name)
         if name in _WITHIN_LIMITS:
-            return functools.partial(self._limited, name, found)
+            return functools.partial(self._call_within, name, found)
         return functools.partial(self._seed, found) if name == "set_seed" else found
 
 

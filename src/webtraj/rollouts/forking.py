@@ -403,7 +403,7 @@ class ForkedEnvironment:
         """
         self.settle()
         self._index, self._timesteps = 0, []
-        self._from_copy = await self._copied()
+        self._from_copy = await self._start_copy()
         if self._from_copy:
             return self._from_copy[0]
         return await self._check(await self._environment.reset())
@@ -432,12 +432,12 @@ class ForkedEnvironment:
     async def _give(self) -> None:
         """Give a copy of the world to the other forks at this step."""
         with contextlib.suppress(errors.BrowserError):  # The next step shows what is wrong.
-            snapshot = await _awaited(self._environment.snapshot())  # type: ignore[attr-defined]
+            snapshot = await _await_value(self._environment.snapshot())  # type: ignore[attr-defined]
             if snapshot is not None and self._copies is not None:
                 self._copies.give(self._point, _Copy(snapshot, self._timesteps[:-1]))
         self.settle()
 
-    async def _copied(self) -> Sequence[Any]:
+    async def _start_copy(self) -> Sequence[Any]:
         """Start from a copy; return the timesteps up to the step, or none without a copy."""
         if self._copies is None:
             return ()
@@ -446,7 +446,7 @@ class ForkedEnvironment:
             return ()
         environment: Any = self._environment
         with contextlib.suppress(errors.BrowserError):
-            timestep = await _awaited(environment.restore(copy.snapshot))
+            timestep = await _await_value(environment.restore(copy.snapshot))
             if timestep is not None and not self._difference(timestep, self._step):
                 return (*copy.timesteps, timestep)
         self._copies.drop(self._point)
@@ -550,16 +550,16 @@ def _marks_of(observation: Any) -> Iterator[str]:
     return (f"{role} {name!r}" for role, name in zip(*columns, strict=False))
 
 
-async def _awaited(value: Any) -> Any:
+async def _await_value(value: Any) -> Any:
     """Return the result of a coroutine, or a value that is none."""
     return await value if inspect.isawaitable(value) else value
 
 
 def _same(recorded: Any, observed: Any) -> bool:
     """Return whether two values would be recorded alike."""
-    return _as_recorded(recorded) == _as_recorded(observed)
+    return _encode(recorded) == _encode(observed)
 
 
-def _as_recorded(value: Any) -> bytes:
+def _encode(value: Any) -> bytes:
     once, _ = dumps(value)
     return dumps(decode(orjson.loads(once)))[0]

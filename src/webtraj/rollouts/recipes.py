@@ -9,7 +9,7 @@ from webtraj import errors
 from webtraj.agents import catalog
 from webtraj.runs.plan import PlannedEpisode
 from webtraj.runs.spec import RunSpec
-from webtraj.settings.named import class_at, nearest, offered
+from webtraj.settings.named import class_at, find_offered, nearest
 
 if TYPE_CHECKING:
     from webtraj.agents.base import Agent
@@ -156,7 +156,7 @@ def proposing_of(spec: RunSpec) -> Proposing | None:
                 "proposer=hindsight."
             )
         return None
-    known = offered(PROPOSERS)
+    known = find_offered(PROPOSERS)
     if spec.proposer not in known:
         raise errors.InvalidInputError(
             f"No proposer is named {spec.proposer!r:.60}. {nearest(spec.proposer, known)}Choose "

@@ -338,7 +338,7 @@ class Rollout:
         self.run.write_plan(self.plan, seed=self.spec.seed, settings=record)
 
     def _open_metrics(self) -> MetricsObserver:
-        config = dict(configuration_lib.flattened(self.configuration or self._record()))
+        config = dict(configuration_lib.flatten(self.configuration or self._record()))
         return open_metrics(self.spec.metrics, self.run_id, config=config, earlier=self._earlier())
 
     def _earlier(self) -> Iterator[EpisodeFacts]:
@@ -379,7 +379,7 @@ class Rollout:
         except errors.InvalidInputError:
             return
         keys, now = (
-            dict(configuration_lib.flattened(record)) for record in (begun or {}, self._record())
+            dict(configuration_lib.flatten(record)) for record in (begun or {}, self._record())
         )
         for key in sorted(set(keys) | set(now)):
             if key.startswith(_OF_THE_AGENT) and keys.get(key) != now.get(key):

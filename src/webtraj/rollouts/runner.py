@@ -169,7 +169,7 @@ class Runner:
                     result = await self._play(turn, environment, agent)
                     again, delay = self._retry(turn, result)
                 finally:
-                    self._scheduler.done(turn, again, delay=delay)
+                    self._scheduler.finish(turn, again, delay=delay)
                 if result.failed:
                     environment = None
                 self._give_up_after_too_many(result)

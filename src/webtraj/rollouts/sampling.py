@@ -37,7 +37,7 @@ __all__ = [
     "Sequence",
     "UniformSampler",
     "distinct",
-    "unblocked",
+    "drop_blocked",
     "unseen",
 ]
 
@@ -210,7 +210,7 @@ def unseen(tasks: Iterable[TaskSpec], names: Collection[str]) -> Iterator[TaskSp
     return (task for task in tasks if task.name not in names)
 
 
-def unblocked(tasks: Iterable[TaskSpec], blocklist: Blocklist) -> Iterator[TaskSpec]:
+def drop_blocked(tasks: Iterable[TaskSpec], blocklist: Blocklist) -> Iterator[TaskSpec]:
     """Yield the tasks whose sites are not blocked. For training only: a test plays all tasks."""
     blocked = blocklist.sites()
     return (task for task in tasks if not task.site or _site_of(task.site) not in blocked)

@@ -95,7 +95,7 @@ _Rank = tuple[int, int]
 
 
 class Scheduler:
-    """Hands out turns to workers. Every taken turn must be returned with `done`."""
+    """Hands out turns to workers. Every taken turn must be returned with `finish`."""
 
     def __init__(
         self,
@@ -157,7 +157,7 @@ class Scheduler:
                 continue
         return None
 
-    def done(self, turn: Turn, again: Turn | None = None, *, delay: float = 0.0) -> None:
+    def finish(self, turn: Turn, again: Turn | None = None, *, delay: float = 0.0) -> None:
         """Return a turn.
 
         Args:

@@ -66,7 +66,7 @@ class NodeSizing:
             return 0
         return max(int(size * weight), 1)
 
-    def reserved(self, resources: Mapping[str, float], episodes: int) -> dict[str, float]:
+    def reserve(self, resources: Mapping[str, float], episodes: int) -> dict[str, float]:
         """Return the resources to reserve for that many episodes, at most what the machine has."""
         wanted = {
             "CPU": episodes * self.cpus_per_episode,

@@ -151,7 +151,7 @@ class Iterations:
             return plan_from_bytes(storage.read(key), f"{self.place}/{key}")
         return tuple(plan)
 
-    def played(self, before: int) -> frozenset[str]:
+    def find_played(self, before: int) -> frozenset[str]:
         """Return the names of the tasks that were completed before an iteration.
 
         Tasks that were only planned, or only ended in infrastructure failures, are not included.

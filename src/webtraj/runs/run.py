@@ -1,6 +1,6 @@
 """A run: the files of a recorded rollout, from which it can be resumed after a crash.
 
-The files lie beside the episodes, in the same folder or bucket::
+The files are beside the episodes, in the same folder or bucket::
 
     <dataset>/runs/<run id>/plan.jsonl      written before the first episode (see `plan`)
                             settings.json   the `RunSpec`, written just before the plan
@@ -143,7 +143,7 @@ class Run:
         return runs[0] if len(runs) == 1 else max(runs, key=cls._find_begin)
 
     @classmethod
-    def named(cls, storage: Storage, name: str) -> Run:
+    def find(cls, storage: Storage, name: str) -> Run:
         """Return a run by its id, or the latest run for "last".
 
         Raises:
@@ -160,7 +160,7 @@ class Run:
         return cls(storage, name)
 
     @classmethod
-    def unfinished(
+    def find_unfinished(
         cls, storage: Storage, run_ids: Iterable[str], max_retries: int | None
     ) -> Run | None:
         """Return the latest of some runs that is not done; None if all are done.
@@ -309,7 +309,7 @@ class Run:
             if isinstance(self.storage, FolderStorage):
                 folder = self.storage.root / _RUNS / self.run_id
                 try:
-                    stack.enter_context(files.locked(folder / ".playing", wait=False))
+                    stack.enter_context(files.lock_file(folder / ".playing", wait=False))
                 except BlockingIOError:
                     raise errors.StorageConflictError(
                         f"Another process plays the run {self.run_id!r} in {self.storage.url!r}. "
@@ -403,7 +403,7 @@ def run_of(
         return Run(storage, wanted)
     last = Run.last(storage)
     known = run_ids(storage)
-    found = Run.unfinished(storage, known, max_retries) if len(known) > 1 else None
+    found = Run.find_unfinished(storage, known, max_retries) if len(known) > 1 else None
     if found is None or found.run_id == last.run_id:
         return last
     _logger.warning(

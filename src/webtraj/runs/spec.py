@@ -109,7 +109,7 @@ class ForkConfig(Section):
     dataset: Annotated[str, Field(min_length=1), BeforeValidator(_as_place)]
     """The dataset of the episodes, a folder or s3://bucket/prefix."""
     episodes: Annotated[list[str], BeforeValidator(_as_list)] = Field(default_factory=list)
-    """Ids of the episodes; by default all that ended, have a seed and are no forks."""
+    """Ids of the episodes; by default all that ended, have a seed and are not forks."""
     at: list[_Natural | Literal["last-good", "most-open", "cut-off"]] = Field(default_factory=list)
     """Steps to fork at, as numbers of actions to repeat. By default each step before the end.
     `last-good` is the step before the action that lost the most, and `most-open` the step at which
@@ -160,7 +160,7 @@ class RankConfig(Section):
 class IterationConfig(Section):
     """A run that is one of several iterations: tasks sampled from `preset`, a dataset of its own.
 
-    The datasets lie below `out`, such as `train_trajectories/iteration_0001`.
+    The datasets are below `out`, such as `train_trajectories/iteration_0001`.
     """
 
     split: Literal["train", "test"] = "train"
@@ -398,4 +398,4 @@ class RunSpec(Section):
 
 
 _RECORDED = RunSpec.model_fields.keys() - {"out", "storage_options", "iteration"}
-"""Fields of the record, which lies in the dataset."""
+"""Fields of the record, which is in the dataset."""

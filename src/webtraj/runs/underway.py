@@ -1,6 +1,6 @@
 """The note of a run on several machines: which episode is running where, for monitoring.
 
-It lies beside the plan and is rewritten every few seconds::
+It is beside the plan and is rewritten every few seconds::
 
     <dataset>/runs/<run id>/underway.json
 

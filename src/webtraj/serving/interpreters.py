@@ -33,7 +33,7 @@ class Tool:
     how_to_get: str
     """Advice if it is not installed."""
     command: str = ""
-    """Command of the tool that lies beside its Python, if on the PATH."""
+    """The tool's command, if on the PATH; its Python is in the same folder."""
 
     @property
     def home(self) -> Path:
@@ -124,7 +124,7 @@ def install_vllm() -> Path:
     folder = VLLM.home
     python = folder / "bin" / "python"
     files.make_folder(folder.parent)
-    with files.locked(folder.with_name(f"{folder.name}.lock")):
+    with files.lock_file(folder.with_name(f"{folder.name}.lock")):
         if (folder / _STAMP).is_file():
             return python
         _run([sys.executable, "-m", "venv", "--clear", str(folder)])

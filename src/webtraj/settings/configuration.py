@@ -32,20 +32,20 @@ __all__ = [
     "check_complete",
     "check_keys",
     "check_names",
-    "checked",
-    "escaped",
-    "flattened",
+    "check",
+    "escape",
+    "flatten",
     "is_name",
     "keys_of",
-    "layered",
-    "merged",
+    "merge_layers",
+    "merge",
     "of_command",
     "override",
     "parse",
     "read",
     "read_file",
     "require",
-    "resolved",
+    "resolve",
     "list_shipped",
     "to_yaml",
     "validate",
@@ -190,7 +190,7 @@ def parse(text: str, what: str) -> dict[str, Any]:
     return _check_names(plain, what)
 
 
-def layered(
+def merge_layers(
     file: Mapping[str, Any],
     flags: Mapping[str, Any],
     overrides: Iterable[str],
@@ -209,7 +209,7 @@ def layered(
         InvalidInputError: An override is malformed.
         MissingDependencyError: There are overrides, and OmegaConf is not installed.
     """
-    return with_overrides(merged(file, escaped(flags)), overrides, example=example)
+    return with_overrides(merge(file, escape(flags)), overrides, example=example)
 
 
 def with_overrides(
@@ -229,7 +229,7 @@ def with_overrides(
     """
     both = dict(data)
     for text in overrides:
-        both = merged(both, override(text, example=example))
+        both = merge(both, override(text, example=example))
     return both
 
 
@@ -274,7 +274,7 @@ def _check_names(data: Mapping[Any, Any], what: str) -> dict[str, Any]:
     return dict(data)
 
 
-def flattened(data: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+def flatten(data: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
     """Yield the values of nested mappings under their dotted keys.
 
     >>> dict(flattened({"a": {"b": 1}, "c": 2}))
@@ -282,18 +282,18 @@ def flattened(data: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, 
     """
     for key, value in data.items():
         if isinstance(value, Mapping):
-            yield from flattened(value, f"{prefix}{key}.")
+            yield from flatten(value, f"{prefix}{key}.")
         else:
             yield f"{prefix}{key}", value
 
 
-def merged(first: Mapping[str, Any], second: Mapping[str, Any]) -> dict[str, Any]:
+def merge(first: Mapping[str, Any], second: Mapping[str, Any]) -> dict[str, Any]:
     """Return both, merged: mappings merge, any other value of `second` wins."""
     both = dict(first)
     for key, value in second.items():
         before = both.get(key)
         if isinstance(before, Mapping) and isinstance(value, Mapping):
-            value = merged(before, value)
+            value = merge(before, value)
         both[key] = value
     return both
 
@@ -316,7 +316,7 @@ class Section(pydantic.BaseModel):
     def __repr_args__(self) -> Iterator[tuple[str | None, Any]]:
         """Yield what a repr shows: all fields, secrets hidden."""
         for name, value in super().__repr_args__():
-            yield name, credentials.concealed(value, name or "")
+            yield name, credentials.conceal_data(value, name or "")
 
     __str__ = pydantic.BaseModel.__repr__
 
@@ -337,7 +337,7 @@ def _has_huge(value: Any) -> bool:
     return isinstance(value, int) and not -(2**63) <= value < 2**63
 
 
-def checked(data: Mapping[str, Any], model: type[_Model], name: str) -> _Model:
+def check(data: Mapping[str, Any], model: type[_Model], name: str) -> _Model:
     """Return data as a checked configuration: keys known, all values given and valid.
 
     Args:
@@ -350,10 +350,10 @@ def checked(data: Mapping[str, Any], model: type[_Model], name: str) -> _Model:
     """
     check_names(data, model, name)
     check_complete(data, name)
-    return validate(resolved(data, name), model, name)
+    return validate(resolve(data, name), model, name)
 
 
-def resolved(data: Mapping[str, Any], name: str) -> dict[str, Any]:
+def resolve(data: Mapping[str, Any], name: str) -> dict[str, Any]:
     """Return a configuration with its references resolved.
 
     Raises:
@@ -378,7 +378,7 @@ def resolved(data: Mapping[str, Any], name: str) -> dict[str, Any]:
 def of_command(
     model: type[_Model], flags: Mapping[str, Any], overrides: Sequence[str], *, example: str
 ) -> _Model:
-    """Return the checked settings of a command without a file; see `layered`.
+    """Return the checked settings of a command without a file; see `merge_layers`.
 
     Raises:
         InvalidInputError: A key is unknown, or a value is wrong.
@@ -386,19 +386,19 @@ def of_command(
     """
     if not overrides:
         return validate(flags, model, COMMAND_LINE)
-    return checked(layered({}, flags, overrides, example=example), model, COMMAND_LINE)
+    return check(merge_layers({}, flags, overrides, example=example), model, COMMAND_LINE)
 
 
-def escaped(data: Any) -> Any:
-    r"""Return plain data for a configuration, with each `${` escaped so that it is no reference.
+def escape(data: Any) -> Any:
+    r"""Return plain data for a configuration, with each `${` escaped, so it is not a reference.
 
     >>> escaped({"instruction": "costs ${x}"})
     {'instruction': 'costs \\${x}'}
     """
     if isinstance(data, Mapping):
-        return {key: escaped(value) for key, value in data.items()}
+        return {key: escape(value) for key, value in data.items()}
     if isinstance(data, list | tuple):
-        return [escaped(item) for item in data]
+        return [escape(item) for item in data]
     return _OPENING.sub(r"\1\1\\${", data) if isinstance(data, str) else data
 
 
@@ -552,7 +552,7 @@ _BRANCHES = frozenset({"str", "int", "float", "bool", "DifficultySteps"})
 
 def _problem(problem: Any, names: Mapping[str, str]) -> str:
     path = _path(problem["loc"])
-    path = _renamed(path, names)
+    path = _rename_key(path, names)
     message = _message(problem, path)
     message = _PATH.sub(lambda found: names.get(found[0], found[0]), message)
     # A check of several keys names them itself.
@@ -560,8 +560,8 @@ def _problem(problem: Any, names: Mapping[str, str]) -> str:
     return message if names_keys else f"{path}: {message}"
 
 
-def _renamed(path: str, names: Mapping[str, str]) -> str:
-    """Return a key by the user's name for it, or for what it is part of."""
+def _rename_key(path: str, names: Mapping[str, str]) -> str:
+    """Return a key under the user's name for it or for its section."""
     start = path
     while start and start not in names:
         start = start.rpartition(".")[0]
@@ -579,7 +579,7 @@ def _message(problem: Any, path: str) -> str:
     if isinstance(given, Mapping):
         return message
     name = str(problem["loc"][-1]) if problem["loc"] else ""
-    return f"{message}; got {credentials.concealed(given, name)!r:.60}"
+    return f"{message}; got {credentials.conceal_data(given, name)!r:.60}"
 
 
 def _describe_problems(name: str, problems: list[str]) -> str:

@@ -22,7 +22,7 @@ __all__ = [
     "KEY_NAME",
     "Secrets",
     "conceal",
-    "concealed",
+    "conceal_data",
     "find_api_keys",
     "find_jwt",
     "find_secrets",
@@ -304,7 +304,7 @@ def conceal(text: str) -> str:
     return "".join((*parts, text[at:]))
 
 
-def concealed(data: Any, name: str = "") -> Any:
+def conceal_data(data: Any, name: str = "") -> Any:
     """Return plain data without secrets, for an error, a log or a terminal.
 
     >>> concealed({"secrets": {"pin": "tea"}, "url": "http://h/?token=x", "password": "tea"})
@@ -316,9 +316,9 @@ def concealed(data: Any, name: str = "") -> Any:
     """
     if isinstance(data, Mapping):
         inside = is_secret_name(name) or name.lower() == "secrets"
-        return {key: concealed(v, "secrets" if inside else str(key)) for key, v in data.items()}
+        return {key: conceal_data(v, "secrets" if inside else str(key)) for key, v in data.items()}
     if isinstance(data, list | tuple):
-        return [concealed(item, name) for item in data]
+        return [conceal_data(item, name) for item in data]
     if isinstance(data, str | bytes):
         shown = data if isinstance(data, str) else data.decode("utf-8", "replace")
         return HIDDEN if name == "secrets" or is_secret(name, shown) else conceal(shown)

@@ -48,7 +48,7 @@ def entry_points(
 
     Args:
         group: The group.
-        builtin: Names of webtraj that are no entry points.
+        builtin: Names of webtraj that are not entry points.
     """
     return _of_group(tuple(sys.path), group, frozenset(builtin))
 

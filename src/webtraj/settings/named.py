@@ -1,10 +1,10 @@
 """Objects made by name: a table maps a name to a class, whose fields are the options.
 
 The class's module is imported on first use. Options may be text, as from a command line, and are
-converted. Packages, webtraj among them, add names through entry points (`offered`):
+converted. Packages, webtraj among them, add names through entry points (`find_offered`):
 `webtraj.agents`, `webtraj.judges`, `webtraj.steps`, `webtraj.exporters`, `webtraj.importers`,
 `webtraj.training_formats`, `webtraj.dialects` and `webtraj.proposers`. Built-in names are never
-replaced. CONTRIBUTING.md has examples. A module that is no package of its own adds names by
+replaced. CONTRIBUTING.md has examples. A module outside a package adds names by
 `registering`, once `import_modules` (`--import`) has imported it.
 """
 
@@ -27,8 +27,8 @@ from webtraj.settings import installed
 from webtraj.settings.installed import EXTRAS
 
 __all__ = [
-    "check_installed", "class_at", "import_modules", "listing", "make_of", "nearest", "offered",
-    "registering",
+    "check_installed", "class_at", "import_modules", "find_offered", "listing", "make_of",
+    "nearest", "registering",
 ]  # fmt: skip
 
 _Made = TypeVar("_Made")
@@ -57,7 +57,7 @@ def check_installed(group: str, name: str) -> None:
         MissingDependencyError: It does; the message says how to install it.
     """
     extra = EXTRAS[group].get(name)
-    if extra and name not in offered(group):
+    if extra and name not in find_offered(group):
         kind = group.removeprefix("webtraj.").removesuffix("s")
         raise errors.missing_dependency(f"The {kind} {name!r} needs another package", extra)
 
@@ -67,7 +67,7 @@ def listing(group: str, known: Iterable[str]) -> str:
 
     Args:
         group: The entry-point group.
-        known: The built-in names and those that are `offered`.
+        known: The built-in names and those of `find_offered`.
     """
     names = list(known)
     said = ", ".join(names)
@@ -84,7 +84,7 @@ def registering(group: str, name: str, taken: Collection[str]) -> Callable[[_Mad
     Args:
         group: The group.
         name: The name. A module that is imported again may give it anew.
-        taken: The built-in names that are no entry points.
+        taken: The built-in names that are not entry points.
 
     Raises:
         InvalidInputError: The name is built in.
@@ -144,7 +144,7 @@ def _place_of(error: Exception, name: str) -> str:
     return f"line {own[-1].lineno}: " if own else ""
 
 
-def offered(group: str, builtin: Collection[str] = ()) -> dict[str, Any]:
+def find_offered(group: str, builtin: Collection[str] = ()) -> dict[str, Any]:
     """Return the names that packages and modules add to an entry-point group.
 
     Each has its home, as `class_at` takes it, or the registered class or object itself. Nothing is
@@ -155,7 +155,7 @@ def offered(group: str, builtin: Collection[str] = ()) -> dict[str, Any]:
 
     Args:
         group: The group.
-        builtin: The built-in names that are no entry points. Nobody can add these.
+        builtin: The built-in names that are not entry points. Nobody can add these.
     """
     found = installed.entry_points(group, builtin)
     return {

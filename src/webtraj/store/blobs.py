@@ -310,7 +310,10 @@ def blobs_of(data: Any) -> set[Blob]:
         CorruptDataError: A reference does not follow the format.
     """
     try:
-        return {Blob(str(sha256), str(ext), int(size)) for sha256, ext, size in set(_named(data))}
+        return {
+            Blob(str(sha256), str(ext), int(size))
+            for sha256, ext, size in set(_find_references(data))
+        }
     except (KeyError, TypeError, ValueError) as error:
         raise errors.CorruptDataError(
             f"A reference to a blob does not follow the format: {type(error).__name__}: {error}. "
@@ -318,7 +321,7 @@ def blobs_of(data: Any) -> set[Blob]:
         ) from error
 
 
-def _named(data: Any) -> Iterator[tuple[Any, Any, Any]]:
+def _find_references(data: Any) -> Iterator[tuple[Any, Any, Any]]:
     """Yield the hash, extension and size in each reference; most blobs are named several times."""
     # A list instead of recursion: this looks at every value of every episode that is sent.
     left = [data]

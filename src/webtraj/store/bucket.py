@@ -231,7 +231,7 @@ class BucketStorage:
                     yield Entry(key, meta["size"])
 
     def delete(self, key: str) -> None:
-        """Delete an object. Deleting a missing object is no error.
+        """Delete an object. A missing object is ignored.
 
         Raises:
             StorageMissingError: There is no such bucket.

@@ -300,7 +300,7 @@ class Encoder:
     def _numbers(self, kind: str, *numbers: float) -> Any:
         return {TAG: kind, "v": [self._encode(number, "", 0) for number in numbers]}
 
-    def _shown(self, value: decimal.Decimal | uuid.UUID, path: str, depth: int) -> Any:
+    def _text_of(self, value: decimal.Decimal | uuid.UUID, path: str, depth: int) -> Any:
         return {TAG: type(value).__name__.lower(), "v": str(value)}
 
     def _isoformat(self, value: datetime.date | datetime.time, path: str, depth: int) -> Any:
@@ -347,7 +347,7 @@ _ENCODERS: dict[type, _EncodeMethod] = {
     np.ndarray: Encoder._ndarray,
     **dict.fromkeys((datetime.datetime, datetime.date, datetime.time), Encoder._isoformat),
     datetime.timedelta: Encoder._timedelta,
-    **dict.fromkeys((decimal.Decimal, uuid.UUID), Encoder._shown),
+    **dict.fromkeys((decimal.Decimal, uuid.UUID), Encoder._text_of),
     range: Encoder._range,
     **dict.fromkeys((PurePosixPath, PosixPath, PureWindowsPath, WindowsPath), Encoder._path),
     ReprOnly: Encoder._repr_only,

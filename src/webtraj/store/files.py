@@ -16,7 +16,7 @@ __all__ = [
     "LineFile",
     "read_appended",
     "check_no_links",
-    "locked",
+    "lock_file",
     "make_folder",
     "sync_file",
     "sync_folder",
@@ -203,7 +203,7 @@ def sync_tree(folder: Path) -> None:
 
 
 @contextlib.contextmanager
-def locked(path: Path, *, wait: bool = True) -> Iterator[None]:
+def lock_file(path: Path, *, wait: bool = True) -> Iterator[None]:
     """Hold the lock (flock) of a file while the context lasts, making file and folder if missing.
 
     Args:

@@ -252,7 +252,7 @@ class IndexFile:
 
     summaries: tuple[EpisodeSummary, ...] = ()
     unreadable: int = 0
-    """Number of lines that are no summary."""
+    """Number of lines that are not summaries."""
 
 
 class IndexWriter:
@@ -294,7 +294,7 @@ def parse_index_file(content: bytes) -> IndexFile:
             stop = content.rfind(b"\n", start, start + _CHUNK)
             stop = content.index(b"\n", start) if stop < 0 else stop
             chunk, start = content[start:stop], stop + 1
-            usual = _as_written(chunk)
+            usual = _parse_usual(chunk)
             summaries += usual
             for line in () if usual else chunk.split(b"\n"):
                 try:
@@ -349,7 +349,7 @@ _BELOW = {
 _VALUES = operator.itemgetter(*_FIELDS)
 
 
-def _as_written(lines: bytes) -> list[EpisodeSummary]:
+def _parse_usual(lines: bytes) -> list[EpisodeSummary]:
     """Return the summaries in lines if all are usual lines of `to_line`; else none of them.
 
     Each step checks or sets one field of all summaries, far faster than `from_line`.

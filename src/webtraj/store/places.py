@@ -50,7 +50,7 @@ def open_storage(
             Hugging Face Hub, those of `webtraj.store.hub.HubStorage`. A folder ignores them.
 
     Raises:
-        InvalidInputError: It is no path or URL, or the kind of URL, or an option, is unknown.
+        InvalidInputError: It is not a path or URL, or the kind of URL or an option is unknown.
         MissingDependencyError: It is a bucket or on the Hub, and `webtraj[s3]` or
             `webtraj[huggingface]` is not installed.
     """
@@ -58,7 +58,7 @@ def open_storage(
 
     if not isinstance(place, (str, os.PathLike)):
         raise errors.InvalidInputError(
-            f"{place!r:.200} is no place; expected the path or URL of a dataset."
+            f"{place!r:.200} is not a place; expected the path or URL of a dataset."
         )
     url = os.fspath(place)
     if hub.is_hub_url(place):

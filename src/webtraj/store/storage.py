@@ -97,7 +97,7 @@ class Storage(Protocol):
         """
 
     def delete(self, key: str) -> None:
-        """Delete an object. Deleting a missing object is no error."""
+        """Delete an object. A missing object is ignored."""
 
 
 def is_key(key: str) -> bool:
@@ -185,7 +185,7 @@ class FolderStorage:
         try:
             return path.read_bytes()
         except OSError as error:
-            raise _translated(error, f"{str(path)!r} could not be read") from error
+            raise _translate_error(error, f"{str(path)!r} could not be read") from error
 
     def read_appended(self, key: str, offset: int) -> bytes | None:
         """Return a file's whole lines after an offset; None if the file is shorter.
@@ -198,7 +198,7 @@ class FolderStorage:
         try:
             return files.read_appended(path, offset)
         except OSError as error:
-            raise _translated(error, f"{str(path)!r} could not be read") from error
+            raise _translate_error(error, f"{str(path)!r} could not be read") from error
 
     def write(self, key: str, data: bytes, *, overwrite: bool | None = True) -> None:
         """Write an object.
@@ -224,7 +224,7 @@ class FolderStorage:
                 f"file ({error.strerror})."
             ) from error
         except OSError as error:
-            raise _translated(error, f"{str(path)!r} could not be written") from error
+            raise _translate_error(error, f"{str(path)!r} could not be written") from error
 
     def size(self, key: str) -> int | None:
         """Return an object's size in bytes; None if there is no such object.
@@ -238,7 +238,7 @@ class FolderStorage:
         except _ABSENT:
             return None
         except OSError as error:
-            raise _translated(error, f"The size of {str(path)!r} could not be read") from error
+            raise _translate_error(error, f"The size of {str(path)!r} could not be read") from error
         return status.st_size if stat.S_ISREG(status.st_mode) else None
 
     def list(self, prefix: str = "") -> Iterator[Entry]:
@@ -251,10 +251,10 @@ class FolderStorage:
         try:
             yield from _walk(folder, prefix)
         except OSError as error:
-            raise _translated(error, f"{str(folder)!r} could not be listed") from error
+            raise _translate_error(error, f"{str(folder)!r} could not be listed") from error
 
     def delete(self, key: str) -> None:
-        """Delete an object. Deleting a missing object is no error.
+        """Delete an object. A missing object is ignored.
 
         Raises:
             StorageDeniedError: A folder on the way to it is a symbolic link.
@@ -269,7 +269,7 @@ class FolderStorage:
         except OSError as error:
             if path.is_dir():  # The error's class depends on the system.
                 return
-            raise _translated(error, f"{str(path)!r} could not be deleted") from error
+            raise _translate_error(error, f"{str(path)!r} could not be deleted") from error
 
     def __repr__(self) -> str:
         return f"FolderStorage({str(self.root)!r})"
@@ -294,7 +294,7 @@ def _walk(folder: Path, prefix: str) -> Iterator[Entry]:
                 continue
 
 
-def _translated(error: OSError, what: str) -> errors.StorageError:
+def _translate_error(error: OSError, what: str) -> errors.StorageError:
     kinds: dict[type[OSError], type[errors.StorageError]] = {
         **dict.fromkeys(_ABSENT, errors.StorageMissingError),
         FileExistsError: errors.StorageConflictError,

@@ -31,7 +31,7 @@ __all__ = [
     "place_in",
     "rank",
     "rows_of",
-    "superseded",
+    "find_superseded",
 ]
 
 _PLACE = re.compile(r"(.+)-(\d{6,})-(\d{2,})")
@@ -96,7 +96,7 @@ def place_in(episode_id: str) -> tuple[str, int, int] | None:
     return None if found is None else (found[1], int(found[2]), int(found[3]))
 
 
-def superseded(episodes: Iterable[Try]) -> frozenset[str]:
+def find_superseded(episodes: Iterable[Try]) -> frozenset[str]:
     """Return the ids of the episodes that do not count, because another try of their row does.
 
     Args:
@@ -120,13 +120,13 @@ def find_counted_only_in_part(episodes: Iterable[Try], gone: Set[str]) -> frozen
 
     Args:
         episodes: The part's episodes.
-        gone: The ids of those that do not count in the whole; see `superseded`.
+        gone: The ids of those that do not count in the whole; see `find_superseded`.
     """
     left = {one.episode_id: one for one in episodes}
     found: set[str] = set()
     while more := [
         name
-        for name in left.keys() & gone - superseded(left.values())
+        for name in left.keys() & gone - find_superseded(left.values())
         if counts_for_agent(left[name].outcome, left[name].end_reason)
     ]:
         found.update(more)

@@ -4,11 +4,11 @@ Values that JSON supports stay as they are. Everything else becomes an object wh
 its kind::
 
     {"$": "float", "v": "nan"}                         NaN and infinities
-    {"$": "int", "v": "0x10000000000000000"}           integers beyond 64 bits
+    {"$": "int", "v": "0x10000000000000000"}           integers below -2**63 or from 2**64
     {"$": "str", "v": "<base64 of surrogatepass utf-8>"}   text with lone surrogates
-    {"$": "bytes", "v": "<base64>"}                    short bytes
-    {"$": "blob", "sha256": "...", "ext": "jpg", "size": 1234}   long bytes, stored separately
-    {"$": "text", "sha256": "...", "ext": "txt", "size": 1234}   long text, likewise
+    {"$": "bytes", "v": "<base64>"}                    up to 1,024 bytes
+    {"$": "blob", "sha256": "...", "ext": "jpg", "size": 1234}   more bytes, in `blobs/`
+    {"$": "text", "sha256": "...", "ext": "txt", "size": 1234}   over 4,096 characters, likewise
     {"$": "tuple" | "set" | "frozenset", "v": [...]}
     {"$": "dict", "v": [[key, value], ...]}            a mapping with keys JSON lacks, or a `$` key
     {"$": "ndarray", "dtype": "<f4", "shape": [2, 3], "v": bytes or blob}   C order
@@ -24,7 +24,7 @@ its kind::
     {"$": "enum", "type": name, "member": name, "v": value}
     {"$": "record", "type": name, "fields": {...}}     a dataclass, see "Record types"
     {"$": "namedtuple", "type": name, "fields": {...}}
-    {"$": "nested", "v": "<JSON text>"}                nested too deeply for a JSON parser
+    {"$": "nested", "v": "<JSON text>"}                what lies more than 60 levels deep
     {"$": "unwritable", "type": name, "repr": "...", "reason": "..."}
                                                        a value whose repr alone is kept
 
@@ -65,7 +65,7 @@ __all__ = [
     "dtype_to_data",
     "name_of",
     "record_type",
-    "registered",
+    "registered_types",
 ]
 
 
@@ -148,7 +148,7 @@ def name_of(cls: type) -> str:
     return _NAMES.get(cls) or f"{cls.__module__}.{cls.__qualname__}"
 
 
-def registered() -> Sequence[type]:
+def registered_types() -> Sequence[type]:
     """Return the classes that are restored from disk."""
     return tuple(_NAMES)
 

@@ -29,12 +29,10 @@ error that names its line.
 from __future__ import annotations
 
 import base64
-import bisect
 import functools
-import itertools
 import os
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, overload
 
@@ -44,18 +42,15 @@ from webtraj import errors
 from webtraj.agents.models.base import Image, Message, Part, Text, ToolCall
 from webtraj.agents.models.messages import PICTURE_MARKS
 from webtraj.agents.models.replies import tool_calls_of
-from webtraj.datasets.exporters.base import MANIFEST, read_manifest
-from webtraj.settings.named import class_at, nearest
 from webtraj.training.samples import Sample, SampleKey, key_of
 from webtraj.trajectory import Outcome
 
 __all__ = [
     "IMAGE",
+    "LazySamples",
     "SampleFile",
     "completion_of",
     "hide",
-    "open_held_out",
-    "open_samples",
     "read_picture",
     "read_row",
     "read_rows",
@@ -118,7 +113,7 @@ def _messages_of(said: Any, images: Iterator[Image], find: _Finder, what: str) -
         if message["role"] == "tool" and not isinstance(message.get("tool_call_id"), str):
             raise _wrong(where, "a tool_call_id with the role tool", message)
         parts = tuple(_part(part, images, find, where) for part in parts)
-        messages.append(Message(message["role"], parts, _called_in(message)))
+        messages.append(Message(message["role"], parts, _find_calls(message)))
     return messages
 
 
@@ -138,7 +133,7 @@ def _part(part: Any, images: Iterator[Image], find: _Finder, where: str) -> Part
     raise _wrong(where, "a text or image part", part)
 
 
-def _called_in(message: Mapping[str, Any]) -> tuple[ToolCall, ...]:
+def _find_calls(message: Mapping[str, Any]) -> tuple[ToolCall, ...]:
     """Return the calls of a row's message; that which it answers, if it is a tool's."""
     if message["role"] == "tool":
         return (ToolCall(message["tool_call_id"], ""),)
@@ -457,7 +452,7 @@ def read_rows(path: Path) -> Iterator[dict[str, Any]]:
         yield from _items(path)
         return
     for _, number, line in _lines(path):
-        yield _parsed(line, f"{path.name}, line {number}")
+        yield _parse_row(line, f"{path.name}, line {number}")
 
 
 def _is_read_at_once(path: Path) -> bool:
@@ -494,7 +489,7 @@ def _lines(path: Path) -> Iterator[tuple[int, int, bytes]]:
             position += len(line)
 
 
-def _parsed(line: bytes, what: str) -> dict[str, Any]:
+def _parse_row(line: bytes, what: str) -> dict[str, Any]:
     try:
         row = orjson.loads(line.rstrip().removesuffix(b","))
     except orjson.JSONDecodeError as error:
@@ -506,7 +501,7 @@ def _parsed(line: bytes, what: str) -> dict[str, Any]:
     return row
 
 
-class _Lazy(Sequence[Sample]):
+class LazySamples(Sequence[Sample]):
     """A sequence that makes a sample when it is asked for."""
 
     @overload
@@ -522,7 +517,7 @@ class _Lazy(Sequence[Sample]):
         raise NotImplementedError
 
 
-class SampleFile(_Lazy):
+class SampleFile(LazySamples):
     """The samples of a file, read lazily.
 
     Args:
@@ -564,76 +559,5 @@ class SampleFile(_Lazy):
         what = f"{self.path.name}, line {number}"
         with self.path.open("rb") as file:
             file.seek(position)
-            row = _parsed(file.readline(), what)
+            row = _parse_row(file.readline(), what)
         return read_row(row, what, folder=self.path.parent, number=number)
-
-
-class _Joined(_Lazy):
-    """Several sequences, one after the other."""
-
-    def __init__(self, parts: Sequence[Sequence[Sample]]) -> None:
-        self._parts = parts
-        self._ends = list(itertools.accumulate(map(len, parts)))
-
-    def __len__(self) -> int:
-        return self._ends[-1] if self._ends else 0
-
-    def _at(self, index: int) -> Sample:
-        part = bisect.bisect_right(self._ends, index)
-        return self._parts[part][index - (self._ends[part - 1] if part else 0)]
-
-
-def open_samples(paths: Iterable[str | os.PathLike[str]]) -> Sequence[Sample]:
-    """Return the samples of several files or exports, read lazily.
-
-    Args:
-        paths: Files of rows, or folders that `webtraj train export` wrote (their split `train`).
-
-    Raises:
-        InvalidInputError: A path is missing, has no rows, or is an export in another format.
-    """
-    return _Joined([_opened(Path(path), "train") for path in paths])
-
-
-def open_held_out(paths: Iterable[str | os.PathLike[str]]) -> Sequence[Sample]:
-    """Return the samples of the split `val` of the exports among `paths`.
-
-    Raises:
-        InvalidInputError: A folder is not an export, or an export in another format.
-    """
-    folders = [path for path in map(Path, paths) if path.is_dir()]
-    return _Joined([_opened(path, "val") for path in folders if "val" in _header(path)["splits"]])
-
-
-def _opened(path: Path, split: str) -> Sequence[Sample]:
-    if not path.is_dir():
-        return SampleFile(path)
-    from webtraj.training.export.running import all_formats, read_export
-
-    header = _header(path)
-    if split not in header["splits"]:
-        raise errors.InvalidInputError(
-            f"{str(path)!r} has no split {split!r:.100}; it has {', '.join(header['splits']):.100}."
-        )
-    # Not `make_format`, which needs the model that some formats were made for.
-    file: str = class_at(all_formats()[header["format"]][0]).file
-    return SampleFile(path / file.format(split)) if file else list(read_export(path, split))
-
-
-def _header(folder: Path) -> Mapping[str, Any]:
-    if not (folder / MANIFEST).is_file():
-        raise errors.InvalidInputError(
-            f"The folder {str(folder)!r} has no {MANIFEST}; expected a file of samples, or a "
-            "folder that webtraj train export wrote."
-        )
-    from webtraj.training.export.running import all_formats
-
-    header, _ = read_manifest(folder)
-    name, known = header["format"], all_formats()
-    if name not in known or not class_at(known[name][0]).imitated:
-        raise errors.InvalidInputError(
-            f"{str(folder)!r} is an export in the format {name!r:.60}, which cannot be imitated. "
-            f"{'' if name in known else nearest(name, known)}Expected one with a reply in each "
-            "row, such as sharegpt, openai, tokens or trl."
-        )
-    return header

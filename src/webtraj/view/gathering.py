@@ -212,7 +212,7 @@ class Gathering(Closing):
             followed.book.close()
 
     def rescan(self) -> bool:
-        """Rescan the folders if `RESCAN` seconds have passed. Return whether a dataset came."""
+        """Rescan the folders every `RESCAN` seconds. Return whether a dataset was added."""
         if not self._folders or self._clock() - self._scanned < RESCAN:
             return False
         if not self._scanning.acquire(blocking=False):

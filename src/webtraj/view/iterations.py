@@ -108,7 +108,7 @@ def iterations_data(
 
 
 def _gradients(every: Iterable[_Series]) -> Iterator[tuple[str, list[dict[str, Any]]]]:
-    """Yield each loop's name and what its trainings on groups measured, by iteration."""
+    """Yield each loop's name and its policy-gradient measurements, by iteration."""
     from webtraj.loop.metrics import read_lines
 
     for one in every:

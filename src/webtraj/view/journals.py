@@ -241,7 +241,7 @@ class LockTable:
         self.tells = self._check(probe)
         """Whether the table lists locks of the file system."""
 
-    def locked(self) -> frozenset[int]:
+    def find_locked(self) -> frozenset[int]:
         """Return the inodes of the locked files; empty if unknown."""
         if not self.tells:
             return frozenset()

@@ -169,7 +169,7 @@ class Liveness:
     def _find_locked(self) -> frozenset[int] | None:
         """Return the inodes of locked files; None if unknown."""
         telling = [table for table in self._tables if table.tells]
-        return telling[0].locked() if telling else None
+        return telling[0].find_locked() if telling else None
 
 
 # The judge's verdicts on a run's episodes, as they arrive.
@@ -448,7 +448,7 @@ class RunMonitor:
         phases |= dict.fromkeys(away, Cell.ELSEWHERE)
         rows = {self._row_of(episode_id): phase for episode_id, phase in phases.items()}
         others = {row: phase for row, phase in rows.items() if row is not None}
-        judged_cells, outcomes, rate = self._as_judged(judged, now)
+        judged_cells, outcomes, rate = self._summarize_judged(judged, now)
         cells = self._rows.cells(others, judged_cells)
         began = [tail.began for tail in tails.values() if tail.began is not None]
         if self._pace.started is not None:
@@ -500,12 +500,12 @@ class RunMonitor:
         if failed:
             self._faults.add(summary, in_spool=in_spool)
 
-    def _as_judged(self, verdicts: Mapping[str, Outcome] | None, now: float) -> _Judged:
+    def _summarize_judged(self, verdicts: Mapping[str, Outcome] | None, now: float) -> _Judged:
         """Return the state of judged rows, the number of tries by outcome, and the success rate."""
         coming = verdicts is not None and self._verdicts.are_coming(now)
         known = (self._verdicts.version, len(self._ended), coming)
         if self._judged is None or self._judged[0] != known:
-            self._judged = known, self._rows.judged(verdicts or {}, waiting=coming)
+            self._judged = known, self._rows.summarize_judged(verdicts or {}, waiting=coming)
         return self._judged[1]
 
     def _remaining(self, whole: Rates) -> float | None:

@@ -21,7 +21,7 @@ from webtraj.view.status import Cell, Rates, RunStatus, Writer
 if TYPE_CHECKING:
     from webtraj.view.monitor import RunMonitor
 
-__all__ = ["BackgroundScreen", "line_of", "rendered", "watch"]
+__all__ = ["BackgroundScreen", "line_of", "render", "watch"]
 
 _STYLES = {
     Cell.WAITING: ("·", "dim"),
@@ -131,7 +131,7 @@ class BackgroundScreen(Closing):
             self._stop.wait(min(self._every, 0.5))
 
 
-def rendered(status: RunStatus, *, width: int) -> RenderableType:
+def render(status: RunStatus, *, width: int) -> RenderableType:
     """Return the display of a status, for a console of `width` columns."""
     parts: list[RenderableType] = [Text(line_of(status)), _rates(status), Text()]
     parts += [_grid(status.cells, width), _legend(status), Text()]
@@ -248,7 +248,7 @@ def _table(first: str, *others: str, numbers: int) -> Table:
 
 
 def _fitting(status: RunStatus, console: Console) -> RenderableType:
-    return rendered(status, width=console.width)
+    return render(status, width=console.width)
 
 
 def _pace(rates: Rates) -> str:

@@ -12,7 +12,7 @@ from typing import Any
 
 from webtraj import errors
 from webtraj import trajectory as trajectory_lib
-from webtraj.datasets.dataset import IndexTail, decode_episode, with_unindexed
+from webtraj.datasets.dataset import IndexTail, add_unindexed, decode_episode
 from webtraj.datasets.judgements import Judgements
 from webtraj.datasets.place import DatasetPlace
 from webtraj.store import sealing
@@ -92,11 +92,11 @@ class Follower:
         judged = self._judgements.refresh()
         anew, new = self._index.read()
         if anew:
-            new = with_unindexed(self._place, new)
+            new = add_unindexed(self._place, new)
             self._known = {}
         changed = [self._known[one] for one in judged if one in self._known]
         self._known |= {summary.episode_id: summary for summary in new}
-        new = [self._judgements.summarized(summary) for summary in (*changed, *new)]
+        new = [self._judgements.summarize(summary) for summary in (*changed, *new)]
         still_open = self._open_episodes()
         # While an episode is being sealed, one look may see it neither open nor sealed.
         gone = self._shown - self._open.keys() - self._known.keys()
@@ -251,7 +251,7 @@ class Source:
         where = f"{self.place.url}: {episode_id}"
         trajectory = decode_episode(data, _ShownBlobs(store, problems), where=where)
         shown = _ShownBlobs(self.place.blobs, problems)
-        return self.judgements.applied(trajectory, blobs=shown), problems
+        return self.judgements.apply(trajectory, blobs=shown), problems
 
     def _read(self, episode_id: str, summary: EpisodeSummary | None) -> tuple[dict[str, Any], Any]:
         """Return an episode's data and its blob store."""

@@ -396,7 +396,7 @@ class Rows:
                 cells[row] = ord(cell.value)
         return cells.decode("ascii")
 
-    def judged(
+    def summarize_judged(
         self, verdicts: Mapping[str, Outcome], *, waiting: bool
     ) -> tuple[dict[int, Cell], collections.Counter[Outcome], Rate]:
         """Return the state of rows that are done, the outcomes of tries, and the success rate.

@@ -23,7 +23,7 @@ from webtraj import errors
 from webtraj.datasets.exporters.plain import unicode_text
 from webtraj.metrics.rates import Rate
 from webtraj.store.index import EpisodeSummary
-from webtraj.store.tries import place_in, superseded
+from webtraj.store.tries import find_superseded, place_in
 from webtraj.trajectory import EndReason, Outcome, has_succeeded, is_broken
 from webtraj.view.values import exact
 
@@ -514,7 +514,7 @@ class Table:
                 if not row.state:
                     tries.setdefault(row.dataset, []).append(row.summary)
             for dataset, summaries in tries.items():
-                gone = [self._positions[dataset, name] for name in superseded(summaries)]
+                gone = [self._positions[dataset, name] for name in find_superseded(summaries)]
                 made[gone] = -1
             self._verdicts = made.astype(np.int8)
         return self._verdicts

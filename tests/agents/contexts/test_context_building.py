@@ -297,7 +297,7 @@ def test_tightening_comes_to_an_end_and_makes_each_context_smaller():
     made = conversation(rounds, page=page)
     while settings is not None:
         sizes.append(sum(len(text) for _, text in texts(build_context(made, settings))))
-        settings = settings.tightened()
+        settings = settings.tighten()
     assert len(sizes) > 3
     assert sizes == sorted(sizes, reverse=True)
     assert sizes[1] < sizes[0] * 0.6

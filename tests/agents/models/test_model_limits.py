@@ -39,10 +39,10 @@ async def test_tokens_are_limited_too(clock):
 async def test_what_was_really_used_counts(clock):
     limit = limits.Limits(8, tokens_per_minute=6000, clock=clock)
     async with limit.turn(100) as turn:
-        turn.used(600)
+        turn.report_used(600)
     async with limit.turn(100) as turn:
         assert clock.now - 1000 == pytest.approx(6)
-        turn.used(None)
+        turn.report_used(None)
     async with limit.turn(100):
         assert clock.now - 1000 == pytest.approx(7)
 

@@ -6,7 +6,7 @@ import math
 import pytest
 
 from rows import each
-from webtraj.environments.miniwob.oracles import Element, OracleError, matched, shapes
+from webtraj.environments.miniwob.oracles import Element, OracleError, match_goal, shapes
 
 SELECT = r"Select (\w+) and click Submit\."
 
@@ -22,7 +22,7 @@ SELECT = r"Select (\w+) and click Submit\."
 )
 def test_goal_must_match_as_a_whole(goal):
     with pytest.raises(OracleError, match=r"The goal .* does not match"):
-        matched(SELECT, goal)
+        match_goal(SELECT, goal)
 
 
 def svg(tag, text="", height=20.0, **attributes):

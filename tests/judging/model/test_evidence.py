@@ -162,7 +162,10 @@ def test_without_goal_and_facts_there_is_nothing_to_judge_by(make_episode) -> No
 @each(
     ("action", "text"),
     [
-        (actions.InvalidAction("There are two calls."), "a reply that was no action: There are"),
+        (
+            actions.InvalidAction("There are two calls."),
+            "a reply that was not an action: There are",
+        ),
         (np.array([1, 2]), "array([1, 2])"),
         ({"key": "click"}, "{'key': 'click'}"),
         (4, "4"),

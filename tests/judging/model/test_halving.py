@@ -2,10 +2,10 @@
 
 import pytest
 
-from webtraj.judging.model import replayed, rerun
+from webtraj.judging.model import replay, rerun
 from webtraj.judging.model.asking import messages_of
 from webtraj.judging.model.case import JudgeSettings
-from webtraj.judging.model.evidence import gather, halved
+from webtraj.judging.model.evidence import gather, halve
 from webtraj.trajectory import Outcome
 
 PICTURE_TOKENS = 64
@@ -47,14 +47,14 @@ async def test_pictures_are_halved_until_they_fit(serve, make_judge, make_episod
     assert "Screenshot after step 15, the last one:" in shown
     assert "[... 8 steps left out]" in shown
     assert judgement.findings["unanswered"] == []
-    assert replayed(judgement) == judgement
+    assert replay(judgement) == judgement
     # Made again, it goes the same way; and ends at once with a model that can take all of it.
     again = await rerun(judgement, make_judge.client(server))
     assert again.agrees
     assert [messages_of(call) for call in again.judgement.model_calls] == [
         messages_of(call) for call in judgement.model_calls
     ]
-    assert replayed(again.judgement) == again.judgement
+    assert replay(again.judgement) == again.judgement
     larger = await rerun(judgement, make_judge.client(serve(judged())))
     assert larger.agrees
     assert len(larger.judgement.model_calls) == 1
@@ -73,7 +73,7 @@ async def test_text_of_pages_is_halved_until_it_fits(
     lengths = [len(request.text) for request in server.requests]
     assert lengths == sorted(lengths, reverse=True)
     assert "lines cut]" in server.requests[-1].text
-    assert replayed(judgement) == judgement
+    assert replay(judgement) == judgement
 
 
 @pytest.mark.parametrize(("halvings", "asked"), [(0, [0]), (1, [0, 1]), (3, [0, 1, 2, 3])])
@@ -88,7 +88,7 @@ async def test_it_is_halved_so_often_and_then_a_judge_error(
     assert halvings_of(judgement, "goal") == asked
     assert all(call.error for call in judgement.model_calls)
     assert judgement.findings["unanswered"] == []  # The next time would be the same.
-    assert replayed(judgement) == judgement
+    assert replay(judgement) == judgement
 
 
 async def test_what_cannot_be_shown_less_is_not_asked_again(
@@ -108,7 +108,7 @@ async def test_a_model_that_is_gone_is_told_apart(serve, make_judge, make_episod
     judgement = await judge.judge(make_episode())
     assert judgement.outcome is Outcome.JUDGE_ERROR
     assert judgement.findings["unanswered"] == ["goal"]
-    assert replayed(judgement) == judgement
+    assert replay(judgement) == judgement
 
 
 @pytest.mark.parametrize("pictures", [True, False], ids=["pictures", "pages"])
@@ -116,10 +116,10 @@ def test_halves_are_ever_less_and_never_nothing(make_episode, pictures) -> None:
     settings = JudgeSettings()
     episode = make_episode(steps=40, pictures=pictures, page=LONG_PAGE)
     whole = gather(episode, settings)
-    assert halved(whole, episode, settings, 0) is whole
+    assert halve(whole, episode, settings, 0) is whole
     sizes = []
     for times in range(1, 12):
-        less = halved(whole, episode, settings, times)
+        less = halve(whole, episode, settings, times)
         sizes.append((len(less.steps), sum(map(len, less.pages.values()))))
         assert less.steps
         assert bool(less.pages) is not pictures

@@ -6,7 +6,7 @@ from rows import each
 from webtraj import errors
 from webtraj.environments.tasks import spec_of_row
 from webtraj.judging import with_judgement
-from webtraj.judging.model import JudgeSettings, ModelJudge, Routing, replayed
+from webtraj.judging.model import JudgeSettings, ModelJudge, Routing, replay
 from webtraj.judging.model.procedure import NO_ANSWER
 from webtraj.testing.model_server import Reply
 from webtraj.trajectory import EndReason, Outcome
@@ -37,7 +37,7 @@ async def test_success_needs_every_criterion(serve, make_judge, make_episode, ju
     assert (judgement.judge, judgement.version) == ("model", judge.version)
     assert len(judgement.model_calls) == len(ALL)
     assert with_judgement(make_episode(), judgement).outcome is Outcome.SUCCESS
-    assert replayed(judgement) == judgement
+    assert replay(judgement) == judgement
 
 
 PATHS = {
@@ -87,7 +87,7 @@ async def test_path(says, outcome, asked, serve, make_judge, make_episode, judge
     assert rule.asked == asked
     assert len(judgement.model_calls) == len(asked)  # Failed ones, too.
     assert len(judgement.findings["transcript"]) == len(asked)
-    assert replayed(judgement) == judgement
+    assert replay(judgement) == judgement
 
 
 @each(
@@ -107,7 +107,7 @@ async def test_all_criteria_can_be_judged_at_once(
     judgement = await judge.judge(make_episode(task=TASK))
     assert judgement.outcome is outcome
     assert asked_of(judgement) == ["blocked", "answer", "fact/0", "fact/1", "reference"]
-    assert replayed(judgement) == judgement
+    assert replay(judgement) == judgement
 
 
 async def test_task_without_facts_is_judged_by_its_goal(
@@ -185,7 +185,7 @@ async def test_key_screenshots_are_chosen(
     assert sum(judged.kind(request) == "screenshot" for request in server.requests) == 9
     assert server.requests[-1].images == [make_picture(n) for n in (5, 7, 9)]
     assert judgement.outcome is Outcome.SUCCESS
-    assert replayed(judgement) == judgement
+    assert replay(judgement) == judgement
 
 
 VOTES = {
@@ -213,7 +213,7 @@ async def test_votes(votes, outcome, serve, make_judge, make_episode, judged) ->
     said = [vote if vote in ("success", "failure", "unclear") else "" for vote in votes]
     said = ["" if vote == "SUCCESS" else vote for vote in said]
     assert found["votes"] == said
-    assert replayed(judgement) == judgement
+    assert replay(judgement) == judgement
 
 
 async def test_each_stage_asks_its_model(serve, make_judge, make_episode, judged) -> None:
@@ -261,7 +261,7 @@ async def test_a_server_that_holds_no_replies_to_a_form_is_asked_without(
     assert judgement.outcome is Outcome.SUCCESS
     assert [bool(call.error) for call in judgement.model_calls] == [True, False, False, False]
     assert '{"reasoning": ' in str(server.requests[1].messages[0])  # The form, in words.
-    assert replayed(judgement) == judgement
+    assert replay(judgement) == judgement
     before = len(server.requests)
     await judge.judge(make_episode())
     assert len(server.requests) == before + 3  # It is not tried again.

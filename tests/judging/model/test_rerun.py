@@ -9,7 +9,7 @@ from webtraj.agents.models import AnthropicClient, RetryPolicy
 from webtraj.collectors.local import JsonTrajectoryCollector
 from webtraj.datasets.dataset import open_dataset
 from webtraj.judging import with_judgement
-from webtraj.judging.model import replayed, rerun
+from webtraj.judging.model import replay, rerun
 from webtraj.judging.model.asking import messages_of
 from webtraj.testing.model_server import FakeModelServer
 from webtraj.trajectory import Judgement, Outcome
@@ -33,7 +33,7 @@ async def test_asking_again_asks_the_same(judgement, serve, make_judge, judged) 
     asked = [messages_of(call) for call in again.judgement.model_calls]
     assert len(told) == len(asked) + 1
     assert all(messages in told for messages in asked)
-    assert replayed(again.judgement) == again.judgement
+    assert replay(again.judgement) == again.judgement
 
 
 async def test_what_was_not_asked_then_is_not_asked_now(
@@ -74,7 +74,7 @@ async def test_stored_judgement_is_complete(
     (read,) = open_dataset(tmp_path / "data")
     (stored,) = read.end.judgements
     assert stored == judgement
-    assert replayed(stored) == stored
+    assert replay(stored) == stored
     assert (await rerun(stored, make_judge.client(serve(judged())))).agrees
 
 
@@ -86,12 +86,12 @@ def cut(judgement, number):
 
 async def test_transcript_that_lacks_anything_gives_no_success(judgement) -> None:
     for number in range(2, len(judgement.model_calls)):  # The first two are about pictures.
-        assert replayed(cut(judgement, number)).outcome is Outcome.JUDGE_ERROR
+        assert replay(cut(judgement, number)).outcome is Outcome.JUDGE_ERROR
 
 
 async def test_replies_alone_make_the_outcome(judgement) -> None:
     claimed = dataclasses.replace(cut(judgement, 3), outcome=Outcome.SUCCESS, reward=1.0)
-    assert replayed(claimed).reward is None
+    assert replay(claimed).reward is None
 
 
 @pytest.mark.parametrize(
@@ -105,4 +105,4 @@ async def test_replies_alone_make_the_outcome(judgement) -> None:
 )
 async def test_judgement_without_transcript_is_told(damaged) -> None:
     with pytest.raises(errors.InvalidInputError, match="no transcript"):
-        replayed(damaged)
+        replay(damaged)

@@ -3,7 +3,7 @@
 import json
 
 from rows import each
-from webtraj.judging.model import replayed
+from webtraj.judging.model import replay
 from webtraj.judging.model.asking import read_call, read_reply, schema_of
 from webtraj.testing.model_server import Reply
 from webtraj.trajectory import ModelCall, Outcome
@@ -185,6 +185,6 @@ async def test_hostile_replies_over_http_are_judge_errors(
         given["reply"] = hostile
         judgement = await judge.judge(episode)
         outcomes[name] = (judgement.outcome, judgement.reward)
-        assert replayed(judgement) == judgement
+        assert replay(judgement) == judgement
     assert outcomes == dict.fromkeys(replies, (Outcome.JUDGE_ERROR, None))
     assert len(server.requests) == 2 * len(replies)

@@ -102,7 +102,9 @@ def test_an_error_is_named_and_the_action_in_flight_quoted():
 
 def test_the_judges_reason_is_given():
     failed = make_trajectory(outcome=O.FAILURE)
-    judged = failed.end.judged(Judgement(outcome=O.FAILURE, reward=0.0, reason="No order.\nNone."))
+    judged = failed.end.with_judgement(
+        Judgement(outcome=O.FAILURE, reward=0.0, reason="No order.\nNone.")
+    )
     assert explain(dataclasses.replace(failed, end=judged)).reason == "No order."
 
 

@@ -36,7 +36,7 @@ from webtraj.processing import Pipeline, process
 from webtraj.rollouts import RolloutSummary, plan_episodes
 from webtraj.runs.run import RetryPolicy, Run, progress_of
 from webtraj.store.places import open_storage
-from webtraj.training.export.preferences import export_selection, preferences_of, rejected_of
+from webtraj.training.export.preferences import export_selection, find_rejected, preferences_of
 from webtraj.training.export.running import read_export
 from webtraj.training.replay import Filters, ReplayBuffer
 from webtraj.training.sft.policy_gradient import Advantages
@@ -376,7 +376,7 @@ def check(dataset, plan, run, folder):
     for one in dataset.summaries:
         if (place := run.place_of(one.episode_id)) is not None:
             rows.add(one, *place)
-    assert rows.judged({}, waiting=False)[2].counts == of_run
+    assert rows.summarize_judged({}, waiting=False)[2].counts == of_run
     done = {run.place_of(one.episode_id)[0] for one in ours if counts(one)}
     assert not done & {turn.planned.row for turn in progress.left}
 
@@ -498,7 +498,7 @@ def pairs_of(buffer):
         found = preferences_of(buffer.all)
     except errors.InvalidInputError:
         return []
-    return [(one.key.episode_id, rejected_of(one).sample.partition("/")[0]) for one in found]
+    return [(one.key.episode_id, find_rejected(one).sample.partition("/")[0]) for one in found]
 
 
 def exported(buffer, out, format_name):

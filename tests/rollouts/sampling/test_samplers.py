@@ -167,9 +167,9 @@ def test_blocked_sites_come_back_after_a_while(tmp_path):
     blocklist = sampling.Blocklist(tmp_path / "deep" / "blocklist.jsonl", ttl=60, clock=lambda: now)
     assert blocklist.sites() == frozenset()
     blocklist.add("https://www.site1.example/a?b", task="1", episode_id="e")
-    assert names(sampling.unblocked(tasks(3), blocklist)) == ["0", "2"]
+    assert names(sampling.drop_blocked(tasks(3), blocklist)) == ["0", "2"]
     now = 1061.0
-    assert names(sampling.unblocked(tasks(3), blocklist)) == ["0", "1", "2"]
+    assert names(sampling.drop_blocked(tasks(3), blocklist)) == ["0", "1", "2"]
 
 
 def test_a_blocklist_by_hand_and_what_cannot_be_read_in_it(tmp_path, caplog):

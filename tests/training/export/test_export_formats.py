@@ -213,7 +213,7 @@ TOKENS_LEFT_OUT = {
     },
     "nan-reward": (
         {"reward": float("nan")},
-        "its reward, advantage or weight is no number",
+        "its reward, advantage or weight is not a number",
     ),
     "long-id": (
         {"completion_token_ids": (7, 2**63)},

@@ -63,11 +63,11 @@ def test_shortening_drops_whole_turns_from_the_oldest(name, tmp_path):
 def test_token_ids_on_record_are_the_length():
     options = LengthOptions(cutoff_len=10)
     fits = sample(prompt_token_ids=(1,) * 8, completion_token_ids=(2, 3))
-    assert options.prepared(fits).changes == {}
+    assert options.prepare(fits).changes == {}
     longer = sample(prompt_token_ids=(1,) * 9, completion_token_ids=(2, 3))
-    assert options.prepared(longer).why == "it is longer than 10 tokens"
+    assert options.prepare(longer).why == "it is longer than 10 tokens"
     rendered = sample(prompt_token_ids=(1,), completion_token_ids=(2,), recorded=False)
-    assert options.prepared(rendered).why == "it is longer than 10 tokens, by an estimate"
+    assert options.prepare(rendered).why == "it is longer than 10 tokens, by an estimate"
 
 
 class Words:

@@ -52,6 +52,6 @@ def test_lengths_are_those_that_training_has(model, number):
     newline = 1  # The template writes one after a reply; training ends where sampling does.
     assert counted == encoded + newline
     fits = LengthOptions(model=str(model), cutoff_len=counted)
-    assert fits.prepared(sample).changes == {}
+    assert fits.prepare(sample).changes == {}
     short = LengthOptions(model=str(model), cutoff_len=counted - 1)
-    assert short.prepared(sample).why == f"it is longer than {counted - 1} tokens"
+    assert short.prepare(sample).why == f"it is longer than {counted - 1} tokens"

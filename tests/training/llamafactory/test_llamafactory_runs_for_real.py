@@ -14,7 +14,7 @@ from webtraj.training.llamafactory import (
     publish,
     run_training,
 )
-from webtraj.training.llamafactory.checkpoints import changed, publish_finished, read_about
+from webtraj.training.llamafactory.checkpoints import has_changed, publish_finished, read_about
 
 pytestmark = pytest.mark.timeout(600)
 
@@ -70,7 +70,7 @@ def test_the_loss_falls_and_the_model_that_is_published_loads(trained, model):
     assert len(result.eval_losses) >= 2
     assert result.eval_losses[-1] < result.eval_losses[0]
     assert [entry["loss"] for entry in seen if "loss" in entry] == list(result.losses)
-    assert changed(model, published)
+    assert has_changed(model, published)
     assert published == save_path / "model.pt"
     assert read_about(published)["global_step"] == result.last_step
     assert not [path.name for path in published.iterdir() if path.suffix in (".pt", ".bin", ".pth")]
@@ -104,7 +104,7 @@ def test_the_documents_lines_by_hand_train_publish_and_resume(model, tmp_path, m
     update = prepare_update(config)
     first = read_about(runs / "model.pt")["global_step"]
     assert update.published == min((runs / "checkpoints").iterdir())
-    assert changed(model, runs / "model.pt")
+    assert has_changed(model, runs / "model.pt")
     assert update.values["model_name_or_path"] == str(runs / "model.pt")
     assert update.values["max_steps"] > first
     before = tree(runs / "model.pt")

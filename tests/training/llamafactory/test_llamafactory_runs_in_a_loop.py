@@ -17,7 +17,7 @@ from omegaconf import OmegaConf
 
 from webtraj import open_dataset
 from webtraj.testing.model_server import FakeModelServer
-from webtraj.training.llamafactory.checkpoints import changed, read_about
+from webtraj.training.llamafactory.checkpoints import has_changed, read_about
 
 pytestmark = [pytest.mark.timeout(900), pytest.mark.browser]
 
@@ -81,8 +81,8 @@ def test_the_recipe_of_a_node_trains_twice_and_goes_on_after_a_kill(tmp_path, mo
     assert tried == ["rollout", "train", "publish", "rollout", "train", "train", "publish"]
     models = [out / f"training/iteration_000{number}/model.pt" for number in (1, 2)]
     assert (out / "model.pt").resolve() == models[1]
-    assert changed(model, models[0])
-    assert changed(models[0], models[1])
+    assert has_changed(model, models[0])
+    assert has_changed(models[0], models[1])
     lines = [json.loads(line) for line in (out / "metrics.jsonl").read_text().splitlines()]
     assert [line["retries"] for line in lines] == [0, 1]
     assert [line["success"]["value"] for line in lines] == [1.0, 1.0]

@@ -10,7 +10,7 @@ from webtraj import errors
 from webtraj.datasets.writer import DatasetWriter
 from webtraj.training.replay import ReplayBuffer, weights
 from webtraj.training.replay.buffer import in_validation
-from webtraj.training.replay.weights import View, draw, quotas, ranked
+from webtraj.training.replay.weights import View, draw, quotas, rank
 
 SEEDS = st.integers(0, 2**63)
 
@@ -166,7 +166,7 @@ def test_quotas_add_up_and_ask_of_no_part_more_than_it_has(parts, count):
 @given(st.lists(st.integers(0, 4), max_size=30), SEEDS)
 def test_places_in_groups_count_from_0(groups, seed):
     numbers = np.array(groups, np.int64)
-    places = ranked(numbers, np.arange(len(groups), dtype=np.uint64), seed=seed)
+    places = rank(numbers, np.arange(len(groups), dtype=np.uint64), seed=seed)
     for group in set(groups):
         assert sorted(places[numbers == group]) == list(range(groups.count(group)))
 

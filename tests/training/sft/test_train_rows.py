@@ -14,7 +14,8 @@ from rows import each
 from webtraj import errors
 from webtraj.agents.models.base import Image, Message
 from webtraj.training.export import export_samples
-from webtraj.training.rows import SampleFile, open_held_out, open_samples, read_row
+from webtraj.training.export.opening import open_held_out, open_samples
+from webtraj.training.rows import SampleFile, read_row
 from webtraj.training.samples import Sample, SampleKey
 from webtraj.training.sft import SftSettings
 from webtraj.training.sft.batches import Plan, pack

@@ -12,14 +12,14 @@ from training_runs import opened, picture, same, sample, settings, weights
 from webtraj import errors
 from webtraj.agents.models.messages import for_template
 from webtraj.training.export import export_samples
-from webtraj.training.rows import open_samples
+from webtraj.training.export.opening import open_samples
 from webtraj.training.samples import SampleKey
 from webtraj.training.sft import TrainingError, check_pictures, read_log, train
 from webtraj.training.sft.batches import MicroBatch
 from webtraj.training.sft.data import TrainingData
 from webtraj.training.sft.encoding import Encoder, load_tools
 from webtraj.training.sft.models import load_weights
-from webtraj.training.sft.pictures import opened as pillow
+from webtraj.training.sft.pictures import open_image as pillow
 from webtraj.training.sft.policy_gradient import PolicyGradient
 from webtraj.training.sft.stepping import token_losses, weighted_sum
 

@@ -19,7 +19,7 @@ from rows import each
 from webtraj import errors
 from webtraj.cli.view import view as command
 from webtraj.view import Cell, RunMonitor, Writer
-from webtraj.view.screen import line_of, rendered
+from webtraj.view.screen import line_of, render
 from webtraj.view.status import FaultCount, OpenEpisode
 
 
@@ -31,7 +31,7 @@ def run(*arguments):
 
 def shown(status, width=100):
     console = Console(file=io.StringIO(), width=width, markup=False, highlight=False)
-    console.print(rendered(status, width=width))
+    console.print(render(status, width=width))
     return console.file.getvalue()
 
 

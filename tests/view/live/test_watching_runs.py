@@ -20,7 +20,7 @@ from webtraj.runs.iterations import Iterations
 from webtraj.runs.underway import Away, Underway
 from webtraj.store.journal import claim
 from webtraj.view import Cell, RunMonitor, Writer
-from webtraj.view.screen import rendered
+from webtraj.view.screen import render
 
 HELD = ("climb", "slip", "crash", "hold-reset", "hold-ask", "hold-act", "flaky")
 SEEN = "+-erqa+"
@@ -197,7 +197,7 @@ def test_what_other_machines_play_is_seen_by_the_drivers_note(played):
 
 def shown(status):
     console = Console(width=120, record=True, file=io.StringIO())
-    console.print(rendered(status, width=120))
+    console.print(render(status, width=120))
     return console.export_text()
 
 

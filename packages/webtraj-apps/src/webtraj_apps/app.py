@@ -35,7 +35,7 @@ from pathlib import Path
 from typing import Any, Final, TypeAlias, cast
 
 from webtraj import errors
-from webtraj.datasets.progress import counted
+from webtraj.datasets.progress import count_items
 from webtraj.environments import browser
 from webtraj_apps import names
 from webtraj_apps import state as state_lib
@@ -183,7 +183,7 @@ class App:
             steps += [functools.partial(self._install_debian, say), self._install_packages]
         if not self.contents.exists():
             steps.append(self._build)
-        for step in counted(steps, f"Installing {self.title}", len(steps)):
+        for step in count_items(steps, f"Installing {self.title}", len(steps)):
             step()
 
     def remove(self, *, old: bool = False) -> None:

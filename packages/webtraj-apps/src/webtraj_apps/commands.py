@@ -14,7 +14,7 @@ import typer
 
 from webtraj.cli import signals, terminal
 from webtraj.cli.options import Csv, Json, Parallel
-from webtraj.cli.terminal import counted
+from webtraj.cli.terminal import pluralize
 
 if TYPE_CHECKING:
     from webtraj_apps.app import App
@@ -24,7 +24,9 @@ __all__ = ["check", "commands", "install", "list_", "open_", "remove", "tasks"]
 
 commands = typer.Typer(help=__doc__, no_args_is_help=True)
 
-_NAMES = typer.Argument(metavar="[NAME...]", help="Applications; default: those of pip alone.")
+_NAMES = typer.Argument(
+    metavar="[NAME...]", help="Applications; default: those that need only pip."
+)
 
 
 @commands.command(short_help="Install applications.")
@@ -237,7 +239,7 @@ def tasks(
         if split in (None, one.split)
     ]
     out.write_bytes(b"".join(orjson.dumps(row) + b"\n" for row in rows))
-    print(f"{counted(len(rows), 'task')} in {out}")
+    print(f"{pluralize(len(rows), 'task')} in {out}")
 
 
 @commands.command()

@@ -32,9 +32,9 @@ import orjson
 import webtraj
 from webtraj import errors
 from webtraj.datasets.exporters.plain import (
+    as_list,
     image_kind,
     inside,
-    listed,
     message_parts,
     plain,
     token_counts,
@@ -232,7 +232,7 @@ class EpisodeSpans:
         root.end(last)
 
     def _end_status(self, end: EpisodeEnd) -> None:
-        """Mark an episode that something broke; one that the agent failed is no error."""
+        """Mark an episode that something broke; one that the agent failed is not an error."""
         if end.error is not None:
             _fail(self._root, end.error.type, end.error.message)
         elif ended_in_error(end.outcome, end.reason) or end.reason is EndReason.CANCELLED:
@@ -433,7 +433,7 @@ def _message(message: Any) -> dict[str, Any]:
                   "response": response}]  # fmt: skip
     else:
         parts = list(_parts(given.get("content")))
-        for call in listed(given.get("tool_calls")):
+        for call in as_list(given.get("tool_calls")):
             parts.append(_call_part(call))
     made = {"role": role, "parts": parts}
     if "finish_reason" in given:

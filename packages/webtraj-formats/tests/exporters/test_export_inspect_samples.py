@@ -51,7 +51,7 @@ DECIDED = Judgement(judge="rules", outcome=Outcome.SUCCESS, reward=1.0, reason="
 def test_the_last_judgement_that_decided_is_the_score(judgements, scores):
     end = EPISODE.end
     for judgement in judgements:
-        end = end.judged(judgement)
+        end = end.with_judgement(judgement)
     assert sample(end=end)["scores"] == scores
 
 

@@ -44,7 +44,7 @@ from webtraj.rollouts import making
 from webtraj.rollouts import recording as recording_lib
 from webtraj.rollouts.episode import FATAL
 from webtraj.runs.plan import PlannedEpisode, episode_seed, plan_tasks, specs_of_presets
-from webtraj.settings.named import class_at, make_of, nearest, offered
+from webtraj.settings.named import class_at, find_offered, make_of, nearest
 from webtraj.trajectory import (
     Decision,
     EndReason,
@@ -615,7 +615,7 @@ def _page_dialect(name: str) -> Any:
     """Return the class of an installed dialect; None for a built-in one."""
     if name.partition(":")[0] in DIALECTS:
         return None
-    homes = offered(ENTRY_POINT_GROUP, DIALECTS)
+    homes = find_offered(ENTRY_POINT_GROUP, DIALECTS)
     if name not in homes:
         known = (*DIALECTS, *homes)
         raise errors.InvalidInputError(

@@ -8,7 +8,7 @@ from typing import Any, Unpack
 from webtraj.agents.models import messages as messages_lib
 from webtraj.agents.models import replies
 from webtraj.agents.models.base import Message, Sampling
-from webtraj.agents.models.client import ClientOptions, HttpModelClient, Prepared, given
+from webtraj.agents.models.client import ClientOptions, HttpModelClient, Prepared, merge_extra
 from webtraj.agents.models.endpoint import ApiKey, Transport
 
 __all__ = ["ANTHROPIC_URL", "DEFAULT_MAX_TOKENS", "AnthropicClient"]
@@ -131,7 +131,7 @@ def _parameters(sampling: Sampling) -> tuple[dict[str, Any], str]:
             f"Anthropic's API does not support {' or '.join(cannot)}. Leave it out, or use another "
             "server, such as vLLM."
         )
-    return given(parameters, sampling), refusal
+    return merge_extra(parameters, sampling), refusal
 
 
 def _tool(tool: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -83,7 +83,7 @@ class ToolCall:
         return {"id": self.id, "type": "function", "function": function}
 
 
-def _recorded(image: Image) -> dict[str, Any]:
+def _describe_image(image: Image) -> dict[str, Any]:
     return {"type": "image_url", "image_url": {"url": image.data}}
 
 
@@ -111,7 +111,7 @@ class Message(trajectory_lib.AsData):
         """
         return cls(role, tuple(Text(part) if isinstance(part, str) else part for part in parts))
 
-    def to_data(self, picture: Callable[[Image], Any] = _recorded) -> dict[str, Any]:
+    def to_data(self, picture: Callable[[Image], Any] = _describe_image) -> dict[str, Any]:
         """Return it in the format of OpenAI's chat completions.
 
         >>> Message.of("user", "Click it.").to_data()

@@ -27,7 +27,7 @@ __all__ = [
     "Prepared",
     "WeightVersions",
     "bearer",
-    "given",
+    "merge_extra",
     "span",
 ]
 
@@ -352,7 +352,7 @@ class HttpModelClient(AsyncClosing):
             prepared, answer = await self._post(prepared)
             known = prepared.call
             reply = self._read(answer)
-            turn.used(reply.num_tokens)
+            turn.report_used(reply.num_tokens)
             if ending_of(reply.finish_reason) is Ending.BROKEN:
                 raise AttemptError(
                     f"{self.base_url} broke off its reply (finish reason "
@@ -404,7 +404,7 @@ def bearer(key: ApiKey) -> dict[str, str]:
     return {**headers, "authorization": f"Bearer {key.reveal()}"} if key else headers
 
 
-def given(parameters: Mapping[str, Any], sampling: Sampling) -> dict[str, Any]:
+def merge_extra(parameters: Mapping[str, Any], sampling: Sampling) -> dict[str, Any]:
     """Return the parameters that have a value, and the request's other fields."""
     known = {name: value for name, value in parameters.items() if value is not None}
     return {**known, **sampling.extra}

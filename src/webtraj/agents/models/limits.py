@@ -175,7 +175,7 @@ class Turn:
         self._tokens = tokens
         self._estimate = estimate
 
-    def used(self, tokens: float | None) -> None:
+    def report_used(self, tokens: float | None) -> None:
         """Report the actual number of tokens, if known. Later calls wait for the difference."""
         if self._tokens is not None and tokens is not None:
             self._tokens.spend(tokens - self._estimate)

@@ -303,7 +303,7 @@ def _to_responses(messages: Sequence[Message], show: _Show) -> list[dict[str, An
 
 
 def _call_output(message: Message, show: _Show, said: list[str]) -> dict[str, Any]:
-    """Return a tool's result; add the text to send separately to `said`."""
+    """Return a tool's result, and append the text that is sent separately to `said`."""
     call = message.calls[0]
     if call.item.get("type") != "computer_call":
         output = [_responses_part(part, show) for part in message.parts]

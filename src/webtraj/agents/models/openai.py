@@ -16,7 +16,13 @@ from webtraj import errors
 from webtraj.agents.models import messages as messages_lib
 from webtraj.agents.models import replies
 from webtraj.agents.models.base import Message, Sampling, Structure
-from webtraj.agents.models.client import ClientOptions, HttpModelClient, Prepared, bearer, given
+from webtraj.agents.models.client import (
+    ClientOptions,
+    HttpModelClient,
+    Prepared,
+    bearer,
+    merge_extra,
+)
 from webtraj.agents.models.endpoint import ApiKey, Transport
 from webtraj.agents.models.replies import AttemptError
 
@@ -158,7 +164,7 @@ class OpenAICompatibleClient(HttpModelClient):
             parameters["logprobs"] = self._logprobs or None
             if sampling.structure is not None:
                 parameters["response_format"], refusal = _response_format(sampling.structure)
-        return given(parameters, sampling), refusal
+        return merge_extra(parameters, sampling), refusal
 
 
 def _tool(tool: Mapping[str, Any]) -> Mapping[str, Any]:

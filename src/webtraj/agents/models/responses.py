@@ -10,7 +10,13 @@ from webtraj import errors
 from webtraj.agents.models import messages as messages_lib
 from webtraj.agents.models import replies
 from webtraj.agents.models.base import Message, Sampling
-from webtraj.agents.models.client import ClientOptions, HttpModelClient, Prepared, bearer, given
+from webtraj.agents.models.client import (
+    ClientOptions,
+    HttpModelClient,
+    Prepared,
+    bearer,
+    merge_extra,
+)
 from webtraj.agents.models.endpoint import ApiKey, Transport
 from webtraj.agents.models.openai import OPENAI_URL
 from webtraj.agents.models.replies import AttemptError
@@ -124,7 +130,7 @@ def _parameters(sampling: Sampling, *, reasons: bool) -> tuple[dict[str, Any], s
             f"OpenAI's Responses API does not support {' or '.join(cannot)}. Leave it out, or use "
             "the chat completions."
         )
-    return given(parameters, sampling), refusal
+    return merge_extra(parameters, sampling), refusal
 
 
 def _tool(tool: Mapping[str, Any]) -> Mapping[str, Any]:

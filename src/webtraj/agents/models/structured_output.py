@@ -35,7 +35,7 @@ __all__ = [
     "json_string",
     "object_of",
     "problem_of",
-    "quoted",
+    "quote",
     "read_object",
 ]
 
@@ -104,7 +104,7 @@ class Quotes:
         return "\n".join([f"<<<{self.number} {label}>>>", *lines, f"<<<end {self.number}>>>"])
 
 
-def quoted(texts: Mapping[str, tuple[str, str]]) -> dict[str, str]:
+def quote(texts: Mapping[str, tuple[str, str]]) -> dict[str, str]:
     """Return texts as the blocks of one conversation.
 
     Args:
@@ -308,7 +308,7 @@ class Forms:
         """Return whether to ask a client for a form."""
         return id(client) not in self._refusing
 
-    def refused(self, client: ModelClient) -> None:
+    def note_refusal(self, client: ModelClient) -> None:
         """Note that a client answered without a form after refusing one."""
         self._refusing[id(client)] = client
 
@@ -360,7 +360,7 @@ async def ask(
         calls.append(call)
         replies += 1
         if sampling.structure is not None and not structured:
-            forms.refused(client)
+            forms.note_refusal(client)
         reading = read(call)
         if reading.value is not None or replies >= attempts:
             return Answer(reading.value, without_keys(tuple(calls)), reading.broken)

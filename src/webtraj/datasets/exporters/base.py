@@ -25,13 +25,13 @@ import webtraj
 from webtraj import errors
 from webtraj.datasets.dataset import Dataset
 from webtraj.datasets.place import Place
-from webtraj.datasets.progress import counted
+from webtraj.datasets.progress import count_items
 from webtraj.settings.named import (
     check_installed,
+    find_offered,
     listing,
     make_of,
     nearest,
-    offered,
     registering,
 )
 from webtraj.store import files, records
@@ -194,7 +194,7 @@ class Episodes:
     def __iter__(self) -> Iterator[EpisodeTrajectory]:
         wanted = (i for i in self._dataset.episode_ids if not self._ledger.is_left_out(i))
         read = self._dataset.place.map(self._read, wanted, workers=_EPISODES_AHEAD)
-        for found in counted(read, "Exporting episodes", len(self._dataset)):
+        for found in count_items(read, "Exporting episodes", len(self._dataset)):
             if isinstance(found, LeftOut):
                 self._ledger.leave_out(found.episode_id, found.why, failed=True)
             else:
@@ -417,7 +417,7 @@ FORMATS = ("html", "huggingface")
 
 def all_formats() -> dict[str, Any]:
     """Return the formats of all installed packages by name: each a class or `module:Class`."""
-    return dict(sorted(offered(ENTRY_POINT_GROUP).items()))
+    return dict(sorted(find_offered(ENTRY_POINT_GROUP).items()))
 
 
 def register(name: str) -> Callable[[_Made], _Made]:

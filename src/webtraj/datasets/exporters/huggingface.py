@@ -242,7 +242,7 @@ class RowWriter:
 
     def _reward(self, reward: Any) -> float | None:
         if reward is not None and _number(reward) is None:
-            self._note("steps.reward", "is no number; its sum is the reward, and it is in extra")
+            self._note("steps.reward", "is not a number; its sum is the reward, and it is in extra")
         return _reward(reward)
 
     def _text(self, value: str | None, field: str) -> str | None:
@@ -256,7 +256,7 @@ class RowWriter:
         is_float = name == "logprobs"
         sound = {int, float} if is_float else {int}
         if not all(type(v) in sound and (is_float or -(2**63) <= v < 2**63) for v in values):
-            self._note(f"steps.{name}", "are no numbers of 64 bits; they are in extra")
+            self._note(f"steps.{name}", "do not fit 64 bits; they are in extra")
             return None
         return [float(v) if is_float else v for v in values] or None
 

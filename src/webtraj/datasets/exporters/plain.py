@@ -41,7 +41,7 @@ __all__ = [
     "inside",
     "is_blank",
     "is_unicode",
-    "listed",
+    "as_list",
     "message_parts",
     "note_lost",
     "pictures_in",
@@ -240,7 +240,7 @@ def note_lost(
                         note(f"{calls}.messages.{key!s:.40}", "has no place; left out")
 
 
-def listed(value: Any) -> Sequence[Any]:
+def as_list(value: Any) -> Sequence[Any]:
     """Return a list or tuple as it is; for any other value, an empty one."""
     return value if isinstance(value, (list, tuple)) else ()
 

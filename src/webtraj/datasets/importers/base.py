@@ -25,7 +25,7 @@ from webtraj import errors
 from webtraj.datasets.dataset import encode_episode, open_dataset
 from webtraj.datasets.place import Place
 from webtraj.datasets.writer import DatasetWriter, MemoryBlobs
-from webtraj.settings.named import check_installed, class_at, listing, offered
+from webtraj.settings.named import check_installed, class_at, find_offered, listing
 from webtraj.store import decoding
 from webtraj.store.index import EpisodeSummary
 from webtraj.store.layout import HEADER
@@ -342,7 +342,7 @@ def number(value: Any) -> float | None:
 
 
 def time_of(value: Any) -> float | None:
-    """Return a value as seconds since the epoch; None if it is no number, or out of range."""
+    """Return a value as seconds since the epoch; None if it is not a number, or out of range."""
     seconds = number(value)
     return seconds if seconds is not None and 0 <= seconds < LAST_TIME else None
 
@@ -563,7 +563,7 @@ def _check_exists(path: Path) -> None:
 
 def _all_homes() -> dict[str, str]:
     """Return the module of each system; built-in systems come first, also in `detect`."""
-    return {**_HOMES, **offered(ENTRY_POINT_GROUP, _HOMES)}
+    return {**_HOMES, **find_offered(ENTRY_POINT_GROUP, _HOMES)}
 
 
 def _ids(place: Place, storage_options: Mapping[str, Any] | None) -> set[str]:

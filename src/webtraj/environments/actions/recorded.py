@@ -155,7 +155,7 @@ def describe(action: Any) -> str:
     if isinstance(action, Decision):
         action = action.action
     if isinstance(action, actions.InvalidAction):
-        return f"a reply that was no action: {action.reason}"
+        return f"a reply that was not an action: {action.reason}"
     if isinstance(action, actions.Action):
         try:
             return actions.format_action(action)

@@ -54,7 +54,7 @@ __all__ = [
     "Wait",
 ]
 
-# Verbs that leave the page as it is: waiting, looking, talking, and what was no action at all.
+# Verbs that leave the page as it is: waiting, looking, talking, and replies that are not actions.
 
 
 @verb("wait")

@@ -7,7 +7,7 @@ Authors of environments and tasks import from here:
   steps `oracles` has.
 * `LocalSites` of a task are its own servers, each a `Serve`; `pipe_both` connects one to another
   server.
-* `Perturbation` changes what surrounds a task.
+* `Perturbation` changes a task's surroundings.
 * `WebAccess` and `OriginPolicy` say what pages may reach, `SettlePolicy` when a page has settled
   (`SERVED_PAGE` suits a server of your own), `Observe` what the agent sees; `refs_in` lists the
   elements in it.

@@ -86,7 +86,7 @@ class BrowserEnvironment(base_lib.Environment):
     """An environment for tasks in a browser; each `reset` starts the next task.
 
     `step` takes an `Action`, a `Decision` that holds one, or a string in BrowserGym's dialect. An
-    action that cannot be done (a dead ref, a covered element, a reply that was no action) leaves
+    action that cannot be done (a dead ref, a covered element, a reply without an action) leaves
     the page alone and is reported in the observation's `last_action`. A failure of the browser
     raises a `BrowserError`; the next `reset` then starts on a fresh page.
 
@@ -108,7 +108,7 @@ class BrowserEnvironment(base_lib.Environment):
             in a page. The tasks' own rules apply too.
         viewport: Width and height in CSS pixels.
         context_options: More options for Playwright's `Browser.new_context`.
-        perturbation: A change of what surrounds the tasks: one of `PERTURBATIONS`, or your own.
+        perturbation: A change of the tasks' surroundings: one of `PERTURBATIONS`, or your own.
 
     Raises:
         InvalidInputError: An argument is invalid.
@@ -972,7 +972,7 @@ def _rules(given: Any, tasks: Sequence[tasks_lib.BrowserTask]) -> redaction_lib.
         own = task.redaction
         if own is not None and id(own) not in merged:
             merged.add(id(own))
-            rules = rules.merged(redaction_lib.RedactionRules.of(own))
+            rules = rules.merge(redaction_lib.RedactionRules.of(own))
     return rules
 
 

@@ -449,7 +449,7 @@ async def _nothing(executor: ActionExecutor, action: a.Action) -> None:
 
 
 async def _invalid(executor: ActionExecutor, action: a.InvalidAction) -> None:
-    raise ActionRefused(f"invalid_{action.kind}", action.reason or "That was no action.")
+    raise ActionRefused(f"invalid_{action.kind}", action.reason or "That was not an action.")
 
 
 _Performer = Callable[[ActionExecutor, Any], Awaitable[Any]]

@@ -284,7 +284,7 @@ def _parts_of(url: str) -> tuple[str, str, int] | None:
     """Return a URL's scheme, host as written, and port or the scheme's usual one.
 
     None if it is no URL. The host is not in normal form: that may be taken only once, since each
-    time takes off a final dot, and `a.test..` is no name of `a.test`.
+    time takes off a final dot, and `a.test..` is not a name of `a.test`.
     """
     try:
         parts = urlsplit(url)

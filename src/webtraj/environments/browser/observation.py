@@ -744,7 +744,7 @@ def _pairs(old: Sequence[str], new: Sequence[str], start: int, end: int) -> list
 
     Args:
         old: The lines of one page.
-        new: Those of the other.
+        new: The other's.
         start: How many lines are equal from the start; they have the same places.
         end: How many lines to leave out at the end.
     """

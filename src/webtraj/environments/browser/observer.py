@@ -61,7 +61,7 @@ class Observer:
 
     Args:
         observe: What to observe.
-        keeper: Is told where screenshots show secrets.
+        keeper: Gets the places of secrets in screenshots.
     """
 
     def __init__(self, observe: observation_lib.Observe, keeper: SecretKeeper) -> None:
@@ -77,7 +77,7 @@ class Observer:
         return self._axtree_before, {name: tuple(found) for name, found in self._events.items()}
 
     def restore(self, snapshot: tuple[str, Mapping[str, Sequence[Any]]]) -> None:
-        """Build the next observation, one `again`, as that at a snapshot."""
+        """Build the next observation, one `again`, like the observation at a snapshot."""
         self._axtree_before, events = snapshot
         self._events = {name: list(found) for name, found in events.items()}
 
@@ -453,7 +453,7 @@ class Camera:
 
     Args:
         observe: What to observe.
-        keeper: Is told where pictures show secrets.
+        keeper: Gets the places of secrets in pictures.
     """
 
     def __init__(self, observe: observation_lib.Observe, keeper: SecretKeeper) -> None:

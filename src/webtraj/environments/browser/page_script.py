@@ -179,7 +179,7 @@ class NetworkWatch:
         fetching.habits |= {url for url, count in fetching.asked.items() if count > _MANY}
         fetching.asked.clear()
 
-    def arrived(self, page: Page) -> None:
+    def note_arrival(self, page: Page) -> None:
         """Note that a page shows another document, or that one on its way became a download."""
         fetching = self._of(page)
         fetching.leaving = None
@@ -457,7 +457,7 @@ class World(Protocol):
     async def call(self, page: Page, function: str, argument: Any) -> Any:
         """Call a page script function with a value as JSON; return its result, parsed."""
 
-    def entered(self, page: Page) -> EnteredWorld | None:
+    def find_entered(self, page: Page) -> EnteredWorld | None:
         """Return the world of the last document; None if it is the page's."""
 
     def forget(self, page: Page) -> None:
@@ -490,8 +490,8 @@ class PageWorld:
             text = await self._run(page.evaluate(javascript, given), "answer the page script")
         return json.loads(text)
 
-    def entered(self, page: Page) -> EnteredWorld | None:
-        """See `World.entered`."""
+    def find_entered(self, page: Page) -> EnteredWorld | None:
+        """See `World.find_entered`."""
         return None
 
     def forget(self, page: Page) -> None:
@@ -528,8 +528,8 @@ class IsolatedWorld:
         world = self._worlds[page] = await _enter_world(send, self._script)
         return await world.call(send, function, argument)
 
-    def entered(self, page: Page) -> EnteredWorld | None:
-        """See `World.entered`."""
+    def find_entered(self, page: Page) -> EnteredWorld | None:
+        """See `World.find_entered`."""
         return self._worlds.get(page)
 
     def forget(self, page: Page) -> None:
@@ -766,7 +766,7 @@ class ForeignFrames:
         """Return whether a page had frames of another origin when it was last looked at."""
         return any(frame.page is page for frame in self._frames.values())
 
-    def entered(self, page: Page) -> Iterator[tuple[CDPSession, EnteredWorld]]:
+    def find_entered(self, page: Page) -> Iterator[tuple[CDPSession, EnteredWorld]]:
         """Yield the debugging session and world of each frame that answered the last look."""
         for frame in self._frames.values():
             if frame.page is page and frame.answered:
@@ -933,7 +933,7 @@ class ForeignFrames:
     ) -> tuple[CDPSession, EnteredWorld | None]:
         if frame is not None:
             return frame.session, frame.world
-        return await self._session.debugger(page), self._top.entered(page)
+        return await self._session.debugger(page), self._top.find_entered(page)
 
     async def _frame_id(self, session: CDPSession, world: EnteredWorld | None, ref: str) -> str:
         """Return the browser's id of the frame that a frame element shows."""

@@ -21,7 +21,7 @@ __all__ = ["PERTURBATIONS", "Perturbation"]
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Perturbation:
-    """A change of what surrounds a task."""
+    """A change of a task's surroundings."""
 
     name: str
     """Its name in records and metrics."""

@@ -144,7 +144,7 @@ class BrowserPool:
             )
         if endpoint and not _ENDPOINT.match(endpoint):
             raise errors_lib.InvalidInputError(
-                f"{endpoint!r:.200} is no address of a browser; expected http://HOST:PORT (as "
+                f"{endpoint!r:.200} is not the address of a browser; expected http://HOST:PORT (as "
                 "Chromium with --remote-debugging-port has it), or ws://... or wss://..."
             )
         self.limits = limits or PoolLimits()

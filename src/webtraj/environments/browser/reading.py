@@ -2,7 +2,7 @@ r"""Recorded observations of any environment, read without trust.
 
 A record may come from another tool, or be damaged: a channel may hold any value, a tree any text.
 What reads a recorded observation reads it here, so no value stops a command: a channel of another
-type counts as not recorded, and a text that is no JSON string is read as it stands.
+type counts as not recorded, and text that is not a JSON string is taken literally.
 """
 
 from __future__ import annotations

@@ -116,7 +116,7 @@ class SecretKeeper:
 
     def add_rules(self, rules: RedactionRules) -> None:
         """Add rules, before the first episode."""
-        self._rules = self._rules.merged(rules)
+        self._rules = self._rules.merge(rules)
         self._apply_rules()
 
     def _apply_rules(self) -> None:
@@ -164,7 +164,7 @@ class SecretKeeper:
             self._refs[ref] = PASSWORD
 
     def learn_password(self, text: str) -> None:
-        """Redact a password that was typed, unless passwords are no secrets here."""
+        """Redact a password that was typed, unless passwords are not secret here."""
         if self.watches_passwords:
             self._learn_typed(PASSWORD, text)
 
@@ -524,7 +524,7 @@ def secret_boxes(
         return []
     nodes = frozenset(noted or ())
     documents = [_Document(raw, snapshot["strings"]) for raw in snapshot["documents"]]
-    boxes_of = [list(d.shown(given | d.found(find), nodes)) for d in documents]
+    boxes_of = [list(d.find_shown(given | d.found(find), nodes)) for d in documents]
     found = dict.fromkeys(range(len(documents)), False)
     # Documents come after their parents.
     for index in reversed(range(len(documents))):
@@ -610,7 +610,7 @@ class _Document:
         pieces = {piece for text in self._texts() for piece in find(text)}
         return set(map(_normalize, pieces)) - {""}
 
-    def shown(self, needles: Collection[str], noted: Collection[int]) -> Iterator[Box]:
+    def find_shown(self, needles: Collection[str], noted: Collection[int]) -> Iterator[Box]:
         """Yield the boxes of everything that shows a needle, in document coordinates.
 
         Args:

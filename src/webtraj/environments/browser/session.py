@@ -520,7 +520,7 @@ class BrowserSession:
             return
         with contextlib.suppress(errors.BrowserError):  # A page that left has been asked before.
             self._keep_copied(await self.call("takeCopied", None))
-            for debugger, world in self.foreign_frames.entered(self._active):
+            for debugger, world in self.foreign_frames.find_entered(self._active):
                 ask = page_script_lib.sender(self, debugger, seconds=_QUESTION)
                 self._keep_copied(await world.call(ask, "takeCopied"))
 
@@ -533,11 +533,11 @@ class BrowserSession:
         from webtraj.environments.browser import unseen as unseen_lib  # Few pages need it.
 
         page = self._active
-        world = self._world.entered(page)
+        world = self._world.find_entered(page)
         if world is None:
             return False
         worlds = {await self.debugger(page): [world]}
-        for debugger, inner in self.foreign_frames.entered(page):
+        for debugger, inner in self.foreign_frames.find_entered(page):
             worlds.setdefault(debugger, []).append(inner)
         shows = [unseen_lib.show_closed_roots]
         if "set_of_marks" in self._observe.channels:
@@ -565,7 +565,7 @@ class BrowserSession:
             "private": list(self._keeper.selectors.items()),
         }
 
-    def as_looked(self, seen: Mapping[str, Any]) -> dict[str, Any]:
+    def make_look(self, seen: Mapping[str, Any]) -> dict[str, Any]:
         """Return what the page script saw by itself as the result of a `look`, without a picture.
 
         Frames of another origin show nothing inside.
@@ -796,11 +796,11 @@ class BrowserSession:
 
     def _on_download(self, download: Download) -> None:
         if self._network is not None:
-            self._network.arrived(download.page)
+            self._network.note_arrival(download.page)
 
     def _on_navigated(self, frame: Frame) -> None:
         if frame.parent_frame is None and self._network is not None:
-            self._network.arrived(frame.page)
+            self._network.note_arrival(frame.page)
         if frame.parent_frame is None and not frame.url.startswith(_ERROR_PAGE):
             self._failures.pop(frame.page, None)
 

@@ -253,7 +253,7 @@ class WebTask(BrowserTask):
         """See `BrowserTask.validate`.
 
         Raises:
-            TypeError: The judge returned no verdict, or one whose reward is no finite number.
+            TypeError: The judge returned no verdict, or one whose reward is not a finite number.
         """
         if self.judge is None:
             return Verdict()

@@ -161,7 +161,7 @@ class TrafficLog:
                 return credentials.conceal(text)
             return urllib.parse.urlencode([(n, _value(n, v, hints=True)) for n, v in fields])
         try:
-            return orjson.dumps(credentials.concealed(orjson.loads(text))).decode()
+            return orjson.dumps(credentials.conceal_data(orjson.loads(text))).decode()
         except ValueError:
             return credentials.conceal(text)
 

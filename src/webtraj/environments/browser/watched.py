@@ -79,7 +79,7 @@ class WatchedEnvironment:
                 seen, error = await self._look(session)
                 kind = "page_broke" if error else ""
             else:
-                seen = session.as_looked(seen)
+                seen = session.make_look(seen)
                 environment._note_secrets(seen)
             failure = session.take_failure(session.page)
             if failure is not None:
@@ -129,6 +129,6 @@ class WatchedEnvironment:
         except (TimeoutError, errors.BrowserTimeoutError):
             known.add(page)
             session.lease.timed_out = False
-            return session.as_looked(session.blank_look()), _SILENT
+            return session.make_look(session.blank_look()), _SILENT
         known.discard(page)
         return seen, ""

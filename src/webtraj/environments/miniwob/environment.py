@@ -181,7 +181,7 @@ class MiniwobEnvironment(environment_lib.BrowserEnvironment):
         success: The rule from raw reward to success (see `SUCCESS_RULES`).
         settle: When a page counts as settled after an action.
         viewport: Width and height in CSS pixels.
-        perturbation: A change of what surrounds the tasks (see `BrowserEnvironment`).
+        perturbation: A change of the tasks' surroundings (see `BrowserEnvironment`).
 
     Raises:
         InvalidInputError: A task is unknown, or an option is invalid.

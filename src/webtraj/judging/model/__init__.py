@@ -7,6 +7,6 @@
 """
 
 from webtraj.judging.model.case import JudgeSettings, Routing
-from webtraj.judging.model.judge import ModelJudge, Rerun, replayed, rerun
+from webtraj.judging.model.judge import ModelJudge, Rerun, replay, rerun
 
-__all__ = ["JudgeSettings", "ModelJudge", "Rerun", "Routing", "replayed", "rerun"]
+__all__ = ["JudgeSettings", "ModelJudge", "Rerun", "Routing", "replay", "rerun"]

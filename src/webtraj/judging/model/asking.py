@@ -99,7 +99,7 @@ def _verdict_of(reading: Reading[dict[str, Any]], words: Sequence[str]) -> Readi
         return Reading(broken='The reply has not exactly the members "reasoning" and "verdict".')
     reasoning, verdict = data["reasoning"], data["verdict"]
     if not isinstance(reasoning, str) or not reasoning.strip():
-        return Reading(broken="The reasoning is no text, or empty.")
+        return Reading(broken="The reasoning is empty or not text.")
     if verdict not in words:
         return Reading(broken=f"The verdict is none of {', '.join(words)}.")
     if _contradicts(reasoning, verdict, words):
@@ -215,7 +215,7 @@ class Recorded:
             ) from error
         return cls(case, calls, words, first)
 
-    def answered(self, question: Question) -> Answered:
+    def count_votes(self, question: Question) -> Answered:
         """Return the votes on a question. A question that is not on record was not asked."""
         words = self.words.get(question.key, ())
         votes = (self.calls.get((question.key, number), ()) for number in range(question.votes))

@@ -27,7 +27,7 @@ from webtraj.trajectory import EndReason, EpisodeTrajectory, StepRecord
 if TYPE_CHECKING:
     from webtraj.environments.tasks import TaskSpec
 
-__all__ = ["Composer", "Evidence", "gather", "halved", "step_list"]
+__all__ = ["Composer", "Evidence", "gather", "halve", "step_list"]
 
 # An episode's steps as text: action, thought, result, error.
 
@@ -161,7 +161,7 @@ def gather(trajectory: EpisodeTrajectory, settings: JudgeSettings) -> Evidence:
     return dataclasses.replace(evidence, missing=_missing(evidence))
 
 
-def halved(
+def halve(
     evidence: Evidence, trajectory: EpisodeTrajectory, settings: JudgeSettings, times: int
 ) -> Evidence:
     """Return evidence with page text and steps halved a number of times.

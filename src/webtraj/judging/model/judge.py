@@ -16,13 +16,13 @@ from webtraj.agents.models.base import Message, ModelClient, Sampling, Structure
 from webtraj.judging.base import REWARDS, is_judgeable, make_judgement
 from webtraj.judging.model.asking import Ask, Compose, Recorded, Transcript, read_call, schema_of
 from webtraj.judging.model.case import Case, JudgeSettings, Question, Routing
-from webtraj.judging.model.evidence import Composer, Evidence, gather, halved
+from webtraj.judging.model.evidence import Composer, Evidence, gather, halve
 from webtraj.judging.model.procedure import Examined, examine
 from webtraj.judging.model.prompts import load_prompts
 from webtraj.store.closing import AsyncClosing
 from webtraj.trajectory import EpisodeTrajectory, Judgement, ModelCall, Outcome
 
-__all__ = ["ModelJudge", "Rerun", "replayed", "rerun"]
+__all__ = ["ModelJudge", "Rerun", "replay", "rerun"]
 
 _CODE_VERSION = "3"
 """Bump this when the handling of evidence or replies changes."""
@@ -96,15 +96,15 @@ class ModelJudge(AsyncClosing):
 
         @functools.cache
         def composer(times: int) -> Composer:
-            less = halved(evidence, trajectory, self.settings, times)
+            less = halve(evidence, trajectory, self.settings, times)
             return Composer(less, self.prompts)
 
         def compose(question: Question, times: int) -> Sequence[Message]:
             return composer(times).messages(question, times)
 
-        return await self.examined(evidence.case(self.settings), compose, evidence)
+        return await self.examine(evidence.case(self.settings), compose, evidence)
 
-    async def examined(
+    async def examine(
         self, case: Case, compose: Compose, evidence: Evidence | None = None
     ) -> Judgement:
         """Return the judgement on a case.
@@ -237,7 +237,7 @@ async def rerun(judgement: Judgement, models: ModelClient | Routing) -> Rerun:
     """
     recorded = Recorded.of(judgement)
     judge = ModelJudge(models, settings=recorded.case.settings)
-    again = await judge.examined(recorded.case, recorded.messages)
+    again = await judge.examine(recorded.case, recorded.messages)
     before, after = _verdicts(judgement), _verdicts(again)
     differences = tuple(
         (key, before.get(key, ""), after.get(key, ""))
@@ -247,10 +247,10 @@ async def rerun(judgement: Judgement, models: ModelClient | Routing) -> Rerun:
     return Rerun(again, again.outcome is judgement.outcome, differences)
 
 
-def replayed(judgement: Judgement) -> Judgement:
+def replay(judgement: Judgement) -> Judgement:
     """Recompute the judgement from its stored replies, without asking a model.
 
-    `replayed(judgement) == judgement` shows that the transcript is complete and alone determines
+    `replay(judgement) == judgement` shows that the transcript is complete and alone determines
     the outcome.
 
     Raises:
@@ -261,7 +261,7 @@ def replayed(judgement: Judgement) -> Judgement:
     try:
         questions = next(examination)
         while True:
-            questions = examination.send([recorded.answered(asked) for asked in questions])
+            questions = examination.send([recorded.count_votes(asked) for asked in questions])
     except StopIteration as stop:
         examined = stop.value
     return dataclasses.replace(

@@ -181,7 +181,7 @@ class Asker(Generic[_Form]):
             structure=Structure("json", form.model_json_schema()),
         )
 
-    def changed(self, *made: EpisodeTrajectory, **changes: Any) -> Changed:
+    def make_changed(self, *made: EpisodeTrajectory, **changes: Any) -> Changed:
         """Return a result that the model was asked for."""
         sha256 = self.prompt.sha256
         return Changed(made, changes, model=self.model, prompt_sha256=sha256)

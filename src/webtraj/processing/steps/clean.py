@@ -258,7 +258,7 @@ def _minhash(done: list[str]) -> list[int]:
 
 
 def _plain_reward(reward: float | None) -> float:
-    """Return a reward that JSON can hold; one that is no number counts as 0."""
+    """Return a reward that JSON can hold; one that is not a number counts as 0."""
     return reward if reward is not None and math.isfinite(reward) else 0.0
 
 

@@ -91,10 +91,10 @@ class Describe(asking.AskingStep):
             and (_read_thought(described[place]) != _read_thought(steps[place]))
         ]
         made_of = dataclasses.replace(trajectory, steps=described)
-        return self._asker.changed(made_of, described=positions, thoughts=thoughts)
+        return self._asker.make_changed(made_of, described=positions, thoughts=thoughts)
 
     async def _describe_step(self, goal: str, before: StepRecord, step: StepRecord) -> StepRecord:
-        shown = structured_output.quoted(
+        shown = structured_output.quote(
             {
                 "task": ("task", goal or "It is not known."),
                 "before": (

@@ -66,13 +66,13 @@ class GradeDifficulty(asking.AskingStep):
         goal = asking.goal_of(trajectory)
         if self._asker is None or not goal:
             return trajectory
-        shown = structured_output.quoted({"task": ("task", goal)})
+        shown = structured_output.quote({"task": ("task", goal)})
         reply, _ = await self._asker.ask(shown)
         by = self._asker.model
         graded = _add_grade(
             trajectory, {"score": reply.difficulty, "by": by, "reason": reply.reason}
         )
-        return self._asker.changed(*graded.trajectories, **graded.changes)
+        return self._asker.make_changed(*graded.trajectories, **graded.changes)
 
 
 def _read_score(info: EpisodeInfo) -> int:

@@ -15,7 +15,7 @@ from webtraj.judging.base import (
     is_judgeable,
     is_unanswered,
     judgement_by,
-    named,
+    name_judge,
     with_judgement,
 )
 from webtraj.judging.catalog import make_judge_of
@@ -70,7 +70,7 @@ class JudgeStep(options.PlainStep):
     def __post_init__(self) -> None:
         options.check_flags(self)
         options.choice(self.name, "on_judge_error", self.on_judge_error, _KINDS)
-        judge = named(self.judge) if self.judge is not None else self._make_judge()
+        judge = name_judge(self.judge) if self.judge is not None else self._make_judge()
         object.__setattr__(self, "_judge", judge)
         if self.judge is not None:
             object.__setattr__(self, "by", judge.name)

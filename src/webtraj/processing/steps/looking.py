@@ -85,7 +85,7 @@ def never_observed(trajectory: trajectory_lib.EpisodeTrajectory) -> frozenset[st
 
 
 def is_unobserved(observation: Any, never: frozenset[str] = frozenset()) -> bool:
-    """Return whether an observation, or one of its channels, is missing; `never` ones may be."""
+    """Return whether an observation, or a channel not in `never`, is missing."""
     if not isinstance(observation, Mapping):
         return is_empty(observation)
     values = [value for name, value in observation.items() if name not in never]

@@ -93,7 +93,7 @@ class Relabel(asking.AskingStep):
             return trajectory
         steps = "\n".join(asking.step_lines(trajectory.steps)[-self.max_steps :])
         pages = _pages(trajectory.steps, self.page_characters)
-        shown = structured_output.quoted(
+        shown = structured_output.quote(
             {
                 "task": ("task", asking.goal_of(trajectory) or "It is not known."),
                 "steps": ("steps", steps),
@@ -105,7 +105,7 @@ class Relabel(asking.AskingStep):
         if not reply.achieved:
             return trajectory if self.keep_original else Drop("nothing achieved")
         made = _relabel(trajectory, reply, self._asker.model)
-        result = self._asker.changed(made, goal=made.info.goal, evidence=list(reply.evidence))
+        result = self._asker.make_changed(made, goal=made.info.goal, evidence=list(reply.evidence))
         if self.keep_original:
             result = dataclasses.replace(result, trajectories=(trajectory, made))
         return result

@@ -12,7 +12,7 @@ from webtraj import errors
 from webtraj.environments.tasks import TaskSpec
 from webtraj.judging.base import PARALLEL
 from webtraj.rollouts.configuration.loading import Configuration
-from webtraj.rollouts.configuration.ranks import rows_of, scaled, suffix_of
+from webtraj.rollouts.configuration.ranks import rows_of, scale, suffix_of
 from webtraj.rollouts.configuration.selection import digest_of, plan_iteration, plan_run
 from webtraj.rollouts.making import channels_for, environment_options
 from webtraj.rollouts.recipes import forking, make_agent, make_judge, proposing_of
@@ -22,7 +22,7 @@ from webtraj.runs.iterations import Iterations
 from webtraj.runs.plan import PlannedEpisode
 from webtraj.runs.run import SETTINGS, Run, new_run_id, run_ids, run_of
 from webtraj.runs.spec import ForkConfig, IterationConfig, RunSpec
-from webtraj.settings.configuration import check_complete, merged, validate
+from webtraj.settings.configuration import check_complete, merge, validate
 from webtraj.store.places import is_url, open_storage
 
 if TYPE_CHECKING:
@@ -152,11 +152,11 @@ def resume_run(
 def _rest(run: Run, placed: RunSpec, given: Mapping[str, Any], **more: Any) -> Rollout:
     """Return the rest of a run, with its own settings except for those given."""
     plan = run.read_plan()
-    spec = _recorded(run, placed, given)
+    spec = _read_settings(run, placed, given)
     return _playable(spec, lambda blocked: _Begun(plan, run, resume=True), **more)
 
 
-def _recorded(run: Run, placed: RunSpec, given: Mapping[str, Any]) -> RunSpec:
+def _read_settings(run: Run, placed: RunSpec, given: Mapping[str, Any]) -> RunSpec:
     """Return a run's own settings, except for those given."""
     begun = run.read_record()
     where = f"{placed.out}/runs/{run.run_id}/{SETTINGS}"
@@ -173,7 +173,7 @@ def _recorded(run: Run, placed: RunSpec, given: Mapping[str, Any]) -> RunSpec:
                 f"Resuming uses the original plan, so {key} cannot be changed from "
                 f"{record[key]!r:.100} to {value!r:.100}. Start a new run instead."
             )
-    values = merged(record, given)
+    values = merge(record, given)
     check_complete(values, where)
     for name in ("out", "storage_options", "iteration"):
         values[name] = getattr(placed, name)
@@ -203,10 +203,10 @@ def _iteration(
     assert spec.out is not None
     iterations = Iterations(spec.out, config.split, spec.storage_options)
     rank, suffix = config.rank, suffix_of(config.rank)
-    share = spec if rank is None else scaled(spec, rank)
+    share = spec if rank is None else scale(spec, rank)
 
     def begin(blocklist: Blocklist | None) -> _Begun:
-        number, plan, claimed = _planned(spec, config, blocklist, iterations)
+        number, plan, claimed = _plan_iteration(spec, config, blocklist, iterations)
         out = iterations.dataset(number)
         run = Run(open_storage(out, iterations.storage_options), (run_id or new_run_id()) + suffix)
         claim = iterations if claimed else None
@@ -224,11 +224,11 @@ def _iteration(
             for name, value in share.given().items()
             if name in given and name not in _PLANNED
         }
-        share = _recorded(run, share, changed)
+        share = _read_settings(run, share, changed)
     return _playable(share, lambda blocked: begun, **more)
 
 
-def _planned(
+def _plan_iteration(
     spec: RunSpec, config: IterationConfig, blocklist: Blocklist | None, iterations: Iterations
 ) -> tuple[int, tuple[PlannedEpisode, ...], bool]:
     """Plan and claim an iteration; return its number, the plan, and whether the claim is new."""
@@ -278,7 +278,7 @@ def _run_to_resume(
             continue
         if isinstance(resume, str):
             return found, Run(storage, ids[-1])
-        run = Run.unfinished(storage, ids, max_retries)
+        run = Run.find_unfinished(storage, ids, max_retries)
         if run is not None:
             if found != numbers[-1]:
                 _LOGGER.warning(
@@ -322,7 +322,7 @@ def _playable(
     elif agent is not None:
         agent = forking(spec, agent)
     made_judge = judge is None
-    judge = _checked_judge(spec, make_judge(spec) if made_judge else judge)
+    judge = _check_judge(spec, make_judge(spec) if made_judge else judge)
     blocklist, proposing = _blocklist_of(spec), proposing_of(spec)
     channels = [] if agent is None else channels_for(agent)
     if proposing is not None:
@@ -342,7 +342,7 @@ def _playable(
         environment_options=_environment_options(spec, begun.plan, channels),
         agent=agent,
         close_agent=made_agent,
-        agent_factory=functools.partial(_made, spec, agent_factory),
+        agent_factory=functools.partial(_make_agent_on_node, spec, agent_factory),
         judge=judge,
         close_judge=made_judge,
         proposing=proposing,
@@ -358,7 +358,7 @@ def _agrees(record: Mapping[str, Any], key: str, value: Any) -> bool:
     if value == record[key]:
         return True
     try:
-        spec = validate(merged(record, {key: value}), RunSpec, key)
+        spec = validate(merge(record, {key: value}), RunSpec, key)
     except errors.InvalidInputError:
         return False
     return bool(spec.record()[key] == record[key])
@@ -369,12 +369,12 @@ def _as_data(value: Any) -> Any:
     return value.model_dump() if isinstance(value, ForkConfig) else value
 
 
-def _made(spec: RunSpec, factory: Callable[[], Agent] | None) -> Agent:
+def _make_agent_on_node(spec: RunSpec, factory: Callable[[], Agent] | None) -> Agent:
     """Return an agent for a machine of a cluster."""
     return make_agent(spec) if factory is None else forking(spec, factory())
 
 
-def _checked_judge(spec: RunSpec, judge: Judge | None) -> Judge | None:
+def _check_judge(spec: RunSpec, judge: Judge | None) -> Judge | None:
     """Return a judge, if it can judge a rollout as the settings say."""
     if judge is not None:
         from webtraj.judging.judged import check_judging

@@ -21,7 +21,7 @@ from webtraj import errors
 from webtraj.agents.catalog import shared_options
 from webtraj.rollouts.recipes import ASKING
 from webtraj.runs.spec import MODEL, SAMPLING, RunSpec
-from webtraj.settings.configuration import keys_of, merged
+from webtraj.settings.configuration import keys_of, merge
 from webtraj.store.places import is_url
 
 __all__ = ["ORBY", "TASK_FILES", "WEBGYM", "Dialect"]
@@ -94,7 +94,7 @@ def _put(table: Table, values: Mapping[str, Any]) -> dict[str, Any]:
             data: Any = values[key]
             for part in reversed(path.split(".")):
                 data = {part: data}
-            fields = merged(fields, data)
+            fields = merge(fields, data)
     return fields
 
 
@@ -351,7 +351,7 @@ def _webgym(given: Mapping[str, Any]) -> Iterator[tuple[dict[str, Any], Collecti
             and _fits(_WEBGYM[key], agent)
             and (value is not None or key not in _UNSET_BY_NULL)
         }
-        fields = merged(_put(_WEBGYM, chosen), together)
+        fields = merge(_put(_WEBGYM, chosen), together)
         tasks = fields.get("preset", [])
         if isinstance(tasks, str):
             tasks = [tasks]

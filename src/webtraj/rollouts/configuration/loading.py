@@ -84,7 +84,7 @@ def configuration_text(
     The arguments and errors are those of `load_configuration`.
     """
     data, dialect = _read(config, overrides, config_dir, flags)
-    if configuration.MISSING in dict(configuration.flattened(data)).values():
+    if configuration.MISSING in dict(configuration.flatten(data)).values():
         _check_names(data, dialect, os.fspath(config))
     else:
         _spec_of(data, dialect, os.fspath(config))
@@ -113,7 +113,7 @@ def _read(
     """Return a configuration's values and its dialect."""
     kinds = {"rollout": WEBGYM, "crawl": ORBY, "run": None}
     configuration.require()
-    data = configuration.layered(
+    data = configuration.merge_layers(
         _compose(config, config_dir, ()), flags or {}, overrides,
         example="env_config.server_size=8",
     )  # fmt: skip
@@ -132,11 +132,11 @@ def _check_names(data: Mapping[str, Any], dialect: Dialect | None, name: str) ->
 
 def _spec_of(data: Mapping[str, Any], dialect: Dialect | None, name: str) -> RunSpec:
     if dialect is None:
-        return configuration.checked(data, RunSpec, name)
+        return configuration.check(data, RunSpec, name)
     _check_names(data, dialect, name)
     configuration.check_complete(data, name)
     try:
-        values = dict(dialect.values(configuration.resolved(data, name)))
+        values = dict(dialect.values(configuration.resolve(data, name)))
         fields = list(dialect.fields(values))
     except ValueError as error:
         if isinstance(error, errors.InvalidInputError):
@@ -162,13 +162,13 @@ def _compose(
         )
     data = configuration.read(config, package=_PACKAGE, config_dir=config_dir)
     if config_dir is None and not configuration.is_name(config):
-        config_dir = Path(config).parent  # The files that it builds on lie beside it.
+        config_dir = Path(config).parent  # The files that it extends are in the same folder.
     bases = data.pop(_DEFAULTS, None)
     names = [_SELF] if bases is None else _bases(bases, name)
     composed: dict[str, Any] = {}
     for base in names if _SELF in names else [*names, _SELF]:
         part = data if base == _SELF else _compose(base, config_dir, (*within, name))
-        composed = configuration.merged(composed, part)
+        composed = configuration.merge(composed, part)
     return composed
 
 

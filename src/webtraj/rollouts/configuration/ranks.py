@@ -14,7 +14,7 @@ from webtraj import errors
 from webtraj.runs.plan import PlannedEpisode
 from webtraj.runs.spec import RankConfig, RunSpec
 
-__all__ = ["check_no_ranks", "rows_of", "scaled", "suffix_of"]
+__all__ = ["check_no_ranks", "rows_of", "scale", "suffix_of"]
 
 
 def check_no_ranks(spec: RunSpec) -> None:
@@ -36,7 +36,7 @@ def suffix_of(rank: RankConfig | None) -> str:
     return "" if rank is None else rank.suffix or f"_rank_{rank.number}"
 
 
-def scaled(spec: RunSpec, rank: RankConfig) -> RunSpec:
+def scale(spec: RunSpec, rank: RankConfig) -> RunSpec:
     """Return the settings with the process's share of their limits, at least 1 of each."""
     share = rank.weights[rank.number] / sum(rank.weights)
 

@@ -31,7 +31,7 @@ from webtraj.runs.plan import (
 )
 from webtraj.runs.run import Run, run_ids
 from webtraj.runs.spec import DifficultySteps, ForkConfig, IterationConfig, RunSpec
-from webtraj.store.tries import superseded
+from webtraj.store.tries import find_superseded
 from webtraj.trajectory import EndReason, is_finished
 
 if TYPE_CHECKING:
@@ -71,9 +71,9 @@ def plan_iteration(
     # A preset's tasks have unique names; tasks of files are compared by their content.
     tasks = sampling.distinct(_read(spec))
     if config.split == "train" and blocklist is not None:
-        tasks = sampling.unblocked(tasks, blocklist)
+        tasks = sampling.drop_blocked(tasks, blocklist)
     if config.unseen:
-        tasks = sampling.unseen(tasks, iterations.played(before=number))
+        tasks = sampling.unseen(tasks, iterations.find_played(before=number))
     sampler = _sampler_of(config, iterations, number)
     # Another one for each iteration of `train`, the same for all of `test`.
     seed = spec.seed + number - 1 if config.split == "train" else spec.seed
@@ -121,7 +121,7 @@ def plan_run(
     check_groups(spec.episodes, spec.group_size)
     tasks = _read(spec)
     if blocklist is not None:
-        tasks = sampling.unblocked(tasks, blocklist)
+        tasks = sampling.drop_blocked(tasks, blocklist)
     wanted = None if spec.episodes is None else spec.episodes // spec.group_size
     picked = list(sampling.Sequence(wanted)(sampling.distinct(tasks), seed=spec.seed))
     if spec.kind == "crawl":
@@ -207,13 +207,13 @@ def _refuse_to_fork(
             f"action{'s' * (longest != 1)}. Give a smaller step to fork at (--at)."
         )
     else:
-        why = "it has no episode that ended after an action, has a seed, and is no fork itself"
+        why = "it has no episode that ended after an action, has a seed, and is not a fork"
     raise errors.InvalidInputError(f"Nothing to fork in the dataset {dataset.url!r}: {why}.")
 
 
 def _forkable(dataset: Dataset) -> list[str]:
     """Return the episodes that count, can be played again, and are not forks themselves."""
-    storage, gone = dataset.place.storage, superseded(dataset.summaries)
+    storage, gone = dataset.place.storage, find_superseded(dataset.summaries)
     runs = [Run(storage, run_id) for run_id in run_ids(storage)]
     forking = [run for run in runs if any(planned.fork for planned in run.read_plan())]
     return [
@@ -235,7 +235,7 @@ def _plan_of(
             "use attempts."
         )
     if all(isinstance(item, TaskSpec) for item in items):
-        kept = items if blocklist is None else list(sampling.unblocked(items, blocklist))
+        kept = items if blocklist is None else list(sampling.drop_blocked(items, blocklist))
         return plan_tasks(kept, attempts=spec.attempts, seed=spec.seed, group_size=spec.group_size)
     if all(isinstance(item, PlannedEpisode) for item in items):
         return tuple(items)

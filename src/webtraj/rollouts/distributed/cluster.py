@@ -30,7 +30,7 @@ from webtraj.rollouts.distributed.node import (
     Work,
 )
 
-__all__ = ["RayCluster", "TOKEN_REMEDY", "connected", "import_ray", "use_own_token"]
+__all__ = ["RayCluster", "TOKEN_REMEDY", "connect", "import_ray", "use_own_token"]
 
 _NAMESPACE = "webtraj"
 """Ray namespace of the actors' names."""
@@ -76,7 +76,7 @@ def use_own_token(address: str) -> None:
 
 
 @contextlib.asynccontextmanager
-async def connected(cluster: Cluster) -> AsyncIterator[None]:
+async def connect(cluster: Cluster) -> AsyncIterator[None]:
     """Connect this process to a cluster during the block; keep an existing connection.
 
     Raises:
@@ -170,7 +170,7 @@ class RayCluster:
         from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
         cluster = self._work.cluster
-        reserved = cluster.sizing.reserved(self._resources[place.key], place.episodes)
+        reserved = cluster.sizing.reserve(self._resources[place.key], place.episodes)
         make = self._ray.remote(NodeRunner).options(
             name=f"{self._work.run_id}/{place.key}",
             namespace=_NAMESPACE,

@@ -15,7 +15,7 @@ from webtraj.datasets.place import create_place
 from webtraj.datasets.recovery import recover
 from webtraj.rollouts.configuration.building import build_rollout
 from webtraj.rollouts.configuration.ranks import check_no_ranks
-from webtraj.rollouts.distributed.cluster import RayCluster, connected
+from webtraj.rollouts.distributed.cluster import RayCluster, connect
 from webtraj.rollouts.distributed.driver import Driver
 from webtraj.rollouts.distributed.node import Cluster, Work
 from webtraj.rollouts.making import check_environments, check_tasks
@@ -99,7 +99,7 @@ async def play_on_ray(
         await check_environments(rollout.plan, options, elsewhere=True)
         if rollout.agent is not None and rollout.agent.name == "oracle":  # Others may not load.
             await check_tasks(rollout.plan, rollout.agent, options, elsewhere=True)
-    async with connected(cluster):
+    async with connect(cluster):
         out = _same_everywhere(rollout.out)
         written = rollout.settle_format()
         if not rollout.resume:

@@ -91,7 +91,7 @@ class Member:
 
 
 def share_of(member: Member, members: Iterable[Member]) -> float:
-    """Return the share of common limits that a member may be told now.
+    """Return the share of common limits to give to a member now.
 
     It is proportional to its size. One that grows waits until the others leave all of it: what
     they were told before they may still use. So shares never add up to more than the whole, and no
@@ -125,7 +125,7 @@ class Driver:
         self._results: dict[str, EpisodeResult] = {}
         """Results by episode id, in the order in which the episodes ended."""
         self._told: set[str] = set()
-        """Episodes that the observer was told, even if their records were lost then."""
+        """Episodes reported to the observer, even if their records were lost later."""
         self._members: dict[str, Member] = {}
         self._serving: dict[str, asyncio.Task[None]] = {}
         self._tasks: set[asyncio.Task[None]] = set()
@@ -218,7 +218,7 @@ class Driver:
             self._lonely_since = time.monotonic()
         elif time.monotonic() - self._lonely_since > self.work.cluster.join_timeout:
             why = f"no machine was available for {self.work.cluster.join_timeout:g} s"
-            raise self._stopped(f"{why}. Resume the run when there are machines.")
+            raise self._make_error(f"{why}. Resume the run when there are machines.")
 
     async def _serve(self, place: Place) -> None:
         """Start a node and give it turns until it is lost; then find out what became of them."""
@@ -301,7 +301,7 @@ class Driver:
         """End the rollout if another driver has taken over the run."""
         with contextlib.suppress(errors.StorageError):  # Ask again later.
             if await asyncio.to_thread(self.run.sessions) * TRIES_A_SESSION > self._next_session:
-                raise self._stopped("another driver has taken over the run.")
+                raise self._make_error("another driver has taken over the run.")
 
     # Rows.
 
@@ -312,7 +312,7 @@ class Driver:
             if (turn := await self._scheduler.take()) is None:
                 return
             if turn.planned.row not in self._open:
-                self._scheduler.done(turn)  # A returning machine had its record.
+                self._scheduler.finish(turn)  # A returning machine had its record.
                 continue
             while (member := self._freest()) is None:  # The node was lost meanwhile.
                 await self._changed.wait()
@@ -377,7 +377,7 @@ class Driver:
         while True:
             await self._check_session()
             try:
-                return await asyncio.to_thread(_recorded, self.work, turns)
+                return await asyncio.to_thread(_find_recorded, self.work, turns)
             except errors.StorageUnavailableError as error:
                 _logger.warning("Cannot yet tell what lost nodes have recorded: %s", error)
             await asyncio.sleep(self._lease / 2)
@@ -391,7 +391,7 @@ class Driver:
     def _end_turn(self, turn: Turn, result: EpisodeResult | None, *, again: bool) -> None:
         """Return a turn to the scheduler; `result` is None if it has no record so far."""
         if not again or turn.planned.row not in self._open:
-            self._scheduler.done(turn)
+            self._scheduler.finish(turn)
             self._row_over(turn.planned.row)
             return
         failed = result is not None and result.failed
@@ -402,10 +402,10 @@ class Driver:
             retry_of=self.run.episode_id(turn),
         )
         if following.number == self._next_session:
-            self._fail(self._stopped(f"row {turn.planned.row} never ends."))
+            self._fail(self._make_error(f"row {turn.planned.row} never ends."))
         retry = RetryPolicy.of(self.work.spec)
         delay = retry.delay(following.failures, self._random) if failed else 0.0
-        self._scheduler.done(turn, following, delay=delay)
+        self._scheduler.finish(turn, following, delay=delay)
 
     def _row_over(self, row: int) -> None:
         if self._open.pop(row, None) is None:
@@ -423,7 +423,7 @@ class Driver:
         at_once = max(min(room, self._parallel or room), 1)
         if self._streak.length >= ErrorStreak.longest(self.work.spec, at_once):
             self._fail(
-                self._stopped(
+                self._make_error(
                     f"{self._streak.length} episodes in a row ended in an error. The last error, "
                     f"in task {result.task!r}: {result.error}"
                 )
@@ -439,7 +439,7 @@ class Driver:
             loop = asyncio.get_running_loop()
             await loop.run_in_executor(self._notes, write_underway, self.run, note)
 
-    def _stopped(self, why: str) -> errors.RolloutStoppedError:
+    def _make_error(self, why: str) -> errors.RolloutStoppedError:
         return errors.RolloutStoppedError(
             f"The run {self.run.run_id!r} stopped with {len(self._open)} of {self._rows} rows "
             f"left, because {why}"
@@ -525,7 +525,7 @@ class Driver:
         )
 
 
-def _recorded(work: Work, turns: Mapping[str, Turn]) -> dict[str, EpisodeResult]:
+def _find_recorded(work: Work, turns: Mapping[str, Turn]) -> dict[str, EpisodeResult]:
     """Return the results of those turns that have a record in the store, by episode id. Blocks.
 
     In a folder, journals that crashed writers left open are sealed first.

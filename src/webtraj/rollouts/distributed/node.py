@@ -144,7 +144,7 @@ class _Given(Scheduler):
     async def take(self) -> Turn:
         return await self._given.get()
 
-    def done(self, turn: Turn, again: Turn | None = None, *, delay: float = 0.0) -> None:
+    def finish(self, turn: Turn, again: Turn | None = None, *, delay: float = 0.0) -> None:
         pass
 
 

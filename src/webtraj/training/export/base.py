@@ -125,7 +125,7 @@ _SAMPLED = (*_WHOLE, Ending.CUT, Ending.UNKNOWN)
 
 
 def fault_of_reply(finish_reason: str, *, ends: bool) -> LeftOut | None:
-    """Return why a reply is no sample, from its finish reason; None if it is one.
+    """Return why a reply is not a sample, by its finish reason; None if it is one.
 
     Args:
         finish_reason: The provider's word; empty if it is not on record.

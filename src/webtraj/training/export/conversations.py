@@ -53,7 +53,7 @@ def conversation_of(sample: Sample) -> Conversation | LeftOut:
             return LeftOut("a system message stands elsewhere than first")
         if turns and turns[-1].role == message.role != "tool":
             last = turns[-1]
-            parts = _joined(last.parts, message.parts)
+            parts = _join(last.parts, message.parts)
             turns[-1] = Message(message.role, parts, (*last.calls, *message.calls))
         else:
             turns.append(message)
@@ -71,7 +71,7 @@ def conversation_of(sample: Sample) -> Conversation | LeftOut:
     return Conversation(system, tuple(turns), len(messages) - len(turns))
 
 
-def _joined(parts: tuple[Part, ...], more: tuple[Part, ...]) -> tuple[Part, ...]:
+def _join(parts: tuple[Part, ...], more: tuple[Part, ...]) -> tuple[Part, ...]:
     return (*parts, _BETWEEN, *more) if parts and more else (*parts, *more)
 
 

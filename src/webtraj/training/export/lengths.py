@@ -22,7 +22,7 @@ from webtraj.agents.models.messages import estimate_tokens, for_template
 from webtraj.training.export.base import LeftOut, Row, SampleFormat, copies_of
 from webtraj.training.export.conversations import Conversation, conversation_of, digest_of
 from webtraj.training.export.pictures import Pictures
-from webtraj.training.export.preferences import rejected_of, with_reasoning
+from webtraj.training.export.preferences import find_rejected, with_reasoning
 from webtraj.training.samples import Sample
 
 if TYPE_CHECKING:
@@ -67,7 +67,7 @@ class LengthOptions(SampleFormat):
         copies = self._copies(sample)
         if isinstance(copies, LeftOut):
             return copies
-        prepared = self.prepared(sample)
+        prepared = self.prepare(sample)
         if isinstance(prepared, LeftOut):
             return prepared
         try:
@@ -82,7 +82,7 @@ class LengthOptions(SampleFormat):
         """See `SampleFormat.digest`."""
         return digest_of(sample)
 
-    def prepared(self, sample: Sample) -> Prepared | LeftOut:
+    def prepare(self, sample: Sample) -> Prepared | LeftOut:
         """Return a sample in turns that fits, or the reason why it is left out."""
         if sample.uses_tools and not self.keeps_tools:
             return LeftOut("it has tool calls, which only the format openai keeps")
@@ -104,7 +104,7 @@ class LengthOptions(SampleFormat):
         if not self.cutoff_len:
             return Prepared(conversation, _some(changes), sample)
         recorded = _recorded_length(sample)
-        length, exact = (recorded, True) if recorded else self._counted(conversation, sample)
+        length, exact = (recorded, True) if recorded else self._count(conversation, sample)
         shortened = 0
         while length > self.cutoff_len:
             said = f"{self.cutoff_len} tokens" + ("" if exact else ", by an estimate")
@@ -114,7 +114,7 @@ class LengthOptions(SampleFormat):
                 return LeftOut(f"its last turn alone is longer than {said}")
             shortened += 2
             conversation = dataclasses.replace(conversation, turns=conversation.turns[2:])
-            length, exact = self._counted(conversation, sample)
+            length, exact = self._count(conversation, sample)
         changes |= {
             "estimated_lengths": int(not exact),
             "shortened_prompts": int(shortened > 0),
@@ -144,11 +144,11 @@ class LengthOptions(SampleFormat):
         """
         raise NotImplementedError
 
-    def _counted(self, conversation: Conversation, sample: Sample) -> tuple[int, bool]:
+    def _count(self, conversation: Conversation, sample: Sample) -> tuple[int, bool]:
         """Return a length, and whether it is exact."""
         counter = _counter(self.model, self.image_max_pixels) if self.model else None
         count = estimate_tokens if counter is None else counter.count
-        rejected = rejected_of(sample)
+        rejected = find_rejected(sample)
         replies = [sample.completion, *([] if rejected is None else [rejected.completion])]
         lengths = [
             count((*conversation.messages(), Message("assistant", (Text(reply),), sample.calls)))
@@ -229,7 +229,7 @@ def _counter(model: str, image_max_pixels: int) -> ModelCounter:
 def _recorded_length(sample: Sample) -> int:
     """Return the length of the recorded token ids; 0 if prompt or reply has none."""
     ids = sample.prompt_token_ids, sample.completion_token_ids
-    if not (sample.recorded and all(ids)) or rejected_of(sample) is not None:
+    if not (sample.recorded and all(ids)) or find_rejected(sample) is not None:
         return 0
     return sum(map(len, ids))
 

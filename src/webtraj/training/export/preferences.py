@@ -33,7 +33,7 @@ __all__ = [
     "fault_of_pair",
     "pair_of",
     "preferences_of",
-    "rejected_of",
+    "find_rejected",
     "with_reasoning",
 ]
 
@@ -63,7 +63,7 @@ def pair_of(chosen: Sample, rejected: Rejected) -> Sample:
     return dataclasses.replace(chosen, metadata={**chosen.metadata, _NAME: rejected})
 
 
-def rejected_of(sample: Sample) -> Rejected | None:
+def find_rejected(sample: Sample) -> Rejected | None:
     """Return the worse reply of a pair; None if the sample is not a pair."""
     found = sample.metadata.get(_NAME)
     return found if isinstance(found, Rejected) else None
@@ -71,7 +71,7 @@ def rejected_of(sample: Sample) -> Rejected | None:
 
 def fault_of_pair(sample: Sample) -> LeftOut | None:
     """Return why a sample is not a pair to export; None if it is one."""
-    rejected = rejected_of(sample)
+    rejected = find_rejected(sample)
     if rejected is None:
         return LeftOut("it is compared with no other reply")
     if fault := fault_of_reply(rejected.finish_reason, ends=True):
@@ -87,7 +87,7 @@ def with_reasoning(sample: Sample) -> Sample:
     Replies without separate reasoning stay as they are.
     """
     metadata = dict(sample.metadata)
-    rejected = rejected_of(sample)
+    rejected = find_rejected(sample)
     if rejected is not None and rejected.completion:
         said = _thinking(rejected.reasoning, rejected.completion)
         metadata[_NAME] = dataclasses.replace(rejected, completion=said)
@@ -158,7 +158,7 @@ def preferences_of(
     solved = selection.buffer.contents.group_solved[keys["group"]]
     graded = np.flatnonzero(np.isfinite(rewards) & solved)
     counts["samples_without_reward"] = int(np.sum(~np.isfinite(rewards)))
-    repaired, joined = _repaired(selection, keys)
+    repaired, joined = _find_repaired(selection, keys)
     failed = np.isfinite(rewards) & ~solved
     failed[repaired] = False
     counts["samples_of_failed_groups"] = int(np.sum(failed))
@@ -225,7 +225,9 @@ _NO_FORK = (-1, -1)
 """The step and group of an episode without a successful fork."""
 
 
-def _repaired(selection: Selection, keys: NDArray[Any]) -> tuple[NDArray[np.int64], NDArray[Any]]:
+def _find_repaired(
+    selection: Selection, keys: NDArray[Any]
+) -> tuple[NDArray[np.int64], NDArray[Any]]:
     """Return the samples of failed episodes to compare with forks, and their keys in that group."""
     contents = selection.buffer.contents
     groups = contents.episodes["group"].tolist()

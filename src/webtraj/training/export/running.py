@@ -28,7 +28,7 @@ from webtraj.datasets import progress
 from webtraj.datasets.exporters import base as exporters_lib
 from webtraj.datasets.exporters.base import MANIFEST, VERSION, new_place, read_manifest
 from webtraj.datasets.place import Place
-from webtraj.settings.named import make_of, nearest, offered
+from webtraj.settings.named import find_offered, make_of, nearest
 from webtraj.training.export.base import (
     ExportReport,
     LeftOut,
@@ -65,7 +65,7 @@ FORMATS: Mapping[str, tuple[str, str]] = {
 
 def all_formats() -> dict[str, tuple[str, str]]:
     """Return the built-in formats and those of installed packages, as in `FORMATS`."""
-    others = offered(ENTRY_POINT_GROUP, FORMATS)
+    others = find_offered(ENTRY_POINT_GROUP, FORMATS)
     return {**{name: (home, "from another package") for name, home in others.items()}, **FORMATS}
 
 
@@ -120,7 +120,7 @@ def write(
             }
             for name, split in report.splits.items()
         },
-        "files": {name: _described(folder / name) for name in report.files},
+        "files": {name: _describe(folder / name) for name in report.files},
     }
     with (folder / MANIFEST).open("wb") as file:
         file.write(orjson.dumps(header) + b"\n")
@@ -134,7 +134,7 @@ def write(
             file.write(orjson.dumps({**line, "samples": counts}) + b"\n")
 
 
-def _described(path: Path) -> dict[str, Any]:
+def _describe(path: Path) -> dict[str, Any]:
     with path.open("rb") as file:
         digest = hashlib.file_digest(file, "sha256").hexdigest()
     return {"size": path.stat().st_size, "sha256": digest}
@@ -257,8 +257,8 @@ def _rows(
     digests: array[int],
 ) -> Iterator[Row]:
     total = operator.length_hint(samples)
-    looked = pictures.looked_into(samples)
-    for sample in progress.counted(looked, "Writing samples", total):
+    looked = pictures.check_ahead(samples)
+    for sample in progress.count_items(looked, "Writing samples", total):
         fault = fault_of_reply(sample.finish_reason, ends=made.is_text)
         row = fault or made.row(sample, pictures)
         if isinstance(row, Row) and made.is_text and sample.left_out:
@@ -281,7 +281,7 @@ def _check(made: SampleFormat, folder: Path, split: Split, digests: array[int]) 
     reader = PictureReader(folder)
     number = 0
     rows = made.read(folder, split.name)
-    for row in progress.counted(rows, "Checking samples", split.rows):
+    for row in progress.count_items(rows, "Checking samples", split.rows):
         sample = made.sample_of(row, reader)
         at = number * _DIGEST
         if made.digest(sample)[:_DIGEST] != wanted[at : at + _DIGEST]:

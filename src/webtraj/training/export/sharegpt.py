@@ -36,7 +36,7 @@ from webtraj.agents.models.base import Message, Text
 from webtraj.training.export.base import ExportReport, LeftOut, Row
 from webtraj.training.export.lengths import LengthOptions, Prepared, WeightOptions
 from webtraj.training.export.pictures import PictureReader, Pictures
-from webtraj.training.export.preferences import Rejected, fault_of_pair, pair_of, rejected_of
+from webtraj.training.export.preferences import Rejected, fault_of_pair, find_rejected, pair_of
 from webtraj.training.rows import IMAGE, hide
 from webtraj.training.samples import Sample, name_of
 
@@ -180,7 +180,7 @@ class RankingFormat(LengthOptions):
 
     def digest(self, sample: Sample) -> bytes:
         """See `SampleFormat.digest`."""
-        rejected = rejected_of(sample)
+        rejected = find_rejected(sample)
         assert rejected is not None, "Samples that are not pairs were left out."
         more = f"{rejected.sample}\0{rejected.completion}".encode("utf-8", "surrogatepass")
         return hashlib.sha256(super().digest(sample) + more).digest()
@@ -189,7 +189,7 @@ class RankingFormat(LengthOptions):
         return fault_of_pair(sample) or 1
 
     def _row(self, prepared: Prepared, pictures: Pictures) -> Row | LeftOut:
-        sample, rejected = prepared.sample, rejected_of(prepared.sample)
+        sample, rejected = prepared.sample, find_rejected(prepared.sample)
         assert rejected is not None
         if any(hide(text)[1] for text in (sample.completion, rejected.completion)):
             return LeftOut("its completion has text that stands for a picture")

@@ -73,7 +73,7 @@ class TokensFormat(SampleFormat):
         if sample.reward is None:
             return LeftOut("it has no reward")
         if not all(map(math.isfinite, (sample.reward, sample.advantage or 0, sample.loss_weight))):
-            return LeftOut("its reward, advantage or weight is no number")
+            return LeftOut("its reward, advantage or weight is not a number")
         prompt, completion = sample.prompt_token_ids, sample.completion_token_ids
         if not all(0 <= token < _BELOW for token in (*prompt, *completion)):
             return LeftOut("a token id of it is negative or has more than 31 bits")

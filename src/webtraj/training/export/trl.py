@@ -40,7 +40,7 @@ from webtraj.training.export.base import ExportReport, LeftOut, Row
 from webtraj.training.export.conversations import digest_of
 from webtraj.training.export.lengths import Prepared, WeightOptions
 from webtraj.training.export.pictures import PictureReader, Pictures
-from webtraj.training.export.preferences import Rejected, fault_of_pair, pair_of, rejected_of
+from webtraj.training.export.preferences import Rejected, fault_of_pair, find_rejected, pair_of
 from webtraj.training.rows import completion_of
 from webtraj.training.samples import Sample, name_of
 
@@ -226,13 +226,13 @@ class TrlFormat(WeightOptions):
         columns = _columns_of(self.replies, parts=parts)
         with ShardWriter(folder / _DATA, split, columns, self.shard_mb << 20) as writer:
             for row in itertools.chain([first], rows):
-                data = self._laid_out(row.data, parts=parts)
+                data = self._lay_out(row.data, parts=parts)
                 for _ in range(row.copies):
                     writer.add(data)
 
     def finish(self, folder: Path, report: ExportReport) -> None:
         """See `SampleFormat.finish`."""
-        parts = self._written_in_parts(folder)
+        parts = self._has_parts(folder)
         columns = _columns_of(self.replies, parts=bool(parts))
         text = _card(self.title, self.license, columns, report)
         (folder / "README.md").write_text(text, encoding="utf-8")
@@ -249,7 +249,7 @@ class TrlFormat(WeightOptions):
 
     def digest(self, sample: Sample) -> bytes:
         """See `SampleFormat.digest`."""
-        rejected = rejected_of(sample)
+        rejected = find_rejected(sample)
         facts = _facts_of(sample)
         # With copies the column is always 1.
         del facts["loss_weight"]
@@ -264,14 +264,14 @@ class TrlFormat(WeightOptions):
         facts = {**_facts_of(sample), "loss_weight": float(self._weight(sample))}
         if not all(is_unicode(fact) for fact in facts.values() if isinstance(fact, str)):
             return LeftOut("its text has a half of a character, which no file can hold")
-        replies = {name: _reply_row(text) for name, text in self._said(sample).items()}
+        replies = {name: _reply_row(text) for name, text in self._reply_texts(sample).items()}
         return Row({**_prompt_row(prepared), **replies, **facts})
 
-    def _said(self, sample: Sample) -> dict[str, str]:
+    def _reply_texts(self, sample: Sample) -> dict[str, str]:
         """Return the text of each reply, by column."""
         return {"completion": sample.completion}
 
-    def _laid_out(self, data: Mapping[str, Any], *, parts: bool) -> dict[str, Any]:
+    def _lay_out(self, data: Mapping[str, Any], *, parts: bool) -> dict[str, Any]:
         if parts:
             return dict(data)
         if data["images"]:
@@ -286,10 +286,10 @@ class TrlFormat(WeightOptions):
 
     def _in_parts(self, folder: Path, first: Row) -> bool:
         # All splits use the layout of the first one.
-        written = self._written_in_parts(folder)
+        written = self._has_parts(folder)
         return bool(first.data["images"]) if written is None else written
 
-    def _written_in_parts(self, folder: Path) -> bool | None:
+    def _has_parts(self, folder: Path) -> bool | None:
         _, pq = pyarrow()
         path = next(_files(folder, ""), None)
         return None if path is None else "images" in pq.read_schema(path).names
@@ -316,8 +316,8 @@ class TrlPreferencesFormat(TrlFormat):
     def _copies(self, sample: Sample) -> int | LeftOut:
         return fault_of_pair(sample) or super()._copies(sample)
 
-    def _said(self, sample: Sample) -> dict[str, str]:
-        rejected = rejected_of(sample)
+    def _reply_texts(self, sample: Sample) -> dict[str, str]:
+        rejected = find_rejected(sample)
         assert rejected is not None, "Samples that are not pairs were left out."
         return {"chosen": sample.completion, "rejected": rejected.completion}
 

@@ -28,19 +28,19 @@ __all__ = [
     "Checkpoint",
     "STATE",
     "base_rates",
-    "changed",
+    "has_changed",
     "checkpoint_of",
     "copy_checkpoint",
     "find_checkpoint",
     "incomplete",
     "last_model",
-    "numbered",
+    "list_checkpoints",
     "publish",
     "publish_finished",
     "read_about",
     "read_state",
     "steps_for",
-    "unfinished",
+    "find_unfinished",
 ]
 
 # Resuming from the last update: its checkpoint, and the steps left.
@@ -81,11 +81,11 @@ def find_checkpoint(folder: Path) -> Checkpoint | None:
     """
     if (found := _checkpoint(folder)) is not None:
         return found
-    inside = (_checkpoint(path) for path in numbered(folder))
+    inside = (_checkpoint(path) for path in list_checkpoints(folder))
     return next((one for one in inside if one is not None), None)
 
 
-def numbered(folder: Path) -> list[Path]:
+def list_checkpoints(folder: Path) -> list[Path]:
     """Return a run's folders `checkpoint-<step>`, latest first."""
     found = [
         path
@@ -182,7 +182,7 @@ def copy_checkpoint(
     shutil.rmtree(draft, ignore_errors=True)
     files.make_folder(folder)
     try:
-        shutil.copytree(checkpoint.path, draft, copy_function=_copied)
+        shutil.copytree(checkpoint.path, draft, copy_function=_copy)
         if python is not None:
             _set_rate(draft, learning_rate, python)
         draft.rename(target)
@@ -191,7 +191,7 @@ def copy_checkpoint(
     return target
 
 
-def _copied(source: str, target: str) -> None:
+def _copy(source: str, target: str) -> None:
     name = Path(source).name
     if name in _REWRITTEN or name.endswith(".json"):
         shutil.copy2(source, target)
@@ -241,7 +241,9 @@ def last_model(output: Path) -> Path:
     Raises:
         InvalidInputError: The run has no complete model.
     """
-    found = [(int(path.name.removeprefix("checkpoint-")), path) for path in numbered(output)]
+    found = [
+        (int(path.name.removeprefix("checkpoint-")), path) for path in list_checkpoints(output)
+    ]
     found.append((read_state(output) or -1, output))
     for _, folder in sorted(found, key=lambda one: -one[0]):
         if not incomplete(folder):
@@ -306,7 +308,7 @@ def publish_finished(folder: Path, name: str = "model.pt") -> Path | None:
     return run
 
 
-def unfinished(folder: Path, name: str = "model.pt") -> Path | None:
+def find_unfinished(folder: Path, name: str = "model.pt") -> Path | None:
     """Return the latest run if it started after the published one and did not finish."""
     run = next(_runs(folder), None)
     if run is None or _is_finished(run) or not _is_newer(run, folder / name):
@@ -383,7 +385,7 @@ def incomplete(folder: Path) -> str:
     return ""
 
 
-def changed(before: Path, after: Path) -> bool | None:
+def has_changed(before: Path, after: Path) -> bool | None:
     """Return whether any weight of a model changed; None if they cannot be compared."""
     one, other = dict(_digests(before)), dict(_digests(after))
     common = [name for name in one.keys() & other.keys() if one[name][0] == other[name][0]]

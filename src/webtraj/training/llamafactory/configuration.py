@@ -232,4 +232,4 @@ def load_update_config(
     data = configuration.with_overrides(
         data, overrides, example="algorithm_config.learning_rate=1e-5"
     )
-    return configuration.checked(data, UpdateConfig, str(config))
+    return configuration.check(data, UpdateConfig, str(config))

@@ -113,7 +113,7 @@ def run_training(
         )
     model = checkpoints.last_model(output)
     before = begun if begun is not None else Path(values["model_name_or_path"])
-    if before.is_dir() and checkpoints.changed(before, model) is False:
+    if before.is_dir() and checkpoints.has_changed(before, model) is False:
         raise TrainingFailedError(
             f"LLaMA-Factory made {last - first} steps and changed no weight of "
             f"{str(before)!r}. Is the learning rate, {values.get('learning_rate')}, too small for "
@@ -191,13 +191,13 @@ def _run(
             _end(process)
     if process.returncode:
         raise TrainingFailedError(
-            f"LLaMA-Factory failed with {_said(process.returncode)}. The end of {str(log)!r}:\n"
-            f"{tail(log)}"
+            f"LLaMA-Factory failed with {_describe_exit(process.returncode)}. "
+            f"The end of {str(log)!r}:\n{tail(log)}"
         )
     return entries
 
 
-def _said(returncode: int) -> str:
+def _describe_exit(returncode: int) -> str:
     return f"signal {-returncode}" if returncode < 0 else f"exit code {returncode}"
 
 

@@ -121,7 +121,7 @@ def prepare_update(
     published = None
     if not policy.init_model_from_hf:
         published = checkpoints.publish_finished(config.folder, algorithm.model_output_name)
-    selection, short = _drawn(config)
+    selection, short = _draw(config)
     base, template = _model(config, selection)
     parts = _split(selection, config)
     validation = parts.get("val")
@@ -185,7 +185,7 @@ def prepare_update(
         too_few_tokens=short,
         in_neither_part=len(selection) - len(parts["train"]) - kept,
         published=published,
-        unfinished=checkpoints.unfinished(config.folder, algorithm.model_output_name),
+        unfinished=checkpoints.find_unfinished(config.folder, algorithm.model_output_name),
         why_fresh=start.why_fresh,
     )
 
@@ -211,7 +211,7 @@ def _model(config: UpdateConfig, selection: Selection) -> tuple[str, str]:
     if base is None and published.exists() and not policy.init_model_from_hf:
         base = str(published)
     if base is None:
-        base = _played_by(selection)
+        base = _find_model(selection)
     earlier = config.folder / DATA / files_lib.FILE
     template = policy.template
     if template is None and policy.base_model is None and earlier.is_file():
@@ -226,7 +226,7 @@ def _model(config: UpdateConfig, selection: Selection) -> tuple[str, str]:
     return base, template
 
 
-def _played_by(selection: Selection) -> str:
+def _find_model(selection: Selection) -> str:
     """Return the model named in the samples' calls, if it is a folder or a name on the Hub."""
     samples = itertools.islice(selection, _MODELS_LOOKED_AT)
     names = sorted({str(sample.metadata.get("model", "")) for sample in samples} - {""})
@@ -241,7 +241,7 @@ def _played_by(selection: Selection) -> str:
     )
 
 
-def _drawn(config: UpdateConfig) -> tuple[Selection, int]:
+def _draw(config: UpdateConfig) -> tuple[Selection, int]:
     """Return the samples to train on, and the number left out as too short."""
     algorithm = config.algorithm_config
     buffer = ReplayBuffer.from_datasets(

@@ -41,10 +41,10 @@ from webtraj.training.replay.weights import (
     View,
     Weighting,
     by_success,
-    checked,
+    check,
     draw,
     effective_sample_size,
-    mixed,
+    mix,
     quotas,
     recency,
     uniform,
@@ -80,8 +80,8 @@ class ReplayBuffer:
         rows = contents.steps
         places = rows["step"].astype(np.uint64) << np.uint64(16) | rows["call"].astype(np.uint64)
         episodes = contents.episodes["hash"][rows["episode"]]
-        self._keys = mixed(episodes ^ mixed(places, 0), 0)
-        self._loss_weights = checked(loss_weights, self.view)
+        self._keys = mix(episodes ^ mix(places, 0), 0)
+        self._loss_weights = check(loss_weights, self.view)
 
     @classmethod
     def from_datasets(
@@ -175,7 +175,7 @@ class ReplayBuffer:
         """
         seed = self.seed if seed is None else seed
         found = draw(
-            checked(weights, self.view),
+            check(weights, self.view),
             self._keys,
             num_samples,
             seed=seed,
@@ -209,7 +209,7 @@ class ReplayBuffer:
         """
         seed = self.seed if seed is None else seed
         view = self.view
-        weights = checked(recency(recency_bias_power), view)
+        weights = check(recency(recency_bias_power), view)
         if len(view) == 0 or isinstance(num_samples, bool) or num_samples < 0:
             draw(weights, self._keys, num_samples, seed=seed, replacement=replacement)
         iterations, parts, sizes = np.unique(
@@ -256,18 +256,18 @@ class ReplayBuffer:
             samples=len(selection),
             distinct_samples=len(np.unique(selection.rows)),
             episodes=len(selection.episode_ids),
-            dropped_episodes=_dropped(contents.dropped, episodes=True),
-            dropped_steps=_dropped(contents.dropped, episodes=False),
-            tasks=_named(view.task, view.tasks),
-            sites=_named(view.site, view.sites),
-            levels=_named(view.level, LEVELS),
+            dropped_episodes=_count_dropped(contents.dropped, episodes=True),
+            dropped_steps=_count_dropped(contents.dropped, episodes=False),
+            tasks=_count_by_name(view.task, view.tasks),
+            sites=_count_by_name(view.site, view.sites),
+            levels=_count_by_name(view.level, LEVELS),
             outcomes={
                 Outcome(int(n)).name.lower(): count for n, count in _tally(view.outcome).items()
             },
-            actions=_named(records["verb"], contents.verbs),
+            actions=_count_by_name(records["verb"], contents.verbs),
             iterations=iterations,
             policy_ages={ranks.get(n, newest): count for n, count in reversed(iterations.items())},
-            policy_versions=_named(view.version, view.versions),
+            policy_versions=_count_by_name(view.version, view.versions),
             prompt_tokens=_fractions(records["prompt_tokens"]),
             completion_tokens=_fractions(records["completion_tokens"]),
             estimated_tokens=int(np.sum(~records["counted"])),
@@ -386,7 +386,7 @@ class Selection(Sequence[Sample]):
         return next(iter(self._some(np.array([position]), {})))
 
     def __iter__(self) -> Iterator[Sample]:
-        advantages, loaded = self.view.advantage, self._loaded()
+        advantages, loaded = self.view.advantage, self._load()
         for sample, weight, advantage in zip(loaded, self.loss_weights, advantages, strict=True):
             yield dataclasses.replace(
                 sample,
@@ -425,7 +425,7 @@ class Selection(Sequence[Sample]):
 
     def shuffled(self, seed: int = 0) -> Selection:
         """Return the samples in a seeded random order. Iterating it reloads episodes repeatedly."""
-        luck = mixed(np.arange(len(self), dtype=np.uint64), seed)
+        luck = mix(np.arange(len(self), dtype=np.uint64), seed)
         return self._some(np.argsort(luck, kind="stable"), {"shuffled": seed})
 
     def with_loss_weights(self, weighting: Weighting) -> Selection:
@@ -434,7 +434,7 @@ class Selection(Sequence[Sample]):
         Raises:
             InvalidInputError: A weight is invalid.
         """
-        weights = checked(weighting, self.view)
+        weights = check(weighting, self.view)
         return Selection(self.buffer, self.rows, weights, {**self.how, "loss_weights": "set"})
 
     def split(
@@ -522,7 +522,7 @@ class Selection(Sequence[Sample]):
         digest.update(orjson.dumps([[key.episode_id, key.step, key.call] for key in self.keys]))
         return digest.hexdigest()
 
-    def _loaded(self) -> Iterator[Sample]:
+    def _load(self) -> Iterator[Sample]:
         """Yield the samples, one episode at a time, without loss weights or advantages.
 
         Raises:
@@ -734,7 +734,7 @@ class ReplayReport:
         ]
 
 
-def _dropped(
+def _count_dropped(
     dropped: Mapping[tuple[Reason, str], int], *, episodes: bool
 ) -> dict[str, dict[str, int]]:
     found: dict[str, dict[str, int]] = {}
@@ -751,7 +751,7 @@ def _tally(numbers: NDArray[Any]) -> dict[int, int]:
     return dict(zip(values.tolist(), counts.tolist(), strict=True))
 
 
-def _named(numbers: NDArray[Any], names: Sequence[str]) -> dict[str, int]:
+def _count_by_name(numbers: NDArray[Any], names: Sequence[str]) -> dict[str, int]:
     named = {names[number] or _UNKNOWN: count for number, count in _tally(numbers).items()}
     return dict(sorted(named.items(), key=lambda item: (-item[1], item[0])))
 

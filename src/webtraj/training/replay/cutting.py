@@ -46,7 +46,7 @@ __all__ = [
     "calls_of",
     "has_calls",
     "is_repeated",
-    "loaded",
+    "load_blob",
     "outline",
     "outline_of_messages",
     "read_messages",
@@ -153,7 +153,7 @@ def outline_of_messages(messages: Iterable[Message]) -> tuple[Turn, ...]:
     )
 
 
-def loaded(value: Any) -> Any:
+def load_blob(value: Any) -> Any:
     """Return the content of a lazy blob, and any other value unchanged."""
     return value.load() if isinstance(value, LazyBlob) else value
 
@@ -167,9 +167,9 @@ def _part_of(leaf: Leaf) -> Part:
     if isinstance(value, Image):
         return value
     if not leaf.is_image:
-        return Text(loaded(value))
+        return Text(load_blob(value))
     if not isinstance(value, LazyBlob):
-        return Image(loaded(value))
+        return Image(load_blob(value))
     image = _SHOWN.get(value.blob.sha256)
     if image is None:
         image = _SHOWN[value.blob.sha256] = Image(value.load())
@@ -272,7 +272,7 @@ def _turn(
 
 def _bare(calls: tuple[ToolCall, ...]) -> tuple[ToolCall, ...]:
     """Return calls without the provider's own items, which are for the provider."""
-    return tuple(ToolCall(call.id, call.name, loaded(call.arguments)) for call in calls)
+    return tuple(ToolCall(call.id, call.name, load_blob(call.arguments)) for call in calls)
 
 
 def _leaves(index: int, content: Any, left_out: Counter[str]) -> tuple[Leaf, ...]:
@@ -313,7 +313,7 @@ def _picture(part: Mapping[str, Any]) -> bytes | LazyBlob | None:
             return None
     if isinstance(data, LazyBlob) and not data.text:
         return data
-    data = loaded(data)
+    data = load_blob(data)
     if isinstance(data, bytes):
         return data or None
     if not isinstance(data, str):
@@ -372,7 +372,7 @@ def samples_of(
     for step, record in enumerate(trajectory.steps):
         call = answered_call(record.decision)
         if call is not None:
-            yield _recorded(trajectory, step, call, iteration)
+            yield _cut_sample(trajectory, step, call, iteration)
         elif step in rendered and not (has_calls(record.decision) or is_repeated(record.decision)):
             assert render is not None
             yield rendered_sample(trajectory, step, rendered[step], render.reference, iteration)
@@ -419,7 +419,7 @@ def sample_of(
             f"{where} has no model call{'' if call is None else f' {call}'} with a reply to learn "
             "from. Decisions of oracles and scripts become samples by render=."
         )
-    return _recorded(trajectory, step, index, iteration)
+    return _cut_sample(trajectory, step, index, iteration)
 
 
 def answered_call(decision: Decision | None) -> int | None:
@@ -473,7 +473,7 @@ def _is_json(data: Any) -> bool:
     return True
 
 
-def _recorded(trajectory: EpisodeTrajectory, step: int, index: int, iteration: int) -> Sample:
+def _cut_sample(trajectory: EpisodeTrajectory, step: int, index: int, iteration: int) -> Sample:
     decision = trajectory.steps[step].decision
     assert decision is not None
     call = decision.model_calls[index]
@@ -495,14 +495,14 @@ def _recorded(trajectory: EpisodeTrajectory, step: int, index: int, iteration: i
         key=SampleKey(trajectory.episode_id, step, index),
         messages=messages,
         left_out=left_out,
-        completion=loaded(call.text),
+        completion=load_blob(call.text),
         calls=calls_of(call),
         tools=tools,
         prompt_token_ids=tuple(call.prompt_token_ids),
         completion_token_ids=tuple(call.completion_token_ids),
         logprobs=tuple(call.logprobs),
         temperature=as_number(call.sampling.get("temperature")),
-        finish_reason=loaded(call.finish_reason),
+        finish_reason=load_blob(call.finish_reason),
         policy_version=call.policy_version,
         metadata=_metadata(decision, call),
         **_common(trajectory, step, iteration),
@@ -532,12 +532,12 @@ def _common(trajectory: EpisodeTrajectory, step: int, iteration: int) -> dict[st
     return {
         "reward": reward_of(trajectory),
         "outcome": trajectory.outcome,
-        "group_id": loaded(info.group_id),
+        "group_id": load_blob(info.group_id),
         "iteration": iteration,
-        "task": loaded(info.task),
-        "site": loaded(info.site) or task_facts(trajectory).get("site", ""),
-        "goal": loaded(info.goal),
-        "policy": loaded(info.policy),
+        "task": load_blob(info.task),
+        "site": load_blob(info.site) or task_facts(trajectory).get("site", ""),
+        "goal": load_blob(info.goal),
+        "policy": load_blob(info.policy),
         "action": action_of(trajectory, step),
     }
 
@@ -546,7 +546,7 @@ def _metadata(decision: Decision, call: ModelCall) -> dict[str, Any]:
     known: dict[str, Any] = {
         "model": call.model,
         "reasoning": replies.reasoning_of(call),
-        "thought": loaded(decision.thought),
+        "thought": load_blob(decision.thought),
         "prompt": decision.metadata.get("prompt"),
     }
     return {name: value for name, value in known.items() if value}

@@ -21,7 +21,7 @@ from webtraj.store.index import EpisodeSummary
 from webtraj.training.replay.cutting import Renderer
 from webtraj.training.replay.filters import Filters, HeldOut, Reason
 from webtraj.training.replay.scanning import Batch, EpisodeScan, Scanner, scan_batches, unit_digest
-from webtraj.training.replay.weights import EPISODES, LEVELS, STEPS, Growing, Names, View, ranked
+from webtraj.training.replay.weights import EPISODES, LEVELS, STEPS, Growing, Names, View, rank
 from webtraj.trajectory import group_of, has_succeeded
 
 __all__ = ["Contents", "Places", "Source", "fill", "open_sources"]
@@ -74,7 +74,7 @@ def open_sources(
         where, claimed_only = places.place, True
     else:
         options, where, claimed_only = storage_options, "", False
-        numbered = _numbered(places)
+        numbered = _number_places(places)
     found: list[Source] = []
     for number in sorted(numbered, reverse=True):
         if last_n_iterations is not None and len(found) == last_n_iterations:
@@ -94,7 +94,7 @@ def open_sources(
     return found[::-1]
 
 
-def _numbered(places: Any) -> dict[int, Place]:
+def _number_places(places: Any) -> dict[int, Place]:
     if isinstance(places, (str, os.PathLike)):
         return {0: places}
     if isinstance(places, Mapping):
@@ -122,7 +122,7 @@ class Contents:
     recorded_ids: tuple[str, ...]
     """For each, the id of the episode that it was relabelled from, or its own."""
     forks: tuple[tuple[str, int], ...]
-    """For each, the id of the episode that it forks, and the step; an empty id if it is no fork."""
+    """For each, the id of the episode that it forks, and the step; empty if it is not a fork."""
     sources: tuple[Source, ...]
     filters: Filters
     held_out: HeldOut
@@ -348,7 +348,7 @@ class _Filling:
             ("site", self._filters.max_per_site, Reason.SITE_CAP),
         ):
             if cap is not None:
-                steps = self._capped(steps, episodes, name, cap, reason, seed)
+                steps = self._cap(steps, episodes, name, cap, reason, seed)
         return self._contents(steps, episodes)
 
     def _in_band(self, steps: NDArray[Any], episodes: NDArray[Any]) -> NDArray[Any]:
@@ -365,7 +365,7 @@ class _Filling:
         left: NDArray[Any] = steps[inside[episodes["task"][steps["episode"]]]]
         return left
 
-    def _capped(
+    def _cap(
         self,
         steps: NDArray[Any],
         episodes: NDArray[Any],
@@ -376,7 +376,7 @@ class _Filling:
     ) -> NDArray[Any]:
         groups = episodes[name][steps["episode"]].astype(np.int64)
         keys = np.ascontiguousarray(steps["sample"]).view("<u8")[::2]
-        keep = ranked(groups, keys, seed=seed) < cap
+        keep = rank(groups, keys, seed=seed) < cap
         if name == "site" and "" in self._sites:
             keep |= groups == self._sites.number("")
         return self._left(steps, keep, episodes, reason)

@@ -232,8 +232,8 @@ class HeldOut:
         """
         tasks = "1 held-out task is" if len(found) == 1 else f"{len(found)} held-out tasks are"
         return LeakError(
-            f"{tasks} in the training data: {_named(found)}. Keep rollouts for evaluation in the "
-            "split 'test', or leave these out by HeldOut(on_leak='drop')."
+            f"{tasks} in the training data: {_list_names(found)}. Keep rollouts for evaluation in "
+            "the split 'test', or leave these out by HeldOut(on_leak='drop')."
         )
 
 
@@ -259,23 +259,23 @@ def check_parts(
             units = f"1 {kind} is" if len(shared) == 1 else f"{len(shared)} {kind}s are"
             raise LeakError(
                 f"{units} in both training and validation data: "
-                f"{_named(named)}. Split by 'task' or 'site', so that similar samples stay in one "
-                "part."
+                f"{_list_names(named)}. Split by 'task' or 'site', so that similar samples stay in "
+                "one part."
             )
 
 
 def leaking_rows(train: NDArray[Any], validation: NDArray[Any]) -> NDArray[np.bool_]:
     """Return a mask of the validation rows whose prompt or page is in the training rows too."""
-    found: NDArray[np.bool_] = np.isin(_packed(validation["prompt"]), _packed(train["prompt"]))
-    pages = _packed(train["page"])
-    seen = np.isin(_packed(validation["page"]), pages[pages != _NO_PAGE])
+    found: NDArray[np.bool_] = np.isin(_pack(validation["prompt"]), _pack(train["prompt"]))
+    pages = _pack(train["page"])
+    seen = np.isin(_pack(validation["page"]), pages[pages != _NO_PAGE])
     return found | seen
 
 
 _NO_PAGE = bytes(0)
 
 
-def _packed(values: NDArray[Any]) -> NDArray[Any]:
+def _pack(values: NDArray[Any]) -> NDArray[Any]:
     # numpy sorts byte strings but not raw bytes. Hashes ending in zeros stay distinct, since all
     # have the same length.
     return np.ascontiguousarray(values).view(f"S{values.dtype.itemsize}")
@@ -283,7 +283,7 @@ def _packed(values: NDArray[Any]) -> NDArray[Any]:
 
 def _units(selection: Selection, kind: str) -> set[Any]:
     if kind in ("prompt", "page"):
-        values = _packed(selection.records[kind]).tolist()
+        values = _pack(selection.records[kind]).tolist()
         return set(values) - {_NO_PAGE}
     view = selection.view
     match kind:
@@ -302,7 +302,7 @@ def _text(unit: Any) -> str:
     return unit.hex() if isinstance(unit, bytes) else str(unit)
 
 
-def _named(found: Mapping[str, int]) -> str:
+def _list_names(found: Mapping[str, int]) -> str:
     shown: Iterable[str] = (
         f"{name!r} ({count} episodes)" if count else repr(name)
         for name, count in list(found.items())[:_MOST_NAMED]

@@ -21,7 +21,7 @@ from webtraj.environments.actions.base import Action
 from webtraj.environments.actions.dialects import Dialect
 from webtraj.environments.actions.verbs import InvalidAction
 from webtraj.store.closing import AsyncClosing
-from webtraj.training.replay.cutting import Rendered, action_of, loaded
+from webtraj.training.replay.cutting import Rendered, action_of, load_blob
 from webtraj.trajectory import Decision, EpisodeTrajectory, ModelCall
 
 __all__ = ["AgentRenderer"]
@@ -84,7 +84,7 @@ class _Replay:
     def __init__(self, settings: AgentRenderer, trajectory: EpisodeTrajectory) -> None:
         self._trajectory = trajectory
         self._prompt = load_prompt(settings.prompt)
-        first = _shown(trajectory.steps[0].observation) if trajectory.steps else {}
+        first = _load_blobs(trajectory.steps[0].observation) if trajectory.steps else {}
         page = page_of(first, settings.context)
         viewport = settings.viewport or screens.viewport_of(first)
         self._dialect = screens.dialect_for(settings.dialect, viewport, page.image)
@@ -110,7 +110,7 @@ class _Replay:
         self._client.reply = _reply(
             action, self._trajectory.steps[step].decision, self._dialect, self._prompt
         )
-        before = _shown(self._trajectory.steps[step - 1].observation)
+        before = _load_blobs(self._trajectory.steps[step - 1].observation)
         deciding = self._actor.act(before)
         try:
             deciding.send(None)  # Nothing waits: the client replies at once.
@@ -156,7 +156,7 @@ class _Described:
     def describe_episode(self) -> Mapping[str, Any]:
         """Return the task, seed and goal."""
         info = self.trajectory.info
-        return {"task": info.task, "seed": info.seed, "goal": loaded(info.goal)}
+        return {"task": info.task, "seed": info.seed, "goal": load_blob(info.goal)}
 
 
 def _reply(action: Action, decision: Decision | None, dialect: Dialect, prompt: Prompt) -> str:
@@ -170,15 +170,15 @@ def _reply(action: Action, decision: Decision | None, dialect: Dialect, prompt: 
     if not prompt.sections:
         return said
     known = {
-        "thought": loaded(decision.thought) if decision is not None else "",
-        "memory": loaded(decision.memory) if decision is not None else "",
+        "thought": load_blob(decision.thought) if decision is not None else "",
+        "memory": load_blob(decision.memory) if decision is not None else "",
     }
     *before, last = prompt.sections
     lines = [f"{name}: {known[name.lower()]}" for name in before if known.get(name.lower())]
     return "\n".join([*lines, f"{last}: {said}"])
 
 
-def _shown(observation: Any) -> Any:
+def _load_blobs(observation: Any) -> Any:
     if isinstance(observation, Mapping):
-        return {name: loaded(value) for name, value in observation.items()}
+        return {name: load_blob(value) for name, value in observation.items()}
     return observation

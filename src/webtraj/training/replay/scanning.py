@@ -21,7 +21,7 @@ from webtraj.agents.models.base import Image, ToolCall
 from webtraj.datasets import workers
 from webtraj.datasets.dataset import Dataset, parse_condition
 from webtraj.datasets.place import map_in_order
-from webtraj.datasets.progress import counted
+from webtraj.datasets.progress import count_items
 from webtraj.datasets.workers import Workers
 from webtraj.environments.actions.base import Action
 from webtraj.environments.actions.recorded import is_invalid
@@ -147,7 +147,7 @@ class EpisodeScan:
     source: tuple[str, str] = ("", "")
     """The id and task of the episode that this one was relabelled from; empty if it was not."""
     fork: tuple[str, int] = ("", 0)
-    """The id of the episode that this one forks, and the step; an empty id if it is no fork."""
+    """The id of the episode that this one forks, and the step; an empty id if it is not a fork."""
     level: str = "unknown"
     samples: int = 0
     reasons: Mapping[Reason, int] = dataclasses.field(default_factory=dict)
@@ -446,12 +446,15 @@ def scan_batches(scanner: Scanner, datasets: Iterable[Dataset]) -> Generator[Bat
                 found = map_in_order(pool.do, jobs, workers=2 * cores)
             else:
                 found = map(scanner.scan, jobs)
-            yield from counted(
+            yield from count_items(
                 found, "Reading episodes", len(summaries), number=lambda one: len(one.summaries)
             )
 
 
 def _may_leave(scanner: Scanner) -> bool:
     """Return whether another process scans alike: it knows only webtraj's classes."""
-    known = [*values.registered(), *([] if scanner.render is None else [type(scanner.render)])]
+    known = [
+        *values.registered_types(),
+        *([] if scanner.render is None else [type(scanner.render)]),
+    ]
     return all(cls.__module__.startswith("webtraj.") for cls in known)

@@ -34,14 +34,14 @@ __all__ = [
     "balanced",
     "by_reward",
     "by_success",
-    "checked",
+    "check",
     "draw",
     "effective_sample_size",
     "lifted",
-    "mixed",
+    "mix",
     "product",
     "quotas",
-    "ranked",
+    "rank",
     "recency",
     "uniform",
 ]
@@ -147,7 +147,7 @@ class View:
         return len(self.episode)
 
 
-def mixed(values: NDArray[np.uint64], seed: int) -> NDArray[np.uint64]:
+def mix(values: NDArray[np.uint64], seed: int) -> NDArray[np.uint64]:
     """Return pseudorandom numbers determined by each value and the seed (splitmix64)."""
     with np.errstate(over="ignore"):
         z = values + np.uint64(seed % 2**64) + np.uint64(0x9E3779B97F4A7C15)
@@ -187,7 +187,7 @@ def recency(power: float = 2.0) -> Weighting:
     Raises:
         InvalidInputError: The power is not a number of at least 0.
     """
-    return functools.partial(_recency, power=_checked_power(power))
+    return functools.partial(_recency, power=_check_power(power))
 
 
 def balanced(by: Balance) -> Weighting:
@@ -203,7 +203,7 @@ def balanced(by: Balance) -> Weighting:
         raise errors.InvalidInputError(
             f"balanced({by!r:.100}): expected one of {', '.join(known)}."
         )
-    return functools.partial(_balanced, by=by)
+    return functools.partial(_balance, by=by)
 
 
 def lifted(by: Balance, *, most: float = 8.0) -> Weighting:
@@ -219,7 +219,7 @@ def lifted(by: Balance, *, most: float = 8.0) -> Weighting:
         raise errors.InvalidInputError(
             f"lifted(most={most!r:.100}): expected a number of at least 1."
         )
-    return functools.partial(_lifted, by=by, most=float(most))
+    return functools.partial(_lift, by=by, most=float(most))
 
 
 def advantage(*, positive_only: bool = True, scale: float | None = None) -> Weighting:
@@ -249,13 +249,13 @@ def product(*weightings: Weighting) -> Weighting:
     def weigh(view: View) -> NDArray[np.float64]:
         total = np.ones(len(view))
         for weighting in weightings:
-            total = total * checked(weighting, view)
+            total = total * check(weighting, view)
         return total
 
     return weigh
 
 
-def checked(weighting: Weighting, view: View) -> NDArray[np.float64]:
+def check(weighting: Weighting, view: View) -> NDArray[np.float64]:
     """Return the validated weights of a weighting.
 
     Raises:
@@ -294,13 +294,13 @@ def _recency(view: View, power: float) -> NDArray[np.float64]:
     return np.asarray(ages**power, np.float64)
 
 
-def _balanced(view: View, by: Balance) -> NDArray[np.float64]:
+def _balance(view: View, by: Balance) -> NDArray[np.float64]:
     _, inverse, counts = np.unique(getattr(view, by), return_inverse=True, return_counts=True)
     return 1.0 / counts[inverse.reshape(-1)]
 
 
-def _lifted(view: View, by: Balance, most: float) -> NDArray[np.float64]:
-    shares = _balanced(view, by)
+def _lift(view: View, by: Balance, most: float) -> NDArray[np.float64]:
+    shares = _balance(view, by)
     if not len(shares):
         return shares
     average = len(shares) / len(np.unique(getattr(view, by)))
@@ -315,7 +315,7 @@ def _advantage(view: View, positive_only: bool, scale: float | None) -> NDArray[
     return np.maximum(values, 0.0) if positive_only else np.abs(values)
 
 
-def _checked_power(power: float) -> float:
+def _check_power(power: float) -> float:
     if isinstance(power, bool) or not 0.0 <= power < math.inf:
         raise errors.InvalidInputError(
             f"The power of recency is {power!r:.100}; expected a number of at least 0."
@@ -402,12 +402,12 @@ def quotas(shares: _Floats, sizes: NDArray[np.int64] | None, count: int) -> NDAr
     return found
 
 
-def ranked(groups: NDArray[np.int64], keys: NDArray[np.uint64], *, seed: int) -> NDArray[np.int64]:
+def rank(groups: NDArray[np.int64], keys: NDArray[np.uint64], *, seed: int) -> NDArray[np.int64]:
     """Return each item's rank within its group, from 0, in a seeded random order.
 
     The order of two items does not depend on the other items.
     """
-    luck = mixed(keys, seed)
+    luck = mix(keys, seed)
     order = np.lexsort((keys, luck, groups))
     places = np.empty(len(groups), np.int64)
     if not len(groups):
@@ -421,5 +421,5 @@ def ranked(groups: NDArray[np.int64], keys: NDArray[np.uint64], *, seed: int) ->
 
 def _uniform(keys: NDArray[np.uint64], seed: int) -> _Floats:
     """Return numbers above 0 and below 1."""
-    numbers = mixed(mixed(keys, seed), seed + 1) >> np.uint64(11)
+    numbers = mix(mix(keys, seed), seed + 1) >> np.uint64(11)
     return (numbers.astype(np.float64) + 0.5) * math.ldexp(1.0, -53)

@@ -3,7 +3,8 @@
 Importing it loads neither; `train` and `publish` do.
 """
 
-from webtraj.training.rows import SampleFile, open_held_out, open_samples, read_row
+from webtraj.training.export.opening import open_held_out, open_samples
+from webtraj.training.rows import SampleFile, read_row
 from webtraj.training.sft.checkpoints import publish
 from webtraj.training.sft.data import DataReport
 from webtraj.training.sft.encoding import check_pictures

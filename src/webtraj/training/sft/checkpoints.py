@@ -179,7 +179,7 @@ def _moments(model: Any, optimizer: Any, *, sharded: bool) -> dict[str, Any]:
         bare = _bare(optimizer)
         state = {
             name: bare.state[parameter]
-            for name, parameter in _named(model)
+            for name, parameter in _named_parameters(model)
             if parameter in bare.state
         }
     return {
@@ -204,7 +204,9 @@ def _set_moments(model: Any, optimizer: Any, moments: dict[str, Any], *, sharded
         options = state_dict_lib.StateDictOptions(full_state_dict=True)
         state_dict_lib.set_optimizer_state_dict(model, bare, state, options=options)
         return
-    parameters = {name: parameter for name, parameter in _named(model) if parameter.requires_grad}
+    parameters = {
+        name: parameter for name, parameter in _named_parameters(model) if parameter.requires_grad
+    }
     if strange := sorted(set(by_name) - set(parameters)):
         raise TrainingError(f"The checkpoint has a parameter {strange[0]!r} that the model lacks.")
     for name, kinds in by_name.items():
@@ -216,7 +218,7 @@ def _set_moments(model: Any, optimizer: Any, moments: dict[str, Any], *, sharded
         }
 
 
-def _named(model: Any) -> Any:
+def _named_parameters(model: Any) -> Any:
     return getattr(model, "module", model).named_parameters()
 
 

@@ -23,7 +23,7 @@ from webtraj.agents.models.messages import for_template, functions_of
 from webtraj.agents.models.names import looks_like_a_path
 from webtraj.training.samples import Sample
 from webtraj.training.sft.failures import PictureMismatchError
-from webtraj.training.sft.pictures import OF_TOKENS, ImageTokens, opened
+from webtraj.training.sft.pictures import OF_TOKENS, ImageTokens, open_image
 from webtraj.trajectory import Ending, ending_of
 
 __all__ = [
@@ -285,7 +285,7 @@ class Encoder:
             return {}
         made = self.tools.processor(
             text=[str(self.tools.image_token) * len(images) for images in shown if images],
-            images=[[opened(image) for image in images] for images in shown if images],
+            images=[[open_image(image) for image in images] for images in shown if images],
             return_tensors="pt",
             padding=True,
         )
@@ -316,8 +316,8 @@ class Encoder:
     def _render(self, sample: Sample, name: str) -> tuple[str, str]:
         """Return the prompt's text and the reply's, rendered by the template."""
         reply = Message("assistant", (Text(sample.completion),), sample.calls)
-        prompt = self._templated(sample.messages, name, sample.tools, ask=True)
-        whole = self._templated((*sample.messages, reply), name, sample.tools, ask=False)
+        prompt = self._apply_template(sample.messages, name, sample.tools, ask=True)
+        whole = self._apply_template((*sample.messages, reply), name, sample.tools, ask=False)
         if not whole.startswith(prompt):
             raise errors.InvalidInputError(
                 f"{name}: the model's chat template does not render the conversation as its prompt "
@@ -326,7 +326,7 @@ class Encoder:
             )
         return prompt, whole[len(prompt) :]
 
-    def _templated(
+    def _apply_template(
         self, messages: Sequence[Message], name: str, tools: Sequence[Any], *, ask: bool
     ) -> str:
         functions = functions_of(tools)
@@ -374,15 +374,17 @@ class Encoder:
         self, sample: Sample, prompt: _Ids, images: Sequence[Image], name: str
     ) -> npt.NDArray[np.bool_]:
         """Return a mask of the prompt's tokens that belong to replies."""
-        text = self._templated(sample.messages, name, sample.tools, ask=True)
+        text = self._apply_template(sample.messages, name, sample.tools, ask=True)
         encoded = self.tools.tokenizer(text, add_special_tokens=False, return_offsets_mapping=True)
         starts = np.asarray([start for start, _ in encoded["offset_mapping"]])
         flags = np.zeros(len(starts), dtype=bool)
         for position, message in enumerate(sample.messages):
             if message.role != "assistant":
                 continue
-            before = self._templated(sample.messages[:position], name, sample.tools, ask=True)
-            until = self._templated(sample.messages[: position + 1], name, sample.tools, ask=False)
+            before = self._apply_template(sample.messages[:position], name, sample.tools, ask=True)
+            until = self._apply_template(
+                sample.messages[: position + 1], name, sample.tools, ask=False
+            )
             if not (text.startswith(until) and until.startswith(before)):
                 raise errors.InvalidInputError(
                     f"{name}: the model's chat template renders message {position} differently if "

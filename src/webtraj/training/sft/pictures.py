@@ -38,7 +38,7 @@ from webtraj.training.samples import Sample
 if TYPE_CHECKING:
     from webtraj.training.sft.encoding import ModelTools
 
-__all__ = ["OF_TOKENS", "ImageTokens", "opened"]
+__all__ = ["OF_TOKENS", "ImageTokens", "open_image"]
 
 OF_TOKENS = frozenset({"input_ids", "attention_mask", "mm_token_type_ids", "token_type_ids"})
 """What processors return for each token; all else is made of pictures."""
@@ -111,7 +111,7 @@ class ImageTokens:
         spelled = [self._spelling(size) for size in sizes]
         mark = self._tools.tokenizer.convert_tokens_to_ids(self._tools.image_token)
         if any(one is None for one in spelled) or bare.count(mark) != len(images):
-            return _ids_of(self._processed(text, [_blank_image(size) for size in sizes]))
+            return _ids_of(self._run_processor(text, [_blank_image(size) for size in sizes]))
         left = iter(spelled)
         return [t for token in bare for t in (next(left) or () if token == mark else (token,))]
 
@@ -156,7 +156,7 @@ class ImageTokens:
         return self._departure(sample, self.grids(sample.images)) if sample.processor else ""
 
     def departure_again(self, sample: Sample) -> str:
-        """Return the first of `departure` and `misfit`, with the images themselves processed.
+        """Process the images again, and return the first of `departure` and `misfit`.
 
         Raises:
             InvalidInputError: An image cannot be read.
@@ -164,7 +164,7 @@ class ImageTokens:
         ids = (*sample.prompt_token_ids, *sample.completion_token_ids)
         if self._tools.why_no_images:
             return self.misfit(ids, sample.images)
-        made = [self._process(opened(image)) for image in sample.images]
+        made = [self._process(open_image(image)) for image in sample.images]
         grids = [grid for _, grid in made]
         why = self._departure(sample, grids) if sample.processor else ""
         return why or self._misfit(ids, [spelled for spelled, _ in made])
@@ -206,7 +206,7 @@ class ImageTokens:
     def _process(self, picture: Any) -> tuple[list[int], Mapping[str, Any]]:
         """Return the tokens of an image between two words, and what rows say of it."""
         before, after = self._text_ids(_BEFORE), self._text_ids(_AFTER)
-        made = self._processed(f"{_BEFORE}{self._tools.image_token}{_AFTER}", [picture])
+        made = self._run_processor(f"{_BEFORE}{self._tools.image_token}{_AFTER}", [picture])
         ids = _ids_of(made)[len(before) :]
         ids = ids[: len(ids) - len(after)]
         arrays = {key: np.asarray(made[key]) for key in sorted(made.keys() - OF_TOKENS)}
@@ -221,7 +221,7 @@ class ImageTokens:
     def _text_ids(self, text: str) -> list[int]:
         return list(self._tools.tokenizer(text, add_special_tokens=False)["input_ids"])
 
-    def _processed(self, text: str, pictures: Sequence[Any]) -> Mapping[str, Any]:
+    def _run_processor(self, text: str, pictures: Sequence[Any]) -> Mapping[str, Any]:
         made: Mapping[str, Any] = self._tools.processor(
             text=[text], images=[list(pictures)], add_special_tokens=False
         )
@@ -298,7 +298,7 @@ def _size_of(image: Image) -> _Size:
         raise _unreadable(image, type(error).__name__) from error
 
 
-def opened(image: Image) -> Any:
+def open_image(image: Image) -> Any:
     """Return an image as a Pillow image.
 
     Raises:

@@ -36,7 +36,7 @@ __all__ = [
     "advantages_of",
     "is_zero",
     "temperature_of",
-    "weighed",
+    "weigh",
     "with_policy",
 ]
 
@@ -203,11 +203,11 @@ def with_policy(encoded: Encoded, advantage: float | None, settings: PolicySetti
             "prompt and completion, or leave out its log-probabilities to imitate it."
         )
     weight = encoded.weight * (settings.supervised_weight if advantage is None else 1.0)
-    weight, mass = weighed(weight, int(encoded.trained.sum()), settings)
+    weight, mass = weigh(weight, int(encoded.trained.sum()), settings)
     return dataclasses.replace(encoded, advantage=advantage, weight=weight, mass=mass)
 
 
-def weighed(weight: float, trained_tokens: int, settings: PolicySettings) -> tuple[float, float]:
+def weigh(weight: float, trained_tokens: int, settings: PolicySettings) -> tuple[float, float]:
     """Return the weight of each token of a sample, and its share of the loss's denominator.
 
     >>> weighed(1.0, 4, PolicySettings(normalizer="tokens"))

@@ -226,10 +226,10 @@ def load_train_config(
     """
     name = "train" if path is None else str(path)
     data = {} if path is None else configuration.read_file(path)
-    data = configuration.layered(data, given or {}, overrides, example="learning_rate=1e-4")
+    data = configuration.merge_layers(data, given or {}, overrides, example="learning_rate=1e-4")
     configuration.check_names(data, TrainConfig, name)
     _check_needed(data, name)
-    return configuration.checked(data, TrainConfig, name)
+    return configuration.check(data, TrainConfig, name)
 
 
 def _check_needed(data: dict[str, Any], name: str) -> None:

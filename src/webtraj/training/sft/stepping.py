@@ -53,13 +53,13 @@ def token_losses(
     if not len(columns):
         columns = torch.zeros(1, dtype=torch.long)
     kept = wanted[:, columns]
-    rows, places = (_moved(part, device) for part in torch.nonzero(kept, as_tuple=True))
+    rows, places = (_move(part, device) for part in torch.nonzero(kept, as_tuple=True))
     targets, weights, owners = (
-        _moved(part[:, columns][kept], device)
+        _move(part[:, columns][kept], device)
         for part in (batch.targets, batch.weights, batch.owners)
     )
-    columns = _moved(columns, device)
-    inputs = {key: _moved(value, device) for key, value in batch.inputs.items()}
+    columns = _move(columns, device)
+    inputs = {key: _move(value, device) for key, value in batch.inputs.items()}
     if _keeps_logits(model):
         logits = model(**inputs, logits_to_keep=columns, use_cache=False).logits
     else:
@@ -70,7 +70,7 @@ def token_losses(
     if batch.policy is not None and temperature != 1.0:
         imitated = torch.isnan(batch.policy.advantages[batch.targets >= 0])
         divisors = torch.where(imitated, 1.0, temperature)
-        chosen = chosen / _moved(divisors, device)[:, None]
+        chosen = chosen / _move(divisors, device)[:, None]
     nll = torch.nn.functional.cross_entropy(chosen, targets, reduction="none")
     return nll, weights, owners, chosen.argmax(dim=-1) == targets
 
@@ -80,7 +80,7 @@ def weighted_sum(nll: Any, weights: Any) -> Any:
     return (nll * weights).sum()
 
 
-def _moved(tensor: Any, device: Any) -> Any:
+def _move(tensor: Any, device: Any) -> Any:
     """Return a tensor on a device. The copy to a GPU is asynchronous, from pinned memory."""
     if device.type == "cuda" and not tensor.is_pinned():
         tensor = tensor.pin_memory()
@@ -220,10 +220,10 @@ def make_step(
         group["lr"] = rate
     optimizer.step()
     optimizer.zero_grad()
-    return value, norm, _reported(accelerator, policy, sums)
+    return value, norm, _report(accelerator, policy, sums)
 
 
-def _reported(
+def _report(
     accelerator: Any, policy: PolicyGradient | None, sums: dict[str, Any]
 ) -> dict[str, float]:
     import torch

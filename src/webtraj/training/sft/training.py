@@ -294,7 +294,7 @@ class _Run:
                 self._data.report, start=start, total=self._plan.num_steps
             )
             if policy is not None and not start:
-                log.write({"step": 0, **_sampled(self._data.report)})
+                log.write({"step": 0, **_describe_groups(self._data.report)})
         if not self._plan.num_steps:
             self._save(model, optimizer, 0)
         try:
@@ -454,7 +454,7 @@ class _Run:
         )
 
 
-def _sampled(report: DataReport) -> dict[str, Any]:
+def _describe_groups(report: DataReport) -> dict[str, Any]:
     """Return the account of the groups, for the log."""
     values = {
         "groups": report.groups, "groups_kept": report.groups_kept, "reward": report.reward,

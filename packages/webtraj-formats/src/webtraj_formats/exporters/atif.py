@@ -400,7 +400,7 @@ class StepWriter:
                 else:
                     self._tell(
                         f"steps.decision.model_calls.{name}",
-                        "holds what is no finite number, and is in metrics.extra",
+                        "holds what is not a finite number, and is in metrics.extra",
                     )
         extra = self._rest(call, placed={*metrics, "model", "text"})
         if len(calls) > 1:
@@ -454,7 +454,7 @@ class StepWriter:
     def _number(self, value: Any, field: str) -> Any:
         number = self.plain(value)
         if type(number) not in (int, float):
-            self._tell(field, "is no finite number; it is there as plain JSON")
+            self._tell(field, "is not a finite number; it is there as plain JSON")
         return number
 
     def _time(self, step: StepRecord) -> dict[str, str]:

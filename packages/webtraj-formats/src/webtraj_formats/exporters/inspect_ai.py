@@ -38,10 +38,10 @@ from webtraj import errors
 from webtraj.datasets.exporters import base
 from webtraj.datasets.exporters.plain import (
     answer,
+    as_list,
     filled_fields,
     image_kind,
     inside,
-    listed,
     message_parts,
     note_lost,
     pictures_in,
@@ -299,7 +299,7 @@ class _Sample:
         """Return a message to a model; what Inspect has no role for is a user's."""
         given = message if isinstance(message, Mapping) else {"content": message}
         role = given.get("role")
-        parts = [*message_parts(given.get("content")), *listed(given.get("tool_calls"))]
+        parts = [*message_parts(given.get("content")), *as_list(given.get("tool_calls"))]
         return {
             "role": role if role in _ROLES else "user",
             "content": list(self._parts(parts)),
@@ -389,7 +389,7 @@ class _Sample:
         if reward is not None and math.isfinite(reward):
             scores["reward"] = {"value": float(reward)}
         elif reward is not None:
-            self._note("steps.reward", "is no finite number; the sample has no reward")
+            self._note("steps.reward", "is not a finite number; the sample has no reward")
         return scores
 
 

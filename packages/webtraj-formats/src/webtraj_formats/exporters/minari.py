@@ -492,7 +492,7 @@ def _number(value: Any, field: str, tell: _Tell) -> float:
         return float("nan")
     item = value.item() if getattr(value, "shape", None) == () else value
     if type(item) not in (int, float, bool):
-        tell(field, "is no single number; its sum stands for it")
+        tell(field, "is not a single number; its sum stands for it")
     return reward_value(value)
 
 

@@ -54,7 +54,7 @@ def mcp(
     ] = None,
     deny: Annotated[
         list[str] | None,
-        typer.Option(metavar="ORIGIN", help="Deny such pages, whatever else. Repeatable."),
+        typer.Option(metavar="ORIGIN", help="Deny such pages, even if allowed. Repeatable."),
     ] = None,
     uploads: Annotated[
         Path | None, typer.Option(help="Allow uploads from this folder, and offer a tool for it.")

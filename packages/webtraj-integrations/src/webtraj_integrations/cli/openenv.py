@@ -21,7 +21,7 @@ from webtraj.cli.options import (
     read_settings,
     storage_options,
 )
-from webtraj.cli.terminal import counted
+from webtraj.cli.terminal import pluralize
 
 if TYPE_CHECKING:
     from webtraj_integrations.sessions import Sessions
@@ -116,8 +116,8 @@ async def _serve(sessions: Sessions, host: str, port: int, session_timeout: floa
         openenv.serving(sessions, host=host, port=port, session_timeout=session_timeout) as url,
     ):
         print(
-            f"{counted(len(sessions.tasks), 'task')} at {url}, for "
-            f"{counted(sessions.size, 'client')} at a time (Ctrl-C ends it)",
+            f"{pluralize(len(sessions.tasks), 'task')} at {url}, for "
+            f"{pluralize(sessions.size, 'client')} at a time (Ctrl-C ends it)",
             flush=True,
         )
         await asyncio.Event().wait()
@@ -155,6 +155,6 @@ def manifest(
     for agent, rewards in measured.items():
         if rewards:
             mean = sum(rewards) / len(rewards)
-            print(f"{agent}: mean reward {mean:.3f} in {counted(len(rewards), 'episode')}")
+            print(f"{agent}: mean reward {mean:.3f} in {pluralize(len(rewards), 'episode')}")
         else:
             print(f"{agent}: no episode had a reward, so it is not declared")

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from webtraj.cli.options import BucketOptions, Place, Where, condition_of, options_for
-from webtraj.cli.terminal import counted, say
+from webtraj.cli.terminal import pluralize, say
 
 __all__ = ["otel"]
 
@@ -55,6 +55,6 @@ def otel(
         exporter.shutdown()  # type: ignore[no-untyped-call]
     for item in (left_out := ledger.report("otel").left_out):
         say(f"{item.episode_id}: {item.why}")
-    say(f"{counted(episodes, 'episode')} sent, {counted(spans, 'span')}")
+    say(f"{pluralize(episodes, 'episode')} sent, {pluralize(spans, 'span')}")
     if left_out:
         raise typer.Exit(1)

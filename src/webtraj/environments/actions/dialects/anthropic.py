@@ -26,8 +26,8 @@ from webtraj.environments.actions.dialects.phrases import (
     Phrase,
     group,
     invalid,
-    named,
     one_tool,
+    show_value,
     value,
 )
 from webtraj.environments.actions.dialects.replies import Frame
@@ -66,7 +66,7 @@ def write_keys(keys: str) -> str:
 
 def _key(name: str) -> str:
     if (key := keys_lib.canonical_key(name)) is None:
-        raise ValueError(f"{name[:40]!r} is no key's name")
+        raise ValueError(f"{name[:40]!r} is not the name of a key")
     return key
 
 
@@ -220,14 +220,14 @@ class AnthropicDialect(ObjectDialect):
         if reply.get("toolset_name") == TOOL:
             args = replies.arguments_of(reply.get("input"))
             if not isinstance(args, Mapping):
-                raise ParseError("malformed", "The tool's input is no object.")
+                raise ParseError("malformed", "The tool's input is not an object.")
             return {**args, "action": reply.get("name")}
         if "input" in reply or reply.get("type") == "tool_use":
             if (name := reply.get("name")) != TOOL:
                 raise ParseError(
-                    "unknown_action", f"{named(name)} is no tool; the tool is {TOOL!r}."
+                    "unknown_action", f"{show_value(name)} is not a tool; the tool is {TOOL!r}."
                 )
             reply = replies.arguments_of(reply.get("input"))
         if not isinstance(reply, Mapping):
-            raise ParseError("malformed", "The tool's input is no object.")
+            raise ParseError("malformed", "The tool's input is not an object.")
         return reply

@@ -253,7 +253,7 @@ def read_calls(text: str) -> list[Call]:
     """
     source, syntax = _prepare(text)
     if len(syntax) > MAX_SYNTAX:
-        raise ParseError("malformed", "The reply is no call: there is too much outside quotes.")
+        raise ParseError("malformed", "The reply is not a call: there is too much outside quotes.")
     try:
         tree = ast.parse(source)
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
@@ -314,7 +314,7 @@ def _literal(node: ast.expr) -> Any:
         if isinstance(operand, ast.Constant) and type(operand.value) in (int, float):
             assert isinstance(operand.value, (int, float))
             return -operand.value if isinstance(node.op, ast.USub) else operand.value
-    raise ParseError("code", f"{_name_of(node)} is no literal argument; {_EXPECTED}")
+    raise ParseError("code", f"{_name_of(node)} is not a literal; {_EXPECTED}")
 
 
 def _with_pairs(text: str) -> str:

@@ -33,7 +33,7 @@ from webtraj.environments.actions.dialects.replies import Frame
 __all__ = ["OpenAIDialect", "TOOLS"]
 
 TOOLS = {"computer": False, "computer_use_preview": True}
-"""The tools by type, and whether they are told the screen's size; the first is the default."""
+"""The tools by type, and whether they take the screen's size; the first is the default."""
 
 _BUTTONS = {"left": "left", "right": "right", "wheel": "middle"}
 _KEY_LIST = {"type": "array", "items": {"type": "string"}}
@@ -57,7 +57,7 @@ def _read_keys(names: Any) -> tuple[str, ...]:
         is_split |= len(parts) > 1
         for part in parts:
             if (key := keys_lib.canonical_key(part)) is None:
-                raise ValueError(f"{name[:40]!r} is no key's name")
+                raise ValueError(f"{name[:40]!r} is not the name of a key")
             keys.append(key)
     if is_split and "Shift" in keys:
         # "ctrl+shift+t" is what the tool's own names say as ["CTRL", "SHIFT", "T"].
@@ -224,5 +224,5 @@ class OpenAIDialect(ObjectDialect):
             return [reply]
         items = reply.get("actions") or [reply.get("action")]
         if not isinstance(items, (list, tuple)):
-            raise ParseError("malformed", "The call's actions are no list.")
+            raise ParseError("malformed", "The call's actions are not a list.")
         return list(items)

@@ -30,7 +30,7 @@ __all__ = [
     "group",
     "input_prompt",
     "invalid",
-    "named",
+    "show_value",
     "one_tool",
     "tool_call_prompt",
     "value",
@@ -105,7 +105,7 @@ def invalid(kind: str, reason: str, reply: Any) -> InvalidAction:
     return InvalidAction(_storable(reason), _storable(text), kind)
 
 
-def named(wire: Any) -> str:
+def show_value(wire: Any) -> str:
     """Return a model's value for display in a message."""
     return repr(wire[:60]) if isinstance(wire, str) else f"a {type(wire).__name__}"
 
@@ -298,7 +298,7 @@ class Phrase:
         for name, constant in self.wire.items():
             if args.get(name, constant) != constant:
                 raise ParseError(
-                    "bad_arguments", f"{self.word}: {name} cannot be {named(args[name])}."
+                    "bad_arguments", f"{self.word}: {name} cannot be {show_value(args[name])}."
                 )
         fields: dict[str, Any] = dict(self.fields)
         try:
@@ -369,7 +369,7 @@ class Phrasebook:
         if not phrases:
             raise ParseError(
                 "unknown_action",
-                f"{named(word)} is no action; the actions are {', '.join(self.words)}.",
+                f"{show_value(word)} is not an action; the actions are {', '.join(self.words)}.",
             )
         fitting = [phrase for phrase in phrases if phrase.fits(args)]
         complete = [phrase for phrase in fitting if phrase.required <= args.keys()]

@@ -64,7 +64,7 @@ class Frame:
                 raise ValueError(f"a coordinate must be a number; got {str(number)[:40]!r}")
             if not 0 <= number <= size:  # Rejects NaN too.
                 raise ValueError(
-                    f"({str(x)[:20]}, {str(y)[:20]}) lies outside the screen of "
+                    f"({str(x)[:20]}, {str(y)[:20]}) is outside the screen of "
                     f"{self.shown_width}x{self.shown_height}"
                 )
         return (
@@ -76,7 +76,7 @@ class Frame:
         """Convert a point of the viewport to the nearest coordinates of the dialect.
 
         Raises:
-          FormatError: If the point lies outside the viewport.
+          FormatError: The point is outside the viewport.
         """
         if not (0 <= x <= self.width and 0 <= y <= self.height):
             raise FormatError(f"({x}, {y}), outside the viewport of {self.width}x{self.height}")

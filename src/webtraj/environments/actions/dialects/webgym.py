@@ -26,7 +26,7 @@ from webtraj.environments.actions.dialects.phrases import (
     PhrasebookDialect,
     group,
     invalid,
-    named,
+    show_value,
     tool_call_prompt,
     value,
 )
@@ -93,7 +93,8 @@ class _ToolCallDialect(PhrasebookDialect):
             name, arguments = call.get("name"), replies.arguments_of(call.get("arguments"))
             if name != self._tool:
                 raise ParseError(
-                    "unknown_action", f"{named(name)} is no tool; the tool is {self._tool!r}."
+                    "unknown_action",
+                    f"{show_value(name)} is not a tool; the tool is {self._tool!r}.",
                 )
             if not isinstance(arguments, Mapping):
                 raise ParseError("malformed", "The tool call's arguments are not an object.")

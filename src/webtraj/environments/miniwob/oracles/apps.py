@@ -12,7 +12,7 @@ from webtraj.environments.miniwob.oracles.base import (
     OracleError,
     OracleView,
     click,
-    matched,
+    match_goal,
     oracle,
     wait_until_painted,
 )
@@ -30,7 +30,7 @@ from webtraj.environments.miniwob.oracles.widgets import pick_date
 )
 async def email_inbox(page: OracleView) -> Actions:
     """Do what the goal says with an email."""
-    sender, text, to, icon = matched(
+    sender, text, to, icon = match_goal(
         r"Find the email by (.+?) and (?:"
         r'reply to them with the text "(.+)"|'
         r"forward that email to (.+?)|"
@@ -109,7 +109,7 @@ async def social_media(page: OracleView) -> Actions:
 
     An icon under the mouse changes its image, and has no area while that loads.
     """
-    user, button = matched(r'For the user (@\w+), click on the "(.+)" button\.', page.goal)
+    user, button = match_goal(r'For the user (@\w+), click on the "(.+)" button\.', page.goal)
     icon = (await _parts_of_posts(page, user, _ICONS.get(button, ".more")))[0]
     for _ in range(3):  # On a busy machine the image may still be missing when the click comes.
         yield Hover(icon.ref)
@@ -127,7 +127,7 @@ async def social_media(page: OracleView) -> Actions:
 @oracle("social-media-all", "social-media-some")
 async def social_media_all(page: OracleView) -> Actions:
     """Click an icon of all the user's posts, or of the given number, and submit."""
-    button, count, user = matched(
+    button, count, user = match_goal(
         r'Click the "(\w+)" button on (?:all|(\d+)) posts? by (@\w+) and then click Submit\.',
         page.goal,
     )
@@ -158,7 +158,7 @@ _RESULTS_A_PAGE = 3
 @oracle("phone-book")
 async def phone_book(page: OracleView) -> Actions:
     """Turn the pages until the person appears, and click the phone number, mail or address."""
-    name, item = matched(
+    name, item = match_goal(
         r"Find (.+) in the contact book and click on their (phone|email|address)(?: number)?\.",
         page.goal,
     )
@@ -170,7 +170,7 @@ async def phone_book(page: OracleView) -> Actions:
 @oracle("search-engine")
 async def search_engine(page: OracleView) -> Actions:
     """Searches, turns to the page of the result that the goal counts out, and clicks it."""
-    text, nth = matched(
+    text, nth = match_goal(
         r'Use the textbox to enter "(.+)" and press "Search", '
         r"then find and click the (\d)\w\w search result\.",
         page.goal,
@@ -186,7 +186,7 @@ async def search_engine(page: OracleView) -> Actions:
 @oracle("navigate-tree")
 async def navigate_tree(page: OracleView) -> Actions:
     """Open one folder after another until the file or folder appears, and click it."""
-    (name,) = matched(
+    (name,) = match_goal(
         r"Navigate through the file tree\. Find and click on the folder or file "
         r'named "(\w+)"\.',
         page.goal,
@@ -226,7 +226,7 @@ _MARGIN = 6.0
 @oracle("daily-calendar")
 async def daily_calendar(page: OracleView) -> Actions:
     """Scroll to a free time, drag over it, name the event and create it."""
-    length, name, begin, begin_half, end, end_half = matched(
+    length, name, begin, begin_half, end, end_half = match_goal(
         r'Create a (.+) event named "(\w+)", between (\d+)(AM|PM) and (\d+)(AM|PM)\.', page.goal
     )
     duration = _HALF_HOURS[length]
@@ -268,7 +268,7 @@ def _slot(hour: str, half: str) -> int:
 @oracle("buy-ticket")
 async def buy_ticket(page: OracleView) -> Actions:
     """Buy the ticket that costs or takes the least or the most."""
-    (which,) = matched(r"Buy the ticket with the (.+)\.", page.goal)
+    (which,) = match_goal(r"Buy the ticket with the (.+)\.", page.goal)
     best, quantity = {
         "cheapest cost": (min, _prices),
         "most expensive cost": (max, _prices),
@@ -281,7 +281,7 @@ async def buy_ticket(page: OracleView) -> Actions:
 @oracle("book-flight", "book-flight-nodelay")
 async def book_flight(page: OracleView) -> Actions:
     """Look the flights up, and book the cheapest or the shortest."""
-    which, origin, destination, month, day, year = matched(
+    which, origin, destination, month, day, year = match_goal(
         r"Book the (cheapest|shortest) one-way flight from: (.+) to: (.+) "
         r"on (\d\d)/(\d\d)/(\d{4})\.",
         page.goal,
@@ -345,11 +345,11 @@ async def _book(
 async def _prices(page: OracleView) -> list[int]:
     """Return the flights' prices in dollars."""
     buttons = await page.all("#area .flight .book button")
-    return [int(matched(r"Book (?:flight )?for \$(\d+)", button.text)[0]) for button in buttons]
+    return [int(match_goal(r"Book (?:flight )?for \$(\d+)", button.text)[0]) for button in buttons]
 
 
 async def _minutes(page: OracleView) -> list[int]:
     """Return the flights' durations in minutes."""
     texts = [duration.text for duration in await page.all("#area .flight .time-duration")]
-    durations = [matched(r"(\d+)h (\d+)m", text) for text in texts]
+    durations = [match_goal(r"(\d+)h (\d+)m", text) for text in texts]
     return [60 * int(hours) + int(minutes) for hours, minutes in durations]

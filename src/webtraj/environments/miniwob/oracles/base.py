@@ -21,10 +21,10 @@ __all__ = [
     "Solution",
     "click",
     "has_oracle",
-    "matched",
+    "match_goal",
     "oracle",
     "wait_until_painted",
-    "quoted",
+    "find_quoted",
     "solve",
     "solved_tasks",
     "still",
@@ -32,7 +32,7 @@ __all__ = [
 ]
 
 
-def quoted(text: str) -> list[str]:
+def find_quoted(text: str) -> list[str]:
     """Return the quoted parts of a goal, in order.
 
     >>> quoted('Enter "bob" and press "Log in".')
@@ -41,7 +41,7 @@ def quoted(text: str) -> list[str]:
     return re.findall(r'"([^"]*)"', text)
 
 
-def matched(pattern: str, goal: str) -> tuple[str, ...]:
+def match_goal(pattern: str, goal: str) -> tuple[str, ...]:
     r"""Return the groups of a pattern that matches the whole goal.
 
     >>> matched(r"Select (.+) and click (.+)\.", "Select bob and click Submit.")

@@ -12,9 +12,9 @@ from webtraj.environments.miniwob.oracles.base import (
     OracleError,
     OracleView,
     click,
-    matched,
+    find_quoted,
+    match_goal,
     oracle,
-    quoted,
     submit,
     wait_until_painted,
 )
@@ -23,7 +23,7 @@ from webtraj.environments.miniwob.oracles.base import (
 @oracle("enter-text")
 async def enter_text(page: OracleView) -> Actions:
     """Type the word and submit."""
-    (word,) = quoted(page.goal)
+    (word,) = find_quoted(page.goal)
     yield Fill((await page.one("#tt")).ref, word)
     yield Click((await page.one("#subbtn")).ref)
 
@@ -37,7 +37,7 @@ async def focus_text(page: OracleView) -> Actions:
 @oracle("login-user")
 async def login_user(page: OracleView) -> Actions:
     """Fill in both fields and log in."""
-    user, password = quoted(page.goal)
+    user, password = find_quoted(page.goal)
     yield Fill((await page.one("#username")).ref, user)
     yield Fill((await page.one("#password")).ref, password)
     yield Click((await page.one("#subbtn")).ref)
@@ -46,7 +46,7 @@ async def login_user(page: OracleView) -> Actions:
 @oracle("enter-text-dynamic")
 async def enter_text_dynamic(page: OracleView) -> Actions:
     """Type the word and submit."""
-    (word,) = matched(r'Enter "(.+)" into the text field and press Submit\.', page.goal)
+    (word,) = match_goal(r'Enter "(.+)" into the text field and press Submit\.', page.goal)
     yield Fill((await page.one("#tt")).ref, word)
     yield await submit(page)
 
@@ -54,7 +54,7 @@ async def enter_text_dynamic(page: OracleView) -> Actions:
 @oracle("enter-text-2")
 async def enter_text_2(page: OracleView) -> Actions:
     """Type the word in the letter case that the goal asks for, and submit."""
-    word, case = matched(
+    word, case = match_goal(
         r'Type "(.+)" in all (upper|lower) case letters in the text input and press Submit\.',
         page.goal,
     )
@@ -65,7 +65,7 @@ async def enter_text_2(page: OracleView) -> Actions:
 @oracle("enter-password")
 async def enter_password(page: OracleView) -> Actions:
     """Type the password into both fields and submit."""
-    (password,) = matched(
+    (password,) = match_goal(
         r'Enter the password "(.+)" into both text fields and press submit\.', page.goal
     )
     for field in ("#password", "#verify"):
@@ -76,7 +76,9 @@ async def enter_password(page: OracleView) -> Actions:
 @oracle("enter-date")
 async def enter_date(page: OracleView) -> Actions:
     """Set the date, which a date field takes in ISO form, and submit."""
-    month, day, year = matched(r"Enter (\d+)/(\d+)/(\d+) as the date and hit submit\.", page.goal)
+    month, day, year = match_goal(
+        r"Enter (\d+)/(\d+)/(\d+) as the date and hit submit\.", page.goal
+    )
     date = datetime.date(int(year), int(month), int(day))
     yield Fill((await page.one("#tt")).ref, date.isoformat())
     yield await submit(page)
@@ -85,7 +87,7 @@ async def enter_date(page: OracleView) -> Actions:
 @oracle("enter-time")
 async def enter_time(page: OracleView) -> Actions:
     """Set the time, which a time field takes by the 24-hour clock, and submit."""
-    hour, minute, half = matched(
+    hour, minute, half = match_goal(
         r"Enter (\d+):(\d\d) (AM|PM) as the time and press submit\.", page.goal
     )
     hours = int(hour) % 12 + (12 if half == "PM" else 0)
@@ -96,14 +98,14 @@ async def enter_time(page: OracleView) -> Actions:
 @oracle("focus-text-2")
 async def focus_text_2(page: OracleView) -> Actions:
     """Focus the nth field, as the goal says."""
-    (nth,) = matched(r"Focus into the (\d)\w\w input textbox\.", page.goal)
+    (nth,) = match_goal(r"Focus into the (\d)\w\w input textbox\.", page.goal)
     yield Focus((await page.all("#area input"))[int(nth) - 1].ref)
 
 
 @oracle("login-user-popup")
 async def login_user_popup(page: OracleView) -> Actions:
     """Log in, and waves away the popup that may open when a field gets the focus."""
-    user, password = matched(
+    user, password = match_goal(
         r'Enter the username "(.+)" and the password "(.+)" into the text fields and press login\.',
         page.goal,
     )
@@ -123,7 +125,7 @@ async def use_autocomplete(page: OracleView) -> Actions:
     The page's own search, 300 ms after typing, would show the suggestions again over the button if
     it came after the choice; leaving the field cancels it.
     """
-    start, end = matched(
+    start, end = match_goal(
         r'Enter an item that starts with "(.+?)"(?: and ends with "(.+)")?\.', page.goal
     )
     field = (await page.one("#tags")).ref
@@ -146,14 +148,14 @@ async def use_colorwheel(page: OracleView) -> Actions:
     The number of a named colour comes from the page's list of names. A colour that is only shown in
     the query is read from the query's markup.
     """
-    (name,) = matched(
+    (name,) = match_goal(
         r"Select (?:the following color|(\w+)) with the color picker and hit Submit\.", page.goal
     )
     if name:
         number = await page.evaluate("name => ui_utils.colorNameToHex(name)", name)
     else:
         style = (await page.one("#query .cc")).attributes["style"]
-        (number,) = matched(r"background-color: ?(#\w+);?", style)
+        (number,) = match_goal(r"background-color: ?(#\w+);?", style)
     field = (await page.one("#col")).ref
     yield Fill(field, number.removeprefix("#"))
     yield await submit(page)
@@ -162,7 +164,7 @@ async def use_colorwheel(page: OracleView) -> Actions:
 @oracle("terminal")
 async def terminal(page: OracleView) -> Actions:
     """List the files, and remove one with the extension that the goal names, or without any."""
-    (extension,) = matched(
+    (extension,) = match_goal(
         r"Use the terminal below to delete a file "
         r"(?:ending with the extension (\.[\w.]+)|that has no file extension\.)",
         page.goal,
@@ -184,7 +186,7 @@ _BUTTONS = "#area :is(button, .final, .ui-submit)"
 @oracle("multi-layouts", "multi-orderings")
 async def multi_layouts(page: OracleView) -> Actions:
     """Fill in the search form, whose rows are in any order and whose labels vary."""
-    genre, director, year = matched(
+    genre, director, year = match_goal(
         r"Search for (.+) movies directed by (.+) from year (\d+)\.", page.goal
     )
     answers = {"Genre": genre, "Director": director, "Year": year, "Date": year}
@@ -205,7 +207,7 @@ def _answer(answers: dict[str, str], label: str) -> str:
 @oracle("form-sequence-2")
 async def form_sequence_2(page: OracleView) -> Actions:
     """Choose the nth radio button, fill in the nth field, and submit."""
-    radio, number, field = matched(
+    radio, number, field = match_goal(
         r'Check the (\d)\w\w radio button and enter the number "(-?\d+)" '
         r"into the (\d)\w\w textbox\.",
         page.goal,
@@ -218,7 +220,7 @@ async def form_sequence_2(page: OracleView) -> Actions:
 @oracle("form-sequence-3")
 async def form_sequence_3(page: OracleView) -> Actions:
     """Open the list, which is drawn by a script, choose an option and click the button."""
-    option, label = matched(
+    option, label = match_goal(
         r'Choose (.+) from the dropdown, then click the button labeled "(.+)"\.', page.goal
     )
     yield await click(page, "#area .selectric")
@@ -233,7 +235,7 @@ async def number_checkboxes(page: OracleView) -> Actions:
     The example is a picture, so the pattern is read from the page's list of digits, which is the
     same in every episode.
     """
-    (digit,) = matched(
+    (digit,) = match_goal(
         r'Draw the number "(\d)" in the checkboxes using the example on the right '
         r"and press Submit when finished\.",
         page.goal,
@@ -260,7 +262,7 @@ async def odd_or_even(page: OracleView) -> Actions:
 @oracle("order-food")
 async def order_food(page: OracleView) -> Actions:
     """Order one of each named dish, or as many as asked of the first dish of a kind."""
-    names, count, kind = matched(
+    names, count, kind = match_goal(
         r"Order (?:one of each item: (.+)|(\d) items that are (.+))", page.goal
     )
     if names:
@@ -280,7 +282,7 @@ async def _add(page: OracleView, dish: str) -> Click:
 @oracle("unicode-test")
 async def unicode_test(page: OracleView) -> Actions:
     """Click the button with the label that the goal names."""
-    (label,) = matched(r'Click on the "(.+)" button\.', page.goal)
+    (label,) = match_goal(r'Click on the "(.+)" button\.', page.goal)
     yield await click(page, "#area button", label)
 
 
@@ -298,7 +300,7 @@ async def copy_paste(page: OracleView) -> Actions:
 @oracle("copy-paste-2")
 async def copy_paste_2(page: OracleView) -> Actions:
     """Fill in the text of the text area that the goal numbers, and submit."""
-    (number,) = matched(
+    (number,) = match_goal(
         r"Copy the text from the (\d)(?:st|nd|rd) text area below and paste it into the text "
         r"input, then press Submit\.",
         page.goal,
@@ -311,7 +313,7 @@ async def copy_paste_2(page: OracleView) -> Actions:
 @oracle("find-word")
 async def find_word(page: OracleView) -> Actions:
     """Type the paragraph's nth word."""
-    (nth,) = matched(
+    (nth,) = match_goal(
         r"Find the (\d+)\w\w word in the paragraph, type that into the textbox "
         r'and press "Submit"\.',
         page.goal,
@@ -332,7 +334,9 @@ async def scroll_text(page: OracleView) -> Actions:
 @oracle("read-table")
 async def read_table(page: OracleView) -> Actions:
     """Type the value of one row."""
-    (key,) = matched(r"Enter the value of (.+) into the text field and press Submit\.", page.goal)
+    (key,) = match_goal(
+        r"Enter the value of (.+) into the text field and press Submit\.", page.goal
+    )
     table = await _table(page)
     yield Fill((await page.one("#tt")).ref, table[key])
     yield await submit(page)
@@ -372,7 +376,7 @@ def _letters(word: str) -> str:
 @oracle("simple-arithmetic")
 async def simple_arithmetic(page: OracleView) -> Actions:
     """Type the result."""
-    left, sign, right = matched(r"(\d) ([-+x]) (\d) =", (await page.one("#math-problem")).text)
+    left, sign, right = match_goal(r"(\d) ([-+x]) (\d) =", (await page.one("#math-problem")).text)
     a, b = int(left), int(right)
     result = {"+": a + b, "-": a - b, "x": a * b}[sign]
     yield Fill((await page.one("#math-answer")).ref, str(result))
@@ -382,7 +386,7 @@ async def simple_arithmetic(page: OracleView) -> Actions:
 @oracle("simple-algebra")
 async def simple_algebra(page: OracleView) -> Actions:
     """Solve the equation for x, on either side of the operator."""
-    left, sign, right, total = matched(
+    left, sign, right, total = match_goal(
         r"(x|\d) ([-+]) (x|\d) = (\d+)", (await page.one("#math-problem")).text
     )
     if sign == "+":
@@ -404,7 +408,7 @@ async def visual_addition(page: OracleView) -> Actions:
 @oracle("generate-number")
 async def generate_number(page: OracleView) -> Actions:
     """Generate numbers until one matches, and submit."""
-    than, bound, parity = matched(
+    than, bound, parity = match_goal(
         r"Generate (?:a number (less|greater) than (\d+)|an (odd|even) number), "
         r"then press submit\.",
         page.goal,
@@ -479,7 +483,9 @@ _STYLE_BUTTONS = {"bold": ".ql-bold", "italics": ".ql-italic", "underlined": ".q
 @oracle("scroll-text-2")
 async def scroll_text_2(page: OracleView) -> Actions:
     """Scroll the text to an end, unless it is visible, and submit."""
-    (end,) = matched(r"Scroll the textarea to the (bottom|top) of the text hit submit\.", page.goal)
+    (end,) = match_goal(
+        r"Scroll the textarea to the (bottom|top) of the text hit submit\.", page.goal
+    )
     above, below = await page.evaluate(_HIDDEN_TEXT)
     if below if end == "bottom" else above:
         yield Scroll(0, _FAR if end == "bottom" else -_FAR, (await page.one("#text-area")).ref)
@@ -492,7 +498,7 @@ async def sign_agreement(page: OracleView) -> Actions:
 
     Cancelling needs neither step.
     """
-    name, button = matched(
+    name, button = match_goal(
         r"Click the cancel button\.|"
         r'Scroll to the bottom of the textarea, enter the name "(\w+)" then press "(\w+)"',
         page.goal,
@@ -510,7 +516,7 @@ async def resize_textarea(page: OracleView) -> Actions:
 
     Only two pixels of the handles at its edges are visible.
     """
-    side, size = matched(
+    side, size = match_goal(
         r"Resize the textarea so that the (width|height) is (larger|smaller) "
         r"than its initial size then press Submit\.",
         page.goal,
@@ -531,7 +537,9 @@ async def highlight_text(page: OracleView) -> Actions:
 @oracle("highlight-text-2")
 async def highlight_text_2(page: OracleView) -> Actions:
     """Select the nth paragraph by a triple click, and submit."""
-    (nth,) = matched(r"Highlight the text in the (\d)\w\w paragraph and click submit\.", page.goal)
+    (nth,) = match_goal(
+        r"Highlight the text in the (\d)\w\w paragraph and click submit\.", page.goal
+    )
     yield Click((await page.all("#randomText p"))[int(nth) - 1].ref, count=3)
     yield await submit(page)
 
@@ -539,7 +547,7 @@ async def highlight_text_2(page: OracleView) -> Actions:
 @oracle("text-editor")
 async def text_editor(page: OracleView) -> Actions:
     """Select a word, or everything, by the keyboard, and gives it a style or a colour."""
-    word, style, color = matched(
+    word, style, color = match_goal(
         r"Using the text editor, (?:give|make) (?:everything|the text (.+)) "
         r"the (?:style (\w+)|color (\w+))(?: and press Submit)?\.",
         page.goal,

@@ -24,7 +24,7 @@ from webtraj.environments.miniwob.oracles.base import (
     OracleError,
     OracleView,
     click,
-    matched,
+    match_goal,
     oracle,
     submit,
 )
@@ -64,7 +64,7 @@ class Description:
         Raises:
             OracleError: The text has another form.
         """
-        return cls(*matched(r"(?:(large|small) )?(?:(\w{3,}) )?(\w+)", text))
+        return cls(*match_goal(r"(?:(large|small) )?(?:(\w{3,}) )?(\w+)", text))
 
     def matches(self, shape: Shape) -> bool:
         """Return whether a shape matches."""
@@ -84,7 +84,7 @@ async def grid(page: OracleView) -> list[Shape]:
 @oracle("click-shape")
 async def click_shape(page: OracleView) -> Actions:
     """Click a shape that the goal describes."""
-    (text,) = matched(r"Click on a (.+)", page.goal)
+    (text,) = match_goal(r"Click on a (.+)", page.goal)
     wanted = Description.parse(text)
     for shape in await grid(page):
         if wanted.matches(shape):
@@ -96,7 +96,7 @@ async def click_shape(page: OracleView) -> Actions:
 @oracle("count-shape")
 async def count_shape(page: OracleView) -> Actions:
     """Count the shapes that the goal describes, and click the count."""
-    (text,) = matched(r"How many (.+)s are there\?", page.goal)
+    (text,) = match_goal(r"How many (.+)s are there\?", page.goal)
     wanted = Description.parse(text)
     count = sum(wanted.matches(shape) for shape in await grid(page))
     yield await click(page, "#count-buttons button", str(count))
@@ -183,7 +183,7 @@ _SAMPLE = 500
 @oracle("grid-coordinate")
 async def grid_coordinate(page: OracleView) -> Actions:
     """Click the point; the grid goes from -2 to 2, x to the right and y upwards."""
-    x, y = matched(r"Click on the grid coordinate \((-?\d),(-?\d)\)\.", page.goal)
+    x, y = match_goal(r"Click on the grid coordinate \((-?\d),(-?\d)\)\.", page.goal)
     points = await page.all("#area circle")
     columns = sorted({point.center[0] for point in points})
     rows = sorted({point.center[1] for point in points}, reverse=True)
@@ -274,7 +274,7 @@ async def draw_line(page: OracleView) -> Actions:
     The page measures from the corner of the dot's box, so the line's middle is offset from the
     dot's.
     """
-    (direction,) = matched(
+    (direction,) = match_goal(
         r"Draw a (horizontal|vertical) line that runs through the dot, then press submit\.",
         page.goal,
     )
@@ -295,7 +295,7 @@ _DIRECTIONS = {"left": (-1, 0), "right": (1, 0), "up": (0, -1), "down": (0, 1)}
 @oracle("drag-circle", "drag-single-shape")
 async def drag_shape(page: OracleView) -> Actions:
     """Drag the shape in the direction that the goal names, and submit."""
-    (direction,) = matched(
+    (direction,) = match_goal(
         r"Drag the (?:circle|item) (left|right|up|down) then press Submit\.", page.goal
     )
     dx, dy = _DIRECTIONS[direction]
@@ -316,7 +316,7 @@ async def drag_box(page: OracleView) -> Actions:
 @oracle("drag-shapes")
 async def drag_shapes(page: OracleView) -> Actions:
     """Drag all shapes of a kind into the box, and submit."""
-    (names,) = matched(r"Drag all (\w+)s into the black box\.", page.goal)
+    (names,) = match_goal(r"Drag all (\w+)s into the black box\.", page.goal)
     box = await page.one("#shape-container")
     for shape in await grid(page):
         if shape.name == names:
@@ -327,7 +327,7 @@ async def drag_shapes(page: OracleView) -> Actions:
 @oracle("drag-shapes-2")
 async def drag_shapes_2(page: OracleView) -> Actions:
     """Drag the shapes of a kind or colour into the left box, the rest into the right, submit."""
-    name, color = matched(
+    name, color = match_goal(
         r"Drag all (?:(\w+)s|(\w+) shapes) into the left box, "
         r"and everything else into the right box\.",
         page.goal,
@@ -358,7 +358,7 @@ _SHIFTS = {"up": -_COLUMNS, "down": _COLUMNS, "left": -1, "right": 1}
 @oracle("drag-items")
 async def drag_items(page: OracleView) -> Actions:
     """Drag the item that the goal names to its place in the list."""
-    name, end, way, place = matched(
+    name, end, way, place = match_goal(
         r"Drag (\S+) (?:to the (top|bottom)|(up|down) by one position"
         r"|to the (\d)(?:st|nd|rd|th) position)\.",
         page.goal,
@@ -377,7 +377,7 @@ async def drag_items(page: OracleView) -> Actions:
 @oracle("drag-items-grid")
 async def drag_items_grid(page: OracleView) -> Actions:
     """Drag the item that the goal names to its place in the grid of three by three."""
-    name, row, column, way = matched(
+    name, row, column, way = match_goal(
         r"Drag (\S+) (?:to the (?:(top|center|bottom) (left|center|right)|center)"
         r"|(up|down|left|right) by one)\.",
         page.goal,
@@ -460,7 +460,7 @@ async def drag_cube(page: OracleView) -> Actions:
     A cube released while turning keeps spinning, so the mouse holds it until it is still. The page
     counts the move to the start of a stroke as part of it, unless the mouse rests there.
     """
-    (side,) = matched(r'Move the cube around so that "(\d)" is the active side .+', page.goal)
+    (side,) = match_goal(r'Move the cube around so that "(\d)" is the active side .+', page.goal)
     if not await _is_front(page, side):
         x, y = _START
         yield MoveMouse(x, y)
@@ -486,7 +486,7 @@ async def _is_front(page: OracleView, side: str) -> bool:
 async def _stroke(page: OracleView, side: str) -> tuple[float, float]:
     """Return the mouse movement in pixels."""
     style = (await page.one(".cube")).attributes["style"]
-    about_x, about_y = matched(r"transform: rotateX\((.+)deg\) rotateY\((.+)deg\);", style)
+    about_x, about_y = match_goal(r"transform: rotateX\((.+)deg\) rotateY\((.+)deg\);", style)
     front_x, front_y = _FRONTS[side]
     turn_x = front_x - float(about_x)
     turn_y = 0.0 if front_y is None else (front_y - float(about_y) + 180) % 360 - 180

@@ -13,9 +13,9 @@ from webtraj.environments.miniwob.oracles.base import (
     OracleError,
     OracleView,
     click,
-    matched,
+    find_quoted,
+    match_goal,
     oracle,
-    quoted,
     still,
     submit,
 )
@@ -36,14 +36,14 @@ async def click_test_2(page: OracleView) -> Actions:
 @oracle("click-button")
 async def click_button(page: OracleView) -> Actions:
     """Click the button that the goal names."""
-    (label,) = quoted(page.goal)
+    (label,) = find_quoted(page.goal)
     yield Click((await page.one("#area button", label)).ref)
 
 
 @oracle("click-link")
 async def click_link(page: OracleView) -> Actions:
     """Click the link that the goal names."""
-    (text,) = quoted(page.goal)
+    (text,) = find_quoted(page.goal)
     yield Click((await page.one("#area .alink", text)).ref)
 
 
@@ -75,14 +75,14 @@ async def click_button_sequence(page: OracleView) -> Actions:
 @oracle("click-test-transfer")
 async def click_test_transfer(page: OracleView) -> Actions:
     """Click the button that the goal names."""
-    (label,) = matched(r"Click button (ONE|TWO)\.", page.goal)
+    (label,) = match_goal(r"Click button (ONE|TWO)\.", page.goal)
     yield Click((await page.one("#area button", label)).ref)
 
 
 @oracle("click-checkboxes-large", "click-checkboxes-transfer")
 async def click_checkboxes_large(page: OracleView) -> Actions:
     """Tick the boxes that the goal lists, if any, and submit."""
-    (listed,) = matched(r"Select (.+) and click Submit\.", page.goal)
+    (listed,) = match_goal(r"Select (.+) and click Submit\.", page.goal)
     for box in await _boxes(page, set(listed.split(", "))):
         yield box
     yield await submit(page)
@@ -95,7 +95,7 @@ async def click_checkboxes_soft(page: OracleView) -> Actions:
     It reads synonyms from the page's own list, which replaces knowledge of English and is the same
     in every episode.
     """
-    (listed,) = matched(r"Select words similar to (.+) and click Submit\.", page.goal)
+    (listed,) = match_goal(r"Select words similar to (.+) and click Submit\.", page.goal)
     groups = await page.evaluate("() => SYNONYMS")
     similar = {
         word for group in groups if not set(group).isdisjoint(listed.split(", ")) for word in group
@@ -108,7 +108,7 @@ async def click_checkboxes_soft(page: OracleView) -> Actions:
 @oracle("click-option")
 async def click_option(page: OracleView) -> Actions:
     """Choose the radio button that the goal names, and submit."""
-    (label,) = matched(r"Select (.+) and click Submit\.", page.goal)
+    (label,) = match_goal(r"Select (.+) and click Submit\.", page.goal)
     (button,) = (await _boxes(page, {label}))[:1]
     yield button
     yield await submit(page)
@@ -117,7 +117,7 @@ async def click_option(page: OracleView) -> Actions:
 @oracle("choose-list")
 async def choose_list(page: OracleView) -> Actions:
     """Choose an option of the list, and submit."""
-    (option,) = matched(r"Select (.+) from the list and click Submit\.", page.goal)
+    (option,) = match_goal(r"Select (.+) from the list and click Submit\.", page.goal)
     yield SelectOption((await page.one("#options")).ref, (option,))
     yield await submit(page)
 
@@ -125,7 +125,7 @@ async def choose_list(page: OracleView) -> Actions:
 @oracle("click-scroll-list")
 async def click_scroll_list(page: OracleView) -> Actions:
     """Choose one or two options of the list, one after the other, and submit."""
-    (listed,) = matched(r"Select (.+) from the scroll list and click Submit\.", page.goal)
+    (listed,) = match_goal(r"Select (.+) from the scroll list and click Submit\.", page.goal)
     options = tuple(listed.split(", "))
     field = (await page.one("#options")).ref
     for number in range(1, len(options) + 1):
@@ -145,7 +145,7 @@ _WIDGETS = {
 @oracle("click-widget")
 async def click_widget(page: OracleView) -> Actions:
     """Click a widget of the kind that the goal names."""
-    (kind,) = matched(r'Click on a "(\w+)" widget\.', page.goal)
+    (kind,) = match_goal(r'Click on a "(\w+)" widget\.', page.goal)
     yield Click((await page.one(_WIDGETS[kind])).ref)
 
 
@@ -170,7 +170,7 @@ async def click_collapsible(page: OracleView) -> Actions:
 @oracle("click-collapsible-2", "click-collapsible-2-nodelay")
 async def click_collapsible_2(page: OracleView) -> Actions:
     """Expand one section after another until the link appears, and click it."""
-    (text,) = matched(
+    (text,) = match_goal(
         r'Expand the sections below, to find and click on the link "(.+)"\.', page.goal
     )
     for header in await page.all("#area h3"):
@@ -186,7 +186,7 @@ async def click_collapsible_2(page: OracleView) -> Actions:
 @oracle("click-tab")
 async def click_tab(page: OracleView) -> Actions:
     """Click the tab that the goal names."""
-    (name,) = matched(r"Click on (Tab #\d)\.", page.goal)
+    (name,) = match_goal(r"Click on (Tab #\d)\.", page.goal)
     yield await click(page, "#area ul a", name)
 
 
@@ -196,7 +196,9 @@ async def click_tab_2(page: OracleView) -> Actions:
 
     In `click-tab-2-medium` opening the second tab is enough if the first has no such link.
     """
-    (text,) = matched(r'Switch between the tabs to find and click on the link "(.+)"\.', page.goal)
+    (text,) = match_goal(
+        r'Switch between the tabs to find and click on the link "(.+)"\.', page.goal
+    )
     link = await _find_shown_link(page, text)
     for tab in (await page.all("#area ul a"))[1:]:
         if link is None:
@@ -210,7 +212,7 @@ async def click_tab_2(page: OracleView) -> Actions:
 @oracle("click-dialog-2")
 async def click_dialog_2(page: OracleView) -> Actions:
     """Click the button of the dialog that the goal names; its x has no text."""
-    (label,) = matched(r'Click the button in the dialog box labeled "(\w+)"\.', page.goal)
+    (label,) = match_goal(r'Click the button in the dialog box labeled "(\w+)"\.', page.goal)
     if label == "x":
         yield await click(page, ".ui-dialog-titlebar-close")
     else:
@@ -232,7 +234,7 @@ async def click_menu(page: OracleView) -> Actions:
     A click on an item with a submenu counts as choosing it, and hovering opens a submenu only after
     a delay.
     """
-    (path,) = matched(r"Select (.+)", page.goal)
+    (path,) = match_goal(r"Select (.+)", page.goal)
     menu = (await page.one("#menu")).ref
     names = path.split(">")
     items = "#menu > li > div"
@@ -261,7 +263,7 @@ async def click_menu_2(page: OracleView) -> Actions:
     markup.
     """
     yield await click(page, "#open-menu")
-    (label,) = matched(
+    (label,) = match_goal(
         r'Click the "Menu" button, and then find and click on the item '
         r'(?:labeled "(.+)"|with the icon)\.',
         page.goal,
@@ -299,7 +301,7 @@ def _index(values: list[str], value: str) -> int:
 @oracle("click-color")
 async def click_color(page: OracleView) -> Actions:
     """Click the box of the colour that the goal names."""
-    (color,) = matched(r"Click on the (\w+) colored box\.", page.goal)
+    (color,) = match_goal(r"Click on the (\w+) colored box\.", page.goal)
     boxes = await page.all("#area .color")
     for box in boxes:
         if _background(box) == color:
@@ -311,10 +313,12 @@ async def click_color(page: OracleView) -> Actions:
 @oracle("click-shades")
 async def click_shades(page: OracleView) -> Actions:
     """Click every box whose colour is mostly red, green or blue, and submit."""
-    (color,) = matched(r"Select all the shades of (red|green|blue) and press Submit\.", page.goal)
+    (color,) = match_goal(
+        r"Select all the shades of (red|green|blue) and press Submit\.", page.goal
+    )
     for box in await page.all("#area span"):
         channels = [
-            int(channel) for channel in matched(r"rgb\((\d+), (\d+), (\d+)\)", _background(box))
+            int(channel) for channel in match_goal(r"rgb\((\d+), (\d+), (\d+)\)", _background(box))
         ]
         if ("red", "green", "blue")[channels.index(max(channels))] == color:
             yield Click(box.ref)
@@ -323,7 +327,7 @@ async def click_shades(page: OracleView) -> Actions:
 
 def _background(box: Element) -> str:
     """Return the background colour in an element's style."""
-    return matched(r"background-color: (.+);", box.attributes["style"])[0]
+    return match_goal(r"background-color: (.+);", box.attributes["style"])[0]
 
 
 _STEPS = 50
@@ -333,7 +337,7 @@ _STEPS = 50
 @oracle("use-slider")
 async def use_slider(page: OracleView) -> Actions:
     """Move the slider to the value, and submit."""
-    (value,) = matched(r"Select (-?\d+) with the slider and hit Submit\.", page.goal)
+    (value,) = match_goal(r"Select (-?\d+) with the slider and hit Submit\.", page.goal)
     async for action in _set_slider(page, "#slider", "#val", int(value)):
         yield action
     yield await submit(page)
@@ -342,7 +346,7 @@ async def use_slider(page: OracleView) -> Actions:
 @oracle("use-slider-2")
 async def use_slider_2(page: OracleView) -> Actions:
     """Move the three sliders to their values, and submit."""
-    (values,) = matched(r"Set the sliders to the combination (\[.+\]) and submit\.", page.goal)
+    (values,) = match_goal(r"Set the sliders to the combination (\[.+\]) and submit\.", page.goal)
     for number, value in enumerate(json.loads(values), start=1):
         async for action in _set_slider(page, f"#slider-{number}", f"#val-{number}", value):
             yield action
@@ -352,7 +356,7 @@ async def use_slider_2(page: OracleView) -> Actions:
 @oracle("form-sequence")
 async def form_sequence(page: OracleView) -> Actions:
     """Move the slider, tick the nth box, and submit."""
-    value, box = matched(
+    value, box = match_goal(
         r"Select (-?\d+) with the slider, click the (\d)\w\w checkbox, then hit Submit\.",
         page.goal,
     )
@@ -365,7 +369,7 @@ async def form_sequence(page: OracleView) -> Actions:
 @oracle("use-spinner")
 async def use_spinner(page: OracleView) -> Actions:
     """Step the spinner to the value, and submit."""
-    (value,) = matched(r"Select (-?\d+) with the spinner and hit Submit\.", page.goal)
+    (value,) = match_goal(r"Select (-?\d+) with the spinner and hit Submit\.", page.goal)
     spinner = await page.one("#spinner")
     steps = int(value) - int(spinner.value)
     if steps:
@@ -398,7 +402,7 @@ _MONTHS = list(calendar.month_name)
 @oracle("choose-date", "choose-date-easy", "choose-date-medium", "choose-date-nodelay")
 async def choose_date(page: OracleView) -> Actions:
     """Pick the date, and submit."""
-    month, day, year = matched(
+    month, day, year = match_goal(
         r"Select (\d\d)/(\d\d)/(\d{4}) as the date and hit submit\.", page.goal
     )
     async for action in pick_date(page, int(year), int(month), int(day)):
@@ -414,7 +418,7 @@ async def pick_date(page: OracleView, year: int, month: int, day: int) -> Action
     field = await page.one("#datepicker")
     yield Click(field.ref)
     await still(page)
-    shown_month, shown_year = matched(
+    shown_month, shown_year = match_goal(
         r"([A-Z][a-z]+) (\d{4})", (await page.one(".ui-datepicker-title")).text
     )
     ahead = (int(year) - int(shown_year)) * 12 + month - _MONTHS.index(shown_month)
