@@ -40,13 +40,14 @@ from two_cores.local_model import LocalModel
 from two_cores.pixel_model import OPTIONS, make_model
 from two_cores.pixel_tasks import CELL, KINDS, SIZE
 from webtraj import Outcome
-from webtraj.agents import ModelAgent
+from webtraj.agents import ModelAgent, OracleAgent
+from webtraj.agents.base import Act, Agent
 from webtraj.agents.models import Sampling
 from webtraj.agents.options import read_options
 from webtraj.environments.actions import ClickAt
 from webtraj.environments.browser.pool import BrowserPool
 from webtraj.metrics.rates import wilson_interval
-from webtraj.rollouts import RunSpec, collect
+from webtraj.rollouts import RolloutSummary, RunSpec, collect
 from webtraj.training.export import export_samples
 from webtraj.training.replay import AgentRenderer, Filters, ReplayBuffer, weights
 from webtraj.training.rows import open_samples
@@ -112,16 +113,17 @@ class Lab:
         self._parallel = parallel
         self._pool = pool
 
-    async def play(self, out: Path, agent: Any, episodes: int, seed: int, group: int = 1) -> Any:
-        """Play pages of all kinds; return the rollout's summary."""
+    async def play(
+        self, out: Path, agent: Agent | Act, episodes: int, seed: int, group: int = 1
+    ) -> RolloutSummary:
+        """Play pages of all kinds."""
         spec = RunSpec(
             preset=["pixels/all"], episodes=episodes, seed=seed, group_size=group, out=str(out),
             observe=list(_CONTEXT.channels), parallel=self._parallel, max_retries=2,
-            **({"agent": agent} if isinstance(agent, str) else {}),
         )  # fmt: skip
-        return await collect(spec, agent=None if isinstance(agent, str) else agent, pool=self._pool)
+        return await collect(spec, agent=agent, pool=self._pool)
 
-    async def evaluated(self, name: str, agent: Any) -> dict[str, list[int]]:
+    async def evaluated(self, name: str, agent: Agent | Act) -> dict[str, list[int]]:
         """Return successes and episodes of each kind on the held-out pages."""
         file = self.out / "evaluation" / f"{name}.json"
         if file.exists():
@@ -143,7 +145,7 @@ class Lab:
         rows = self.out / "demonstrations/rows"
         if not rows.exists():
             episodes = self.out / "demonstrations/episodes"
-            await self.play(fresh(episodes), "oracle", self.scale.demonstrations, SHOWN)
+            await self.play(fresh(episodes), OracleAgent(), self.scale.demonstrations, SHOWN)
             shown = ReplayBuffer.from_datasets(episodes, render=AgentRenderer.of(OPTIONS))
             export_samples({"train": shown.all}, rows, format="openai")
         return rows
@@ -154,7 +156,7 @@ class Lab:
         if not made.exists():
             asked = SftSettings(
                 model=str(model), out=str(folder), image_backend="pil", no_samples="keep",
-                cutoff_len=128, log_steps=10, **settings,
+                cutoff_len=128, log_steps=10, save_steps=100, **settings,
             )  # fmt: skip
             await asyncio.to_thread(train, asked, open_samples([rows]))
             publish(folder, folder)
@@ -166,8 +168,7 @@ class Lab:
         base = folder / "base"
         if not base.exists():
             make_model(base, seed=seed)
-        found = {"clicks": await self.evaluated("clicks", click_somewhere)}
-        found["random"] = await self.evaluated(f"random_{seed}", agent_of(base, 1.0, seed))
+        found = {"random": await self.evaluated(f"random_{seed}", agent_of(base, 1.0, seed))}
         model = await self.trained(
             folder / "supervised", base, await self.demonstrations(), seed=seed,
             learning_rate=scale.learning_rate, batch_size=scale.batch_size, max_steps=scale.steps,
@@ -283,6 +284,8 @@ async def experiment(out: Path, scale: Scale, parallel: int) -> None:
     async with BrowserPool(contexts_per_browser=max(parallel, 1)) as pool:
         lab = Lab(out, scale, parallel, pool)
         seeds = {str(seed): await lab.learned(seed) for seed in scale.seeds}
+        clicks = await lab.evaluated("clicks", click_somewhere)
+        seeds = {seed: {"clicks": clicks, **found} for seed, found in seeds.items()}
     results = {"scale": dataclasses.asdict(scale), "seeds": seeds}
     (out / "results.json").write_text(json.dumps(results, indent=1))
     (out / "results.md").write_text(table_of(seeds))
