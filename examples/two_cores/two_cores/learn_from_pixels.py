@@ -184,28 +184,35 @@ class Lab:
 
     async def _practised(self, folder: Path, model: Path, seed: int, number: int) -> Path:
         """Play groups, and train on them."""
-        rows = folder / "rows"
-        if not rows.exists():
-            episodes = fresh(folder / "episodes")
-            pages = PRACTICE + 1000 * seed + number
-            await self.play(
-                episodes, agent_of(model, 1.0, pages), GROUP * self.scale.groups, pages, GROUP
-            )
-            every = Filters(
-                filter_successful_only=False, distinct=False, valid_actions_only=False,
-                filter_same_screenshot=False,
-            )  # fmt: skip
-            sampled = ReplayBuffer.from_datasets(
-                episodes, filters=every, loss_weights=weights.uniform
-            )
-            export_samples(
-                {"train": sampled.all}, rows, format="tokens", options={"model": str(model)}
-            )
+        pages = PRACTICE + 1000 * seed + number
+        rows = await self.sampled(
+            folder, agent_of(model, 1.0, pages), model, groups=self.scale.groups, seed=pages
+        )
         return await self.trained(
             folder / "run", model, rows, policy={"advantage": "group_mean"}, seed=seed,
             learning_rate=self.scale.policy_rate, batch_size=self.scale.batch_size,
             epochs=self.scale.epochs, schedule="constant",
         )  # fmt: skip
+
+    async def sampled(
+        self, folder: Path, agent: Agent, model: Path, *, groups: int, seed: int
+    ) -> Path:
+        """Return rows of groups of attempts, as the model saw and sampled them."""
+        rows = folder / "rows"
+        if not rows.exists():
+            episodes = fresh(folder / "episodes")
+            await self.play(episodes, agent, GROUP * groups, seed, GROUP)
+            every = Filters(
+                filter_successful_only=False, distinct=False, valid_actions_only=False,
+                filter_same_screenshot=False,
+            )  # fmt: skip
+            found = ReplayBuffer.from_datasets(
+                episodes, filters=every, loss_weights=weights.uniform
+            )
+            export_samples(
+                {"train": found.all}, rows, format="tokens", options={"model": str(model)}
+            )
+        return rows
 
 
 def agent_of(model: Path, temperature: float, seed: int | None = None) -> ModelAgent:
