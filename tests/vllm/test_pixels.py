@@ -1,18 +1,19 @@
 """The model of examples/two_cores that learns from pixels, served by vLLM, plays what it learns."""
 
+import dataclasses
 import subprocess
 
 import pytest
 from vllm_serving import TRAINER, client_of, measure_mismatch, serve
 
 from two_cores.pixel_model import OPTIONS
-from webtraj import open_dataset
+from webtraj import Outcome, open_dataset
 from webtraj.agents import ModelAgent
 from webtraj.agents.models import Sampling
 from webtraj.agents.options import read_options
 from webtraj.rollouts import RunSpec, collect
 from webtraj.training.export import export_samples
-from webtraj.training.replay import Filters, ReplayBuffer
+from webtraj.training.replay import Filters, ReplayBuffer, weights
 
 pytestmark = [pytest.mark.asyncio(loop_scope="session"), pytest.mark.timeout(1200)]
 
@@ -45,8 +46,16 @@ async def test_pixels_are_played_by_vllm_with_the_log_probabilities_of_training(
         valid_actions_only=False,
         filter_same_screenshot=False,
     )
-    sampled = ReplayBuffer.from_datasets(played, filters=every)
-    export_samples({"train": sampled.all}, rows, format="tokens")
+    sampled = ReplayBuffer.from_datasets(played, filters=every, loss_weights=weights.uniform)
+    # Random weights never click right, and the trainer leaves out a group that failed as a whole.
+    outcomes = (Outcome.FAILURE, Outcome.SUCCESS)
+    uneven = [
+        dataclasses.replace(
+            one, reward=float(number % 2), outcome=outcomes[number % 2], group_id="group"
+        )
+        for number, one in enumerate(sampled.all)
+    ]
+    export_samples({"train": uneven}, rows, format="tokens")
     (found,) = measure_mismatch(model, "float32", "pil", rows / "train.jsonl")
     assert found["misfits"] == 0
     assert len(found["rows"]) == 8

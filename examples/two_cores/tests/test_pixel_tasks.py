@@ -95,7 +95,7 @@ async def test_a_model_is_trained_on_pages_both_ways(pool, tmp_path):
     told = [json.loads(line) for line in file.read_text().splitlines()]
     assert all(row["images"] and row["grids"] for row in told)
     for number, row in enumerate(told):
-        row["reward"] = float(number % 2)
+        row |= {"reward": float(number % 2), "outcome": ("failure", "success")[number % 2]}
     file.write_text("".join(json.dumps(row) + "\n" for row in told))
     await lab.trained(tmp_path / "policy", model, file, policy={}, max_steps=1, batch_size=16)
     (step,) = [entry for entry in read_log(tmp_path / "policy") if "policy_ratio" in entry]
