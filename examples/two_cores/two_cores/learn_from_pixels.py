@@ -1,4 +1,4 @@
-"""Learn to act on what can only be seen: random, then supervised, then by policy gradient.
+"""Train a policy on what can only be seen: random, then supervised, then policy gradient.
 
     python -m two_cores.learn_from_pixels --out runs/pixels
     python -m two_cores.learn_from_pixels --out runs/a_few_pixels --small   # To see that it runs.
@@ -69,7 +69,7 @@ class Scale:
     seeds: Sequence[int] = (1, 2, 3)
     demonstrations: int = 1600
     """Of all kinds together."""
-    steps: int = 640
+    steps: int = 3000
     """Supervised steps, of `batch_size` samples each."""
     batch_size: int = 32
     learning_rate: float = 3e-3
