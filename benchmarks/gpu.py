@@ -10,6 +10,11 @@ Rollouts (`--rollouts MODEL`): one task by 1, 8, 32 and 64 pages at once, with a
 serves on this machine. The shares of the model and of the page in an episode's time tell who waits
 for whom. `webtraj serve --install` or `sh scripts/environment.sh vllm` installs vLLM.
 
+Pixels (`--pixels MODEL`): the recipe of `two_cores.learn_from_pixels` with a real model, such as
+Qwen/Qwen3-VL-2B-Instruct: as it is, after supervised learning on an oracle's clicks, and after each
+iteration of policy gradient, by adapters. vLLM serves it for every rollout. It was never run on a
+GPU.
+
 It writes `gpu.json` and `gpu.md` into `--out`, and prints the table.
 """
 
@@ -17,6 +22,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import importlib.util
 import json
 import os
 import platform
@@ -42,13 +48,26 @@ def main() -> None:
     parser.add_argument("--trainers", nargs="+", choices=training.TRAINERS, help="default: all")
     parser.add_argument("--rollouts", metavar="MODEL", help="also roll out with this model by vLLM")
     parser.add_argument("--episodes", type=int, default=64, help="of each number of pages")
+    parser.add_argument("--pixels", metavar="MODEL", help="also learn from pixels with this model")
+    parser.add_argument("--demonstrations", type=int, default=800, help="clicks of the oracle")
+    parser.add_argument("--groups", type=int, default=64, help="of 8 attempts, in an iteration")
+    parser.add_argument("--iterations", type=int, default=3, help="of policy gradient")
+    parser.add_argument("--held-out", type=int, default=200, help="pages of each evaluation")
     arguments = parser.parse_args()
+    for name in ("episodes", "demonstrations", "groups", "held_out"):
+        if getattr(arguments, name) < 1:
+            parser.error(f"--{name.replace('_', '-')} must be 1 or more")
+    if arguments.iterations < 0:
+        parser.error("--iterations must be 0 or more")
+    if arguments.pixels and importlib.util.find_spec("two_cores") is None:
+        parser.error("--pixels needs the package of examples/two_cores: pip install it")
     arguments.out.mkdir(parents=True, exist_ok=True)
     results: dict[str, Any] = {
         "machine": f"{platform.processor() or platform.machine()}, {os.cpu_count()} cores",
         "size": arguments.size,
         "training": [],
         "rollouts": [],
+        "pixels": [],
     }
     began = time.monotonic()
     tiny = arguments.size == "tiny"
@@ -61,6 +80,8 @@ def main() -> None:
         save(results, arguments.out)
     if arguments.rollouts:
         asyncio.run(roll_out(arguments, results))
+    if arguments.pixels:
+        asyncio.run(learn_from_pixels(arguments, results))
     results["seconds"] = time.monotonic() - began
     save(results, arguments.out)
     print((arguments.out / "gpu.md").read_text())
@@ -75,14 +96,100 @@ async def roll_out(arguments: argparse.Namespace, results: dict[str, Any]) -> No
             out = arguments.out / f"pages-{pages}"
             row: dict[str, Any] = {"pages": pages}
             results["rollouts"].append(row)
-            await asyncio.to_thread(
-                *(webtraj, "rollout", "--preset", TASK, "--model", server.model),
+            await run(
+                *("rollout", "--preset", TASK, "--model", server.model),
                 *("--base-url", server.base_url, "--episodes", str(arguments.episodes)),
                 *("--parallel", str(pages), "--out", str(out)),
             )
-            told = json.loads(await asyncio.to_thread(webtraj, "metrics", str(out), "--json"))
+            told = json.loads(await run("metrics", str(out), "--json"))
             row |= {key: told["overall"][key] for key in ("throughput", "seconds_by_phase")}
             save(results, arguments.out)
+
+
+GROUP = 8
+HELD_OUT, SHOWN, PRACTICE = 1_000_000, 7, 3_000_000
+"""Run seeds of pages: to evaluate on, of demonstrations, and of policy gradient."""
+
+
+async def learn_from_pixels(arguments: argparse.Namespace, results: dict[str, Any]) -> None:
+    """Take the model through all stages, and evaluate each on the same held-out pages."""
+    from two_cores.pixel_model import OPTIONS
+
+    out: Path = arguments.out / "pixels"
+    prompts = [f"{name}={value}" for name, value in OPTIONS.items()]
+    shown = out / "demonstrations"
+    channels = '["goal","url","title","scroll","last_action","screenshot"]'
+    await run(
+        *("rollout", "--preset", "pixels/all", "--agent", "oracle", "--seed", str(SHOWN)),
+        *("--episodes", str(arguments.demonstrations), "--parallel", "8"),
+        *("--set", f"observe={channels}", "--out", str(shown)),
+    )
+    await run(
+        *("train", "export", str(shown), "--format", "openai", "--render"),
+        *("--out", str(out / "rows"), *(f"render_options.{one}" for one in prompts)),
+    )
+    model = arguments.pixels
+    await evaluate_on_pixels(arguments, results, "as it is", model, prompts)
+    settings = ["learning_rate=1e-4", "warmup_steps=10", "max_steps=200", "batch_size=16"]
+    model = await trained(model, out / "rows", out / "supervised", *settings)
+    await evaluate_on_pixels(arguments, results, "supervised", model, prompts)
+    for number in range(1, arguments.iterations + 1):
+        folder = out / f"iteration_{number}"
+        await play_pixels(
+            model, folder / "episodes", GROUP * arguments.groups, PRACTICE + number,
+            [*prompts, "temperature=1.0", "top_p=1.0", "top_k=-1"], "--group-size", str(GROUP),
+        )  # fmt: skip
+        await run(
+            *("train", "export", str(folder / "episodes"), "--format", "tokens"),
+            *("--set", f"model={model}", "--out", str(folder / "rows")),
+        )
+        settings = ["learning_rate=2e-5", "policy.advantage=group_mean", "batch_size=16"]
+        model = await trained(model, folder / "rows", folder / "run", *settings)
+        await evaluate_on_pixels(arguments, results, f"iteration {number}", model, prompts)
+
+
+async def evaluate_on_pixels(
+    arguments: argparse.Namespace,
+    results: dict[str, Any],
+    stage: str,
+    model: str,
+    prompts: list[str],
+) -> None:
+    """Play held-out pages with the likeliest replies, and note the success of each kind."""
+    out = arguments.out / "pixels" / f"evaluation {stage}"
+    await play_pixels(model, out, arguments.held_out, HELD_OUT, [*prompts, "temperature=0"])
+    told = json.loads(await run("metrics", str(out), "--json"))
+    results["pixels"].append({"stage": stage, "success": told["overall"]["success_rate"]})
+    save(results, arguments.out)
+
+
+async def play_pixels(
+    model: str, out: Path, episodes: int, seed: int, options: list[str], *more: str
+) -> None:
+    """Serve the model, and play pages with it."""
+    from webtraj.serving import ModelServer, VllmLaunch
+
+    async with ModelServer(VllmLaunch(model=model)) as server:
+        await run(
+            *("rollout", "--preset", "pixels/all", "--model", server.model),
+            *("--base-url", server.base_url, "--episodes", str(episodes), "--seed", str(seed)),
+            *("--parallel", "16", "--out", str(out), *more),
+            *(word for one in [*options, "max_tokens=24"] for word in ("--agent-set", one)),
+        )
+
+
+async def trained(model: str, rows: Path, out: Path, *settings: str) -> str:
+    """Train adapters, and return the merged model."""
+    await run(
+        *("train", "--model", model, "--data", str(rows), "--out", str(out)),
+        *("--publish", str(out), "method=lora", "no_samples=keep", *settings),
+    )
+    return str(out / "model.pt")
+
+
+async def run(*arguments: str) -> str:
+    """Run a webtraj command beside the event loop, and return its output."""
+    return await asyncio.to_thread(webtraj, *arguments)
 
 
 def webtraj(*arguments: str) -> str:
@@ -137,6 +244,13 @@ def table(results: dict[str, Any]) -> str:
             f"| {rates['steps_per_second']:.2f} "
             + "".join(f"| {100 * share / whole:.0f} " for share in shares)
             + "|"
+        )
+    if results["pixels"]:
+        rows += ["", "| pixels | success | 95 % interval |", "|---|---|---|"]
+    for row in results["pixels"]:
+        rate = row["success"]
+        rows.append(
+            f"| {row['stage']} | {rate['value']:.3f} | {rate['low']:.3f} to {rate['high']:.3f} |"
         )
     return "\n".join(rows) + "\n"
 

@@ -9,5 +9,7 @@ sh scripts/environment.sh train
 export WEBTRAJ_TEST_TRAIN=1 HF_HUB_OFFLINE=1
 .venv-train/bin/python -m pytest -p no:xdist --confcutdir tests/training/export \
     tests/training/export/test_export_lengths_of_models.py
+.venv-train/bin/python -m pytest -p no:xdist --confcutdir examples/two_cores/tests \
+    examples/two_cores/tests/test_pixel_tasks.py
 exec .venv-train/bin/python -m pytest -p no:xdist --confcutdir tests/training/sft \
     --durations=15 tests/training/sft "$@"

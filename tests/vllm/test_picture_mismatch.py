@@ -8,15 +8,12 @@ vLLM's environment for CPUs has no torchvision; what training with torchvision a
 import io
 import itertools
 import json
-import os
 import statistics
-import subprocess
-from pathlib import Path
 
 import numpy as np
 import pytest
 from PIL import Image as Pillow
-from vllm_serving import client_of, serve
+from vllm_serving import TRAINER, client_of, measure_mismatch, serve
 
 from webtraj.agents.models.base import Image, Message, Sampling
 from webtraj.training.export import export_samples
@@ -24,9 +21,6 @@ from webtraj.training.samples import Sample, SampleKey
 
 pytestmark = [pytest.mark.asyncio(loop_scope="session"), pytest.mark.timeout(1200)]
 
-HERE = Path(__file__).parent
-ROOT = HERE.parents[1]
-TRAINER = ROOT / ".venv-train/bin/python"
 SIZES = [(160, 112), (112, 160), (320, 180), (64, 64)]
 BOUNDS = {"float32": 1e-4, "bfloat16": 0.2}
 PRECISIONS = {"float32": "float32", "bfloat16": "bf16"}
@@ -85,18 +79,6 @@ def changed(file, name, change):
     return path
 
 
-def measured(model, precision, backend, *files):
-    result = subprocess.run(
-        [TRAINER, HERE / "mismatch.py", model, precision, backend, *files],
-        env={**os.environ, "HF_HUB_OFFLINE": "1", "PYTHONPATH": str(ROOT / "src")},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert result.returncode == 0, result.stderr
-    return list(map(json.loads, result.stdout.splitlines()))
-
-
 def mean(found, kind):
     return statistics.fmean(value for name, value in found["rows"].items() if kind in name)
 
@@ -115,8 +97,8 @@ async def test_pictures_are_trained_on_as_they_were_served(models, tmp_path, dty
     swapped = changed(file, "swapped", lambda images: images[::-1])
     missing = changed(file, "missing", lambda images: images[:-1])
     for precision in sorted({"float32", PRECISIONS[dtype]}):
-        right, wrong, fewer = measured(model, precision, "pil", file, swapped, missing)
-        (scaled,) = measured(model, precision, "torchvision", file)
+        right, wrong, fewer = measure_mismatch(model, precision, "pil", file, swapped, missing)
+        (scaled,) = measure_mismatch(model, precision, "torchvision", file)
         for name, one in (("right", right), ("by torchvision", scaled), ("swapped", wrong)):
             means = [f"{kind} {mean(one, kind):.1e}" for kind in ("text", "one", "two")]
             print(f"served {dtype}, trained {precision}, {name}:", *means)

@@ -11,6 +11,9 @@ from webtraj.agents.models.openai import OpenAICompatibleClient
 from webtraj.serving import ModelServer, RestartPolicy, VllmLaunch, interpreters
 
 HERE = Path(__file__).parent
+ROOT = HERE.parents[1]
+TRAINER = ROOT / ".venv-train/bin/python"
+"""The Python that has the trainer, if it was made."""
 
 
 def start_there(script, *arguments):
@@ -50,12 +53,12 @@ class Reference:
 
 
 @contextlib.asynccontextmanager
-async def serve(model, folder, *, dtype="float32", **settings):
+async def serve(model, folder, *, dtype="float32", max_model_len=8192, **settings):
     """Runs a vLLM server on the CPU. In float32, log-probabilities are close to transformers'."""
     launch = VllmLaunch(
         model=model,
         dtype=dtype,
-        max_model_len=8192,
+        max_model_len=max_model_len,
         kv_cache_gib=1,
         enforce_eager=True,
         dev_mode=True,
@@ -88,3 +91,16 @@ def is_text_of(told, decoded):
     told = told.rstrip("\N{REPLACEMENT CHARACTER}")
     left = decoded.removeprefix(told)
     return decoded.startswith(told) and (not left or "\N{REPLACEMENT CHARACTER}" in left)
+
+
+def measure_mismatch(model, precision, backend, *files):
+    """Returns what `mismatch.py` says of each file of rows."""
+    result = subprocess.run(
+        [TRAINER, HERE / "mismatch.py", model, precision, backend, *files],
+        env={**os.environ, "HF_HUB_OFFLINE": "1", "PYTHONPATH": str(ROOT / "src")},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert result.returncode == 0, result.stderr
+    return list(map(json.loads, result.stdout.splitlines()))

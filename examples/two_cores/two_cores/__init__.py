@@ -5,10 +5,12 @@
 * `random_agent`: the agent `random_pointing`, which explores what `pointing` can do.
 * `scratch`: a model with random weights, and the command that makes one.
 * `learn_at_forks`: an experiment: groups at forks beside groups from the start.
+* `pixel_tasks`: pages that cannot be solved without looking; `pixel_model`, a model for them;
+  `local_model`, which samples it in this process; `learn_from_pixels`, an experiment.
 * `decisions`: recorded steps as prompts; `export`: the training format `pointing`.
 
-Nothing here knows the tasks, answers or pages of a benchmark. The model learns from recorded
-episodes only: from successes, and from relabelled failures (`webtraj.processing`, hindsight).
+Nothing here knows the tasks, answers or pages of a benchmark. Models learn from recorded episodes
+only: from successes, and from relabelled failures (`webtraj.processing`, hindsight).
 
 webtraj finds all of it by the entry points in `pyproject.toml`.
 """

@@ -19,9 +19,9 @@ import hashlib
 import math
 import random
 from array import array
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 import pydantic
 
@@ -30,6 +30,7 @@ from two_cores.pointing import ACT, ELEMENTS, USUAL, WORDS
 from two_cores.scratch import END
 from webtraj import errors
 from webtraj.agents.models.base import Text
+from webtraj.settings.named import make_of
 from webtraj.training.export.base import LeftOut, Row, SampleFormat, copies_of
 from webtraj.training.export.pictures import Pictures
 from webtraj.training.samples import Sample, name_of
@@ -70,9 +71,10 @@ class PointingFormat(SampleFormat):
                 "makes one."
             )
 
-    def renderer(self) -> PointingRenderer:
+    def renderer(self, options: Mapping[str, Any]) -> PointingRenderer:
         """See `SampleFormat.renderer`."""
-        return PointingRenderer()
+        made: PointingRenderer = make_of(PointingRenderer, "pointing", options, kind="renderer")
+        return made
 
     def row(self, sample: Sample, pictures: Pictures) -> Row | LeftOut:
         """See `SampleFormat.row`."""

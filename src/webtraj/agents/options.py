@@ -109,17 +109,15 @@ class ModelOptions(pydantic.BaseModel):
         Raises:
             InvalidInputError: A value is invalid.
         """
-        dialect = self.dialect or _DIALECTS[self.mode]
-        base = dialect.partition(":")[0]
+        dialect = self.dialect_or_usual
         tools = self.tools
         if tools is None:
-            tools = self._provider_and_model()[0] in _TOOL_PROVIDERS.get(base, ())
-        prompt = "tools" if tools else _PROMPTS.get(base, "plain")
+            tools = self._provider_and_model()[0] in _TOOL_PROVIDERS.get(_base(dialect), ())
         return ModelAgent(
             client=self.make_client(),
             dialect=dialect,
-            context=contexts_lib.ContextSettings(mode=self.mode, **self._collect_given(_CONTEXT)),
-            prompt=self.prompt or prompt,
+            context=self.make_context(),
+            prompt=(self.prompt or "tools") if tools else self.prompt_or_usual,
             tools=tools,
             acknowledge_safety_checks=self.acknowledge_safety_checks,
             sampling=Sampling(**self._collect_given(_SAMPLING)),
@@ -129,6 +127,24 @@ class ModelOptions(pydantic.BaseModel):
             timeout=self.timeout,
             viewport=self.viewport,
         )
+
+    @property
+    def dialect_or_usual(self) -> str:
+        """The dialect; by default that of the mode."""
+        return self.dialect or _DIALECTS[self.mode]
+
+    @property
+    def prompt_or_usual(self) -> str:
+        """The prompt of an agent without tools; by default that of the dialect."""
+        return self.prompt or _PROMPTS.get(_base(self.dialect_or_usual), "plain")
+
+    def make_context(self) -> contexts_lib.ContextSettings:
+        """Return the settings of the context.
+
+        Raises:
+            InvalidInputError: A value is invalid.
+        """
+        return contexts_lib.ContextSettings(mode=self.mode, **self._collect_given(_CONTEXT))
 
     def make_client(self) -> ModelClient:
         """Return a new client, which the caller must close.
@@ -172,6 +188,11 @@ class ModelOptions(pydantic.BaseModel):
     def _collect_given(self, names: tuple[str, ...]) -> dict[str, Any]:
         values = {name: getattr(self, name) for name in names}
         return {name: value for name, value in values.items() if value is not None}
+
+
+def _base(dialect: str) -> str:
+    """Return a dialect's name without the version of its tool."""
+    return dialect.partition(":")[0]
 
 
 _LIMITS = ("max_concurrency", "requests_per_minute", "tokens_per_minute")

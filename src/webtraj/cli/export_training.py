@@ -268,7 +268,7 @@ def _buffer(
         filters=_filters(made.name, config, conditions),
         held_out=HeldOut(tasks=tuple(config.held_out)) if config.held_out else None,
         loss_weights=weighting,
-        render=made.renderer() if config.render else None,
+        render=made.renderer(config.render_options) if config.render else None,
         seed=seed,
         storage_options=storage_options,
     )

@@ -6,6 +6,7 @@ for vLLM on CPUs. The Python of vLLM's environment imports this without webtraj'
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -30,10 +31,6 @@ SPECIAL_TOKENS = (
     "<global-img>",
     "<end_of_utterance>",
 )
-
-_IMAGE_SIZE = 112
-_PATCH_SIZE = 14
-_SCALE_FACTOR = 2
 
 CHAT_TEMPLATE = """\
 {%- for message in messages %}
@@ -95,41 +92,73 @@ def make_vision_model(
     *,
     seed: int = 0,
     vocab_size: int = 1536,
+    names: Iterable[str] = (),
+    width: int = 64,
+    layers: int = 2,
+    vision_layers: int = 2,
+    image_size: int = 112,
+    patch_size: int = 14,
+    patches_per_token: int = 4,
     context: int = 2048,
     spread: float = 0.02,
 ) -> Path:
     """Make an Idefics3, a SigLIP on a Llama, of about 0.5 million parameters, with its processor.
 
-    A picture takes 16 tokens, whatever its size. This needs Pillow too, but not torchvision. See
-    `make_text_model` for the arguments.
+    Every picture takes the same number of tokens: 16 by default. This needs
+    Pillow too, but not torchvision.
+
+    Args:
+        folder: A new folder for it.
+        corpus: Texts to train the tokenizer on.
+        seed: The seed of the weights.
+        vocab_size: The maximum size of the vocabulary, without `names`.
+        names: Texts that are one token each.
+        width: The width of its layers and of the picture's; a multiple of 32.
+        layers: The number of layers.
+        vision_layers: The number of layers that see only the picture.
+        image_size: The side in pixels that a picture's longest side is scaled to.
+        patch_size: The side in pixels of the squares that the picture is cut into.
+        patches_per_token: The squares in a token of the prompt: 1, 4 or 16.
+        context: The context length in tokens.
+        spread: The standard deviation of the weights.
+
+    Returns:
+        The folder.
     """
+    import tokenizers
     import torch
     import transformers
 
     tokenizer = make_tokenizer(corpus, vocab_size, context)
+    # Not special tokens: servers strip those from decoded replies.
+    tokenizer.add_tokens([tokenizers.AddedToken(name, normalized=False) for name in names])
     torch.manual_seed(seed)
+    scale = math.isqrt(patches_per_token)
     config = transformers.Idefics3Config(
         vision_config={
-            "hidden_size": 64,
-            "intermediate_size": 128,
-            "num_hidden_layers": 2,
-            "num_attention_heads": 2,
-            "image_size": _IMAGE_SIZE,
-            "patch_size": _PATCH_SIZE,
+            "hidden_size": width,
+            "intermediate_size": 2 * width,
+            "num_hidden_layers": vision_layers,
+            "num_attention_heads": width // 32,
+            "image_size": image_size,
+            "patch_size": patch_size,
             "initializer_range": max(spread, 0.02),
         },
-        text_config={"model_type": "llama", **language_options(tokenizer, 64, 2, context, spread)},
+        text_config={
+            "model_type": "llama",
+            **language_options(tokenizer, width, layers, context, spread),
+        },
         image_token_id=tokenizer.convert_tokens_to_ids("<image>"),
-        scale_factor=_SCALE_FACTOR,
+        scale_factor=scale,
         pad_token_id=tokenizer.pad_token_id,
     )
-    edge = {"longest_edge": _IMAGE_SIZE}
+    edge = {"longest_edge": image_size}
     processor = transformers.Idefics3Processor(
         image_processor=transformers.Idefics3ImageProcessorPil(
             size=edge, max_image_size=edge, do_image_splitting=False
         ),
         tokenizer=tokenizer,
-        image_seq_len=(_IMAGE_SIZE // _PATCH_SIZE // _SCALE_FACTOR) ** 2,
+        image_seq_len=(image_size // patch_size // scale) ** 2,
         chat_template=CHAT_TEMPLATE,
     )
     return save_model(folder, transformers.Idefics3ForConditionalGeneration(config), processor)

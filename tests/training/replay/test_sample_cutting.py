@@ -234,6 +234,24 @@ def test_rendering_refuses_what_it_cannot_render():
         AgentRenderer(prompt="nope")
 
 
+def test_a_renderer_takes_the_options_of_the_agent_that_its_prompts_are_for():
+    from webtraj.agents.contexts import ContextSettings
+    from webtraj.training.export.configuration import ExportSettings
+
+    assert AgentRenderer.of({}) == AgentRenderer()
+    assert AgentRenderer.of({"mode": "coordinates", "full_rounds": 1}) == AgentRenderer(
+        dialect="webgym",
+        prompt="webgym_vanilla",
+        context=ContextSettings(mode="coordinates", full_rounds=1),
+    )
+    own = AgentRenderer.of({"mode": "coordinates", "dialect": "webtraj", "prompt": "bare"})
+    assert (own.dialect, own.prompt) == ("webtraj", "bare")
+    with pytest.raises(errors.InvalidInputError, match="No option 'mod'"):
+        AgentRenderer.of({"mod": "coordinates"})
+    with pytest.raises(ValueError, match="render_options needs render"):
+        ExportSettings(render_options={"mode": "coordinates"})
+
+
 async def test_rendered_prompt_is_the_one_that_the_agent_sends(episode):
     """The same episode, played by a model over HTTP and rendered of an oracle's, is the same."""
     from webtraj.agents.model import ModelAgent

@@ -157,11 +157,18 @@ class SampleFormat:
     imitated: ClassVar[bool] = True
     """Whether `webtraj train` can train on its rows."""
 
-    def renderer(self) -> Renderer:
-        """Return what makes prompts for decisions without a model call, with `--render`."""
+    def renderer(self, options: Mapping[str, Any]) -> Renderer:
+        """Return what makes prompts for decisions without a model call, with `--render`.
+
+        Args:
+            options: Those of the agent that the prompts are for.
+
+        Raises:
+            InvalidInputError: An option is unknown, or its value is invalid.
+        """
         from webtraj.training.replay import AgentRenderer
 
-        return AgentRenderer()
+        return AgentRenderer.of(options)
 
     def row(self, sample: Sample, pictures: Pictures) -> Row | LeftOut:
         """Return a sample's row, or the reason why it is left out.

@@ -35,6 +35,9 @@ class ExportSettings(Section):
     and pairs."""
     render: bool = False
     """Whether to also make samples without a model call, such as from an oracle's decisions."""
+    render_options: dict[str, Any] = Field(default_factory=dict)
+    """With `render`: options of the agent `model` that the prompts are for, such as its mode,
+    dialect and prompt: `{mode: coordinates}`."""
     options: dict[str, Any] = Field(default_factory=dict)
     """Options of the format."""
 
@@ -48,4 +51,6 @@ class ExportSettings(Section):
             raise ValueError(
                 "recency_bias_power needs samples: it sets how samples are drawn. Give both"
             )
+        if self.render_options and not self.render:
+            raise ValueError("render_options needs render: it sets how prompts are made. Give both")
         return self

@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Self
 
 from webtraj import errors
 from webtraj.agents import screens
 from webtraj.agents.contexts import ContextSettings, page_of
 from webtraj.agents.model import ModelAgent
 from webtraj.agents.models.base import Message, Sampling
+from webtraj.agents.options import read_options
 from webtraj.agents.prompts import Prompt, load_prompt
 from webtraj.environments.actions.base import Action
 from webtraj.environments.actions.dialects import Dialect
@@ -52,6 +53,25 @@ class AgentRenderer:
                 "the mode 'text' or 'coordinates'."
             )
         load_prompt(self.prompt)  # Fail early on a wrong name.
+
+    @classmethod
+    def of(cls, options: Mapping[str, Any]) -> Self:
+        """Return the renderer for a model agent with the given options.
+
+        Args:
+            options: The fields of `webtraj.agents.options.ModelOptions` that shape a prompt; others
+                have no effect.
+
+        Raises:
+            InvalidInputError: An option is unknown, or its value is invalid.
+        """
+        read = read_options({"model": "", **options})
+        return cls(
+            dialect=read.dialect_or_usual,
+            prompt=read.prompt_or_usual,
+            context=read.make_context(),
+            viewport=read.viewport,
+        )
 
     @property
     def reference(self) -> Mapping[str, Any]:

@@ -1,0 +1,326 @@
+"""Train a policy on what can only be seen: random, then supervised, then policy gradient.
+
+    python -m two_cores.learn_from_pixels --out runs/pixels
+    python -m two_cores.learn_from_pixels --out runs/a_few_pixels --small   # To see that it runs.
+
+It needs a browser and webtraj[train]. Each seed has its own weights, its own order of the samples
+and its own pages to practise on. The stages of a seed:
+
+1. `random`: the model of `two_cores.pixel_model`, its weights random.
+2. `supervised`: trained on the oracle's clicks, the same demonstrations for all seeds, which are
+   exported in the format `openai`, with the prompts that the model will get.
+3. `policy gradient`: groups of eight attempts at new pages, sampled by the model itself, exported
+   in the format `tokens`, and trained on with the group's mean as baseline; repeated. No oracle has
+   a part in it.
+
+These are the steps of `webtraj rollout`, `webtraj train export` and `webtraj train`, called from
+Python in one process.
+
+All stages play the same held-out pages, which no seed trains on, with the likeliest reply; `random`
+samples, as its likeliest reply is the same for all pages. `clicks` is an agent that clicks cells at
+random. The same command resumes what is in `--out`. `results.json` has all numbers, `results.md`
+the tables.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import dataclasses
+import json
+import math
+import random
+import shutil
+import statistics
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+from two_cores.local_model import LocalModel
+from two_cores.pixel_model import OPTIONS, make_model
+from two_cores.pixel_tasks import CELL, KINDS, SIZE
+from webtraj import Outcome
+from webtraj.agents import ModelAgent, OracleAgent
+from webtraj.agents.base import Act, Agent
+from webtraj.agents.models import Sampling
+from webtraj.agents.options import read_options
+from webtraj.environments.actions import ClickAt
+from webtraj.environments.browser.pool import BrowserPool
+from webtraj.metrics.rates import wilson_interval
+from webtraj.rollouts import RolloutSummary, RunSpec, collect
+from webtraj.training.export import export_samples
+from webtraj.training.replay import AgentRenderer, Filters, ReplayBuffer, weights
+from webtraj.training.rows import open_samples
+from webtraj.training.sft import SftSettings, publish, train
+
+HELD_OUT, SHOWN, PRACTICE = 1_000_000, 7, 3_000_000
+"""Run seeds of the evaluation, of the demonstrations, and of the pages for policy gradient."""
+GROUP: Final = 8
+STAGES: Final = ("clicks", "random", "supervised", "policy gradient")
+_CONTEXT: Final = read_options({"model": "", **OPTIONS}).make_context()
+_T: Final = {1: 12.706, 2: 4.303, 3: 3.182, 4: 2.776}
+"""The 97.5 % quantile of Student's distribution by its degrees of freedom."""
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Scale:
+    """How much is played and trained."""
+
+    seeds: Sequence[int] = (1, 2, 3)
+    demonstrations: int = 1600
+    """Of all kinds together."""
+    steps: int = 3000
+    """Supervised steps, of `batch_size` samples each."""
+    batch_size: int = 32
+    learning_rate: float = 3e-3
+    iterations: int = 2
+    """Of policy gradient."""
+    groups: int = 32
+    """New pages in an iteration."""
+    policy_rate: float = 3e-4
+    """The learning rate of policy gradient."""
+    epochs: int = 2
+    """Passes over an iteration's episodes."""
+    episodes: int = 120
+    """Held-out pages of each evaluation."""
+
+
+SMALL: Final = Scale(
+    seeds=(1,), demonstrations=8, steps=2, batch_size=4, iterations=1, groups=2, epochs=1,
+    episodes=4,
+)  # fmt: skip
+
+
+def click_somewhere(observation: Any) -> ClickAt:
+    """Click the middle of a random cell."""
+    x, y = (CELL * random.randrange(SIZE // CELL) + CELL // 2 for _ in range(2))
+    return ClickAt(x, y)
+
+
+class Lab:
+    """Plays and trains in one folder.
+
+    Args:
+        out: The folder.
+        scale: How much.
+        parallel: Episodes at a time.
+        pool: The browsers.
+    """
+
+    def __init__(self, out: Path, scale: Scale, parallel: int, pool: BrowserPool) -> None:
+        self.out = out
+        self.scale = scale
+        self._parallel = parallel
+        self._pool = pool
+
+    async def play(
+        self, out: Path, agent: Agent | Act, episodes: int, seed: int, group: int = 1
+    ) -> RolloutSummary:
+        """Play pages of all kinds."""
+        spec = RunSpec(
+            preset=["pixels/all"], episodes=episodes, seed=seed, group_size=group, out=str(out),
+            observe=list(_CONTEXT.channels), parallel=self._parallel, max_retries=2,
+        )  # fmt: skip
+        return await collect(spec, agent=agent, pool=self._pool)
+
+    async def evaluated(self, name: str, agent: Agent | Act) -> dict[str, list[int]]:
+        """Return successes and episodes of each kind on the held-out pages."""
+        file = self.out / "evaluation" / f"{name}.json"
+        if file.exists():
+            found: dict[str, list[int]] = json.loads(file.read_text())
+            return found
+        played = await self.play(fresh(file.with_suffix("")), agent, self.scale.episodes, HELD_OUT)
+        found = {kind: [0, 0] for kind in KINDS}
+        for result in played.results:
+            if result.counts:
+                kind = found[result.task.rpartition("/")[2]]
+                kind[0] += result.outcome is Outcome.SUCCESS
+                kind[1] += 1
+        file.write_text(json.dumps(found))
+        print(f"{name}: {percent(pooled(found.values()))}, {found}", flush=True)
+        return found
+
+    async def demonstrations(self) -> Path:
+        """Return rows of the oracle's clicks, with the prompts that the model will get."""
+        rows = self.out / "demonstrations/rows"
+        if not rows.exists():
+            episodes = self.out / "demonstrations/episodes"
+            await self.play(fresh(episodes), OracleAgent(), self.scale.demonstrations, SHOWN)
+            shown = ReplayBuffer.from_datasets(episodes, render=AgentRenderer.of(OPTIONS))
+            export_samples({"train": shown.all}, rows, format="openai")
+        return rows
+
+    async def trained(self, folder: Path, model: Path, rows: Path, **settings: Any) -> Path:
+        """Train a model on rows, and return the result."""
+        made = folder / "model.pt"
+        if not made.exists():
+            asked = SftSettings(
+                model=str(model), out=str(folder), image_backend="pil", no_samples="keep",
+                cutoff_len=128, log_steps=10, save_steps=100, **settings,
+            )  # fmt: skip
+            await asyncio.to_thread(train, asked, open_samples([rows]))
+            publish(folder, folder)
+        return made
+
+    async def learned(self, seed: int) -> dict[str, dict[str, list[int]]]:
+        """Take a seed through all stages; return what each stage's model achieves."""
+        scale, folder = self.scale, self.out / f"seed_{seed}"
+        base = folder / "base"
+        if not base.exists():
+            make_model(base, seed=seed)
+        found = {"random": await self.evaluated(f"random_{seed}", agent_of(base, 1.0, seed))}
+        model = await self.trained(
+            folder / "supervised", base, await self.demonstrations(), seed=seed,
+            learning_rate=scale.learning_rate, batch_size=scale.batch_size, max_steps=scale.steps,
+            schedule="linear", warmup_steps=min(50, scale.steps - 1), adam_beta2=0.98,
+        )  # fmt: skip
+        found["supervised"] = await self.evaluated(f"supervised_{seed}", agent_of(model, 0.0))
+        for number in range(1, scale.iterations + 1):
+            model = await self._practised(folder / f"iteration_{number}", model, seed, number)
+        found["policy gradient"] = await self.evaluated(
+            f"policy_gradient_{seed}", agent_of(model, 0.0)
+        )
+        return found
+
+    async def _practised(self, folder: Path, model: Path, seed: int, number: int) -> Path:
+        """Play groups, and train on them."""
+        pages = PRACTICE + 1000 * seed + number
+        rows = await self.sampled(
+            folder, agent_of(model, 1.0, pages), model, groups=self.scale.groups, seed=pages
+        )
+        return await self.trained(
+            folder / "run", model, rows, policy={"advantage": "group_mean"}, seed=seed,
+            learning_rate=self.scale.policy_rate, batch_size=self.scale.batch_size,
+            epochs=self.scale.epochs, schedule="constant",
+        )  # fmt: skip
+
+    async def sampled(
+        self, folder: Path, agent: Agent, model: Path, *, groups: int, seed: int
+    ) -> Path:
+        """Return rows of groups of attempts, as the model saw and sampled them."""
+        rows = folder / "rows"
+        if not rows.exists():
+            episodes = fresh(folder / "episodes")
+            await self.play(episodes, agent, GROUP * groups, seed, GROUP)
+            every = Filters(
+                filter_successful_only=False, distinct=False, valid_actions_only=False,
+                filter_same_screenshot=False,
+            )  # fmt: skip
+            found = ReplayBuffer.from_datasets(
+                episodes, filters=every, loss_weights=weights.uniform
+            )
+            export_samples(
+                {"train": found.all}, rows, format="tokens", options={"model": str(model)}
+            )
+        return rows
+
+
+def agent_of(model: Path, temperature: float, seed: int | None = None) -> ModelAgent:
+    """Return the agent `model`, with the options of its prompts and a model of this process."""
+    options = read_options({"model": "", **OPTIONS})
+    return ModelAgent(
+        client=LocalModel(model),
+        dialect=options.dialect_or_usual,
+        prompt=options.prompt_or_usual,
+        context=options.make_context(),
+        sampling=Sampling(temperature=temperature),
+        seed=seed,
+    )
+
+
+def fresh(folder: Path) -> Path:
+    """Return a folder's path without what an earlier, unfinished try left there."""
+    shutil.rmtree(folder, ignore_errors=True)
+    return folder
+
+
+def pooled(rates: Any) -> tuple[int, int]:
+    """Return the sums of successes and episodes."""
+    pairs = list(rates)
+    return sum(won for won, _ in pairs), sum(of for _, of in pairs)
+
+
+def percent(rate: Sequence[int]) -> str:
+    """Return a rate with Wilson's interval.
+
+    >>> percent((8, 10))
+    '80% (49 to 94)'
+    """
+    interval = wilson_interval(rate[0], rate[1])
+    if interval is None:
+        return "none"
+    return f"{rate[0] / rate[1]:.0%} ({100 * interval[0]:.0f} to {100 * interval[1]:.0f})"
+
+
+def mean_of_seeds(rates: Sequence[float]) -> str:
+    """Return the mean of the seeds' rates, with its 95 % interval by Student's t.
+
+    >>> mean_of_seeds([0.5, 0.6, 0.7])
+    '60% (35 to 85)'
+    """
+    mean = statistics.fmean(rates)
+    if len(rates) - 1 not in _T:
+        return f"{mean:.0%}"
+    spread = _T[len(rates) - 1] * statistics.stdev(rates) / math.sqrt(len(rates))
+    low, high = max(mean - spread, 0.0), min(mean + spread, 1.0)
+    return f"{mean:.0%} ({100 * low:.0f} to {100 * high:.0f})"
+
+
+def table_of(seeds: Mapping[str, Mapping[str, Mapping[str, Sequence[int]]]]) -> str:
+    """Return the results as Markdown: kinds by stages, and seeds by stages."""
+    found = list(seeds.values())
+    heading = [f"| {' | '.join(('', *STAGES))} |", "|---" * (1 + len(STAGES)) + "|"]
+    lines = [*heading]
+    for kind in KINDS:
+        cells = [percent(pooled(one[stage][kind] for one in found)) for stage in STAGES]
+        lines.append(f"| {' | '.join((kind, *cells))} |")
+    rates = {
+        stage: [won / max(of, 1) for won, of in (pooled(one[stage].values()) for one in found)]
+        for stage in STAGES
+    }
+    lines.append(f"| {' | '.join(('mean', *(mean_of_seeds(rates[s]) for s in STAGES)))} |")
+    lines += ["", *heading]
+    for number, seed in enumerate(seeds):
+        cells = [f"{rates[stage][number]:.1%}" for stage in STAGES]
+        lines.append(f"| {' | '.join((f'seed {seed}', *cells))} |")
+    return "\n".join(lines) + "\n"
+
+
+async def experiment(out: Path, scale: Scale, parallel: int) -> None:
+    """Do all of it."""
+    async with BrowserPool(contexts_per_browser=max(parallel, 1)) as pool:
+        lab = Lab(out, scale, parallel, pool)
+        seeds = {str(seed): await lab.learned(seed) for seed in scale.seeds}
+        clicks = await lab.evaluated("clicks", click_somewhere)
+        seeds = {seed: {"clicks": clicks, **found} for seed, found in seeds.items()}
+    results = {"scale": dataclasses.asdict(scale), "seeds": seeds}
+    (out / "results.json").write_text(json.dumps(results, indent=1))
+    (out / "results.md").write_text(table_of(seeds))
+    print((out / "results.md").read_text())
+
+
+def main() -> None:
+    """Read the command line."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawTextHelpFormatter
+    )
+    parser.add_argument("--out", type=Path, default=Path("runs/pixels"))
+    parser.add_argument("--small", action="store_true", help="Only show that it runs.")
+    parser.add_argument("--parallel", type=int, default=4, help="Episodes at a time.")
+    parser.add_argument("--seeds", type=int, nargs="+", help="Default: 1 2 3.")
+    for name in ("steps", "iterations", "groups", "episodes"):
+        parser.add_argument(f"--{name}", type=int, help=f"Default: {getattr(Scale(), name)}.")
+    given = parser.parse_args()
+    given.out.mkdir(parents=True, exist_ok=True)
+    scale = SMALL if given.small else Scale()
+    names = ("seeds", "steps", "iterations", "groups", "episodes")
+    changed = {name: getattr(given, name) for name in names if getattr(given, name) is not None}
+    scale = dataclasses.replace(scale, **changed)
+    import torch
+
+    torch.set_num_threads(1)
+    asyncio.run(experiment(given.out, scale, given.parallel))
+
+
+if __name__ == "__main__":
+    main()
