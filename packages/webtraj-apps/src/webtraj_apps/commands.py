@@ -5,8 +5,9 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import dataclasses
-import functools
+import os
 import sys
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -37,21 +38,42 @@ def install(
     """Install applications, each in a virtual environment of its own.
 
     An installed application needs no network. Other versions of webtraj may share the folder.
-    The name widgets fetches the libraries of the widgets with npm.
+    The name widgets fetches the libraries of the widgets with npm. If one cannot be installed, the
+    others are, and the exit code is 1.
     """
+    from concurrent.futures import ThreadPoolExecutor
+
     from webtraj_apps.app import find_apps
 
     if names:
         chosen = [_find(name) for name in names]
     else:
         chosen = [app for app in find_apps() if everything or not app.debian]
-    for number, one in enumerate(chosen, 1):
-        tell = functools.partial(_tell, f"{number}/{len(chosen)}")
-        if one.installed:
-            tell(f"{one.title} is installed already.")
-        else:
-            one.install(tell)
-            tell(f"{one.title} is ready.")
+    with ThreadPoolExecutor(os.cpu_count()) as threads:
+        failed = list(threads.map(_install, chosen)).count(False)
+    if failed:
+        terminal.say(
+            f"{counted(failed, 'application')} of {len(chosen)} not installed.", stderr=True
+        )
+        raise typer.Exit(1)
+
+
+def _install(one: App | Libraries) -> bool:
+    """Install one application, and return whether it is installed then."""
+    from webtraj import errors
+
+    if one.installed:
+        terminal.say(f"{one.title} is installed already.")
+        return True
+    began = time.monotonic()
+    try:
+        one.install(terminal.say)
+    except errors.WebtrajError as error:
+        terminal.say(str(error), stderr=True)
+        return False
+    seconds = time.monotonic() - began
+    terminal.say(f"{one.title} is ready: {one.size / 2**20:.0f} MiB in {seconds:.0f} s.")
+    return True
 
 
 def _find(name: str) -> App | Libraries:
@@ -60,10 +82,6 @@ def _find(name: str) -> App | Libraries:
     from webtraj_apps.widgets.libraries import NAME, Libraries
 
     return Libraries() if name == NAME else find_app(name)
-
-
-def _tell(place: str, line: str) -> None:
-    terminal.say(f"{place} {line}")
 
 
 @commands.command("list", short_help="List the applications, and whether they are installed.")
