@@ -51,9 +51,12 @@ SAID = {
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--runs", type=Path, default=Path("runs/judges"), help="the folder")
-    parser.add_argument("--preset", default="apps/test", help="a set of tasks")
+    parser.add_argument("--preset", nargs="+", default=["apps/test"], help="sets of tasks")
     parser.add_argument("--sample", type=int, default=0, help="so many of them; 0 for all")
     parser.add_argument("--parallel", type=int, default=2)
+    parser.add_argument(
+        "--observe", nargs="+", help="channels to record, such as axtree; default: the preset's"
+    )
     parser.add_argument("--model", help="a model, for the judge 'model'")
     parser.add_argument("--base-url")
     parser.add_argument("--page", type=Path, default=PAGE)
@@ -65,19 +68,19 @@ def main() -> None:
         specs[f"model: {args.model}"] = ("model", options)
     args.runs.mkdir(parents=True, exist_ok=True)
     (args.runs / "refuse.txt").write_text("report_infeasible('It cannot be done.')\n")
-    asyncio.run(play(args.runs, sample(args.preset, args.sample), parallel=args.parallel))
+    tasks = sample(args.preset, args.sample)
+    asyncio.run(play(args.runs, tasks, parallel=args.parallel, observe=args.observe))
     measured = asyncio.run(measure(args.runs, specs))
-    command = f"judges.py --preset {args.preset} --sample {args.sample}"
+    command = f"judges.py --preset {' '.join(args.preset)} --sample {args.sample}"
     args.page.write_text(page(measured, command), "utf-8")
     print(f"The page is {args.page}")
 
 
-def sample(preset: str, count: int) -> list[str]:
-    """Return the presets of some tasks of a set, always the same ones; 0 for all."""
-    templates = {
-        name: one for source in sources().values() for name, one in source.templates().items()
-    }
-    tasks = [f"apps/{name}" for name in subsets(templates)[preset.removeprefix("apps/")]]
+def sample(presets: Sequence[str], count: int) -> list[str]:
+    """Return the presets of some tasks of sets, always the same ones; 0 for all."""
+    templates = {name: one for src in sources().values() for name, one in src.templates().items()}
+    sets = subsets(templates)
+    tasks = [f"apps/{name}" for preset in presets for name in sets[preset.removeprefix("apps/")]]
     return sorted(random.Random(0).sample(tasks, count)) if count else tasks
 
 
@@ -96,7 +99,9 @@ def policies(runs: Path) -> dict[str, tuple[str, Mapping[str, Any]]]:
     }
 
 
-async def play(runs: Path, tasks: Sequence[str], *, parallel: int) -> None:
+async def play(
+    runs: Path, tasks: Sequence[str], *, parallel: int, observe: Sequence[str] | None
+) -> None:
     """Play what is not there yet, a dataset for each policy."""
     for policy, (agent, options) in policies(runs).items():
         out = folder(runs, policy)
@@ -107,6 +112,7 @@ async def play(runs: Path, tasks: Sequence[str], *, parallel: int) -> None:
                     preset=list(tasks),
                     agent=agent,
                     agent_options=dict(options),
+                    environment_options={"observe": observe} if observe else {},
                     parallel=parallel,
                     out=out,
                 )

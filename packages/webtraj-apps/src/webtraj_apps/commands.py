@@ -132,8 +132,8 @@ def open_(
 ) -> None:
     """Serve a world to your own browser, until Ctrl-C: to look at it, or to try a task by hand.
 
-    With a task, such as shop/add, you are logged in as its user. Ctrl-C tells whether the
-    task is done.
+    You are logged in as the user of the world or the task. With a task, such as shop/add, Ctrl-C
+    tells whether it is done.
     """
     opened = _open_task if "/" in name else _open_app
     with contextlib.suppress(signals.SignalReceivedError):
@@ -143,13 +143,12 @@ def open_(
 async def _open_app(name: str, seed: int, port: int) -> None:
     from webtraj_apps.app import find_app
     from webtraj_apps.opening import open_app
-    from webtraj_apps.people import PASSWORD
 
     app = find_app(name)
     async with open_app(app, seed=seed, port=port) as address:
         print(f"{app.title}: {address}/")
         if user := app.facts(seed).get("user", ""):
-            print(f"Log in as {user} with the password {PASSWORD}.")
+            print(f"You are logged in as {user}.")
         print("Ctrl-C ends it.", flush=True)
         await asyncio.Event().wait()
 
