@@ -213,7 +213,7 @@ class App:
 
     def _install_packages(self) -> None:
         shutil.rmtree(self.packages, ignore_errors=True)
-        uv = shutil.which("uv", path=f"{sys.prefix}/bin{os.pathsep}{os.environ.get('PATH', '')}")
+        uv = _find_uv()
         venv.create(self.packages, with_pip=self.has_requirements and uv is None, symlinks=True)
         if self.has_requirements:
             wanted = ("--requirement", str(self.folder / "requirements.txt"))
@@ -716,6 +716,13 @@ def _environment() -> dict[str, str]:
     """Return the environment of an application: ours, without what concerns our Python."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
     return {**kept, "TZ": "UTC", "PYTHONDONTWRITEBYTECODE": "", "LC_ALL": "C.UTF-8"}
+
+
+def _find_uv() -> str | None:
+    """Return the path of uv; None if there is none, or `WEBTRAJ_INSTALLER` is `pip`."""
+    if os.environ.get("WEBTRAJ_INSTALLER") == "pip":
+        return None
+    return shutil.which("uv", path=f"{sys.prefix}/bin{os.pathsep}{os.environ.get('PATH', '')}")
 
 
 def _digest(*parts: bytes) -> str:

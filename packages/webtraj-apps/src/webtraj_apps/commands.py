@@ -35,11 +35,11 @@ def install(
         bool, typer.Option("--all", help="Also those that need Debian packages.")
     ] = False,
 ) -> None:
-    """Install applications, each in a virtual environment of its own.
+    """Install applications, each in a virtual environment of its own, by uv if there is one.
 
     An installed application needs no network. Other versions of webtraj may share the folder.
     The name widgets fetches the libraries of the widgets with npm. If one cannot be installed, the
-    others are, and the exit code is 1.
+    others are, and the exit code is 1. WEBTRAJ_INSTALLER=pip uses pip instead of uv.
     """
     from concurrent.futures import ThreadPoolExecutor
 
