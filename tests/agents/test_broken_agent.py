@@ -61,6 +61,8 @@ async def test_a_side_effect_is_the_deed_of_another_task_on_the_same_site():
     elsewhere = recorded(a.Click("4"), DONE, task="b", url="http://wiki.test/")
     refused = recorded(a.Click("4"), a.ReportInfeasible("No."), task="c")
     assert await played("side-effect", recorded(*DEEDS, DONE), elsewhere, refused) == [*DEEDS, DONE]
+    unknown = [recorded(*DEEDS, DONE, url=""), recorded(a.Click("4"), DONE, task="b", url="")]
+    assert await played("side-effect", *unknown) == [*DEEDS, DONE]
 
 
 async def test_it_answers_where_the_page_is_another_one():

@@ -55,7 +55,9 @@ def main() -> None:
     parser.add_argument("--sample", type=int, default=0, help="so many of them; 0 for all")
     parser.add_argument("--parallel", type=int, default=2)
     parser.add_argument(
-        "--observe", nargs="+", help="channels to record, such as axtree; default: the preset's"
+        "--observe",
+        nargs="+",
+        help="channels to record, such as axtree and url; default: the preset's",
     )
     parser.add_argument("--model", help="a model, for the judge 'model'")
     parser.add_argument("--base-url")

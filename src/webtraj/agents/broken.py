@@ -101,13 +101,15 @@ class BrokenAgent:
     def _others(self, recording: Recording) -> list[tuple[Recording, list[Step]]]:
         """Return some recordings of other tasks on the site with the steps that get there and act.
 
-        Those that type a value come first: the others may only look.
+        Those that type a value come first: the others may only look. A recording without the
+        channel `url` does not tell its site.
         """
         site = network.origin_of(recording.start)
         others = [
             one
             for one in self.replay.recordings
-            if network.origin_of(one.start) == site
+            if one.start
+            and network.origin_of(one.start) == site
             and one.task != recording.task
             and isinstance(one.steps[-1].action, actions_lib.Answer)
         ]
