@@ -74,6 +74,8 @@ def main() -> None:
     asyncio.run(play(args.runs, tasks, parallel=args.parallel, observe=args.observe))
     measured = asyncio.run(measure(args.runs, specs))
     command = f"judges.py --preset {' '.join(args.preset)} --sample {args.sample}"
+    if args.observe:
+        command += f" --observe {' '.join(args.observe)}"
     args.page.write_text(page(measured, command), "utf-8")
     print(f"The page is {args.page}")
 
@@ -185,8 +187,8 @@ def page(measured: Sequence[Measured], command: str) -> str:
     return f"""# Judges, measured
 
 The applications' own state decides what an episode is worth, so judges can be measured on it.
-Each policy played the same tasks with the same seeds. The columns of judges have the right
-verdicts; an episode without a verdict counts as wrong.
+Each policy played the same tasks with the same seeds. A fault may do no harm: such an episode is a
+success. The columns of judges count their right verdicts; no verdict counts as wrong.
 
 {_table(columns, rows)}
 
