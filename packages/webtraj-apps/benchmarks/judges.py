@@ -3,8 +3,8 @@
     python packages/webtraj-apps/benchmarks/judges.py [--sample 24] [--model NAME --base-url URL]
 
 Policies play the same tasks with the same seeds: the oracle, the oracle with each fault of the
-agent `broken`, chance, and one that refuses at once. Each judge then judges all of their episodes.
-A run that is in the folder already is not played again. The page is `results/judges.md`.
+agent `broken`, chance, and one that refuses or answers at once. Each judge then judges all of their
+episodes. A run that is in the folder already is not played again. The page is `results/judges.md`.
 The applications must be installed (`webtraj apps install --all`).
 """
 
@@ -36,6 +36,8 @@ JUDGES = {
     "acts": f"rules:{HERE / 'judges/acts.yaml'}",
 }
 """The judges that need no model, by the name that the page gives them."""
+SCRIPTS = {"refuse": "report_infeasible('It cannot be done.')", "answer": "answer('done')"}
+"""The policies of one action."""
 SAID = {
     "oracle": "the oracle",
     "broken/wrong-value": "mistypes the last value",
@@ -43,7 +45,9 @@ SAID = {
     "broken/stops-early": "leaves out the last deed",
     "broken/answer-only": "gives the right answer, without the deed",
     "random": "acts at random",
+    "curious": "tries what is new",
     "refuse": "refuses at once",
+    "answer": "answers `done` at once",
 }
 """What the policies do."""
 
@@ -69,7 +73,8 @@ def main() -> None:
         options = {name: value for name, value in given.items() if value}
         specs[f"model: {args.model}"] = ("model", options)
     args.runs.mkdir(parents=True, exist_ok=True)
-    (args.runs / "refuse.txt").write_text("report_infeasible('It cannot be done.')\n")
+    for name, action in SCRIPTS.items():
+        (args.runs / f"{name}.txt").write_text(f"{action}\n")
     tasks = sample(args.preset, args.sample)
     asyncio.run(play(args.runs, tasks, parallel=args.parallel, observe=args.observe))
     measured = asyncio.run(measure(args.runs, specs))
@@ -82,15 +87,22 @@ def main() -> None:
 
 def sample(presets: Sequence[str], count: int) -> list[str]:
     """Return the presets of some tasks of sets, always the same ones; 0 for all."""
-    templates = {name: one for src in sources().values() for name, one in src.templates().items()}
-    sets = subsets(templates)
-    tasks = [f"apps/{name}" for preset in presets for name in sets[preset.removeprefix("apps/")]]
+    tasks = [f"apps/{name}" for preset in presets for name in members(preset)]
     return sorted(random.Random(0).sample(tasks, count)) if count else tasks
+
+
+def members(preset: str) -> tuple[str, ...]:
+    """Return the templates of a set, such as `apps/test` or `apps/shop/test`."""
+    subset = preset.removeprefix("apps/")
+    found = {}
+    for source in sources().values():
+        if source.is_ours or subset.startswith(f"{source.name}/"):
+            found |= source.templates()
+    return subsets(found)[subset]
 
 
 def policies(runs: Path) -> dict[str, tuple[str, Mapping[str, Any]]]:
     """Return the agents and their options by policy, the oracle first: the others need its run."""
-    script = runs / "refuse.txt"
     broken = {
         f"broken/{fault}": ("broken", {"dataset": str(runs / "oracle"), "fault": fault})
         for fault in FAULTS
@@ -98,8 +110,9 @@ def policies(runs: Path) -> dict[str, tuple[str, Mapping[str, Any]]]:
     return {
         "oracle": ("oracle", {}),
         **broken,
-        "refuse": ("scripted", {"script": str(script)}),
+        **{name: ("scripted", {"script": str(runs / f"{name}.txt")}) for name in SCRIPTS},
         "random": ("random", {"untouched": 0.5, "ends": 0.05}),
+        "curious": ("curious", {"ends": 0.05}),
     }
 
 

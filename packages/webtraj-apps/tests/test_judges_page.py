@@ -44,6 +44,7 @@ def test_one_command_measures_every_judge_on_what_it_plays(errands, tmp_path):
     # The oracle solves all three, and whoever refuses one of them.
     assert rows["the oracle"][:4] == ["3", "3", "3 of 3", "3 of 3"]
     assert rows["refuses at once"][:4] == ["3", "1", "3 of 3", "1 of 3"]
+    assert rows["answers `done` at once"][:4] == ["3", "0", "3 of 3", "0 of 3"]
     early = rows["leaves out the last deed"]
     assert (early[0], early[2]) == ("3", "3 of 3")
     assert rows["`environment`"][0].startswith("100.0% ")
