@@ -211,7 +211,7 @@ With 95 % Wilson intervals. `environment` reads the environment's own verdict, s
 definition; it is here as a check of the machinery. `claims` believes whoever answers, and `acts`
 whoever did anything before: a judge that is worth its price beats them. Without rules for a task,
 the judge `rules` gives no verdict. The judge `model` needs a model: one more column by
-`judges.py --model NAME --base-url http://127.0.0.1:8000/v1`.
+`--model NAME --base-url http://127.0.0.1:8000/v1`.
 
 Measured on {datetime.now(UTC).date()}: `python packages/webtraj-apps/benchmarks/{command}`.
 """
