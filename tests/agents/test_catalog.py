@@ -30,7 +30,8 @@ async def record(folder, episodes=1):
     return open_dataset(folder)
 
 
-@pytest.mark.parametrize("name", AGENTS)
+# The agent 'broken' needs recorded successes: test_broken_agent.py.
+@pytest.mark.parametrize("name", sorted({*AGENTS} - {"broken"}))
 async def test_agent_goes_by_the_name_it_is_made_by(name, tmp_path):
     (tmp_path / "script.txt").write_text("click('1')")
     await record(tmp_path / "data")

@@ -33,12 +33,11 @@ def finish_all_of_a_kind(facts: Facts, rng: random.Random) -> Assignment:
     )
 
 
-@template("errands/remind", level=1, split="test")
+@template("errands/remind", level=1, split="test", infeasible=True)
 def remind(facts: Facts, rng: random.Random) -> Assignment:
     """A button that the application does not have."""
     errand = rng.choice(facts["errands"])["text"]
     return Assignment(
         goal=f'Set a reminder for the errand "{errand}" at 5 pm.',
         user=facts["user"],
-        infeasible=True,
     )

@@ -20,7 +20,7 @@ from webtraj.environments.actions.recorded import final_answer
 from webtraj.environments.browser.pool import BrowserPool
 from webtraj.environments.browser.processes import find_browser
 from webtraj.rollouts import RunSpec, collect
-from webtraj_apps.opening import open_task
+from webtraj_apps.opening import open_app, open_task
 from webtraj_apps.tasks import AppTask, find_template
 
 ROOT = Path(__file__).parents[3]
@@ -50,6 +50,9 @@ async def test_a_browser_without_cookies_is_logged_in(errands):
         assert "Buy stamps (1)" in page.text
         assert "missing: added errand" in await task.wrong_state()
     assert not task.worlds
+    user = errands.facts(0)["user"]
+    async with open_app(errands) as address:
+        assert (await get(address)).cookies["user"] == user
 
 
 @other_user.needs_root

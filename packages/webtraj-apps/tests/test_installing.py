@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
+from webtraj import errors
 from webtraj_apps import app as app_lib
 from webtraj_apps.app import find_app, find_apps
 from webtraj_apps.commands import commands
@@ -73,7 +74,29 @@ def test_every_module_of_this_package_that_builds_contents_is_part_of_their_key(
     assert used & ours <= {*app_lib._BUILDS_ALL}
 
 
+@pytest.mark.slow
+def test_an_application_that_cannot_be_installed_stops_no_other(version, monkeypatch):
+    bad = version("bad")
+    bad.folder.joinpath("host.py").write_text("raise ValueError('It cannot be built.')")
+    good = dataclasses.replace(version("good"), name="good", title="Other errands")
+    monkeypatch.setattr(app_lib, "find_apps", lambda: (bad, good))
+    done = CliRunner().invoke(commands, ["install"])
+    assert done.exit_code == 1
+    assert "It cannot be built." in done.stderr
+    assert "Other errands is ready: " in done.stdout
+    assert "1 application of 2 not installed" in done.stderr
+    assert good.installed
+    assert not bad.installed
+
+
+def test_a_folder_that_cannot_be_written_is_an_error_that_names_it(version, tmp_path, monkeypatch):
+    (tmp_path / "file").touch()
+    app = version("mine")
+    monkeypatch.setenv("WEBTRAJ_APPS", str(tmp_path / "file"))
+    with pytest.raises(errors.InvalidInputError, match=r"in .*file: .*WEBTRAJ_APPS names another"):
+        app.install()
+
+
 def test_removing_needs_a_name_or_old(version):
-    version("mine")
     assert CliRunner().invoke(commands, ["remove"]).exit_code == 2
     assert CliRunner().invoke(commands, ["remove", "--old"]).exit_code == 0

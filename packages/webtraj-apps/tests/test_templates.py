@@ -49,6 +49,17 @@ def test_sets_over_all_applications_are_those_of_this_package():
     assert webtraj.info("apps/all").num_tasks == train + test == count
 
 
+@each("split", ["train", "test"])
+def test_refusing_everything_earns_little_and_at_no_level_nothing(split):
+    templates = [tasks.find_template(name) for source in OURS for name in source.templates()]
+    known = [one for one in templates if one.split == split]
+    impossible = [one for one in known if one.infeasible]
+    most = {"test": 0.04, "train": 0.09}
+    assert len(impossible) / len(known) < most[split]
+    if split == "test":
+        assert all(sum(one.level == level for one in impossible) >= 2 for level in (1, 2, 3))
+
+
 def test_people_are_the_same_for_the_same_seed_and_all_different():
     assert people(3) == people(3) != people(4)
     assert len({person.username for person in people(3)}) == 40

@@ -157,6 +157,14 @@ def _replay(seed: int, options: Mapping[str, Any]) -> Agent:
     return ReplayAgent.of(dataset)
 
 
+def _broken(seed: int, options: Mapping[str, Any]) -> Agent:
+    from webtraj.agents.broken import BrokenAgent
+    from webtraj.datasets.dataset import open_dataset
+
+    _check("broken", options, required=("dataset", "fault"))
+    return BrokenAgent.of(open_dataset(str(options["dataset"])), str(options["fault"]))
+
+
 def _check(
     name: str,
     options: Mapping[str, Any],
@@ -191,6 +199,11 @@ AGENTS: Mapping[str, AgentKind] = {
         "Replays recorded episodes, each for its task and seed.",
         _replay,
         "dataset (its folder), episode (the id of the episode to replay)",
+    ),
+    "broken": AgentKind(
+        "Repeats recorded successes with a fault, so that judges can be measured.",
+        _broken,
+        "dataset (its folder), fault (wrong-value, side-effect, stops-early or answer-only)",
     ),
 }
 """Every kind of agent by name."""

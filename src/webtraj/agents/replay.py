@@ -27,7 +27,7 @@ from webtraj.environments.browser.reading import (
     texts_of,
 )
 
-__all__ = ["Recording", "ReplayAgent"]
+__all__ = ["Recording", "ReplayActor", "ReplayAgent", "Step"]
 
 _REF_FIELDS = ("ref", "target_ref")
 _MOST_SHOWN = 5
@@ -39,14 +39,22 @@ def _identify(element: Ref) -> tuple[str, str]:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class _Step:
+class Step:
     """A recorded action, and the page on which it was taken."""
 
     index: int
     action: Any
     thought: str
     elements: tuple[Ref, ...]
+    """The elements of the page."""
     acted_on: Ref | None
+    """The action's element, as the observation after it describes it."""
+
+    @property
+    def element(self) -> Ref | None:
+        """The action's element, if it has one that is known."""
+        ref = getattr(self.action, "ref", None)
+        return next((one for one in self.elements if one.ref == ref), self.acted_on)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -56,7 +64,9 @@ class Recording:
     episode_id: str
     task: str
     seed: int | None
-    steps: tuple[_Step, ...]
+    steps: tuple[Step, ...]
+    start: str = ""
+    """The URL of the first page."""
 
     @classmethod
     def of(cls, trajectory: trajectory_lib.EpisodeTrajectory) -> Recording:
@@ -65,7 +75,7 @@ class Recording:
         for before, after in zip(trajectory.steps, trajectory.steps[1:], strict=False):
             thought = after.decision.thought if after.decision else ""
             steps.append(
-                _Step(
+                Step(
                     index=after.index,
                     action=actions_lib.read_action(after.action),
                     thought=thought,
@@ -74,7 +84,9 @@ class Recording:
                 )
             )
         info = trajectory.info
-        return cls(info.episode_id, info.task, info.seed, tuple(steps))
+        first = trajectory.steps[0].observation if trajectory.steps else None
+        start = first.get("url", "") if isinstance(first, Mapping) else ""
+        return cls(info.episode_id, info.task, info.seed, tuple(steps), start)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -108,15 +120,23 @@ class ReplayAgent:
         Raises:
             InvalidInputError: No recording matches, or several do.
         """
+        return ReplayActor(self.find(environment))
+
+    def find(self, environment: environment_lib.Environment) -> Recording:
+        """Return the recording that matches the environment's episode.
+
+        Raises:
+            InvalidInputError: No recording matches, or several do.
+        """
         episode = environment_lib.description_of(environment)
         task, seed = episode.get("task", ""), episode.get("seed")
         of_task = [recording for recording in self.recordings if recording.task == task]
         same = [recording for recording in of_task if recording.seed == seed]
         if same:
-            return ReplayActor(same[0])
+            return same[0]
         for fitting in (of_task, self.recordings):
             if len(fitting) == 1:
-                return ReplayActor(fitting[0])
+                return fitting[0]
         raise errors.InvalidInputError(
             f"None of the {len(self.recordings)} recordings has the task {task!r} and the seed "
             f"{seed}, and the choice among the others is ambiguous. Pass only the "
@@ -133,6 +153,11 @@ class ReplayActor:
         self.first_difference = ""
         """Where the page first differed from the recorded one; empty if it did not."""
 
+    @property
+    def is_over(self) -> bool:
+        """Whether every recorded action was returned."""
+        return self._done == len(self._recording.steps)
+
     async def act(self, observation: Any) -> trajectory_lib.Decision:
         """Return the next recorded action, with its refs updated.
 
@@ -140,7 +165,7 @@ class ReplayActor:
             EpisodeGivenUpError: The recording is over, or its element was not found.
         """
         steps = self._recording.steps
-        if self._done == len(steps):
+        if self.is_over:
             raise self._give_up(f"the recording ends after {len(steps)} actions")
         step = steps[self._done]
         elements = _elements_of(observation)
@@ -156,7 +181,7 @@ class ReplayActor:
             action=action, thought=step.thought, metadata={"replay": metadata}
         )
 
-    def _compare(self, step: _Step, elements: Sequence[Ref]) -> None:
+    def _compare(self, step: Step, elements: Sequence[Ref]) -> None:
         if self.first_difference:
             return
         then = collections.Counter(map(_identify, step.elements))
@@ -166,7 +191,7 @@ class ReplayActor:
         gone, new = _list_elements(then - now), _list_elements(now - then)
         self.first_difference = f"before step {step.index}: gone {gone}, new {new}"
 
-    def _fit(self, step: _Step, elements: Sequence[Ref]) -> tuple[Any, dict[str, str]]:
+    def _fit(self, step: Step, elements: Sequence[Ref]) -> tuple[Any, dict[str, str]]:
         """Return the action with its elements' current refs, and the refs that changed."""
         moved: dict[str, str] = {}
         found: dict[str, str] = {}
@@ -184,7 +209,7 @@ class ReplayActor:
         self,
         ref: str,
         acted_on: Ref | None,
-        step: _Step,
+        step: Step,
         elements: Sequence[Ref],
     ) -> str:
         recorded = next((element for element in step.elements if element.ref == ref), acted_on)

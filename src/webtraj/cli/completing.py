@@ -11,7 +11,7 @@ from typing import Any
 
 __all__ = ["AGENTS", "DIALECTS", "EPISODE_FILES", "EXPORTS", "JUDGES", "SAMPLES", "complete"]
 
-AGENTS = ("oracle", "random", "curious", "model", "explorer", "scripted", "replay")
+AGENTS = ("oracle", "random", "curious", "model", "explorer", "scripted", "replay", "broken")
 JUDGES = ("environment", "rules", "model")
 DIALECTS = ("webtraj", "browsergym", "webgym", "webgym_marks", "anthropic", "openai")
 EPISODE_FILES = ("json", "pb", "pb.zst", "pb.xz")

@@ -231,8 +231,8 @@ class RunSpec(Section):
     iteration: IterationConfig | None = None
     """Make the run one of several iterations below `out`, with sampled tasks."""
     agent: str = ""
-    """oracle, random, curious, model, explorer, scripted or replay. Default: model if a model is
-    given, else oracle."""
+    """oracle, random, curious, model, explorer, scripted, replay or broken. Default: model if a
+    model is given, else oracle."""
     model: str | None = None
     """The model to ask, by its server's name."""
     base_url: str | list[str] | None = None

@@ -35,7 +35,6 @@ from pathlib import Path
 from typing import Any, Final, TypeAlias, cast
 
 from webtraj import errors
-from webtraj.datasets.progress import count_items
 from webtraj.environments import browser
 from webtraj_apps import names
 from webtraj_apps import state as state_lib
@@ -164,9 +163,15 @@ class App:
         """
         if self.installed:
             return
-        with self._locked():
-            if not self.installed:  # Another process may have done it.
-                self._install(say)
+        try:
+            with self._locked():
+                if not self.installed:  # Another process may have done it.
+                    self._install(say)
+        except (OSError, subprocess.CalledProcessError) as error:  # A full disk, no permission.
+            raise errors.InvalidInputError(
+                f"{self.title} cannot be installed in {home()}: {error}. WEBTRAJ_APPS names "
+                "another folder."
+            ) from error
 
     @contextlib.contextmanager
     def _locked(self) -> Iterator[None]:
@@ -178,13 +183,22 @@ class App:
 
     def _install(self, say: Callable[[str], None]) -> None:
         say(f"Installing {self.title} ({self.package}).")
-        steps: list[Callable[[], None]] = []
         if not self._has_packages:
-            steps += [functools.partial(self._install_debian, say), self._install_packages]
+            self._install_debian(say)
+            self._install_packages()
         if not self.contents.exists():
-            steps.append(self._build)
-        for step in count_items(steps, f"Installing {self.title}", len(steps)):
-            step()
+            self._build()
+
+    @property
+    def size(self) -> int:
+        """The bytes of its packages and contents on disk; those that packages share count once."""
+        files = (
+            file.lstat()
+            for folder in (self.packages, self.contents)
+            for file in folder.rglob("*")
+            if not file.is_symlink()
+        )
+        return sum({one.st_ino: one.st_blocks * 512 for one in files}.values())
 
     def remove(self, *, old: bool = False) -> None:
         """Remove the installed application.
@@ -199,13 +213,17 @@ class App:
 
     def _install_packages(self) -> None:
         shutil.rmtree(self.packages, ignore_errors=True)
-        venv.create(self.packages, with_pip=self.has_requirements, symlinks=True)
+        uv = _find_uv()
+        venv.create(self.packages, with_pip=self.has_requirements and uv is None, symlinks=True)
         if self.has_requirements:
-            pip = ("-m", "pip", "install", "--quiet", "--disable-pip-version-check")
-            self._run(
-                "install its packages", *pip, "--requirement", str(self.folder / "requirements.txt")
-            )
-            self._run("remove pip", "-m", "pip", "uninstall", "--quiet", "--yes", "pip")
+            wanted = ("--requirement", str(self.folder / "requirements.txt"))
+            what = "install its packages"
+            if uv is not None:  # Several times as fast, and packages share files.
+                self._run(what, uv, "pip", "install", "--quiet", "--python", self._python, *wanted)
+            else:
+                pip = (self._python, "-m", "pip")
+                self._run(what, *pip, "install", "--quiet", "--disable-pip-version-check", *wanted)
+                self._run("remove pip", *pip, "uninstall", "--quiet", "--yes", "pip")
         (self.packages / _COMPLETE).touch()
 
     def _build(self) -> None:
@@ -237,7 +255,10 @@ class App:
         environment = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
         for arguments in (["update", "-qq"], [*command.split()[1:], "-y", "-qq"]):
             done = subprocess.run(
-                ["apt-get", *arguments], env=environment, capture_output=True, check=False
+                ["apt-get", "-o", "DPkg::Lock::Timeout=600", *arguments],
+                env=environment,
+                capture_output=True,
+                check=False,
             )
         if done.returncode:
             raise errors.InvalidInputError(
@@ -246,12 +267,10 @@ class App:
 
     def _serve(self, command: str, *arguments: str) -> tuple[str, ...]:
         script = str(Path(__file__).with_name("serve.py"))
-        return script, command, str(self.folder / "host.py"), *arguments
+        return self._python, script, command, str(self.folder / "host.py"), *arguments
 
     def _run(self, what: str, *arguments: str) -> None:
-        done = subprocess.run(
-            [self._python, *arguments], capture_output=True, check=False, env=_environment()
-        )
+        done = subprocess.run(arguments, capture_output=True, check=False, env=_environment())
         if done.returncode:
             output = _tail(done.stdout + done.stderr)
             raise errors.InvalidInputError(f"Cannot {what} for {self.title}:\n{output}")
@@ -525,7 +544,7 @@ class _Host:
             arguments = (str(self.root), str(self._app.megabytes))
             with self._log.open("ab") as log:
                 self._process = subprocess.Popen(
-                    [self._app._python, *self._app._serve("serve", *arguments)],
+                    self._app._serve("serve", *arguments),
                     stdin=subprocess.PIPE,  # Its end tells the server that we are gone.
                     stdout=log,
                     stderr=log,
@@ -697,6 +716,13 @@ def _environment() -> dict[str, str]:
     """Return the environment of an application: ours, without what concerns our Python."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
     return {**kept, "TZ": "UTC", "PYTHONDONTWRITEBYTECODE": "", "LC_ALL": "C.UTF-8"}
+
+
+def _find_uv() -> str | None:
+    """Return the path of uv; None if there is none, or `WEBTRAJ_INSTALLER` is `pip`."""
+    if os.environ.get("WEBTRAJ_INSTALLER") == "pip":
+        return None
+    return shutil.which("uv", path=f"{sys.prefix}/bin{os.pathsep}{os.environ.get('PATH', '')}")
 
 
 def _digest(*parts: bytes) -> str:

@@ -5,8 +5,9 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import dataclasses
-import functools
+import os
 import sys
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -36,24 +37,45 @@ def install(
         bool, typer.Option("--all", help="Also those that need Debian packages.")
     ] = False,
 ) -> None:
-    """Install applications, each in a virtual environment of its own.
+    """Install applications, each in a virtual environment of its own, by uv if there is one.
 
     An installed application needs no network. Other versions of webtraj may share the folder.
-    The name widgets fetches the libraries of the widgets with npm.
+    The name widgets fetches the libraries of the widgets with npm. If one cannot be installed, the
+    others are, and the exit code is 1. WEBTRAJ_INSTALLER=pip uses pip instead of uv.
     """
+    from concurrent.futures import ThreadPoolExecutor
+
     from webtraj_apps.app import find_apps
 
     if names:
         chosen = [_find(name) for name in names]
     else:
         chosen = [app for app in find_apps() if everything or not app.debian]
-    for number, one in enumerate(chosen, 1):
-        tell = functools.partial(_tell, f"{number}/{len(chosen)}")
-        if one.installed:
-            tell(f"{one.title} is installed already.")
-        else:
-            one.install(tell)
-            tell(f"{one.title} is ready.")
+    with ThreadPoolExecutor(os.cpu_count()) as threads:
+        failed = list(threads.map(_install, chosen)).count(False)
+    if failed:
+        terminal.say(
+            f"{counted(failed, 'application')} of {len(chosen)} not installed.", stderr=True
+        )
+        raise typer.Exit(1)
+
+
+def _install(one: App | Libraries) -> bool:
+    """Install one application, and return whether it is installed then."""
+    from webtraj import errors
+
+    if one.installed:
+        terminal.say(f"{one.title} is installed already.")
+        return True
+    began = time.monotonic()
+    try:
+        one.install(terminal.say)
+    except errors.WebtrajError as error:
+        terminal.say(str(error), stderr=True)
+        return False
+    seconds = time.monotonic() - began
+    terminal.say(f"{one.title} is ready: {one.size / 2**20:.0f} MiB in {seconds:.0f} s.")
+    return True
 
 
 def _find(name: str) -> App | Libraries:
@@ -62,10 +84,6 @@ def _find(name: str) -> App | Libraries:
     from webtraj_apps.widgets.libraries import NAME, Libraries
 
     return Libraries() if name == NAME else find_app(name)
-
-
-def _tell(place: str, line: str) -> None:
-    terminal.say(f"{place} {line}")
 
 
 @commands.command("list", short_help="List the applications, and whether they are installed.")
@@ -116,8 +134,8 @@ def open_(
 ) -> None:
     """Serve a world to your own browser, until Ctrl-C: to look at it, or to try a task by hand.
 
-    With a task, such as shop/add, you are logged in as its user. Ctrl-C tells whether the
-    task is done.
+    You are logged in as the user of the world or the task. With a task, such as shop/add, Ctrl-C
+    tells whether it is done.
     """
     opened = _open_task if "/" in name else _open_app
     with contextlib.suppress(signals.SignalReceivedError):
@@ -127,13 +145,12 @@ def open_(
 async def _open_app(name: str, seed: int, port: int) -> None:
     from webtraj_apps.app import find_app
     from webtraj_apps.opening import open_app
-    from webtraj_apps.people import PASSWORD
 
     app = find_app(name)
     async with open_app(app, seed=seed, port=port) as address:
         print(f"{app.title}: {address}/")
         if user := app.facts(seed).get("user", ""):
-            print(f"Log in as {user} with the password {PASSWORD}.")
+            print(f"You are logged in as {user}.")
         print("Ctrl-C ends it.", flush=True)
         await asyncio.Event().wait()
 

@@ -20,6 +20,8 @@ _CHUNK = 64 * 1024
 async def open_app(app: app_lib.App, *, seed: int = 0, port: int = 0) -> AsyncIterator[str]:
     """Serve a world of an application, as long as the context lasts.
 
+    A browser that comes without cookies is logged in as the world's user, the fact `user`.
+
     Args:
         app: The application.
         seed: The seed of the world.
@@ -35,7 +37,8 @@ async def open_app(app: app_lib.App, *, seed: int = 0, port: int = 0) -> AsyncIt
     """
     world = await app.world(seed)
     try:
-        async with _served(world, {}, port) as address:
+        cookies = world.facts.get("cookies", {}).get(world.facts.get("user"), {})
+        async with _served(world, cookies, port) as address:
             yield address
     finally:
         world.discard()

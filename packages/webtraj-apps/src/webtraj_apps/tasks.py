@@ -13,8 +13,8 @@ A template is a function from the facts of a world to an assignment, registered 
         )
 
 What is the same for every seed may stand in the decorator instead: `user="user"` names the fact
-that tells who is logged in; `start` and `allow` are as those of an assignment. Changes and steps
-may be nested.
+that tells who is logged in; `start` and `allow` are as those of an assignment. A task that cannot
+be done says `infeasible=True` there. Changes and steps may be nested.
 
 The episode ends when the agent answers or reports the task as infeasible. It succeeds if the worlds
 then differ from their first moment as expected and in nothing else, and if the answer is right.
@@ -126,7 +126,7 @@ class Assignment:
     ordered: bool = False
     """Whether several answers must come in their order, as numbers that only it tells apart."""
     infeasible: bool = False
-    """Whether the right thing is to report that it cannot be done."""
+    """Whether the right thing is to report that it cannot be done; set by the template."""
     prepare: Sequence[Statement] | Mapping[str, Sequence[Statement]] = ()
     """SQL that changes the world before the episode."""
     steps: Steps = ()
@@ -182,6 +182,8 @@ class Template:
     """1 (a few actions) to 3 (up to 40)."""
     split: Literal["train", "test"]
     assign: Callable[[Facts, random.Random], Assignment]
+    infeasible: bool = False
+    """Whether the right thing is to report that it cannot be done."""
 
     def begin(self, seed: int) -> Assignment:
         """Return the assignment of a seed.
@@ -211,6 +213,7 @@ def template(
     user: str = "",
     start: str = "/",
     allow: Sequence[str] | Mapping[str, Sequence[str]] = (),
+    infeasible: bool = False,
 ) -> Callable[[Callable[[Any, random.Random], Assignment]], Template]:
     """Register a template.
 
@@ -223,6 +226,7 @@ def template(
             and the next two are for assignments that leave the field of that name as it is.
         start: The path of the first page.
         allow: Tables that may change besides.
+        infeasible: Whether the right thing is to report that it cannot be done.
 
     Raises:
         ValueError: It is registered twice.
@@ -241,9 +245,10 @@ def template(
                 user=made.user or (known[user] if user else ""),
                 start=start if made.start == "/" else made.start,
                 allow=made.allow or allow,
+                infeasible=infeasible,
             )
 
-        made = _TEMPLATES[name] = Template(name, used, level, split, assigned)
+        made = _TEMPLATES[name] = Template(name, used, level, split, assigned, infeasible)
         return made
 
     return register

@@ -339,7 +339,12 @@ def answer_from_wiki(facts: Facts, rng: random.Random) -> Assignment:
 
 
 @task(
-    "across/question-without-answer", level=2, split="test", apps=("helpdesk", "wiki"), start=_DESK
+    "across/question-without-answer",
+    level=2,
+    split="test",
+    apps=("helpdesk", "wiki"),
+    start=_DESK,
+    infeasible=True,
 )
 def question_without_answer(facts: Facts, rng: random.Random) -> Assignment:
     """Ask for an answer that the wiki does not have."""
@@ -357,7 +362,6 @@ def question_without_answer(facts: Facts, rng: random.Random) -> Assignment:
         goal=f"There is a question in {_from(request)}. Reply with "
         "the answer from the wiki, so that the submitter can read it. Do not reply anything else.",
         prepare={"helpdesk": request.prepare},
-        infeasible=True,
         steps=(
             helpdesk._jump(request.ticket),
             _site("wiki"),
@@ -657,7 +661,7 @@ def products_to_budget(facts: Facts, rng: random.Random) -> Assignment:
     )
 
 
-@task("across/missing-order", level=2, split="train", apps=("shop", "budget"))
+@task("across/missing-order", level=2, split="train", apps=("shop", "budget"), infeasible=True)
 def missing_order(facts: Facts, rng: random.Random) -> Assignment:
     """Ask to enter an order that the user never made."""
     project = rng.choice(budget._projects(facts["budget"]))
@@ -666,7 +670,6 @@ def missing_order(facts: Facts, rng: random.Random) -> Assignment:
         goal=f"Enter my order {number} of the shop as a bill in the budget "
         f'"{project["name"]}": paid by {facts["budget"]["name"]}, for everyone, with the '
         f'description "Order {number}", and with the date and the total of the order.',
-        infeasible=True,
         steps=common.to_account("Order History"),
     )
 
@@ -866,6 +869,75 @@ def list_to_basket(facts: Facts, rng: random.Random) -> Assignment:
         prepare={"forum": post.prepare},
         expect={"shop": [buying._put(shop, product, count) for product, count in chosen]},
         steps=(forum._search(post.topic["title"]), _site("shop"), buying_steps),
+    )
+
+
+@task(
+    "across/list-with-unknown-product",
+    level=3,
+    split="test",
+    apps=("forum", "shop"),
+    infeasible=True,
+)
+def list_with_unknown_product(facts: Facts, rng: random.Random) -> Assignment:
+    """Ask for the products of a list if the shop has all of them; it does not have one."""
+    shop, room = facts["shop"], rng.choice(forum._ROOMS)
+    products, unknown = rng.sample(common.free(shop), 6), common.absent(shop, rng)
+    titles = [unknown, *(one["title"] for one in products)]
+    post = _post(
+        facts["forum"],
+        rng,
+        "Office Life",
+        f"Shopping list for the {room} room",
+        "Could somebody order one of each for us, please?",
+        rng.sample(titles, len(titles)),
+    )
+    return Assignment(
+        goal="See whether our shop has every product of the list in the forum's topic "
+        f'"{post.topic["title"]}". If it has them all, put one of each into my basket. If it lacks '
+        "one, put none of them into the basket, and report that it cannot be done.",
+        prepare={"forum": post.prepare},
+        steps=(
+            forum._search(post.topic["title"]),
+            _site("shop"),
+            [common.to_product(one) for one in products],
+            common.search(unknown),
+        ),
+    )
+
+
+# Forum and tracker.
+
+
+@task(
+    "across/list-with-unknown-ticket",
+    level=3,
+    split="test",
+    apps=("forum", "tracker"),
+    infeasible=True,
+)
+def list_with_unknown_ticket(facts: Facts, rng: random.Random) -> Assignment:
+    """Ask to close the tickets of a list if all of them exist; one does not."""
+    tickets = rng.sample(tracker._open(facts["tracker"]), 7)
+    numbers = [rng.randint(400, 990), *(one["id"] for one in tickets)]
+    post = _post(
+        facts["forum"],
+        rng,
+        "Software",
+        rng.choice(("Tickets to close", "Done last week", "Finished tickets")),
+        "We have finished these tickets of the tracker:",
+        [f"#{number}" for number in rng.sample(numbers, len(numbers))],
+    )
+    return Assignment(
+        goal=f'The topic "{post.topic["title"]}" in the forum lists tickets. See whether each of '
+        "them is in the tracker and not closed yet. If they all are, close them as fixed. If one "
+        "is not, change none of them, and report that it cannot be done.",
+        prepare={"forum": post.prepare},
+        steps=(
+            forum._search(post.topic["title"]),
+            _site("tracker"),
+            [tracker._go_to({"id": number}) for number in reversed(numbers)],
+        ),
     )
 
 

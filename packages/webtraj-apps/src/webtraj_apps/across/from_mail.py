@@ -55,7 +55,6 @@ def _across(
     expect: Changes = (),
     allow: Sequence[str] = (),
     prepare: Sequence[Statement] = (),
-    infeasible: bool = False,
 ) -> Assignment:
     """Return an assignment in the webmail and another application.
 
@@ -67,14 +66,12 @@ def _across(
         expect: What changes in the other application.
         allow: The tables of it that may change besides.
         prepare: What the mailbox gets before the episode.
-        infeasible: Whether it cannot be done.
     """
     return Assignment(
         goal=goal,
         expect={"mail": sent, app: expect},
         allow={"mail": mail._READ, app: allow},
         prepare={"mail": prepare},
-        infeasible=infeasible,
         steps=steps,
     )
 
@@ -317,7 +314,7 @@ def _mail_to(person: Mapping[str, Any], subject: str, text: str) -> tuple[Step, 
     )
 
 
-@task("across/no-such-ticket", apps=("mail", "tracker"), level=2, split="test")
+@task("across/no-such-ticket", apps=("mail", "tracker"), level=2, split="test", infeasible=True)
 def no_such_ticket(facts: Facts, rng: random.Random) -> Assignment:
     """Ask for a change of a ticket that does not exist."""
     sender = mail._colleague(facts["mail"], rng)
@@ -336,7 +333,6 @@ def no_such_ticket(facts: Facts, rng: random.Random) -> Assignment:
         _to("tracker"),
         tracker._go_to({"id": number}),
         prepare=delivery,
-        infeasible=True,
     )
 
 
@@ -443,14 +439,12 @@ def cheapest_of_three(facts: Facts, rng: random.Random) -> Assignment:
     )
 
 
-@task("across/unknown-product", apps=("mail", "shop"), level=2, split="train")
+@task("across/unknown-product", apps=("mail", "shop"), level=2, split="train", infeasible=True)
 def unknown_product(facts: Facts, rng: random.Random) -> Assignment:
     """Ask for something that the shop does not have."""
     request = rng.choice(_requests(facts, "shop"))
-    titles = [one["title"] for one in facts["shop"]["products"]]
-    series = rng.choice(titles).split()[0]
-    thing = rng.choice([one for one in _ABSENT if one not in " ".join(titles)])
-    letter, delivery = _ordering(facts, request, f"{series} {thing}")
+    wanted = shop.absent(facts["shop"], rng)
+    letter, delivery = _ordering(facts, request, wanted)
     return _across(
         "shop",
         f"{request['from']} wants something from our shop, see {mail._the(letter)} in the inbox. "
@@ -458,17 +452,9 @@ def unknown_product(facts: Facts, rng: random.Random) -> Assignment:
         "it, report that it cannot be done; buy nothing instead of it.",
         mail.pick(letter),
         _to("shop"),
-        fill("#id_q", f"{series} {thing}"),
-        click("nav form[action='/search/'] button"),
+        shop.search(wanted),
         prepare=delivery,
-        infeasible=True,
     )
-
-
-_ABSENT: Final = (
-    "Accordion", "Aquarium", "Barometer", "Canoe", "Easel", "Gramophone", "Globe", "Hammock",
-    "Snowboard", "Telescope", "Trampoline", "Wheelbarrow",
-)  # fmt: skip
 
 
 # The forum.

@@ -765,7 +765,7 @@ def settlement_amount(facts: Facts, rng: random.Random) -> Assignment:
     )
 
 
-@task("budget/total-paid", level=1, split="train")
+@task("budget/total-paid", level=1, split="test")
 def total_paid(facts: Facts, rng: random.Random) -> Assignment:
     """Tell how much a participant paid in all."""
     project = rng.choice(_projects(facts))
@@ -1087,7 +1087,7 @@ def delete_project(facts: Facts, rng: random.Random) -> Assignment:
 # What cannot be done.
 
 
-@task("budget/change-currency", level=2, split="train")
+@task("budget/change-currency", level=2, split="train", infeasible=True)
 def change_currency(facts: Facts, rng: random.Random) -> Assignment:
     """A project with bills has to keep its currency."""
     project = rng.choice(_projects(facts))
@@ -1097,12 +1097,11 @@ def change_currency(facts: Facts, rng: random.Random) -> Assignment:
             f'Set the default currency of the project "{project["name"]}" to {currency}, and keep '
             f'all its bills. Its private code is "{project["code"]}".'
         ),
-        infeasible=True,
         steps=_settings(project),
     )
 
 
-@task("budget/change-missing-bill", level=1, split="test")
+@task("budget/change-missing-bill", level=1, split="train", infeasible=True)
 def change_missing_bill(facts: Facts, rng: random.Random) -> Assignment:
     """There is no such bill."""
     project = rng.choice(_projects(facts))
@@ -1112,12 +1111,11 @@ def change_missing_bill(facts: Facts, rng: random.Random) -> Assignment:
             f'Change the amount of the bill "{what}" in the project "{project["name"]}" to '
             f"{_amount(rng):.2f}."
         ),
-        infeasible=True,
         steps=_filter(project, fill("#filterCollapse #search", what)),
     )
 
 
-@task("budget/unknown-payer", level=1, split="train")
+@task("budget/unknown-payer", level=1, split="train", infeasible=True)
 def unknown_payer(facts: Facts, rng: random.Random) -> Assignment:
     """The payer is not in the project."""
     project, bill = _purchase(facts, rng, everyone=True)
@@ -1128,6 +1126,5 @@ def unknown_payer(facts: Facts, rng: random.Random) -> Assignment:
             f'{bill["amount"]:.2f} for "{bill["what"]}", for everyone. Do not add or change '
             "participants."
         ),
-        infeasible=True,
         steps=(_open(project), _ADD),
     )

@@ -796,7 +796,7 @@ def contact_details(facts: Facts, rng: random.Random) -> Assignment:
     )
 
 
-@task("cms/new-redirect", level=1, split="train")
+@task("cms/new-redirect", level=1, split="test")
 def new_redirect(facts: Facts, rng: random.Random) -> Assignment:
     """Redirect a path to another site."""
     word = rng.choice(("shop", "wiki", "mail", "forum", "tickets"))
@@ -1088,29 +1088,27 @@ def close_jobs(facts: Facts, rng: random.Random) -> Assignment:
 # What cannot be done.
 
 
-@task("cms/no-such-page", level=1, split="train")
+@task("cms/no-such-page", level=1, split="train", infeasible=True)
 def no_such_page(facts: Facts, rng: random.Random) -> Assignment:
     """Change a page that does not exist."""
     name = rng.choice(("Company jets", "Smoking in the lift", "Pet snakes", "Night trains"))
     return Assignment(
         goal=f'Change the summary of the policy "{name}" to "{rng.choice(_SUMMARIES)}"',
-        infeasible=True,
         steps=(fill("main #id_q", name), press("main #id_q", "Enter")),
     )
 
 
-@task("cms/may-not-publish", level=1, split="test", user="editor")
+@task("cms/may-not-publish", level=1, split="train", user="editor", infeasible=True)
 def may_not_publish(facts: Facts, rng: random.Random) -> Assignment:
     """Publish a page without the right to."""
     page = rng.choice(_drafts(facts))
     return Assignment(
         goal=f"Publish the draft {_name(page)} at once. Do not submit it for approval instead.",
-        infeasible=True,
         steps=(_open(page), _MORE),
     )
 
 
-@task("cms/no-such-user", level=1, split="train")
+@task("cms/no-such-user", level=1, split="train", infeasible=True)
 def no_such_user(facts: Facts, rng: random.Random) -> Assignment:
     """Give a role to somebody without an account."""
     name = (
@@ -1119,6 +1117,5 @@ def no_such_user(facts: Facts, rng: random.Random) -> Assignment:
     group = rng.choice(("Editors", "Moderators"))
     return Assignment(
         goal=f"Put the existing user {name} into the group {group}.",
-        infeasible=True,
         steps=(_settings("users"), fill("main #id_q", name)),
     )

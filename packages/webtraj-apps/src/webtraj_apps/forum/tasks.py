@@ -1506,7 +1506,7 @@ def delete_comment(facts: Facts, rng: random.Random) -> Assignment:
     )
 
 
-@task("forum/undelete-comment", level=1, split="train", user="moderator")
+@task("forum/undelete-comment", level=1, split="test", user="moderator")
 def undelete_comment(facts: Facts, rng: random.Random) -> Assignment:
     """Bring a deleted comment back."""
     topic, comment = rng.choice(_single(facts, _quiet(facts["topics"])))
@@ -1858,30 +1858,28 @@ def count_reporters(facts: Facts, rng: random.Random) -> Assignment:
 # What cannot be done.
 
 
-@task("forum/delete-own-topic", level=1, split="train")
+@task("forum/delete-own-topic", level=1, split="train", infeasible=True)
 def delete_own_topic(facts: Facts, rng: random.Random) -> Assignment:
     """Members cannot delete their topics."""
     topic = rng.choice([t for t in _open(facts["topics"]) if t["author"] == facts["user"]])
     return Assignment(
         goal=f'Delete your topic "{topic["title"]}", without asking anybody else.',
-        infeasible=True,
         steps=(_search(topic["title"]), click("a.topic_edit_link")),
     )
 
 
-@task("forum/reply-in-closed-topic", level=1, split="test")
+@task("forum/reply-in-closed-topic", level=1, split="train", infeasible=True)
 def reply_in_closed_topic(facts: Facts, rng: random.Random) -> Assignment:
     """Nobody can reply in a closed topic."""
     topic = rng.choice(_seen(facts["topics"]))
     return Assignment(
         goal=f'Reply in the topic "{topic["title"]}" with this text: "{_answer_text(rng)}"',
         prepare=(_set_topic(topic, "is_closed", 1),),
-        infeasible=True,
         steps=_search(topic["title"]),
     )
 
 
-@task("forum/vote-in-closed-poll", level=1, split="train")
+@task("forum/vote-in-closed-poll", level=1, split="train", infeasible=True)
 def vote_in_closed_poll(facts: Facts, rng: random.Random) -> Assignment:
     """Nobody can vote in a closed poll."""
     topic = rng.choice(_polls(facts, closed=False, voted=False))
@@ -1890,12 +1888,11 @@ def vote_in_closed_poll(facts: Facts, rng: random.Random) -> Assignment:
     return Assignment(
         goal=f'Vote for "{option["text"]}" in the poll of the topic "{topic["title"]}".',
         prepare=((close, ("2026-02-20 12:00:00", topic["poll"]["id"])),),
-        infeasible=True,
         steps=_browse(facts, topic),
     )
 
 
-@task("forum/price-of-nothing", level=1, split="train")
+@task("forum/price-of-nothing", level=1, split="train", infeasible=True)
 def price_of_nothing(facts: Facts, rng: random.Random) -> Assignment:
     """Nobody sells this."""
     item = rng.choice(
@@ -1907,7 +1904,6 @@ def price_of_nothing(facts: Facts, rng: random.Random) -> Assignment:
             f"How much does the {kind} {item} in the category For Sale cost? "
             "Answer with the number of euros."
         ),
-        infeasible=True,
         steps=(
             click("a.header__tabs__item[href='/search/']"),
             fill(".js-search-content input[name=q]", item),

@@ -1674,13 +1674,12 @@ def answer_several(facts: Facts, rng: random.Random) -> Assignment:
 # What cannot be done.
 
 
-@task("helpdesk/no-such-ticket", level=1, split="train")
+@task("helpdesk/no-such-ticket", level=1, split="train", infeasible=True)
 def no_such_ticket(facts: Facts, rng: random.Random) -> Assignment:
     """Close a ticket that does not exist."""
     number = rng.randint(200, 39999)
     return Assignment(
         goal=f"Close the ticket about the order NF-{number:05d}.",
-        infeasible=True,
         steps=(
             fill("#search_query", f"NF-{number:05d}"),
             click("#searchform button"),
@@ -1689,7 +1688,7 @@ def no_such_ticket(facts: Facts, rng: random.Random) -> Assignment:
     )
 
 
-@task("helpdesk/no-agent", level=1, split="train")
+@task("helpdesk/no-agent", level=1, split="train", infeasible=True)
 def no_agent(facts: Facts, rng: random.Random) -> Assignment:
     """Assign a ticket to somebody who has no account."""
     ticket = rng.choice(_tickets(facts))
@@ -1698,18 +1697,16 @@ def no_agent(facts: Facts, rng: random.Random) -> Assignment:
     )
     return Assignment(
         goal=f"Assign ticket #{ticket['id']} to {name}.",
-        infeasible=True,
         steps=_jump(ticket),
     )
 
 
-@task("helpdesk/not-permitted", level=1, split="test", user="colleague", start="/")
+@task("helpdesk/not-permitted", level=1, split="test", user="colleague", start="/", infeasible=True)
 def not_permitted(facts: Facts, rng: random.Random) -> Assignment:
     """Change a ticket's priority without being an agent."""
     ticket = rng.choice(_mine(facts))
     priority = rng.choice([one for one in _PRIORITIES if one != ticket["priority"]])
     return Assignment(
         goal=f'Change the priority of your ticket {_name(ticket)} to "{_PRIORITIES[priority]}".',
-        infeasible=True,
         steps=_open_mine(ticket, uncheck("#hideClosed")),
     )

@@ -658,7 +658,7 @@ def _add_contact(facts: Facts, rng: random.Random) -> Assignment:
     )
 
 
-@task("mail/create-folder", level=1, split="train")
+@task("mail/create-folder", level=1, split="test")
 def _create_folder(facts: Facts, rng: random.Random) -> Assignment:
     name, parent = rng.choice(_FOLDERS), rng.choice(("", "Projects", "Team", "Archive"))
     path = f"{parent}/{name}" if parent else name
@@ -1695,7 +1695,7 @@ def _circular(facts: Facts, rng: random.Random) -> Assignment:
 # What cannot be done.
 
 
-@task("mail/impossible-file", level=1, split="train", allow=_READ)
+@task("mail/impossible-file", level=1, split="train", allow=_READ, infeasible=True)
 def _impossible_file(facts: Facts, rng: random.Random) -> Assignment:
     person, other = _colleagues(facts, rng, 2)
     file = rng.choice(("budget", "org-chart", "roadmap", "contract-draft", "logo"))
@@ -1705,12 +1705,11 @@ def _impossible_file(facts: Facts, rng: random.Random) -> Assignment:
             f"Forward the mail in which {person['name']} sent you the file {file}-{year}.pdf to "
             f"{other['email']}."
         ),
-        infeasible=True,
         steps=(search(person["name"]), seen("#messagelist")),
     )
 
 
-@task("mail/impossible-restore", level=1, split="test", allow=_READ)
+@task("mail/impossible-restore", level=1, split="train", allow=_READ, infeasible=True)
 def _impossible_restore(facts: Facts, rng: random.Random) -> Assignment:
     person = _colleague(facts, rng)
     thing = rng.choice(("Guest list", "Menu", "Rota", "Song list", "Floor plan of the fair"))
@@ -1719,12 +1718,11 @@ def _impossible_restore(facts: Facts, rng: random.Random) -> Assignment:
             f"The mail “{thing}” from {person['name']} was deleted by mistake. Move it from the "
             f"trash back to the inbox."
         ),
-        infeasible=True,
         steps=(to_folder("Trash"), seen("#messagelist")),
     )
 
 
-@task("mail/impossible-filter", level=2, split="train", allow=_READ)
+@task("mail/impossible-filter", level=2, split="train", allow=_READ, infeasible=True)
 def _impossible_filter(facts: Facts, rng: random.Random) -> Assignment:
     newsletter, folder = rng.choice(facts["newsletters"]), rng.choice(_TARGETS)
     return Assignment(
@@ -1732,18 +1730,16 @@ def _impossible_filter(facts: Facts, rng: random.Random) -> Assignment:
             f"Set up a filter rule in the settings of the webmail that moves every future mail "
             f"from {newsletter['name']} to the folder {folder} as it arrives."
         ),
-        infeasible=True,
         steps=(to_settings("Preferences"), seen("#sections-table")),
     )
 
 
-@task("mail/impossible-contact", level=1, split="test", allow=_READ)
+@task("mail/impossible-contact", level=1, split="train", allow=_READ, infeasible=True)
 def _impossible_contact(facts: Facts, rng: random.Random) -> Assignment:
     known = {contact["email"] for contact in facts["contacts"]}
     person = _colleague(facts, rng, *known)
     return Assignment(
         goal=f"Change the phone number of {person['name']} in the address book to +44 1632 960555.",
-        infeasible=True,
         steps=(to_contacts(), put("#searchform", person["name"]), key("#searchform", "Enter")),
     )
 

@@ -1192,7 +1192,7 @@ def delete_milestone(facts: Facts, rng: random.Random) -> Assignment:
     )
 
 
-@task("tracker/add-version", level=1, split="train")
+@task("tracker/add-version", level=1, split="test")
 def add_version(facts: Facts, rng: random.Random) -> Assignment:
     """Add a version."""
     name = f"4.3.{rng.randint(1, 9)}"
@@ -1465,18 +1465,17 @@ def delete_reports(facts: Facts, rng: random.Random) -> Assignment:
 # What cannot be done.
 
 
-@task("tracker/no-such-ticket", level=1, split="train")
+@task("tracker/no-such-ticket", level=1, split="train", infeasible=True)
 def no_such_ticket(facts: Facts, rng: random.Random) -> Assignment:
     """Ask for a change of a ticket that does not exist."""
     number = rng.randint(400, 900)
     return Assignment(
         goal=f"Close ticket #{number} as fixed.",
-        infeasible=True,
         steps=_go_to({"id": number}),
     )
 
 
-@task("tracker/no-such-milestone", level=1, split="train")
+@task("tracker/no-such-milestone", level=1, split="train", infeasible=True)
 def no_such_milestone(facts: Facts, rng: random.Random) -> Assignment:
     """Ask for a milestone that does not exist."""
     ticket = rng.choice(_open(facts))
@@ -1484,18 +1483,16 @@ def no_such_milestone(facts: Facts, rng: random.Random) -> Assignment:
     return Assignment(
         goal=f"Put ticket #{ticket['id']} into the milestone {name}. Use the existing milestone, "
         "do not make a new one.",
-        infeasible=True,
         steps=(_go_to(ticket), _MODIFY),
     )
 
 
-@task("tracker/not-permitted", level=1, split="test")
+@task("tracker/not-permitted", level=1, split="train", infeasible=True)
 def not_permitted(facts: Facts, rng: random.Random) -> Assignment:
     """Ask somebody in support to delete a ticket, which they may not."""
     ticket = rng.choice(_open(facts))
     return Assignment(
         goal=f"Delete ticket #{ticket['id']} completely; closing it is not enough.",
         user=rng.choice(facts["support"]),
-        infeasible=True,
         steps=_go_to(ticket),
     )

@@ -75,6 +75,11 @@ class Libraries:
         """Whether all libraries are installed."""
         return (self.home / "installed").exists()
 
+    @property
+    def size(self) -> int:
+        """The bytes of the libraries on disk."""
+        return sum(file.stat().st_size for file in self.home.rglob("*"))
+
     def require(self) -> None:
         """Check that the libraries are installed.
 

@@ -884,31 +884,29 @@ def _admin(panel: str) -> tuple[Step, ...]:
 # What cannot be done.
 
 
-@task("wiki/no-such-page", level=1, split="train")
+@task("wiki/no-such-page", level=1, split="train", infeasible=True)
 def no_such_page(facts: Facts, rng: random.Random) -> Assignment:
     """Ask for a change of a page that does not exist."""
     name = rng.choice(("Dry cleaning", "Company cars", "Sabbaticals", "Fire drill"))
     return Assignment(
         goal=f"On the page Procedures/{name}, change the responsible person to "
         f"{rng.choice(_colleagues(facts))}. Do not create pages.",
-        infeasible=True,
         steps=_search(name),
     )
 
 
-@task("wiki/unknown-fact", level=1, split="test")
+@task("wiki/unknown-fact", level=1, split="test", infeasible=True)
 def unknown_fact(facts: Facts, rng: random.Random) -> Assignment:
     """Ask for something that a page does not say."""
     customer = rng.choice(facts["customers"])
     what = rng.choice(("turnover of last year", "number of employees", "bank account"))
     return Assignment(
         goal=f"According to the wiki, what is the {what} of the customer {customer['name']}?",
-        infeasible=True,
         steps=_go_to(customer["page"]),
     )
 
 
-@task("wiki/not-permitted", level=1, split="train")
+@task("wiki/not-permitted", level=1, split="train", infeasible=True)
 def not_permitted(facts: Facts, rng: random.Random) -> Assignment:
     """Ask somebody who is no administrator to approve a user."""
     waiting = rng.choice([user for _, user in _users(facts) if not user["approved"]])
@@ -916,6 +914,5 @@ def not_permitted(facts: Facts, rng: random.Random) -> Assignment:
     return Assignment(
         goal=f"Approve the account of {waiting['name']} in this wiki, from your own account.",
         user=me["username"],
-        infeasible=True,
         steps=_menu("/-/settings"),
     )

@@ -467,7 +467,7 @@ def cancel_alert(facts: Facts, rng: random.Random) -> Assignment:
     )
 
 
-@task("shop/archive", level=1, split="train")
+@task("shop/archive", level=1, split="test")
 def archive(facts: Facts, rng: random.Random) -> Assignment:
     """Archive or delete two notifications."""
     two = rng.sample(facts["notifications"], 2)

@@ -19,6 +19,7 @@ from webtraj_apps.shop.assignments.common import (
     orders_of,
     product_of,
     saved,
+    search,
     take_out,
     task,
     to_account,
@@ -406,7 +407,7 @@ def order_again(facts: Facts, rng: random.Random) -> Assignment:
 # What cannot be done.
 
 
-@task("shop/unknown-product", level=1, split="train")
+@task("shop/unknown-product", level=1, split="train", infeasible=True)
 def unknown_product(facts: Facts, rng: random.Random) -> Assignment:
     """Ask for a product that the shop does not have."""
     titles = [str(one["title"]) for one in facts["products"]]
@@ -419,13 +420,11 @@ def unknown_product(facts: Facts, rng: random.Random) -> Assignment:
             break
     return assignment(
         f"Put one {series} {rest} in the basket.",
-        fill("#id_q", f"{series} {rest}"),
-        click("nav form[action='/search/'] button"),
-        infeasible=True,
+        search(f"{series} {rest}"),
     )
 
 
-@task("shop/too-many", level=1, split="test")
+@task("shop/too-many", level=1, split="train", infeasible=True)
 def too_many(facts: Facts, rng: random.Random) -> Assignment:
     """Ask for more pieces than there are."""
     product = rng.choice([one for one in facts["products"] if 0 < one["stock"] < 10])
@@ -433,13 +432,12 @@ def too_many(facts: Facts, rng: random.Random) -> Assignment:
     return assignment(
         f"Put {count} pieces of the {product['title']} in the basket.",
         to_product(product),
-        infeasible=True,
         # Who tries may leave fewer.
         allow=("basket_line",),
     )
 
 
-@task("shop/dead-voucher", level=1, split="train")
+@task("shop/dead-voucher", level=1, split="train", infeasible=True)
 def dead_voucher(facts: Facts, rng: random.Random) -> Assignment:
     """Use a voucher that is not valid."""
     codes = [one["code"] for one in facts["vouchers"] if not one["active"]]
@@ -449,11 +447,10 @@ def dead_voucher(facts: Facts, rng: random.Random) -> Assignment:
         f"Use the voucher code {code} for my basket.",
         to_basket(),
         _use_voucher(code),
-        infeasible=True,
     )
 
 
-@task("shop/change-old-order", level=1, split="train")
+@task("shop/change-old-order", level=1, split="train", infeasible=True)
 def change_old_order(facts: Facts, rng: random.Random) -> Assignment:
     """Ask for a change that customers cannot make."""
     order = rng.choice(orders_of(facts, facts["user"]))
@@ -462,5 +459,4 @@ def change_old_order(facts: Facts, rng: random.Random) -> Assignment:
         f"In my order {order['number']}, change the quantity of the {line['title']} to "
         f"{line['quantity'] + rng.randint(1, 5)}.",
         to_order(order["number"]),
-        infeasible=True,
     )

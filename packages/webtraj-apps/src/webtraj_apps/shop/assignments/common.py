@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import random
 from collections.abc import AsyncIterator, Mapping
 from typing import Any, Final
 
@@ -13,6 +14,7 @@ from webtraj_apps.tasks import Assignment, Facts, Steps, find, template
 __all__ = [
     "CHECKOUT",
     "ORDERED",
+    "absent",
     "assignment",
     "empty_basket",
     "fill_all",
@@ -23,6 +25,7 @@ __all__ = [
     "orders_of",
     "product_of",
     "saved",
+    "search",
     "take_out",
     "task",
     "to_account",
@@ -56,16 +59,30 @@ def assignment(goal: str, *steps: Steps, **more: Any) -> Assignment:
     return Assignment(goal=goal, steps=steps, **more)
 
 
+def absent(facts: Facts, rng: random.Random) -> str:
+    """Return the title of a product that the shop does not have, in a series that it has."""
+    titles = [one["title"] for one in facts["products"]]
+    thing = rng.choice([one for one in _ABSENT if one not in " ".join(titles)])
+    return f"{rng.choice(titles).split()[0]} {thing}"
+
+
+_ABSENT: Final = (
+    "Accordion", "Aquarium", "Barometer", "Canoe", "Easel", "Gramophone", "Globe", "Hammock",
+    "Snowboard", "Telescope", "Trampoline", "Wheelbarrow",
+)  # fmt: skip
+
+
 # The way to pages.
 
 
 def to_product(product: Facts) -> tuple[Step, ...]:
     """Search for a product and open its page."""
-    return (
-        fill("#id_q", product["title"]),
-        click("nav form[action='/search/'] button"),
-        click(f".product_pod h3 a[href='{product['url']}']"),
-    )
+    return (*search(product["title"]), click(f".product_pod h3 a[href='{product['url']}']"))
+
+
+def search(title: str) -> tuple[Step, ...]:
+    """Search for a product."""
+    return fill("#id_q", title), click("nav form[action='/search/'] button")
 
 
 def to_basket() -> Step:

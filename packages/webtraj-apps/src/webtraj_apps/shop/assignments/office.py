@@ -499,7 +499,7 @@ def office_who_bought(facts: Facts, rng: random.Random) -> Assignment:
     )
 
 
-@task("shop/office-impossible-status", level=1, split="test")
+@task("shop/office-impossible-status", level=1, split="train", infeasible=True)
 def office_impossible_status(facts: Facts, rng: random.Random) -> Assignment:
     """Ask for a status that an order cannot get any more."""
     order = rng.choice(
@@ -508,7 +508,6 @@ def office_impossible_status(facts: Facts, rng: random.Random) -> Assignment:
     return assignment(
         f"Set the status of order {order['number']} to {rng.choice(('Shipped', 'Complete'))}.",
         _to_order(order["number"]),
-        infeasible=True,
         # The lines have a status of their own, which is not what was asked for.
         allow=(),
     )
