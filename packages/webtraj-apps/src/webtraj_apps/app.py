@@ -1,10 +1,11 @@
 """Real web applications on this machine, and isolated worlds of them.
 
-An application is installed once, into a virtual environment of its own, with the state of its
-worlds' first moment for each of a few contents. A world is a copy of such a state, made and thrown
-away in milliseconds. One server process for each application serves all worlds of this process. It
-ends with this process, and is replaced if it dies or hangs. A request that is lost this way is an
-infrastructure failure, see `World.failure`.
+An application is installed once: its packages in a virtual environment, by its requirements and the
+Python; and its contents, the state of its worlds' first moment, by the files that build them. Other
+versions stay, because another checkout may use them, until `webtraj apps remove --old`.
+A world is a copy of such a state, made and thrown away in milliseconds. One server process for each
+application serves all worlds of this process. It ends with this process, and is replaced if it dies
+or hangs. A request that is lost this way is an infrastructure failure, see `World.failure`.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ import time
 import venv
 import warnings
 import weakref
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final, TypeAlias, cast
 
@@ -44,9 +45,13 @@ __all__ = ["App", "World", "WorldCopy", "find_app", "find_apps", "home"]
 CONTENTS: Final = 2
 """How many contents each application has; a world's seed chooses one."""
 
-_INSTALLED = (".html", ".ini", ".js", ".php", ".py", ".toml", ".txt")
-_NOT_INSTALLED = ("__init__.py", "state.py", "tasks.py", names.NAMES)
+_BUILDS = (".html", ".ini", ".js", ".php", ".py", ".toml", ".txt")
+_BUILDS_NOT = ("__init__.py", "state.py", "tasks.py", names.NAMES)
+_BUILDS_ALL = ("django_worlds.py", "people.py", "serve.py")
+"""The files of this package that the hosts of all applications may use."""
 _HOME = "WEBTRAJ_APPS"
+_COMPLETE = "complete"
+"""The file that marks packages as installed."""
 _SOCKET = "host.sock"
 _START_SECONDS = 60.0
 _CONNECT_SECONDS = 20.0
@@ -116,71 +121,100 @@ class App:
     @property
     def has_requirements(self) -> bool:
         """Whether it needs packages from an index."""
-        file = self.folder / "requirements.txt"
-        return file.exists() and bool(file.read_text("utf-8").strip())
+        return bool(self._requirements.strip())
 
     @property
-    def home(self) -> Path:
-        """The folder of this version of the application, installed or not."""
-        digest = hashlib.sha256()
-        common = (Path(__file__).parent / name for name in ("people.py", "django_worlds.py"))
-        for file in (*common, *sorted(self.folder.iterdir())):
-            if file.suffix in _INSTALLED and file.name not in _NOT_INSTALLED:
-                digest.update(file.read_bytes())
-        return home() / f"{self.name}-{digest.hexdigest()[:12]}"
+    def _requirements(self) -> bytes:
+        file = self.folder / "requirements.txt"
+        return file.read_bytes() if file.exists() else b""
+
+    @property
+    def packages(self) -> Path:
+        """The folder of its packages, by its requirements and the Python; installed or not."""
+        python = f"{sys.version}\0{sys.base_prefix}\0".encode()
+        return home() / self.name / f"packages-{_digest(python, self._requirements)}"
+
+    @property
+    def contents(self) -> Path:
+        """The folder of its contents, by its packages and the files that build it; built or not."""
+        common = (Path(__file__).with_name(name) for name in _BUILDS_ALL)
+        own = (
+            file
+            for file in sorted(self.folder.iterdir())
+            if file.suffix in _BUILDS and file.name not in _BUILDS_NOT
+        )
+        files = (file.read_bytes() for file in (*common, *own))
+        digest = _digest(self.packages.name.encode(), *files)
+        return home() / self.name / f"contents-{digest}"
 
     @property
     def installed(self) -> bool:
         """Whether it is installed."""
-        return (self.home / "installed").exists()
+        return self.contents.exists() and self._has_packages
+
+    @property
+    def _has_packages(self) -> bool:
+        return (self.packages / _COMPLETE).exists()
 
     def install(self, say: Callable[[str], None] = lambda _: None) -> None:
-        """Install the application, unless it is installed. Older versions are removed.
+        """Install what is missing of the application. Other versions of it stay.
 
         Raises:
             InvalidInputError: A step failed; the message has its last output.
         """
         if self.installed:
             return
-        home().mkdir(parents=True, exist_ok=True)
-        with (home() / f"{self.name}.lock").open("w") as lock:
-            fcntl.flock(lock, fcntl.LOCK_EX)
+        with self._locked():
             if not self.installed:  # Another process may have done it.
                 self._install(say)
 
+    @contextlib.contextmanager
+    def _locked(self) -> Iterator[None]:
+        folder = home() / self.name
+        folder.mkdir(parents=True, exist_ok=True)
+        with (folder / "lock").open("w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            yield
+
     def _install(self, say: Callable[[str], None]) -> None:
         say(f"Installing {self.title} ({self.package}).")
-        folder = self.home
-        shutil.rmtree(folder, ignore_errors=True)
-        folder.mkdir(parents=True)
-        steps: list[Callable[[], None]] = [
-            functools.partial(self._install_debian, say),
-            self._install_packages,
-            *(functools.partial(self._build, content) for content in range(CONTENTS)),
-        ]
+        steps: list[Callable[[], None]] = []
+        if not self._has_packages:
+            steps += [functools.partial(self._install_debian, say), self._install_packages]
+        if not self.contents.exists():
+            steps.append(self._build)
         for step in counted(steps, f"Installing {self.title}", len(steps)):
             step()
-        (folder / "installed").touch()
-        for old in home().glob(f"{self.name}-*"):
-            if old != folder:
-                shutil.rmtree(old, ignore_errors=True)
 
-    def remove(self) -> None:
-        """Remove the installed application."""
-        shutil.rmtree(self.home, ignore_errors=True)
+    def remove(self, *, old: bool = False) -> None:
+        """Remove the installed application.
+
+        Args:
+            old: Whether to remove its other versions instead, those that this webtraj does not use.
+        """
+        with self._locked():
+            for folder in (home() / self.name).glob("*-*"):
+                if (folder in (self.contents, self.packages)) != old:
+                    shutil.rmtree(folder, ignore_errors=True)
 
     def _install_packages(self) -> None:
-        venv.create(self.home / "venv", with_pip=self.has_requirements, symlinks=True)
+        shutil.rmtree(self.packages, ignore_errors=True)
+        venv.create(self.packages, with_pip=self.has_requirements, symlinks=True)
         if self.has_requirements:
             pip = ("-m", "pip", "install", "--quiet", "--disable-pip-version-check")
             self._run(
                 "install its packages", *pip, "--requirement", str(self.folder / "requirements.txt")
             )
             self._run("remove pip", "-m", "pip", "uninstall", "--quiet", "--yes", "pip")
+        (self.packages / _COMPLETE).touch()
 
-    def _build(self, content: int) -> None:
-        made = self.home / "contents" / str(content)
-        self._run("fill its worlds", *self._serve("build", str(made), str(content)))
+    def _build(self) -> None:
+        building = self.contents.with_suffix(".new")
+        shutil.rmtree(building, ignore_errors=True)
+        for content in range(CONTENTS):
+            made = str(building / str(content))
+            self._run("fill its worlds", *self._serve("build", made, str(content)))
+        building.rename(self.contents)
 
     def _install_debian(self, say: Callable[[str], None]) -> None:
         missing = (
@@ -224,7 +258,7 @@ class App:
 
     @property
     def _python(self) -> str:
-        return str(self.home / "venv/bin/python")
+        return str(self.packages / "bin/python")
 
     # Worlds.
 
@@ -250,7 +284,7 @@ class App:
 
     def _content(self, seed: int) -> Path:
         self.require()
-        return self.home / "contents" / str(seed % CONTENTS)
+        return self.contents / str(seed % CONTENTS)
 
     async def world(self, seed: int = 0, *, copy: WorldCopy | None = None) -> World:
         """Return a new world. Its server is started if it does not run, and replaced if it hangs.
@@ -641,7 +675,7 @@ _hosts_lock = threading.Lock()
 def _host_of(app: App) -> _Host:
     """Return the application's server of this process; a forked process gets its own."""
     with _hosts_lock:
-        key = (str(app.home), os.getpid())
+        key = (str(app.contents), os.getpid())
         if key not in _hosts:
             _hosts[key] = _Host(app)
             atexit.register(_stop, key)
@@ -663,6 +697,13 @@ def _environment() -> dict[str, str]:
     """Return the environment of an application: ours, without what concerns our Python."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
     return {**kept, "TZ": "UTC", "PYTHONDONTWRITEBYTECODE": "", "LC_ALL": "C.UTF-8"}
+
+
+def _digest(*parts: bytes) -> str:
+    digest = hashlib.sha256()
+    for part in parts:
+        digest.update(part)
+    return digest.hexdigest()[:12]
 
 
 def _tail(output: bytes) -> str:

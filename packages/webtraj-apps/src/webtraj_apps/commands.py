@@ -36,7 +36,7 @@ def install(
 ) -> None:
     """Install applications, each in a virtual environment of its own.
 
-    An installed application needs no network. Those of other versions of webtraj are removed.
+    An installed application needs no network. Other versions of webtraj may share the folder.
     The name widgets fetches the libraries of the widgets with npm.
     """
     from webtraj_apps.app import find_apps
@@ -242,8 +242,20 @@ def tasks(
 
 @commands.command()
 def remove(
-    names: Annotated[list[str], typer.Argument(metavar="NAME...", help="The names.")],
+    names: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="[NAME...]", help="Applications; with --old, default: all."),
+    ] = None,
+    old: Annotated[
+        bool, typer.Option("--old", help="Only what this version of webtraj does not use.")
+    ] = False,
 ) -> None:
     """Remove installed applications. Debian packages stay."""
-    for one in [_find(name) for name in names]:
-        one.remove()
+    from webtraj_apps.app import find_apps
+    from webtraj_apps.widgets.libraries import Libraries
+
+    if not names and not old:
+        raise typer.BadParameter("Name the applications to remove, or use --old.")
+    chosen = [_find(name) for name in names or []] or [*find_apps(), Libraries()]
+    for one in chosen:
+        one.remove(old=old)

@@ -88,7 +88,7 @@ class Libraries:
             )
 
     def install(self, say: Callable[[str], None] = lambda _: None) -> None:
-        """Fetch the libraries with npm, unless they are installed. Older versions are removed.
+        """Fetch the libraries with npm, unless they are installed.
 
         Raises:
             MissingDependencyError: There is no npm.
@@ -123,13 +123,12 @@ class Libraries:
             for row, library in zip(table.values(), wanted, strict=True):
                 _unpack(archives[library], folder / row["package"], row)
         (folder / "installed").touch()
-        for old in app_lib.home().glob(f"{NAME}-*"):
-            if old != folder:
-                shutil.rmtree(old, ignore_errors=True)
 
-    def remove(self) -> None:
-        """Remove the installed libraries."""
-        shutil.rmtree(self.home, ignore_errors=True)
+    def remove(self, *, old: bool = False) -> None:
+        """Remove the installed libraries; if `old`, their other versions instead."""
+        for folder in app_lib.home().glob(f"{NAME}-*"):
+            if (folder == self.home) != old:
+                shutil.rmtree(folder, ignore_errors=True)
 
 
 def _file_of(row: Mapping[str, Any]) -> str:
