@@ -47,7 +47,7 @@ CONTENTS: Final = 2
 
 _BUILDS = (".html", ".ini", ".js", ".php", ".py", ".toml", ".txt")
 _BUILDS_NOT = ("__init__.py", "state.py", "tasks.py", names.NAMES)
-_BUILDS_ALL = ("django_worlds.py", "people.py", "serve.py")
+_BUILDS_ALL = ("company.py", "company.toml", "django_worlds.py", "people.py", "serve.py")
 """The files of this package that the hosts of all applications may use."""
 _HOME = "WEBTRAJ_APPS"
 _COMPLETE = "complete"
