@@ -166,6 +166,7 @@ class _Maker:
         rng.shuffle(self.units)
         self.codes = iter(rng.sample(range(1000, 9999), len(self.units)))
         self.insists = iter(rng.sample(WORDS.insists, len(WORDS.insists)))
+        self.after = iter(rng.sample(WORDS.after, len(WORDS.after)))
         self.closing = {
             name: iter(rng.sample(texts, len(texts))) for name, texts in WORDS.closing.items()
         }
@@ -333,8 +334,8 @@ class _Maker:
             ticket["duplicate_of"] = rng.choice(same)["id"]
         done = text.format(build=ticket["build"], number=ticket["duplicate_of"], **slots)
         yield event(ticket["owner"], done, status="closed", resolution=resolution)
-        if rng.random() < 0.06:
-            again = rng.choice(WORDS.after)
+        again = next(self.after, "") if rng.random() < 0.06 else ""
+        if again:
             yield event(ticket["reporter"], again, status="reopened", resolution="")
 
     def _milestone(self, created: datetime, age: int) -> str:
