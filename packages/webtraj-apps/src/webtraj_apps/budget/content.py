@@ -132,10 +132,11 @@ class _Writer:
         yield from self.back(begun, 150, 3)
 
     def party(self, begun: date) -> Iterator[Bill]:
-        """A party."""
-        yield from self.some(WORDS.party["always"], begun, 30, len(WORDS.party["always"]))
-        yield from self.some(self.entries, begun, 30, 8)
-        yield from self.back(begun, 50, 2)
+        """A party, for which people buy things in the two weeks before."""
+        before = begun - timedelta(days=13)
+        yield from self.some(WORDS.party["always"], before, 14, len(WORDS.party["always"]))
+        yield from self.some(self.entries, before, 14, 8)
+        yield from self.back(begun, 30, 2)
 
 
 def projects(seed: int, names: Sequence[str]) -> list[Project]:
@@ -155,13 +156,13 @@ def projects(seed: int, names: Sequence[str]) -> list[Project]:
         drawn = rng.sample(entries, len(entries))
         halves[kind] = [drawn[::2], drawn[1::2]]
     plans = (
-        (f"Weekend in {town}", "trip", 5, date(2025, 10, 3), True),
+        (f"Autumn week in {town}", "trip", 5, date(2025, 10, 3), True),
         (f"Flat {number} {street}", "flat", 4, date(2025, 8, 1), True),
         (f"Coffee fund, {floor} floor", "office", 7, date(2025, 8, 1), True),
         (f"Holidays near {other}", "trip", 6, date(2026, 1, 9), True),
         ("Excursion club", "club", 6, date(2025, 9, 6), True),
         ("Winter party", "party", 8, date(2025, 12, 5), True),
-        ("Spring party", "party", 5, date(2026, 1, 20), False),
+        ("Spring party", "party", 5, date(2026, 2, 21), False),
     )
     made = []
     for title, kind, count, begun, joined in plans:

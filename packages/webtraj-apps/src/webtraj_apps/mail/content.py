@@ -22,7 +22,7 @@ __all__ = ["WORDS", "Writer", "named", "settings"]
 
 WORDS = SimpleNamespace(**tomllib.loads(Path(__file__).with_suffix(".toml").read_text("utf-8")))
 """What `content.toml` holds."""
-EPOCH = company.NOW
+EPOCH: datetime = company.NOW
 """When every world begins: where the calendar of the mails ends."""
 _DOMAIN = "northfield.test"
 
@@ -153,7 +153,10 @@ class Writer:
         today = EPOCH.date()
         if last - first < 3:  # There may be no working day among so few.
             last += 3
-        return company.moment(self.rng, today - timedelta(last), today - timedelta(first))
+        moment: datetime = company.moment(
+            self.rng, today - timedelta(last), today - timedelta(first)
+        )
+        return moment
 
     def few(self, texts: Sequence[Any], count: int) -> list[Any]:
         """Return so many texts, none twice as long as there are others."""
@@ -187,6 +190,9 @@ class Writer:
     def letter(self, text: str, sender: Sender, greeting: str = "") -> str:
         """Put a greeting before a text and a name below."""
         first = self.people[0].first
+        if not sender.email.endswith(f"@{_DOMAIN}"):
+            hello = greeting or self.rng.choice((f"Dear {first},", f"Hello {first},"))
+            return f"{hello}\n\n{text}\n\nKind regards\n{sender.name}\n"
         hello = greeting or self.rng.choice(WORDS.greetings).format(first=first)
         bye = self.rng.choice(WORDS.endings)
         return f"{hello}\n\n{text}\n\n{bye}\n{sender.name.split()[0]}\n"
@@ -431,6 +437,7 @@ class Writer:
 
     def threads(self) -> Iterator[dict[str, Any]]:
         """Questions and answers about projects; the last answer holds."""
+        firms = {one["name"]: one["firms"] for one in company.COMPANY.projects}
         corrections = iter(self.few(WORDS.corrections, 2 * _PER_PROJECT))
         for project, about in WORDS.projects:
             for what in self.rng.sample(WORDS.things[project], _PER_PROJECT):
@@ -449,8 +456,8 @@ class Writer:
                 )  # fmt: skip
                 values = [
                     {"money": _money(self.rng.randrange(80000, 900000, 10000)),
-                     "day": _day(self.future(10, 60)), "firm": firm["name"]}
-                    for firm, _ in self.rng.sample(self.suppliers, 2)
+                     "day": _day(self.future(10, 60)), "firm": firm}
+                    for firm in self.rng.sample(firms[project], 2)
                 ]  # fmt: skip
                 texts = [
                     reply.format(**filled, **value)
@@ -525,7 +532,7 @@ class Writer:
             )  # fmt: skip
         for name, account, subject, text in WORDS.notes:
             sender = Sender(f"Northfield {name}", f"{account}@{_DOMAIN}")
-            for n in self.rng.sample(range(3, 190), 3):
+            for n in self.rng.sample(range(3, 120), 3):
                 self.add(
                     sender, subject.format(n=n) if "{n}" in subject else f"{subject} ({n})",
                     text.format(n=n) + "\n\nThis mail was sent automatically.\n",

@@ -166,6 +166,7 @@ class _Maker:
         rng.shuffle(self.units)
         self.codes = iter(rng.sample(range(1000, 9999), len(self.units)))
         self.insists = iter(rng.sample(WORDS.insists, len(WORDS.insists)))
+        self.finished = iter(rng.sample(WORDS.finished, len(WORDS.finished)))
         self.after = iter(rng.sample(WORDS.after, len(WORDS.after)))
         self.closing = {
             name: iter(rng.sample(texts, len(texts))) for name, texts in WORDS.closing.items()
@@ -279,8 +280,11 @@ class _Maker:
         if milestone:
             yield event(rng.choice(self.developers[1:]), milestone=milestone)
         is_closed = rng.random() < (0.25 if age < 60 else 0.45 if age < 150 else 0.8)
+        resolution = self._resolution(ticket, said, earlier) if is_closed else ""
         turns = (ticket["owner"], ticket["reporter"])
-        heard = said if is_closed else said[: rng.randint(0, len(said))]
+        heard = {"": said[: rng.randint(0, len(said))], "fixed": said, "duplicate": said}.get(
+            resolution, []
+        )
         for number, text in enumerate(heard):
             yield event(turns[number % 2], text)
         if ticket["customer"] and rng.random() < 0.2:
@@ -297,7 +301,7 @@ class _Maker:
             if other != ticket["owner"]:
                 yield event(ticket["owner"], owner=other, status="assigned")
         if is_closed:
-            yield from self._close(ticket, slots, earlier, event)
+            yield from self._close(ticket, resolution, slots, event)
             return
         # The user of the browser has work too.
         if rng.random() < 0.22:
@@ -306,35 +310,43 @@ class _Maker:
         if rng.random() < 0.35:
             yield event(ticket["owner"], owner=ticket["owner"], status="accepted")
 
-    def _close(
-        self,
-        ticket: dict[str, Any],
-        slots: dict[str, str],
-        earlier: list[dict[str, Any]],
-        event: Any,
-    ) -> Iterator[dict[str, Any]]:
-        rng = self.rng
-        resolution = rng.choices(WORDS.resolutions, (12, 2, 2, 2, 2))[0]
-        if ticket["type"] != "defect" and resolution in ("worksforme", "invalid"):
-            resolution = "fixed"
+    def _resolution(
+        self, ticket: dict[str, Any], said: list[str], earlier: list[dict[str, Any]]
+    ) -> str:
+        """Return how a ticket ends, so that it fits what is said about it."""
+        if ticket["type"] == "task" or (ticket["type"] == "enhancement" and said):
+            return "fixed"
+        resolution = self.rng.choices(WORDS.resolutions, (12, 2, 2, 2, 2))[0]
+        if ticket["type"] == "enhancement":
+            return resolution if resolution == "wontfix" else "fixed"
         same = [
-            one
+            one["id"]
             for one in earlier
-            if one["type"] == ticket["type"] == "defect" and one["component"] == ticket["component"]
+            if one["type"] == "defect" and one["component"] == ticket["component"]
         ]
-        if resolution == "duplicate" and not same:
-            resolution = "wontfix"
+        if resolution == "duplicate" and same:
+            ticket["duplicate_of"] = self.rng.choice(same)
+        return "fixed" if resolution == "duplicate" and not same else str(resolution)
+
+    def _close(
+        self, ticket: dict[str, Any], resolution: str, slots: dict[str, str], event: Any
+    ) -> Iterator[dict[str, Any]]:
+        rng, new = self.rng, {}
         text = next(self.closing[resolution], "") if resolution in self.closing else ""
         if not text:
             resolution = "fixed"
-            ticket["build"] = f"{_next_release(ticket)}.{rng.randint(100, 999)}"
-            ticket["cause"] = slots["cause"]
-            text = rng.choice(WORDS.fixed if ticket["cause"] else WORDS.done)
-        elif resolution == "duplicate":
-            ticket["duplicate_of"] = rng.choice(same)["id"]
+            release = _next_release(ticket)
+            if ticket["milestone"]:
+                new = {"milestone": f"Release {release}"}
+            if ticket["type"] == "task":
+                text = next(self.finished)
+            else:
+                ticket["build"] = f"{release}.{rng.randint(100, 999)}"
+                ticket["cause"] = slots["cause"]
+                text = rng.choice(WORDS.fixed if ticket["cause"] else WORDS.done)
         done = text.format(build=ticket["build"], number=ticket["duplicate_of"], **slots)
-        yield event(ticket["owner"], done, status="closed", resolution=resolution)
-        again = next(self.after, "") if rng.random() < 0.06 else ""
+        yield event(ticket["owner"], done, status="closed", resolution=resolution, **new)
+        again = next(self.after, "") if ticket["cause"] and rng.random() < 0.12 else ""
         if again:
             yield event(ticket["reporter"], again, status="reopened", resolution="")
 
