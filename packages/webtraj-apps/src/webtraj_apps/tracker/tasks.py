@@ -736,12 +736,13 @@ def edit_comment(facts: Facts, rng: random.Random) -> Assignment:
     ticket = rng.choice(
         [
             one
-            for one in _tickets(facts, status="closed", resolution="fixed")
+            for one in _tickets(facts, status="closed", resolution="fixed", build=bool)
             if one["build"] in one["events"][-1]["comment"]
         ]
     )
     count = len(ticket["events"])
-    build = f"4.3.{rng.randint(100, 999)}"
+    release = ticket["build"].rpartition(".")[0]
+    build = other_than(rng, [f"{release}.{number}" for number in range(100, 1000)], ticket["build"])
     text = ticket["events"][-1]["comment"].replace(ticket["build"], build)
     number = ticket["id"]
     return Assignment(
