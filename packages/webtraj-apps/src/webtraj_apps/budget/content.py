@@ -18,6 +18,8 @@ __all__ = ["Bill", "Member", "Project", "projects"]
 WORDS = SimpleNamespace(**tomllib.loads(Path(__file__).with_suffix(".toml").read_text("utf-8")))
 """What `content.toml` holds."""
 _LAST = date(2026, 2, 27)
+_RETURNS = {"trip": 2, "flat": 5, "office": 3, "club": 3, "party": 2}
+"""How often money went back in projects of a kind."""
 
 
 @dataclasses.dataclass(slots=True)
@@ -61,6 +63,7 @@ class _Writer:
         self, rng: random.Random, members: Sequence[Member], entries: Sequence[Any]
     ) -> None:
         self.rng, self.entries = rng, entries
+        self.weights = {member.name: member.weight for member in members}
         self.names = [member.name for member in members]
 
     def bill(self, what: str, low: float, high: float, day: date, *, all_of: float = 0.5) -> Bill:
@@ -83,12 +86,23 @@ class _Writer:
     def day(self, begun: date, days: int) -> date:
         return begun + timedelta(days=self.rng.randrange(days))
 
-    def back(self, begun: date, days: int, count: int) -> Iterator[Bill]:
-        """Money that went back."""
-        for phrase in self.rng.sample(WORDS.returned, count):
-            payer, receiver = self.rng.sample(self.names, 2)
-            amount = float(self.rng.randint(2, 16) * 5)
-            day = min(self.day(begun, days), _LAST)
+    def back(self, bills: Sequence[Bill], count: int) -> Iterator[Bill]:
+        """Money that went back: each time, who owes most pays a part of it to who is owed most."""
+        owed = dict.fromkeys(self.names, 0.0)
+        ordered = sorted(bills, key=lambda bill: bill.day)
+        for number, phrase in enumerate(self.rng.sample(WORDS.returned, count)):
+            part = ordered[len(bills) * number // count : len(bills) * (number + 1) // count]
+            for bill in part:
+                owed[bill.payer] += bill.amount
+                shares = sum(self.weights[name] for name in bill.owers)
+                for name in bill.owers:
+                    owed[name] -= bill.amount * self.weights[name] / shares
+            payer, receiver = min(owed, key=owed.__getitem__), max(owed, key=owed.__getitem__)
+            due = min(-owed[payer], owed[receiver])
+            amount = float(max(5, round(due * self.rng.uniform(0.4, 0.8) / 5) * 5))
+            owed[payer] += amount
+            owed[receiver] -= amount
+            day = min(part[-1].day + timedelta(days=self.rng.randint(1, 4)), _LAST)
             what = phrase.format(name=receiver)
             yield Bill(what, amount, payer, [receiver], day, reimbursement=True)
 
@@ -104,7 +118,6 @@ class _Writer:
         yield from self.some(self.entries, begun, 7, 20)
         for what, low, high in WORDS.departure:
             yield self.bill(what, low, high, begun + timedelta(days=6))
-        yield from self.back(begun, 20, 2)
 
     def monthly(self, entries: Sequence[Any], *, all_of: float = 0.5) -> Iterator[Bill]:
         """Entries that come again every month."""
@@ -118,25 +131,22 @@ class _Writer:
         yield from self.monthly(WORDS.flat["monthly"], all_of=1)
         yield from self.some(WORDS.flat["groceries"], begun, 208, 21)
         yield from self.some(WORDS.flat["other"], begun, 190, 4)
-        yield from self.back(date(2025, 9, 1), 160, 5)
 
     def office(self, begun: date) -> Iterator[Bill]:
         """The coffee fund of a floor."""
         yield from self.monthly(WORDS.office["monthly"])
         yield from self.some(WORDS.office["other"], begun, 190, 5)
-        yield from self.back(date(2025, 9, 1), 160, 3)
 
     def club(self, begun: date) -> Iterator[Bill]:
         """A club that goes to things."""
         yield from self.some(WORDS.club["entries"], begun, 150, 22)
-        yield from self.back(begun, 150, 3)
 
     def party(self, begun: date) -> Iterator[Bill]:
         """A party, for which people buy things in the two weeks before."""
         before = begun - timedelta(days=13)
-        yield from self.some(WORDS.party["always"], before, 14, len(WORDS.party["always"]))
+        yield from self.some(WORDS.party["always"], before, 12, len(WORDS.party["always"]))
+        yield from self.some(WORDS.party["last"], begun, 1, len(WORDS.party["last"]))
         yield from self.some(self.entries, before, 14, 8)
-        yield from self.back(begun, 30, 2)
 
 
 def projects(seed: int, names: Sequence[str]) -> list[Project]:
@@ -171,6 +181,7 @@ def projects(seed: int, names: Sequence[str]) -> list[Project]:
             rng.choice(members[1:]).weight = 2.0
         writer = _Writer(rng, members, halves[kind].pop() if kind in halves else ())
         bills = list(getattr(writer, kind)(begun))
+        bills += writer.back(bills, _RETURNS[kind])
         project = "".join(c if c.isalnum() else "-" for c in title.lower()).replace("--", "-")
         code = f"{rng.choice(('amber', 'cobalt', 'linen', 'walnut'))}-{rng.randint(1000, 9999)}"
         if kind in ("flat", "office", "club"):

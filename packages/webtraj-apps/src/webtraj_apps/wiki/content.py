@@ -176,7 +176,7 @@ class _Maker:
                 ("Warranty until", server["until"]),
             ]
             self.pages[server["page"]] = (
-                f"# {name}\n\nThe server {name} is for {what}.\n\n"
+                f"# {name}\n\nPurpose: {what}.\n\n"
                 f"{table(('Property', 'Value'), *rows)}\n\n"
                 f"## Notes\n\n"
                 f"{note} See also [[Procedures/Backups]]."
@@ -215,7 +215,7 @@ class _Maker:
             }
             products.append(product)
             head = (
-                f"# {name}\n\n{name} is {what}. {WORDS.about[name]}\n\nThe team "
+                f"# {name}\n\n{name}: {what}. {WORDS.about[name]}\n\nThe team "
                 f"[[{team}|Teams/{team}]] develops it; the product owner is {product['owner']}. "
                 f"The first version was sold in {row['since']}.\n\n## Facts\n\n"
             )
