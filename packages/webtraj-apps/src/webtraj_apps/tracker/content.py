@@ -282,9 +282,7 @@ class _Maker:
         is_closed = rng.random() < (0.25 if age < 60 else 0.45 if age < 150 else 0.8)
         resolution = self._resolution(ticket, said, earlier) if is_closed else ""
         turns = (ticket["owner"], ticket["reporter"])
-        heard = {"": said[: rng.randint(0, len(said))], "fixed": said, "duplicate": said}.get(
-            resolution, []
-        )
+        heard = {"": said[: rng.randint(0, len(said))], "fixed": said}.get(resolution, [])
         for number, text in enumerate(heard):
             yield event(turns[number % 2], text)
         if ticket["customer"] and rng.random() < 0.2:
