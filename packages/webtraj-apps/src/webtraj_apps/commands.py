@@ -55,7 +55,7 @@ def install(
         failed = list(threads.map(_install, chosen)).count(False)
     if failed:
         terminal.say(
-            f"{counted(failed, 'application')} of {len(chosen)} not installed.", stderr=True
+            f"{pluralize(failed, 'application')} of {len(chosen)} not installed.", stderr=True
         )
         raise typer.Exit(1)
 
