@@ -63,7 +63,9 @@ def said(value):
 
 def exchanges(template, seed):
     """Yield draw and column, and whether exchanging them changes the goal, and the outcome."""
-    facts = {name: app_lib.find_app(name).facts(seed) for name in template.apps}
+    facts = {
+        name: app_lib.find_app(name).facts(template.world_seed(seed)) for name in template.apps
+    }
     facts = facts if len(facts) > 1 else facts[template.apps[0]]
     draws = Draws(seed)
     made = template.assign(facts, draws)

@@ -49,6 +49,17 @@ def test_sets_over_all_applications_are_those_of_this_package():
     assert webtraj.info("apps/all").num_tasks == train + test == count
 
 
+def test_only_the_test_split_plays_in_the_held_out_content():
+    for source in OURS:
+        source.load_tasks()
+        for name, (_, split) in source.templates().items():
+            template = tasks.find_template(name)
+            seeds = [template.world_seed(seed) for seed in range(3 * app_lib.CONTENTS)]
+            contents = {seed % app_lib.CONTENTS for seed in seeds}
+            others = set(range(app_lib.CONTENTS)) - {app_lib.HELD_OUT}
+            assert contents == ({app_lib.HELD_OUT} if split == "test" else others), name
+
+
 def test_people_are_the_same_for_the_same_seed_and_all_different():
     assert people(3) == people(3) != people(4)
     assert len({person.username for person in people(3)}) == 40

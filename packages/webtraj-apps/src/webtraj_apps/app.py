@@ -42,12 +42,15 @@ from webtraj_apps import state as state_lib
 
 __all__ = ["App", "World", "WorldCopy", "find_app", "find_apps", "home"]
 
-CONTENTS: Final = 2
+CONTENTS: Final = 4
 """How many contents each application has; a world's seed chooses one."""
+
+HELD_OUT: Final = 3
+"""The content of the tasks of the split `test`, which no other task plays in."""
 
 _BUILDS = (".html", ".ini", ".js", ".php", ".py", ".toml", ".txt")
 _BUILDS_NOT = ("__init__.py", "state.py", "tasks.py", names.NAMES)
-_BUILDS_ALL = ("django_worlds.py", "people.py", "serve.py")
+_BUILDS_ALL = ("company.py", "company.toml", "django_worlds.py", "people.py", "serve.py")
 """The files of this package that the hosts of all applications may use."""
 _HOME = "WEBTRAJ_APPS"
 _COMPLETE = "complete"
@@ -144,7 +147,7 @@ class App:
             if file.suffix in _BUILDS and file.name not in _BUILDS_NOT
         )
         files = (file.read_bytes() for file in (*common, *own))
-        digest = _digest(self.packages.name.encode(), *files)
+        digest = _digest(self.packages.name.encode(), str(CONTENTS).encode(), *files)
         return home() / self.name / f"contents-{digest}"
 
     @property

@@ -15,7 +15,6 @@ __all__ = [
     "COMPANY",
     "NOW",
     "Position",
-    "age",
     "evening",
     "later",
     "moment",
@@ -74,12 +73,6 @@ def site(key: str) -> Mapping[str, Any]:
         StopIteration: There is none.
     """
     return next(one for one in COMPANY.sites if one["key"] == key)
-
-
-def age(joined: date) -> int:
-    """Return the full years between a day and today."""
-    today = COMPANY.today
-    return today.year - joined.year - ((today.month, today.day) < (joined.month, joined.day))
 
 
 def workday(rng: random.Random, first: date, last: date) -> date:

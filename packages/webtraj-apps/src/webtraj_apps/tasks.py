@@ -183,6 +183,16 @@ class Template:
     split: Literal["train", "test"]
     assign: Callable[[Facts, random.Random], Assignment]
 
+    def world_seed(self, seed: int) -> int:
+        """Return the seed of an episode's worlds: only the split `test` has the held-out content.
+
+        Episodes whose seeds differ by a multiple of `app.CONTENTS` have the same content.
+        """
+        content = seed % app_lib.CONTENTS
+        if self.split == "test":
+            return seed - content + app_lib.HELD_OUT
+        return seed if content != app_lib.HELD_OUT else seed - content
+
     def begin(self, seed: int) -> Assignment:
         """Return the assignment of a seed.
 
@@ -191,7 +201,7 @@ class Template:
         """
         rng = random.Random(f"{self.name} {seed}")
         apps = [app_lib.find_app(name) for name in self.apps]
-        facts = {app.name: app.facts(seed) for app in apps}
+        facts = {app.name: app.facts(self.world_seed(seed)) for app in apps}
         if len(apps) == 1:
             return self.assign(facts[self.apps[0]], rng)
         assignment = self.assign(facts, rng)
@@ -437,7 +447,7 @@ class AppTask(browser.BrowserTask):
         self._turns, self.reason = 0, ""
         self._assignment = assignment = self.template.begin(seed)
         for app in self._apps:
-            world = self.worlds[app.name] = await app.world(seed)
+            world = self.worlds[app.name] = await app.world(self.template.world_seed(seed))
             world.execute(self._by_app(assignment.prepare, app.name))
         self._before = {name: world.read() for name, world in self.worlds.items()}
 

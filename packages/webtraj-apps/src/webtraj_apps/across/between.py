@@ -298,7 +298,7 @@ def _question(facts: Facts, rng: random.Random) -> _Question:
             ),
             _Question(
                 f"Price of {product['name']}",
-                f"How many euros does {product['name']} cost for a user and month?",
+                f"How many pounds does {product['name']} cost for a user and month?",
                 str(product["price"]),
                 product["page"],
             ),

@@ -265,7 +265,7 @@ def note_decision(facts: Facts, rng: random.Random) -> Assignment:
     first = mail._mail(facts["mail"], thread["mail"])
     ticket = rng.choice(tracker._open(facts["tracker"]))
     asked = {
-        "budget": "the amount that may be spent, as in “4,000.00 EUR”",
+        "budget": "the amount that may be spent, as in “4,000.00 GBP”",
         "deadline": "the day by which it has to be ready, as in “Monday, 2 March 2026”",
         "supplier": "the name of the company that shall deliver",
     }[thread["topic"]]
@@ -854,12 +854,12 @@ def note_invoice(facts: Facts, rng: random.Random) -> Assignment:
     invoice = rng.choice(facts["mail"]["invoices"])
     letter = mail._mail(facts["mail"], invoice["mail"])
     ticket = rng.choice(helpdesk._tickets(facts["helpdesk"]))
-    note = f"{invoice['number']}: {invoice['amount']} EUR until {invoice['due']}"
+    note = f"{invoice['number']}: {invoice['amount']} GBP until {invoice['due']}"
     return _across(
         "helpdesk",
         f"Find the mail with the invoice {invoice['number']}; it is {mail._where(letter)}. Then "
         f"add a note to ticket #{ticket['id']} of the help desk, which its submitter must not see: "
-        "“NUMBER: AMOUNT EUR until DAY”, with the number of the invoice, its amount, written like "
+        "“NUMBER: AMOUNT GBP until DAY”, with the number of the invoice, its amount, written like "
         "1234.50, and the day by which it is payable, written like 2026-03-02.",
         mail.pick(letter),
         _to("helpdesk"),

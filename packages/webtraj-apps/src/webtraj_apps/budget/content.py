@@ -9,12 +9,17 @@ from collections.abc import Iterator, Sequence
 from datetime import date, timedelta
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
+
+import company
 
 __all__ = ["Bill", "Member", "Project", "projects"]
 
 WORDS = SimpleNamespace(**tomllib.loads(Path(__file__).with_suffix(".toml").read_text("utf-8")))
 """What `content.toml` holds."""
 _LAST = date(2026, 2, 27)
+_RETURNS = {"trip": 2, "flat": 5, "office": 3, "club": 3, "party": 2}
+"""How often money went back in projects of a kind."""
 
 
 @dataclasses.dataclass(slots=True)
@@ -54,8 +59,11 @@ class Project:
 class _Writer:
     """Makes the bills of one project."""
 
-    def __init__(self, rng: random.Random, members: Sequence[Member]) -> None:
-        self.rng = rng
+    def __init__(
+        self, rng: random.Random, members: Sequence[Member], entries: Sequence[Any]
+    ) -> None:
+        self.rng, self.entries = rng, entries
+        self.weights = {member.name: member.weight for member in members}
         self.names = [member.name for member in members]
 
     def bill(self, what: str, low: float, high: float, day: date, *, all_of: float = 0.5) -> Bill:
@@ -78,82 +86,67 @@ class _Writer:
     def day(self, begun: date, days: int) -> date:
         return begun + timedelta(days=self.rng.randrange(days))
 
-    def back(self, begun: date, days: int, count: int) -> Iterator[Bill]:
-        """Money that went back."""
-        for number in range(count):
-            payer, receiver = self.rng.sample(self.names, 2)
-            amount = float(self.rng.randint(2, 16) * 5)
-            what = f"Transfer {number + 1} to {receiver}"
-            day = min(self.day(begun, days), _LAST)
+    def back(self, bills: Sequence[Bill], count: int) -> Iterator[Bill]:
+        """Money that went back: each time, who owes most pays a part of it to who is owed most."""
+        owed = dict.fromkeys(self.names, 0.0)
+        ordered = sorted(bills, key=lambda bill: bill.day)
+        for number, phrase in enumerate(self.rng.sample(WORDS.returned, count)):
+            part = ordered[len(bills) * number // count : len(bills) * (number + 1) // count]
+            for bill in part:
+                owed[bill.payer] += bill.amount
+                shares = sum(self.weights[name] for name in bill.owers)
+                for name in bill.owers:
+                    owed[name] -= bill.amount * self.weights[name] / shares
+            payer, receiver = min(owed, key=owed.__getitem__), max(owed, key=owed.__getitem__)
+            due = min(-owed[payer], owed[receiver])
+            amount = float(max(5, round(due * self.rng.uniform(0.4, 0.8) / 5) * 5))
+            owed[payer] += amount
+            owed[receiver] -= amount
+            day = min(part[-1].day + timedelta(days=self.rng.randint(1, 4)), _LAST)
+            what = phrase.format(name=receiver)
             yield Bill(what, amount, payer, [receiver], day, reimbursement=True)
+
+    def some(self, entries: Sequence[Any], begun: date, days: int, count: int) -> Iterator[Bill]:
+        """Some of the entries, within so many days."""
+        for what, low, high in self.rng.sample(entries, count):
+            yield self.bill(what, low, high, self.day(begun, days))
 
     def trip(self, begun: date) -> Iterator[Bill]:
         """A few days away together."""
-        rng = self.rng
-        yield self.bill("Cottage", 420, 980, begun, all_of=1)
-        yield self.bill("Rental car", 160, 340, begun, all_of=1)
-        yield self.bill("Fuel on the way there", 38, 75, begun)
-        yield self.bill("Fuel on the way back", 38, 75, begun + timedelta(days=6))
-        for shop in rng.sample(WORDS.shops, 5):
-            yield self.bill(f"Groceries at {shop}", 18, 120, self.day(begun, 7))
-        for place in rng.sample(WORDS.places, 6):
-            yield self.bill(f"Tickets for the {place}", 12, 96, self.day(begun, 7))
-        for meal in rng.sample(WORDS.meals, 6):
-            yield self.bill(f"Dinner: {meal}", 24, 150, self.day(begun, 7))
-        for number in rng.sample(range(1, 9), 3):
-            yield self.bill(f"Parking, car park {number}", 4, 22, self.day(begun, 7))
-        yield from self.back(begun, 20, 2)
+        for what, low, high in WORDS.arrival:
+            yield self.bill(what, low, high, begun, all_of=1)
+        yield from self.some(self.entries, begun, 7, 20)
+        for what, low, high in WORDS.departure:
+            yield self.bill(what, low, high, begun + timedelta(days=6))
 
-    def flat(self, _: date) -> Iterator[Bill]:
+    def monthly(self, entries: Sequence[Any], *, all_of: float = 0.5) -> Iterator[Bill]:
+        """Entries that come again every month."""
+        for month, first in zip(WORDS.months, WORDS.first_days, strict=True):
+            for what, low, high in entries:
+                day = first + timedelta(days=self.rng.randrange(26))
+                yield self.bill(f"{what} {month}", low, high, day, all_of=all_of)
+
+    def flat(self, begun: date) -> Iterator[Bill]:
         """A shared flat."""
-        rng = self.rng
-        for month, first in zip(WORDS.months, WORDS.first_days, strict=True):
-            day = first + timedelta(days=rng.randrange(26))
-            yield self.bill(f"Electricity {month}", 62, 98, day, all_of=1)
-            yield self.bill(f"Internet {month}", 35, 45, first, all_of=1)
-            yield self.bill(f"Cleaning {month}", 40, 60, first, all_of=0.8)
-            for shop in rng.sample(WORDS.shops, 3):
-                what = f"Groceries at {shop}, {month}"
-                yield self.bill(what, 15, 90, first + timedelta(days=rng.randrange(26)))
-        for thing in rng.sample(("Toaster", "Doormat", "Light bulbs", "Shower head", "Plants"), 4):
-            yield self.bill(thing, 9, 70, self.day(date(2025, 8, 3), 190))
-        yield from self.back(date(2025, 9, 1), 160, 5)
+        yield from self.monthly(WORDS.flat["monthly"], all_of=1)
+        yield from self.some(WORDS.flat["groceries"], begun, 208, 21)
+        yield from self.some(WORDS.flat["other"], begun, 190, 4)
 
-    def office(self, _: date) -> Iterator[Bill]:
+    def office(self, begun: date) -> Iterator[Bill]:
         """The coffee fund of a floor."""
-        rng = self.rng
-        for month, first in zip(WORDS.months, WORDS.first_days, strict=True):
-            for what, low, high in (
-                ("Coffee beans", 22.0, 54.0),
-                ("Milk", 6.0, 19.0),
-                ("Biscuits", 5.0, 21.0),
-            ):
-                yield self.bill(f"{what} {month}", low, high, first + timedelta(rng.randrange(26)))
-        for thing in rng.sample(("Filter papers", "Sugar", "Mugs", "Descaler", "Tea", "Cocoa"), 5):
-            yield self.bill(thing, 4, 38, self.day(date(2025, 8, 3), 190))
-        yield from self.back(date(2025, 9, 1), 160, 3)
+        yield from self.monthly(WORDS.office["monthly"])
+        yield from self.some(WORDS.office["other"], begun, 190, 5)
 
     def club(self, begun: date) -> Iterator[Bill]:
         """A club that goes to things."""
-        rng = self.rng
-        for place in rng.sample(WORDS.places, 8):
-            yield self.bill(f"Outing to the {place}", 15, 130, self.day(begun, 150))
-        for meal in rng.sample(WORDS.meals, 8):
-            yield self.bill(f"Evening with {meal}", 20, 110, self.day(begun, 150))
-        for town in rng.sample(WORDS.towns, 6):
-            yield self.bill(f"Train to {town}", 18, 84, self.day(begun, 150))
-        yield from self.back(begun, 150, 3)
+        yield from self.some(WORDS.club["entries"], begun, 150, 22)
 
     def party(self, begun: date) -> Iterator[Bill]:
-        """A party."""
-        rng = self.rng
-        for what in ("Hall", "Band", "Flowers", "Cake", "Napkins", "Balloons", "Candles", "Ice"):
-            yield self.bill(what, 8, 260, self.day(begun, 30))
-        for shop in rng.sample(WORDS.shops, 4):
-            yield self.bill(f"Drinks from {shop}", 25, 140, self.day(begun, 30))
-        for meal in rng.sample(WORDS.meals, 4):
-            yield self.bill(f"Buffet: {meal}", 30, 160, self.day(begun, 30))
-        yield from self.back(begun, 50, 2)
+        """A party, for which people buy things in the two weeks before."""
+        before = begun - timedelta(days=13)
+        yield from self.some(WORDS.party["always"], before, 12, len(WORDS.party["always"]))
+        yield from self.some(WORDS.party["last"], begun, 1, len(WORDS.party["last"]))
+        yield from self.some(self.entries, before, 14, 8)
 
 
 def projects(seed: int, names: Sequence[str]) -> list[Project]:
@@ -164,24 +157,31 @@ def projects(seed: int, names: Sequence[str]) -> list[Project]:
         names: First names, all different; the first is the user, who is in every project.
     """
     rng = random.Random(f"budget {seed}")
-    town, other, street = *rng.sample(WORDS.towns, 2), rng.choice(WORDS.streets)
+    town, other = rng.sample(company.COMPANY.town["weekends"], 2)
+    street = rng.choice(company.COMPANY.town["streets"])
     number, floor = rng.randint(3, 60), rng.choice(("first", "second", "third", "fourth"))
+    # Nothing is bought twice: the two projects of a kind share its entries.
+    halves = {}
+    for kind, entries in (("trip", WORDS.trip), ("party", WORDS.party["entries"])):
+        drawn = rng.sample(entries, len(entries))
+        halves[kind] = [drawn[::2], drawn[1::2]]
     plans = (
-        (f"Weekend in {town}", "trip", 5, date(2025, 10, 3), True),
-        (f"Flat {street} Street {number}", "flat", 4, date(2025, 8, 1), True),
+        (f"Autumn week in {town}", "trip", 5, date(2025, 10, 3), True),
+        (f"Flat {number} {street}", "flat", 4, date(2025, 8, 1), True),
         (f"Coffee fund, {floor} floor", "office", 7, date(2025, 8, 1), True),
         (f"Holidays near {other}", "trip", 6, date(2026, 1, 9), True),
         ("Excursion club", "club", 6, date(2025, 9, 6), True),
         ("Winter party", "party", 8, date(2025, 12, 5), True),
-        ("Spring party", "party", 5, date(2026, 1, 20), False),
+        ("Spring party", "party", 5, date(2026, 2, 21), False),
     )
     made = []
     for title, kind, count, begun, joined in plans:
         members = [Member(name) for name in (names[0], *rng.sample(names[1:], count - 1))]
         if kind in ("flat", "trip"):
             rng.choice(members[1:]).weight = 2.0
-        writer = _Writer(rng, members)
+        writer = _Writer(rng, members, halves[kind].pop() if kind in halves else ())
         bills = list(getattr(writer, kind)(begun))
+        bills += writer.back(bills, _RETURNS[kind])
         project = "".join(c if c.isalnum() else "-" for c in title.lower()).replace("--", "-")
         code = f"{rng.choice(('amber', 'cobalt', 'linen', 'walnut'))}-{rng.randint(1000, 9999)}"
         if kind in ("flat", "office", "club"):

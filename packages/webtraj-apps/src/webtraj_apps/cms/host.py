@@ -11,6 +11,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import company
 import django_worlds
 import people
 
@@ -23,8 +24,9 @@ _TEMPLATES = {
     f"northfield/{file.name}": file.read_text("utf-8")
     for file in Path(__file__).parent.glob("*.html")
 }
-_NOW = datetime(2026, 3, 2, 9, 0, tzinfo=UTC)
-_TODAY = _NOW.date()
+_TODAY = company.COMPANY.today
+_BEGUN = datetime(2025, 6, 2, 8, 0, tzinfo=UTC)
+"""When the intranet was set up."""
 _MODERATORS, _EDITORS = range(1, 5), range(5, 13)
 """Who may publish, and who may only write; the very first person may do all."""
 
@@ -128,7 +130,7 @@ def build(state: Path, seed: int) -> dict[str, Any]:
     _create_tables()
     rng = random.Random(f"cms {seed}")
     users = _people(seed)
-    site = _Site(rng, users)
+    site = _Site(rng, users, seed)
     pages = site.pages()
     facts = {
         "authors": site.authors,
@@ -169,7 +171,7 @@ def _people(seed: int) -> list[User]:
         user = User.objects.create(
             **django_worlds.account(person),
             is_superuser=at == 0,
-            date_joined=datetime(2025, 6, 2, 8, 0, tzinfo=UTC) + timedelta(days=at),
+            date_joined=_BEGUN + timedelta(minutes=3 * at),
         )
         if _group(at):
             user.groups.add(Group.objects.get(name=_group(at)))
@@ -186,16 +188,27 @@ def _make(kind: Any, names: tuple[str, ...], rows: Any) -> list[dict[str, Any]]:
     return facts
 
 
+def _paragraphs(texts: list[str]) -> str:
+    return "".join(f"<p>{text}</p>" for text in texts)
+
+
 class _Site:
     """The pages, and what belongs to them."""
 
-    def __init__(self, rng: random.Random, users: list[User]) -> None:
+    def __init__(self, rng: random.Random, users: list[User], seed: int) -> None:
         self._rng = rng
         self._users = users
-        self._titles: set[str] = set()
         self._moments: dict[int, datetime] = {}
         self._facts: list[dict[str, Any]] = []
-        rows = [(u.get_full_name(), rng.choice(WORDS.roles), u.email) for u in users[1:13]]
+        self._additions = iter(rng.sample(WORDS.additions, len(WORDS.additions)))
+        self._names = {f"n{at}": person.name for at, person in enumerate(people.people(seed))} | {
+            f"f{at}": person.first for at, person in enumerate(people.people(seed))
+        }
+        titles = [position.title for position in company.positions()]
+        rows = [
+            (u.get_full_name(), title, u.email)
+            for u, title in zip(users[1:13], titles[1:13], strict=True)
+        ]
         self.authors = _make(page_types.Author, ("name", "role", "email"), rows)
 
     def pages(self) -> list[dict[str, Any]]:
@@ -214,24 +227,28 @@ class _Site:
             root_page=home,
             is_default_site=True,
         )
-        self._record(home, "", _NOW - timedelta(days=260))
+        self._record(home, "", _BEGUN + timedelta(hours=1))
         makers = {
-            "news": (self._article, 54),
-            "events": (self._event, 34),
-            "policies": (self._policy, len(WORDS.policies)),
-            "jobs": (self._job, 22),
-            "archive": (self._event, 8),
+            "news": (self._article, WORDS.articles),
+            "events": (self._event, WORDS.events),
+            "policies": (self._policy, WORDS.policies),
+            "jobs": (self._job, WORDS.jobs),
+            "archive": (self._event, WORDS.archive),
         }
-        for title, slug, intro in WORDS.sections:
+        for at, (title, slug, intro) in enumerate(WORDS.sections):
             section = page_types.SectionPage(
                 title=title, slug=slug, intro=intro, show_in_menus=slug != "archive"
             )
             home.add_child(instance=section)
-            self._record(section, "", _NOW - timedelta(days=250))
-            make, count = makers[slug]
-            days = sorted((self._rng.randint(4, 230) for _ in range(count)), reverse=True)
-            for at, age in enumerate(days):
-                self._add(section, slug, make(at, _TODAY - timedelta(days=age)), age)
+            self._record(section, "", _BEGUN + timedelta(hours=1, minutes=7 * at + 4))
+            make, rows = makers[slug]
+            kind = {"news": "articles"}.get(slug, slug)
+            chosen = self._rng.sample(rows, WORDS.counts.get(kind, len(rows)))
+            made = [
+                make({key: self._filled(value) for key, value in row.items()}) for row in chosen
+            ]
+            for moment, page in sorted(made, key=lambda one: one[0]):
+                self._add(section, slug, page, moment)
         for page, moment in self._moments.items():
             Page.objects.filter(id=page).update(
                 first_published_at=moment,
@@ -246,7 +263,7 @@ class _Site:
             fact |= {"path": page.path, "children": page.numchild}
         return self._facts
 
-    def _add(self, section: Any, slug: str, page: Any, age: int) -> None:
+    def _add(self, section: Any, slug: str, page: Any, moment: datetime) -> None:
         """Add a page below a section; one in seven is a draft, one in nine has a newer draft."""
         owner = self._rng.choice(self._users[1:13])
         chance = self._rng.random()
@@ -260,9 +277,9 @@ class _Site:
         draft = ""
         if page.live and chance > 0.89:
             page = page.get_latest_revision_as_object()
-            draft = page.summary = f"{page.summary} Not yet approved."
+            draft = page.summary = f"{page.summary} {next(self._additions)}"
             page.save_revision(user=owner)
-        self._record(page, slug, _NOW - timedelta(days=age, minutes=self._rng.randint(0, 400)))
+        self._record(page, slug, moment)
         fact = self._facts[-1]
         fact |= {"owner": owner.username, "draft": draft, "locked": False}
         if fact["live"] and not draft and self._rng.random() < 0.06:
@@ -292,84 +309,70 @@ class _Site:
             }
         )
 
-    def _unique(self, titles: tuple[Any, ...]) -> tuple[Any, ...]:
-        """Return a row whose title, with its slots filled, is new."""
-        while True:
-            row = self._rng.choice(titles)
-            slots = {
-                "n": self._rng.randint(2, 48),
-                "name": self._rng.choice(self._users).get_full_name(),
-                "nth": self._rng.choice(("first", "second", "third", "fourth")),
-                "place": self._rng.choice(WORDS.places),
-                "thing": self._rng.choice(WORDS.things),
-            }
-            filled = tuple(text.format(**slots) for text in row)
-            title = filled[-2]
-            if title not in self._titles:
-                self._titles.add(title)
-                return filled
+    def _filled(self, value: Any) -> Any:
+        """Return a value with its slots filled."""
+        if isinstance(value, list):
+            return [self._filled(one) for one in value]
+        return value.format(**self._names) if isinstance(value, str) else value
 
-    def _body(self) -> str:
-        texts = self._rng.sample(WORDS.bodies, 2)
-        return "".join(f"<p>{text}</p>" for text in texts)
-
-    def _article(self, at: int, day: date) -> Any:
-        category, title, summary = self._unique(WORDS.articles)
-        return page_types.ArticlePage(
-            title=title,
-            date=day,
-            category=category,
-            author_id=self._rng.choice(self.authors)["id"],
-            summary=summary,
-            body=self._body(),
+    def _moment(self, first: int, last: int, before: date = _TODAY) -> datetime:
+        """Return when something was published, so many days before a day and before today."""
+        last_day = min(before - timedelta(last), _TODAY - timedelta(3))
+        return company.moment(
+            self._rng, min(before - timedelta(first), last_day - timedelta(9)), last_day
         )
 
-    def _event(self, at: int, day: date) -> Any:
-        title, summary = self._unique(WORDS.events)
-        return page_types.EventPage(
-            title=title,
-            date=day + timedelta(days=self._rng.randint(10, 90)),
-            place=f"{self._rng.choice(WORDS.places)}, room {self._rng.randint(1, 40)}",
-            seats=self._rng.randint(2, 40) * 5,
-            host=self._rng.choice(WORDS.hosts),
-            summary=summary,
+    def _article(self, row: dict[str, Any]) -> tuple[datetime, Any]:
+        return company.moment(self._rng, row["date"], row["date"]), page_types.ArticlePage(
+            title=row["title"],
+            date=row["date"],
+            category=row["category"],
+            author_id=self.authors[row["author"] - 1]["id"],
+            summary=row["summary"],
+            body=_paragraphs(row["body"]),
         )
 
-    def _policy(self, at: int, day: date) -> Any:
-        title, summary = WORDS.policies[at]
-        return page_types.PolicyPage(
-            title=title,
-            keeper=self._rng.choice(self._users[1:13]).get_full_name(),
+    def _event(self, row: dict[str, Any]) -> tuple[datetime, Any]:
+        return self._moment(60, 14, row["date"]), page_types.EventPage(
+            title=row["title"],
+            date=row["date"],
+            place=row["place"],
+            seats=self._rng.randint(*row["seats"]),
+            host=row["host"],
+            summary=row["summary"],
+        )
+
+    def _policy(self, row: dict[str, Any]) -> tuple[datetime, Any]:
+        return self._moment(260, 6), page_types.PolicyPage(
+            title=row["title"],
+            keeper=self._users[row["keeper"]].get_full_name(),
             version=f"{self._rng.randint(1, 4)}.{self._rng.randint(0, 9)}",
             review_date=_TODAY + timedelta(days=self._rng.randint(-60, 300)),
-            summary=summary,
-            body=self._body(),
+            summary=row["summary"],
+            body=_paragraphs(row["body"]),
         )
 
-    def _job(self, at: int, day: date) -> Any:
-        while True:
-            department, title = self._rng.choice(WORDS.jobs)
-            place = self._rng.choice(WORDS.places)
-            if f"{title} in {place}" not in self._titles:
-                break
-        self._titles.add(f"{title} in {place}")
-        return page_types.JobPage(
-            title=f"{title} in {place}",
-            department=department,
-            place=place,
+    def _job(self, row: dict[str, Any]) -> tuple[datetime, Any]:
+        moment = self._moment(66, 4)
+        town = company.site(row["site"])["town"]
+        return moment, page_types.JobPage(
+            title=f"{row['title']} in {town}",
+            department=row["department"],
+            place=town,
             hours=self._rng.choice((16, 20, 24, 32, 36, 40)),
-            closing_date=_TODAY + timedelta(days=self._rng.randint(-40, 60)),
+            closing_date=moment.date() + timedelta(days=self._rng.randint(26, 46)),
             contact=self._rng.choice(self._users[1:13]).email,
-            summary="We look forward to your application.",
+            summary=row["summary"],
         )
 
     def contact(self) -> dict[str, Any]:
         """Make the contact details, below every page."""
+        office = company.site("dundee")
         details = {
-            "phone": f"+44 20 7946 0{self._rng.randint(100, 999)}",
-            "email": f"reception{self._rng.randint(1, 9)}@{people.DOMAIN}",
-            "address": f"{self._rng.randint(2, 90)} Harbour Road, Dundee",
-            "hours": f"7:30 to {self._rng.choice(('17:30', '18:00', '18:30'))}",
+            "phone": office["phone"],
+            "email": f"reception@{people.DOMAIN}",
+            "address": office["address"],
+            "hours": company.COMPANY.hours["reception"],
         }
         page_types.ContactDetails.objects.create(site=Site.objects.get(), **details)
         return details

@@ -2,6 +2,7 @@
 """The page types, snippets and settings of Northfield's intranet."""
 # ruff: noqa: D106, RUF012  Django reads these lists and inner classes.
 
+from company import COMPANY
 from django.db import models
 from wagtail.admin.panels import FieldPanel
 from wagtail.contrib.settings.models import BaseSiteSetting, register_setting
@@ -11,9 +12,7 @@ from wagtail.snippets.models import register_snippet
 
 _FEATURES = ["bold", "italic", "link", "ul"]
 _CATEGORIES = [(name.lower(), name) for name in ("Company", "People", "Products", "Sites")]
-_DEPARTMENTS = [
-    (name.lower(), name) for name in ("Design", "Finance", "Logistics", "Sales", "Support")
-]
+_DEPARTMENTS = [(one["name"].lower(), one["name"]) for one in COMPANY.departments]
 _LEVELS = [(name.lower(), name) for name in ("Information", "Warning", "Disruption")]
 
 

@@ -21,6 +21,7 @@ from webtraj.environments.browser.oracles import (
     uncheck,
     wait_until,
 )
+from webtraj_apps.company import COMPANY
 from webtraj_apps.state import Expected
 from webtraj_apps.tasks import (
     Assignment,
@@ -49,11 +50,12 @@ _TABLES: Final = {
     "archive": "northfield_eventpage",
 }
 _SECTIONS: Final = ("news", "events", "policies", "jobs")
-_PLACES: Final = ("Aarhus", "Bergen", "Bremen", "Cork", "Dundee", "Ghent", "Graz", "Leeds", "Turku")
+_PLACES: Final = ("Dundee", "Leeds", "Ghent")
+_WORKSHOPS: Final = tuple(one["name"] for one in COMPANY.workshops)
 _SUMMARIES: Final = (
     "Please read this again: it has changed.",
     "More details will follow next week.",
-    "Only for colleagues in the north wing.",
+    "Only for colleagues in Leeds.",
     "Ask the reception if anything is unclear.",
     "Valid from April on.",
     "With thanks to all who have helped.",
@@ -89,6 +91,11 @@ def _drafts(facts: Facts) -> list[Mapping[str, Any]]:
 def _not_redirected(facts: Facts) -> Callable[[Any], bool]:
     targets = {one["page"] for one in facts["redirects"]}
     return lambda page: page["id"] not in targets
+
+
+def _room(rng: random.Random) -> str:
+    """Return a room without a name, in which no event takes place yet."""
+    return f"Dundee, room {rng.randint(1, 4)}.{rng.randint(1, 28):02}"
 
 
 def _names(pages: Iterable[Mapping[str, Any]]) -> str:
@@ -260,8 +267,8 @@ def save_draft(facts: Facts, rng: random.Random) -> Assignment:
 def edit_event(facts: Facts, rng: random.Random) -> Assignment:
     """Change where an event takes place, and for how many."""
     page = rng.choice(_pages(facts, sections=("events",)))
-    place = f"{rng.choice(_PLACES)}, room {rng.randint(41, 90)}"
-    seats = rng.randint(42, 90) * 5
+    place = _room(rng)
+    seats = rng.choice([one for one in range(8, 40) if str(one) != page["fields"]["seats"]])
     return Assignment(
         goal=f"The event {_name(page)} moves to {place} and has {seats} seats there. Publish this.",
         expect=_fields(page, place=same_text(place), seats=seats),
@@ -548,8 +555,10 @@ def new_article(facts: Facts, rng: random.Random) -> Assignment:
     """Write a piece of news."""
     category = rng.choice(("company", "people", "products", "sites"))
     author, text = rng.choice(_shown_authors(facts)), rng.choice(_SUMMARIES)
-    title = f"{rng.choice(('Notes', 'Letter', 'Report', 'Greetings'))} from {rng.choice(_PLACES)}"
-    title += f", part {rng.randint(2, 40)}"
+    title = (
+        f"{rng.choice(('Notes', 'Letter', 'Report', 'Greetings'))} from {rng.choice(_WORKSHOPS)}"
+    )
+    title += f", part {rng.randint(2, 9)}"
     date = f"2026-03-{rng.randint(10, 28)}"
     return Assignment(
         goal=f'Publish a news page "{title}" of {date} in the category "{category.title()}", by'
@@ -583,7 +592,7 @@ def new_article(facts: Facts, rng: random.Random) -> Assignment:
 def new_event(facts: Facts, rng: random.Random) -> Assignment:
     """Announce an event."""
     title = f"{rng.choice(('Breakfast', 'Concert', 'Reading', 'Repair day'))} {rng.randint(50, 99)}"
-    place = f"{rng.choice(_PLACES)}, room {rng.randint(41, 90)}"
+    place = _room(rng)
     host = f"{rng.choice(('Chess', 'Sailing', 'Singing', 'Hiking'))} group"
     seats, text = rng.randint(4, 60), rng.choice(_SUMMARIES)
     date = f"2026-{rng.randint(4, 9):02d}-{rng.randint(10, 28)}"
@@ -781,7 +790,7 @@ def new_author(facts: Facts, rng: random.Random) -> Assignment:
 @task("cms/contact-details", level=1, split="train")
 def contact_details(facts: Facts, rng: random.Random) -> Assignment:
     """Change what is below every page."""
-    phone = f"+44 20 7946 0{rng.randint(100, 999)}"
+    phone = f"01632 960{rng.randint(101, 999)}"
     hours = f"8:00 to {rng.choice(('16:30', '17:00', '19:00', '20:00'))}"
     return Assignment(
         goal=f'Change the contact details at the foot of the site: the phone number is "{phone}",'

@@ -8,7 +8,7 @@ import random
 import sqlite3
 import tomllib
 from collections.abc import Iterator, Sequence
-from datetime import UTC, date, datetime, timedelta
+from datetime import date, datetime, timedelta
 from email.message import EmailMessage
 from email.policy import SMTP
 from email.utils import format_datetime
@@ -16,18 +16,19 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import company
+
 __all__ = ["WORDS", "Writer", "named", "settings"]
 
 WORDS = SimpleNamespace(**tomllib.loads(Path(__file__).with_suffix(".toml").read_text("utf-8")))
 """What `content.toml` holds."""
-EPOCH = datetime(2026, 3, 2, 9, 0, tzinfo=UTC)
+EPOCH: datetime = company.NOW
 """When every world begins: where the calendar of the mails ends."""
 _DOMAIN = "northfield.test"
 
 
 _PER_PROJECT = 3
 _SEEN = "\\Seen"
-_NIGHT, _EVENING = 7, 18
 
 
 @dataclasses.dataclass(frozen=True)
@@ -114,7 +115,7 @@ def _attach(message: EmailMessage, name: str) -> None:
 
 
 def _money(cents: int) -> str:
-    return f"{cents // 100:,}.{cents % 100:02d} EUR"
+    return f"{cents // 100:,}.{cents % 100:02d} GBP"
 
 
 def _plain_money(cents: int) -> str:
@@ -143,18 +144,26 @@ class Writer:
         self.phones: set[int] = set()
         clerks = self.rng.sample(WORDS.clerks, len(WORDS.clerks))
         self.suppliers = [
-            (name, code, thing, Sender(clerk, f"{clerk.split()[0].lower()}@{domain}.test"))
-            for (name, domain, code, thing), clerk in zip(WORDS.suppliers, clerks, strict=True)
+            (one, Sender(clerk, f"{clerk.split()[0].lower()}@{one['domain']}.test"))
+            for one, clerk in zip(company.COMPANY.suppliers, clerks, strict=True)
         ]
 
     def moment(self, first: int = 1, last: int = 45) -> datetime:
         """Return a moment of a working day so many days before the end."""
-        found = EPOCH.replace(hour=0)
-        while True:
-            day = found - timedelta(days=self.rng.randint(first, last))
-            if day.weekday() < 5:
-                minutes = self.rng.randint(_NIGHT * 60, _EVENING * 60)
-                return day + timedelta(minutes=minutes)
+        today = EPOCH.date()
+        if last - first < 3:  # There may be no working day among so few.
+            last += 3
+        moment: datetime = company.moment(
+            self.rng, today - timedelta(last), today - timedelta(first)
+        )
+        return moment
+
+    def few(self, texts: Sequence[Any], count: int) -> list[Any]:
+        """Return so many texts, none twice as long as there are others."""
+        drawn: list[Any] = []
+        while len(drawn) < count:
+            drawn += self.rng.sample(texts, len(texts))
+        return drawn[:count]
 
     def future(self, first: int = 3, last: int = 40) -> date:
         """Return a working day to come."""
@@ -173,6 +182,7 @@ class Writer:
     def add(self, sender: Sender, subject: str, text: str, moment: datetime, **more: Any) -> Mail:
         """Write a mail; to the owner of the mailbox, unless told otherwise."""
         more.setdefault("to", (self.me,))
+        moment = min(moment, EPOCH - timedelta(minutes=5)).replace(microsecond=0)
         mail = Mail(sender, subject, text, moment, **more)
         self.mails.append(mail)
         return mail
@@ -180,8 +190,11 @@ class Writer:
     def letter(self, text: str, sender: Sender, greeting: str = "") -> str:
         """Put a greeting before a text and a name below."""
         first = self.people[0].first
-        hello = greeting or self.rng.choice((f"Hi {first},", f"Hello {first},", f"Dear {first},"))
-        bye = self.rng.choice(("Best", "Kind regards", "Thanks", "Cheers"))
+        if not sender.email.endswith(f"@{_DOMAIN}"):
+            hello = greeting or self.rng.choice((f"Dear {first},", f"Hello {first},"))
+            return f"{hello}\n\n{text}\n\nKind regards\n{sender.name}\n"
+        hello = greeting or self.rng.choice(WORDS.greetings).format(first=first)
+        bye = self.rng.choice(WORDS.endings)
         return f"{hello}\n\n{text}\n\n{bye}\n{sender.name.split()[0]}\n"
 
     def unread(self, chance: float = 0.3) -> set[str]:
@@ -204,15 +217,17 @@ class Writer:
     def invoices(self) -> Iterator[dict[str, Any]]:
         """Suppliers send invoices."""
         days = self.days(3, 40)
-        for i, (name, code, thing, clerk) in enumerate(self.suppliers):
+        for i, (supplier, clerk) in enumerate(self.suppliers):
+            name, code, thing = supplier["name"], supplier["prefix"], supplier["sells"]
+            low, high = supplier["invoice"]
             for _ in range(1 + (i % 3 == 0)):
-                cents = self.rng.randrange(4000, 320000, 5)
+                cents = self.rng.randrange(low * 100, high * 100, 5)
                 number = f"{code}-{self.rng.randint(1000, 9899)}"
                 due = days.pop()
                 text = (
-                    f"please find attached our invoice {number} for {thing}.\n\n"
+                    f"{self.rng.choice(WORDS.invoice).format(number=number, thing=thing)}\n\n"
                     f"Amount: {_money(cents)}\nPayable by: {_day(due)}\n\n"
-                    f"Please quote the number {number} with your payment.\n\n{name}"
+                    f"{self.rng.choice(WORDS.payment).format(number=number)}\n\n{name}"
                 )
                 file = f"invoice-{number}.pdf"
                 mail = self.add(
@@ -228,21 +243,19 @@ class Writer:
 
     def meetings(self) -> Iterator[dict[str, Any]]:
         """Colleagues invite to meetings, and move every second one."""
-        titles = [
-            "Sales review", "Quarterly planning", "Portal demo", "Warehouse tour",
-            "Catalogue meeting", "Budget round", "Support handover", "Safety briefing",
-        ]  # fmt: skip
-        organisers = self.rng.sample(self.colleagues, len(titles))
-        for i, (title, organiser) in enumerate(zip(titles, organisers, strict=True)):
+        organisers = self.rng.sample(self.colleagues, len(WORDS.meetings))
+        for i, ((title, about, why), organiser) in enumerate(
+            zip(WORDS.meetings, organisers, strict=True)
+        ):
             moved = i % 2 == 0
-            sent = self.moment(3 if moved else 1, 20)
+            sent = self.moment(5 if moved else 1, 20)
             room, new_room = self.rng.sample(WORDS.rooms, 2)
             day, new_day = sorted((self.future(2, 20), self.future(21, 30)))
             hour, new_hour = self.rng.sample(range(9, 17), 2)
             guests = (self.me, *self.rng.sample(self.colleagues, 3))
             text = (
                 f"I would like to invite you to the {title.lower()} on {_day(day)} at "
-                f"{hour:02d}:00 in room {room}.\n\nPlease tell me whether you can come."
+                f"{hour:02d}:00 in room {room}.\n\n{about}\n\nPlease tell me whether you can come."
             )
             first = self.add(
                 organiser, f"Invitation: {title}", self.letter(text, organiser, "Hello everybody,"),
@@ -251,12 +264,13 @@ class Writer:
             last = first
             if moved:
                 text = (
-                    f"we have to move the {title.lower()}. It is now on {_day(new_day)} at "
+                    f"we have to move the {title.lower()}, because {why}. It is now on "
+                    f"{_day(new_day)} at "
                     f"{new_hour:02d}:00, and in room {new_room} instead of {room}."
                 )
                 last = self.add(
                     organiser, f"Moved: {title}", self.letter(text, organiser, "Hello everybody,"),
-                    sent + timedelta(hours=self.rng.randint(20, 40)), to=guests,
+                    company.later(self.rng, sent + timedelta(hours=12), 6), to=guests,
                     flags=self.unread(0.5),
                 )  # fmt: skip
                 room, day, hour = new_room, new_day, new_hour
@@ -268,18 +282,16 @@ class Writer:
 
     def trips(self) -> Iterator[dict[str, Any]]:
         """Trips are confirmed."""
-        cities = self.rng.sample(WORDS.cities, len(WORDS.cities))
-        for i, city in enumerate(cities):
+        for i, (city, hotel, hint, (low, high)) in enumerate(self.few(WORDS.journeys, 7)):
             desk = Sender("Rail & Road Travel", "bookings@railandroad.test")
             there = self.future(5, 50)
             back = there + timedelta(days=self.rng.randint(1, 4))
             reference = "".join(self.rng.choices("ABCDEFGHJKLMNPQRSTUVWXYZ23456789", k=6))
-            hotel = WORDS.hotels[i % len(WORDS.hotels)]
-            cents = self.rng.randrange(18000, 90000, 50)
+            cents = self.rng.randrange(low * 100, high * 100, 50)
             text = (
                 f"your trip to {city} is booked.\n\nReference: {reference}\n"
                 f"There: {_day(there)}\nBack: {_day(back)}\nHotel: {hotel}\n"
-                f"Price: {_money(cents)}\n\nHave a good journey!"
+                f"Price: {_money(cents)}\n\n{hint} Have a good journey!"
             )
             mail = self.add(
                 desk, f"Your trip to {city}", self.letter(text, desk), self.moment(2, 40),
@@ -294,15 +306,14 @@ class Writer:
 
     def parcels(self) -> Iterator[dict[str, Any]]:
         """Parcels are announced."""
-        things = ("two monitors", "a box of paper", "label printers", "a projector", "cables")
-        people = self.rng.sample(self.colleagues, len(things))
-        for thing, person in zip(things, people, strict=True):
-            sender = Sender("Kestrel Couriers", "tracking@kestrel.test")
-            number = f"KC{self.rng.randrange(10**8, 10**9)}"
+        people = self.rng.sample(self.colleagues, len(WORDS.parcels))
+        for (thing, hint), person in zip(WORDS.parcels, people, strict=True):
+            sender = Sender("Merlin Couriers", "tracking@merlin.test")
+            number = f"MR{self.rng.randrange(10**8, 10**9)}"
             day = self.future(1, 6)
             text = (
                 f"a parcel with {thing} is on its way to you.\n\nTracking number: {number}\n"
-                f"Delivery: {_day(day)}\nSigned for by: {person.name}"
+                f"Delivery: {_day(day)}\nSigned for by: {person.name}\n\n{hint}"
             )
             mail = self.add(
                 sender, f"Your parcel {number}", self.letter(text, sender), self.moment(1, 5),
@@ -315,17 +326,15 @@ class Writer:
 
     def expenses(self) -> Iterator[dict[str, Any]]:
         """Colleagues list what they spent."""
-        purposes = (
-            "train to the fair", "client dinner", "taxi", "hotel", "parking", "books", "cables",
-        )  # fmt: skip
-        for person in self.rng.sample(self.colleagues, 7):
+        texts = zip(self.few(WORDS.expenses, 7), self.few(WORDS.receipts, 7), strict=True)
+        for person, (begins, ends) in zip(self.rng.sample(self.colleagues, 7), texts, strict=True):
             items = [
-                (self.rng.choice(purposes), self.rng.randrange(600, 24000, 10))
-                for _ in range(self.rng.randint(1, 3))
+                (purpose, self.rng.randrange(low * 100, high * 100, 10))
+                for purpose, low, high in self.few(WORDS.purposes, self.rng.randint(1, 3))
             ]
             lines = "\n".join(f"- {purpose}: {_money(cents)}" for purpose, cents in items)
             total = sum(cents for _, cents in items)
-            text = f"here are my expenses for February:\n\n{lines}\n\nThe receipts are attached."
+            text = f"{begins}\n\n{lines}\n\n{ends}"
             mail = self.add(
                 person, f"Expenses February: {person.name}", self.letter(text, person),
                 self.moment(1, 4), flags=self.unread(0.4),
@@ -339,6 +348,7 @@ class Writer:
 
     def votes(self) -> Iterator[dict[str, Any]]:
         """Colleagues vote, each in an answer."""
+        phrases = iter(self.few(WORDS.ballots, 24))
         for title, question, options in WORDS.asked:
             asker, *voters = self.rng.sample(self.colleagues, self.rng.choice((6, 7)))
             sent = self.moment(6, 20)
@@ -354,10 +364,9 @@ class Writer:
             wins = count // 2 + 1
             given = [winner] * wins + [second] * (count - wins - 1) + [third]
             self.rng.shuffle(given)
-            phrases = ("I vote for {}.", "{} for me, please.", "Definitely {}!", "My choice is {}.")
             for voter, option in zip(voters, given, strict=True):
-                text = self.rng.choice(phrases).format(option)
-                moment = sent + timedelta(minutes=self.rng.randint(20, 3000))
+                text = next(phrases).format(option)
+                moment = company.later(self.rng, sent, 5)
                 self.answer(first, voter, text[0].upper() + text[1:], moment, folder="Team")
             yield {
                 "mail": first, "title": title, "asker": asker.name, "email": asker.email,
@@ -367,15 +376,14 @@ class Writer:
 
     def leaves(self) -> Iterator[dict[str, Any]]:
         """Colleagues ask for leave."""
-        for person in self.rng.sample(self.colleagues, 6):
+        texts = zip(self.few(WORDS.leave, 6), self.few(WORDS.leave_endings, 6), strict=True)
+        for person, (asks, ends) in zip(self.rng.sample(self.colleagues, 6), texts, strict=True):
             start = self.future(10, 90)
             days = self.rng.randint(2, 12)
             end = start + timedelta(days=days)
             stand_in = self.rng.choice([one for one in self.colleagues if one != person])
-            text = (
-                f"I would like to take leave from {_day(start)} to {_day(end)}. "
-                f"{stand_in.name} will stand in for me.\n\nIs that fine with you?"
-            )
+            asks = asks.format(start=_day(start), end=_day(end), stand_in=stand_in.name)
+            text = f"{asks}\n\n{ends}"
             mail = self.add(
                 person, f"Leave request {person.name}", self.letter(text, person),
                 self.moment(1, 9), flags=self.unread(0.5),
@@ -388,18 +396,17 @@ class Writer:
 
     def applications(self) -> Iterator[dict[str, Any]]:
         """Strangers apply for a job."""
-        salaries = self.rng.sample(range(31, 52), len(WORDS.applicants))
+        salaries = self.rng.sample(range(23, 38), len(WORDS.applicants))
         starts = self.days(15, 120)
+        letters = self.few(WORDS.application, 9)
+        wishes = self.few(WORDS.wishes, 9)
         for i, name in enumerate(self.rng.sample(WORDS.applicants, len(WORDS.applicants))):
             first, last = name.lower().split()
             person = Sender(name, f"{first}.{last}@postbox.test")
             start, position = starts[i], WORDS.positions[i % len(WORDS.positions)]
             salary = salaries[i] * 1000
-            text = (
-                f"I would like to apply for the position of {position}.\n\n"
-                f"I could start on {_day(start)}, and my salary expectation is {salary:,} EUR "
-                f"a year. You find my CV attached."
-            )
+            wish = wishes[i].format(start=_day(start), salary=f"{salary:,}")
+            text = f"{letters[i].format(position=position)}\n\n{wish} You find my CV attached."
             mail = self.add(
                 person, f"Application as {position}", self.letter(text, person, "Dear team,"),
                 self.moment(2, 25), folder="Hiring", attachments=(f"cv-{last}.pdf",),
@@ -412,9 +419,10 @@ class Writer:
 
     def numbers(self) -> Iterator[dict[str, Any]]:
         """Colleagues, who are among the contacts, have new phone numbers."""
-        for person in self.rng.sample(self.colleagues[:18], 4):
+        writers = self.rng.sample(self.colleagues[:18], 4)
+        for person, said in zip(writers, self.few(WORDS.moved, 4), strict=True):
             phone = self.phone()
-            text = f"I have moved desks. From now on my phone number is {phone}."
+            text = said.format(phone=phone)
             mail = self.add(
                 person, "My new phone number", self.letter(text, person), self.moment(1, 6),
                 flags=self.unread(0.4),
@@ -429,33 +437,44 @@ class Writer:
 
     def threads(self) -> Iterator[dict[str, Any]]:
         """Questions and answers about projects; the last answer holds."""
+        firms = {one["name"]: one["firms"] for one in company.COMPANY.projects}
+        corrections = iter(self.few(WORDS.corrections, 2 * _PER_PROJECT))
         for project, about in WORDS.projects:
             for what in self.rng.sample(WORDS.things[project], _PER_PROJECT):
-                topic, question, reply = self.rng.choice(WORDS.topics)
+                topic, questions, replies = self.rng.choice(WORDS.topics)
+                question = self.rng.choice(questions)
                 asker, other, third = self.rng.sample(self.colleagues, 3)
                 sent = self.moment(8, 30)
                 filled = {"what": what}
                 first = self.add(
                     asker, f"{project}: {topic} of {what}",
                     self.letter(
-                        f"a question about {about}. {question.format(**filled)}", asker,
+                        f"about {about}: {question.format(**filled)}", asker,
                         "Hello all,",
                     ),
                     sent, to=(self.me, other, third), folder=f"Projects/{project}",
                 )  # fmt: skip
                 values = [
                     {"money": _money(self.rng.randrange(80000, 900000, 10000)),
-                     "day": _day(self.future(10, 60)), "firm": firm[0]}
-                    for firm in self.rng.sample(self.suppliers, 2)
+                     "day": _day(self.future(10, 60)), "firm": firm}
+                    for firm in self.rng.sample(firms[project], 2)
                 ]  # fmt: skip
-                texts = [reply.format(**filled, **value) for value in values]
+                texts = [
+                    reply.format(**filled, **value)
+                    for reply, value in zip(self.rng.sample(replies, 2), values, strict=True)
+                ]
                 texts = [text[0].upper() + text[1:] for text in texts]
                 second = self.answer(
-                    first, other, texts[0], sent + timedelta(hours=3), folder=f"Projects/{project}"
+                    first,
+                    other,
+                    texts[0],
+                    company.later(self.rng, sent, 3),
+                    folder=f"Projects/{project}",
                 )
                 final = self.answer(
-                    second, third, f"I have to correct that. {texts[1]}",
-                    sent + timedelta(hours=26), folder=f"Projects/{project}",
+                    second, third, f"{next(corrections)} {texts[1]}",
+                    company.later(self.rng, second.date + timedelta(hours=15), 4),
+                    folder=f"Projects/{project}",
                 )  # fmt: skip
                 final.cc = ()
                 key = {"budget": "money", "deadline": "day", "supplier": "firm"}[topic]
@@ -473,11 +492,8 @@ class Writer:
             sender = Sender(name, f"news@{domain}.test")
             sent = []
             unread = self.rng.sample(range(len(subjects)), count)
-            for i, subject in enumerate(subjects):
-                text = (
-                    f"{subject}: read on our pages what our editors found out this week.\n\n"
-                    f"You get this mail because you subscribed to {name}."
-                )
+            for i, (subject, body) in enumerate(subjects):
+                text = f"{body}\n\nYou get this mail because you subscribed to {name}."
                 sent.append(
                     self.add(
                         sender,
@@ -491,17 +507,14 @@ class Writer:
 
     def junk(self) -> Iterator[dict[str, Any]]:
         """Junk, and mails that are there by mistake."""
-        for name, domain, subject in WORDS.junk:
+        for name, domain, subject, text in WORDS.junk:
             sender = Sender(name, f"info@{domain}.test")
-            text = f"{subject}\n\nAct now and click on our page. This offer ends today.\n"
-            self.add(sender, subject, text, self.moment(1, 20), folder="Junk", flags=set())
-        for person, thing in zip(
-            self.rng.sample(self.colleagues, 3), ("contract", "price list", "floor plan"),
-            strict=True,
-        ):  # fmt: skip
+            self.add(sender, subject, f"{text}\n", self.moment(1, 20), folder="Junk", flags=set())
+        writers = self.rng.sample(self.colleagues, 3)
+        for person, (thing, text) in zip(writers, WORDS.misplaced, strict=True):
             mail = self.add(
                 person, f"The {thing} you asked for",
-                self.letter(f"attached is the {thing} you asked for.", person),
+                self.letter(text, person),
                 self.moment(2, 15), folder="Junk", flags=set(),
                 attachments=(f"{thing.replace(' ', '-')}.pdf",),
             )  # fmt: skip
@@ -519,46 +532,40 @@ class Writer:
             )  # fmt: skip
         for name, account, subject, text in WORDS.notes:
             sender = Sender(f"Northfield {name}", f"{account}@{_DOMAIN}")
-            for n in self.rng.sample(range(3, 190), 3):
+            for n in self.rng.sample(range(3, 120), 3):
                 self.add(
                     sender, subject.format(n=n) if "{n}" in subject else f"{subject} ({n})",
                     text.format(n=n) + "\n\nThis mail was sent automatically.\n",
                     self.moment(1, 20), flags=self.unread(0.5),
                 )  # fmt: skip
         reports = ("Stock count", "Visitor numbers", "Returns", "Web traffic")
+        remarks = self.few(WORDS.figures, 20)
         for i, report in enumerate(reports * 5):
             month = date(2025, 8 + i // 4, 1)
             person = self.colleagues[20 + i % 4]
             name = report.lower().replace(" ", "-")
             self.add(
                 person, f"{report} {month:%B %Y}",
-                self.letter(f"here are the figures for {month:%B %Y}: {report.lower()}.", person),
-                datetime(month.year, month.month, 27, 9 + i % 4, 15, tzinfo=EPOCH.tzinfo),
+                self.letter(f"{report.lower()} for {month:%B %Y}: {remarks[i]}", person),
+                company.moment(self.rng, month.replace(day=21), month.replace(day=28)),
                 folder="Archive", attachments=(f"{name}-{month:%Y-%m}.csv",),
             )  # fmt: skip
-        for i, thing in enumerate(("old price list", "seating plan", "fair tickets", "key list")):
+        for i, (thing, text) in enumerate(WORDS.deleted):
             person = self.colleagues[24 + i]
             self.add(
-                person, f"Please delete: {thing}",
-                self.letter(f"the {thing} was wrong, please delete it.", person),
+                person, f"Please delete: {thing}", self.letter(text, person),
                 self.moment(5, 30), folder="Trash",
             )  # fmt: skip
 
     def written(self) -> Iterator[dict[str, Any]]:
         """Mails of the owner: sent ones, and drafts."""
-        subjects = ("Minutes", "Thanks for yesterday", "Question", "Slides", "Numbers", "Lunch?")
-        for i in range(18):
+        for subject, text in self.few(WORDS.sent, 18):
             person = self.rng.choice(self.colleagues)
-            subject = f"{subjects[i % 6]} {self.rng.choice(('January', 'February'))} {i + 1}"
-            text = f"Hi {person.name.split()[0]},\n\nas promised. Tell me if you need more.\n\n"
-            self.add(
-                self.me, subject, text + f"{self.people[0].first}\n", self.moment(), to=(person,),
-                folder="Sent",
-            )  # fmt: skip
-        topics = ("Agenda for Thursday", "Feedback on the catalogue", "Visit of the auditors")
-        for person, topic in zip(self.rng.sample(self.colleagues, 3), topics, strict=True):
-            first = person.name.split()[0]
-            text = f"Hi {first},\n\nI am still working on this, but wanted to let you know early.\n"
+            text = f"Hi {person.name.split()[0]},\n\n{text}\n\n{self.people[0].first}\n"
+            self.add(self.me, subject, text, self.moment(), to=(person,), folder="Sent")
+        people = self.rng.sample(self.colleagues, 3)
+        for person, (topic, text) in zip(people, WORDS.drafts, strict=True):
+            text = f"Hi {person.name.split()[0]},\n\n{text}\n"
             mail = self.add(
                 self.me, topic, text, self.moment(1, 8), to=(person,), folder="Drafts",
                 flags={_SEEN, "\\Draft"},
@@ -568,12 +575,9 @@ class Writer:
     def requests(self) -> Iterator[dict[str, Any]]:
         """What colleagues want done in other applications. Orders are delivered by tasks."""
         askers = iter(self.rng.sample(self.colleagues, 12))
-        for purpose in ("the reception", "our new colleague", "the workshop", "the raffle"):
+        for purpose, asked in WORDS.orders:
             person, quantity = next(askers), self.rng.randint(2, 6)
-            text = (
-                f"could you please order {quantity} x {{product}} in our shop? "
-                f"We need them for {purpose}."
-            )
+            text = asked.format(line=f"{quantity} x {{product}}")
             yield {
                 "app": "shop", "mail": None, "product": self.rng.randrange(40),
                 "quantity": quantity, "from": person.name, "email": person.email,
@@ -636,23 +640,23 @@ class Writer:
 
 def _contacts(writer: Writer) -> list[dict[str, Any]]:
     """Return half of the colleagues, and the suppliers' clerks."""
-    rng = writer.rng
+    rng, positions = writer.rng, company.positions()
     found = []
     for i, person in enumerate(writer.people[1:23]):
         found.append(
             {
                 "name": person.name, "first": person.first, "last": person.last,
                 "email": person.email, "phone": writer.phone(), "organization": "Northfield",
-                "title": WORDS.jobs[i % len(WORDS.jobs)],
+                "title": positions[i + 1].title,
                 "notes": f"Sits in {rng.choice(WORDS.rooms)}.",
             }
         )  # fmt: skip
-    for name, _, _, clerk in writer.suppliers:
+    for supplier, clerk in writer.suppliers:
         first, last = clerk.name.split()
         found.append(
             {
                 "name": clerk.name, "first": first, "last": last, "email": clerk.email,
-                "phone": writer.phone(), "organization": name, "title": "Accounts",
+                "phone": writer.phone(), "organization": supplier["name"], "title": "Accounts",
                 "notes": f"Customer number {rng.randint(10000, 99999)}.",
             }
         )  # fmt: skip
@@ -691,10 +695,10 @@ def settings(file: Path, schema: str, writer: Writer) -> dict[str, Any]:
     )
     identities = [
         {"name": me.name, "email": me.email, "organization": "Northfield",
-         "signature": f"{me.name}\nNorthfield, {WORDS.rooms[0]} Street 4"},
+         "signature": f"{me.name}\nNorthfield, {company.site('dundee')['address']}"},
         {"name": "Northfield Office", "email": f"office@{_DOMAIN}",
          "organization": "Northfield",
-         "signature": "Northfield Office\nMonday to Friday, 9 to 5"},
+         "signature": "Northfield Office\nMonday to Friday, 8:30 to 17:30"},
     ]  # fmt: skip
     for i, one in enumerate(identities):
         one["id"] = i + 1

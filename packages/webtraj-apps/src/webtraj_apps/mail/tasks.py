@@ -681,7 +681,7 @@ def _trip_reference(facts: Facts, rng: random.Random) -> Assignment:
         (
             ("reference", trip["reference"]),
             ("hotel", trip["hotel"]),
-            ("price in EUR", f"{trip['price']} EUR"),
+            ("price in GBP", f"{trip['price']} GBP"),
         )
     )
     return Assignment(
@@ -1351,14 +1351,14 @@ def _expenses_total(facts: Facts, rng: random.Random) -> Assignment:
         goal=(
             f"Add up the February expenses of {listed(names)}; their mails are in the inbox. Send "
             f"the total to {person['email']}, with the subject “{subject}” and the text “Total: N "
-            f"EUR”, where N is the amount with two decimals and without any other sign, such as "
+            f"GBP”, where N is the amount with two decimals and without any other sign, such as "
             f"1234.50."
         ),
-        expect=_sent([person["email"]], subject, text=same_text(f"Total: {amount} EUR")),
+        expect=_sent([person["email"]], subject, text=same_text(f"Total: {amount} GBP")),
         steps=(
             search("Expenses February"),
             _look(chosen, facts),
-            compose(to=[person["email"]], subject=subject, text=f"Total: {amount} EUR"),
+            compose(to=[person["email"]], subject=subject, text=f"Total: {amount} GBP"),
         ),
     )
 
@@ -1479,7 +1479,7 @@ def _thread_decision(facts: Facts, rng: random.Random) -> Assignment:
     thread = rng.choice(facts["threads"])
     mail, person = _mail(facts, thread["mail"]), _colleague(facts, rng)
     asked = {
-        "budget": "the amount that may be spent, as in “4,000.00 EUR”",
+        "budget": "the amount that may be spent, as in “4,000.00 GBP”",
         "deadline": "the day by which it has to be ready, as in “Monday, 2 March 2026”",
         "supplier": "the name of the company that shall deliver",
     }[thread["topic"]]
@@ -1600,11 +1600,11 @@ def _pay_supplier(facts: Facts, rng: random.Random) -> Assignment:
     mail = _mail(facts, invoice["mail"])
     contact = find(facts["contacts"], email=invoice["email"])
     customer = contact["notes"].split()[-1].rstrip(".")
-    text = f"Customer {customer}: we have paid {invoice['amount']} EUR."
+    text = f"Customer {customer}: we have paid {invoice['amount']} GBP."
     return Assignment(
         goal=(
             f"Answer the mail with the invoice {invoice['number']} ({_where(mail)}), only to the "
-            f"sender, with the text “Customer C: we have paid A EUR.” C is our customer number, "
+            f"sender, with the text “Customer C: we have paid A GBP.” C is our customer number, "
             f"which is in the notes of the sender's entry in the address book; A is the amount of "
             f"the invoice, with two decimals and without a comma for thousands."
         ),

@@ -6,9 +6,10 @@ are the facts that tasks draw from.
 """
 
 import random
+import re
 import tomllib
 from collections.abc import Iterator, Sequence
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -17,7 +18,6 @@ __all__ = ["REPORTS", "WORDS", "make"]
 
 WORDS = SimpleNamespace(**tomllib.loads(Path(__file__).with_suffix(".toml").read_text("utf-8")))
 """What `content.toml` holds."""
-TICKETS = 240
 
 
 _COLUMNS = "id AS ticket, summary, component, milestone, t.type AS type, owner"
@@ -97,6 +97,9 @@ REPORTS = (
     ),
 )
 
+_OLD_HANDS = 37
+"""The people after these have just joined."""
+_TRAINER = 36
 _FIRST_DAY = datetime(2025, 3, 17, tzinfo=UTC)
 _LAST_DAY = datetime(2026, 2, 27, tzinfo=UTC)
 
@@ -106,20 +109,24 @@ def day(text: str) -> datetime | None:
     return datetime.fromisoformat(text).replace(hour=18, tzinfo=UTC) if text else None
 
 
-def make(seed: int, people: Sequence[Any]) -> dict[str, Any]:
+def make(seed: int, people: Sequence[Any], company: Any) -> dict[str, Any]:
     """Return the whole content: people, components, tickets with their history, attachments.
 
     Args:
         seed: Decides everything.
         people: All people; the first one uses the browser.
+        company: The module of that name, which tasks cannot import as the host does.
     """
     rng = random.Random(f"tracker {seed}")
     names = [person.username for person in people]
-    developers, support = names[:11], names[11:22]
+    of = [position.department for position in company.positions()][:_OLD_HANDS]
+    developers = [name for name, one in zip(names, of, strict=False) if one in ("Systems", "IT")]
+    callers = ("Support", "Sales", "Logistics")
+    support = [name for name, one in zip(names, of, strict=False) if one in callers]
     owners = dict(
         zip(WORDS.components, rng.sample(developers[1:], len(WORDS.components)), strict=True)
     )
-    made = _Maker(rng, developers, support, owners)
+    made = _Maker(rng, developers, support, owners, company, people[_TRAINER].first)
     tickets = made.tickets()
     return {
         "user": names[0],
@@ -139,72 +146,81 @@ class _Maker:
     """Makes the tickets, one after the other."""
 
     def __init__(
-        self, rng: random.Random, developers: list[str], support: list[str], owners: dict[str, str]
+        self,
+        rng: random.Random,
+        developers: list[str],
+        support: list[str],
+        owners: dict[str, str],
+        company: Any,
+        trainer: str,
     ) -> None:
         self.rng = rng
         self.developers = developers
         self.support = support
         self.owners = owners
-        self.codes = iter(rng.sample(range(1000, 9999), TICKETS))
-        self.summaries = self._summaries()
+        self.company = company
+        self.trainer = trainer
+        self.units = [
+            (component, *unit) for component, units in WORDS.units.items() for unit in units
+        ]
+        rng.shuffle(self.units)
+        self.codes = iter(rng.sample(range(1000, 9999), len(self.units)))
+        self.insists = iter(rng.sample(WORDS.insists, len(WORDS.insists)))
+        self.finished = iter(rng.sample(WORDS.finished, len(WORDS.finished)))
+        self.after = iter(rng.sample(WORDS.after, len(WORDS.after)))
+        self.closing = {
+            name: iter(rng.sample(texts, len(texts))) for name, texts in WORDS.closing.items()
+        }
 
     def tickets(self) -> list[dict[str, Any]]:
         """Return all tickets, with their numbers, oldest first."""
-        days = (_LAST_DAY - _FIRST_DAY).days
-        moments = sorted(
-            _FIRST_DAY
-            + timedelta(days=self.rng.randrange(days), minutes=self.rng.randrange(480, 1080))
-            for _ in range(TICKETS)
+        last = _LAST_DAY.date()
+        begun = sorted(
+            (self.company.moment(self.rng, _possible(unit), last), number)
+            for number, unit in enumerate(self.units)
         )
         made: list[dict[str, Any]] = []
-        for number, moment in enumerate(moments, 1):
-            made.append({"id": number, **self._ticket(moment, made)})
+        for moment, number in begun:
+            unit = self.units[number]
+            made.append({"id": len(made) + 1, **self._ticket(moment, made, *unit)})
         return made
 
-    def _summaries(self) -> Iterator[tuple[str, str, str, str]]:
-        """Yield type, component, feature and summary, no summary twice."""
-        all_of = {
-            kind: [
-                (kind, component, feature, pattern)
-                for features, patterns in (
-                    (WORDS.screens, of_screens),
-                    (WORDS.services, of_services),
-                )
-                for component in features
-                for feature in features[component]
-                for pattern in patterns
-            ]
-            for kind, (of_screens, of_services) in WORDS.patterns.items()
-        }
-        for choices in all_of.values():
-            self.rng.shuffle(choices)
-        while True:
-            kind = self.rng.choices(WORDS.types, (5, 3, 2))[0]
-            kind, component, feature, pattern = all_of[kind].pop()
-            number = self.rng.choice((20, 40, 60, 80, 100, 200, 500))
-            text = pattern.format(
-                feature=feature, Feature=feature[0].upper() + feature[1:], number=number
-            )
-            yield kind, component, feature, text
-
-    def _ticket(self, created: datetime, earlier: list[dict[str, Any]]) -> dict[str, Any]:
+    def _ticket(
+        self,
+        created: datetime,
+        earlier: list[dict[str, Any]],
+        component: str,
+        kind: str,
+        feature: str,
+        summary: str,
+        text: str,
+        talk: list[str],
+        cause: str = "",
+        workaround: str = "",
+    ) -> dict[str, Any]:
         rng = self.rng
-        kind, component, feature, summary = next(self.summaries)
-        customer = rng.choice(WORDS.customers) if rng.random() < 0.7 else ""
-        site = (
-            rng.choice(WORDS.sites[customer]) if customer else rng.choice(("Leeds", "Cork", "Brno"))
-        )
-        code = f"NF-{next(self.codes)}"
+        needed = "{" in text + " ".join(talk)
+        asked = needed or (kind != "task" and rng.random() < 0.7)
+        of = rng.choice(self.company.COMPANY.customers) if asked else None
+        customer, site = (of["name"], rng.choice(of["sites"])) if of else ("", "")
+        slots = {"customer": customer, "site": site, "code": f"NF-{next(self.codes)}"}
+        slots |= {"cause": cause, "workaround": workaround, "trainer": self.trainer}
         age = (_LAST_DAY - created).days
         released = [name for name, when, _ in WORDS.versions if when <= created.date().isoformat()]
         ticket: dict[str, Any] = {
-            "summary": summary,
+            "summary": summary.format(**slots),
             "type": kind,
             "component": component,
             "feature": feature,
             "priority": rng.choices(WORDS.priorities, (1, 3, 8, 5, 2))[0],
             "owner": self.owners[component],
-            "reporter": rng.choice(self.support if kind == "defect" else self.developers[1:]),
+            "reporter": rng.choice(
+                [
+                    name
+                    for name in (self.support if kind == "defect" else self.developers[1:])
+                    if name != self.owners[component]
+                ]
+            ),
             "version": (rng.choice(released[-3:]) if released else "") if kind == "defect" else "",
             "milestone": "",
             "keywords": rng.choice(WORDS.keywords) if rng.random() < 0.5 else "",
@@ -213,9 +229,9 @@ class _Maker:
             "estimate": str(rng.choice((1, 2, 3, 4, 6, 8, 12, 16, 24))),
             "billable": "1" if customer and rng.random() < 0.35 else "0",
             "created": created.isoformat(),
-            "code": code if kind == "defect" else "",
-            "site": site if customer else "",
-            "description": self._description(kind, feature, customer, site, code),
+            "code": slots["code"] if kind == "defect" else "",
+            "site": site,
+            "description": self._description(kind, text, slots),
             "status": "new",
             "resolution": "",
             "build": "",
@@ -224,119 +240,115 @@ class _Maker:
             "duplicate_of": 0,
         }
         ticket["first"] = {name: ticket[name] for name in ("owner", "priority", "milestone")}
-        ticket["events"] = list(self._history(ticket, created, age, site, earlier))
+        said = [one.format(**slots) for one in talk]
+        ticket["events"] = []
+        for event in self._history(ticket, created, age, slots, said, earlier):
+            ticket["events"].append(event)
         return ticket
 
-    def _description(self, kind: str, feature: str, customer: str, site: str, code: str) -> str:
-        rng, number = self.rng, self.rng.randint(3, 60)
-        where = f"{customer} in {site}" if customer else "our own test team"
+    def _description(self, kind: str, text: str, slots: dict[str, str]) -> str:
+        rng, parts = self.rng, [text]
         if kind == "defect":
-            steps = rng.sample(WORDS.steps, 3)
-            listed = "\n".join(
-                f" 1. {step.format(feature=feature, site=site, number=number * 10)}"
-                for step in steps
-            )
-            return (
-                f"Reported by {where}. {rng.choice(WORDS.effects).format(number=number)}\n\n"
-                f"Steps:\n{listed}\n\nThe error code on the screen is {code}."
-            )
-        if kind == "enhancement":
-            reasons = " ".join(rng.sample(WORDS.reasons, 2)).format(number=number)
-            return f"Wish of {where} for the {feature}. {reasons}"
-        return (
-            f"Part of our clean-up of the {feature}. "
-            f"It should take no more than {number} hours.\n\n"
-            " * agree on the scope\n * do it\n * tell support about it"
-        )
+            begun = rng.choice(WORDS.reported if slots["customer"] else WORDS.found)
+            parts = [begun, text, rng.choice(WORDS.codes)]
+        elif slots["customer"]:
+            parts = [text, rng.choice(WORDS.wished)]
+        return "\n\n".join(part.format(**slots) for part in parts)
 
     def _history(
         self,
         ticket: dict[str, Any],
         created: datetime,
         age: int,
-        site: str,
+        slots: dict[str, str],
+        said: list[str],
         earlier: list[dict[str, Any]],
     ) -> Iterator[dict[str, Any]]:
         """Yield what happened to a ticket, and set its fields to what they end as."""
         rng, moment = self.rng, created
-        team = [ticket["owner"], ticket["reporter"], *rng.sample(self.developers[1:], 2)]
 
         def event(author: str, comment: str = "", **new: str) -> dict[str, Any]:
             nonlocal moment
-            left = (_LAST_DAY + timedelta(hours=20) - moment).total_seconds() / 60
-            most = max(4, int(left / 6))
-            moment += timedelta(minutes=max(3, rng.randint(20, 60 * 24 * 9) % most))
-            if moment.hour < 7:
-                moment = moment.replace(hour=7 + rng.randrange(2))
-            elif moment.hour > 18:
-                moment = moment.replace(hour=18, minute=max(moment.minute, 20)) + timedelta(
-                    hours=13
-                )
+            when = self.company.later(rng, moment, rng.choice((1, 4, 20, 60, 150)))
+            if when > _LAST_DAY + timedelta(hours=18):
+                when = moment + timedelta(minutes=rng.randint(2, 9))
+            moment = when.replace(microsecond=0)
             ticket.update(new)
             return {"when": moment.isoformat(), "author": author, "comment": comment, "new": new}
 
         milestone = self._milestone(created, age)
         if milestone:
             yield event(rng.choice(self.developers[1:]), milestone=milestone)
-        if rng.random() < 0.2:
+        is_closed = rng.random() < (0.25 if age < 60 else 0.45 if age < 150 else 0.8)
+        resolution = self._resolution(ticket, said, earlier) if is_closed else ""
+        turns = (ticket["owner"], ticket["reporter"])
+        heard = {"": said[: rng.randint(0, len(said))], "fixed": said, "duplicate": said}.get(
+            resolution, []
+        )
+        for number, text in enumerate(heard):
+            yield event(turns[number % 2], text)
+        if ticket["customer"] and rng.random() < 0.2:
             raised = WORDS.priorities[max(0, WORDS.priorities.index(ticket["priority"]) - 1)]
-            if raised != ticket["priority"]:
-                yield event(ticket["reporter"], "The customer insists.", priority=raised)
-        for remark in rng.sample(WORDS.remarks, rng.choice((0, 0, 1, 1, 2, 3))):
-            yield event(rng.choice(team), remark.format(site=site))
-        if ticket["type"] == "defect" and rng.random() < 0.3:
-            ticket["workaround"] = rng.choice(WORDS.workarounds)
-            yield event(rng.choice(team), f"Workaround until then: {ticket['workaround']}.")
+            insists = next(self.insists, "")
+            if insists and raised != ticket["priority"]:
+                yield event(ticket["reporter"], insists.format(**slots), priority=raised)
+        if slots["workaround"] and rng.random() < 0.4:
+            ticket["workaround"] = slots["workaround"]
+            author = rng.choice([ticket["owner"], *self.support])
+            yield event(author, rng.choice(WORDS.workarounds).format(**slots))
         if rng.random() < 0.25:
             other = rng.choice(self.developers[1:])
             if other != ticket["owner"]:
-                yield event(rng.choice(team), owner=other, status="assigned")
-        yield from self._end(ticket, age, earlier, event)
-
-    def _end(
-        self, ticket: dict[str, Any], age: int, earlier: list[dict[str, Any]], event: Any
-    ) -> Iterator[dict[str, Any]]:
-        rng = self.rng
-        owner = ticket["owner"]
-        chance = 0.25 if age < 60 else 0.45 if age < 150 else 0.8
-        if rng.random() > chance:
-            # The user of the browser has work too.
-            mine = rng.random() < 0.22
-            if mine:
-                owner = self.developers[0]
-                yield event(rng.choice(self.developers[1:]), owner=owner, status="assigned")
-            if rng.random() < 0.35:
-                yield event(owner, owner=owner, status="accepted")
+                yield event(ticket["owner"], owner=other, status="assigned")
+        if is_closed:
+            yield from self._close(ticket, resolution, slots, event)
             return
-        resolution = rng.choices(WORDS.resolutions, (12, 2, 2, 2, 2))[0]
-        if ticket["type"] != "defect" and resolution == "worksforme":
+        # The user of the browser has work too.
+        if rng.random() < 0.22:
+            owner = self.developers[0]
+            yield event(rng.choice(self.developers[1:]), owner=owner, status="assigned")
+        if rng.random() < 0.35:
+            yield event(ticket["owner"], owner=ticket["owner"], status="accepted")
+
+    def _resolution(
+        self, ticket: dict[str, Any], said: list[str], earlier: list[dict[str, Any]]
+    ) -> str:
+        """Return how a ticket ends, so that it fits what is said about it."""
+        if ticket["type"] == "task" or (ticket["type"] == "enhancement" and said):
+            return "fixed"
+        resolution = self.rng.choices(WORDS.resolutions, (12, 2, 2, 2, 2))[0]
+        if ticket["type"] == "enhancement":
+            return resolution if resolution == "wontfix" else "fixed"
+        same = [
+            one["id"]
+            for one in earlier
+            if one["type"] == "defect" and one["component"] == ticket["component"]
+        ]
+        if resolution == "duplicate" and same:
+            ticket["duplicate_of"] = self.rng.choice(same)
+        return "fixed" if resolution == "duplicate" and not same else str(resolution)
+
+    def _close(
+        self, ticket: dict[str, Any], resolution: str, slots: dict[str, str], event: Any
+    ) -> Iterator[dict[str, Any]]:
+        rng, new = self.rng, {}
+        text = next(self.closing[resolution], "") if resolution in self.closing else ""
+        if not text:
             resolution = "fixed"
-        same = [t for t in earlier if t["component"] == ticket["component"]]
-        if resolution == "duplicate" and not same:
-            resolution = "wontfix"
-        if resolution == "fixed":
-            ticket["build"] = f"4.{rng.randint(0, 3)}.{rng.randint(100, 999)}"
-            done = f"Done in build {ticket['build']}."
-            if ticket["type"] == "defect":
-                ticket["cause"] = rng.choice(WORDS.causes)
-                done = f"The cause was {ticket['cause']}. Fixed in build {ticket['build']}."
-        elif resolution == "duplicate":
-            ticket["duplicate_of"] = rng.choice(same)["id"]
-            done = f"The same as #{ticket['duplicate_of']}."
-        else:
-            done = {
-                "invalid": "This is how it should be, see the manual.",
-                "wontfix": "Too much work for what it would bring.",
-                "worksforme": "Works on three systems. Please open it again if you see it.",
-            }[resolution]
-        yield event(owner, done, status="closed", resolution=resolution)
-        if rng.random() < 0.06:
-            yield event(
-                ticket["reporter"],
-                "It is back. Please look again.",
-                status="reopened",
-                resolution="",
-            )
+            release = _next_release(ticket)
+            if ticket["milestone"]:
+                new = {"milestone": f"Release {release}"}
+            if ticket["type"] == "task":
+                text = next(self.finished)
+            else:
+                ticket["build"] = f"{release}.{rng.randint(100, 999)}"
+                ticket["cause"] = slots["cause"]
+                text = rng.choice(WORDS.fixed if ticket["cause"] else WORDS.done)
+        done = text.format(build=ticket["build"], number=ticket["duplicate_of"], **slots)
+        yield event(ticket["owner"], done, status="closed", resolution=resolution, **new)
+        again = next(self.after, "") if ticket["cause"] and rng.random() < 0.12 else ""
+        if again:
+            yield event(ticket["reporter"], again, status="reopened", resolution="")
 
     def _milestone(self, created: datetime, age: int) -> str:
         rng = self.rng
@@ -347,6 +359,20 @@ class _Maker:
         if age < 90:
             return rng.choices(later, [4, 2, 2, 1, 1, 1, 1][: len(later)])[0]
         return rng.choices(["Backlog", *later], [1, 5, 3, 1, 1, 1, 1, 1][: len(later) + 1])[0]
+
+
+def _possible(unit: tuple[Any, ...]) -> date:
+    """Return the first day on which a ticket could be written that names these releases."""
+    named = set(re.findall(r"\b4\.\d\b", " ".join((*unit[3:5], *unit[5]))))
+    dates = {name: date.fromisoformat(when) for name, when, _ in WORDS.versions}
+    return max((dates.get(name, dates["4.3"]) for name in named), default=_FIRST_DAY.date())
+
+
+def _next_release(ticket: dict[str, Any]) -> str:
+    """Return the release that is being made when a ticket is closed."""
+    today = (ticket["events"] or [{"when": ticket["created"]}])[-1]["when"][:10]
+    released = [when <= today for name, when, _ in WORDS.versions if name.count(".") == 1]
+    return f"4.{sum(released)}"
 
 
 def _attachments(rng: random.Random, tickets: list[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -361,7 +387,7 @@ def _attachments(rng: random.Random, tickets: list[dict[str, Any]]) -> list[dict
             if rng.random() < 0.25 or line == 5:
                 errors += 1
                 last = f"job {rng.randint(1000, 9999)}"
-                lines.append(f"{moment:%H:%M:%S} ERROR {last} failed: {rng.choice(WORDS.causes)}")
+                lines.append(f"{moment:%H:%M:%S} ERROR {last} failed: {rng.choice(WORDS.errors)}")
             else:
                 lines.append(f"{moment:%H:%M:%S} INFO  job {rng.randint(1000, 9999)} done")
         found.append(

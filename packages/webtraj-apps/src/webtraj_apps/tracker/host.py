@@ -19,6 +19,7 @@ from datetime import datetime
 from pathlib import Path
 from urllib.parse import unquote
 
+import company
 import content
 import pkg_resources
 import serve
@@ -82,7 +83,8 @@ _TYPES = {".css": "text/css", ".js": "text/javascript"}
 def _settings() -> UnicodeConfigParser:
     parser = UnicodeConfigParser()
     parser.read(Path(__file__).with_name("trac.ini"), "utf-8")
-    parser.set("ticket-custom", "customer.options", "|".join(["", *content.WORDS.customers]))
+    customers = [one["name"] for one in company.COMPANY.customers]
+    parser.set("ticket-custom", "customer.options", "|".join(["", *customers]))
     return parser
 
 
@@ -235,7 +237,7 @@ def build(state: Path, seed: int) -> dict:
     env.path, env.config.world = str(state), state / DATABASE
     _create_tables(env)
     enter(state)
-    facts = content.make(seed, people(seed))
+    facts = content.make(seed, people(seed), company)
     _fill(env, facts)
     facts["cookies"] = {}
     with env.db_transaction as db:

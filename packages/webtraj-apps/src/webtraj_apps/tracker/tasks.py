@@ -20,6 +20,7 @@ from webtraj.environments.browser.oracles import (
     select,
     wait_until,
 )
+from webtraj_apps.company import COMPANY
 from webtraj_apps.tasks import (
     Assignment,
     Expected,
@@ -40,6 +41,7 @@ from webtraj_apps.tracker.content import REPORTS, WORDS
 task = functools.partial(template, user="user")
 
 Ticket = dict[str, Any]
+_CUSTOMERS = [one["name"] for one in COMPANY.customers]
 _UPCOMING = [name for name, _, completed, _ in WORDS.milestones if not completed]
 _DATED = [name for name, due, completed, _ in WORDS.milestones if due and not completed]
 _OPEN = ("accepted", "assigned", "new", "reopened")
@@ -472,7 +474,7 @@ def compare_customers(facts: Facts, rng: random.Random) -> Assignment:
         return len(_open(facts, customer=customer, type="defect"))
 
     while True:
-        three = rng.sample(WORDS.customers, 3)
+        three = rng.sample(_CUSTOMERS, 3)
         best, second, _ = sorted(three, key=count, reverse=True)
         if count(best) > count(second):
             break
@@ -693,7 +695,7 @@ def make_billable(facts: Facts, rng: random.Random) -> Assignment:
     """Charge a ticket to a customer."""
     ticket = rng.choice(_open(facts, customer="", billable="0"))
     hours = str(other_than(rng, ("5", "7", "10", "14", "20"), ticket["estimate"]))
-    customer = rng.choice(WORDS.customers)
+    customer = rng.choice(_CUSTOMERS)
     new = {"customer": customer, "estimate": hours, "billable": "1"}
     return Assignment(
         goal=f"{customer} pays for the ticket {_quoted(ticket)}: enter the customer, an estimate "
@@ -734,12 +736,13 @@ def edit_comment(facts: Facts, rng: random.Random) -> Assignment:
     ticket = rng.choice(
         [
             one
-            for one in _tickets(facts, status="closed", resolution="fixed")
+            for one in _tickets(facts, status="closed", resolution="fixed", build=bool)
             if one["build"] in one["events"][-1]["comment"]
         ]
     )
     count = len(ticket["events"])
-    build = f"4.3.{rng.randint(100, 999)}"
+    release = ticket["build"].rpartition(".")[0]
+    build = other_than(rng, [f"{release}.{number}" for number in range(100, 1000)], ticket["build"])
     text = ticket["events"][-1]["comment"].replace(ticket["build"], build)
     number = ticket["id"]
     return Assignment(
@@ -891,7 +894,7 @@ def _file(*more: Step, **new: str) -> tuple[Step, ...]:
 @task("tracker/create-assigned", level=2, split="train")
 def create_assigned(facts: Facts, rng: random.Random) -> Assignment:
     """File a ticket with most of its fields."""
-    customer, version = rng.choice(WORDS.customers), rng.choice(WORDS.versions)[0]
+    customer, version = rng.choice(_CUSTOMERS), rng.choice(WORDS.versions)[0]
     pattern, component = rng.choice(_NEWS)
     summary = pattern.format(n=rng.randint(11, 989))
     milestone, owner = rng.choice(_UPCOMING), rng.choice(facts["developers"][1:])
@@ -929,7 +932,7 @@ def create_assigned(facts: Facts, rng: random.Random) -> Assignment:
 def create_wish(facts: Facts, rng: random.Random) -> Assignment:
     """File a billable wish of a customer."""
     customer, component = (
-        rng.choice(WORDS.customers),
+        rng.choice(_CUSTOMERS),
         rng.choice(list(WORDS.components)),
     )
     summary = rng.choice(

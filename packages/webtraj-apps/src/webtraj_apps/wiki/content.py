@@ -1,18 +1,25 @@
 """The pages of Northfield's wiki and their history, as plain data."""
 
 import random
+import re
 import tomllib
 from collections.abc import Sequence
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, date, datetime, time, timedelta
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
+
+import company
 
 __all__ = ["WORDS", "make"]
 
 WORDS = SimpleNamespace(**tomllib.loads(Path(__file__).with_suffix(".toml").read_text("utf-8")))
 """What `content.toml` holds."""
-_LAST = datetime(2026, 2, 27, 16, 0, tzinfo=UTC)
+_TOWNS = [one["town"] for one in company.COMPANY.sites]
+"""Where servers stand."""
+_LAST = date(2026, 2, 27)
+_MEETINGS = 36
+_PER_WEEK = 6
 
 
 def make(seed: int, people: Sequence[Any]) -> dict[str, Any]:
@@ -66,6 +73,7 @@ class _Maker:
 
     def _users(self) -> list[dict[str, Any]]:
         start = datetime(2025, 1, 7, 8, 30, tzinfo=UTC)
+        joined = [datetime.combine(one.joined, time(9, 10), UTC) for one in company.positions()]
         return [
             {
                 "username": person.username,
@@ -73,46 +81,60 @@ class _Maker:
                 "email": person.email,
                 "approved": number < len(self.people) - 3,
                 "admin": number == 0,
-                "joined": (start + timedelta(days=9 * number)).isoformat(),
+                "joined": max(start + timedelta(minutes=6 * number), joined[number]).isoformat(),
             }
             for number, person in enumerate(self.people)
         ]
 
     def _teams(self) -> None:
         rng = self.rng
-        names = self.names[1:37]
-        rng.shuffle(names)
-        extensions = rng.sample(range(200, 699), len(names))
+        positions = company.positions()
+        extensions = rng.sample(range(200, 699), len(self.names))
         teams = []
-        for number, (name, what, floor) in enumerate(WORDS.teams):
-            members = []
-            own = names[number::10]
-            for place, member in enumerate(own):
-                members.append(
-                    {
-                        "name": member,
-                        "role": "lead" if place == 0 else rng.choice(WORDS.roles),
-                        "room": f"{floor}.{rng.randint(1, 28):02}",
-                        "extension": str(extensions.pop()),
-                    }
-                )
+        for row in company.COMPANY.teams:
+            name, what = row["name"], row["what"]
+            own = [
+                (self.names[number], positions[number])
+                for number in range(1, 37)
+                if positions[number].team == name
+            ]
+            members = [
+                {
+                    "name": member,
+                    "role": position.title,
+                    "room": self._room(position.site, row["floor"]),
+                    "extension": str(extensions.pop()),
+                }
+                for member, position in own
+            ]
             team = {
                 "name": name,
                 "page": f"Teams/{name}",
-                "lead": own[0],
+                "lead": own[0][0],
                 "members": members,
                 "day": rng.choice(WORDS.days),
                 "time": f"{rng.randint(9, 15)}:{rng.choice(('00', '15', '30'))}",
-                "duty": rng.choice(own[1:]),
-                "cost_centre": str(rng.randint(4000, 4999)),
+                "duty": rng.choice(own[1:])[0],
+                "cost_centre": str(self._cost_centre(row["department"])),
                 "what": what,
             }
             teams.append(team)
             self.pages[team["page"]] = self._team_page(team)
         self.facts["teams"] = teams
 
+    def _room(self, site: str, floor: int) -> str:
+        """Return a room for a desk at a site."""
+        place = company.site(site)
+        floor = floor if site == "dundee" else place["highest_floor"]
+        return f"{floor}.{self.rng.randint(1, place['rooms_per_floor']):02}"
+
+    @staticmethod
+    def _cost_centre(department: str) -> int:
+        found = (one for one in company.COMPANY.departments if one["name"] == department)
+        return int(next(found)["cost_centre"])
+
     def _team_page(self, team: dict[str, Any]) -> str:
-        note = self.rng.choice(WORDS.notes)
+        note = WORDS.notes[team["name"]]
         rows = [(m["name"], m["role"], m["room"], m["extension"]) for m in team["members"]]
         return (
             f"# {team['name']}\n\n"
@@ -130,12 +152,12 @@ class _Maker:
         rng = self.rng
         servers = []
         hosts = rng.sample(range(11, 240), len(WORDS.servers))
-        for (name, what), host in zip(WORDS.servers, hosts, strict=True):
+        for (name, what, note), host in zip(WORDS.servers, hosts, strict=True):
             server = {
                 "name": name,
                 "page": f"Servers/{name}",
                 "what": what,
-                "city": rng.choice(WORDS.cities),
+                "city": rng.choice(_TOWNS),
                 "address": f"10.20.{rng.randint(1, 9)}.{host}",
                 "system": rng.choice(WORDS.systems),
                 "memory": rng.choice((16, 32, 48, 64, 96, 128)),
@@ -154,11 +176,10 @@ class _Maker:
                 ("Warranty until", server["until"]),
             ]
             self.pages[server["page"]] = (
-                f"# {name}\n\nThe server {name} is for {what}.\n\n"
+                f"# {name}\n\nPurpose: {what}.\n\n"
                 f"{table(('Property', 'Value'), *rows)}\n\n"
                 f"## Notes\n\n"
-                f"Restart it only after a message in the channel of the team Platform. "
-                f"See also [[Procedures/Backups]]."
+                f"{note} See also [[Procedures/Backups]]."
             )
         self.facts["servers"] = servers
         listed = [(f"[[Servers/{s['name']}]]", s["what"], s["city"]) for s in servers]
@@ -170,13 +191,14 @@ class _Maker:
     def _products(self) -> None:
         rng = self.rng
         products = []
-        for name, team, what in WORDS.products:
+        for row in company.COMPANY.software:
+            name, team, what = row["name"], row["team"], row["what"]
             lead = next(t["lead"] for t in self.facts["teams"] if t["name"] == team)
-            price = rng.choice((29, 35, 39, 45, 49, 59, 69, 79, 95, 120))
+            price = rng.randint(*row["price"])
             major = rng.randint(2, 6)
             releases = [
-                (f"{major}.{minor}", f"2025-{3 + 3 * minor:02}-{rng.randint(3, 27):02}")
-                for minor in range(4)
+                (f"{major}.{minor}", company.workday(rng, first, first + timedelta(25)).isoformat())
+                for minor, first in enumerate(date(2025, month, 3) for month in (3, 6, 9, 12))
             ]
             product = {
                 "name": name,
@@ -193,8 +215,9 @@ class _Maker:
             }
             products.append(product)
             head = (
-                f"# {name}\n\n{name} is {what}. The team [[{team}|Teams/{team}]] develops it; "
-                f"the product owner is {product['owner']}.\n\n## Facts\n\n"
+                f"# {name}\n\n{name}: {what}. {WORDS.about[name]}\n\nThe team "
+                f"[[{team}|Teams/{team}]] develops it; the product owner is {product['owner']}. "
+                f"The first version was sold in {row['since']}.\n\n## Facts\n\n"
             )
             tail = (
                 f"## Releases\n\n{table(('Release', 'Date'), *releases)}\n\n"
@@ -204,8 +227,8 @@ class _Maker:
             def facts(amount: int, product: dict[str, Any] = product) -> str:
                 return bullets(
                     (
-                        f"Price for a user and month: {amount} euros",
-                        f"Setup fee: {product['setup']} euros",
+                        f"Price for a user and month: {amount} pounds",
+                        f"Setup fee: {product['setup']} pounds",
                         f"Most users at one site: {product['limit']}",
                     )
                 )
@@ -223,14 +246,18 @@ class _Maker:
     def _customers(self) -> None:
         rng = self.rng
         customers = []
-        numbers = rng.sample(range(3000, 9000), len(WORDS.customers))
-        for (name, sells, sites), number in zip(WORDS.customers, numbers, strict=True):
-            bought = sorted(rng.sample([p[0] for p in WORDS.products[1:]], rng.randint(1, 4)))
+        rows = company.COMPANY.customers
+        numbers = rng.sample(range(3000, 9000), len(rows))
+        surnames = rng.sample(WORDS.surnames, len(rows))
+        others = [one["name"] for one in company.COMPANY.software[1:]]
+        for row, number, surname in zip(rows, numbers, surnames, strict=True):
+            name, sells, sites = row["name"], row["sells"], row["sites"]
+            bought = sorted(rng.sample(others, rng.randint(1, 4)))
             customer = {
                 "name": name,
                 "page": f"Customers/{name}",
                 "sells": sells,
-                "contact": f"{rng.choice(('Ms', 'Mr'))} {rng.choice(WORDS.surnames)}",
+                "contact": f"{rng.choice(('Ms', 'Mr'))} {surname}",
                 "contract": f"NC-{number}",
                 "ends": f"202{rng.randint(6, 9)}-{rng.randint(4, 12):02}-{rng.choice((28, 30))}",
                 "hours": rng.choice((2, 4, 8, 24)),
@@ -240,14 +267,15 @@ class _Maker:
                 "products": ["Northfield Warehouse", *bought],
             }
             customers.append(customer)
-            rows = list(zip(sites, customer["users"], strict=True))
+            users = list(zip(sites, customer["users"], strict=True))
             head = (
                 f"# {name}\n\n{name} sells {sells}. Our contact is {customer['contact']}; "
                 f"at Northfield, {customer['manager']} looks after the customer.\n\n"
+                f"{WORDS.customer_notes[name]} Renting our system since {row['since']}.\n\n"
                 f"## Contract\n\n"
             )
             tail = (
-                f"\n\n## Sites\n\n{table(('Site', 'Users'), *rows)}\n\n"
+                f"\n\n## Sites\n\n{table(('Site', 'Users'), *users)}\n\n"
                 f"## Products\n\n{bullets([f'[[Products/{p}]]' for p in customer['products']])}"
             )
             parts = (
@@ -260,21 +288,21 @@ class _Maker:
                 (f"{head}{bullets(parts[:2])}{tail}", "Response time added"),
             ]
         self.facts["customers"] = customers
-        rows = [(f"[[{c['page']}]]", c["sells"]) for c in customers]
-        self.pages["Customers"] = "# Customers\n\n" + table(("Customer", "Sells"), *rows)
+        listed = [(f"[[{c['page']}]]", c["sells"]) for c in customers]
+        self.pages["Customers"] = "# Customers\n\n" + table(("Customer", "Sells"), *listed)
 
     def _procedures(self) -> None:
         rng = self.rng
         procedures = []
-        for name, team, steps in WORDS.procedures:
-            gaps = {"a": rng.randint(2, 9), "b": rng.randint(10, 18), "c": rng.randint(19, 60)}
+        for name, team, about, steps in WORDS.procedures:
+            members = next(t["members"] for t in self.facts["teams"] if t["name"] == team)
             procedure = {
                 "name": name,
                 "page": f"Procedures/{name}",
                 "team": team,
-                "owner": rng.choice(self.names[1:37]),
-                "reviewed": f"2025-{rng.randint(1, 12):02}-{rng.randint(1, 28):02}",
-                "steps": [step.format(**gaps) for step in steps],
+                "owner": rng.choice(members)["name"],
+                "reviewed": company.workday(rng, date(2025, 1, 8), date(2025, 12, 19)).isoformat(),
+                "steps": [re.sub(r"\{(\d+)-(\d+)\}", self._number, step) for step in steps],
             }
             procedures.append(procedure)
             listed = "\n".join(f"{i}. {step}" for i, step in enumerate(procedure["steps"], 1))
@@ -283,54 +311,44 @@ class _Maker:
                 f"(team [[{team}|Teams/{team}]])\n\n"
                 f"Last reviewed: {procedure['reviewed']}\n\n## Steps\n\n"
             )
-            tail = "\n\n## Questions\n\nAsk the person above, or write a comment into the channel."
+            tail = f"\n\n## Good to know\n\n{about}"
             self.pages[procedure["page"]] = f"{head}{listed}{tail}"
             shorter = "\n".join(listed.splitlines()[:-1])
             self.older[procedure["page"]] = [(f"{head}{shorter}{tail}", "Last step added")]
         self.facts["procedures"] = procedures
 
+    def _number(self, gap: re.Match[str]) -> str:
+        return str(self.rng.randint(int(gap[1]), int(gap[2])))
+
     def _meetings(self) -> None:
         rng = self.rng
+        teams = rng.sample(self.facts["teams"], len(self.facts["teams"]))
         meetings = []
-        for week in range(6):
-            for team in rng.sample(self.facts["teams"], 6):
-                day = datetime(2026, 1, 19, tzinfo=UTC) + timedelta(
-                    days=7 * week + WORDS.days.index(team["day"])
-                )
-                meetings.append(self._meeting(team, day))
+        for number in range(_MEETINGS):
+            # Each team in turn, so that nobody meets twice in a week.
+            team, turn = teams[number % len(teams)], number // len(teams)
+            week = datetime(2026, 1, 19, tzinfo=UTC) + timedelta(days=7 * (number // _PER_WEEK))
+            day = week + timedelta(days=WORDS.days.index(team["day"]))
+            meetings.append(self._meeting(team, day, turn))
         self.facts["meetings"] = sorted(meetings, key=lambda meeting: str(meeting["page"]))
 
-    def _meeting(self, team: dict[str, Any], day: datetime) -> dict[str, Any]:
+    def _meeting(self, team: dict[str, Any], day: datetime, turn: int) -> dict[str, Any]:
+        """Return a team's meeting; each turn has its own part of what teams talk about."""
         rng = self.rng
+        name, part = team["name"], slice(3 * turn, 3 * turn + 3)
         members = [member["name"] for member in team["members"]]
-
-        def filled(pattern: str) -> str:
-            return pattern.format(
-                month=rng.choice(WORDS.months),
-                count=rng.randint(2, 9),
-                day=rng.choice(WORDS.days),
-                hour=rng.randint(9, 15),
-                city=rng.choice(WORDS.cities),
-                customer=rng.choice(WORDS.customers)[0],
-                thing=rng.choice(WORDS.things),
-            )
-
         meeting: dict[str, Any] = {
-            "page": f"Meetings/{day:%Y-%m-%d} {team['name']}",
-            "team": team["name"],
+            "page": f"Meetings/{day:%Y-%m-%d} {name}",
+            "team": name,
             "date": f"{day:%Y-%m-%d}",
-            "topic": rng.choice(WORDS.topics),
+            "topic": WORDS.topics[name][turn],
             "minutes": rng.choice(members),
             "present": sorted(rng.sample(members, rng.randint(2, len(members)))),
-            "decisions": [filled(one) for one in rng.sample(WORDS.decisions, 3)],
+            "decisions": WORDS.decisions[name][part],
             "next": f"{day + timedelta(days=rng.choice((7, 14, 21))):%Y-%m-%d}",
             "points": [
-                {
-                    "name": rng.choice(members),
-                    "what": filled(what),
-                    "done": rng.random() < 0.4,
-                }
-                for what in rng.sample(WORDS.points, rng.randint(2, 4))
+                {"name": rng.choice(members), "what": what, "done": rng.random() < 0.4}
+                for what in WORDS.points[name][part]
             ],
         }
         points = [
@@ -349,21 +367,14 @@ class _Maker:
 
     def _company(self) -> None:
         rng = self.rng
-        offices = [
-            {
-                "city": city,
-                "street": f"{rng.randint(2, 190)} {rng.choice(WORDS.streets)}",
-                "seats": rng.randint(12, 90),
-                "reception": str(rng.randint(700, 799)),
-                "manager": rng.choice(self.names[1:37]),
-            }
-            for city in WORDS.cities
+        rows = [
+            (one["town"], one["street"], one["what"], one["people"], one["phone"])
+            for one in company.COMPANY.sites
         ]
-        self.facts["offices"] = offices
-        rows = [(o["city"], o["street"], o["seats"], o["reception"], o["manager"]) for o in offices]
-        self.pages["Company/Offices"] = (
-            "# Offices\n\nReception is open from 8:00 to 17:00.\n\n"
-            + table(("City", "Street", "Seats", "Reception", "Office manager"), *rows)
+        self.pages["Company/Sites"] = (
+            f"# Sites\n\nThe offices are open from {company.COMPANY.hours['office']}, the "
+            f"distribution centre from {company.COMPANY.hours['distribution_centre']}.\n\n"
+            + table(("Town", "Street", "What it is", "People", "Phone"), *rows)
         )
         chosen = sorted(rng.sample(sorted(WORDS.glossary), 9))
         self.facts["glossary"] = {word: WORDS.glossary[word] for word in chosen}
@@ -372,42 +383,35 @@ class _Maker:
             ("Short", "Meaning"), *((word, WORDS.glossary[word]) for word in chosen)
         )
         holidays = [
-            (f"2026-{month:02}-{rng.randint(1, 28):02}", name)
-            for month, name in (
-                (4, "Spring day"),
-                (6, "Company day"),
-                (9, "Harvest day"),
-                (12, "Winter break"),
-            )
+            (one["date"].isoformat(), one["what"])
+            for one in company.COMPANY.calendar
+            if one["kind"] == "holiday" and one["date"].year == company.COMPANY.today.year
         ]
-        self.facts["holidays"] = [{"date": date, "name": name} for date, name in holidays]
         self.pages["Company/Holidays 2026"] = (
-            "# Holidays 2026\n\nDays on which all offices are closed, besides the public ones.\n\n"
-            + table(("Date", "Holiday"), *holidays)
+            "# Holidays 2026\n\nDays on which all offices are closed. Leeds has a plan of its own "
+            "for the weeks before Christmas.\n\n" + table(("Date", "Holiday"), *holidays)
         )
+        told = bullets([f"{one['date'].year}: {one['what']}" for one in company.COMPANY.history])
         self.pages["Company/About Northfield"] = (
-            "# About Northfield\n\nNorthfield makes software for warehouses. "
-            f"It was founded in {rng.randint(1994, 2009)} in Leeds and has offices in "
-            f"{', '.join(WORDS.cities[:-1])} and {WORDS.cities[-1]}.\n\n"
-            "See [[Products]], [[Customers]] and [[Company/Offices]]."
+            f"# About Northfield\n\n{company.COMPANY.about.strip()}\n\n## History\n\n{told}\n\n"
+            "See also [[Products]], [[Customers]] and [[Company/Sites]]."
         )
-        for name in WORDS.fun:
+        for name, about, rules in WORDS.fun:
             host = rng.choice(self.names[1:37])
             day = rng.choice(WORDS.days)
             self.pages[f"Company/{name}"] = (
-                f"# {name}\n\n{host} looks after this page. We meet on {day} at "
-                f"{rng.randint(12, 18)}:00.\n\n## Rules\n\n"
-                + bullets(("Everybody is welcome.", "Leave the place as you found it."))
+                f"# {name}\n\n{about}\n\n{host} looks after this page, and is there on {day} at "
+                f"{rng.randint(12, 18)}:00.\n\n## Rules\n\n{bullets(rules)}"
             )
         teams = bullets([f"[[{t['name']}|{t['page']}]]" for t in self.facts["teams"]])
         procedures = bullets([f"[[{p['name']}|{p['page']}]]" for p in self.facts["procedures"]])
-        company = bullets(
+        listed = bullets(
             [f"[[{page}]]" for page in sorted(self.pages) if page.startswith("Company/")]
         )
         self.pages["Procedures"] = f"# Procedures\n\n{procedures}"
         self.pages["Home"] = (
             "# Home\n\nWelcome to the wiki of Northfield.\n\n"
-            f"## Company\n\n{company}\n\n## Teams\n\n{teams}\n\n"
+            f"## Company\n\n{listed}\n\n## Teams\n\n{teams}\n\n"
             "## More\n\n- [[Products]]\n- [[Customers]]\n- [[Procedures]]\n- [[Servers]]\n\n"
             "Minutes of meetings are in the folder Meetings of the page index."
         )
@@ -428,13 +432,16 @@ class _Maker:
                 mistakes.append({"page": page, "wrong": wrong, "right": right})
         self.facts["mistakes"] = mistakes
         spoiled = []
-        for name in rng.sample(WORDS.fun, 8):
+        nonsense = rng.sample(WORDS.nonsense, 8)
+        careless = rng.sample(WORDS.careless, 8)
+        fun = rng.sample(WORDS.fun, 8)
+        for (name, _, _), added, message in zip(fun, nonsense, careless, strict=True):
             page = f"Company/{name}"
             good = self.pages[page]
-            bad = good + f"\n\n{rng.choice(WORDS.nonsense)}"
+            bad = good + f"\n\n{added}"
             author = rng.choice(self.names[1:37])
             self.pages[page] = bad
-            self.older[page] = [(good, rng.choice(("hello", "my opinion", "test")))]
+            self.older[page] = [(good, message)]
             spoiled.append({"page": page, "good": good, "author": author})
         self.facts["spoiled"] = spoiled
 
@@ -447,24 +454,23 @@ class _Maker:
         for page, text in self.pages.items():
             texts = [*(older for older, _ in self.older.get(page, ())), text]
             messages = ["", *(message for _, message in self.older.get(page, ()))]
-            first = _LAST - timedelta(days=rng.randint(200, 400), minutes=rng.randint(0, 480))
+            first = company.moment(rng, _LAST - timedelta(400), _LAST - timedelta(200))
             if page.startswith("Meetings/"):
-                day = datetime.fromisoformat(page[9:19]).replace(tzinfo=UTC)
-                first = min(day, _LAST) + timedelta(
-                    hours=rng.randint(10, 15), minutes=rng.randint(0, 59)
-                )
+                held = date.fromisoformat(page[9:19])
+                first = company.moment(rng, min(held, _LAST), min(held, _LAST))
             for number, (one, message) in enumerate(zip(texts, messages, strict=True)):
                 when = (
                     first
                     if not number
-                    else _LAST - timedelta(days=rng.randint(3, 150), minutes=rng.randint(0, 480))
+                    else company.moment(rng, _LAST - timedelta(150), _LAST - timedelta(3))
                 )
                 last = number == len(texts) - 1
                 author = nonsense.get(page, "") if last else ""
                 revisions.append(
                     {
                         "author": author or rng.choice(authors),
-                        "message": message or f"{page.rpartition('/')[2]} written",
+                        "message": message
+                        or ("Minutes" if page.startswith("Meetings/") else rng.choice(WORDS.begun)),
                         "when": when.isoformat(),
                         "files": {page: one},
                         "page": page,

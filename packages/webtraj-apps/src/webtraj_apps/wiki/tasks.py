@@ -11,6 +11,7 @@ from typing import Any
 from urllib.parse import quote
 
 from webtraj.environments.browser.oracles import Step, click, fill, press
+from webtraj_apps.company import COMPANY
 from webtraj_apps.tasks import (
     Assignment,
     Expected,
@@ -26,7 +27,6 @@ from webtraj_apps.tasks import (
     same_text,
     template,
 )
-from webtraj_apps.wiki.content import WORDS
 
 task = functools.partial(template, user="user")
 
@@ -193,8 +193,8 @@ def find_price(facts: Facts, rng: random.Random) -> Assignment:
     total = product["price"] * users * 12 + product["setup"]
     return Assignment(
         goal=f"What does {product['name']} cost {users} users in the first year, the setup fee "
-        "included? Answer with the number of euros.",
-        answer=f"{total} euros",
+        "included? Answer with the number of pounds.",
+        answer=f"{total} pounds",
         steps=_go_to(product["page"]),
     )
 
@@ -364,8 +364,8 @@ def old_price(facts: Facts, rng: random.Random) -> Assignment:
     name = _revisions(facts, product["page"])[-1]["name"]
     return Assignment(
         goal=f"The price of {product['name']} was changed. What did a user and month cost "
-        "before, in euros? Answer with the number.",
-        answer=f"{product['old_price']} euros",
+        "before, in pounds? Answer with the number.",
+        answer=f"{product['old_price']} pounds",
         steps=(
             _go_to(product["page"]),
             _menu("/history"),
@@ -434,10 +434,10 @@ def change_price(facts: Facts, rng: random.Random) -> Assignment:
     new = product["price"] + rng.randint(2, 9)
     message = f"Price from {rng.choice(('April', 'May', 'June'))} on"
     text = _replaced(
-        facts["pages"][product["page"]], f"month: {product['price']} euros", f"month: {new} euros"
+        facts["pages"][product["page"]], f"month: {product['price']} pounds", f"month: {new} pounds"
     )
     return Assignment(
-        goal=f"{product['name']} costs {new} euros for a user and month now. Change its page, "
+        goal=f"{product['name']} costs {new} pounds for a user and month now. Change its page, "
         f"with the commit message “{message}”.",
         expect=(
             _rewritten(product["page"], text),
@@ -563,7 +563,7 @@ def add_to_glossary(facts: Facts, rng: random.Random) -> Assignment:
 def move_server(facts: Facts, rng: random.Random) -> Assignment:
     """Change the location of a server on both pages that name it."""
     server = rng.choice(facts["servers"])
-    city = other_than(rng, WORDS.cities, server["city"])
+    city = other_than(rng, (one["town"] for one in COMPANY.sites), server["city"])
     page = server["page"]
     text = _replaced(facts["pages"][page], _row("Location", server["city"]), _row("Location", city))
     link, what = f"[[{page}]]", server["what"]

@@ -1,0 +1,157 @@
+"""What the worlds' texts are made of, read without servers: one company, told once."""
+
+import importlib.util
+import re
+import sys
+import tomllib
+from collections import Counter
+from datetime import datetime
+from pathlib import Path
+
+import pytest
+
+import webtraj_apps
+from webtraj_apps import company
+from webtraj_apps.company import COMPANY, positions
+from webtraj_apps.people import people
+
+FOLDER = Path(webtraj_apps.__file__).parent
+SEEDS = range(4)
+ADDRESS = re.compile(r"\b\d+ [A-Z][a-z]+ (?:Road|Street|Lane|Way|Square)\b")
+SYSTEM = re.compile(r"\bNorthfield ([A-Z][a-z]+)")
+NOT_SOFTWARE = {"Home", "Systems", "Guest", "Office", "Forum", "Shop", "Tracker", "Wiki"}
+
+
+def load(app):
+    """Import the module of an application's content as its host does."""
+    sys.path.insert(0, str(FOLDER))
+    try:
+        file = FOLDER / app / "content.py"
+        spec = importlib.util.spec_from_file_location(f"content_of_{app}", file)
+        module = sys.modules[spec.name] = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(module)
+        return module
+    finally:
+        sys.path.remove(str(FOLDER))
+
+
+def intranet(seed):
+    words = tomllib.loads((FOLDER / "cms/content.toml").read_text("utf-8"))
+    for kind in ("articles", "events", "archive", "policies", "jobs"):
+        for row in words[kind]:
+            yield "title", row["title"], row.get("date")
+            yield "summary", row["summary"], None
+            yield from (("paragraph", text, None) for text in row.get("body", ()))
+    yield from (("addition", text, None) for text in words["additions"])
+
+
+def tracker(seed):
+    for ticket in load("tracker").make(seed, people(seed), company)["tickets"]:
+        yield "summary", ticket["summary"], None
+        yield "description", ticket["description"], ticket["created"]
+        for event in ticket["events"]:
+            yield "comment", event["comment"], event["when"]
+
+
+def wiki(seed):
+    made = load("wiki").make(seed, people(seed))
+    yield from (("page", text, None) for text in made["pages"].values())
+    for meeting in made["meetings"]:
+        yield from (("decision", text, None) for text in meeting["decisions"])
+        yield from (("point", point["what"], None) for point in meeting["points"])
+    yield from (("change", "", one["when"]) for one in made["revisions"])
+
+
+def mail(seed):
+    writer = load("mail").Writer(people(seed), seed)
+    writer.write()
+    yield from (("mail", one.text, one.date) for one in writer.mails)
+
+
+def budget(seed):
+    made = load("budget").projects(seed, [person.first for person in people(seed)])
+    for project in made:
+        yield from ((project.id, bill.what, None) for bill in project.bills)
+
+
+APPS = {"cms": intranet, "tracker": tracker, "wiki": wiki, "mail": mail, "budget": budget}
+
+
+@pytest.mark.parametrize("app", APPS)
+def test_nobody_says_twice_what_a_person_would_say_once(app):
+    for seed in SEEDS:
+        said = Counter((kind, text) for kind, text, _ in APPS[app](seed) if text)
+        assert not [text for text, times in said.items() if times > 1], seed
+
+
+@pytest.mark.parametrize("app", ["tracker", "wiki", "mail"])
+def test_people_write_when_they_work(app):
+    moments = [
+        when if isinstance(when, datetime) else datetime.fromisoformat(when)
+        for seed in SEEDS
+        for _, _, when in APPS[app](seed)
+        if when
+    ]
+    working = [one for one in moments if one.weekday() < 5 and 7 <= one.hour < 19]
+    assert len(working) > 0.92 * len(moments)
+    assert not [one for one in moments if not 6 <= one.hour < 23]
+    hours = Counter(one.hour for one in working)
+    assert max(hours.values()) < 0.3 * len(working), "most is written in a single hour"
+
+
+@pytest.mark.parametrize("app", APPS)
+def test_names_and_addresses_are_those_of_the_company(app):
+    streets = {f"{one['address']} " for one in COMPANY.sites} | {
+        one["what"] for one in COMPANY.history
+    }
+    known = {address for street in streets for address in ADDRESS.findall(street)}
+    software = {one["name"].removeprefix("Northfield ") for one in COMPANY.software} | NOT_SOFTWARE
+    texts = [text for seed in SEEDS for _, text, _ in APPS[app](seed)]
+    assert {found for text in texts for found in ADDRESS.findall(text)} <= known
+    assert {found for text in texts for found in SYSTEM.findall(text)} <= software
+
+
+def test_what_takes_place_takes_place_at_the_companys_sites():
+    words = tomllib.loads((FOLDER / "cms/content.toml").read_text("utf-8"))
+    rooms = {room["name"]: room["seats"] for room in COMPANY.rooms}
+    places = {(one["name"].lower(), one["town"]) for one in COMPANY.workshops}
+    for site in COMPANY.sites:
+        named = (*site["has"], *site["gates"], *site["floors"], site["what"])
+        places |= {(name, site["town"]) for name in named}
+    for event in (*words["events"], *words["archive"]):
+        place, _, town = event["place"].rpartition(", ")
+        if place not in rooms:
+            assert (place.lower(), town) in places, event["place"]
+        elif place != "Oak":  # Others join by video.
+            assert town == "Dundee"
+            assert event["seats"][1] <= rooms[place], event["title"]
+    assert {job["site"] for job in words["jobs"]} <= {one["key"] for one in COMPANY.sites}
+    departments = {one["name"].lower() for one in COMPANY.departments}
+    assert {job["department"] for job in words["jobs"]} <= departments
+
+
+def test_the_company_is_consistent():
+    teams = {one["name"]: one["department"] for one in COMPANY.teams}
+    held = positions()
+    assert len(held) == len(people(0))
+    assert all(held[one["lead"]].department == one["name"] for one in COMPANY.departments)
+    assert set(teams.values()) == {one["name"] for one in COMPANY.departments}
+    opened = {one["key"]: one["since"] for one in COMPANY.sites}
+    assert all(opened[one.site] <= one.joined.year for one in held)
+    assert all(one.joined <= COMPANY.today and one.joined.weekday() < 5 for one in held)
+    assert all(one["team"] in teams for one in COMPANY.software)
+    assert [one["date"] for one in COMPANY.history] == sorted(
+        one["date"] for one in COMPANY.history
+    )
+
+
+def test_products_are_titles_of_the_catalogue_and_made_by_a_workshop():
+    words = tomllib.loads((FOLDER / "shop/catalogue.toml").read_text("utf-8"))
+    leaves = {leaf["name"]: leaf for rows in words["departments"].values() for leaf in rows}
+    since = {one["name"]: one["since"] for one in COMPANY.workshops}
+    for product in COMPANY.products:
+        leaf = leaves[product["category"]]
+        series, _, rest = product["title"].partition(" ")
+        assert series in words["series"]
+        assert rest in {f"{made} {noun}" for made in leaf["materials"] for noun, _ in leaf["nouns"]}
+        assert since[product["workshop"]] <= product["since"]
