@@ -45,6 +45,8 @@ _SPANS = ("budget", "pages", "price")
 _AT_HOME = ("For Sale", "Wanted", "Running", "Cooking", "Board Games", "Gardening", "Book Club")
 """Categories in which most write in their free time."""
 _NEWS = ("Announcements", "Projects")
+_EVERYWHERE = (*_NEWS, "Hardware", "Software", "Ideas")
+"""Categories in which people of all sites write; the others are about life in Dundee."""
 
 
 @dataclasses.dataclass(slots=True)
@@ -188,8 +190,10 @@ class _Writer:
         details = self.details(unit)
         contact = rng.choice([n for n in _NORMAL[:-3] if n not in cast.values()])
         slots = {"contact": self.names[contact], "room": self.room()} | details
+        if "budget" in slots:
+            slots["budget"] = f"{int(slots['budget']):,}"
         texts = [text.format(**slots) for _, text in unit["posts"]]
-        dates = self.dates(begun, len(texts), category in _AT_HOME, unit.get("hours", 0))
+        dates = self.dates(begun, len(texts), category in _AT_HOME, unit.get("hours", 0.0))
         comments = [
             Reply(cast[who], date, text)
             for (who, _), date, text in zip(unit["posts"], dates, texts, strict=True)
@@ -265,12 +269,14 @@ class _Writer:
                 found[rng.choice(single)] = USER
         for who in parts:
             if who not in found:
-                fit = [n for n in here if n not in found.values()]
-                place = wanted.get(who)
-                if place:
-                    fit = [
-                        n for n in fit if place in (_POSITIONS[n].site, _POSITIONS[n].department)
-                    ]
+                usual = "" if unit["category"] in _EVERYWHERE else "dundee"
+                place = wanted.get(who, usual)
+                fit = [
+                    n
+                    for n in here
+                    if n not in found.values()
+                    and (not place or place in (_POSITIONS[n].site, _POSITIONS[n].department))
+                ]
                 found[who] = rng.choice(fit)
         return found
 

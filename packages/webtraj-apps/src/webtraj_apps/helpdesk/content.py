@@ -95,12 +95,15 @@ class _Writer:
         }
         created = self.moment(sender, first, _LAST)
         age = (company.NOW - created).days
-        is_open = waits or rng.random() > min(0.93, age / _DAYS_OPEN)
+        urgent = unit.get("priority") == 1
+        is_open = waits or rng.random() > min(0.93, age / (5 if urgent else _DAYS_OPEN))
         turns = unit["turns"]
         if is_open:
             turns = turns[: rng.randint(0 if age < 10 else 1, len(turns))]
         said, when, pace = [], created, rng.choice((1.5, 3, 5, 9))
         for by, text in (*turns, *(() if is_open else (("end", unit["end"]),))):
+            if by == "end":
+                when = max(when, created + timedelta(days=unit.get("days", 0)))
             private = by == "sender" and sender is None
             when = self.answer(when, pace) if private else company.later(rng, when, pace)
             if when >= company.NOW:

@@ -217,7 +217,9 @@ def _tickets(rng: random.Random, seed: int, users: list[User]) -> list[dict[str,
         owner = None if one["owner"] is None else users[one["owner"]]
         is_open = one["status"] in (content.OPEN, content.REOPENED)
         due = (one["created"] + timedelta(days=rng.randint(3, 30))).date()
-        due = datetime.combine(due + timedelta(days=max(0, 7 - due.isoweekday()) % 5), time(), UTC)
+        due = datetime.combine(
+            due + timedelta(days=8 - due.isoweekday() if due.isoweekday() > 5 else 0), time(), UTC
+        )
         ticket = models.Ticket(
             id=at,
             title=one["title"],

@@ -459,7 +459,7 @@ class Shop:
             sold = [p for p in self.products if self.known[p.pk]["category"] == category]
             liked = self.rng.sample(sold, 6)
             for row in rows:
-                fit = [p for p in sold if p.title.split()[-1] in row[3:] or len(row) == 3]
+                fit = [p for p in sold if len(row) == 3 or p.title.endswith(f" {row[3]}")]
                 if fit:
                     product = self.rng.choice([p for p in fit if p in liked] or fit)
                     pairs.append((product, row))
