@@ -45,6 +45,7 @@ _SPANS = ("budget", "pages", "price")
 _AT_HOME = ("For Sale", "Wanted", "Running", "Cooking", "Board Games", "Gardening", "Book Club")
 """Categories in which most write in their free time."""
 _NEWS = ("Announcements", "Projects")
+_WEEK = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
 _EVERYWHERE = (*_NEWS, "Hardware", "Software", "Ideas")
 """Categories in which people of all sites write; the others are about life in Dundee."""
 
@@ -192,11 +193,11 @@ class _Writer:
         slots = {"contact": self.names[contact], "room": self.room()} | details
         if "budget" in slots:
             slots["budget"] = f"{int(slots['budget']):,}"
-        texts = [text.format(**slots) for _, text in unit["posts"]]
-        dates = self.dates(begun, len(texts), category in _AT_HOME, unit.get("hours", 0.0))
+        texts = [text.format(**slots) for _, text, *_ in unit["posts"]]
+        dates = self.dates(begun, unit, category in _AT_HOME, unit.get("hours", 0.0))
         comments = [
             Reply(cast[who], date, text)
-            for (who, _), date, text in zip(unit["posts"], dates, texts, strict=True)
+            for (who, *_), date, text in zip(unit["posts"], dates, texts, strict=True)
         ]
         if details or category == "Lost and Found":
             details |= {key: slots[key] for key in ("contact", "room")}
@@ -210,14 +211,14 @@ class _Writer:
     def private(self, unit: dict[str, Any]) -> Thread:
         """Return a private thread of the user."""
         rng = self.rng
-        letters = sorted({who for who, _ in unit["posts"]} - {"a", "u"})
+        letters = sorted({who for who, *_ in unit["posts"]} - {"a", "u"})
         others = rng.sample(_NORMAL[:-3], len(letters) + 1)
         cast = dict(zip(letters, others, strict=False)) | {"a": USER, "u": USER}
         other = self.names[others[-1]].split()[0]
         begun = company.moment(
             rng, company.NOW.date() - timedelta(days=40), company.NOW.date() - timedelta(days=5)
         )
-        dates = self.dates(begun, len(unit["posts"]), False, 2.5)
+        dates = self.dates(begun, unit, False, 2.5)
         comments = [
             Reply(cast[who], date, text.format(other=other))
             for (who, text), date in zip(unit["posts"], dates, strict=True)
@@ -247,7 +248,7 @@ class _Writer:
         """Return who plays each part of a thread."""
         rng, wanted = self.rng, unit.get("who", {})
         here = [n for n in _NORMAL if _POSITIONS[n].joined < begun.date()]
-        parts = sorted({who for who, _ in unit["posts"]}, key=lambda who: (who not in wanted, who))
+        parts = sorted({who for who, *_ in unit["posts"]}, key=lambda who: (who not in wanted, who))
         found: dict[str, int] = {}
         if unit["category"] == "Announcements":
             is_technical = unit["title"].startswith("Maintenance")
@@ -263,7 +264,7 @@ class _Writer:
                 who
                 for who in parts
                 if who not in (*found, *wanted, "a")
-                and sum(one == who for one, _ in unit["posts"]) == 1
+                and sum(one == who for one, *_ in unit["posts"]) == 1
             ]
             if single:
                 found[rng.choice(single)] = USER
@@ -308,18 +309,25 @@ class _Writer:
         """Return the name of a meeting room."""
         return self.rng.choice(company.COMPANY.rooms)["name"]
 
-    def dates(self, begun: datetime, count: int, private: bool, hours: float) -> list[datetime]:
-        """Return when comments are written, all before the world begins."""
+    def dates(
+        self, begun: datetime, unit: dict[str, Any], private: bool, hours: float
+    ) -> list[datetime]:
+        """Return when the posts of a thread are written, all before the world begins."""
         rng, pace = self.rng, hours or self.rng.choice((1, 2, 4, 9))
         while True:
             dates = [begun]
-            for _ in range(count - 1):
+            for _, _, *day in unit["posts"][1:]:
                 late = (private and rng.random() < 0.6) or rng.random() < 0.1
-                after = _awake(rng, dates[-1], pace) if late else None
-                dates.append(after or company.later(rng, dates[-1], pace))
+                if day:
+                    dates.append(_on(rng, dates[-1], *day))
+                elif late:
+                    dates.append(_awake(rng, dates[-1], pace))
+                else:
+                    dates.append(company.later(rng, dates[-1], pace))
             if dates[-1] < company.NOW - timedelta(hours=10):
                 return [one.replace(microsecond=0) for one in dates]
             pace *= 0.7
+            begun -= timedelta(days=7 * (pace < 0.3))
 
     def poll(self, question: str, options: list[str], closed: bool) -> Poll:
         """Return a poll in which one option wins clearly, so that no rounding decides."""
@@ -345,6 +353,13 @@ def _awake(rng: random.Random, after: datetime, hours: float) -> datetime:
         return when
     morning = datetime(when.year, when.month, when.day, 7, 10, tzinfo=UTC)
     return morning + timedelta(days=when.hour >= 23, minutes=rng.randrange(150))
+
+
+def _on(rng: random.Random, after: datetime, day: str | int) -> datetime:
+    """Return a moment on the next such day of the week, or so many days later."""
+    days = day if isinstance(day, int) else (_WEEK.index(day) - after.weekday() - 1) % 7 + 1
+    date = after.date() + timedelta(days=days)
+    return company.evening(rng, date, date)
 
 
 def _moderate(rng: random.Random, public: list[Thread]) -> None:
