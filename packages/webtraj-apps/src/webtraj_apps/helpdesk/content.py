@@ -170,8 +170,9 @@ class _Writer:
         """Return the number of a colleague, address, first name, and a business."""
         rng = self.rng
         if unit["queue"] in _FROM_CUSTOMERS:
-            fit = [one for one in WORDS.buyers if unit.get("by", one[0]) == one[0]]
-            business, name, domain = rng.choice(fit)
+            by = unit.get("by")
+            fit = [one for one in WORDS.buyers if (one[0] == by if by else len(one) == 3)]
+            business, name, domain, *_ = rng.choice(fit)
             address = f"{name.lower().replace(' ', '.')}@{domain}.example"
             if address == but:  # A colleague of the first one.
                 address = f"office@{domain}.example"
