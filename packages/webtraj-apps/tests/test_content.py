@@ -74,7 +74,42 @@ def budget(seed):
         yield from ((project.id, bill.what, None) for bill in project.bills)
 
 
-APPS = {"cms": intranet, "tracker": tracker, "wiki": wiki, "mail": mail, "budget": budget}
+def helpdesk(seed):
+    content = load("helpdesk")
+    for ticket in content.tickets(seed):
+        yield "title", ticket["title"], None
+        yield "text", ticket["text"], None if ticket["sender"] is None else ticket["created"]
+        for turn in ticket["said"]:
+            yield "turn", turn["text"], None if turn["by"] is None else turn["date"]
+
+
+def forum(seed):
+    content = load("forum")
+    for threads in content.threads(seed, [person.name for person in people(seed)]):
+        for thread in threads:
+            yield "title", thread.title, None
+            yield from (("comment", one.text, one.date) for one in thread.comments)
+
+
+def shop(seed):
+    for rows in tomllib.loads((FOLDER / "shop/reviews.toml").read_text("utf-8")).values():
+        yield from (("title", row[1], None) for row in rows)
+        yield from (("review", row[2], None) for row in rows)
+    words = tomllib.loads((FOLDER / "shop/catalogue.toml").read_text("utf-8"))
+    for leaves in words["departments"].values():
+        yield from (("thing", one["text"], None) for leaf in leaves for one in leaf["things"])
+
+
+APPS = {
+    "budget": budget,
+    "cms": intranet,
+    "forum": forum,
+    "helpdesk": helpdesk,
+    "mail": mail,
+    "shop": shop,
+    "tracker": tracker,
+    "wiki": wiki,
+}
 
 
 @pytest.mark.parametrize("app", APPS)
@@ -84,7 +119,7 @@ def test_nobody_says_twice_what_a_person_would_say_once(app):
         assert not [text for text, times in said.items() if times > 1], seed
 
 
-@pytest.mark.parametrize("app", ["tracker", "wiki", "mail"])
+@pytest.mark.parametrize("app", ["helpdesk", "tracker", "wiki", "mail"])
 def test_people_write_when_they_work(app):
     moments = [
         when if isinstance(when, datetime) else datetime.fromisoformat(when)
@@ -97,6 +132,25 @@ def test_people_write_when_they_work(app):
     assert not [one for one in moments if not 6 <= one.hour < 23]
     hours = Counter(one.hour for one in working)
     assert max(hours.values()) < 0.3 * len(working), "most is written in a single hour"
+
+
+def test_members_of_the_forum_write_at_work_and_in_the_evening_but_not_at_night():
+    hours = Counter(when.hour for seed in SEEDS for _, _, when in forum(seed) if when)
+    assert not [hour for hour in hours if not 6 <= hour < 23]
+    evening = sum(hours[hour] for hour in range(18, 23)) / hours.total()
+    assert 0.05 < evening < 0.25
+
+
+def test_an_answer_comes_after_its_question_and_before_the_world_begins():
+    for seed in SEEDS:
+        for ticket in load("helpdesk").tickets(seed):
+            moments = [ticket["created"], *(turn["date"] for turn in ticket["said"])]
+            assert moments == sorted(moments), ticket["title"]
+            assert moments[-1] < company.NOW, ticket["title"]
+        for thread in load("forum").threads(seed, [person.name for person in people(seed)])[0]:
+            moments = [one.date for one in thread.comments]
+            assert moments == sorted(moments), thread.title
+            assert moments[-1] < company.NOW, thread.title
 
 
 @pytest.mark.parametrize("app", APPS)
@@ -153,5 +207,9 @@ def test_products_are_titles_of_the_catalogue_and_made_by_a_workshop():
         leaf = leaves[product["category"]]
         series, _, rest = product["title"].partition(" ")
         assert series in words["series"]
-        assert rest in {f"{made} {noun}" for made in leaf["materials"] for noun, _ in leaf["nouns"]}
+        assert rest in {
+            f"{made} {thing['name']}"
+            for thing in leaf["things"]
+            for made in thing.get("materials", leaf["materials"])
+        }
         assert since[product["workshop"]] <= product["since"]

@@ -784,7 +784,7 @@ def resolve_as_told(facts: Facts, rng: random.Random) -> Assignment:
     """Resolve a ticket with what a colleague has done about it."""
     own, sender = facts["helpdesk"], mail._colleague(facts["mail"], rng)
     ticket = rng.choice(helpdesk._tickets(own, lambda one: not one["depends"]))
-    text = rng.choice(helpdesk._ENDS)
+    text = ticket["end"]
     letter, delivery = mail.written(
         facts["mail"],
         sender,

@@ -1,3 +1,4 @@
+# mypy: ignore-errors
 """The threads of Northfield's forum: who wrote what, when. Only the standard library is used."""
 
 from __future__ import annotations
@@ -5,10 +6,13 @@ from __future__ import annotations
 import dataclasses
 import random
 import tomllib
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
+
+import company
 
 __all__ = [
     "ADMIN",
@@ -19,19 +23,31 @@ __all__ = [
     "Poll",
     "Reply",
     "Thread",
+    "homes",
     "threads",
 ]
 
-WORDS = SimpleNamespace(**tomllib.loads(Path(__file__).with_suffix(".toml").read_text("utf-8")))
-"""What `content.toml` holds."""
+WORDS = SimpleNamespace(
+    **tomllib.loads(Path(__file__).with_suffix(".toml").read_text("utf-8")),
+    **tomllib.loads(Path(__file__).with_name("threads.toml").read_text("utf-8")),
+)
+"""What `content.toml` and `threads.toml` hold."""
 USER = 0
 """Who sits in the browser: an ordinary member. Members are numbers of `people.people`."""
 MODERATORS = (1, 3)
 ADMIN = 2
 SPAMMER = 39
 """Whose account posts advertisements."""
-_LAST = datetime(2026, 3, 1, 20, 0, tzinfo=UTC)
 _NORMAL = range(3, 39)
+_POSITIONS = company.positions()
+_SPANS = ("budget", "pages", "price")
+"""Keys of a thread that are spans of numbers."""
+_AT_HOME = ("For Sale", "Wanted", "Running", "Cooking", "Board Games", "Gardening", "Book Club")
+"""Categories in which most write in their free time."""
+_NEWS = ("Announcements", "Projects")
+_WEEK = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
+_EVERYWHERE = (*_NEWS, "Hardware", "Software", "Ideas")
+"""Categories in which people of all sites write; the others are about life in Dundee."""
 
 
 @dataclasses.dataclass(slots=True)
@@ -80,323 +96,6 @@ class Thread:
         return self.comments[0].author
 
 
-class _Writer:
-    """Makes the threads of a seed."""
-
-    def __init__(self, rng: random.Random, names: Sequence[str]) -> None:
-        self.rng = rng
-        self.names = names
-
-    def filled(self, text: str) -> str:
-        rng = self.rng
-        return text.format(
-            room=rng.choice(WORDS.rooms),
-            town=rng.choice(WORDS.towns),
-            day=rng.choice(WORDS.days),
-            floor=rng.choice(WORDS.floors),
-            fix=rng.choice(WORDS.fixes),
-            hour=rng.choice(WORDS.hours),
-            number=rng.randint(3, 9),
-            project=rng.choice(WORDS.projects),
-            name=rng.choice(self.names[3:39]).split()[0],
-        )
-
-    def author(self) -> int:
-        return self.rng.choice(_NORMAL)
-
-    def thread(
-        self,
-        title: str,
-        category: str,
-        opening: str,
-        kind: str,
-        *,
-        author: int | None = None,
-        poll: Poll | None = None,
-        **details: str,
-    ) -> Thread:
-        rng = self.rng
-        begun = _LAST - timedelta(minutes=rng.randint(600, 60 * 24 * 420))
-        author = self.author() if author is None else author
-        comments = [Reply(author, begun, opening)]
-        count = min(int(rng.expovariate(1 / 6)), 18)
-        self.discuss(comments, kind, count)
-        return Thread(title, category, comments, details, poll)
-
-    def discuss(self, comments: list[Reply], kind: str, count: int) -> None:
-        """Add replies, each by somebody else than the one before."""
-        rng = self.rng
-        pool = [*WORDS.replies[kind], *WORDS.general, *WORDS.replies[kind]]
-        rng.shuffle(pool)
-        regulars = rng.sample(_NORMAL, min(12, 3 + count // 2))
-        date = comments[-1].date
-        for number in range(count):
-            left = (_LAST - date) / max(count - number, 1)
-            date += min(left * 0.8, timedelta(minutes=rng.randint(7, 3000)))
-            date = date.replace(second=0, microsecond=0) + timedelta(seconds=number % 60)
-            asker = comments[0].author
-            choice = [one for one in (*regulars, asker) if one != comments[-1].author]
-            text = self.filled(pool[number % len(pool)])
-            comments.append(Reply(rng.choice(choice), date, text))
-
-    def sample(self, of: Sequence[str], count: int) -> list[str]:
-        return self.rng.sample(of, count)
-
-    def pairs(
-        self, first: Sequence[str], second: Sequence[str], count: int
-    ) -> list[tuple[str, str]]:
-        every = [(one, two) for one in first for two in second]
-        return self.rng.sample(every, count)
-
-    def day(self) -> str:
-        """Return a date in March or April 2026, in words."""
-        day = datetime(2026, 3, 9, tzinfo=UTC) + timedelta(days=self.rng.randint(0, 45))
-        return f"{day.day} {day:%B} 2026"
-
-    # The kinds of threads.
-
-    def help(self) -> Iterator[Thread]:
-        rng = self.rng
-        for first, second, category, count in (
-            (WORDS.devices, WORDS.defects, "Hardware", 26),
-            (WORDS.programs, WORDS.bugs, "Software", 24),
-        ):
-            for thing, symptom in self.pairs(first, second, count):
-                room, tried = rng.choice(WORDS.rooms), rng.choice(WORDS.tried)
-                yield self.thread(
-                    f"{thing} {symptom}",
-                    category,
-                    f"Since {rng.choice(WORDS.days)} my {thing.lower()} {symptom}. I sit in the "
-                    f"{room} room. I have {tried}, without success. Any ideas?",
-                    "help",
-                    room=room,
-                )
-        for pattern in WORDS.links:
-            for room in self.sample(WORDS.rooms, 4):
-                hour = rng.choice(WORDS.hours)
-                yield self.thread(
-                    pattern.format(room=room),
-                    "Network",
-                    f"It is about the {room} room. We need it for a meeting at {hour}. I have "
-                    f"{rng.choice(WORDS.tried)}. Who can help?",
-                    "help",
-                    room=room,
-                    hour=hour,
-                )
-
-    def office(self) -> Iterator[Thread]:
-        rng = self.rng
-        for meal in self.sample(WORDS.meals, 8):
-            yield self.thread(
-                f"Canteen wish: {meal.lower()}",
-                "Canteen",
-                f"Could the canteen offer {meal.lower()} once a month? I would come on "
-                f"{rng.choice(WORDS.days)}s, even at {rng.choice(('11:30', '12:15', '13:00'))}.",
-                "idea",
-            )
-        for town in self.sample(WORDS.towns, 12):
-            seats, hour = (
-                rng.randint(1, 4),
-                rng.choice(("06:40", "07:05", "07:20", "07:45", "08:10")),
-            )
-            yield self.thread(
-                f"Car pool from {town}",
-                "Commuting",
-                f"I drive from {town} every day and leave at {hour}. "
-                f"Free seats: {seats}. Back at {rng.choice(('16:30', '17:00', '17:45'))}.",
-                "ride",
-                town=town,
-                seats=str(seats),
-                hour=hour,
-            )
-        for thing in self.sample(WORDS.objects, 16):
-            place, room = rng.choice(WORDS.places), rng.choice(WORDS.rooms)
-            if rng.random() < 0.6:
-                yield self.thread(
-                    f"Found: {thing}",
-                    "Lost and Found",
-                    f"I found this in or near {place}: a {thing}. You can fetch it from me in the "
-                    f"{room} room.",
-                    "lost",
-                    thing=thing,
-                    room=room,
-                )
-            else:
-                yield self.thread(
-                    f"Lost: {thing}",
-                    "Lost and Found",
-                    f"I lost my {thing}, probably near {place}. If you find it, please bring it to "
-                    f"the {room} room.",
-                    "lost",
-                    thing=thing,
-                    room=room,
-                )
-
-    def market(self) -> Iterator[Thread]:
-        rng = self.rng
-        prices: set[int] = set()
-        for item, about in WORDS.items:
-            price = next(
-                one
-                for one in (round(about * rng.uniform(0.8, 1.25)) for _ in range(99))
-                if one not in prices
-            )
-            prices.add(price)
-            room, condition = rng.choice(WORDS.rooms), rng.choice(WORDS.conditions)
-            yield self.thread(
-                f"For sale: {item}",
-                "For Sale",
-                f"I sell my {item}. Price: {price} EUR. Condition: {condition}. "
-                f"You can collect it in the {room} room.",
-                "sale",
-                item=item,
-                price=str(price),
-                condition=condition,
-                room=room,
-            )
-        for thing in self.sample(WORDS.searched, 12):
-            most = rng.randint(2, 30) * 5
-            yield self.thread(
-                f"Wanted: {thing}",
-                "Wanted",
-                f"I am looking for this: {thing}. I would pay up to {most} EUR. "
-                f"Offers until {rng.choice(WORDS.days)}, please.",
-                "sale",
-                thing=thing,
-                price=str(most),
-            )
-
-    def ideas(self) -> Iterator[Thread]:
-        rng = self.rng
-        for number, (title, question, options) in enumerate(WORDS.ideas):
-            poll = None
-            if number < 14:
-                voters = rng.sample(_NORMAL, rng.randint(9, 25))
-                # One option wins clearly, so that the result is not a matter of rounding.
-                favourite = rng.randrange(len(options))
-                votes = {
-                    voter: favourite if rng.random() < 0.35 else rng.randrange(len(options))
-                    for voter in voters
-                }
-                counts = [list(votes.values()).count(one) for one in range(len(options))]
-                while max(counts) - sorted(counts)[-2] < 2:
-                    votes[next(v for v in _NORMAL if v not in votes)] = favourite
-                    counts = [list(votes.values()).count(one) for one in range(len(options))]
-                    favourite = counts.index(max(counts))
-                poll = Poll(question, list(options), votes, closed=number % 5 == 4)
-            yield self.thread(
-                title,
-                "Ideas",
-                f"What do you think of this: {title[0].lower() + title[1:]}? "
-                f"I would bring it up in the next meeting in the {rng.choice(WORDS.rooms)} room.",
-                "idea",
-                poll=poll,
-            )
-
-    def projects(self) -> Iterator[Thread]:
-        rng = self.rng
-        for name in WORDS.projects:
-            for stage in rng.sample(WORDS.stages, 3):
-                day, budget = self.day(), rng.randint(12, 98) * 500
-                lead = self.names[rng.choice(_NORMAL)]
-                yield self.thread(
-                    f"Project {name}: {stage}",
-                    "Projects",
-                    f"Notes on project {name}.\n\n* Lead: {lead}\n* Deadline: {day}\n"
-                    f"* Budget: {budget} EUR\n\nPlease correct me where I am wrong.",
-                    "project",
-                    lead=lead,
-                    deadline=day,
-                    budget=str(budget),
-                )
-
-    def clubs(self) -> Iterator[Thread]:
-        rng = self.rng
-        for month, book in zip(
-            WORDS.months, rng.sample(WORDS.books, len(WORDS.books)), strict=True
-        ):
-            room, pages = rng.choice(WORDS.rooms), rng.randint(140, 620)
-            yield self.thread(
-                f"Book club {month}: {book}",
-                "Book Club",
-                f"Our book is *{book}*. It has {pages} pages. We meet in the {room} room at "
-                f"{rng.choice(WORDS.hours)}.",
-                "club",
-                book=book,
-                room=room,
-                pages=str(pages),
-            )
-        for route in rng.sample(WORDS.routes, 9):
-            day, length = rng.choice(WORDS.days), rng.randint(3, 16)
-            yield self.thread(
-                f"{day} run: {route}",
-                "Running",
-                f"We run the {route} on {day}: {length} km, starting at "
-                f"{rng.choice(WORDS.places)}. Everybody is welcome.",
-                "club",
-                length=str(length),
-            )
-        for meal in rng.sample(WORDS.meals, 12):
-            minutes, eaters = rng.randint(4, 24) * 5, rng.randint(2, 8)
-            yield self.thread(
-                f"Recipe: {meal.lower()}",
-                "Cooking",
-                f"{meal} for {eaters} people. It takes {minutes} minutes.\n\n1. Cut everything.\n"
-                f"2. Cook it slowly.\n3. Eat it on a {rng.choice(WORDS.days)}.",
-                "cook",
-                minutes=str(minutes),
-                people=str(eaters),
-            )
-        for game in rng.sample(WORDS.games, 9):
-            room, players = rng.choice(WORDS.rooms), rng.randint(3, 8)
-            yield self.thread(
-                f"Games night: {game}",
-                "Board Games",
-                f"Who wants to play {game}? At most {players} players, on "
-                f"{rng.choice(WORDS.days)} in the {room} room.",
-                "club",
-                game=game,
-                room=room,
-                players=str(players),
-            )
-        for thing in rng.sample(WORDS.garden, 9):
-            yield self.thread(
-                thing,
-                "Gardening",
-                f"I would like to talk about this: {thing[0].lower() + thing[1:]}. Next work day: "
-                f"{rng.choice(WORDS.days)} at {rng.choice(WORDS.hours)}.",
-                "club",
-            )
-
-    def announcements(self) -> Iterator[Thread]:
-        rng = self.rng
-        for system in WORDS.systems:
-            day, hour, hours = self.day(), rng.choice(WORDS.hours), rng.randint(2, 6)
-            contact = self.names[rng.choice(_NORMAL)]
-            yield self.thread(
-                f"Maintenance: {system}",
-                "Announcements",
-                f"There is maintenance work on this: {system}.\n\n* Date: {day}\n* Start: {hour}\n"
-                f"* Duration: {hours} hours\n* Contact: {contact}",
-                "news",
-                author=rng.choice((ADMIN, *MODERATORS)),
-                system=system,
-                day=day,
-                hour=hour,
-                hours=str(hours),
-                contact=contact,
-            )
-        for title in WORDS.news:
-            yield self.thread(
-                title,
-                "Announcements",
-                f"{title}: the details are on the notice board on the {rng.choice(WORDS.floors)} "
-                "and in the intranet. Please ask your questions here.",
-                "news",
-                author=rng.choice((ADMIN, *MODERATORS)),
-            )
-
-
 def threads(seed: int, names: Sequence[str]) -> tuple[list[Thread], list[Thread]]:
     """Return the public threads and the private ones, each from the oldest to the newest.
 
@@ -406,141 +105,310 @@ def threads(seed: int, names: Sequence[str]) -> tuple[list[Thread], list[Thread]
     """
     rng = random.Random(f"forum {seed}")
     writer = _Writer(rng, names)
-    makers = (
-        writer.help,
-        writer.office,
-        writer.market,
-        writer.ideas,
-        writer.projects,
-        writer.clubs,
-        writer.announcements,
-    )
-    public = [thread for make in makers for thread in make()]
-    _make_long(writer, public)
-    _let_user_write(rng, public)
+    units = WORDS.threads
+    own, answered = _choose_own(rng, units)
+    public = [
+        writer.thread(unit, starts=number in own, answers=number in answered)
+        for number, unit in enumerate(units)
+    ]
+    polls = [t.poll for t in public if t.poll and not t.poll.closed and t.author != USER]
+    for poll in rng.sample(polls, 4):
+        poll.votes[USER] = rng.randrange(len(poll.options))
     _moderate(rng, public)
-    _spam(writer, public)
+    _spam(rng, public)
     _like(rng, public)
-    private = _private(writer)
+    private = [writer.private(unit) for unit in WORDS.private]
     for made in (public, private):
         made.sort(key=lambda thread: thread.comments[0].date)
     return public, private
 
 
-def _make_long(writer: _Writer, public: list[Thread]) -> None:
-    """Make ten discussions long: two or three pages."""
-    rng = writer.rng
-    chosen = [thread for thread in public if thread.category in WORDS.kinds]
-    for thread in rng.sample(chosen, 10):
-        first = thread.comments[0]
-        first.date = min(first.date, _LAST - timedelta(days=60))
-        thread.comments = [first]
-        writer.discuss(thread.comments, WORDS.kinds[thread.category], rng.randint(24, 48))
+def homes(rng: random.Random, public: Sequence[Thread]) -> list[str]:
+    """Return where each member lives: a driver where the car pool starts, others near their work.
+
+    Args:
+        rng: The random source.
+        public: The public threads.
+    """
+    found = [
+        rng.choice(WORDS.homes.get(one.site, ["Dundee", *company.COMPANY.town["nearby"]]))
+        for one in _POSITIONS
+    ]
+    for thread in public:
+        if thread.category == "Commuting":
+            found[thread.author] = thread.details["town"]
+    return found
 
 
-def _let_user_write(rng: random.Random, public: list[Thread]) -> None:
-    """Make the user the author of some threads and comments."""
-    fit = ("Hardware", "For Sale", "Ideas", "Commuting", "Cooking", "Board Games", "Canteen")
-    for category in fit:
-        own = [t for t in public if t.category == category and len(t.comments) < 15]
-        if category == "Ideas":
-            own = [t for t in own if t.poll and not t.poll.closed]
-        for thread in rng.sample(own, 2):
-            before = thread.author
-            for comment in thread.comments:
-                if comment.author == before:
-                    comment.author = USER
-    others = [t for t in public if t.author != USER and 3 <= len(t.comments) < 19]
-    for thread in rng.sample(others, 30):
-        rng.choice(thread.comments[1:]).author = USER
-    polls = [t.poll for t in public if t.poll and not t.poll.closed and t.author != USER]
-    for poll in rng.sample(polls, 4):
-        poll.votes[USER] = rng.randrange(len(poll.options))
+def _choose_own(rng: random.Random, units: Sequence[dict[str, Any]]) -> tuple[set[int], set[int]]:
+    """Return the numbers of threads that the user starts, and of others that they answer."""
+    own: set[int] = set()
+    for category, count in (
+        ("Hardware", 2),
+        ("For Sale", 2),
+        ("Ideas", 2),
+        ("Commuting", 1),
+        ("Cooking", 1),
+        ("Board Games", 1),
+        ("Canteen", 1),
+    ):
+        fit = [
+            number
+            for number, unit in enumerate(units)
+            if unit["category"] == category
+            and not (unit.get("long") or "who" in unit)
+            and (category != "Ideas" or ("poll" in unit and number % 5))
+        ]
+        own.update(rng.sample(fit, count))
+    others = [
+        number
+        for number, unit in enumerate(units)
+        if number not in own and not unit.get("long") and len(unit["posts"]) > 2
+    ]
+    return own, set(rng.sample(others, 26))
+
+
+class _Writer:
+    """Fills the threads of a seed."""
+
+    def __init__(self, rng: random.Random, names: Sequence[str]) -> None:
+        self.rng = rng
+        self.names = names
+        self.prices: set[int] = set()
+        self.drivers: set[int] = set()
+
+    def thread(self, unit: dict[str, Any], *, starts: bool, answers: bool) -> Thread:
+        """Return a thread.
+
+        Args:
+            unit: What `threads.toml` says of it.
+            starts: Whether the user starts it.
+            answers: Whether one of the replies is the user's.
+        """
+        rng, category = self.rng, unit["category"]
+        begun = self.begin(unit)
+        cast = self.cast(unit, begun, starts=starts, answers=answers)
+        details = self.details(unit)
+        contact = rng.choice([n for n in _NORMAL[:-3] if n not in cast.values()])
+        slots = {"contact": self.names[contact], "room": self.room()} | details
+        if "budget" in slots:
+            slots["budget"] = f"{int(slots['budget']):,}"
+        texts = [text.format(**slots) for _, text, *_ in unit["posts"]]
+        dates = self.dates(begun, unit, category in _AT_HOME, unit.get("hours", 0.0))
+        comments = [
+            Reply(cast[who], date, text)
+            for (who, *_), date, text in zip(unit["posts"], dates, texts, strict=True)
+        ]
+        if details or category == "Lost and Found":
+            details |= {key: slots[key] for key in ("contact", "room")}
+        poll = None
+        if "poll" in unit:
+            question, *options = unit["poll"]
+            poll = self.poll(question, options, WORDS.threads.index(unit) % 5 == 0)
+        title = unit["title"].format(**slots)
+        return Thread(title, category, comments, details, poll)
+
+    def private(self, unit: dict[str, Any]) -> Thread:
+        """Return a private thread of the user."""
+        rng = self.rng
+        letters = sorted({who for who, *_ in unit["posts"]} - {"a", "u"})
+        others = rng.sample(_NORMAL[:-3], len(letters) + 1)
+        cast = dict(zip(letters, others, strict=False)) | {"a": USER, "u": USER}
+        other = self.names[others[-1]].split()[0]
+        begun = company.moment(
+            rng, company.NOW.date() - timedelta(days=40), company.NOW.date() - timedelta(days=5)
+        )
+        dates = self.dates(begun, unit, False, 2.5)
+        comments = [
+            Reply(cast[who], date, text.format(other=other))
+            for (who, text), date in zip(unit["posts"], dates, strict=True)
+        ]
+        members = [USER, *others[:-1]]
+        return Thread(unit["title"].format(other=other), "Private", comments, {}, members=members)
+
+    def begin(self, unit: dict[str, Any]) -> datetime:
+        """Return when a thread begins: most are recent, long ones need time."""
+        rng, today = self.rng, company.NOW.date()
+        if "date" in unit:
+            return company.moment(rng, unit["date"], unit["date"])
+        if unit.get("long"):
+            days = rng.randint(14, 24)
+        elif unit["category"] in _NEWS:
+            days = rng.randint(5, 24)
+        else:
+            days = 5 + min(50, int(rng.expovariate(1 / 24)))
+        private = unit["category"] in _AT_HOME and rng.random() < 0.6
+        draw = company.evening if private or rng.random() < 0.12 else company.moment
+        day = today - timedelta(days=days)
+        return draw(rng, day - timedelta(days=3), day)
+
+    def cast(
+        self, unit: dict[str, Any], begun: datetime, *, starts: bool, answers: bool
+    ) -> dict[str, int]:
+        """Return who plays each part of a thread."""
+        rng, wanted = self.rng, unit.get("who", {})
+        here = [n for n in _NORMAL if _POSITIONS[n].joined < begun.date()]
+        parts = sorted({who for who, *_ in unit["posts"]}, key=lambda who: (who not in wanted, who))
+        found: dict[str, int] = {}
+        if unit["category"] == "Announcements":
+            is_technical = unit["title"].startswith("Maintenance")
+            found["a"] = ADMIN if is_technical else MODERATORS[1]
+        elif starts:
+            found["a"] = USER
+        elif unit["category"] == "Commuting":
+            fit = [n for n in here if _POSITIONS[n].site == "dundee" and n not in self.drivers]
+            found["a"] = rng.choice(fit)
+            self.drivers.add(found["a"])
+        if answers:
+            single = [
+                who
+                for who in parts
+                if who not in (*found, *wanted, "a")
+                and sum(one == who for one, *_ in unit["posts"]) == 1
+            ]
+            if single:
+                found[rng.choice(single)] = USER
+        for who in parts:
+            if who not in found:
+                usual = "" if unit["category"] in _EVERYWHERE else "dundee"
+                place = wanted.get(who, usual)
+                fit = [
+                    n
+                    for n in here
+                    if n not in found.values()
+                    and (not place or place in (_POSITIONS[n].site, _POSITIONS[n].department))
+                ]
+                found[who] = rng.choice(fit)
+        return found
+
+    def details(self, unit: dict[str, Any]) -> dict[str, str]:
+        """Return what tasks may ask for."""
+        rng, found = self.rng, dict(unit.get("details", {}))
+        for key in _SPANS:
+            if key in unit:
+                low, high = unit[key]
+                value = rng.randint(low, high)
+                if key == "budget":
+                    value = round(value, -2)
+                while key == "price" and value in self.prices:
+                    value = rng.randint(low, high)
+                if key == "price":
+                    self.prices.add(value)
+                found[key] = str(value)
+        if "system" in found:
+            first = company.NOW.date() + timedelta(days=7)
+            day = company.workday(rng, first, first + timedelta(days=40))
+            found |= {
+                "day": f"{day.day} {day:%B %Y}",
+                "hour": rng.choice(("18:00", "19:30", "20:00", "21:00", "22:30")),
+                "hours": str(rng.randint(2, 6)),
+            }
+        return found
+
+    def room(self) -> str:
+        """Return the name of a meeting room."""
+        return self.rng.choice(company.COMPANY.rooms)["name"]
+
+    def dates(
+        self, begun: datetime, unit: dict[str, Any], private: bool, hours: float
+    ) -> list[datetime]:
+        """Return when the posts of a thread are written, all before the world begins."""
+        rng, pace = self.rng, hours or self.rng.choice((1, 2, 4, 9))
+        while True:
+            dates = [begun]
+            for _, _, *day in unit["posts"][1:]:
+                late = (private and rng.random() < 0.6) or rng.random() < 0.1
+                if day:
+                    dates.append(_on(rng, dates[-1], *day))
+                elif late:
+                    dates.append(_awake(rng, dates[-1], pace))
+                else:
+                    dates.append(company.later(rng, dates[-1], pace))
+            if dates[-1] < company.NOW - timedelta(hours=10):
+                return [one.replace(microsecond=0) for one in dates]
+            pace *= 0.7
+            begun -= timedelta(days=7 * (pace < 0.3))
+
+    def poll(self, question: str, options: list[str], closed: bool) -> Poll:
+        """Return a poll in which one option wins clearly, so that no rounding decides."""
+        rng = self.rng
+        voters = rng.sample(_NORMAL[:-3], rng.randint(9, 25))
+        favourite = rng.randrange(len(options))
+        votes = {
+            voter: favourite if rng.random() < 0.35 else rng.randrange(len(options))
+            for voter in voters
+        }
+        counts = [list(votes.values()).count(one) for one in range(len(options))]
+        while max(counts) - sorted(counts)[-2] < 2:
+            favourite = counts.index(max(counts))
+            votes[next(v for v in _NORMAL if v not in votes)] = favourite
+            counts = [list(votes.values()).count(one) for one in range(len(options))]
+        return Poll(question, options, votes, closed=closed)
+
+
+def _awake(rng: random.Random, after: datetime, hours: float) -> datetime:
+    """Return when somebody answers in their free time: not at night."""
+    when = after + timedelta(hours=rng.expovariate(1 / hours), minutes=2)
+    if 7 <= when.hour < 23:
+        return when
+    morning = datetime(when.year, when.month, when.day, 7, 10, tzinfo=UTC)
+    return morning + timedelta(days=when.hour >= 23, minutes=rng.randrange(150))
+
+
+def _on(rng: random.Random, after: datetime, day: str | int) -> datetime:
+    """Return a moment on the next such day of the week, or so many days later."""
+    days = day if isinstance(day, int) else (_WEEK.index(day) - after.weekday() - 1) % 7 + 1
+    date = after.date() + timedelta(days=days)
+    return company.evening(rng, date, date)
 
 
 def _moderate(rng: random.Random, public: list[Thread]) -> None:
     """Close, pin and delete some threads."""
-    plain = [t for t in public if t.author != USER and t.poll is None and len(t.comments) < 19]
-    chosen = rng.sample(plain, 36)
-    for thread in chosen[:16]:
+    fit = [t for t in public if t.author != USER and t.poll is None and len(t.comments) < 19]
+    settled = [t for t in fit if t.category in ("Lost and Found", "For Sale", "Wanted", "Network")]
+    settled = rng.sample(settled, 14)
+    for thread in settled[:10]:
         thread.closed = True
-    for thread in chosen[16:24]:
-        thread.pinned = True
-    for thread in chosen[24:26]:
-        thread.globally_pinned = True
-    for thread in chosen[26:32]:
+    for thread in settled[10:]:
         thread.removed = True
-    for thread in chosen[32:]:
-        if len(thread.comments) > 2:
-            thread.comments[-1].removed = True
+    news = rng.sample([t for t in fit if t.category in _NEWS], 6)
+    for thread in news[:5]:
+        thread.pinned = True
+    news[5].globally_pinned = True
+    rest = [t for t in fit if t not in (*settled, *news) and len(t.comments) > 3]
+    for thread in rng.sample(rest, 4):
+        thread.comments[-1].removed = True
 
 
-def _spam(writer: _Writer, public: list[Thread]) -> None:
-    """Let one account advertise in a few threads, most often in one."""
-    rng = writer.rng
-    usable = [t for t in public if not (t.removed or t.closed) and 4 <= len(t.comments) < 19]
-    long = [t for t in public if not (t.removed or t.closed) and 24 <= len(t.comments) < 45]
-    places = [(thread, 1) for thread in rng.sample(usable, 6)]
-    places += [(thread, rng.randint(3, 5)) for thread in rng.sample(long, 3)]
+def _spam(rng: random.Random, public: list[Thread]) -> None:
+    """Let one account, taken over a few days ago, advertise in some threads, most in long ones."""
+    begun = company.NOW - timedelta(days=4)
+    texts = rng.sample(WORDS.spam, len(WORDS.spam))
+    usable = [t for t in public if not (t.removed or t.closed)]
+    short = [t for t in usable if 3 <= len(t.comments) < 12]
+    long = [t for t in usable if len(t.comments) > 20]
+    places = [(t, 1) for t in rng.sample(short, 6)] + [(t, 3) for t in rng.sample(long, 2)]
     for thread, count in places:
         for _ in range(count):
-            at = rng.randint(2, len(thread.comments))
-            before = thread.comments[at - 1].date
-            after = thread.comments[at].date if at < len(thread.comments) else _LAST
-            spam = Reply(
-                SPAMMER, before + (after - before) / 2, writer.filled(rng.choice(WORDS.spam))
-            )
+            when = begun + (company.NOW - begun) * rng.uniform(0, 0.8)
+            spam = Reply(SPAMMER, _awake(rng, when, 0.2).replace(microsecond=0), texts.pop())
             spam.spam = True
-            thread.comments.insert(at, spam)
+            thread.comments.append(spam)
+        thread.comments.sort(key=lambda one: one.date)
 
 
 def _like(rng: random.Random, public: list[Thread]) -> None:
     """Let members like comments. In each thread one comment is liked most."""
     for thread in public:
         usable = [c for c in thread.comments if not (c.spam or c.removed)]
+        here = [n for n in _NORMAL if _POSITIONS[n].joined < thread.comments[0].date.date()]
         for comment in usable:
             if rng.random() < 0.3:
-                fans = [one for one in _NORMAL if one != comment.author]
+                fans = [one for one in here if one != comment.author]
                 comment.likes = rng.sample(fans, rng.randint(1, 4))
         best = rng.choice(usable)
-        best.likes = rng.sample([one for one in _NORMAL if one != best.author], rng.randint(6, 11))
-        if rng.random() < 0.08:
+        best.likes = rng.sample([one for one in here if one != best.author], rng.randint(6, 11))
+        if rng.random() < 0.12:
             liked = rng.choice(usable)
             if liked.author != USER and liked is not best and len(thread.comments) < 19:
                 liked.likes.append(USER)
-
-
-def _private(writer: _Writer) -> list[Thread]:
-    """Return the user's private threads: half of them by the user."""
-    rng = writer.rng
-    made: list[Thread] = []
-    for number, pattern in enumerate(WORDS.private):
-        title = writer.filled(pattern)
-        others = rng.sample(_NORMAL, rng.randint(2, 4))
-        author = USER if number % 2 else others[0]
-        members = [USER, *others]
-        date = _LAST - timedelta(minutes=rng.randint(2000, 60 * 24 * 90))
-        comments = [
-            Reply(
-                author,
-                date,
-                f"Hello! It is about this: {title[0].lower() + title[1:]}. "
-                f"Can you answer by {rng.choice(WORDS.days)}?",
-            )
-        ]
-        for answer in rng.sample(
-            (
-                "Yes, I can.",
-                "Give me one more day, please.",
-                "Fine with me.",
-                "Shall we talk about it at lunch?",
-                "I have no time this week, sorry.",
-                "Great idea. I am in.",
-            ),
-            rng.randint(1, 4),
-        ):
-            date += timedelta(minutes=rng.randint(9, 400))
-            writers = [one for one in members if one != comments[-1].author]
-            comments.append(Reply(rng.choice(writers), date, answer))
-        made.append(Thread(title, "Private", comments, {}, members=members))
-    return made

@@ -6,12 +6,13 @@ Runs in the application's own virtual environment, without webtraj. See `serve.p
 
 import random
 from collections.abc import Iterator
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime, time, timedelta
 from pathlib import Path
 from typing import Any
 
 import content
 import django_worlds
+from company import positions
 from people import people
 
 django_worlds.configure(
@@ -95,6 +96,8 @@ from spirit.topic.private.models import TopicPrivate  # noqa: E402
 
 User = get_user_model()
 _NEVER_CHANGED = "2026-01-01 08:00:00+00:00"
+_OPENED = datetime(2024, 3, 4, 8, tzinfo=UTC)
+"""When the forum began."""
 
 
 class _Found:
@@ -229,16 +232,15 @@ class _Builder:
         return "moderator" if number in content.MODERATORS else "member"
 
     def make_users(self) -> None:
-        towns = content.WORDS.towns
-        for number, person in enumerate(self.people):
-            joined = datetime(2024, 3, 4, 8, tzinfo=UTC) + timedelta(
-                days=9 * number, minutes=number
-            )
+        homes = content.homes(self.rng, self.public)
+        for number, (person, position) in enumerate(zip(self.people, positions(), strict=True)):
+            joined = datetime.combine(position.joined, time(9, 10 + number), UTC)
+            joined = max(joined, _OPENED + timedelta(days=number))
             user = User.objects.create(**django_worlds.account(person), date_joined=joined)
             user.st.is_verified = True
             user.st.is_moderator = number in content.MODERATORS
             user.st.is_administrator = number == content.ADMIN
-            user.st.location = self.rng.choice(towns)
+            user.st.location = homes[number]
             user.st.last_ip = "127.0.0.1"
             user.st.save()
             self.users.append(user)
@@ -351,7 +353,7 @@ class _Builder:
             CommentPollVote(
                 voter=self.users[voter],
                 choice=choices[option],
-                created_at=begun + timedelta(minutes=3 + number),
+                created_at=begun + timedelta(minutes=3 + 97 * number),
             )
             for number, (voter, option) in enumerate(asked.votes.items())
         )
@@ -420,9 +422,9 @@ class _Builder:
         reports += [(t, c, 1) for t, c in self.rng.sample(innocent, 4)]
         made = []
         reporters = self.users[3 : content.SPAMMER]
-        begun = datetime(2026, 2, 27, 9, 0, tzinfo=UTC)
+        begun = datetime(2026, 3, 1, 21, 40, tzinfo=UTC)
         for number, (topic, comment, reason) in enumerate(reports):
-            date = begun + timedelta(hours=2 * number)
+            date = begun + timedelta(minutes=7 * number)
             closed = number in (6, 10)
             flag = CommentFlag.objects.create(
                 comment_id=comment["id"],
@@ -431,10 +433,10 @@ class _Builder:
                 moderator=self.users[content.ADMIN] if closed else None,
             )
             by = self.rng.sample(reporters, self.rng.randint(1, 4))
-            body = "This is advertising." if reason == 0 else "I find this impolite."
+            bodies = content.WORDS.spam_reports if reason == 0 else content.WORDS.reports
             Flag.objects.bulk_create(
                 Flag(user=one, comment_id=comment["id"], date=date, reason=reason, body=body)
-                for one in by
+                for one, body in zip(by, self.rng.sample(bodies, len(by)), strict=True)
             )
             made.append(
                 {

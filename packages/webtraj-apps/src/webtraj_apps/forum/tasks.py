@@ -602,13 +602,13 @@ def offer_less(facts: Facts, rng: random.Random) -> Assignment:
     less = rng.randint(2, 9)
     cheap = min(pair, key=lambda topic: int(topic["details"]["price"]))
     offer = int(cheap["details"]["price"]) - less
-    text = f"I would pay {offer} EUR."
+    text = f"I would pay £{offer}."
     items = " or the ".join(topic["details"]["item"] for topic in pair)
     return Assignment(
         goal=(
             f"You would buy the {items}, whichever is cheaper in the category For Sale. Reply in "
-            f"the topic of the cheaper one with an offer that is {less} EUR below its price, in "
-            f'these words, with the amount in place of N: "I would pay N EUR."'
+            f"the topic of the cheaper one with an offer that is £{less} below its price, in "
+            f'these words, with the amount in place of N: "I would pay £N."'
         ),
         expect=_reply(facts, cheap, facts["user"], text),
         steps=(
@@ -1174,9 +1174,9 @@ def price(facts: Facts, rng: random.Random) -> Assignment:
     return Assignment(
         goal=(
             f"How much does the {topic['details']['item']} in the category For Sale cost? "
-            "Answer with the number of euros."
+            "Answer with the number of pounds."
         ),
-        answer=f"{topic['details']['price']} euros",
+        answer=f"{topic['details']['price']} pounds",
         steps=_browse(facts, topic),
     )
 
@@ -1241,9 +1241,9 @@ def total_budget(facts: Facts, rng: random.Random) -> Assignment:
     return Assignment(
         goal=(
             "What is the sum of the budgets in the opening comments of these topics? "
-            f"{titles}. Answer with the number of euros."
+            f"{titles}. Answer with the number of pounds."
         ),
-        answer=f"{sum(int(topic['details']['budget']) for topic in topics)} euros",
+        answer=f"{sum(int(topic['details']['budget']) for topic in topics)} pounds",
         steps=[_browse(facts, topic) for topic in topics],
     )
 
@@ -1902,7 +1902,7 @@ def price_of_nothing(facts: Facts, rng: random.Random) -> Assignment:
     return Assignment(
         goal=(
             f"How much does the {kind} {item} in the category For Sale cost? "
-            "Answer with the number of euros."
+            "Answer with the number of pounds."
         ),
         steps=(
             click("a.header__tabs__item[href='/search/']"),

@@ -6,30 +6,21 @@ django-helpdesk (BSD licence). A world is one SQLite file; uploads lie beside it
 
 import random
 import sys
-import tomllib
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime, time, timedelta
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
+import content
 import django_worlds
 import people
+from company import NOW, positions
 
 # The folder of all applications has one of the name of the package "helpdesk": leave the path.
 _APPS = Path(__file__).resolve().parents[1]
 sys.path[:] = [entry for entry in sys.path if Path(entry).resolve() != _APPS]
 
 enter = django_worlds.enter
-WORDS = SimpleNamespace(
-    **tomllib.loads(Path(__file__).with_name("content.toml").read_text("utf-8"))
-)
-"""What `content.toml` holds."""
-_ROOMS = tuple(f"{floor}.{room:02d}" for floor in range(1, 6) for room in range(1, 19))
-_AGENTS = 8
-"""The first people are agents, the very first with all rights; the others are colleagues."""
-_TICKETS = 420
-_NOW = datetime(2026, 3, 2, 9, 0, tzinfo=UTC)
-_OPEN, _REOPENED, _RESOLVED, _CLOSED, _DUPLICATE = 1, 2, 3, 4, 5
+WORDS = content.WORDS
 _SORTABLE = "https://unpkg.com/sortablejs-make/Sortable.min.js"
 _JQUERY_SORTABLE = "https://cdn.jsdelivr.net/npm/jquery-sortablejs@latest/jquery-sortable.js"
 _NO_RESOLUTION = '{% if "Resolved" == ticket.get_status_display %}'
@@ -121,44 +112,41 @@ def build(state: Path, seed: int) -> dict[str, Any]:
     """Make a world in an empty folder, and return its facts."""
     django_worlds.create(state)
     rng = random.Random(f"helpdesk {seed}")
-    staff = _people(seed)
+    users = _people(seed)
     models.EmailTemplate.objects.all().delete()
     Site.objects.update(domain="helpdesk.test", name="Northfield Service Desk")
     _queues()
-    answers = _knowledge(rng, list(staff.values()))
-    tickets = _tickets(rng, list(staff.values()), answers)
+    answers = _knowledge(rng, users)
+    tickets = _tickets(rng, seed, users)
+    agents = [users[number] for number in content.AGENTS]
     facts = {
+        "agents": [django_worlds.facts_of(user) for user in agents],
         "answers": answers,
         "checklist_templates": _checklists(rng, tickets),
+        "colleague": users[content.COLLEAGUE].username,
         "ignored": _ignored(rng),
-        "people": [django_worlds.facts_of(user) for user in staff.values()],
+        "people": [django_worlds.facts_of(user) for user in users],
         "presets": _presets(),
         "queues": [{"id": at, **queue} for at, queue in enumerate(WORDS.queues, start=1)],
-        "searches": _searches(rng, list(staff.values())),
+        "searches": _searches(rng, agents),
         "tickets": tickets,
-        "user": next(iter(staff)),
+        "user": users[0].username,
     }
-    facts["agents"] = facts["people"][:_AGENTS]
-    facts["colleague"] = facts["people"][_AGENTS]["username"]
-    shown = [
-        user for user in staff.values() if user.username in (facts["user"], facts["colleague"])
-    ]
-    facts["cookies"] = django_worlds.cookies(shown)
+    facts["cookies"] = django_worlds.cookies([users[0], users[content.COLLEAGUE]])
     django_worlds.finish(state)
     return facts
 
 
-def _people(seed: int) -> dict[str, User]:
-    """Make the users; one of the later ones writes tickets and reads answers only."""
-    users = {}
-    for at, person in enumerate(people.people(seed)):
-        users[person.username] = User.objects.create(
+def _people(seed: int) -> list[User]:
+    return [
+        User.objects.create(
             **django_worlds.account(person),
-            is_staff=at < _AGENTS,
+            is_staff=at in content.AGENTS,
             is_superuser=at == 0,
-            date_joined=datetime(2025, 6, 2, 8, 0, tzinfo=UTC) + timedelta(days=at),
+            date_joined=datetime.combine(position.joined, time(9), UTC),
         )
-    return users
+        for at, (person, position) in enumerate(zip(people.people(seed), positions(), strict=True))
+    ]
 
 
 def _queues() -> None:
@@ -196,7 +184,7 @@ def _knowledge(rng: random.Random, users: list[User]) -> list[dict[str, Any]]:
                 order=order,
                 votes=len(voters),
                 recommendations=len(up),
-                last_updated=_NOW - timedelta(days=rng.randint(20, 300)),
+                last_updated=NOW - timedelta(days=rng.randint(20, 300)),
             )
             item.voted_by.set(up)
             item.downvoted_by.set(voters[len(up) :])
@@ -216,203 +204,125 @@ def _knowledge(rng: random.Random, users: list[User]) -> list[dict[str, Any]]:
     return facts
 
 
-def _tickets(
-    rng: random.Random, users: list[User], answers: list[dict[str, Any]]
-) -> list[dict[str, Any]]:
+def _tickets(rng: random.Random, seed: int, users: list[User]) -> list[dict[str, Any]]:
     """Make tickets with follow-ups, dependencies and copies."""
     # Their dates are set below, not by the clock.
     for name in ("created", "modified"):
         field = models.Ticket._meta.get_field(name)
         field.auto_now = field.auto_now_add = False
     queues = {queue.slug: queue for queue in models.Queue.objects.all()}
-    customers = [
-        f"{person.first.lower()}.{person.last.lower()}@{rng.choice(WORDS.companies)}.example"
-        for person in people.people(rng.randrange(10**6), 36)
-    ]
-    numbers = _Numbers(rng)
-    moments = sorted(_NOW - timedelta(minutes=rng.randint(60, 150 * 1440)) for _ in range(_TICKETS))
+    written = content.tickets(seed)
     tickets, follow_ups, facts = [], [], []
-    for at, created in enumerate(moments, start=1):
-        slug = rng.choices(list(queues), weights=(6, 4, 3, 3, 6, 4, 4, 3))[0]
-        title, description = numbers.scenario(slug)
-        is_inside = slug not in ("ord", "ret", "web")
-        email = rng.choice(customers)
-        if is_inside:
-            # Some come from the colleague whose cookies tasks may use. The page shows 25 at most.
-            email = rng.choice(users[_AGENTS : _AGENTS + (1 if at % 16 == 0 else 32)]).email
-        age = (_NOW - created).days
-        ended = rng.random() < min(0.9, age / 75)
-        status = rng.choices(
-            (_RESOLVED, _CLOSED, _DUPLICATE) if ended else (_OPEN, _REOPENED),
-            weights=(3, 14, 0) if ended else (9, 1),
-        )[0]
-        owner = None
-        if ended or rng.random() < 0.72:
-            owner = rng.choices(users[:_AGENTS], weights=(2, *[1] * (_AGENTS - 1)))[0]
-        due = created.replace(hour=0, minute=0, second=0) + timedelta(days=rng.randint(3, 40))
+    for at, one in enumerate(written, start=1):
+        owner = None if one["owner"] is None else users[one["owner"]]
+        is_open = one["status"] in (content.OPEN, content.REOPENED)
+        due = (one["created"] + timedelta(days=rng.randint(3, 30))).date()
+        due = datetime.combine(
+            due + timedelta(days=8 - due.isoweekday() if due.isoweekday() > 5 else 0), time(), UTC
+        )
         ticket = models.Ticket(
             id=at,
-            title=title,
-            queue=queues[slug],
-            created=created,
-            modified=created,
-            submitter_email=email,
+            title=one["title"],
+            queue=queues[one["queue"]],
+            created=one["created"],
+            modified=one["said"][-1]["date"] if one["said"] else one["created"],
+            submitter_email=one["email"],
             assigned_to=owner,
-            status=status,
-            on_hold=not ended and rng.random() < 0.1,
-            description=description,
-            resolution=rng.choice(WORDS.resolutions[slug]) if ended else "",
-            priority=rng.choices((1, 2, 3, 4, 5), weights=(1, 3, 8, 3, 1))[0],
+            status=one["status"],
+            on_hold=is_open and rng.random() < 0.12,
+            description=one["text"],
+            resolution="" if is_open else one["end"],
+            priority=one["priority"],
             due_date=due if rng.random() < 0.6 else None,
             secret_key=f"{rng.getrandbits(64):016x}",
-            kbitem_id=rng.choice(
-                [answer["id"] for answer in answers if answer["slug"] == _CATEGORY[slug]]
-            )
-            if slug in _CATEGORY and rng.random() < 0.2
-            else None,
         )
-        made = _follow_ups(rng, ticket, users)
-        ticket.modified = made[-1].date
         tickets.append(ticket)
-        follow_ups += made
+        follow_ups += _follow_ups(ticket, one, users)
         facts.append(
             {
                 "id": at,
-                "title": title,
-                "queue": slug,
-                "email": email,
-                "key": ticket.secret_key,
+                "title": one["title"],
+                "queue": one["queue"],
+                "email": one["email"],
                 "owner": owner.username if owner else "",
-                "status": status,
+                "status": one["status"],
                 "hold": ticket.on_hold,
-                "priority": ticket.priority,
-                "created": created.isoformat(),
+                "priority": one["priority"],
+                "created": one["created"].isoformat(),
                 "due": due.date().isoformat() if ticket.due_date else "",
-                "resolution": ticket.resolution or "",
-                "answer": ticket.kbitem_id,
-                "minutes": sum(
-                    int(made_.time_spent.total_seconds()) // 60
-                    for made_ in made
-                    if made_.time_spent
-                ),
+                "end": one["end"],
+                "minutes": sum(turn["minutes"] for turn in one["said"]),
                 "replies": [
-                    {"by": made_.user.username, "public": made_.public, "text": made_.comment}
-                    for made_ in made[1:]
+                    {"public": turn["kind"] != "note", "text": turn["text"]} for turn in one["said"]
                 ],
-                "depends": [],
+                "twin": next((n for n, t in enumerate(written, 1) if t["title"] == one["twin"]), 0),
+                "depends": [n for n, t in enumerate(written, 1) if t["unit"] == one["needs"]],
                 "copies": [],
+                "list": one["list"],
                 "lists": [],
             }
         )
     models.Ticket.objects.bulk_create(tickets)
     models.FollowUp.objects.bulk_create(follow_ups)
-    _links(rng, facts, users)
+    for fact in facts:
+        for other in fact["depends"]:
+            models.TicketDependency.objects.create(ticket_id=fact["id"], depends_on_id=other)
+    waiting = [fact for fact in facts if fact["status"] == content.OPEN and not fact["twin"]]
+    for fact in rng.sample(waiting, 14):
+        agents = [users[number] for number in content.AGENTS if number]
+        user = rng.choice([user for user in agents if user.username != fact["owner"]])
+        models.TicketCC.objects.create(ticket_id=fact["id"], user=user, can_view=True)
+        fact["copies"].append(user.username)
     return facts
 
 
-_CATEGORY = {
-    "it": "devices",
-    "fac": "building",
-    "hr": "people",
-    "ord": "delivery",
-    "ret": "returns",
-}
-
-
 def _follow_ups(
-    rng: random.Random, ticket: models.Ticket, users: list[User]
+    ticket: models.Ticket, written: dict[str, Any], users: list[User]
 ) -> list[models.FollowUp]:
     """Return what happened to a ticket: it was opened, talked about, and perhaps closed."""
-    made = [
-        models.FollowUp(
-            ticket=ticket,
-            date=ticket.created,
-            title="Ticket Opened Via Web",
-            comment=ticket.description,
-            public=True,
-        )
-    ]
-    moment = ticket.created
-    ended = ticket.status in (_RESOLVED, _CLOSED)
-    count = rng.choices((0, 1, 2, 3), weights=(4, 4, 2, 1))[0] + ended
-    agent = ticket.assigned_to or rng.choice(users[1:_AGENTS])
-    for at in range(count):
-        moment += (_NOW - moment) * rng.uniform(0.05, 0.4)
-        is_end = ended and at == count - 1
-        is_public = is_end or rng.random() < 0.65
-        words = WORDS.agent_replies if is_public else WORDS.agent_notes
-        comment = rng.choice(words).format(
-            city=rng.choice(WORDS.slots["city"]), n=rng.randint(12, 480)
-        )
-        made.append(
+    opened = models.FollowUp(
+        ticket=ticket,
+        date=ticket.created,
+        title="Ticket Opened Via Web",
+        comment=ticket.description,
+        public=True,
+    )
+    return [
+        opened,
+        *(
             models.FollowUp(
                 ticket=ticket,
-                date=moment.replace(microsecond=0),
-                title=("Resolved" if ticket.status == _RESOLVED else "Closed")
-                if is_end
-                else "Comment",
-                comment=ticket.resolution if is_end else comment,
-                public=is_public,
-                user=agent if is_end or rng.random() < 0.6 else rng.choice(users[1:_AGENTS]),
-                new_status=ticket.status if is_end else None,
-                time_spent=timedelta(minutes=rng.randint(1, 18) * 5)
-                if rng.random() < 0.6
-                else None,
+                date=turn["date"],
+                title={
+                    "end": "Resolved" if ticket.status == content.RESOLVED else "Closed",
+                    "sender": f"E-Mail Received from {ticket.submitter_email}",
+                }.get(turn["kind"], "Comment"),
+                comment=turn["text"],
+                public=turn["kind"] != "note",
+                user=None if turn["by"] is None else users[turn["by"]],
+                new_status=ticket.status if turn["kind"] == "end" else None,
+                time_spent=timedelta(minutes=turn["minutes"]) if turn["minutes"] else None,
             )
-        )
-    return made
-
-
-def _links(rng: random.Random, facts: list[dict[str, Any]], users: list[User]) -> None:
-    """Make dependencies between open tickets, and copies to agents and others."""
-    waiting = [fact for fact in facts if fact["status"] in (_OPEN, _REOPENED)]
-    chosen = rng.sample(waiting, 28)
-    for fact, other in zip(chosen[:14], chosen[14:], strict=True):
-        models.TicketDependency.objects.create(ticket_id=fact["id"], depends_on_id=other["id"])
-        fact["depends"].append(other["id"])
-    for fact in rng.sample(waiting, 30):
-        user = rng.choice([user for user in users[1:_AGENTS] if user.username != fact["owner"]])
-        models.TicketCC.objects.create(ticket_id=fact["id"], user=user, can_view=True)
-        fact["copies"].append(user.username)
-
-
-class _Numbers:
-    """Hands out ticket texts whose numbers come only once."""
-
-    def __init__(self, rng: random.Random) -> None:
-        self._rng = rng
-        pool = {
-            "device": ("NB-{}", range(1000, 9999)),
-            "order": ("NF-{}", range(40000, 99999)),
-            "invoice": ("R{}", range(20000, 79999)),
-            "badge": ("{}", range(3000, 9999)),
-        }
-        self._pools = {
-            slot: (text, rng.sample(values, _TICKETS)) for slot, (text, values) in pool.items()
-        }
-
-    def scenario(self, slug: str) -> tuple[str, str]:
-        """Return the title and the description of a new ticket of a queue."""
-        title, description = self._rng.choice(WORDS.scenarios[slug])
-        slots = {"room": self._rng.choice(_ROOMS)}
-        slots |= {slot: self._rng.choice(values) for slot, values in WORDS.slots.items()}
-        slots |= {slot: text.format(values.pop()) for slot, (text, values) in self._pools.items()}
-        return title.format(**slots), description.format(**slots)
+            for turn in written["said"]
+        ),
+    ]
 
 
 def _checklists(rng: random.Random, tickets: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Make the templates of checklists, and lists on some open tickets."""
+    """Make the templates of checklists, and the lists of tickets."""
     facts = []
     for name, tasks in WORDS.checklists:
         made = models.ChecklistTemplate.objects.create(name=name, task_list=list(tasks))
         facts.append({"id": made.id, "name": name, "tasks": list(tasks)})
-    for ticket in rng.sample([fact for fact in tickets if fact["status"] == _OPEN], 24):
-        template = rng.choice(facts)
+    for ticket in [one for one in tickets if one["list"]]:
+        template = next(one for one in facts if one["name"] == ticket["list"])
         made = models.Checklist.objects.create(ticket_id=ticket["id"], name=template["name"])
-        done = rng.randint(0, len(template["tasks"]) - 1)
-        tasks = []
-        for position, text in enumerate(template["tasks"]):
-            moment = _NOW - timedelta(hours=rng.randint(2, 40)) if position < done else None
+        texts, tasks = template["tasks"], []
+        is_open = ticket["status"] in (content.OPEN, content.REOPENED)
+        done = rng.randint(0, len(texts) - 1) if is_open else len(texts)
+        begun = datetime.fromisoformat(ticket["created"])
+        for position, text in enumerate(texts):
+            moment = begun + (NOW - begun) * (position + 1) / 9 if position < done else None
             task = models.ChecklistTask.objects.create(
                 checklist=made, description=text, position=position, completion_date=moment
             )
@@ -440,11 +350,11 @@ def _presets() -> list[dict[str, Any]]:
     return facts
 
 
-def _searches(rng: random.Random, users: list[User]) -> list[dict[str, Any]]:
+def _searches(rng: random.Random, agents: list[User]) -> list[dict[str, Any]]:
     """Make saved searches; the first two belong to the user at the browser."""
     facts = []
     for at, (title, chosen) in enumerate(WORDS.searches):
-        owner = users[0] if at < 2 else rng.choice(users[1:_AGENTS])
+        owner = agents[0] if at < 2 else rng.choice(agents[1:])
         query = {
             "filtering": chosen,
             "filtering_null": {},

@@ -60,17 +60,8 @@ _NOTES: Final = (
     "Same cause as last autumn, see the wiki.",
     "Do not close before Friday.",
     "The customer prefers to be called after four.",
-    "Costs go to cost centre 4410.",
+    "Costs go to cost centre 4300.",
 )
-_ENDS: Final = (
-    "Replaced the part and tested it.",
-    "Sent a new one by express.",
-    "Explained by phone, nothing left to do.",
-    "Corrected the entry in the master data.",
-    "Reset and checked together with the caller.",
-)
-
-
 # What is there.
 
 
@@ -97,6 +88,12 @@ def _others(facts: Facts, *usernames: str) -> list[Mapping[str, Any]]:
     """Return the agents without these and without the user."""
     left_out = {facts["user"], *usernames}
     return [agent for agent in facts["agents"] if agent["username"] not in left_out]
+
+
+def _colleagues(facts: Facts) -> list[Mapping[str, Any]]:
+    """Return the people who are no agents."""
+    agents = {agent["id"] for agent in facts["agents"]}
+    return [one for one in facts["people"] if one["id"] not in agents]
 
 
 def _mine(facts: Facts) -> list[Mapping[str, Any]]:
@@ -448,7 +445,8 @@ def triage(facts: Facts, rng: random.Random) -> Assignment:
 @task("helpdesk/resolve", level=1, split="train")
 def resolve(facts: Facts, rng: random.Random) -> Assignment:
     """Resolve a ticket with a resolution."""
-    ticket, text = rng.choice(_tickets(facts, lambda one: not one["depends"])), rng.choice(_ENDS)
+    ticket = rng.choice(_tickets(facts, lambda one: not one["depends"]))
+    text = ticket["end"]
     return Assignment(
         goal=f'Resolve the ticket {_name(ticket)}. The resolution, public, is: "{text}"',
         expect=(
@@ -463,7 +461,8 @@ def resolve(facts: Facts, rng: random.Random) -> Assignment:
 @task("helpdesk/close-with-time", level=2, split="test")
 def close_with_time(facts: Facts, rng: random.Random) -> Assignment:
     """Close a ticket and enter the time that it took."""
-    ticket, text = rng.choice(_tickets(facts, lambda one: not one["depends"])), rng.choice(_ENDS)
+    ticket = rng.choice(_tickets(facts, lambda one: not one["depends"]))
+    text = ticket["end"]
     minutes = rng.randint(2, 23) * 5
     time = f"{minutes // 60:02d}:{minutes % 60:02d}"
     return Assignment(
@@ -648,7 +647,8 @@ def depend(facts: Facts, rng: random.Random) -> Assignment:
 @task("helpdesk/drop-dependency", level=2, split="train")
 def drop_dependency(facts: Facts, rng: random.Random) -> Assignment:
     """Remove a dependency and resolve the ticket that waited."""
-    ticket, text = rng.choice(_tickets(facts, lambda one: one["depends"])), rng.choice(_ENDS)
+    ticket = rng.choice(_tickets(facts, lambda one: one["depends"]))
+    text = ticket["end"]
     return Assignment(
         goal=f"Ticket #{ticket['id']} need not wait for ticket #{ticket['depends'][0]} any more."
         f' Remove the dependency, and resolve ticket #{ticket["id"]} with the public text "{text}"',
@@ -670,8 +670,8 @@ def drop_dependency(facts: Facts, rng: random.Random) -> Assignment:
 @task("helpdesk/merge", level=2, split="train", allow=("helpdesk_ticketcc",))
 def merge(facts: Facts, rng: random.Random) -> Assignment:
     """Merge a ticket into another one."""
-    group = rng.choice(_groups(_tickets(facts, _plain), "queue", low=2, high=99))
-    kept, other = rng.sample(group, 2)
+    kept = rng.choice(_tickets(facts, _plain, lambda one: one["twin"]))
+    other = find(facts["tickets"], id=kept["twin"])
     moved = changed(
         "helpdesk_followup", {"ticket_id": other["id"]}, ticket_id=kept["id"], title=contains("")
     )
@@ -848,7 +848,7 @@ def _opened(title: str, body: str, **more: Any) -> tuple[Expected, Expected]:
 def new_ticket(facts: Facts, rng: random.Random) -> Assignment:
     """Enter a ticket for somebody who calls."""
     slug, title, body = _case(rng)
-    queue, caller = _queue(facts, slug), rng.choice(facts["people"][8:])
+    queue, caller = _queue(facts, slug), rng.choice(_colleagues(facts))
     agent, priority = rng.choice(_others(facts)), rng.choice((1, 2, 4, 5))
     date = f"2026-03-{rng.randint(10, 28)}"
     return Assignment(
@@ -960,11 +960,11 @@ def _open_mine(ticket: Mapping[str, Any], *first: Step) -> tuple[Step, ...]:
 @task("helpdesk/accept-resolution", level=1, split="train", user="colleague", start="/")
 def accept_resolution(facts: Facts, rng: random.Random) -> Assignment:
     """Accept what the desk has done, as the submitter."""
-    ticket, text = rng.choice(_mine(facts)), rng.choice(_ENDS)
+    ticket = rng.choice(_mine(facts))
     return Assignment(
         goal=f"Your ticket {_name(ticket)} has been resolved to your satisfaction. Accept the"
         " resolution, so that it is closed.",
-        prepare=_resolved(ticket, text),
+        prepare=_resolved(ticket, ticket["end"]),
         expect=(
             _ticket(ticket, status=_CLOSED),
             added("helpdesk_followup", ticket_id=ticket["id"], comment=contains("accepted")),
@@ -977,7 +977,7 @@ def accept_resolution(facts: Facts, rng: random.Random) -> Assignment:
 def my_ticket(facts: Facts, rng: random.Random) -> Assignment:
     """Read what the desk has done, as the submitter."""
     ticket = rng.choice(_mine(facts))
-    text = f"{rng.choice(_ENDS)} Reference {rng.randint(1000, 9999)}."
+    text = f"{ticket['end']} Reference {rng.randint(1000, 9999)}."
     return Assignment(
         goal=f"What is written as the resolution of your ticket {_name(ticket)}? Answer with its"
         " whole text.",
@@ -1072,7 +1072,7 @@ def answer_from_article(facts: Facts, rng: random.Random) -> Assignment:
     """Answer a question with what the knowledge base says, and resolve the ticket."""
     article = rng.choice(facts["answers"])
     number = len(facts["tickets"]) + 1
-    sender = rng.choice(facts["people"][8:])
+    sender = rng.choice(_colleagues(facts))
     title = f"Question of {sender['name']}"
     ticket = {"id": number, "title": title}
     moment = "2026-03-02 08:41:00"
@@ -1458,7 +1458,7 @@ def new_article(facts: Facts, rng: random.Random) -> Assignment:
     category = rng.choice(sorted({one["category"] for one in facts["answers"]}))
     thing = rng.choice(("bicycle", "coffee grounds", "old paper", "lost glove", "empty battery"))
     title = f"Where do I leave my {thing}?"
-    answer = f"In room {rng.randint(1, 5)}.{rng.randint(10, 18)}, between nine and ten."
+    answer = f"In room {rng.randint(1, 4)}.{rng.randint(10, 28)}, between nine and ten."
     question = f"What shall I do with my {thing}?"
     return Assignment(
         goal=f'Add an article to the knowledge base category "{category}" with the title "{title}",'
@@ -1523,7 +1523,9 @@ def new_queue(facts: Facts, rng: random.Random) -> Assignment:
 @task("helpdesk/deactivate-user", level=2, split="train")
 def deactivate_user(facts: Facts, rng: random.Random) -> Assignment:
     """Close the account of somebody who has left."""
-    person = rng.choice(facts["people"][9:])
+    person = rng.choice(
+        [one for one in _colleagues(facts) if one["username"] != facts["colleague"]]
+    )
     return Assignment(
         goal=f"{person['name']} has left the company. Make the account inactive, but do not delete"
         " it.",

@@ -1,16 +1,16 @@
-"""What the shop sells, and what people write about it: word lists, and the products made of them.
+"""What the shop sells: word lists, and the products made of them.
 
 Imported by the host, so only the standard library is used.
 """
 
 import random
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from types import SimpleNamespace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-__all__ = ["WORDS", "Product", "draw", "products", "review"]
+__all__ = ["WORDS", "Product", "draw", "products"]
 
 WORDS = SimpleNamespace(**tomllib.loads(Path(__file__).with_suffix(".toml").read_text("utf-8")))
 """What `catalogue.toml` holds."""
@@ -34,35 +34,51 @@ class Product(NamedTuple):
     """The path of its picture below the uploads."""
 
 
-def products(rng: random.Random, each: int = 14) -> Iterator[Product]:
-    """Yield the products of all categories, `each` of every one, with different titles."""
+def products(
+    rng: random.Random, known: Sequence[Mapping[str, Any]], each: int = 14
+) -> Iterator[Product]:
+    """Yield the products of all categories, `each` of every one, with different titles.
+
+    Args:
+        rng: The random source.
+        known: Products that every world sells: `title`, `category` and `price` in pounds.
+        each: How many of each category.
+    """
     for department, leaves in WORDS.departments.items():
         for leaf in leaves:
-            pairs = [(noun, series) for noun in leaf["nouns"] for series in WORDS.series]
-            for (noun, usual), series in rng.sample(pairs, each):
-                material, colour = rng.choice(leaf["materials"]), rng.choice(list(WORDS.colours))
-                pounds = max(3, round(usual * rng.uniform(0.6, 1.5)))
+            things = {thing["name"]: thing for thing in leaf["things"]}
+            rows = [one for one in known if one["category"] == leaf["name"]]
+            made: dict[tuple[str, str], tuple[str, int]] = {}
+            for row in rows:
+                series, rest = row["title"].split(" ", 1)
+                name = max((one for one in things if rest.endswith(one)), key=len)
+                made[name, series] = rest.removesuffix(f" {name}"), round(100 * row["price"])
+            pairs = [(name, series) for name in things for series in WORDS.series]
+            for name, series in rng.sample([one for one in pairs if one not in made], each):
+                thing = things[name]
+                pounds = max(3, round(thing["price"] * rng.uniform(0.6, 1.5)))
+                made.setdefault(
+                    (name, series),
+                    (
+                        rng.choice(thing.get("materials", leaf["materials"])),
+                        pounds * 100 - rng.choice((1, 5, 50, 100)),
+                    ),
+                )
+            for (name, series), (material, pence) in list(made.items())[:each]:
+                thing, (about, *colours) = things[name], WORDS.materials[material]
+                colour, usual = rng.choice(colours), thing["price"] * leaf.get("grams", 30)
                 yield Product(
-                    title=f"{series} {material} {noun}",
+                    title=f"{series} {material} {name}",
                     department=department,
                     category=leaf["name"],
-                    description=f"{leaf['use']}. {' '.join(rng.sample(WORDS.care, 2))}",
-                    pence=pounds * 100 - rng.choice((1, 5, 50, 100)),
+                    description=f"{thing['text']} {about}",
+                    pence=pence,
                     colour=colour,
                     material=material,
-                    weight=round(usual * leaf.get("grams", 30) * rng.uniform(0.5, 1.5) / 10) * 10
-                    or 10,
+                    weight=round(usual * rng.uniform(0.5, 1.5) / 10) * 10 or 10,
                     warranty=rng.choice((1, 2, 2, 3, 5, 10)),
                     picture=f"products/{leaf['shape']}-{colour.lower().replace(' ', '-')}.svg",
                 )
-
-
-def review(rng: random.Random) -> tuple[int, str, str]:
-    """Return a customer's score, 1 to 5, with a title and a text."""
-    score = rng.choice((1, 2, 3, 3, 4, 4, 4, 5, 5, 5))
-    return score, *rng.choice(
-        WORDS.blame if score < 3 else WORDS.mixed if score == 3 else WORDS.praise
-    )
 
 
 def draw(path: str) -> tuple[str, bytes] | None:

@@ -8,15 +8,19 @@ import hashlib
 import random
 import re
 import tomllib
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from decimal import Decimal
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-WORDS = SimpleNamespace(**tomllib.loads(Path(__file__).with_suffix(".toml").read_text("utf-8")))
-"""What `content.toml` holds."""
-_NOW = datetime(2026, 3, 2, 9, 0, tzinfo=UTC)
+from company import COMPANY, NOW, evening, later
+
+WORDS = SimpleNamespace(
+    **tomllib.loads(Path(__file__).with_suffix(".toml").read_text("utf-8")),
+    reviews=tomllib.loads(Path(__file__).with_name("reviews.toml").read_text("utf-8")),
+)
+"""What `content.toml` and `reviews.toml` hold."""
 
 
 def _money(pence: int) -> Decimal:
@@ -51,9 +55,9 @@ class Shop:
         return self.facts
 
     def _day(self, first: int, last: int) -> datetime:
-        """Return a moment so many days ago, in working hours."""
-        day = _NOW - timedelta(days=self.rng.randint(last, first))
-        return day.replace(hour=self.rng.randint(7, 20), minute=self.rng.randint(0, 59))
+        """Return a moment so many days ago, at which people shop."""
+        today = NOW.date()
+        return evening(self.rng, today - timedelta(days=first), today - timedelta(days=last))
 
     def _users(self) -> None:
         import django_worlds
@@ -92,7 +96,7 @@ class Shop:
         from oscar.apps.partner.models import Partner, StockAlert, StockRecord
 
         partner = Partner.objects.create(name="Northfield", code="northfield")
-        second = Partner.objects.create(name="Harbour Workshops", code="harbour-workshops")
+        second = Partner.objects.create(name="Workshop delivery", code="workshop-delivery")
         classes, attributes = {}, {}
         for department in catalogue.WORDS.departments:
             classes[department] = ProductClass.objects.create(name=department)
@@ -114,7 +118,7 @@ class Shop:
         }
         # As the back office saves them, so that it changes only what is meant.
         Category.objects.update(meta_description="")
-        made = list(catalogue.products(self.rng))
+        made = list(catalogue.products(self.rng, COMPANY.products))
         self.products = [
             Product(
                 structure="standalone",
@@ -288,8 +292,8 @@ class Shop:
                 name=name,
                 code=code,
                 usage=usage,
-                start_datetime=_NOW + timedelta(days=first),
-                end_datetime=_NOW + timedelta(days=last),
+                start_datetime=NOW + timedelta(days=first),
+                end_datetime=NOW + timedelta(days=last),
                 num_basket_additions=self.rng.randint(5, 60),
                 num_orders=self.rng.randint(0, 5) if first < 0 else 0,
             ).offers.add(offer)
@@ -325,11 +329,12 @@ class Shop:
         site = Site.objects.get(pk=1)
         self.facts["orders"] = []
         changes, notes, emails = [], [], []
+        unused = self.rng.sample(WORDS.notes, len(WORDS.notes))
         for basket, (user, date) in enumerate(zip(owners, dates, strict=True), 1):
             number = str(100000 + basket)
             # The basket that became the order: the number of the next order counts on it.
             Basket.objects.create(pk=basket, owner=user, status="Submitted", date_submitted=date)
-            age = (_NOW - date).days
+            age = (NOW - date).days
             status = self.rng.choice(
                 ("Pending", "Pending", "Being processed", "Cancelled")
                 if age < 8
@@ -403,10 +408,10 @@ class Shop:
                     | {"title": product.title, "price": self.pence[product.pk] / 100}
                 )
             if status != "Pending":
-                changes.append((order, "Pending", status, date + timedelta(hours=5)))
-            noted = self.rng.random() < 0.12
+                changes.append((order, "Pending", status, min(later(self.rng, date, 4), NOW)))
+            noted = bool(unused) and self.rng.random() < 0.12
             if noted:
-                notes.append((order, self.rng.choice(WORDS.notes), date + timedelta(hours=3)))
+                notes.append((order, unused.pop(), min(later(self.rng, date, 2), NOW)))
             if user == self.user:
                 emails.append((order, date))
             self.facts["orders"].append(
@@ -446,21 +451,27 @@ class Shop:
             Email.objects.filter(pk=email.pk).update(date_sent=moment)
 
     def _reviews(self) -> None:
-        import catalogue
         from oscar.apps.catalogue.reviews.models import ProductReview
 
         self.facts["reviews"] = []
-        favourites = self.rng.sample(self.products, 110)
-        chosen = self.rng.choices(favourites, k=260)
+        favourites, pairs = set(), []
+        for category, rows in WORDS.reviews.items():
+            sold = [p for p in self.products if self.known[p.pk]["category"] == category]
+            liked = self.rng.sample(sold, 6)
+            for row in rows:
+                fit = [p for p in sold if len(row) == 3 or p.title.endswith(f" {row[3]}")]
+                if fit:
+                    product = self.rng.choice([p for p in fit if p in liked] or fit)
+                    pairs.append((product, row))
+                    favourites.add(product)
+        self.rng.shuffle(pairs)
         seen = set()
-        for number, product in enumerate(chosen):
-            user = self.rng.choice(self.users[2:])
-            if (product.pk, user.pk) in seen:
-                continue
+        for number, (product, (score, title, body, *_)) in enumerate(pairs):
+            free = [user for user in self.users[2:] if (product.pk, user.pk) not in seen]
+            user = self.rng.choice(free)
             seen.add((product.pk, user.pk))
-            score, title, body = catalogue.review(self.rng)
             # The last ones wait for the staff.
-            waits = number >= len(chosen) - 14
+            waits = number >= len(pairs) - 14
             date = self._day(6, 1) if waits else self._day(380, 8)
             review = ProductReview(product=product, user=user, score=score, title=title, body=body)
             review.status = 0 if waits else 1
@@ -478,7 +489,7 @@ class Shop:
                     "waits": waits,
                 }
             )
-        for product in favourites:
+        for product in sorted(favourites, key=lambda one: one.pk):
             product.update_rating()
             known = self.known[product.pk]
             scores = [
@@ -582,21 +593,19 @@ class Shop:
             )
         self.facts["notifications"] = []
         sent = [one for one in self.facts["orders"] if one["user"] == self.user.username]
-        subjects = {
-            "Our opening hours at Easter": 30,
-            "A voucher for you: SPRING": 20,
-            "Please review what you bought": 60,
-            "New: the linen collection": 45,
-            "Your address book": 90,
-        }
+        messages = {subject: (days, body) for subject, days, body in WORDS.messages}
         for one in sent[-3:]:
-            days = (_NOW - datetime.fromisoformat(f"{one['date']}T00:00:00+00:00")).days
-            subjects[f"We have received order {one['number']}"] = days
-        for number, (subject, days) in enumerate(subjects.items()):
+            days = (NOW - datetime.fromisoformat(f"{one['date']}T00:00:00+00:00")).days
+            body = (
+                "Thank you! We are packing it in Leeds. You can follow it under Order History, and "
+                "change the address until it has left us."
+            )
+            messages[f"We have received order {one['number']}"] = days, body
+        for number, (subject, (days, body)) in enumerate(messages.items()):
             note = Notification.objects.create(
                 recipient=self.user,
                 subject=subject,
-                body=f"Hello {self.user.first_name}, there is news about this in your account.",
+                body=f"Hello {self.user.first_name},\n\n{body}",
             )
             read = self.rng.random() < 0.6
             date = self._day(days, days) + timedelta(minutes=number)
