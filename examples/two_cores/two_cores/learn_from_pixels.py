@@ -49,8 +49,8 @@ from webtraj.environments.browser.pool import BrowserPool
 from webtraj.metrics.rates import wilson_interval
 from webtraj.rollouts import RolloutSummary, RunSpec, collect
 from webtraj.training.export import export_samples
+from webtraj.training.export.opening import open_samples
 from webtraj.training.replay import AgentRenderer, Filters, ReplayBuffer, weights
-from webtraj.training.rows import open_samples
 from webtraj.training.sft import SftSettings, publish, train
 
 HELD_OUT, SHOWN, PRACTICE = 1_000_000, 7, 3_000_000

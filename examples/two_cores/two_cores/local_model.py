@@ -95,13 +95,13 @@ class LocalModel(AsyncClosing):
 
     def _encode(self, messages: Sequence[Message]) -> tuple[list[int], dict[str, Any]]:
         from webtraj.agents.models.base import Image
-        from webtraj.training.sft.pictures import opened
+        from webtraj.training.sft.pictures import open_image
 
         processor = self._tools.processor
         shaped = [for_template(message, in_parts=True) for message in messages]
         text = processor.apply_chat_template(shaped, add_generation_prompt=True, tokenize=False)
         parts = [part for message in messages for part in message.parts]
-        images = [opened(part) for part in parts if isinstance(part, Image)]
+        images = [open_image(part) for part in parts if isinstance(part, Image)]
         given = dict(
             processor(text=[text], images=[images] if images else None, return_tensors="pt")
         )
