@@ -97,9 +97,9 @@ def test_work_that_is_soon_done_shows_nothing(capsys):
 
 _WAITING = """
 from webtraj.cli.watching import WorkProgress
-from webtraj.datasets.progress import counted, watching
+from webtraj.datasets.progress import count_items, watching
 with WorkProgress(first=0) as progress, watching(progress):
-    for _ in counted([1], "Copying episodes", 1):
+    for _ in count_items([1], "Copying episodes", 1):
         input()
 print("Copied.")
 """

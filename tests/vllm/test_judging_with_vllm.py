@@ -16,7 +16,7 @@ from vllm_serving import client_of
 
 from webtraj import open_dataset
 from webtraj.datasets.verification import verify
-from webtraj.judging.model import JudgeSettings, ModelJudge, replayed
+from webtraj.judging.model import JudgeSettings, ModelJudge, replay
 from webtraj.judging.model.prompts import load_prompts
 from webtraj.trajectory import Outcome
 
@@ -61,7 +61,7 @@ async def test_gibberish_is_always_a_judge_error(text_server, played):
         assert len(judgement.model_calls) == 2  # It was asked for again, in vain.
         assert all(call.text and not call.error for call in judgement.model_calls)
         assert not judgement.findings["unanswered"]  # It did answer: the verdict stands.
-        assert replayed(judgement) == judgement
+        assert replay(judgement) == judgement
 
 
 async def test_form_alone_makes_no_success(text_server, played):
@@ -73,7 +73,7 @@ async def test_form_alone_makes_no_success(text_server, played):
     ended = Counter()
     for judgement in judgements.values():
         assert judgement.outcome in GIVEN
-        assert replayed(judgement) == judgement
+        assert replay(judgement) == judgement
         said = {}
         entries = judgement.findings["transcript"]
         for entry, call in zip(entries, judgement.model_calls, strict=True):
