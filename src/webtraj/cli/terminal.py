@@ -278,7 +278,7 @@ def still_open(number: int) -> str:
 def pluralize(number: int, noun: str) -> str:
     """Return a number with its noun, in the plural if needed.
 
-    >>> counted(1, "episode"), counted(1200, "episode"), counted(0, "episode")
+    >>> pluralize(1, "episode"), pluralize(1200, "episode"), pluralize(0, "episode")
     ('1 episode', '1,200 episodes', '0 episodes')
     """
     return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"

@@ -50,7 +50,7 @@ def watching(watcher: Callable[[Progress], object]) -> Iterator[None]:
 
     >>> seen = []
     >>> with watching(seen.append):
-    ...     copied = [size for size in counted([3, 4], "Copying", 2, size=int)]
+    ...     copied = [size for size in count_items([3, 4], "Copying", 2, size=int)]
     >>> [(progress.done, progress.size, progress.ended) for progress in seen]
     [(0, 0, False), (1, 3, False), (2, 7, False), (2, 7, True)]
     """

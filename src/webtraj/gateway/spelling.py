@@ -151,7 +151,7 @@ def _portions(call: ModelCall) -> Iterator[tuple[Any, str]]:
 def _find_typed(word: str) -> str:
     """Return what a key or a text types, in lower case.
 
-    >>> [_typed(word) for word in ("h", "KeyH", "Shift+H", "Space", "hunter", " ")]
+    >>> [_find_typed(word) for word in ("h", "KeyH", "Shift+H", "Space", "hunter", " ")]
     ['h', 'h', 'h', ' ', 'hunter', ' ']
     """
     lowered = word.lower()

@@ -277,7 +277,7 @@ def _check_names(data: Mapping[Any, Any], what: str) -> dict[str, Any]:
 def flatten(data: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
     """Yield the values of nested mappings under their dotted keys.
 
-    >>> dict(flattened({"a": {"b": 1}, "c": 2}))
+    >>> dict(flatten({"a": {"b": 1}, "c": 2}))
     {'a.b': 1, 'c': 2}
     """
     for key, value in data.items():
@@ -392,7 +392,7 @@ def of_command(
 def escape(data: Any) -> Any:
     r"""Return plain data for a configuration, with each `${` escaped, so it is not a reference.
 
-    >>> escaped({"instruction": "costs ${x}"})
+    >>> escape({"instruction": "costs ${x}"})
     {'instruction': 'costs \\${x}'}
     """
     if isinstance(data, Mapping):

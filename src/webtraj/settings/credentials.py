@@ -3,7 +3,7 @@ r"""Detection of secrets, for records, logs, errors, command files and sharing.
 * `is_secret_name`: whether a field, header, query parameter or option of this name holds a secret.
 * `looks_like_key`: whether a text is a key rather than a word or a dummy such as vLLM's `EMPTY`.
 * `find_secrets`: the places of secrets in a text.
-* `conceal`, `concealed`: text and data without secrets, for errors, logs and command files.
+* `conceal`, `conceal_data`: text and data without secrets, for errors, logs and command files.
 * `use_key`, `KEYS`: the API keys of this process, which no record may hold.
 
 A name is *telling* if any value of it is a secret (`password`, `accessToken`), and a *hint* if its
@@ -307,7 +307,7 @@ def conceal(text: str) -> str:
 def conceal_data(data: Any, name: str = "") -> Any:
     """Return plain data without secrets, for an error, a log or a terminal.
 
-    >>> concealed({"secrets": {"pin": "tea"}, "url": "http://h/?token=x", "password": "tea"})
+    >>> conceal_data({"secrets": {"pin": "tea"}, "url": "http://h/?token=x", "password": "tea"})
     {'secrets': {'pin': '<hidden>'}, 'url': 'http://h/?token=x', 'password': '<hidden>'}
 
     Args:

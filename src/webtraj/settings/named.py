@@ -150,7 +150,7 @@ def find_offered(group: str, builtin: Collection[str] = ()) -> dict[str, Any]:
     Each has its home, as `class_at` takes it, or the registered class or object itself. Nothing is
     imported.
 
-    >>> offered("webtraj.no-such-group")
+    >>> find_offered("webtraj.no-such-group")
     {}
 
     Args:

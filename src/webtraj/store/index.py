@@ -157,7 +157,7 @@ def summarize(
         ]
         reason = _member(trajectory_lib.EndReason, end.get("reason"))
         outcome = _member(trajectory_lib.Outcome, end.get("outcome"))
-        # Kept for an episode that a judge may still score; `Judgements.summarized` hides it.
+        # Kept for an episode that a judge may still score; `Judgements.summarize` hides it.
         kept = trajectory_lib.is_finished(outcome, reason)
         return EpisodeSummary(
             **info,

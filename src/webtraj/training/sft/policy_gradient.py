@@ -210,11 +210,11 @@ def with_policy(encoded: Encoded, advantage: float | None, settings: PolicySetti
 def weigh(weight: float, trained_tokens: int, settings: PolicySettings) -> tuple[float, float]:
     """Return the weight of each token of a sample, and its share of the loss's denominator.
 
-    >>> weighed(1.0, 4, PolicySettings(normalizer="tokens"))
+    >>> weigh(1.0, 4, PolicySettings(normalizer="tokens"))
     (1.0, 4.0)
-    >>> weighed(1.0, 4, PolicySettings(normalizer="sequences"))
+    >>> weigh(1.0, 4, PolicySettings(normalizer="sequences"))
     (0.25, 1.0)
-    >>> weighed(1.0, 4, PolicySettings(normalizer="constant", constant=100))
+    >>> weigh(1.0, 4, PolicySettings(normalizer="constant", constant=100))
     (1.0, 100.0)
     """
     match settings.normalizer:

@@ -19,7 +19,7 @@ Rules for oracles:
   geometry).
 * It yields actions by ref wherever an element has one, so that its data teach that. Points
   (`ClickAt`, `DragAt`) are for canvases, shapes and sliders.
-* It parses its whole goal with `matched`: a goal of another form is an `OracleError`.
+* It parses its whole goal with `match_goal`: a goal of another form is an `OracleError`.
 * It ends by returning. An unexpected page is an `OracleError`, raised by `page.one`.
 * It solves 20 of 20 seeds, in at most 10 actions where the task can be done in 10.
 '''

@@ -35,7 +35,7 @@ __all__ = [
 def find_quoted(text: str) -> list[str]:
     """Return the quoted parts of a goal, in order.
 
-    >>> quoted('Enter "bob" and press "Log in".')
+    >>> find_quoted('Enter "bob" and press "Log in".')
     ['bob', 'Log in']
     """
     return re.findall(r'"([^"]*)"', text)
@@ -44,7 +44,7 @@ def find_quoted(text: str) -> list[str]:
 def match_goal(pattern: str, goal: str) -> tuple[str, ...]:
     r"""Return the groups of a pattern that matches the whole goal.
 
-    >>> matched(r"Select (.+) and click (.+)\.", "Select bob and click Submit.")
+    >>> match_goal(r"Select (.+) and click (.+)\.", "Select bob and click Submit.")
     ('bob', 'Submit')
 
     Raises:
