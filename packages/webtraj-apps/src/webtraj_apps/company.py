@@ -70,9 +70,9 @@ def site(key: str) -> Mapping[str, Any]:
     """Return a site by its key.
 
     Raises:
-        StopIteration: There is none.
+        KeyError: There is none.
     """
-    return next(one for one in COMPANY.sites if one["key"] == key)
+    return {one["key"]: one for one in COMPANY.sites}[key]
 
 
 def workday(rng: random.Random, first: date, last: date) -> date:
