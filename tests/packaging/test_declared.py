@@ -59,6 +59,8 @@ def test_every_import_is_declared():
         known = declared(project)
         of_the_library = of_the_library or known
         own = {path.parent.name for path in file.parent.glob("src/*/__init__.py")}
+        # Hosts of applications run outside the package, and import its modules by their own names.
+        own |= {path.stem for path in file.parent.glob("src/webtraj_apps/*.py")}
         undeclared = {}
         for name, path in imported(file.parent / "src").items():
             provided = {normalized(each) for each in distributions.get(name, [name])}

@@ -39,7 +39,7 @@ async def take_all(scheduler):
     taken = []
     while (turn := await scheduler.take()) is not None:
         taken.append(turn)
-        scheduler.done(turn)
+        scheduler.finish(turn)
     return [turn.planned.task for turn in taken]
 
 
@@ -73,7 +73,7 @@ async def test_no_more_at_a_site_than_it_takes():
     assert await at_once(scheduler) is None
     waiting = asyncio.ensure_future(scheduler.take())
     await asyncio.sleep(0)
-    scheduler.done(first)
+    scheduler.finish(first)
     assert (await waiting).planned.task == "a1"
 
 
@@ -92,7 +92,7 @@ async def test_a_retry_waits_for_its_pause_and_goes_behind_what_is_new():
     scheduler = Scheduler(sites("a", "a", "a"), clock=clock)
     first = await scheduler.take()
     again = Turn(planned=first.planned, number=1)
-    scheduler.done(first, again, delay=30)
+    scheduler.finish(first, again, delay=30)
     assert await at_once(scheduler) == "a1"
     assert await at_once(scheduler) == "a2"
     assert await at_once(scheduler) is None
@@ -105,7 +105,7 @@ async def test_a_retry_whose_pause_is_over_goes_behind_what_is_new():
     scheduler = Scheduler(sites("a", "a", "a"), clock=clock)
     first = await scheduler.take()
     again = Turn(planned=first.planned, number=1)
-    scheduler.done(first, again, delay=30)
+    scheduler.finish(first, again, delay=30)
     clock.now = 30.0
     assert [await at_once(scheduler) for _ in range(2)] == ["a1", "a2"]
     assert await scheduler.take() == again
@@ -124,14 +124,14 @@ async def test_a_retry_goes_behind_its_equals_by_the_order(order, expected):
     given = turns(("a", 9), ("b", 9), ("c", 1), ("b", 1))
     scheduler = Scheduler(given, order=order)
     first = await scheduler.take()
-    scheduler.done(first, Turn(planned=first.planned, number=1))
+    scheduler.finish(first, Turn(planned=first.planned, number=1))
     assert await take_all(scheduler) == expected
 
 
 async def test_a_turn_that_was_not_begun_goes_first_again():
     scheduler = Scheduler(sites("a", "b", "a"))
     first = await scheduler.take()
-    scheduler.done(first, first)
+    scheduler.finish(first, first)
     assert await take_all(scheduler) == ["a0", "b1", "a2"]
 
 
@@ -144,7 +144,7 @@ async def test_dense_faults_do_not_burn_a_rows_tries():
         tries[turn.planned.row] = turn.number + 1
         down = clock.now < 4
         clock.now += 1
-        scheduler.done(turn, Turn(planned=turn.planned, number=turn.number + 1) if down else None)
+        scheduler.finish(turn, Turn(planned=turn.planned, number=turn.number + 1) if down else None)
     assert list(tries.values()) == [2, 2, 2, 2, 1, 1, 1, 1]
 
 
@@ -155,11 +155,11 @@ async def test_workers_wait_for_what_may_come_again():
     await asyncio.sleep(0)
     assert not other.done()
     again = Turn(planned=turn.planned, number=1)
-    scheduler.done(turn, again)
+    scheduler.finish(turn, again)
     assert await other == again
     last = asyncio.ensure_future(scheduler.take())
     await asyncio.sleep(0)
-    scheduler.done(again)
+    scheduler.finish(again)
     assert await last is None
 
 
@@ -191,7 +191,7 @@ async def test_every_turn_is_played_once_by_any_number_of_workers(order, per_sit
             again = None
             if turn.planned.row % 5 == 0 and turn.number == 0:
                 again = Turn(planned=turn.planned, number=1)
-            scheduler.done(turn, again)
+            scheduler.finish(turn, again)
 
     await asyncio.gather(*(work() for _ in range(9)))
     assert sorted(played) == sorted([*range(60), *range(0, 60, 5)])

@@ -67,12 +67,12 @@ class Scale:
     """How much is played and trained."""
 
     seeds: Sequence[int] = (1, 2, 3)
-    demonstrations: int = 1600
+    demonstrations: int = 12_800
     """Of all kinds together."""
     steps: int = 3000
     """Supervised steps, of `batch_size` samples each."""
     batch_size: int = 32
-    learning_rate: float = 3e-3
+    learning_rate: float = 1e-3
     iterations: int = 2
     """Of policy gradient."""
     groups: int = 32
