@@ -72,7 +72,8 @@ def site(key: str) -> Mapping[str, Any]:
     Raises:
         KeyError: There is none.
     """
-    return {one["key"]: one for one in COMPANY.sites}[key]
+    sites: dict[str, Mapping[str, Any]] = {one["key"]: one for one in COMPANY.sites}
+    return sites[key]
 
 
 def workday(rng: random.Random, first: date, last: date) -> date:
