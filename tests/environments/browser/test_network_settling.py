@@ -93,6 +93,21 @@ async def test_a_request_that_is_not_answered_is_given_up_at_the_cap(open_page, 
     assert server.asked.is_set()
 
 
+@pytest.mark.browser
+async def test_an_answer_is_waited_for_beyond_the_cap(open_page, server):
+    settle = SettlePolicy(quiet=0.0, cap=1.0, network_quiet=0.05, answers=60.0)
+    environment = open_page(page(server), settle=settle, policy=ANY_NETWORK)
+    await environment.reset()
+    step = asyncio.ensure_future(environment.step(Click("1")))
+    await server.asked.wait()
+    await asyncio.sleep(2.5)  # Longer than requests are waited for by other policies.
+    assert not step.done()
+    server.may_answer.set()
+    timestep = await step
+    assert "fetched" in timestep.observation["axtree"]
+    assert timestep.observation["last_action"]["settled"] == "quiet"
+
+
 def page_of_pictures(server):
     show = (
         "this.after(Object.assign(new Image(), {src: this.value, onerror: () => this.append('!')}))"

@@ -75,6 +75,9 @@ class SettlePolicy:
     restless: float | None = None
     """The longest wait for a page that changes or fetches without an end; what an action made it
     fetch, and a document on its way, are still waited for. None for `cap`."""
+    answers: float | None = None
+    """The longest wait for the answer to a request that an action caused, beyond `cap`. None for
+    `cap`, or 2 s if that is less."""
     pictures: float = 1.0
     """The longest wait for each image in view that is loading; 0 does not wait."""
     timers: float = 0.3
@@ -101,7 +104,7 @@ class SettlePolicy:
 LOCAL_PAGE: Final = SettlePolicy()
 """For pages without network traffic, such as MiniWoB++."""
 
-SERVED_PAGE: Final = SettlePolicy(departure=20.0, load=20.0, network_quiet=0.05)
+SERVED_PAGE: Final = SettlePolicy(departure=20.0, load=20.0, network_quiet=0.05, answers=20.0)
 """For sites on this machine, which answer forms, links and scripts before the next look."""
 
 LIVE_SITE: Final = SettlePolicy(
@@ -131,7 +134,8 @@ _NEVER_END = frozenset({"websocket", "eventsource", "ping", "media"})
 """Kinds of requests that do not affect whether a page is complete."""
 
 _FORGOTTEN_AFTER = 2.0
-"""Seconds after which a request is ignored: long polls, trackers. Stagehand's rule."""
+"""Seconds after which a request is ignored, unless a policy's `answers` says otherwise: long polls,
+trackers. Stagehand's rule."""
 
 
 _MANY: Final = 2
@@ -152,7 +156,10 @@ class _Fetching:
     asked: Counter[str] = dataclasses.field(default_factory=Counter)
     """How often each URL was asked for since the last action began, without its query."""
     habits: frozenset[str] = frozenset()
-    """The URLs that the page asks for by itself: more than `_MANY` times between two actions."""
+    """The URLs that the page asks for by itself: more than `_MANY` times between two actions, or
+    without an answer in time."""
+    acted: float = 0.0
+    """When the last action began."""
     leaving: Request | None = None
     """The request for the document to which the page is on its way."""
 
@@ -161,11 +168,21 @@ class _Fetching:
         place = _place(request)
         return place not in self.habits and self.asked[place] <= _MANY
 
+    def awaits(self, request: Request) -> bool:
+        """Return whether the last action caused a request, and it began since."""
+        return self.begun[request] >= self.acted and self.is_caused(request)
+
 
 class NetworkWatch:
-    """A monitor of the requests of a context's pages."""
+    """A monitor of the requests of a context's pages.
 
-    def __init__(self, context: BrowserContext) -> None:
+    Args:
+        context: The context.
+        answers: See `SettlePolicy.answers`.
+    """
+
+    def __init__(self, context: BrowserContext, *, answers: float | None = None) -> None:
+        self._answers = answers
         self._pages: WeakKeyDictionary[Page, _Fetching] = WeakKeyDictionary()
         self._changed = asyncio.Event()
         context.on("request", self._on_request)
@@ -178,6 +195,7 @@ class NetworkWatch:
         fetching = self._of(page)
         fetching.habits |= {url for url, count in fetching.asked.items() if count > _MANY}
         fetching.asked.clear()
+        fetching.acted = asyncio.get_running_loop().time()
 
     def note_arrival(self, page: Page) -> None:
         """Note that a page shows another document, or that one on its way became a download."""
@@ -194,8 +212,8 @@ class NetworkWatch:
         now = asyncio.get_running_loop().time()
         fetching = self._of(page)
         return any(
-            begun + _FORGOTTEN_AFTER > now and fetching.is_caused(request)
-            for request, begun in fetching.begun.items()
+            self._end_of(fetching, request) > now and fetching.is_caused(request)
+            for request in fetching.begun
         )
 
     async def wait_until_quiet(
@@ -215,34 +233,48 @@ class NetworkWatch:
         """
         clock = asyncio.get_running_loop().time
         fetching = self._of(page)
-        begun = clock()
-        while (now := clock()) < begun + max(cap, departure):
+        begun = resumed = clock()
+        answering = False
+        while (now := clock()) < begun + max(cap, departure, self._answers or 0.0):
             leaving = fetching.leaving is not None and now < begun + departure
-            if not leaving and now >= begun + cap:
-                return False
-            ends = {request: start + _FORGOTTEN_AFTER for request, start in fetching.begun.items()}
+            ends = {request: self._end_of(fetching, request) for request in fetching.begun}
             in_flight = {request: end for request, end in ends.items() if end > now}
+            if self._answers is not None:
+                awaited = [request for request in ends if fetching.awaits(request)]
+                if answering and not awaited:
+                    resumed = now  # What the page does with the answer gets its own time.
+                answering = any(request in in_flight for request in awaited)
+                # One that was not answered in time may be a long poll.
+                fetching.habits |= {_place(one) for one in awaited if one not in in_flight}
             since = max([begun, fetching.changed, *(end for end in ends.values() if end <= now)])
             if not leaving:
                 if not in_flight and now - since >= quiet:
                     return True
+                if now >= resumed + cap and not answering:
+                    return False
                 caused = [
                     request
                     for request in in_flight
-                    if fetching.begun[request] < begun + restless and fetching.is_caused(request)
+                    if fetching.begun[request] < resumed + restless and fetching.is_caused(request)
                 ]
-                if now >= begun + restless and not caused:
+                if now >= resumed + restless and not caused:
                     return False
-            wakes = [begun + departure if leaving else begun + cap, *in_flight.values()]
+            wakes = [begun + departure if leaving else resumed + cap, *in_flight.values()]
             if not in_flight and not leaving:
                 wakes.append(since + quiet)
-            if now < begun + restless:
-                wakes.append(begun + restless)
+            if now < resumed + restless:
+                wakes.append(resumed + restless)
             self._changed.clear()
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout_at(min(wake for wake in wakes if wake > now)):
                     await self._changed.wait()
         return False
+
+    def _end_of(self, fetching: _Fetching, request: Request) -> float:
+        """Return when a request in flight is ignored."""
+        if self._answers is None or not fetching.awaits(request):
+            return fetching.begun[request] + _FORGOTTEN_AFTER
+        return fetching.begun[request] + self._answers
 
     def _of(self, page: Page) -> _Fetching:
         return self._pages.setdefault(page, _Fetching())

@@ -167,7 +167,9 @@ class BrowserSession:
         self._typed = False
         self._tab_closed = asyncio.Event()
         self._network = (
-            None if settle.network_quiet is None else page_script_lib.NetworkWatch(lease.context)
+            None
+            if settle.network_quiet is None
+            else page_script_lib.NetworkWatch(lease.context, answers=settle.answers)
         )
         self._traffic = (
             traffic_lib.TrafficLog(lease.context, body_limit=observe.body_limit)
