@@ -131,7 +131,7 @@ async def learn_from_pixels(arguments: argparse.Namespace, results: dict[str, An
     model = arguments.pixels
     await evaluate_on_pixels(arguments, results, "as it is", model, prompts)
     settings = ["learning_rate=1e-4", "warmup_steps=10", "max_steps=200", "batch_size=16"]
-    model = await trained(model, out / "rows", out / "supervised", *settings)
+    model = await train_adapters(model, out / "rows", out / "supervised", *settings)
     await evaluate_on_pixels(arguments, results, "supervised", model, prompts)
     for number in range(1, arguments.iterations + 1):
         folder = out / f"iteration_{number}"
@@ -144,7 +144,7 @@ async def learn_from_pixels(arguments: argparse.Namespace, results: dict[str, An
             *("--set", f"model={model}", "--out", str(folder / "rows")),
         )
         settings = ["learning_rate=2e-5", "policy.advantage=group_mean", "batch_size=16"]
-        model = await trained(model, folder / "rows", folder / "run", *settings)
+        model = await train_adapters(model, folder / "rows", folder / "run", *settings)
         await evaluate_on_pixels(arguments, results, f"iteration {number}", model, prompts)
 
 
@@ -155,7 +155,7 @@ async def evaluate_on_pixels(
     model: str,
     prompts: list[str],
 ) -> None:
-    """Play held-out pages with the likeliest replies, and note the success of each kind."""
+    """Play held-out pages with the likeliest replies, and note the success."""
     out = arguments.out / "pixels" / f"evaluation {stage}"
     await play_pixels(model, out, arguments.held_out, HELD_OUT, [*prompts, "temperature=0"])
     told = json.loads(await run("metrics", str(out), "--json"))
@@ -178,7 +178,7 @@ async def play_pixels(
         )
 
 
-async def trained(model: str, rows: Path, out: Path, *settings: str) -> str:
+async def train_adapters(model: str, rows: Path, out: Path, *settings: str) -> str:
     """Train adapters, and return the merged model."""
     await run(
         *("train", "--model", model, "--data", str(rows), "--out", str(out)),
@@ -249,6 +249,9 @@ def table(results: dict[str, Any]) -> str:
         rows += ["", "| pixels | success | 95 % interval |", "|---|---|---|"]
     for row in results["pixels"]:
         rate = row["success"]
+        if rate["value"] is None:
+            rows.append(f"| {row['stage']} | not scored | |")
+            continue
         rows.append(
             f"| {row['stage']} | {rate['value']:.3f} | {rate['low']:.3f} to {rate['high']:.3f} |"
         )

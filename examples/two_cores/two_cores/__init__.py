@@ -9,8 +9,9 @@
   `local_model`, which samples it in this process; `learn_from_pixels`, an experiment.
 * `decisions`: recorded steps as prompts; `export`: the training format `pointing`.
 
-Nothing here knows the tasks, answers or pages of a benchmark. Models learn from recorded episodes
-only: from successes, and from relabelled failures (`webtraj.processing`, hindsight).
+The agent `pointing` knows no task, answer or page of a benchmark. It learns from recorded episodes
+only: from successes, and from relabelled failures (`webtraj.processing`, hindsight). The model for
+pages of pixels knows their goals, which are one token each, and begins with an oracle's clicks.
 
 webtraj finds all of it by the entry points in `pyproject.toml`.
 """

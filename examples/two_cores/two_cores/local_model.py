@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from webtraj import errors
-from webtraj.agents.models.base import Message, Sampling
+from webtraj.agents.models.base import Image, Message, Sampling
 from webtraj.agents.models.messages import for_template
 from webtraj.store.closing import AsyncClosing
 from webtraj.trajectory import ModelCall
@@ -63,10 +63,11 @@ class LocalModel(AsyncClosing):
             ModelRefusedError: The sampling settings have something that this client cannot do.
         """
         asked = sampling or Sampling()
-        if asked.structure or asked.tools or asked.top_p not in (None, 1.0) or asked.min_p:
+        cuts = asked.top_p not in (None, 1.0) or asked.top_k not in (None, -1, 0) or asked.min_p
+        if cuts or asked.stop or asked.structure or asked.tools or asked.extra:
             raise errors.ModelRefusedError(
-                "A local model samples from the whole distribution: leave out top_p, min_p, tools "
-                "and structures."
+                "A local model samples from the whole distribution, to the end or the limit: leave "
+                "out top_p, top_k, min_p, stop, structures, tools and extra fields."
             )
         temperature = 1.0 if asked.temperature is None else asked.temperature
         start = time.time()
@@ -94,7 +95,6 @@ class LocalModel(AsyncClosing):
         """Do nothing."""
 
     def _encode(self, messages: Sequence[Message]) -> tuple[list[int], dict[str, Any]]:
-        from webtraj.agents.models.base import Image
         from webtraj.training.sft.pictures import open_image
 
         processor = self._tools.processor

@@ -13,7 +13,7 @@ address, which is the same on all pages. Needs torch, transformers and tokenizer
 
 from __future__ import annotations
 
-import itertools
+import shlex
 import sys
 from pathlib import Path
 from typing import Annotated, Final
@@ -63,7 +63,7 @@ def make_model(
         The folder.
 
     Raises:
-        InvalidInputError: The folder exists, or the width is no multiple of 32.
+        InvalidInputError: The folder exists, or the width is not a multiple of 32.
         MissingDependencyError: torch or transformers is not installed.
     """
     if folder.exists():
@@ -96,9 +96,8 @@ def main(
 ) -> None:
     """Make a tiny vision-language model with random weights, for the presets `pixels/...`."""
     made = make_model(out, seed=seed, width=width, layers=layers, vision_layers=vision_layers)
-    typer.echo(f"Made {made}. Its agent: " + " ".join(
-        itertools.chain(*(("--agent-set", f"{name}={value}") for name, value in OPTIONS.items()))
-    ))  # fmt: skip
+    words = [word for name, value in OPTIONS.items() for word in ("--agent-set", f"{name}={value}")]
+    typer.echo(f"Made {made}. Its agent: {shlex.join(words)}")
 
 
 if __name__ == "__main__":

@@ -123,7 +123,7 @@ def make_environment(tasks: Sequence[str], **options: Any) -> browser.BrowserEnv
         options: Options of `BrowserEnvironment`.
 
     Raises:
-        InvalidInputError: There is no such kind, or an option is wrong.
+        InvalidInputError: A kind is unknown, or an option is invalid.
     """
     for kind in tasks:
         if kind not in KINDS:

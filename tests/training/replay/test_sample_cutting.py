@@ -248,6 +248,8 @@ def test_a_renderer_takes_the_options_of_the_agent_that_its_prompts_are_for():
     assert (own.dialect, own.prompt) == ("webtraj", "bare")
     with pytest.raises(errors.InvalidInputError, match="No option 'mod'"):
         AgentRenderer.of({"mod": "coordinates"})
+    with pytest.raises(errors.InvalidInputError, match="Prompts with tools cannot be rendered"):
+        AgentRenderer.of({"tools": True})
     with pytest.raises(ValueError, match="render_options needs render"):
         ExportSettings(render_options={"mode": "coordinates"})
 

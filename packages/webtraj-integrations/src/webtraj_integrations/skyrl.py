@@ -17,6 +17,7 @@ so an episode that the browser or the machine ended raises; `WebRollouts` plays 
 from __future__ import annotations
 
 import functools
+import re
 import uuid
 import weakref
 from collections.abc import Sequence
@@ -26,9 +27,11 @@ import skyrl_gym
 from skyrl_gym.envs.base_text_env import BaseTextEnv, BaseTextEnvStepOutput, ConversationType
 
 from webtraj import errors
+from webtraj.agents.models.messages import PICTURE_MARKS
 from webtraj.trajectory import Outcome
-from webtraj_integrations.sessions import Turn
+from webtraj_integrations.sessions import EpisodeFailedError, Turn
 from webtraj_integrations.trainers import (
+    WROTE_PICTURE,
     SharedSessions,
     again,
     as_data_uri,
@@ -41,6 +44,8 @@ from webtraj_integrations.trainers import (
 )
 
 __all__ = ["WebEnv", "WebRollouts"]
+
+_PICTURE = re.compile(f"<{PICTURE_MARKS}")
 
 
 class WebEnv(BaseTextEnv):  # type: ignore[misc]
@@ -92,9 +97,14 @@ class WebEnv(BaseTextEnv):  # type: ignore[misc]
         unfinished episode has 0.
 
         Raises:
-            EpisodeFailedError: The browser or the machine ended the episode: it has no reward.
+            EpisodeFailedError: The browser or the machine ended the episode, or pages have pictures
+                and the reply has a picture's token: it has no reward.
             InvalidInputError: The task has no judge.
         """
+        # SkyRL renders replies again as text, special tokens included, so the text is enough.
+        if self._shared.sessions.context.with_images and _PICTURE.search(action):
+            self.close()
+            raise EpisodeFailedError(WROTE_PICTURE, Outcome.MODEL_ERROR)
         self._turn = turn = self._shared.run(functools.partial(self._session.step, action))
         self.turns += 1
         done = turn.done or (self.max_turns is not None and self.turns >= self.max_turns)
@@ -135,7 +145,8 @@ class WebRollouts:
     """Put before `SkyRLGymGenerator`, or another generator of SkyRL, in a class's bases.
 
     Rollouts of a `WebEnv` wait until a page is free, are recorded with their group and attempt, and
-    are played again, with the same page, if the browser or the machine ended the episode.
+    are played again, with the same page, if the browser or the machine ended the episode or the
+    model wrote a picture's token.
     """
 
     async def generate(self, input_batch: Any, *args: Any, **more: Any) -> Any:
@@ -152,7 +163,7 @@ class WebRollouts:
         """Play one rollout.
 
         Raises:
-            EpisodeFailedError: The browser or the machine ended its episode three times.
+            EpisodeFailedError: Its episode ended without a reward three times.
             InvalidInputError: Pages have pictures, and the generator takes none.
         """
         play = functools.partial(super().agent_loop, prompt, env_class, *args, **more)  # type: ignore[misc]

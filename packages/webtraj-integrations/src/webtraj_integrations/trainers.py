@@ -37,7 +37,10 @@ PICTURES = 20
 """The most pictures of a rollout, if `pictures` is not given."""
 
 _TRIES = 3
-"""How often a rollout is played whose episodes the browser or the machine ends."""
+"""How often a rollout is played whose episodes end without a reward."""
+
+WROTE_PICTURE = "The model wrote a picture's token, for which there is no picture."
+"""Why a rollout is played again whose token ids would not fit its pictures."""
 
 _ROW = "Task {task}, seed {seed}."
 
@@ -187,10 +190,10 @@ def task_rows(
 
 
 async def again(play: Callable[[], Awaitable[_T]]) -> _T:
-    """Await `play()`, and again if the browser or the machine ended its episode.
+    """Await `play()`, and again if its episode ended without a reward.
 
     Raises:
-        EpisodeFailedError: It ended three times.
+        EpisodeFailedError: It did three times.
     """
     for left in reversed(range(_TRIES)):
         try:

@@ -26,6 +26,7 @@ from webtraj.trajectory import Ending, Outcome, ending_of
 from webtraj_integrations.sessions import EpisodeFailedError
 from webtraj_integrations.trainers import (
     PICTURES,
+    WROTE_PICTURE,
     again,
     decoded,
     first_messages,
@@ -137,8 +138,7 @@ class WebAgentLoop(AgentLoopBase):  # type: ignore[misc]
                     why = f"The server broke off a reply ({reply.stop_reason})."
                     raise EpisodeFailedError(why, Outcome.MODEL_ERROR)
                 if not self._tokens_of_pictures.isdisjoint(reply.token_ids):
-                    why = "The model wrote a picture's token, for which there is no picture."
-                    raise EpisodeFailedError(why, Outcome.MODEL_ERROR)
+                    raise EpisodeFailedError(WROTE_PICTURE, Outcome.MODEL_ERROR)
                 extra = {**reply.extra_fields, **extra}
                 if "max_global_steps" in reply.extra_fields:
                     extra["max_global_steps"] = reply.extra_fields["max_global_steps"]

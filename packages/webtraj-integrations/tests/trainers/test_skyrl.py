@@ -38,6 +38,7 @@ import groups
 from webtraj import errors
 from webtraj.environments.actions import ClickAt
 from webtraj.trajectory import EndReason, Outcome
+from webtraj_integrations.sessions import EpisodeFailedError
 from webtraj_integrations.skyrl import WebEnv, WebRollouts
 from webtraj_integrations.trainers import shared_sessions, task_rows
 
@@ -245,6 +246,20 @@ def test_a_model_sees_every_page_and_trains_on_what_it_saw(
     assert processor.decode(own).startswith('Hello.<|im_end|>{"name": "computer_use"')
     [episode] = seen.played()
     assert type(episode.steps[-1].action) is ClickAt
+
+
+@pytest.mark.parametrize("kind", ["image", "video"])
+def test_a_reply_with_the_token_of_a_picture_is_not_trained_on(
+    seen, processor, seeing_script, kind
+):
+    model = seeing_script(processor.tokenizer)
+    engine = SeeingEngine(model, processor)
+    with pytest.raises(EpisodeFailedError, match="for which there is no picture"):
+        generate(model, rows(kind), made=SeeingGenerator, engine=engine)
+    episodes = seen.played()
+    # The reply was not carried out, and each try gave its page back.
+    assert {len(one.steps) for one in episodes} == {1}
+    assert {one.end.reason for one in episodes} == {EndReason.CLOSED}
 
 
 def test_a_generator_of_text_is_refused_pictures(seen, tokenizer, script):

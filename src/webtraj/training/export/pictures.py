@@ -73,7 +73,7 @@ def _check_png(data: bytes, size: tuple[int, int]) -> None:
     row = 1 + (size[0] * channels * depth + 7) // 8
     unpacker = unpacking().decompressobj()
     expected, found = row * size[1], 0
-    for packed in _pack_rows(data):
+    for packed in _read_packed_rows(data):
         rows = unpacker.decompress(packed)
         # Each row starts with its filter.
         if max(rows[-found % row :: row], default=0) > _LAST_FILTER:
@@ -85,7 +85,7 @@ def _check_png(data: bytes, size: tuple[int, int]) -> None:
         raise ValueError(f"its rows have {found} bytes; expected {expected}")
 
 
-def _pack_rows(data: bytes) -> Iterator[memoryview]:
+def _read_packed_rows(data: bytes) -> Iterator[memoryview]:
     view, start, kind = memoryview(data), len(_PNG), b""
     while kind != b"IEND":
         end = start + 8 + int.from_bytes(view[start : start + 4])

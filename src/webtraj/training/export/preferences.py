@@ -31,9 +31,9 @@ __all__ = [
     "Rejected",
     "export_selection",
     "fault_of_pair",
+    "find_rejected",
     "pair_of",
     "preferences_of",
-    "find_rejected",
     "with_reasoning",
 ]
 

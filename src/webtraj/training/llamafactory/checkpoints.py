@@ -28,10 +28,11 @@ __all__ = [
     "Checkpoint",
     "STATE",
     "base_rates",
-    "has_changed",
     "checkpoint_of",
     "copy_checkpoint",
     "find_checkpoint",
+    "find_unfinished",
+    "has_changed",
     "incomplete",
     "last_model",
     "list_checkpoints",
@@ -40,7 +41,6 @@ __all__ = [
     "read_about",
     "read_state",
     "steps_for",
-    "find_unfinished",
 ]
 
 # Resuming from the last update: its checkpoint, and the steps left.

@@ -63,9 +63,15 @@ class AgentRenderer:
                 have no effect.
 
         Raises:
-            InvalidInputError: An option is unknown, or its value is invalid.
+            InvalidInputError: An option is unknown, or its value is invalid; or the agent calls
+                tools.
         """
         read = read_options({"model": "", **options})
+        if read.tools:
+            raise errors.InvalidInputError(
+                "Prompts with tools cannot be rendered: the replies are text. Leave out the option "
+                "tools."
+            )
         return cls(
             dialect=read.dialect_or_usual,
             prompt=read.prompt_or_usual,
