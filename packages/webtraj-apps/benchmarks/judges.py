@@ -200,8 +200,8 @@ def page(measured: Sequence[Measured], command: str) -> str:
     return f"""# Judges, measured
 
 The applications' own state decides what an episode is worth, so judges can be measured on it.
-Each policy played the same tasks with the same seeds. A fault may do no harm: such an episode is a
-success. The columns of judges count their right verdicts; no verdict counts as wrong.
+Each policy played the same tasks with the same seeds. Where a fault does no harm, the episode is a
+success. The columns of judges count their right verdicts; a missing verdict counts as wrong.
 
 {_table(columns, rows)}
 

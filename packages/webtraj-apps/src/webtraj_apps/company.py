@@ -5,7 +5,7 @@ Used by the applications' host modules, so only the standard library is imported
 
 import random
 import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from datetime import UTC, date, datetime, time, timedelta
 from pathlib import Path
 from types import SimpleNamespace
@@ -70,7 +70,7 @@ def site(key: str) -> Mapping[str, Any]:
     """Return a site by its key.
 
     Raises:
-        KeyError: There is none.
+        KeyError: No site has this key.
     """
     sites: dict[str, Mapping[str, Any]] = {one["key"]: one for one in COMPANY.sites}
     return sites[key]
@@ -80,7 +80,7 @@ def workday(rng: random.Random, first: date, last: date) -> date:
     """Draw a working day, both ends included.
 
     Raises:
-        ValueError: There is none.
+        ValueError: There is no working day among them.
     """
     days = [first + timedelta(days) for days in range((last - first).days + 1)]
     open_days = [day for day in days if day.weekday() < 5 and day not in _HOLIDAYS]
@@ -121,9 +121,5 @@ def later(rng: random.Random, after: datetime, hours: float) -> datetime:
 
 
 def _at(rng: random.Random, day: date, hours: Mapping[int, int]) -> datetime:
-    hour = _choose(rng, list(hours), list(hours.values()))
+    (hour,) = rng.choices(list(hours), list(hours.values()))
     return datetime.combine(day, time(hour, rng.randrange(60), rng.randrange(60)), UTC)
-
-
-def _choose(rng: random.Random, values: Sequence[int], weights: Sequence[int]) -> int:
-    return rng.choices(values, weights)[0]

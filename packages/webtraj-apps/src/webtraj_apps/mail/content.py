@@ -159,7 +159,7 @@ class Writer:
         return moment
 
     def few(self, texts: Sequence[Any], count: int) -> list[Any]:
-        """Return so many texts, none twice as long as there are others."""
+        """Return so many texts; none comes again before all the others have come."""
         drawn: list[Any] = []
         while len(drawn) < count:
             drawn += self.rng.sample(texts, len(texts))
@@ -189,7 +189,7 @@ class Writer:
 
     def letter(self, text: str, sender: Sender, greeting: str = "") -> str:
         """Put a greeting before a text and a name below."""
-        first = self.people[0].first
+        first, text = self.people[0].first, text[0].upper() + text[1:]
         if not sender.email.endswith(f"@{_DOMAIN}"):
             hello = greeting or self.rng.choice((f"Dear {first},", f"Hello {first},"))
             return f"{hello}\n\n{text}\n\nKind regards\n{sender.name}\n"
@@ -561,11 +561,12 @@ class Writer:
         """Mails of the owner: sent ones, and drafts."""
         for subject, text in self.few(WORDS.sent, 18):
             person = self.rng.choice(self.colleagues)
+            text = text[0].upper() + text[1:]
             text = f"Hi {person.name.split()[0]},\n\n{text}\n\n{self.people[0].first}\n"
             self.add(self.me, subject, text, self.moment(), to=(person,), folder="Sent")
         people = self.rng.sample(self.colleagues, 3)
         for person, (topic, text) in zip(people, WORDS.drafts, strict=True):
-            text = f"Hi {person.name.split()[0]},\n\n{text}\n"
+            text = f"Hi {person.name.split()[0]},\n\n{text[0].upper()}{text[1:]}\n"
             mail = self.add(
                 self.me, topic, text, self.moment(1, 8), to=(person,), folder="Drafts",
                 flags={_SEEN, "\\Draft"},

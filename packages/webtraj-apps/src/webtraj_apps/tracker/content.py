@@ -332,7 +332,7 @@ class _Maker:
         rng, new = self.rng, {}
         text = next(self.closing[resolution], "") if resolution in self.closing else ""
         if not text:
-            resolution = "fixed"
+            resolution, ticket["duplicate_of"] = "fixed", 0
             release = _next_release(ticket)
             if ticket["milestone"]:
                 new = {"milestone": f"Release {release}"}

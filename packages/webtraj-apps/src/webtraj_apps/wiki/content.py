@@ -200,6 +200,14 @@ class _Maker:
                 (f"{major}.{minor}", company.workday(rng, first, first + timedelta(25)).isoformat())
                 for minor, first in enumerate(date(2025, month, 3) for month in (3, 6, 9, 12))
             ]
+            # The releases of the company's main software are told; others have their own.
+            if name == company.COMPANY.software[0]["name"]:
+                releases = [
+                    (one["version"], one["date"].isoformat())
+                    for one in company.COMPANY.releases
+                    if one["version"].count(".") == 1 and one["date"] < company.COMPANY.today
+                ]
+                major = int(releases[0][0].partition(".")[0])
             product = {
                 "name": name,
                 "page": f"Products/{name}",
@@ -217,7 +225,7 @@ class _Maker:
             head = (
                 f"# {name}\n\n{name}: {what}. {WORDS.about[name]}\n\nThe team "
                 f"[[{team}|Teams/{team}]] develops it; the product owner is {product['owner']}. "
-                f"The first version was sold in {row['since']}.\n\n## Facts\n\n"
+                f"The first version is from {row['since']}.\n\n## Facts\n\n"
             )
             tail = (
                 f"## Releases\n\n{table(('Release', 'Date'), *releases)}\n\n"
