@@ -83,7 +83,7 @@ def make_model(
     return make_vision_model(
         folder, _CORPUS, seed=seed, vocab_size=320, names=_NAMES, width=width, layers=layers,
         vision_layers=vision_layers, image_size=SIZE, patch_size=CELL, patches_per_token=1,
-        context=256, spread=0.06,
+        context=256, spread=0.06, place_spread=1.0,
     )  # fmt: skip
 
 

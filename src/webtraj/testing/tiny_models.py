@@ -101,6 +101,7 @@ def make_vision_model(
     patches_per_token: int = 4,
     context: int = 2048,
     spread: float = 0.02,
+    place_spread: float | None = None,
 ) -> Path:
     """Make an Idefics3, a SigLIP on a Llama, of about 0.5 million parameters, with its processor.
 
@@ -121,6 +122,8 @@ def make_vision_model(
         patches_per_token: The squares in a token of the prompt: 1, 4 or 16.
         context: The context length in tokens.
         spread: The standard deviation of the weights.
+        place_spread: The same of the places of squares. By default they are as small as the
+            weights, and what a square shows hides where it is until training has enlarged them.
 
     Returns:
         The folder.
@@ -161,7 +164,12 @@ def make_vision_model(
         image_seq_len=(image_size // patch_size // scale) ** 2,
         chat_template=CHAT_TEMPLATE,
     )
-    return save_model(folder, transformers.Idefics3ForConditionalGeneration(config), processor)
+    model = transformers.Idefics3ForConditionalGeneration(config)
+    if place_spread is not None:
+        embeddings = model.model.vision_model.embeddings
+        torch.nn.init.normal_(embeddings.position_embedding.weight, std=place_spread)
+        torch.nn.init.normal_(embeddings.patch_embedding.weight, std=0.02 * place_spread)
+    return save_model(folder, model, processor)
 
 
 def make_tokenizer(corpus: Iterable[str], vocab_size: int, context: int) -> Any:
