@@ -75,7 +75,7 @@ async def test_it_answers_where_the_page_is_another_one():
 def test_what_it_cannot_do_is_an_error_that_says_why(tmp_path):
     with pytest.raises(errors.InvalidInputError, match=r"no fault 'lazy'.*wrong-value, side-eff"):
         BrokenAgent.of([recorded(DONE)], "lazy")
-    with pytest.raises(errors.InvalidInputError, match="at least one recorded episode"):
+    with pytest.raises(errors.InvalidInputError, match="at least one recorded success"):
         BrokenAgent.of([recorded(DONE, outcome=Outcome.FAILURE)], "answer-only")
     with pytest.raises(errors.InvalidInputError, match="does not end with an answer"):
         BrokenAgent.of([recorded(a.Click("4"))], "answer-only").begin_episode(Site("add"))

@@ -74,7 +74,12 @@ class BrokenAgent:
         Raises:
             InvalidInputError: There are no successes, or there is no such fault.
         """
-        succeeded = (one for one in trajectories if one.outcome is trajectory_lib.Outcome.SUCCESS)
+        succeeded = [one for one in trajectories if one.outcome is trajectory_lib.Outcome.SUCCESS]
+        if not succeeded:
+            raise errors.InvalidInputError(
+                "The agent 'broken' needs at least one recorded success, but the dataset has none. "
+                "Record some first, such as by the agent 'oracle'."
+            )
         return cls(ReplayAgent.of(succeeded), fault)
 
     @property
@@ -111,6 +116,7 @@ class BrokenAgent:
             if one.start
             and network.origin_of(one.start) == site
             and one.task != recording.task
+            and one.steps
             and isinstance(one.steps[-1].action, actions_lib.Answer)
         ]
         # Each recording begins with the next one, so that they are all used.

@@ -102,7 +102,7 @@ class _MemoryEpisodeRecorder(EpisodeRecorder):
         self._info = _snapshot(info, {})
         self._steps: list[trajectory_lib.StepRecord] = []
         self._start_time = trajectory_lib.now()
-        self._keep = False
+        self._ended = False
 
     def record_info(self, info: trajectory_lib.EpisodeInfo) -> None:
         """Replace the episode's info, except for its id."""
@@ -123,7 +123,7 @@ class _MemoryEpisodeRecorder(EpisodeRecorder):
     def end_episode(self, end: trajectory_lib.EpisodeEnd) -> None:
         """End the record."""
         self._check_open()
-        self._keep = True
+        self._ended = True
         self._collector._keep(
             trajectory_lib.EpisodeTrajectory(
                 self._info,
@@ -135,7 +135,7 @@ class _MemoryEpisodeRecorder(EpisodeRecorder):
         )
 
     def _check_open(self) -> None:
-        if self._keep:
+        if self._ended:
             raise errors.CollectorClosedError(
                 f"The episode {self._episode_id!r} has ended; nothing more can be recorded."
             )

@@ -12,6 +12,8 @@ CASES = [
     ({}, True, "127.0.0.1:6379", True),
     ({}, True, "http://127.0.0.1:8265", True),
     ({}, True, "http://192.0.2.99:8265", False),
+    ({}, True, "127.0.0.1:6379", True),
+    ({}, False, "127.0.0.1:6379", False),
     ({"RAY_AUTH_MODE": "disabled"}, True, "127.0.0.1:6379", False),
 ]
 USE = """
@@ -22,7 +24,6 @@ from ray._private.authentication.authentication_utils import is_token_auth_enabl
 from webtraj.rollouts.distributed.cluster import use_own_token
 
 for variables, home, address in json.load(sys.stdin):
-    os.environ.pop("RAY_AUTH_MODE", None)
     os.environ |= {**variables, "HOME": home}
     _raylet.Config.initialize("")
     use_own_token(address)

@@ -360,7 +360,7 @@ class BrowserEnvironment(base_lib.Environment):
                 raise errors_lib.EnvironmentMisuseError("No episode has begun; call reset() first.")
             action, last_action, begun, acted = self._last_step
             seen = await self._look(session)
-            if self._end:
+            if self._end and not self._active:
                 observation = await self._observation(
                     session, seen, last_action, begun, acted, again=True
                 )

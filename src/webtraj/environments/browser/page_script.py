@@ -10,6 +10,7 @@ import contextlib
 import dataclasses
 import functools
 import json
+import math
 import operator
 import re
 import secrets
@@ -58,8 +59,9 @@ class SettlePolicy:
     """Wait until the page has been still for `quiet`, at most `cap`. Times are in seconds.
 
     Still means: the document is parsed, the DOM does not change, no finite animation runs, no image
-    in view is loading, an editor has had 0.11 s to notice text selected in it, no timer of
-    `timers` is pending, and, if `network_quiet` is given, no request was in flight for that long.
+    in view is loading, an editor has had 0.11 s to notice text selected in it, no timer that
+    `timers` counts is pending, and, if `network_quiet` is given, no request was in flight for that
+    long.
     The end of the wait is part of the observation: `quiet`, `cap`, `navigated`.
     """
 
@@ -91,9 +93,10 @@ class SettlePolicy:
     """The longest wait for a navigation to load."""
 
     def __post_init__(self) -> None:
-        if self.timers < 0:
+        if not 0 <= self.timers < math.inf:
             raise errors_lib.InvalidInputError(
-                f"SettlePolicy needs timers >= 0; got {self.timers}. 0 waits for no timers."
+                f"SettlePolicy needs timers of 0 seconds or more, and a finite number; got "
+                f"{self.timers}. 0 waits for no timers."
             )
         if not 0 <= self.quiet <= self.cap:
             raise errors_lib.InvalidInputError(

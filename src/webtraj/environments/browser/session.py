@@ -487,7 +487,8 @@ class BrowserSession:
                 await self._network_settled()
                 if not self._network.is_leaving(self._active):
                     continue
-            if left and network_quiet and self._began_to_fetch(waited):
+            # Not after `begin`, which would begin the episode a second time.
+            if left and begin is None and network_quiet and self._began_to_fetch(waited):
                 network_quiet = await self._network_settled()
                 continue
             await self.downloads.settle()
@@ -723,7 +724,7 @@ class BrowserSession:
         return departure if self._network is None else min(departure, _ASKS_WITHIN)
 
     def _began_to_fetch(self, waited: float) -> bool:
-        """Return whether the page fetches since the network was waited for, and may be given time.
+        """Return whether the page began to fetch after the wait for the network, and has time left.
 
         A timer that was waited for may have begun it, or a script that took long to start.
         """

@@ -56,20 +56,32 @@ def import_ray() -> Any:
     return ray
 
 
+_uses_own_token = False
+"""Whether RAY_AUTH_MODE was set here, for a cluster on this machine."""
+
+
 def use_own_token(address: str) -> None:
     """Send this user's token to a cluster on this machine, as Ray itself does for `auto`.
 
-    A cluster without tokens ignores it. Other machines get a token only where RAY_AUTH_MODE says
-    so, which decides for this machine too if it is set.
+    A cluster without tokens ignores it. Other machines get a token only where the user has set
+    RAY_AUTH_MODE, which decides for this machine too.
 
     Args:
         address: The cluster's address, such as 10.0.0.1:6379, or the URL of its dashboard.
     """
+    global _uses_own_token  # Ray's mode is the process's, too.
+    if "RAY_AUTH_MODE" in os.environ and not _uses_own_token:
+        return
     host = urllib.parse.urlsplit(address if "//" in address else f"//{address}").hostname or ""
     has_token = (Path.home() / ".ray" / "auth_token").is_file()
-    if "RAY_AUTH_MODE" in os.environ or not has_token or not is_of_this_machine(host):
+    wanted = has_token and is_of_this_machine(host)
+    if wanted == _uses_own_token:
         return
-    os.environ["RAY_AUTH_MODE"] = "token"
+    _uses_own_token = wanted
+    if wanted:
+        os.environ["RAY_AUTH_MODE"] = "token"
+    else:
+        del os.environ["RAY_AUTH_MODE"]
     from ray import _raylet
 
     cast(Any, _raylet).Config.initialize("")  # Ray reads the variable once, when it is imported.

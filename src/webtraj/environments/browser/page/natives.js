@@ -28,7 +28,7 @@ const dom = {
     "nodeType", "childNodes", "parentNode", "parentElement", "ownerDocument", "isConnected",
     "textContent", "getRootNode",
   ]),
-  ...accessors(EventTarget.prototype, ["dispatchEvent"]),
+  ...accessors(EventTarget.prototype, ["addEventListener", "dispatchEvent", "removeEventListener"]),
   ...accessors(Element.prototype, [
     "tagName", "localName", "id", "namespaceURI", "children", "childElementCount", "shadowRoot",
     "attributes", "scrollHeight", "scrollWidth", "clientHeight", "clientWidth", "clientLeft",

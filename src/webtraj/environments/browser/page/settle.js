@@ -90,9 +90,9 @@ function isParsed() {
   return !navigation || navigation.domContentLoadedEventEnd > 0;
 }
 
-// The page's timers that run after at most this many ms are waited for, if they are due to what was done
-// since the last look (see timers.js). What they lead to is waited for up to CHAINS times as long; the time
-// by which our own timers come late, on a busy machine, does not count.
+// The page's timers of at most `timers` ms are waited for, if they are due to what was done since the last
+// look (see timers.js). With all that they lead to, they are waited for at most CHAINS times as long; the
+// time by which our own timers come late, on a busy machine, does not count.
 const CHAINS = 2;
 
 // The documents in a window and in its frames of the same origin.
@@ -111,9 +111,9 @@ function timersAreDue() {
   let last = null;
   for (const shown of documentsIn(window)) {
     const take = ({detail}) => { if (detail !== null) last = Math.max(last ?? -Infinity, detail); };
-    shown.addEventListener(`${page.timers}-answer`, take, {once: true});
+    dom.addEventListener(shown, `${page.timers}-answer`, take);
     dom.dispatchEvent(shown, new Event(page.timers));
-    shown.removeEventListener(`${page.timers}-answer`, take);
+    dom.removeEventListener(shown, `${page.timers}-answer`, take);
   }
   return last;
 }

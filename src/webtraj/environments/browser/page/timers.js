@@ -1,8 +1,8 @@
 // The page's short timers and frame callbacks that are still to run: in the page's own world, around the
 // browser's functions. settle.js asks for them by events whose name no page knows.
 //
-// What a callback sets is due to what its own timer was due to. So a loop that began long ago is not due to
-// the last action, and what the action's handlers set is, however often it is passed on.
+// A timer that a callback sets has the cause of the callback's own timer. So a loop that began before the
+// last action is not due to it, but a whole chain of timers that the action's handlers began is.
 ((token, longest) => {
 "use strict";
 const {document, performance, CustomEvent, Map, MutationObserver, Object, Reflect, queueMicrotask} = window;
@@ -12,6 +12,7 @@ for (const name of [
 ]) natives[name] = window[name].bind(window);
 const now = performance.now.bind(performance);
 const dispatch = document.dispatchEvent.bind(document);
+const listenFor = document.addEventListener.bind(document);
 const TURNS = 8;  // Promises that continue after a callback belong to it, too; so many in a row.
 
 let looks = 0;  // Looks at the page so far.
@@ -55,6 +56,7 @@ const methods = {
     const origin = cause ?? looks;
     const milliseconds = +delay;
     const number = natives.setInterval(function (...got) {
+      if (pending.has(number)) note(number, milliseconds, origin);  // It is due once more.
       return within(origin, handler, this, got);
     }, milliseconds, ...given);
     note(number, milliseconds, origin);
@@ -84,10 +86,11 @@ const methods = {
   },
 };
 for (const [name, method] of Object.entries(methods)) {
-  const shown = method.bind(window);  // Its source is no more to be read than the browser's own.
-  Object.defineProperty(shown, "name", {value: name});
-  Object.defineProperty(shown, "length", {value: natives[name].length});
-  window[name] = shown;
+  // A proxy shows no source, like the browser's own function. Calls on another window go to the browser.
+  window[name] = new Proxy(window[name], {
+    apply: (native, self, given) =>
+      (self ?? window) === window ? Reflect.apply(method, window, given) : Reflect.apply(native, self, given),
+  });
 }
 
 // Answers with the milliseconds until the last one since the last look is due; null without any.
@@ -104,8 +107,8 @@ function endLook() {
 }
 
 function listen() {
-  document.addEventListener(token, answer);
-  document.addEventListener(`${token}-end`, endLook);
+  listenFor(token, answer);
+  listenFor(`${token}-end`, endLook);
 }
 listen();
 new MutationObserver(listen).observe(document, {childList: true});  // Written anew, it has lost them.

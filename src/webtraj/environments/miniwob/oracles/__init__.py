@@ -7,7 +7,7 @@ between actions is in local variables::
     @oracle("login-user")
     async def login_user(page: OracleView) -> Actions:
         """Fills in both fields and logs in."""
-        user, password = quoted(page.goal)
+        user, password = find_quoted(page.goal)
         yield Fill((await page.one("#username")).ref, user)
         yield Fill((await page.one("#password")).ref, password)
         yield Click((await page.one("#subbtn")).ref)
