@@ -39,7 +39,7 @@ from typing import Any, Final
 from two_cores.local_model import LocalModel
 from two_cores.pixel_model import OPTIONS, make_model
 from two_cores.pixel_tasks import CELL, KINDS, SIZE
-from webtraj import Outcome
+from webtraj import Outcome, errors
 from webtraj.agents import ModelAgent, OracleAgent
 from webtraj.agents.base import Act, Agent
 from webtraj.agents.models import Sampling
@@ -57,6 +57,7 @@ HELD_OUT, SHOWN, PRACTICE = 1_000_000, 7, 3_000_000
 """Run seeds of the evaluation, of the demonstrations, and of the pages for policy gradient."""
 GROUP: Final = 8
 STAGES: Final = ("clicks", "random", "supervised", "policy gradient")
+_CHANCE: Final = random.Random(HELD_OUT)
 _CONTEXT: Final = read_options({"model": "", **OPTIONS}).make_context()
 _T: Final = {1: 12.706, 2: 4.303, 3: 3.182, 4: 2.776}
 """The 97.5 % quantile of Student's distribution by its degrees of freedom."""
@@ -93,7 +94,7 @@ SMALL: Final = Scale(
 
 def click_somewhere(observation: Any) -> ClickAt:
     """Click the middle of a random cell."""
-    x, y = (CELL * random.randrange(SIZE // CELL) + CELL // 2 for _ in range(2))
+    x, y = (CELL * _CHANCE.randrange(SIZE // CELL) + CELL // 2 for _ in range(2))
     return ClickAt(x, y)
 
 
@@ -287,7 +288,17 @@ def table_of(seeds: Mapping[str, Mapping[str, Mapping[str, Sequence[int]]]]) -> 
 
 
 async def experiment(out: Path, scale: Scale, parallel: int) -> None:
-    """Do all of it."""
+    """Do all of it.
+
+    Raises:
+        InvalidInputError: The folder has results of other settings.
+    """
+    kept, told = out / "settings.json", json.dumps(dataclasses.asdict(scale) | {"seeds": None})
+    if kept.exists() and kept.read_text() != told:
+        raise errors.InvalidInputError(
+            f"{str(out)!r} has results of other settings: {kept.read_text()}. Choose another --out."
+        )
+    kept.write_text(told)
     async with BrowserPool(contexts_per_browser=max(parallel, 1)) as pool:
         lab = Lab(out, scale, parallel, pool)
         seeds = {str(seed): await lab.learned(seed) for seed in scale.seeds}
@@ -319,7 +330,10 @@ def main() -> None:
     import torch
 
     torch.set_num_threads(1)
-    asyncio.run(experiment(given.out, scale, given.parallel))
+    try:
+        asyncio.run(experiment(given.out, scale, given.parallel))
+    except errors.WebtrajError as error:
+        parser.error(str(error))
 
 
 if __name__ == "__main__":
