@@ -106,7 +106,7 @@ class _Decisions:
         if isinstance(deed.action, a.Check):
             shutil.copytree(self.data, self.copy)
 
-    def recorded(self) -> None:
+    def note_recorded(self) -> None:
         self.steps += 1
 
     def hide(self, password: str) -> None:

@@ -460,7 +460,7 @@ async def test_death_before_the_metrics_are_written_costs_no_metrics(small_loop,
     measure = metrics.measure_iteration
 
     def die(config, state, iteration):
-        if iteration == left and state.ended((left, "evaluate")):
+        if iteration == left and state.find_end((left, "evaluate")):
             raise DiedError
         return measure(config, state, iteration)
 

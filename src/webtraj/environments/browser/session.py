@@ -441,7 +441,8 @@ class BrowserSession:
                     "quiet": self._settle.quiet * 1e3,
                     "cap": self._time_left(begun) * 1e3,
                     "pictures": self._settle.pictures * 1e3,
-                    "timers": self._settle.timers * 1e3,
+                    # A clock that an episode begins with has no end to wait for.
+                    "timers": self._settle.timers * 1e3 if begin is None else 0,
                     "departure": self._settle.departure * 1e3,
                     "leaving": self._grace * 1e3,
                     "waited": (time.monotonic() - begun) * 1e3 if self._network else 0,

@@ -120,9 +120,7 @@ function timersAreDue() {
 
 async function settle(options) {
   const settled = await untilSettled(options);
-  if (options.timers) {
-    for (const shown of documentsIn(window)) dom.dispatchEvent(shown, new Event(`${page.timers}-end`));
-  }
+  for (const shown of documentsIn(window)) dom.dispatchEvent(shown, new Event(`${page.timers}-end`));
   return settled;
 }
 
