@@ -484,7 +484,7 @@ def processes(monkeypatch):
     for name, value in (("_LARGE", 1), ("_BATCH", 3), ("Workers", Pool)):
         monkeypatch.setattr(scanning, name, value)
     monkeypatch.setattr(scanning.workers, "cores", lambda: 2)
-    monkeypatch.setattr(scanning.values, "registered", tuple)  # Not those of other tests.
+    monkeypatch.setattr(scanning.values, "registered_types", tuple)  # Not those of other tests.
     return pools
 
 
