@@ -74,13 +74,13 @@ class Scale:
     """Supervised steps, of `batch_size` samples each."""
     batch_size: int = 32
     learning_rate: float = 1e-3
-    iterations: int = 2
+    iterations: int = 3
     """Of policy gradient."""
-    groups: int = 32
+    groups: int = 64
     """New pages in an iteration."""
-    policy_rate: float = 3e-4
+    policy_rate: float = 3e-5
     """The learning rate of policy gradient."""
-    epochs: int = 2
+    epochs: int = 1
     """Passes over an iteration's episodes."""
     episodes: int = 120
     """Held-out pages of each evaluation."""
