@@ -222,12 +222,12 @@ class NetworkWatch:
     async def wait_until_quiet(
         self, page: Page, *, quiet: float, cap: float, restless: float, departure: float
     ) -> bool:
-        """Wait until a page has had no request in flight for `quiet` seconds, at most `cap`.
+        """Wait until a page has had no request in flight for `quiet` seconds.
 
         Args:
             page: The page.
             quiet: Seconds.
-            cap: The longest wait.
+            cap: The longest wait, and the longest after the answer to what an action asked.
             restless: The longest wait for requests that the page makes by itself.
             departure: The longest wait for a document on its way.
 
