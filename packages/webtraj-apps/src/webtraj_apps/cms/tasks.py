@@ -155,10 +155,15 @@ def _newest(**values: Any) -> tuple[Expected, ...]:
 # How to get there.
 
 
+def _words(page: Mapping[str, Any]) -> str:
+    """Return what finds a page: the search finds nothing for a title with "&"."""
+    return str(page["title"]).replace(" & ", " ")
+
+
 def _open(page: Mapping[str, Any]) -> tuple[Step, ...]:
     """Find a page from the dashboard, and open it for editing."""
     return (
-        fill("main #id_q", page["title"]),
+        fill("main #id_q", _words(page)),
         press("main #id_q", "Enter"),
         click(f'main td a[href="/admin/pages/{page["id"]}/edit/"]'),
     )
@@ -846,7 +851,7 @@ def redirect_to_page(facts: Facts, rng: random.Random) -> Assignment:
             uncheck("#id_is_permanent"),
             click(".chooser__choose-button"),
             _shown(".modal #id_q"),
-            fill(".modal #id_q", page["title"]),
+            fill(".modal #id_q", _words(page)),
             _shown(link),
             click(link),
             _DIALOG_GONE,

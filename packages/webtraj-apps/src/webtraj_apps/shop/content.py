@@ -279,6 +279,7 @@ class Shop:
             offer = ConditionalOffer.objects.create(
                 name=f"Offer for voucher {name}",
                 offer_type="Voucher",
+                priority=10,  # Before the offers, which would use up the basket's lines.
                 condition=Condition.objects.create(
                     range=ranges["Everything"],
                     type="Value" if least else "Count",
