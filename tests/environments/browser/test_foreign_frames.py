@@ -335,3 +335,19 @@ async def test_frames_share_the_page_s_limit(play, site):
     )
     assert len(seen["axtree"]) < 400
     assert "more lines" in seen["axtree"].splitlines()[-1]
+
+
+async def test_a_picture_taken_while_documents_of_other_sites_come_is_taken(play, site):
+    environment, _ = await play("<h1>Here</h1>", other="<h1>There</h1>")
+    session = environment.session
+
+    async def go_back_and_forth():
+        for number in range(40):
+            url = site.here if number % 2 else f"{site.there}/other"
+            await session.page.goto(url)
+            await asyncio.sleep(number / 1000)  # Each leaves at another moment of the picture.
+
+    going = asyncio.ensure_future(go_back_and_forth())
+    while not going.done():
+        assert await session.screenshot()
+    await going

@@ -56,6 +56,9 @@ _DOWNLOAD: Final = "Download is starting"
 _MAX_EVENTS = 100
 """The most dialogs and console errors kept between two steps."""
 
+_UNDRAWN: Final = 0.05
+"""Seconds until a screenshot is asked for again after the document was replaced."""
+
 _CLOSE_NOTICE = 1.0
 """Seconds within which the browser reports that a tab was closed."""
 
@@ -649,16 +652,23 @@ class BrowserSession:
         if options["format"] != "png":
             options["quality"] = self._observe.screenshot_quality
         async with self.lease.turns.at("screenshot"):
-            for left in (1, 0):
+            limit, asked, answer = self.lease.seconds, time.monotonic(), None
+            while answer is None:
+                # Between two documents Chromium refuses, and at times never answers.
+                again = time.monotonic() - asked < limit / 2
                 try:
                     answer = await self.run(
-                        session.send("Page.captureScreenshot", options), what="take a screenshot"
+                        session.send("Page.captureScreenshot", options),
+                        what="take a screenshot",
+                        seconds=limit / 10 if again else None,
                     )
-                    break
                 except errors.BrowserError as error:
-                    if not left or not lease_lib.is_navigation_error(error.__cause__):
+                    between = lease_lib.is_navigation_error(error.__cause__)
+                    if not again or not (between or isinstance(error, errors.BrowserTimeoutError)):
                         raise
-                    await self._wait_for_load("domcontentloaded")  # Between two documents.
+                    if between:
+                        await self._wait_for_load("domcontentloaded")
+                        await asyncio.sleep(_UNDRAWN)
         return base64.b64decode(answer["data"])
 
     async def viewport(self) -> tuple[float, float]:
