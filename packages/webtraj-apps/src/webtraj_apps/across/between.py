@@ -16,6 +16,7 @@ from webtraj_apps.helpdesk import tasks as helpdesk
 from webtraj_apps.shop.assignments import browsing, buying, common, office
 from webtraj_apps.tasks import (
     Assignment,
+    Changes,
     Expected,
     Facts,
     Statement,
@@ -32,11 +33,11 @@ from webtraj_apps.wiki import tasks as wiki
 task = functools.partial(template, user="user")
 
 _TODAY: Final = "2026-03-02"
-_BOARDS: Final = ("Ideas", "Projects", "Software")
+BOARDS: Final = ("Ideas", "Projects", "Software")
 """Categories of the forum where everybody may start a topic."""
 
 
-def _site(app: str, path: str = "/") -> Step:
+def to_site(app: str, path: str = "/") -> Step:
     """Change to another application."""
     return goto(f"http://{app}.test{path}")
 
@@ -87,7 +88,7 @@ def _answered(request: _Request, text: str) -> tuple[Expected, ...]:
 def _looking(request: _Request, app: str, *steps: Steps, path: str = "/") -> Steps:
     """Read a ticket, find something out in another application, and come back to the ticket."""
     ticket = helpdesk._jump(request.ticket)
-    return (ticket, _site(app, path), steps, _site("helpdesk", _DESK), ticket)
+    return (ticket, to_site(app, path), steps, to_site("helpdesk", _DESK), ticket)
 
 
 def _sender(facts: Facts, rng: random.Random) -> str:
@@ -104,21 +105,21 @@ def _from(request: _Request) -> str:
 # The forum.
 
 
-class _Post(NamedTuple):
+class Post(NamedTuple):
     """A topic that somebody has just started in the forum."""
 
     topic: dict[str, Any]
     prepare: tuple[Statement, ...]
 
 
-def _post(
+def start_topic(
     facts: Facts,
     rng: random.Random,
     category: str,
     title: str,
     text: str,
     items: Sequence[str] = (),
-) -> _Post:
+) -> Post:
     """Return a new topic with a text and a list below it, with the SQL that starts it."""
     author = rng.choice([u for u in facts["users"] if u["username"] != facts["user"]])
     number = 1 + max(int(topic["id"]) for topic in (*facts["topics"], *facts["private"]))
@@ -138,7 +139,7 @@ def _post(
         "is_modified, ip_address, modified_count, likes_count, topic_id, user_id) "
         "VALUES (?, ?, 0, ?, 0, 0, '127.0.0.1', 0, 0, ?, ?)"
     )
-    return _Post(
+    return Post(
         {"id": number, "title": title, "category": category, "comments": [{"text": written}]},
         (
             (topic, (number, title, slug, moment, moment, moment, place, author["id"])),
@@ -183,9 +184,9 @@ def report_defect(facts: Facts, rng: random.Random) -> Assignment:
         },
         steps=(
             helpdesk._jump(ticket),
-            _site("tracker"),
+            to_site("tracker"),
             tracker._file(summary=ticket["title"], component=component["name"], priority=priority),
-            _site("helpdesk", _DESK),
+            to_site("helpdesk", _DESK),
             helpdesk._jump(ticket),
             helpdesk._reply(text, public=False),
         ),
@@ -364,7 +365,7 @@ def question_without_answer(facts: Facts, rng: random.Random) -> Assignment:
         prepare={"helpdesk": request.prepare},
         steps=(
             helpdesk._jump(request.ticket),
-            _site("wiki"),
+            to_site("wiki"),
             wiki._go_to(customer["page"]),
         ),
     )
@@ -458,51 +459,56 @@ def status_of_order(facts: Facts, rng: random.Random) -> Assignment:
 @task("across/points-to-tickets", level=3, split="train", apps=("wiki", "tracker"))
 def points_to_tickets(facts: Facts, rng: random.Random) -> Assignment:
     """File the open points of a meeting as tickets."""
-    meeting, points = _meeting(facts["wiki"], rng, 2)
+    meeting, points = open_points(facts["wiki"], rng, 2)
     component = rng.choice(facts["tracker"]["components"])
     shared = {"component": component["name"], "milestone": rng.choice(tracker._UPCOMING)}
-    first = len(facts["tracker"]["tickets"]) + 1
     return Assignment(
         goal=f"In the tracker, file a ticket for each point of the wiki page {meeting['page']} "
         "that is open and not ticked off yet: type task, component "
         f"{shared['component']}, milestone {shared['milestone']}, and as summary the words of the "
         "point without the name of the person. Leave the other fields as they are.",
-        expect={
-            "tracker": (
-                [
-                    added(
-                        "ticket",
-                        type="task",
-                        summary=same_text(point["what"]),
-                        status="new",
-                        owner=component["owner"],
-                        priority="major",
-                        **tracker._EMPTY,
-                        **shared,
-                    )
-                    for point in points
-                ],
-                [
-                    added(
-                        "ticket_custom",
-                        ticket=first + at,
-                        name=name,
-                        value="0" if name == "billable" else None,
-                    )
-                    for at in range(len(points))
-                    for name in tracker._CUSTOM
-                ],
-            )
-        },
+        expect={"tracker": filed_points(facts["tracker"], points, component["owner"], **shared)},
         steps=(
             wiki._go_to(meeting["page"]),
-            _site("tracker"),
+            to_site("tracker"),
             [tracker._file(summary=point["what"], type="task", **shared) for point in points],
         ),
     )
 
 
-def _meeting(
+def filed_points(
+    facts: Facts, points: Sequence[Facts], owner: str, **shared: str
+) -> tuple[Changes, Changes]:
+    """Expect a ticket for each point of a meeting, in any order."""
+    first = len(facts["tickets"]) + 1
+    return (
+        [
+            added(
+                "ticket",
+                type="task",
+                summary=same_text(point["what"]),
+                status="new",
+                owner=owner,
+                priority="major",
+                **tracker._EMPTY,
+                **shared,
+            )
+            for point in points
+        ],
+        [
+            added(
+                "ticket_custom",
+                ticket=first + at,
+                name=name,
+                value="0" if name == "billable" else None,
+            )
+            for at in range(len(points))
+            for name in tracker._CUSTOM
+        ],
+    )
+
+
+def open_points(
     facts: Facts, rng: random.Random, least: int
 ) -> tuple[dict[str, Any], list[dict[str, Any]]]:
     """Return a meeting with open points of different words, and these points."""
@@ -523,7 +529,7 @@ def _meeting(
 )
 def tick_off_closed(facts: Facts, rng: random.Random) -> Assignment:
     """Tick off the points of a meeting whose tickets are closed."""
-    meeting, points = _meeting(facts["wiki"], rng, 3)
+    meeting, points = open_points(facts["wiki"], rng, 3)
     trac = facts["tracker"]
     count = rng.randint(1, len(points) - 1)
     done = set(rng.sample(range(len(points)), count))
@@ -547,9 +553,9 @@ def tick_off_closed(facts: Facts, rng: random.Random) -> Assignment:
         expect={"wiki": wiki._rewritten(meeting["page"], text)},
         steps=(
             wiki._go_to(meeting["page"]),
-            _site("tracker"),
+            to_site("tracker"),
             looking,
-            _site("wiki"),
+            to_site("wiki"),
             wiki._edit(meeting["page"], text),
         ),
     )
@@ -573,7 +579,7 @@ def lead_in_copy(facts: Facts, rng: random.Random) -> Assignment:
         },
         steps=(
             wiki._go_to(team["page"]),
-            _site("tracker"),
+            to_site("tracker"),
             tracker._go_to(ticket),
             tracker._change(cc=f"{ticket['cc']}, {lead}"),
         ),
@@ -594,7 +600,7 @@ def defects_of_contract(facts: Facts, rng: random.Random) -> Assignment:
         steps=(
             wiki._search(customer["contract"]),
             click(f'#column-main a[href^="{wiki._path(customer["page"])}"]'),
-            _site("tracker"),
+            to_site("tracker"),
             tracker._query(("customer", "Customer", customer["name"]), ("type", "Type", kind)),
         ),
     )
@@ -613,7 +619,7 @@ def _mine(facts: Facts) -> list[Facts]:
 def order_to_budget(facts: Facts, rng: random.Random) -> Assignment:
     """Enter an order of the shop as a bill."""
     order, project = rng.choice(_mine(facts["shop"])), rng.choice(budget._projects(facts["budget"]))
-    bill = _bill(facts["budget"], project, f"Order {order['number']}", order["total"])
+    bill = everyones_bill(facts["budget"], project, f"Order {order['number']}", order["total"])
     return Assignment(
         goal=f"I have bought my order {order['number']} of the shop for everyone in the budget "
         f'"{project["name"]}". Enter it there as one bill that I ({bill["payer"]}) paid, for '
@@ -622,7 +628,7 @@ def order_to_budget(facts: Facts, rng: random.Random) -> Assignment:
         expect={"budget": budget._new_bill(project, bill, day=order["date"])},
         steps=(
             common.to_order(order["number"]),
-            _site("budget"),
+            to_site("budget"),
             budget._open(project),
             budget._ADD,
             budget._fill_bill(project, bill, day=order["date"]),
@@ -631,7 +637,7 @@ def order_to_budget(facts: Facts, rng: random.Random) -> Assignment:
     )
 
 
-def _bill(facts: Facts, project: Facts, what: str, amount: float) -> dict[str, Any]:
+def everyones_bill(facts: Facts, project: Facts, what: str, amount: float) -> dict[str, Any]:
     """Return a bill that the user paid for everyone."""
     names = [one["name"] for one in budget._active(dict(project))]
     return {"what": what, "amount": amount, "payer": facts["name"], "owers": names}
@@ -643,7 +649,7 @@ def products_to_budget(facts: Facts, rng: random.Random) -> Assignment:
     order = rng.choice([one for one in _mine(facts["shop"]) if 2 <= len(one["lines"]) <= 3])
     project = rng.choice(budget._projects(facts["budget"]))
     bills = [
-        _bill(facts["budget"], project, line["title"], line["price"] * line["quantity"])
+        everyones_bill(facts["budget"], project, line["title"], line["price"] * line["quantity"])
         for line in order["lines"]
     ]
     return Assignment(
@@ -654,7 +660,7 @@ def products_to_budget(facts: Facts, rng: random.Random) -> Assignment:
         expect={"budget": [budget._new_bill(project, bill) for bill in bills]},
         steps=(
             common.to_order(order["number"]),
-            _site("budget"),
+            to_site("budget"),
             budget._open(project),
             [(budget._ADD, budget._fill_bill(project, bill), budget._SUBMIT) for bill in bills],
         ),
@@ -689,7 +695,7 @@ def second_hand(facts: Facts, rng: random.Random) -> Assignment:
         ]
     )
     item, price = topic["details"]["item"], float(topic["details"]["price"])
-    bill = _bill(facts["budget"], project, item, price)
+    bill = everyones_bill(facts["budget"], project, item, price)
     return Assignment(
         goal=f'I have bought what the topic "{topic["title"]}" in the forum offers, at the price '
         f'that its opening comment asks for. Enter this in the budget "{project["name"]}" as a '
@@ -698,7 +704,7 @@ def second_hand(facts: Facts, rng: random.Random) -> Assignment:
         expect={"budget": budget._new_bill(project, bill)},
         steps=(
             forum._search(topic["title"]),
-            _site("budget"),
+            to_site("budget"),
             budget._open(project),
             budget._ADD,
             budget._fill_bill(project, bill),
@@ -724,7 +730,7 @@ def who_paid_most(facts: Facts, rng: random.Random) -> Assignment:
         or budget._projects(facts["budget"])[:1]
     )
     best = max(project["members"], key=lambda one: float(one["paid"]))
-    board, title = rng.choice(_BOARDS), f"{project['name']}: thank you"
+    board, title = rng.choice(BOARDS), f"{project['name']}: thank you"
     text = f"{best['name']} has paid most, {best['paid']:.2f} in total. Thank you!"
     return Assignment(
         goal=f'Who has paid most in the budget "{project["name"]}", by the column "Paid" of its '
@@ -735,7 +741,7 @@ def who_paid_most(facts: Facts, rng: random.Random) -> Assignment:
         steps=(
             budget._open(project),
             budget._tab("Statistics"),
-            _site("forum"),
+            to_site("forum"),
             forum._start(facts["forum"], board, title, text),
         ),
     )
@@ -754,7 +760,7 @@ def milestone_complete(facts: Facts, rng: random.Random) -> Assignment:
     """Announce in the forum when a milestone was completed."""
     name, _, day, _ = rng.choice([m for m in tracker_content.WORDS.milestones if m[2]])
     count = len(tracker._open(facts["tracker"], milestone=name))
-    board, title = rng.choice(_BOARDS), f"{name} is {rng.choice(('complete', 'finished', 'out'))}"
+    board, title = rng.choice(BOARDS), f"{name} is {rng.choice(('complete', 'finished', 'out'))}"
     text = f"{name} was completed on {day}. Tickets that are not closed: {count}."
     return Assignment(
         goal=f"Look up in the tracker when the milestone {name} was completed, and how many of "
@@ -767,7 +773,7 @@ def milestone_complete(facts: Facts, rng: random.Random) -> Assignment:
             click("#mainnav a", "Roadmap"),
             check("#showcompleted"),
             click("#prefs input[type=submit]"),
-            _site("forum"),
+            to_site("forum"),
             forum._start(facts["forum"], board, title, text),
         ),
     )
@@ -786,7 +792,7 @@ def release_status(facts: Facts, rng: random.Random) -> Assignment:
     )
     component = rng.choice(tracker._open(facts["tracker"], milestone=name))["component"]
     count = len(tracker._open(facts["tracker"], milestone=name, component=component))
-    board, title = rng.choice(_BOARDS), f"{name}: {component}"
+    board, title = rng.choice(BOARDS), f"{name}: {component}"
     text = f"{name} is due on {due}. Tickets that are not closed: {count}."
     return Assignment(
         goal=f"Look up in the tracker when the milestone {name} is due, and how many of its "
@@ -798,7 +804,7 @@ def release_status(facts: Facts, rng: random.Random) -> Assignment:
         steps=(
             tracker._query(("milestone", "Milestone", name), ("component", "Component", component)),
             click("#mainnav a", "Roadmap"),
-            _site("forum"),
+            to_site("forum"),
             forum._start(facts["forum"], board, title, text),
         ),
     )
@@ -817,7 +823,7 @@ def cheapest_for_wish(facts: Facts, rng: random.Random) -> Assignment:
     """Find the cheapest product for a wish in the forum, and reply."""
     name, found = browsing._leaf(facts["shop"], rng)
     best, user = found[0], facts["forum"]["user"]
-    post = _post(
+    post = start_topic(
         facts["forum"],
         rng,
         "Wanted",
@@ -834,11 +840,11 @@ def cheapest_for_wish(facts: Facts, rng: random.Random) -> Assignment:
         expect={"forum": forum._reply(facts["forum"], post.topic, user, text)},
         steps=(
             forum._search(post.topic["title"]),
-            _site("shop"),
+            to_site("shop"),
             browsing._to_category(facts["shop"], name),
             select("#id_sort_by", "price-asc"),
             click(f".product_pod h3 a[href='{best['url']}']"),
-            _site("forum"),
+            to_site("forum"),
             forum._search(post.topic["title"]),
             forum._write_reply(text),
         ),
@@ -850,7 +856,7 @@ def list_to_basket(facts: Facts, rng: random.Random) -> Assignment:
     """Put the products of a list in the forum into the basket."""
     shop, room = facts["shop"], rng.choice(forum._ROOMS)
     chosen = [(one, rng.randint(1, 4)) for one in rng.sample(common.free(shop), 3)]
-    post = _post(
+    post = start_topic(
         facts["forum"],
         rng,
         "Office Life",
@@ -868,7 +874,7 @@ def list_to_basket(facts: Facts, rng: random.Random) -> Assignment:
         "basket of the shop, as many pieces as the list says. Do not order yet.",
         prepare={"forum": post.prepare},
         expect={"shop": [buying._put(shop, product, count) for product, count in chosen]},
-        steps=(forum._search(post.topic["title"]), _site("shop"), buying_steps),
+        steps=(forum._search(post.topic["title"]), to_site("shop"), buying_steps),
     )
 
 
@@ -884,7 +890,7 @@ def list_with_unknown_product(facts: Facts, rng: random.Random) -> Assignment:
     shop, room = facts["shop"], rng.choice(forum._ROOMS)
     products, unknown = rng.sample(common.free(shop), 6), common.absent(shop, rng)
     titles = [unknown, *(one["title"] for one in products)]
-    post = _post(
+    post = start_topic(
         facts["forum"],
         rng,
         "Office Life",
@@ -899,7 +905,7 @@ def list_with_unknown_product(facts: Facts, rng: random.Random) -> Assignment:
         prepare={"forum": post.prepare},
         steps=(
             forum._search(post.topic["title"]),
-            _site("shop"),
+            to_site("shop"),
             [common.to_product(one) for one in products],
             common.search(unknown),
         ),
@@ -920,7 +926,7 @@ def list_with_unknown_ticket(facts: Facts, rng: random.Random) -> Assignment:
     """Ask to close the tickets of a list if all of them exist; one does not."""
     tickets = rng.sample(tracker._open(facts["tracker"]), 7)
     numbers = [rng.randint(400, 990), *(one["id"] for one in tickets)]
-    post = _post(
+    post = start_topic(
         facts["forum"],
         rng,
         "Software",
@@ -935,7 +941,7 @@ def list_with_unknown_ticket(facts: Facts, rng: random.Random) -> Assignment:
         prepare={"forum": post.prepare},
         steps=(
             forum._search(post.topic["title"]),
-            _site("tracker"),
+            to_site("tracker"),
             [tracker._go_to({"id": number}) for number in reversed(numbers)],
         ),
     )
@@ -990,7 +996,7 @@ def topic_to_ticket(facts: Facts, rng: random.Random) -> Assignment:
         },
         steps=(
             forum._search(topic["title"]),
-            _site("helpdesk", _DESK),
+            to_site("helpdesk", _DESK),
             click(".sidebar a", "New Ticket"),
             select("#id_queue", str(queue["id"])),
             fill("#id_title", topic["title"]),
@@ -998,7 +1004,7 @@ def topic_to_ticket(facts: Facts, rng: random.Random) -> Assignment:
             select("#id_priority", str(priority)),
             fill("#id_submitter_email", sender),
             click('#content-wrapper form button[type="submit"]'),
-            _site("forum"),
+            to_site("forum"),
             forum._search(topic["title"]),
             forum._write_reply(text),
         ),
@@ -1024,7 +1030,7 @@ def glossary_to_intranet(facts: Facts, rng: random.Random) -> Assignment:
         },
         steps=(
             wiki._go_to("Company/Glossary"),
-            _site("cms", cms._START),
+            to_site("cms", cms._START),
             cms._snippets("term"),
             [
                 (
@@ -1050,7 +1056,7 @@ def event_to_forum(facts: Facts, rng: random.Random) -> Assignment:
     coming = cms._pages(
         facts["cms"], lambda one: one["fields"]["date"] > _TODAY, sections=("events",)
     )
-    page, board = rng.choice(coming), rng.choice(_BOARDS)
+    page, board = rng.choice(coming), rng.choice(BOARDS)
     event = page["fields"]
     text = f"{event['date']}, {event['place']}. Seats: {event['seats']}."
     return Assignment(
@@ -1061,7 +1067,7 @@ def event_to_forum(facts: Facts, rng: random.Random) -> Assignment:
         expect={"forum": forum._started(facts["forum"], board, page["title"], text)},
         steps=(
             cms._go(page),
-            _site("forum"),
+            to_site("forum"),
             forum._start(facts["forum"], board, page["title"], text),
         ),
     )

@@ -1,5 +1,5 @@
-"""Tasks over two applications."""
+"""Tasks over two or three applications."""
 
-from webtraj_apps.across import between, from_mail
+from webtraj_apps.across import between, from_mail, three
 
-__all__ = ["between", "from_mail"]
+__all__ = ["between", "from_mail", "three"]

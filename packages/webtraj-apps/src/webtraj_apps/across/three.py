@@ -1,0 +1,351 @@
+"""Tasks over three applications, of some 20 to 50 actions."""
+
+from __future__ import annotations
+
+import functools
+import random
+from typing import Final
+
+from webtraj.environments.browser.oracles import click, fill, select
+from webtraj_apps.across import between
+from webtraj_apps.budget import tasks as budget
+from webtraj_apps.cms import tasks as cms
+from webtraj_apps.forum import tasks as forum
+from webtraj_apps.helpdesk import tasks as helpdesk
+from webtraj_apps.mail import tasks as mail
+from webtraj_apps.shop.assignments import buying
+from webtraj_apps.shop.assignments import common as shop
+from webtraj_apps.tasks import Assignment, Facts, find, listed, same_text, template
+from webtraj_apps.tracker import content as tracker_content
+from webtraj_apps.tracker import tasks as tracker
+from webtraj_apps.wiki import tasks as wiki
+
+task = functools.partial(template, level=3, user="user")
+
+_DESK: Final = "/dashboard/"
+
+
+@task("across/points-for-colleague", apps=("mail", "wiki", "tracker"), split="train")
+def points_for_colleague(facts: Facts, rng: random.Random) -> Assignment:
+    """File what a meeting left open, as a colleague asks, and answer."""
+    meeting, points = between.open_points(facts["wiki"], rng, 3)
+    component = rng.choice(facts["tracker"]["components"])
+    shared = {"component": component["name"], "milestone": rng.choice(tracker._UPCOMING)}
+    sender = mail._colleague(facts["mail"], rng)
+    letter, delivery = mail.written(
+        facts["mail"],
+        sender,
+        rng.choice(("Open points", "After the meeting")),
+        f"could you please file the points of {meeting['page']} (it is in the wiki) that are not "
+        "ticked off yet? One ticket each, with the words of the point without the name as summary; "
+        f"type task, component {shared['component']}, milestone {shared['milestone']}, and the "
+        "rest as it is. Then tell me how many there were: “Filed: N.”, and nothing else.",
+    )
+    answer = f"Filed: {len(points)}."
+    return Assignment(
+        goal=f"{sender['name']} asks you by mail (“{letter['subject']}”, in the inbox) to file "
+        "something in the tracker. Do what the mail says, and answer it, only to the sender, in "
+        "the way it asks for.",
+        prepare={"mail": delivery},
+        expect={
+            "mail": mail._answered(facts["mail"], letter, answer),
+            "tracker": between.filed_points(facts["tracker"], points, component["owner"], **shared),
+        },
+        allow={"mail": mail._READ},
+        steps=(
+            mail.pick(letter),
+            between.to_site("wiki"),
+            wiki._go_to(meeting["page"]),
+            between.to_site("tracker"),
+            [tracker._file(summary=point["what"], type="task", **shared) for point in points],
+            between.to_site("mail"),
+            mail.pick(letter),
+            mail.reply(answer),
+        ),
+    )
+
+
+@task("across/list-to-bills", apps=("forum", "shop", "budget"), split="test")
+def list_to_bills(facts: Facts, rng: random.Random) -> Assignment:
+    """Enter what a list of the forum costs, product by product, and tell the sum."""
+    own, project = facts["forum"], rng.choice(budget._projects(facts["budget"]))
+    titles = budget._titles(project)
+    products = [one for one in shop.free(facts["shop"]) if one["title"] not in titles]
+    chosen = [(one, rng.randint(2, 5)) for one in rng.sample(products, 3)]
+    post = between.start_topic(
+        own,
+        rng,
+        "Office Life",
+        f"What we used up in the {rng.choice(forum._ROOMS)} room",
+        "I took all of this from our own shop. What does it cost, please?",
+        [f"{count} x {product['title']}" for product, count in chosen],
+    )
+    bills = [
+        between.everyones_bill(facts["budget"], project, one["title"], one["price"] * count)
+        for one, count in chosen
+    ]
+    text = f"Together that is £{sum(bill['amount'] for bill in bills):.2f}."
+    return Assignment(
+        goal=f'The topic "{post.topic["title"]}" in the forum lists products of our shop. Enter a '
+        f'bill of today (2 March 2026) for each of them in the budget "{project["name"]}": the '
+        "description is the product's full name, the amount is what all pieces of it cost at the "
+        f"price in the shop, {bills[0]['payer']} paid, and it is for everyone. Then reply in the "
+        'topic with this text: "Together that is £N.", with the sum of the bills, written like '
+        "1234.50, in the place of N.",
+        prepare={"forum": post.prepare},
+        expect={
+            "budget": [budget._new_bill(project, bill) for bill in bills],
+            "forum": forum._reply(own, post.topic, own["user"], text),
+        },
+        steps=(
+            forum._search(post.topic["title"]),
+            between.to_site("shop"),
+            [shop.to_product(product) for product, _ in chosen],
+            between.to_site("budget"),
+            budget._open(project),
+            [(budget._ADD, budget._fill_bill(project, bill), budget._SUBMIT) for bill in bills],
+            between.to_site("forum"),
+            forum._search(post.topic["title"]),
+            forum._write_reply(text),
+        ),
+    )
+
+
+@task("across/report-on-contract", apps=("wiki", "tracker", "forum"), split="train")
+def report_on_contract(facts: Facts, rng: random.Random) -> Assignment:
+    """Tell in the forum how many tickets the customer of a contract waits for."""
+    customer, own = rng.choice(facts["wiki"]["customers"]), facts["forum"]
+    kinds = sorted(tracker_content.WORDS.types)[:2]
+    counts = [
+        len(tracker._open(facts["tracker"], customer=customer["name"], type=kind)) for kind in kinds
+    ]
+    board, title = rng.choice(between.BOARDS), f"Contract {customer['contract']}"
+    text = (
+        f"{customer['name']}, until {customer['ends']}. "
+        f"{kinds[0].capitalize()}: {counts[0]}, {kinds[1]}: {counts[1]}."
+    )
+    return Assignment(
+        goal=f"Find out from the wiki which customer has the contract {customer['contract']} and "
+        "until which day it runs, and from the tracker how many tickets of this customer are not "
+        f"closed, of the type {kinds[0]} and of the type {kinds[1]}. Then create a topic in the "
+        f'category "{board}" of the forum with the title "{title}" and this text: "NAME, until '
+        f"YYYY-MM-DD. {kinds[0].capitalize()}: N, {kinds[1]}: M.\" Write the customer's name, the "
+        "date and the numbers in these places.",
+        expect={"forum": forum._started(own, board, title, text)},
+        steps=(
+            wiki._found(customer["contract"], customer["page"]),
+            between.to_site("tracker"),
+            [
+                tracker._query(("customer", "Customer", customer["name"]), ("type", "Type", kind))
+                for kind in kinds
+            ],
+            between.to_site("forum"),
+            forum._start(own, board, title, text),
+        ),
+    )
+
+
+@task("across/new-desk", apps=("mail", "wiki", "helpdesk"), split="test")
+def new_desk(facts: Facts, rng: random.Random) -> Assignment:
+    """Correct where a colleague sits, order what is missing there, and tell the ticket's number."""
+    own, desk = facts["wiki"], facts["helpdesk"]
+    team = rng.choice(own["teams"])
+    member = rng.choice([one for one in team["members"] if one["name"] != own["name"]])
+    room, thing = f"1.{rng.randint(30, 79)}", rng.choice(("telephone", "screen", "desk lamp"))
+    text = wiki._replaced(
+        own["pages"][team["page"]],
+        wiki._row(member["name"], member["role"], member["room"], member["extension"]),
+        wiki._row(member["name"], member["role"], room, member["extension"]),
+    )
+    sender = find(facts["mail"]["people"], name=member["name"])
+    queue, priority = helpdesk._queue(desk, "it"), rng.choice((2, 4))
+    title, body = f"A {thing} for room {room}", f"There is no {thing} in room {room} yet."
+    letter, delivery = mail.written(
+        facts["mail"],
+        sender,
+        rng.choice(("I have moved", "My new desk")),
+        f"I sit in room {room} now; my extension is the old one. Could you please correct the page "
+        f"of the team {team['name']} in the wiki, and enter a ticket for me in the help desk? The "
+        f"queue is {queue['title']}, the summary “{title}”, the description “{body}”, the priority "
+        f"“{helpdesk._PRIORITIES[priority]}”, without an owner and without a date. Please answer "
+        "with the number of the ticket: “It is ticket N.”",
+    )
+    answer = f"It is ticket {len(desk['tickets']) + 1}."
+    return Assignment(
+        goal=f"{sender['name']} ({sender['email']}) asks you by mail (“{letter['subject']}”, in "
+        "the inbox) for two things. Do what the mail says, and answer it, only to the sender, in "
+        "the way it asks for.",
+        prepare={"mail": delivery},
+        expect={
+            "mail": mail._answered(facts["mail"], letter, answer),
+            "wiki": wiki._rewritten(team["page"], text),
+            "helpdesk": helpdesk._opened(
+                title,
+                body,
+                queue_id=queue["id"],
+                priority=priority,
+                due_date=None,
+                assigned_to_id=None,
+                submitter_email=sender["email"],
+                status=1,
+            ),
+        },
+        allow={"mail": mail._READ, "wiki": wiki._COMMITS},
+        steps=(
+            mail.pick(letter),
+            between.to_site("wiki"),
+            wiki._edit(team["page"], text),
+            between.to_site("helpdesk", _DESK),
+            click(".sidebar a", "New Ticket"),
+            select("#id_queue", str(queue["id"])),
+            fill("#id_title", title),
+            fill("#id_body", body),
+            select("#id_priority", str(priority)),
+            fill("#id_submitter_email", sender["email"]),
+            click('#content-wrapper form button[type="submit"]'),
+            between.to_site("mail"),
+            mail.pick(letter),
+            mail.reply(answer),
+        ),
+    )
+
+
+@task("across/buy-and-share", apps=("mail", "shop", "budget"), split="train")
+def buy_and_share(facts: Facts, rng: random.Random) -> Assignment:
+    """Put what a colleague wants into the basket, enter its price as a bill, and answer."""
+    project = rng.choice(budget._projects(facts["budget"]))
+    products = rng.sample(shop.free(facts["shop"]), 2)
+    counts = [rng.randint(2, 6) for _ in products]
+    lines = "\n".join(f"- {n} x {one['title']}" for one, n in zip(products, counts, strict=True))
+    total = sum(one["price"] * count for one, count in zip(products, counts, strict=True))
+    what = rng.choice([one for one in budget._BOUGHT if one not in budget._titles(project)])
+    bill = between.everyones_bill(facts["budget"], project, what, total)
+    sender = mail._colleague(facts["mail"], rng)
+    letter, delivery = mail.written(
+        facts["mail"],
+        sender,
+        rng.choice(("For the next meeting", "Could you order this?")),
+        f"could you please put this into your basket in our shop?\n\n{lines}\n\nDo not order it "
+        f"yet. Please enter what it costs together, without delivery, in the budget "
+        f"“{project['name']}”, as one bill of today that you paid for everyone, with the "
+        f"description “{what}”. Then answer with the amount and nothing else, written like "
+        "1234.50.",
+    )
+    answer = f"{total:.2f}"
+    return Assignment(
+        goal=f"{sender['name']} asks you by mail (“{letter['subject']}”, in the inbox) to buy "
+        "something. Do what the mail says, and answer it, only to the sender, in the way it asks "
+        f"for. Today is 2 March 2026, and you are {bill['payer']} in the budget. Leave what is in "
+        "the basket already.",
+        prepare={"mail": delivery},
+        expect={
+            "mail": mail._answered(facts["mail"], letter, answer),
+            "shop": [
+                buying._put(facts["shop"], one, count)
+                for one, count in zip(products, counts, strict=True)
+            ],
+            "budget": budget._new_bill(project, bill),
+        },
+        allow={"mail": mail._READ},
+        steps=(
+            mail.pick(letter),
+            between.to_site("shop"),
+            [
+                (
+                    shop.to_product(one),
+                    buying._ADD,
+                    shop.to_basket(),
+                    buying._set_quantity(one, count),
+                )
+                for one, count in zip(products, counts, strict=True)
+            ],
+            between.to_site("budget"),
+            budget._open(project),
+            budget._ADD,
+            budget._fill_bill(project, bill),
+            budget._SUBMIT,
+            between.to_site("mail"),
+            mail.pick(letter),
+            mail.reply(answer),
+        ),
+    )
+
+
+@task("across/page-of-release", apps=("tracker", "wiki", "forum"), split="test")
+def page_of_release(facts: Facts, rng: random.Random) -> Assignment:
+    """Make a page of the wiki that tells how far a release is, and announce it."""
+    name, due, _, _ = rng.choice(
+        [one for one in tracker_content.WORDS.milestones if one[0] in tracker._DATED]
+    )
+    open_tickets = tracker._open(facts["tracker"], milestone=name)
+    first, second = rng.sample(sorted({one["component"] for one in open_tickets}), 2)
+    counts = [sum(one["component"] == part for one in open_tickets) for part in (first, second)]
+    page, own = f"Company/Release {name}", facts["forum"]
+    text = f"# Release {name}\n\nDue: {due}\n\n{first}: {counts[0]}\n\n{second}: {counts[1]}"
+    board, title = rng.choice(between.BOARDS), f"How far is {name}?"
+    says = f"See the page “Release {name}” in the wiki."
+    return Assignment(
+        goal=f"Look up in the tracker when the milestone {name} is due, and how many of its "
+        f"tickets are not closed, of the component {first} and of the component {second}. Create "
+        f"the page “{page}” in the wiki. It has four lines, each a paragraph: the heading “# "
+        f"Release {name}”, then “Due: ” and the day, written like 2026-03-02, then “{first}: ” and "
+        f"the number, then “{second}: ” and the number. Then create a topic in the category "
+        f"“{board}” of the forum with the title “{title}” and the text “{says}”",
+        expect={
+            "wiki": wiki._made(page, text),
+            "forum": forum._started(own, board, title, says),
+        },
+        allow={"wiki": wiki._COMMITS},
+        steps=(
+            [
+                tracker._query(
+                    ("milestone", "Milestone", name), ("component", "Component", component)
+                )
+                for component in (first, second)
+            ],
+            click("#mainnav a", "Roadmap"),
+            between.to_site("wiki"),
+            wiki._create(page, text),
+            between.to_site("forum"),
+            forum._start(own, board, title, says),
+        ),
+    )
+
+
+@task("across/event-for-all", apps=("cms", "wiki", "mail"), split="train")
+def event_for_all(facts: Facts, rng: random.Random) -> Assignment:
+    """Note an event of the intranet in the wiki, and invite two colleagues by mail."""
+    coming = cms._pages(
+        facts["cms"], lambda one: one["fields"]["date"] > "2026-03-02", sections=("events",)
+    )
+    page = rng.choice(coming)
+    event, people = page["fields"], facts["mail"]["people"]
+    known = {one["email"] for one in facts["mail"]["contacts"]} - {facts["mail"]["email"]}
+    guests = rng.sample([one for one in people if one["email"] in known], 2)
+    note = f"Meetings/{event['date']} {rng.choice(('Visit', 'Outing', 'Together'))}"
+    text = f"{page['title']}\n\nPlace: {event['place']}\n\nSeats: {event['seats']}"
+    subject = f"{event['date']}: will you come?"
+    says = f"It is at {event['place']}."
+    return Assignment(
+        goal=f"Look up the event {cms._name(page)} in the intranet. Create the page “{note}” in "
+        "the wiki, with three paragraphs: the title of the event, then “Place: ” and its place, "
+        "then “Seats: ” and the number of seats. Then send one mail to "
+        f"{listed([one['name'] for one in guests])}, whose addresses are in the address book of "
+        f"the webmail, with the subject “{subject}” and the text “It is at PLACE.”, with the place "
+        "of the event in place of PLACE.",
+        expect={
+            "wiki": wiki._made(note, text),
+            "mail": mail._sent([one["email"] for one in guests], subject, text=same_text(says)),
+        },
+        allow={"mail": mail._READ, "wiki": wiki._COMMITS},
+        steps=(
+            cms._go(page),
+            between.to_site("wiki"),
+            wiki._create(note, text),
+            between.to_site("mail"),
+            mail.to_contacts(),
+            [mail.pick_contact(one["name"]) for one in guests],
+            mail.tap("#taskmenu a.mail"),
+            mail.compose(to=[one["email"] for one in guests], subject=subject, text=says),
+        ),
+    )
