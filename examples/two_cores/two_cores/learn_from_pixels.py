@@ -35,12 +35,12 @@ from typing import Any, Final
 from two_cores import experiments
 from two_cores.experiments import HELD_OUT, fresh
 from two_cores.local_model import LocalModel
-from two_cores.pixel_model import OPTIONS, make_model
+from two_cores.pixel_model import CHANNELS, OPTIONS, make_model
 from two_cores.pixel_tasks import CELL, KINDS, SIZE
 from webtraj import Outcome
 from webtraj.agents import ModelAgent, OracleAgent
 from webtraj.agents.base import Act, Agent
-from webtraj.agents.models import Sampling
+from webtraj.agents.models import ModelClient, Sampling
 from webtraj.agents.options import read_options
 from webtraj.environments.actions import ClickAt
 from webtraj.metrics.rates import wilson_interval
@@ -55,7 +55,6 @@ SHOWN, PRACTICE = 7, 3_000_000
 GROUP: Final = 8
 STAGES: Final = ("clicks", "random", "supervised", "policy gradient")
 _CHANCE: Final = random.Random(HELD_OUT)
-_CONTEXT: Final = read_options({"model": "", **OPTIONS}).make_context()
 _T: Final = {1: 12.706, 2: 4.303, 3: 3.182, 4: 2.776}
 """The 97.5 % quantile of Student's distribution by its degrees of freedom."""
 
@@ -104,7 +103,7 @@ class Lab(experiments.Lab[Scale]):
         """Play pages of all kinds."""
         spec = RunSpec(
             preset=["pixels/all"], episodes=episodes, seed=seed, group_size=group, out=str(out),
-            observe=list(_CONTEXT.channels), parallel=self.parallel, max_retries=2,
+            observe=list(CHANNELS), parallel=self.parallel, max_retries=2,
         )  # fmt: skip
         return await collect(spec, agent=agent, pool=self.pool)
 
@@ -200,15 +199,21 @@ class Lab(experiments.Lab[Scale]):
         return rows
 
 
-def agent_of(model: Path, temperature: float, seed: int | None = None) -> ModelAgent:
-    """Return the agent `model`, with the options of its prompts and a model of this process."""
+def agent_of(model: Path | ModelClient, temperature: float, seed: int | None = None) -> ModelAgent:
+    """Return the agent `model`, with the options of its prompts.
+
+    Args:
+        model: A client; or the folder of a model, to sample from in this process.
+        temperature: The temperature; 0 takes the likeliest reply.
+        seed: The seed of the samples.
+    """
     options = read_options({"model": "", **OPTIONS})
     return ModelAgent(
-        client=LocalModel(model),
+        client=LocalModel(model) if isinstance(model, Path) else model,
         dialect=options.dialect_or_usual,
         prompt=options.prompt_or_usual,
         context=options.make_context(),
-        sampling=Sampling(temperature=temperature),
+        sampling=Sampling(temperature=temperature, max_tokens=3),
         seed=seed,
     )
 

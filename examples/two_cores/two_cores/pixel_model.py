@@ -22,8 +22,9 @@ import typer
 
 from two_cores.pixel_tasks import CELL, COLORS, GOALS, SIZE, URL, WORDS
 from webtraj import errors
+from webtraj.agents.options import read_options
 
-__all__ = ["OPTIONS", "main", "make_model"]
+__all__ = ["CHANNELS", "OPTIONS", "main", "make_model"]
 
 OPTIONS: Final = {
     "mode": "coordinates",
@@ -31,6 +32,8 @@ OPTIONS: Final = {
     "prompt": str(Path(__file__).with_name("pixels.txt")),
 }
 """The options of the agent `model`, and of renderers of its prompts."""
+CHANNELS: Final = read_options({"model": "", **OPTIONS}).make_context().channels
+"""What it observes."""
 
 _MIDDLES: Final = range(CELL // 2, SIZE, CELL)
 _NAMES: Final = (
