@@ -106,23 +106,18 @@ async def roll_out(arguments: argparse.Namespace, results: dict[str, Any]) -> No
             save(results, arguments.out)
 
 
-GROUP = 8
-HELD_OUT, SHOWN, PRACTICE = 1_000_000, 7, 3_000_000
-"""Run seeds of pages: to evaluate on, of demonstrations, and of policy gradient."""
-
-
 async def learn_from_pixels(arguments: argparse.Namespace, results: dict[str, Any]) -> None:
     """Take the model through all stages, and evaluate each on the same held-out pages."""
-    from two_cores.pixel_model import OPTIONS
+    from two_cores.learn_from_pixels import GROUP, PRACTICE, SHOWN
+    from two_cores.pixel_model import CHANNELS, OPTIONS
 
     out: Path = arguments.out / "pixels"
     prompts = [f"{name}={value}" for name, value in OPTIONS.items()]
     shown = out / "demonstrations"
-    channels = '["goal","url","title","scroll","last_action","screenshot"]'
     await run(
         *("rollout", "--preset", "pixels/all", "--agent", "oracle", "--seed", str(SHOWN)),
         *("--episodes", str(arguments.demonstrations), "--parallel", "8"),
-        *("--set", f"observe={channels}", "--out", str(shown)),
+        *("--set", f"observe={json.dumps(CHANNELS)}", "--out", str(shown)),
     )
     await run(
         *("train", "export", str(shown), "--format", "openai", "--render"),
@@ -156,6 +151,8 @@ async def evaluate_on_pixels(
     prompts: list[str],
 ) -> None:
     """Play held-out pages with the likeliest replies, and note the success."""
+    from two_cores.experiments import HELD_OUT
+
     out = arguments.out / "pixels" / f"evaluation {stage}"
     await play_pixels(model, out, arguments.held_out, HELD_OUT, [*prompts, "temperature=0"])
     told = json.loads(await run("metrics", str(out), "--json"))

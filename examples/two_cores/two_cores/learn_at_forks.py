@@ -18,20 +18,16 @@ of a pointing agent. Steps:
    An iteration ends when its environment steps are spent. Steps that forks repeat count.
 4. Both play worlds that were not trained on, the same for all.
 
-The same command resumes what is in `--out`. `results.json` has all numbers, `results.md` the table.
+`two_cores.experiments` says what is in `--out`.
 """
 
 from __future__ import annotations
 
-import argparse
-import asyncio
 import collections
 import dataclasses
-import json
 import math
 import random
 import re
-import shutil
 import zlib
 from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -40,13 +36,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from two_cores import experiments
 from two_cores.decisions import decisions_of
+from two_cores.experiments import HELD_OUT, fresh
 from two_cores.pointing import CHANNELS, CLICK, Prompt, items_of, make_prompt
 from webtraj import Decision, EpisodeTrajectory, Outcome, open_dataset
 from webtraj.agents.base import seed_text
 from webtraj.environments.actions import InvalidAction
 from webtraj.environments.base import description_of
-from webtraj.environments.browser.pool import BrowserPool
 from webtraj.metrics.rates import mean_of_tasks, paired_difference_interval
 from webtraj.rollouts import RunSpec, collect
 from webtraj.rollouts.forking import ForkAgent, plan_forks
@@ -62,8 +59,8 @@ CANDIDATES = """
 """.split()  # noqa: SIM905  (reads better)
 """Tasks of several steps."""
 ARMS = ("start", "forks")
-HELD_OUT, CHOOSING = 1_000_000, 2_000_000
-"""Run seeds of the evaluation and of the choice of tasks; learning has smaller ones."""
+CHOOSING = 2_000_000
+"""The run seed of the choice of tasks; learning has smaller ones."""
 MAX_STEPS = 8
 GROUP, PAIR, PLACES = 8, 2, 4
 AT_ONCE = 4
@@ -338,26 +335,13 @@ World = Sequence[Group]
 """All groups that were played in one world."""
 
 
-class Lab:
-    """Plays and trains in one folder.
-
-    Args:
-        out: The folder.
-        scale: How much.
-        parallel: Episodes at a time.
-        pool: The browsers.
-    """
-
-    def __init__(self, out: Path, scale: Scale, parallel: int, pool: BrowserPool) -> None:
-        self.out = out
-        self.scale = scale
-        self._parallel = parallel
-        self._pool = pool
+class Lab(experiments.Lab[Scale]):
+    """Plays and trains."""
 
     async def play(self, out: Path, plan: Sequence[PlannedEpisode], agent: Any) -> list[Played]:
         """Play a plan; return what was played, in the plan's order."""
-        spec = RunSpec(out=str(out), parallel=self._parallel, max_steps=MAX_STEPS, max_retries=1)
-        done = await collect(spec, agent=agent, tasks=plan, pool=self._pool)
+        spec = RunSpec(out=str(out), parallel=self.parallel, max_steps=MAX_STEPS, max_retries=1)
+        done = await collect(spec, agent=agent, tasks=plan, pool=self.pool)
         last = {result.row: result for result in done.results}
         return [Played(last[planned.row], planned) for planned in plan if planned.row in last]
 
@@ -369,9 +353,9 @@ class Lab:
         folder = fresh(self.out / "demonstrations")
         spec = RunSpec(
             preset=presets(scale.candidates), attempts=scale.demonstrations, agent="oracle",
-            observe=list(CHANNELS), out=str(folder), parallel=self._parallel,
+            observe=list(CHANNELS), out=str(folder), parallel=self.parallel,
         )  # fmt: skip
-        await collect(spec, pool=self._pool)
+        await collect(spec, pool=self.pool)
         shown = [(taken, 1.0) for episode in open_dataset(folder) for taken in taken_in(episode)]
         weights = np.zeros(2**BITS)
         for _ in range(scale.start_passes):  # One pass each, so that no ratio is clipped.
@@ -382,7 +366,7 @@ class Lab:
     async def chosen_tasks(self, weights: Weights) -> dict[str, tuple[int, int]]:
         """Return the tasks to learn, with the first policy's successes and episodes."""
         scale = self.scale
-        found = await self.kept("tasks.json", self.evaluated(
+        found = await self.kept("tasks", self.evaluated(
             weights, scale.candidates, scale.probes, CHOOSING, "choosing"
         ))  # fmt: skip
         rates = {task: rate_of(won) for task, won in found.items() if rate_of(won)[1]}
@@ -400,17 +384,6 @@ class Lab:
             won = int(one.won) if one.result.counts else None
             found[one.planned.task.removeprefix("miniwob/")].append(won)
         return found
-
-    async def kept(self, name: str, making: Any) -> Any:
-        """Return a result that is on file, or else make it."""
-        file = self.out / name
-        if file.exists():
-            making.close()
-            return json.loads(file.read_text())
-        made = await making
-        file.parent.mkdir(parents=True, exist_ok=True)
-        file.write_text(json.dumps(made))
-        return made
 
     async def learned(
         self, arm: str, seed: int, weights: Weights, tasks: Sequence[str]
@@ -501,13 +474,6 @@ class Lab:
 def presets(tasks: Iterable[str]) -> list[str]:
     """Return the tasks' presets."""
     return [f"miniwob/{task}" for task in tasks]
-
-
-def fresh(folder: Path) -> Path:
-    """Return an empty folder."""
-    shutil.rmtree(folder, ignore_errors=True)
-    folder.mkdir(parents=True)
-    return folder
 
 
 def places(steps: int) -> list[int]:
@@ -610,49 +576,26 @@ def table_of(results: Mapping[str, Any]) -> str:
     return "\n".join(lines) + "\n"
 
 
-async def experiment(out: Path, scale: Scale, parallel: int) -> None:
+async def experiment(lab: Lab) -> dict[str, Any]:
     """Do all of it."""
-    async with BrowserPool(contexts_per_browser=max(parallel, 1)) as pool:
-        lab = Lab(out, scale, parallel, pool)
-        first = await lab.first_weights()
-        tasks = await lab.chosen_tasks(first)
-        print("tasks:", ", ".join(f"{t} {won}/{of}" for t, (won, of) in tasks.items()), flush=True)
-        before = await lab.kept(
-            "before.json", lab.evaluated(first, [*tasks], scale.episodes, HELD_OUT, "before")
-        )
-        print(f"before: {percent(before)}", flush=True)
-        seeds: dict[str, dict[str, Any]] = {}
-        for seed in scale.seeds:
-            for arm in ARMS:
-                learned = lab.learned(arm, seed, first, [*tasks])
-                seeds.setdefault(str(seed), {})[arm] = await lab.kept(f"{arm}_{seed}.json", learned)
-    results = {"scale": dataclasses.asdict(scale), "tasks": tasks, "before": before, "seeds": seeds}
-    (out / "results.json").write_text(json.dumps(results, indent=1))
-    (out / "results.md").write_text(table_of(results))
-    print((out / "results.md").read_text())
-
-
-def main() -> None:
-    """Read the command line."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawTextHelpFormatter
+    scale = lab.scale
+    first = await lab.first_weights()
+    tasks = await lab.chosen_tasks(first)
+    print("tasks:", ", ".join(f"{t} {won}/{of}" for t, (won, of) in tasks.items()), flush=True)
+    before = await lab.kept(
+        "before", lab.evaluated(first, [*tasks], scale.episodes, HELD_OUT, "before")
     )
-    parser.add_argument("--out", type=Path, default=Path("runs/learn_at_forks"))
-    parser.add_argument("--small", action="store_true", help="Only show that it runs.")
-    parser.add_argument("--parallel", type=int, default=4, help="Episodes at a time.")
-    for name in ("iterations", "budget", "episodes"):
-        parser.add_argument(f"--{name}", type=int, help=f"Default: {getattr(Scale(), name)}.")
-    given = parser.parse_args()
-    given.out.mkdir(parents=True, exist_ok=True)
-    scale = SMALL if given.small else Scale()
-    changed = {
-        name: getattr(given, name)
-        for name in ("iterations", "budget", "episodes")
-        if getattr(given, name) is not None
-    }
-    scale = dataclasses.replace(scale, **changed)
-    asyncio.run(experiment(given.out, scale, given.parallel))
+    print(f"before: {percent(before)}", flush=True)
+    seeds: dict[str, dict[str, Any]] = {}
+    for seed in scale.seeds:
+        for arm in ARMS:
+            learned = lab.learned(arm, seed, first, [*tasks])
+            seeds.setdefault(str(seed), {})[arm] = await lab.kept(f"{arm}_{seed}", learned)
+    return {"tasks": tasks, "before": before, "seeds": seeds}
 
 
 if __name__ == "__main__":
-    main()
+    experiments.run(
+        Lab, experiment, table_of, about=__doc__, out="runs/learn_at_forks", scale=Scale(),
+        small=SMALL, counts=("iterations", "budget", "episodes"),
+    )  # fmt: skip

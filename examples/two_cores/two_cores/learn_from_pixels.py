@@ -18,34 +18,31 @@ Python in one process.
 
 All stages play the same held-out pages, which no seed trains on, with the likeliest reply; `random`
 samples, as its likeliest reply is the same for all pages. `clicks` is an agent that clicks cells at
-random. The same command resumes what is in `--out`. `results.json` has all numbers, `results.md`
-the tables.
+random. `two_cores.experiments` says what is in `--out`.
 """
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import dataclasses
-import json
 import math
 import random
-import shutil
 import statistics
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
+from two_cores import experiments
+from two_cores.experiments import HELD_OUT, fresh
 from two_cores.local_model import LocalModel
-from two_cores.pixel_model import OPTIONS, make_model
+from two_cores.pixel_model import CHANNELS, OPTIONS, make_model
 from two_cores.pixel_tasks import CELL, KINDS, SIZE
-from webtraj import Outcome, errors
+from webtraj import Outcome
 from webtraj.agents import ModelAgent, OracleAgent
 from webtraj.agents.base import Act, Agent
-from webtraj.agents.models import Sampling
+from webtraj.agents.models import ModelClient, Sampling
 from webtraj.agents.options import read_options
 from webtraj.environments.actions import ClickAt
-from webtraj.environments.browser.pool import BrowserPool
 from webtraj.metrics.rates import wilson_interval
 from webtraj.rollouts import RolloutSummary, RunSpec, collect
 from webtraj.training.export import export_samples
@@ -53,12 +50,11 @@ from webtraj.training.export.opening import open_samples
 from webtraj.training.replay import AgentRenderer, Filters, ReplayBuffer, weights
 from webtraj.training.sft import SftSettings, publish, train
 
-HELD_OUT, SHOWN, PRACTICE = 1_000_000, 7, 3_000_000
-"""Run seeds of the evaluation, of the demonstrations, and of the pages for policy gradient."""
+SHOWN, PRACTICE = 7, 3_000_000
+"""Run seeds of the demonstrations, and of the pages for policy gradient."""
 GROUP: Final = 8
 STAGES: Final = ("clicks", "random", "supervised", "policy gradient")
 _CHANCE: Final = random.Random(HELD_OUT)
-_CONTEXT: Final = read_options({"model": "", **OPTIONS}).make_context()
 _T: Final = {1: 12.706, 2: 4.303, 3: 3.182, 4: 2.776}
 """The 97.5 % quantile of Student's distribution by its degrees of freedom."""
 
@@ -98,21 +94,8 @@ def click_somewhere(observation: Any) -> ClickAt:
     return ClickAt(x, y)
 
 
-class Lab:
-    """Plays and trains in one folder.
-
-    Args:
-        out: The folder.
-        scale: How much.
-        parallel: Episodes at a time.
-        pool: The browsers.
-    """
-
-    def __init__(self, out: Path, scale: Scale, parallel: int, pool: BrowserPool) -> None:
-        self.out = out
-        self.scale = scale
-        self._parallel = parallel
-        self._pool = pool
+class Lab(experiments.Lab[Scale]):
+    """Plays and trains."""
 
     async def play(
         self, out: Path, agent: Agent | Act, episodes: int, seed: int, group: int = 1
@@ -120,24 +103,24 @@ class Lab:
         """Play pages of all kinds."""
         spec = RunSpec(
             preset=["pixels/all"], episodes=episodes, seed=seed, group_size=group, out=str(out),
-            observe=list(_CONTEXT.channels), parallel=self._parallel, max_retries=2,
+            observe=list(CHANNELS), parallel=self.parallel, max_retries=2,
         )  # fmt: skip
-        return await collect(spec, agent=agent, pool=self._pool)
+        return await collect(spec, agent=agent, pool=self.pool)
 
     async def evaluated(self, name: str, agent: Agent | Act) -> dict[str, list[int]]:
         """Return successes and episodes of each kind on the held-out pages."""
-        file = self.out / "evaluation" / f"{name}.json"
-        if file.exists():
-            found: dict[str, list[int]] = json.loads(file.read_text())
-            return found
-        played = await self.play(fresh(file.with_suffix("")), agent, self.scale.episodes, HELD_OUT)
+        name = f"evaluation/{name}"
+        found: dict[str, list[int]] = await self.kept(name, self._evaluated(name, agent))
+        return found
+
+    async def _evaluated(self, name: str, agent: Agent | Act) -> dict[str, list[int]]:
+        played = await self.play(fresh(self.out / name), agent, self.scale.episodes, HELD_OUT)
         found = {kind: [0, 0] for kind in KINDS}
         for result in played.results:
             if result.counts:
                 kind = found[result.task.rpartition("/")[2]]
                 kind[0] += result.outcome is Outcome.SUCCESS
                 kind[1] += 1
-        file.write_text(json.dumps(found))
         print(f"{name}: {percent(pooled(found.values()))}, {found}", flush=True)
         return found
 
@@ -216,23 +199,23 @@ class Lab:
         return rows
 
 
-def agent_of(model: Path, temperature: float, seed: int | None = None) -> ModelAgent:
-    """Return the agent `model`, with the options of its prompts and a model of this process."""
+def agent_of(model: Path | ModelClient, temperature: float, seed: int | None = None) -> ModelAgent:
+    """Return the agent `model`, with the options of its prompts.
+
+    Args:
+        model: A client; or the folder of a model, to sample from in this process.
+        temperature: The temperature; 0 takes the likeliest reply.
+        seed: The seed of the samples.
+    """
     options = read_options({"model": "", **OPTIONS})
     return ModelAgent(
-        client=LocalModel(model),
+        client=LocalModel(model) if isinstance(model, Path) else model,
         dialect=options.dialect_or_usual,
         prompt=options.prompt_or_usual,
         context=options.make_context(),
-        sampling=Sampling(temperature=temperature),
+        sampling=Sampling(temperature=temperature, max_tokens=3),
         seed=seed,
     )
-
-
-def fresh(folder: Path) -> Path:
-    """Return a folder's path without what an earlier, unfinished try left there."""
-    shutil.rmtree(folder, ignore_errors=True)
-    return folder
 
 
 def pooled(rates: Any) -> tuple[int, int]:
@@ -267,8 +250,9 @@ def mean_of_seeds(rates: Sequence[float]) -> str:
     return f"{mean:.0%} ({100 * low:.0f} to {100 * high:.0f})"
 
 
-def table_of(seeds: Mapping[str, Mapping[str, Mapping[str, Sequence[int]]]]) -> str:
+def table_of(results: Mapping[str, Any]) -> str:
     """Return the results as Markdown: kinds by stages, and seeds by stages."""
+    seeds: Mapping[str, Mapping[str, Mapping[str, Sequence[int]]]] = results["seeds"]
     found = list(seeds.values())
     heading = [f"| {' | '.join(('', *STAGES))} |", "|---" * (1 + len(STAGES)) + "|"]
     lines = [*heading]
@@ -287,54 +271,18 @@ def table_of(seeds: Mapping[str, Mapping[str, Mapping[str, Sequence[int]]]]) -> 
     return "\n".join(lines) + "\n"
 
 
-async def experiment(out: Path, scale: Scale, parallel: int) -> None:
-    """Do all of it.
-
-    Raises:
-        InvalidInputError: The folder has results of other settings.
-    """
-    kept, told = out / "settings.json", json.dumps(dataclasses.asdict(scale) | {"seeds": None})
-    if kept.exists() and kept.read_text() != told:
-        raise errors.InvalidInputError(
-            f"{str(out)!r} has results of other settings: {kept.read_text()}. Choose another --out."
-        )
-    kept.write_text(told)
-    async with BrowserPool(contexts_per_browser=max(parallel, 1)) as pool:
-        lab = Lab(out, scale, parallel, pool)
-        seeds = {str(seed): await lab.learned(seed) for seed in scale.seeds}
-        clicks = await lab.evaluated("clicks", click_somewhere)
-        seeds = {seed: {"clicks": clicks, **found} for seed, found in seeds.items()}
-    results = {"scale": dataclasses.asdict(scale), "seeds": seeds}
-    (out / "results.json").write_text(json.dumps(results, indent=1))
-    (out / "results.md").write_text(table_of(seeds))
-    print((out / "results.md").read_text())
-
-
-def main() -> None:
-    """Read the command line."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawTextHelpFormatter
-    )
-    parser.add_argument("--out", type=Path, default=Path("runs/pixels"))
-    parser.add_argument("--small", action="store_true", help="Only show that it runs.")
-    parser.add_argument("--parallel", type=int, default=4, help="Episodes at a time.")
-    parser.add_argument("--seeds", type=int, nargs="+", help="Default: 1 2 3.")
-    for name in ("steps", "iterations", "groups", "episodes"):
-        parser.add_argument(f"--{name}", type=int, help=f"Default: {getattr(Scale(), name)}.")
-    given = parser.parse_args()
-    given.out.mkdir(parents=True, exist_ok=True)
-    scale = SMALL if given.small else Scale()
-    names = ("seeds", "steps", "iterations", "groups", "episodes")
-    changed = {name: getattr(given, name) for name in names if getattr(given, name) is not None}
-    scale = dataclasses.replace(scale, **changed)
+async def experiment(lab: Lab) -> dict[str, Any]:
+    """Do all of it."""
     import torch
 
     torch.set_num_threads(1)
-    try:
-        asyncio.run(experiment(given.out, scale, given.parallel))
-    except errors.WebtrajError as error:
-        parser.error(str(error))
+    seeds = {str(seed): await lab.learned(seed) for seed in lab.scale.seeds}
+    clicks = await lab.evaluated("clicks", click_somewhere)
+    return {"seeds": {seed: {"clicks": clicks, **found} for seed, found in seeds.items()}}
 
 
 if __name__ == "__main__":
-    main()
+    experiments.run(
+        Lab, experiment, table_of, about=__doc__, out="runs/pixels", scale=Scale(), small=SMALL,
+        counts=("demonstrations", "steps", "iterations", "groups", "episodes"),
+    )  # fmt: skip

@@ -26,14 +26,13 @@ class LocalModel(AsyncClosing):
 
     Args:
         folder: The model, as `webtraj train` publishes it.
-        max_tokens: The most tokens of a reply, where a call does not say.
 
     Raises:
         InvalidInputError: The folder has no model that transformers can load.
         MissingDependencyError: torch or transformers is not installed.
     """
 
-    def __init__(self, folder: Path, *, max_tokens: int = 3) -> None:
+    def __init__(self, folder: Path) -> None:
         from webtraj.training.sft.encoding import load_tools
         from webtraj.training.sft.models import load_weights
 
@@ -43,7 +42,6 @@ class LocalModel(AsyncClosing):
 
         self._torch = torch
         self._model = load_weights(folder, self._tools, dtype=torch.float32).eval()
-        self._max_tokens = max_tokens
         weights = hashlib.sha256()
         for file in sorted(folder.glob("*.safetensors")):
             weights.update(file.read_bytes())
@@ -60,19 +58,22 @@ class LocalModel(AsyncClosing):
         """See `ModelClient.complete`.
 
         Raises:
-            ModelRefusedError: The sampling settings have something that this client cannot do.
+            ModelRefusedError: The sampling settings lack max_tokens, or have something that this
+                client cannot do.
         """
         asked = sampling or Sampling()
         cuts = asked.top_p not in (None, 1.0) or asked.top_k not in (None, -1, 0) or asked.min_p
-        if cuts or asked.stop or asked.structure or asked.tools or asked.extra:
+        limit = asked.max_tokens
+        more = asked.stop or asked.structure or asked.tools or asked.extra
+        if cuts or more or limit is None:
             raise errors.ModelRefusedError(
-                "A local model samples from the whole distribution, to the end or the limit: leave "
-                "out top_p, top_k, min_p, stop, structures, tools and extra fields."
+                "A local model samples from the whole distribution, to the end or the limit: give "
+                "max_tokens, and leave out top_p, top_k, min_p, stop, structures, tools and extra "
+                "fields."
             )
         temperature = 1.0 if asked.temperature is None else asked.temperature
         start = time.time()
         prompt, given = self._encode(messages)
-        limit = asked.max_tokens or self._max_tokens
         reply, logprobs = self._sample(given, temperature, asked.seed, limit)
         ended = reply[-1] == self._tools.tokenizer.eos_token_id
         return ModelCall(

@@ -20,10 +20,11 @@ from typing import Annotated, Final
 
 import typer
 
-from two_cores.pixel_tasks import CELL, COLORS, SIZE, WORDS
+from two_cores.pixel_tasks import CELL, COLORS, GOALS, SIZE, URL, WORDS
 from webtraj import errors
+from webtraj.agents.options import read_options
 
-__all__ = ["OPTIONS", "main", "make_model"]
+__all__ = ["CHANNELS", "OPTIONS", "main", "make_model"]
 
 OPTIONS: Final = {
     "mode": "coordinates",
@@ -31,17 +32,19 @@ OPTIONS: Final = {
     "prompt": str(Path(__file__).with_name("pixels.txt")),
 }
 """The options of the agent `model`, and of renderers of its prompts."""
+CHANNELS: Final = read_options({"model": "", **OPTIONS}).make_context().channels
+"""What it observes."""
 
 _MIDDLES: Final = range(CELL // 2, SIZE, CELL)
 _NAMES: Final = (
     *(f"mouse_click({x}, " for x in _MIDDLES),
     *(f"{y})" for y in _MIDDLES),
-    *(f"Click the {color} shape." for color in COLORS),
-    *(f"Press the button {word}." for word in WORDS),
-    "Click the number in the picture.",
-    "Click the odd one out.",
+    *(GOALS["color"].format(color) for color in COLORS),
+    *(GOALS["button"].format(word) for word in WORDS),
+    GOALS["number"],
+    GOALS["odd"],
     "Task: ",
-    "\n\nPage: http://pixels.test/\n\nWhere?",
+    f"\n\nPage: {URL}\n\nWhere?",
 )
 """The texts that are one token each: columns, rows, goals, and what is the same in all prompts."""
 _CORPUS: Final = ("user assistant\n" * 4,)

@@ -3,17 +3,20 @@
 A page is one canvas of 128 by 128 pixels. Its accessibility tree is the same on all pages, and its
 goal does not say where anything is. The first click ends the episode.
 
-| task | goal |
+| task | to click |
 |---|---|
-| `color` | "Click the red shape.", one of four shapes in different colours |
-| `number` | "Click the number in the picture.", on a keypad that is drawn below it |
-| `odd` | "Click the odd one out.", which differs from eight others in shape or colour |
-| `button` | "Press the button OK.", one of three that are drawn, and nothing else |
+| `color` | the shape of a colour, one of four in different colours |
+| `number` | a number that is shown, on a keypad that is drawn below it |
+| `odd` | the shape that differs from eight others in form or colour |
+| `button` | the button with a word, one of three that are drawn, and nothing else |
+
+`pixels.html` draws the pages, with the constants that are here.
 """
 
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import AsyncGenerator, Sequence
 from pathlib import Path
 from typing import Any, Final
@@ -22,20 +25,46 @@ import webtraj
 from webtraj import errors
 from webtraj.environments import actions, browser, local_server
 
-__all__ = ["CELL", "COLORS", "KINDS", "SIZE", "WORDS", "PixelTask", "make_environment", "register"]
+__all__ = [
+    "CELL",
+    "COLORS",
+    "GOALS",
+    "KINDS",
+    "SIZE",
+    "URL",
+    "WORDS",
+    "PixelTask",
+    "make_environment",
+    "register",
+]
 
-KINDS: Final = ("color", "number", "odd", "button")
+GOALS: Final = {
+    "color": "Click the {} shape.",
+    "number": "Click the number in the picture.",
+    "odd": "Click the odd one out.",
+    "button": "Press the button {}.",
+}
+"""The goal of each kind of page, with a place for the colour or the word."""
+KINDS: Final = tuple(GOALS)
 SIZE: Final = 128
 """Width and height of a page in CSS pixels."""
 CELL: Final = 16
 """Width and height of the cells whose middles the oracle clicks."""
 
-COLORS: Final = ("red", "green", "blue", "yellow", "purple")
+COLORS: Final = {
+    "red": "#d62728",
+    "green": "#2ca02c",
+    "blue": "#1f5fd0",
+    "yellow": "#e8c020",
+    "purple": "#8e3fb5",
+}
+"""What shapes are drawn with, by the names in goals."""
 WORDS: Final = ("OK", "NO", "GO", "UP")
-"""The colours and words of goals, as `pixels.html` has them."""
+"""The words on buttons."""
 
 _HOST: Final = "pixels.test"
-_URL: Final = f"http://{_HOST}/"
+URL: Final = f"http://{_HOST}/"
+"""The address of all pages."""
 _PAGE: Final = Path(__file__).with_name("pixels.html")
 
 
@@ -67,9 +96,9 @@ class PixelTask(browser.BrowserTask):
 
     async def setup(self, session: browser.BrowserSession, seed: int) -> None:
         """See `BrowserTask.setup`."""
-        if session.page.url != _URL:
-            await session.open(_URL)
-        self._goal = await _call(session, "begin", [self._kind, seed])
+        if session.page.url != URL:
+            await session.open(URL)
+        self._goal = GOALS[self._kind].format(await _call(session, "begin", [self._kind, seed]))
 
     def goal_of(self, begun: Any) -> str:
         """See `BrowserTask.goal_of`."""
@@ -102,9 +131,13 @@ async def _call(session: browser.BrowserSession, function: str, argument: Any = 
 
 
 def _answer(request: local_server.Request) -> local_server.Response:
-    if request.path != "/":
-        return local_server.Response(status=404, body=b"Not found.", content_type="text/plain")
-    return local_server.Response(body=_PAGE.read_bytes())
+    if request.path == "/":
+        return local_server.Response(body=_PAGE.read_bytes())
+    if request.path == "/constants.js":
+        values = {"SIZE": SIZE, "CELL": CELL, "COLORS": COLORS, "WORDS": WORDS}
+        script = "".join(f"const {name} = {json.dumps(value)};\n" for name, value in values.items())
+        return local_server.Response(body=script.encode(), content_type="text/javascript")
+    return local_server.Response(status=404, body=b"Not found.", content_type="text/plain")
 
 
 async def _serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

@@ -369,6 +369,13 @@ _IDS = 12
 
 def preview(
     place: Annotated[str, typer.Argument(help="The folder of an export, or a dataset.")],
+    overrides: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="KEY=VALUE",
+            help="With --render: the agent's options, such as render_options.mode=coordinates.",
+        ),
+    ] = None,
     split: Annotated[str, typer.Option(help="For an export: train or val.")] = "train",
     samples: Annotated[int, typer.Option(min=1, help="Show this many samples.")] = 3,
     skip: Annotated[int, typer.Option(min=0, help="Skip this many samples first.")] = 0,
@@ -385,12 +392,25 @@ def preview(
     from pathlib import Path
 
     from webtraj.datasets.exporters.base import MANIFEST, is_manifest
+    from webtraj.settings import configuration
     from webtraj.store.places import is_url
+    from webtraj.training.export.configuration import RenderSettings
     from webtraj.training.export.running import read_export
     from webtraj.training.replay import AgentRenderer, Filters, ReplayBuffer
 
+    config = configuration.of_command(
+        RenderSettings,
+        without_none(render=render or None),
+        overrides or [],
+        example="render_options.mode=coordinates",
+    )
     found: Iterable[Sample]
     if not is_url(place) and is_manifest(Path(place) / MANIFEST):
+        if config.render:
+            raise errors.InvalidInputError(
+                f"{place!r} is an export, whose prompts are made already. Leave out --render, or "
+                "give the dataset that it was made of."
+            )
         found = read_export(Path(place), split)
     else:
         buffer = ReplayBuffer.from_datasets(
@@ -402,7 +422,7 @@ def preview(
                 valid_actions_only=False,
                 distinct=False,
             ),
-            render=AgentRenderer() if render else None,
+            render=AgentRenderer.of(config.render_options) if config.render else None,
             storage_options=options_for(place, option),
         )
         buffer.require_samples()

@@ -1,6 +1,7 @@
 """An export that leaves something out says which option lets it in."""
 
 import dataclasses
+import json
 import re
 
 import pytest
@@ -151,3 +152,34 @@ def test_reinforcement_keeps_the_agents_invalid_actions(format_name, given, kept
     buffer = ReplayBuffer.from_datasets(tmp_path, filters=filters)
     said = {sample.completion for sample in buffer.all}
     assert ("I would rather not." in said) is kept
+
+
+def test_a_preview_shows_the_prompts_that_an_export_with_the_same_options_has(tmp_path):
+    def run(*words):
+        done = CliRunner().invoke(make_app(), ["train", *map(str, words)])
+        if isinstance(done.exception, errors.WebtrajError):
+            raise done.exception
+        assert done.exit_code == 0, done.output
+        return done.output
+
+    def prompts(place, *words):
+        lines = run("preview", place, "--samples", 9, "--json", *words).splitlines()
+        return [json.loads(line)["messages"] for line in lines]
+
+    dataset, seen = tmp_path / "d", []
+    with DatasetWriter(str(dataset)) as writer:
+        writer.add(episode(0, 2, asked=False))
+    for number, options in enumerate(([], ["render_options.prompt=bare"])):
+        out, words = tmp_path / str(number), ["--render", *options]
+        run("export", dataset, "--format", "openai", "--out", out, *words)
+        assert prompts(dataset, *words) == prompts(out)
+        seen.append(prompts(out))
+    assert len(seen[0]) == len(seen[1]) == 2
+    assert seen[0] != seen[1]
+    for words, message in {
+        (dataset, "render_options.prompt=bare"): "render_options needs render",
+        (dataset, "--render", "render_options.mod=text"): "No option 'mod'",
+        (out, "--render"): "is an export, whose prompts are made already",
+    }.items():
+        with pytest.raises(errors.InvalidInputError, match=message):
+            run("preview", *words)

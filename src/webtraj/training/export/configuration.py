@@ -8,10 +8,26 @@ from pydantic import Field, model_validator
 
 from webtraj.settings.configuration import Section
 
-__all__ = ["ExportSettings"]
+__all__ = ["ExportSettings", "RenderSettings"]
 
 
-class ExportSettings(Section):
+class RenderSettings(Section):
+    """Settings for the prompts of decisions without a model call, such as an oracle's."""
+
+    render: bool = False
+    """Whether to also make samples without a model call, such as from an oracle's decisions."""
+    render_options: dict[str, Any] = Field(default_factory=dict)
+    """With `render`: options of the agent `model` that the prompts are for, such as its mode,
+    dialect and prompt: `{mode: coordinates}`."""
+
+    @model_validator(mode="after")
+    def _have_prompts(self) -> Self:
+        if self.render_options and not self.render:
+            raise ValueError("render_options needs render: it sets how prompts are made. Give both")
+        return self
+
+
+class ExportSettings(RenderSettings):
     """Settings for which samples to export, and in what form."""
 
     format: str = "tokens"
@@ -33,11 +49,6 @@ class ExportSettings(Section):
     split_by: Literal["episode", "group", "task", "site"] | None = None
     """Unit that is not split between training and validation; default: episode, or group for tokens
     and pairs."""
-    render: bool = False
-    """Whether to also make samples without a model call, such as from an oracle's decisions."""
-    render_options: dict[str, Any] = Field(default_factory=dict)
-    """With `render`: options of the agent `model` that the prompts are for, such as its mode,
-    dialect and prompt: `{mode: coordinates}`."""
     options: dict[str, Any] = Field(default_factory=dict)
     """Options of the format."""
 
@@ -51,6 +62,4 @@ class ExportSettings(Section):
             raise ValueError(
                 "recency_bias_power needs samples: it sets how samples are drawn. Give both"
             )
-        if self.render_options and not self.render:
-            raise ValueError("render_options needs render: it sets how prompts are made. Give both")
         return self
