@@ -522,11 +522,11 @@ def push(
         pauses=pauses or Pauses(cap=10.0),
     )
     with contextlib.ExitStack() as stack:
-        stack.callback(uploader.stop)
         if (watcher := find_watcher()) is not None:
             report = functools.partial(_report, uploader, watcher)
             stack.callback(report, ended=True)
             stack.enter_context(uploader.watch(report))
+        stack.callback(uploader.stop)  # Exits first: its threads report until they have stopped.
         seen: set[str] = set()
 
         def send() -> list[Unsent]:

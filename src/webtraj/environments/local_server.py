@@ -12,6 +12,7 @@ import dataclasses
 import functools
 import json
 import ssl
+import weakref
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from email import message_from_bytes, policy
 from http import cookies
@@ -47,8 +48,9 @@ class LocalServer:
 
     On Linux, connections of other users of the machine are dropped.
 
-    `asyncio.start_server` with a coroutine function leaks a socket if a task is cancelled before it
-    begins, and the listening one if the start is cancelled or nobody stops the server.
+    `asyncio.start_server` with a coroutine function leaks a connection if its task is cancelled, or
+    if data that its peer does not read is left at the end of the loop, and the listening socket if
+    the start is cancelled or nobody stops the server.
 
     Args:
         answer: Answers a connection.
@@ -62,6 +64,7 @@ class LocalServer:
         self._tls = tls
         self._server: asyncio.Server | None = None
         self._tasks: set[asyncio.Task[Any]] = set()
+        self._transports: weakref.WeakSet[asyncio.WriteTransport] = weakref.WeakSet()
 
     @property
     def address(self) -> str:
@@ -86,12 +89,11 @@ class LocalServer:
             raise
         self._server = server
         # A task that ends only when cancelled, as all tasks are when their loop ends.
-        self._keep(asyncio.Event().wait(), server.close)
+        self._keep(asyncio.Event().wait(), self._cut)
 
     async def stop(self) -> None:
         """Stop listening and cut all connections. Idempotent."""
-        if self._server is not None:
-            self._server.close()
+        self._cut()
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
@@ -111,7 +113,14 @@ class LocalServer:
         if is_mine(*ends) is False:
             writer.transport.abort()
             return
+        self._transports.add(writer.transport)
         self._keep(self._answer(reader, writer), writer.close)
+
+    def _cut(self) -> None:
+        if self._server is not None:
+            self._server.close()
+        for transport in list(self._transports):
+            transport.abort()  # Closing one would wait for its peer to read what is left.
 
     def _keep(self, work: Coroutine[Any, Any, Any], close: Callable[[], None]) -> None:
         task = asyncio.create_task(work)

@@ -8,6 +8,7 @@ import pytest
 
 from webtraj import errors
 from webtraj.agents import models
+from webtraj.environments.local_server import LocalServer
 from webtraj.testing.model_server import FakeModelServer, Reply
 
 QUICK = models.RetryPolicy(first_delay=0.001, max_delay=0.01)
@@ -146,13 +147,11 @@ async def test_the_deadline_ends_the_wait(servers, balance):
 async def test_a_server_that_accepts_and_never_answers_is_left(servers, balance):
     async def hang(reader, writer):
         await reader.read()
-        writer.close()
 
-    async with await asyncio.start_server(hang, "127.0.0.1", 0) as hung:
-        port = hung.sockets[0].getsockname()[1]
+    async with LocalServer(hang) as hung:
         client = models.BalancedClient.to(
             "fake-model",
-            [f"http://127.0.0.1:{port}", servers[0].url],
+            [f"http://{hung.address}", servers[0].url],
             client_options={"kind": "vllm", "policy_version": "1"},
             rest=models.RetryPolicy(first_delay=600.0, max_delay=600.0),
         )

@@ -1,6 +1,5 @@
 """What a reply is good for follows from its finish reason; odd optional fields cost no reply."""
 
-import asyncio
 import json
 
 import pytest
@@ -10,6 +9,7 @@ from webtraj.agents import models, parsing
 from webtraj.agents.models import replies
 from webtraj.environments import actions as a
 from webtraj.environments.actions.dialects import make_dialect
+from webtraj.environments.local_server import LocalServer
 from webtraj.testing.model_server import Reply
 from webtraj.trajectory import Ending, ModelCall, ending_of
 
@@ -187,10 +187,9 @@ async def test_a_connection_that_breaks_behind_a_whole_reply_costs_no_second_one
         head = f"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n{framing}\r\n\r\n"
         writer.write(head.encode() + sent)
         await writer.drain()
-        writer.close()
 
-    async with await asyncio.start_server(answer, "127.0.0.1", 0) as server:
-        url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/v1"
+    async with LocalServer(answer) as server:
+        url = f"http://{server.address}/v1"
         client = models.OpenAICompatibleClient("m", url, kind="openai", retries=QUICK)
         async with client:
             if is_whole:

@@ -14,6 +14,7 @@ from webtraj.environments.browser.observation import Observe, refs_in
 from webtraj.environments.browser.page_script import SettlePolicy
 from webtraj.environments.browser.pool import BrowserPool, PoolLimits
 from webtraj.environments.browser.tasks import WebTask
+from webtraj.environments.local_server import LocalServer
 
 pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.browser]
 
@@ -23,11 +24,10 @@ CHANNELS = ("axtree", "boxes", "focused", "text", "set_of_marks", "last_action",
 class Site:
     """Pages by path. As `localhost` and as `127.0.0.1` it is two sites, in two processes."""
 
-    def __init__(self, port: int) -> None:
+    def __init__(self) -> None:
         self.pages: dict[str, str] = {}
         self.asked: list[str] = []
-        self.here = f"http://127.0.0.1:{port}"
-        self.there = f"http://localhost:{port}"
+        self.here = self.there = ""
 
     async def answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         with contextlib.suppress(ConnectionError, asyncio.IncompleteReadError):
@@ -37,7 +37,6 @@ class Site:
             head = f"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nContent-Length: {len(body)}\r\n"
             writer.write(f"{head}Connection: close\r\n\r\n".encode() + body)
             await writer.drain()
-        writer.close()
 
 
 @pytest_asyncio.fixture(
@@ -54,19 +53,11 @@ async def pool(request) -> AsyncIterator[BrowserPool]:
 
 @pytest_asyncio.fixture(loop_scope="module")
 async def site():
-    made = Site(0)
-    server = await asyncio.start_server(lambda r, w: made.answer(r, w), "localhost", 0)
-    port = server.sockets[0].getsockname()[1]
-    # The other address family has another port, if there is one.
-    others = [
-        await asyncio.start_server(lambda r, w: made.answer(r, w), "127.0.0.1", port)
-        for _ in range(1)
-        if not any(s.getsockname()[:2] == ("127.0.0.1", port) for s in server.sockets)
-    ]
-    made.here, made.there = f"http://127.0.0.1:{port}", f"http://localhost:{port}"
-    yield made
-    for each in (server, *others):
-        each.close()
+    made = Site()
+    async with LocalServer(made.answer) as server:
+        made.here = f"http://{server.address}"
+        made.there = made.here.replace("127.0.0.1", "localhost")
+        yield made
 
 
 @pytest_asyncio.fixture(loop_scope="module")

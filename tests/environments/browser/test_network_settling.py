@@ -8,6 +8,7 @@ import pytest_asyncio
 from webtraj.environments.actions import Click, Goto, TypeInto, Wait
 from webtraj.environments.browser.access import NoAccess, WebAccess
 from webtraj.environments.browser.page_script import SettlePolicy
+from webtraj.environments.local_server import LocalServer
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -32,15 +33,13 @@ class Server:
             b"Connection: close\r\n\r\nfetched"
         )
         await writer.drain()
-        writer.close()
-        await writer.wait_closed()
 
 
 @pytest_asyncio.fixture(loop_scope="module")
 async def server():
     server = Server()
-    async with await asyncio.start_server(server.handle, "127.0.0.1", 0) as listening:
-        server.url = f"http://127.0.0.1:{listening.sockets[0].getsockname()[1]}/"
+    async with LocalServer(server.handle) as listening:
+        server.url = f"http://{listening.address}/"
         yield server
         server.may_answer.set()
 
@@ -150,10 +149,9 @@ async def test_a_document_whose_scripts_are_late_is_waited_for(open_page, depart
             b"Content-Type: %b\r\nContent-Length: %d\r\n\r\n%b" % (kind, len(body), body)
         )
         await writer.drain()
-        writer.close()
 
-    async with await asyncio.start_server(handle, "127.0.0.1", 0) as listening:
-        url = f"http://127.0.0.1:{listening.sockets[0].getsockname()[1]}/"
+    async with LocalServer(handle) as listening:
+        url = f"http://{listening.address}/"
         policy = SettlePolicy(cap=0.3, departure=departure)
         environment = open_page(f"<a href='{url}'>go</a>", settle=policy, policy=ANY_NETWORK)
         await environment.reset()
@@ -184,8 +182,8 @@ BOUNDED = SettlePolicy(
 )
 
 
-async def _serve(answers):
-    """Serve pages by path; anything else is an empty text."""
+def _serve(answers):
+    """Return a server of pages by path; anything else is an empty text."""
 
     async def handle(reader, writer):
         path = (await reader.readuntil(b"\r\n\r\n")).split()[1].decode()
@@ -196,17 +194,12 @@ async def _serve(answers):
             % (status, kind, more, len(body), body)
         )
         await writer.drain()
-        writer.close()
 
-    return await asyncio.start_server(handle, "127.0.0.1", 0)
+    return LocalServer(handle)
 
 
 def _page(html):
     return b"200 OK", b"text/html", b"", f"<!doctype html>{html}".encode()
-
-
-def _origin(listening):
-    return f"http://127.0.0.1:{listening.sockets[0].getsockname()[1]}"
 
 
 @pytest.mark.browser
@@ -214,8 +207,8 @@ def _origin(listening):
 async def test_a_page_that_never_rests_is_not_waited_for_to_the_cap(open_page):
     for case, script in RESTLESS.items():
         html = f"<button>Next</button><p id=p></p><script>{script}</script>"
-        async with await _serve({"/": _page(html)}) as listening:
-            link = f"<a href='{_origin(listening)}/'>go</a>"
+        async with _serve({"/": _page(html)}) as listening:
+            link = f"<a href='http://{listening.address}/'>go</a>"
             async with open_page(link, settle=BOUNDED, policy=ANY_NETWORK) as environment:
                 await environment.reset()
                 async with asyncio.timeout(30):  # Half of the cap.
@@ -228,8 +221,8 @@ async def test_a_page_that_never_rests_is_not_waited_for_to_the_cap(open_page):
 @pytest.mark.gate
 async def test_a_link_that_brings_no_page_ends_with_its_answer(open_page):
     for case, (status, kind, more) in NO_NEW_PAGE.items():
-        async with await _serve({"/x": (status, kind, more, b"")}) as listening:
-            link = f"<a href='{_origin(listening)}/x'>go</a><a href='tel:123'>call</a>"
+        async with _serve({"/x": (status, kind, more, b"")}) as listening:
+            link = f"<a href='http://{listening.address}/x'>go</a><a href='tel:123'>call</a>"
             async with open_page(link, settle=BOUNDED, policy=ANY_NETWORK) as environment:
                 await environment.reset()
                 async with asyncio.timeout(30):
@@ -260,8 +253,8 @@ BREAKING = {
 async def test_a_page_that_breaks_at_a_click_is_an_observation_and_the_episode_goes_on(open_page):
     for case, script in BREAKING.items():
         answers = {"/broken": _page(f"<script>{script}</script>"), "/calm": _page("<p>calm")}
-        async with await _serve(answers) as listening:
-            origin = _origin(listening)
+        async with _serve(answers) as listening:
+            origin = f"http://{listening.address}"
             html = f"<a href='{origin}/broken'>go</a>"
             async with open_page(html, settle=BOUNDED, policy=WebAccess(network=None)) as broken:
                 await broken.reset()

@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 from rows import each
 from webtraj.environments.browser import network as network_lib
 from webtraj.environments.browser.network import FilteringProxy, OriginPolicy
+from webtraj.environments.local_server import LocalServer
 
 GRANTED, FAILED, FORBIDDEN, UNSUPPORTED = 0, 1, 2, 7
 TLS = b"\x16\x03\x01\x00\x05hello"
@@ -33,7 +34,7 @@ class Server:
 
 
 @contextlib.asynccontextmanager
-async def echo(host: str = "127.0.0.1") -> AsyncIterator[Server]:
+async def echo() -> AsyncIterator[Server]:
     told = Server()
 
     async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -43,14 +44,10 @@ async def echo(host: str = "127.0.0.1") -> AsyncIterator[Server]:
                 told.got.append(chunk)
                 writer.write(chunk)
                 await writer.drain()
-        writer.close()
 
-    server = await asyncio.start_server(answer, host, 0)
-    told.port = server.sockets[0].getsockname()[1]
-    try:
+    async with LocalServer(answer) as server:
+        told.port = int(server.address.rpartition(":")[2])
         yield told
-    finally:
-        server.close()
 
 
 async def dial(proxy: FilteringProxy) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
@@ -241,9 +238,11 @@ async def test_a_site_that_breaks_off_breaks_off_the_browser_too() -> None:
         writer.get_extra_info("socket").setsockopt(1, 13, linger)  # SOL_SOCKET, SO_LINGER
         writer.transport.abort()
 
-    server = await asyncio.start_server(answer, "127.0.0.1", 0)
-    port = server.sockets[0].getsockname()[1]
-    async with FilteringProxy(OriginPolicy(allow=(f"127.0.0.1:{port}",))) as proxy:
+    async with (
+        LocalServer(answer) as server,
+        FilteringProxy(OriginPolicy(allow=(server.address,))) as proxy,
+    ):
+        port = int(server.address.rpartition(":")[2])
         reader, writer = await dial(proxy)
         writer.write(b"\x05\x01\x00")
         await reader.readexactly(2)
@@ -254,7 +253,6 @@ async def test_a_site_that_breaks_off_breaks_off_the_browser_too() -> None:
         with pytest.raises(ConnectionResetError):
             await reader.read(-1)
         writer.close()
-    server.close()
 
 
 # Who asks, and for what.

@@ -609,6 +609,7 @@ class FilteringProxy(LocalServer):
             await _reply(writer, refusal.reply)
             return
         self._failures.pop((host, port), None)
+        self._transports.add(far[1].transport)
         try:
             await _reply(writer, _GRANTED)
             if len(schemes) < len(SCHEMES):
