@@ -63,23 +63,28 @@ function noteSelection(at) {
   }
 }
 
-// Since when the page is on its way to another document; null if it is not. A download or an answer
-// without content ends with an error; a navigation that a dialog prevented ends without any event.
-let leavingSince = null;
+// Since when a document is on its way to another one, by its navigation. A download or an answer without
+// content ends with an error; a navigation that a dialog prevented ends without any event.
+const leavingSince = new WeakMap();
 function noteLeaving(event) {
   const stays = event.destination.sameDocument || event.downloadRequest !== null;
-  leavingSince = stays ? null : now();
+  if (stays) leavingSince.delete(event.currentTarget);
+  else leavingSince.set(event.currentTarget, now());
 }
 
-const noteStaying = () => { leavingSince = null; };
+const noteEnd = event => { leavingSince.delete(event.currentTarget); };
+const noteInput = event => { leavingSince.delete(event.currentTarget.navigation); };
 
-keepListening(window, view => {
+function hearLeaving(view) {
   view.navigation?.addEventListener("navigate", noteLeaving);
-  for (const type of ["navigatesuccess", "navigateerror"]) view.navigation?.addEventListener(type, noteStaying);
+  for (const type of ["navigatesuccess", "navigateerror"]) view.navigation?.addEventListener(type, noteEnd);
   for (const type of ["pointerdown", "keydown"]) {
-    view.addEventListener(type, noteStaying, {capture: true, passive: true});
+    view.addEventListener(type, noteInput, {capture: true, passive: true});
   }
-});
+}
+keepListening(window, hearLeaving);
+
+const isLeaving = (view, limit) => now() - (leavingSince.get(view.navigation) ?? -Infinity) < limit;
 
 // A document is parsed once its deferred scripts ran, too: before that its buttons may do nothing.
 const entriesOf = performance.getEntriesByType.bind(performance);
@@ -120,7 +125,10 @@ function timersAreDue() {
 
 async function settle(options) {
   const settled = await untilSettled(options);
-  for (const shown of documentsIn(window)) dom.dispatchEvent(shown, new Event(`${page.timers}-end`));
+  for (const shown of documentsIn(window)) {
+    dom.dispatchEvent(shown, new Event(`${page.timers}-end`));
+    if (shown !== document && windowOf(shown)) keepListening(windowOf(shown), hearLeaving);
+  }
   return settled;
 }
 
@@ -135,7 +143,8 @@ async function untilSettled(
   const start = now();
   const isReady = () => brokeOff || isParsed();
   const isOnItsWay = () =>
-    (leavingSince !== null && now() - leavingSince < leaving) || (!isReady() && now() - start < departure);
+    isLeaving(window, leaving) || (!isReady() && now() - start < departure);
+  const isFrameLeaving = () => documentsIn(window).some(shown => windowOf(shown) && isLeaving(windowOf(shown), leaving));
   // With scripts disabled nothing moves by itself, and no timers run, including ours.
   if (scriptsAreOff()) return {ended: "quiet", ms: 0, moved: false};
   noteSelection(start - waited);
@@ -149,7 +158,7 @@ async function untilSettled(
     const due = patience > 0 ? timersAreDue() : null;
     if (due !== null) animated = true;
     else if (still >= quiet && unheard <= 0 && isReady()) {
-      if (!isAnimating() && !lacksPictures(pictures) && !isOnItsWay()) {
+      if (!isAnimating() && !lacksPictures(pictures) && !isOnItsWay() && !isFrameLeaving()) {
         return {ended: "quiet", ms: time - start, moved: animated || lastMutation > start};
       }
       animated = true;
