@@ -63,17 +63,16 @@ function noteSelection(at) {
   }
 }
 
-// Since when a document is on its way to another one, by its navigation. A download or an answer without
+// The navigations of the documents that are on their way to another one. A download or an answer without
 // content ends with an error; a navigation that a dialog prevented ends without any event.
-const leavingSince = new WeakMap();
+const leavers = new WeakSet();
 function noteLeaving(event) {
   const stays = event.destination.sameDocument || event.downloadRequest !== null;
-  if (stays) leavingSince.delete(event.currentTarget);
-  else leavingSince.set(event.currentTarget, now());
+  leavers[stays ? "delete" : "add"](event.currentTarget);
 }
 
-const noteEnd = event => { leavingSince.delete(event.currentTarget); };
-const noteInput = event => { leavingSince.delete(event.currentTarget.navigation); };
+const noteEnd = event => { leavers.delete(event.currentTarget); };
+const noteInput = event => { leavers.delete(event.currentTarget.navigation); };
 
 function hearLeaving(view) {
   view.navigation?.addEventListener("navigate", noteLeaving);
@@ -83,8 +82,6 @@ function hearLeaving(view) {
   }
 }
 keepListening(window, hearLeaving);
-
-const isLeaving = (view, limit) => now() - (leavingSince.get(view.navigation) ?? -Infinity) < limit;
 
 // A document is parsed once its deferred scripts ran, too: before that its buttons may do nothing.
 const entriesOf = performance.getEntriesByType.bind(performance);
@@ -136,15 +133,13 @@ async function settle(options) {
 // way, until it is parsed, at most `departure` ms. Reports how it ended, and whether anything `moved`
 // since the wait began: a screenshot taken meanwhile is then outdated. A document that `brokeOff`
 // never finishes parsing.
-// `leaving`: the same, where the caller waits for requests for documents itself; `waited`: ms that the
-// caller has waited already.
+// `leaving`: the same, where the caller waits for requests for documents itself; the time by which our own
+// timers come late does not count. `waited`: ms that the caller has waited already.
 async function untilSettled(
-  {quiet, cap, pictures, timers = 0, departure = 0, leaving = departure, waited = 0, brokeOff = false}) {
+  {quiet, cap, pictures, timers = 0, departure = 0, leaving: grace = departure, waited = 0, brokeOff = false}) {
   const start = now();
   const isReady = () => brokeOff || isParsed();
-  const isOnItsWay = () =>
-    isLeaving(window, leaving) || (!isReady() && now() - start < departure);
-  const isFrameLeaving = () => documentsIn(window).some(shown => windowOf(shown) && isLeaving(windowOf(shown), leaving));
+  const isOnItsWay = () => leavers.has(window.navigation) || (!isReady() && now() - start < departure);
   // With scripts disabled nothing moves by itself, and no timers run, including ours.
   if (scriptsAreOff()) return {ended: "quiet", ms: 0, moved: false};
   noteSelection(start - waited);
@@ -153,12 +148,14 @@ async function untilSettled(
   let animated = start - scriptBegan < YOUNG_MS || isAnimating() || lacksPictures(pictures);
   for (;;) {
     const time = now();
+    const leaving = documentsIn(window).map(shown => windowOf(shown)?.navigation).filter(each => leavers.has(each));
+    if (grace <= 0) leaving.splice(0).forEach(each => leavers.delete(each));
     const still = time - Math.max(start - waited, lastMutation);
     const unheard = HEARD_MS - (time - selectedAt);
     const due = patience > 0 ? timersAreDue() : null;
     if (due !== null) animated = true;
     else if (still >= quiet && unheard <= 0 && isReady()) {
-      if (!isAnimating() && !lacksPictures(pictures) && !isOnItsWay() && !isFrameLeaving()) {
+      if (!isAnimating() && !lacksPictures(pictures) && !isOnItsWay() && !leaving.length) {
         return {ended: "quiet", ms: time - start, moved: animated || lastMutation > start};
       }
       animated = true;
@@ -166,6 +163,7 @@ async function untilSettled(
     if (time - start >= cap && !isOnItsWay()) return {ended: "cap", ms: time - start, moved: true};
     const pause = Math.max(quiet - still, unheard, Math.min(due ?? 0, quiet), 4);
     if (due !== null) patience -= pause;
+    if (leaving.length) grace -= pause;
     await new Promise(resolve => later(resolve, pause));
   }
 }
