@@ -107,6 +107,20 @@ async def test_an_answer_is_waited_for_beyond_the_cap(open_page, server):
     assert timestep.observation["last_action"]["settled"] == "quiet"
 
 
+@pytest.mark.browser
+async def test_a_document_on_its_way_to_a_frame_is_waited_for(open_page, server):
+    go = "setTimeout(() => { frames[0].location = this.value }, 50)"
+    html = f'<button value="{server.url}" onclick="{go}">go</button><iframe srcdoc="old"></iframe>'
+    environment = open_page(html, settle=SettlePolicy(departure=60.0), policy=ANY_NETWORK)
+    await environment.reset()
+    step = asyncio.ensure_future(environment.step(Click("1")))
+    await server.asked.wait()
+    await asyncio.sleep(0.5)  # Time to end the step, if it were to end.
+    assert not step.done()
+    server.may_answer.set()
+    assert "fetched" in (await step).observation["axtree"]
+
+
 def page_of_pictures(server):
     show = (
         "this.after(Object.assign(new Image(), {src: this.value, onerror: () => this.append('!')}))"

@@ -16,12 +16,17 @@ so that an application with one global database setting can serve any number of 
 The clock of a world starts at `EPOCH` and goes on by a minute with each page, so that pages are the
 same whenever they are played. This takes the package `time-machine`; without it, the clock is the
 machine's. The number of pages is in `environ["webtraj.pages"]`.
+
+What an application draws at random, such as ids in URLs, follows from the request and the number of
+pages before it. A host that draws in another process finds the seed in `environ["webtraj.draw"]`.
 """
 
 import contextlib
+import hashlib
 import importlib.util
 import json
 import os
+import random
 import select
 import shutil
 import signal
@@ -45,8 +50,9 @@ EPOCH = datetime(2026, 3, 2, 9, 0, tzinfo=UTC)
 """When every world begins: a Monday."""
 _PAGE = timedelta(minutes=1)
 _SOCKET = "host.sock"
-_PAGES = ".pages"
-"""The file in a world's folder with a byte for each page, so that a copy has the world's clock."""
+_REQUESTS = ".requests"
+"""The file in a world's folder with a line for each request, which begins with a dot if it was
+for a page: a copy of the world has its clock, and draws nothing twice."""
 
 
 def load(path: str) -> ModuleType:
@@ -71,11 +77,20 @@ def at(moment: datetime) -> contextlib.AbstractContextManager[Any]:
     )
 
 
+def draw(seed: str) -> None:
+    """Have what this process draws at random from now on follow from a seed."""
+    source = random.Random(seed)
+    # `secrets` and `uuid` draw from these.
+    os.urandom = random._urandom = source.randbytes
+    random.seed(seed)
+
+
 def build(host_file: str, state: str, seed: str) -> None:
     """Make the state of a world's first moment in a folder, with its facts beside it, as JSON."""
     host = load(host_file)
     folder = Path(state)
     folder.mkdir(parents=True)
+    draw(seed)
     with at(EPOCH):
         facts = host.build(folder, int(seed))
     Path(f"{state}.json").write_text(json.dumps(facts, indent=1, sort_keys=True), "utf-8")
@@ -104,10 +119,9 @@ class _Worlds:
             if not state.is_dir():
                 start_response("410 Gone", [("Content-Type", "text/plain")])
                 return [b"This world is over.\n"]
-            with (state / _PAGES).open("ab") as counted:
-                if "text/html" in environ.get("HTTP_ACCEPT", ""):
-                    counted.write(b".")
-                pages = environ["webtraj.pages"] = counted.tell()
+            pages, seed = _note(state / _REQUESTS, environ)
+            environ |= {"webtraj.pages": pages, "webtraj.draw": seed}
+            draw(seed)
             with at(EPOCH + _PAGE * pages):
                 self._host.enter(state)
                 body = self._application(environ, start_response)
@@ -116,6 +130,19 @@ class _Worlds:
                 finally:
                     if hasattr(body, "close"):
                         body.close()
+
+
+def _note(file: Path, environ: dict[str, Any]) -> tuple[int, str]:
+    """Note a request to a world; return the number of its pages so far, and what to draw by."""
+    is_page = "text/html" in environ.get("HTTP_ACCEPT", "")
+    with file.open("a+b") as noted:
+        noted.seek(0)
+        before = noted.read()
+        pages = before.count(b".") + is_page
+        asked = [environ.get(name, "") for name in ("REQUEST_METHOD", "PATH_INFO", "QUERY_STRING")]
+        digest = hashlib.sha256(" ".join([str(pages), *asked]).encode()).hexdigest()[:16]
+        noted.write(f"{'.' if is_page else ''}{digest}\n".encode())
+    return pages, f"{digest} {before.count(digest.encode())}"
 
 
 class _Handler(WSGIRequestHandler):

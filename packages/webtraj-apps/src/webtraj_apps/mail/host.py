@@ -20,6 +20,7 @@ import subprocess
 import sys
 import threading
 import time
+import zlib
 from collections.abc import Callable
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -107,6 +108,7 @@ class _Php:
             "opcache.enable_cli": 1,
             "opcache.validate_timestamps": 0,
             "opcache.file_update_protection": 0,
+            "disable_functions": "uniqid",  # `router.php` has another.
             "memory_limit": "256M",
             "session.gc_probability": 0,
             "upload_tmp_dir": self._own,
@@ -211,7 +213,12 @@ class _Php:
         }
         if environ.get("CONTENT_TYPE"):
             given["Content-Type"] = environ["CONTENT_TYPE"]
-        own = {"X-Mail-Key": self._key, "X-Mail-World": self.state.name, "Connection": "close"}
+        own = {
+            "X-Mail-Key": self._key,
+            "X-Mail-World": self.state.name,
+            "X-Mail-Draw": str(zlib.crc32(environ["webtraj.draw"].encode())),
+            "Connection": "close",
+        }
         return {**given, **own, "Accept-Encoding": "identity"}
 
 

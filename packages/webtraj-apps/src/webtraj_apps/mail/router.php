@@ -11,6 +11,15 @@ $_SERVER['SCRIPT_FILENAME'] = '/var/lib/roundcube/index.php';
 chdir(INSTALL_PATH);
 require_once 'program/include/iniset.php';
 
+mt_srand((int) $_SERVER['HTTP_X_MAIL_DRAW']);
+
+/** PHP's own takes the time. */
+function uniqid(string $prefix = '', bool $more_entropy = false): string
+{
+    $id = $prefix . sprintf('%08x%05x', mt_rand(), mt_rand(0, 0xfffff));
+    return $more_entropy ? $id . sprintf('.%08d', mt_rand(0, 99999999)) : $id;
+}
+
 /** Roundcube's SQLite, without a log beside the file: nobody else uses it meanwhile. */
 class rcube_db_world extends rcube_db_sqlite
 {

@@ -63,23 +63,25 @@ function noteSelection(at) {
   }
 }
 
-// Since when the page is on its way to another document; null if it is not. A download or an answer
-// without content ends with an error; a navigation that a dialog prevented ends without any event.
-let leavingSince = null;
+// The navigations of the documents that are on their way to another one. A download or an answer without
+// content ends with an error; a navigation that a dialog prevented ends without any event.
+const leavers = new WeakSet();
 function noteLeaving(event) {
   const stays = event.destination.sameDocument || event.downloadRequest !== null;
-  leavingSince = stays ? null : now();
+  leavers[stays ? "delete" : "add"](event.currentTarget);
 }
 
-const noteStaying = () => { leavingSince = null; };
+const noteEnd = event => { leavers.delete(event.currentTarget); };
+const noteInput = event => { leavers.delete(event.currentTarget.navigation); };
 
-keepListening(window, view => {
+function hearLeaving(view) {
   view.navigation?.addEventListener("navigate", noteLeaving);
-  for (const type of ["navigatesuccess", "navigateerror"]) view.navigation?.addEventListener(type, noteStaying);
+  for (const type of ["navigatesuccess", "navigateerror"]) view.navigation?.addEventListener(type, noteEnd);
   for (const type of ["pointerdown", "keydown"]) {
-    view.addEventListener(type, noteStaying, {capture: true, passive: true});
+    view.addEventListener(type, noteInput, {capture: true, passive: true});
   }
-});
+}
+keepListening(window, hearLeaving);
 
 // A document is parsed once its deferred scripts ran, too: before that its buttons may do nothing.
 const entriesOf = performance.getEntriesByType.bind(performance);
@@ -120,7 +122,10 @@ function timersAreDue() {
 
 async function settle(options) {
   const settled = await untilSettled(options);
-  for (const shown of documentsIn(window)) dom.dispatchEvent(shown, new Event(`${page.timers}-end`));
+  for (const shown of documentsIn(window)) {
+    dom.dispatchEvent(shown, new Event(`${page.timers}-end`));
+    if (shown !== document && windowOf(shown)) keepListening(windowOf(shown), hearLeaving);
+  }
   return settled;
 }
 
@@ -128,14 +133,13 @@ async function settle(options) {
 // way, until it is parsed, at most `departure` ms. Reports how it ended, and whether anything `moved`
 // since the wait began: a screenshot taken meanwhile is then outdated. A document that `brokeOff`
 // never finishes parsing.
-// `leaving`: the same, where the caller waits for requests for documents itself; `waited`: ms that the
-// caller has waited already.
+// `leaving`: the same, where the caller waits for requests for documents itself; the time by which our own
+// timers come late does not count. `waited`: ms that the caller has waited already.
 async function untilSettled(
-  {quiet, cap, pictures, timers = 0, departure = 0, leaving = departure, waited = 0, brokeOff = false}) {
+  {quiet, cap, pictures, timers = 0, departure = 0, leaving: grace = departure, waited = 0, brokeOff = false}) {
   const start = now();
   const isReady = () => brokeOff || isParsed();
-  const isOnItsWay = () =>
-    (leavingSince !== null && now() - leavingSince < leaving) || (!isReady() && now() - start < departure);
+  const isOnItsWay = () => leavers.has(window.navigation) || (!isReady() && now() - start < departure);
   // With scripts disabled nothing moves by itself, and no timers run, including ours.
   if (scriptsAreOff()) return {ended: "quiet", ms: 0, moved: false};
   noteSelection(start - waited);
@@ -144,12 +148,14 @@ async function untilSettled(
   let animated = start - scriptBegan < YOUNG_MS || isAnimating() || lacksPictures(pictures);
   for (;;) {
     const time = now();
+    const leaving = documentsIn(window).map(shown => windowOf(shown)?.navigation).filter(each => leavers.has(each));
+    if (grace <= 0) leaving.splice(0).forEach(each => leavers.delete(each));
     const still = time - Math.max(start - waited, lastMutation);
     const unheard = HEARD_MS - (time - selectedAt);
     const due = patience > 0 ? timersAreDue() : null;
     if (due !== null) animated = true;
     else if (still >= quiet && unheard <= 0 && isReady()) {
-      if (!isAnimating() && !lacksPictures(pictures) && !isOnItsWay()) {
+      if (!isAnimating() && !lacksPictures(pictures) && !isOnItsWay() && !leaving.length) {
         return {ended: "quiet", ms: time - start, moved: animated || lastMutation > start};
       }
       animated = true;
@@ -157,6 +163,7 @@ async function untilSettled(
     if (time - start >= cap && !isOnItsWay()) return {ended: "cap", ms: time - start, moved: true};
     const pause = Math.max(quiet - still, unheard, Math.min(due ?? 0, quiet), 4);
     if (due !== null) patience -= pause;
+    if (leaving.length) grace -= pause;
     await new Promise(resolve => later(resolve, pause));
   }
 }
