@@ -82,6 +82,22 @@ def home() -> Path:
     return Path(data) / "webtraj/apps"
 
 
+@contextlib.contextmanager
+def removing(title: str) -> Iterator[None]:
+    """Turn an error of the file system into a sentence, while something is removed.
+
+    Raises:
+        InvalidInputError: It cannot be removed.
+    """
+    try:
+        yield
+    except OSError as error:
+        raise errors.InvalidInputError(
+            f"{title} cannot be removed from {home()}: {error}. Remove it as the user who "
+            "installed it, or name another folder with WEBTRAJ_APPS."
+        ) from error
+
+
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class App:
     """An application. Its folder holds `host.py`, `requirements.txt` and `tasks.py`."""
@@ -212,11 +228,14 @@ class App:
 
         Args:
             old: Whether to remove its other versions instead, those that this webtraj does not use.
+
+        Raises:
+            InvalidInputError: The folder cannot be written.
         """
-        with self._locked():
+        with removing(self.title), self._locked():
             for folder in (home() / self.name).glob("*-*"):
                 if (folder in (self.contents, self.packages)) != old:
-                    shutil.rmtree(folder, ignore_errors=True)
+                    shutil.rmtree(folder)
 
     def _install_packages(self) -> None:
         shutil.rmtree(self.packages, ignore_errors=True)
