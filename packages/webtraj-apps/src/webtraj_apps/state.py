@@ -132,7 +132,7 @@ def changes(
                 found.append(Change("removed", table, key, old[key]))
             elif key not in old:
                 found.append(Change("added", table, key, new[key]))
-            elif old[key] != new[key]:
+            elif old[key] is not new[key] and old[key] != new[key]:
                 was = {
                     name: value
                     for name, value in old[key].items()

@@ -85,13 +85,10 @@ class Solved:
         self.apps = [app_lib.find_app(name) for name in template.apps]
         self.assignment = assignment
         self.before = before
-        # Equal tables become the same object, which makes each comparison fast.
+        # Equal rows and tables become the same object, which makes each comparison fast.
         self.after: Mapping[str, state_lib.State] = {
-            app: {
-                table: before[app][table] if before[app].get(table) == rows else rows
-                for table, rows in tables.items()
-            }
-            for app, tables in after.items()
+            app: {table: _shared(before[app].get(table, {}), rows) for table, rows in state.items()}
+            for app, state in after.items()
         }
         wanted = assignment.answer
         self.parts = (wanted,) if isinstance(wanted, str) else tuple(wanted or ())
@@ -336,6 +333,13 @@ TRICKS: Final[Mapping[str, Trick]] = {
     "side-effect": _side_effect,
 }
 """The tricks by name."""
+
+
+def _shared(old: Mapping[Any, Any], new: Mapping[Any, Any]) -> Mapping[Any, Any]:
+    """Return the rows of a table, those that are as before as the same objects."""
+    if old == new:
+        return old
+    return {key: old[key] if old.get(key) == row else row for key, row in new.items()}
 
 
 def _quiet(app: app_lib.App, table: str) -> frozenset[str]:
