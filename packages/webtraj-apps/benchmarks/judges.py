@@ -4,7 +4,8 @@
 
 Policies play the same tasks with the same seeds: the oracle, the oracle with each fault of the
 agent `broken`, chance, and one that refuses or answers at once. Each judge then judges all of their
-episodes. A run that is in the folder already is not played again. The page is `results/judges.md`.
+episodes. A run that is in the folder already is not played again, even if it was killed: the page
+says which runs lack episodes. The page is `results/judges.md`.
 The applications must be installed (`webtraj apps install --all`).
 """
 
@@ -78,10 +79,16 @@ def main() -> None:
     tasks = sample(args.preset, args.sample)
     asyncio.run(play(args.runs, tasks, parallel=args.parallel, observe=args.observe))
     measured = asyncio.run(measure(args.runs, specs))
+    scored = {one.policy: one.succeeded.denominator for one in measured}
+    missing = {
+        policy: len(tasks) - scored.get(policy, 0)
+        for policy in policies(args.runs)
+        if scored.get(policy, 0) < len(tasks)
+    }
     command = f"judges.py --preset {' '.join(args.preset)} --sample {args.sample}"
     if args.observe:
         command += f" --observe {' '.join(args.observe)}"
-    args.page.write_text(page(measured, command), "utf-8")
+    args.page.write_text(page(measured, missing, command), "utf-8")
     print(f"The page is {args.page}")
 
 
@@ -177,8 +184,21 @@ async def measure(
     return found
 
 
-def page(measured: Sequence[Measured], command: str) -> str:
-    """Return the page, in Markdown."""
+def page(measured: Sequence[Measured], missing: Mapping[str, int], command: str) -> str:
+    """Return the page, in Markdown.
+
+    Args:
+        measured: What was measured, a policy each.
+        missing: How many episodes each policy lacks, if it does.
+        command: How the page was made.
+    """
+    lacks = ", ".join(f"{SAID[policy]} ({count})" for policy, count in missing.items())
+    warning = (
+        "**Incomplete.** Some episodes were not scored, because a run was killed or an application "
+        f"failed: {lacks}. Delete the folder of such a run to play it again.\n\n"
+        if lacks
+        else ""
+    )
     judges = list(measured[0].verdicts)
     total = {name: _sum([one.verdicts[name] for one in measured]) for name in judges}
     rows = [
@@ -203,7 +223,7 @@ The applications' own state decides what an episode is worth, so judges can be m
 Each policy played the same tasks with the same seeds. Where a fault does no harm, the episode is a
 success. The columns of judges count their right verdicts; a missing verdict counts as wrong.
 
-{_table(columns, rows)}
+{warning}{_table(columns, rows)}
 
 {_table(["judge", "right", "of its successes, true", "successes found", "verdicts"], summary)}
 

@@ -99,8 +99,8 @@ async def test_an_agent_can_open_the_application_and_nothing_else(errands):
 
 @pytest.mark.parametrize(
     "fault",
-    [Fault(slow=0.3), Fault(fails_after=1), Fault(logs_out_after=1)],
-    ids=["slow", "fails", "logs-out"],
+    [Fault(slow=0.3), Fault(fails=1.0), Fault(fails_after=1), Fault(logs_out_after=1)],
+    ids=["slow", "fails-once", "fails", "logs-out"],
 )
 async def test_faults_end_as_what_the_agent_made_of_them(errands, fault):
     async with AppEnvironment("errands/add", fault=fault, observe=TEXT) as environment:

@@ -53,6 +53,13 @@ def test_another_text_builds_contents_but_keeps_the_packages_and_the_other_versi
     assert not mine.packages.exists()
 
 
+def test_what_cannot_be_removed_is_an_error_that_names_the_folder(tmp_path, monkeypatch):
+    (tmp_path / "apps").write_text("A file where the folder of the applications should be.")
+    monkeypatch.setenv("WEBTRAJ_APPS", str(tmp_path / "apps"))
+    with pytest.raises(errors.InvalidInputError, match=r"Errands cannot be removed from .*apps"):
+        find_app("errands").remove()
+
+
 def test_other_requirements_are_other_packages_and_other_contents(version):
     plain, other = version("plain"), version("other", requirements="six==1.17.0\n")
     assert plain.packages != other.packages

@@ -1,5 +1,6 @@
 """The page about judges: one command plays the policies, judges their episodes, and writes it."""
 
+import importlib.util
 import json
 import subprocess
 import sys
@@ -7,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from webtraj.metrics.rates import Rate
 from webtraj.testing.model_server import FakeModelServer
 
 SCRIPT = Path(__file__).parents[1] / "benchmarks/judges.py"
@@ -49,3 +51,16 @@ def test_one_command_measures_every_judge_on_what_it_plays(errands, tmp_path):
     assert (early[0], early[2]) == ("3", "3 of 3")
     assert rows["`environment`"][0].startswith("100.0% ")
     assert rows["`model: fake-model`"][3].startswith("100.0% ")
+
+
+def test_the_page_names_runs_that_lack_episodes():
+    spec = importlib.util.spec_from_file_location("judges", SCRIPT)
+    judges = importlib.util.module_from_spec(spec)
+    sys.modules["judges"] = judges  # Dataclasses look their module up.
+    spec.loader.exec_module(judges)
+    whole = judges.Measured("oracle", Rate(2, 2), {})
+    part = judges.Measured("random", Rate(0, 1), {})
+    text = judges.page([whole, part], {"random": 1, "refuse": 2}, "judges.py")
+    assert "not scored" in text
+    assert "acts at random (1), refuses at once (2)" in text
+    assert "Incomplete" not in judges.page([whole], {}, "judges.py")

@@ -1,12 +1,14 @@
 """Changes that resemble the expected ones earn no reward.
 
-The tests need installed applications: `make test-apps` runs them.
+Some need installed applications: `make test-apps` runs them.
 """
+
+import dataclasses
 
 import pytest
 
 from webtraj_apps import app as app_lib
-from webtraj_apps import tasks
+from webtraj_apps import tasks, tricks
 
 SEED = 1
 
@@ -83,3 +85,54 @@ async def test_an_unsubscription_is_seen_where_replies_may_subscribe(judge):
     assert "unexpected: changed spirit_topic_notification" in await judge(
         "forum/reply", unsubscribed
     )
+
+
+@pytest.fixture
+def solve(errands):
+    """Return a function that solves a task of the errands by hand, as its oracle would."""
+
+    def solved(name, **weaker):
+        template = tasks.find_template(f"errands/{name}")
+        assignment = template.begin(SEED)
+        before = {"errands": errands.read(errands.contents / str(SEED))}
+        rows = dict(before["errands"]["errand"])
+        for one in assignment.expect:  # Each names its row.
+            if one.kind == "added":
+                rows[99,] = {"id": 99, **one.where}
+            else:
+                rows[one.where["id"],] = {**rows[one.where["id"],], **one.new}
+        after = {"errands": {"errand": rows}}
+        return tricks.Solved(template, dataclasses.replace(assignment, **weaker), before, after)
+
+    return solved
+
+
+def holes(solved):
+    return {trick for trick, attempt in tricks.attempts(solved) if not solved.wrong(attempt)}
+
+
+@pytest.mark.parametrize("name", ["add", "finish-all-of-a-kind", "remind"])
+def test_no_trick_earns_a_reward(solve, name):
+    solved = solve(name)
+    assert not solved.assignment.wrong_changes(solved.apps, solved.before, solved.after)
+    tried = {trick for trick, _ in tricks.attempts(solved)}
+    assert tried >= {"answer-only", "side-effect"}
+    assert not holes(solved)
+
+
+@pytest.mark.parametrize(
+    ("name", "weaker", "found"),
+    [
+        ("add", {"expect": tasks.added("errand", text=lambda text: True)}, "other-value"),
+        ("add", {"expect": tasks.added("errand", text=lambda text: "t" in text)}, "everything"),
+        ("add", {"allow": tasks.added("errand")}, "side-effect"),
+        ("add", {"allow": tasks.removed("errand")}, "side-effect"),
+        (
+            "finish-all-of-a-kind",
+            {"expect": [tasks.changed("errand", {}, done=1)] * 3},
+            "neighbour",
+        ),
+    ],
+)
+def test_tricks_find_the_holes_of_a_judge(solve, name, weaker, found):
+    assert found in holes(solve(name, **weaker))

@@ -54,6 +54,28 @@ async def test_windows_languages_colours_and_places(open_page):
 
 
 @pytest.mark.browser
+async def test_controls_move_and_have_other_names(open_page):
+    page = "<p><button>Save</button> <button onclick='finished = 1'>Go</button></p>"
+
+    async def shown(perturbation):
+        environment = open_page(page, observe=("axtree", "boxes"), perturbation=perturbation)
+        return environment, (await environment.reset()).observation
+
+    _, usual = await shown(None)
+    environment, renamed = await shown("renamed")
+    assert 'button "Keep changes"' in renamed["axtree"]
+    assert "Save" not in renamed["axtree"]
+    assert 'button "Go"' in renamed["axtree"]
+    save = await environment.session.call("find", [["button"], "Save"])
+    assert save is not None  # Oracles know it by its text.
+    environment, mirrored = await shown("mirrored")
+    assert mirrored["axtree"] == usual["axtree"]
+    first, second = [await environment.ref_of(f"button:nth-child({n})") for n in (1, 2)]
+    boxes = dict(zip(mirrored["boxes"].refs, mirrored["boxes"].boxes, strict=True))
+    assert boxes[first][0] > boxes[second][0]
+
+
+@pytest.mark.browser
 async def test_consent_covers_the_page_until_it_is_answered_in_each_episode(open_page):
     environment = open_page(PAGE, perturbation="consent")
     for _ in range(2):

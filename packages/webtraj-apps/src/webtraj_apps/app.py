@@ -66,7 +66,8 @@ _HUNG_SECONDS = 20
 _END_SECONDS = 1.0
 """Seconds to wait for the end of a server that closed a connection without an answer."""
 _LOG_LINES = 20
-_CHUNK = 64 * 1024
+CHUNK: Final = 64 * 1024
+"""How many bytes of a request are read at first."""
 _IDLE_SECONDS = 0.01
 _IDLE_TRIES = 500
 
@@ -79,6 +80,22 @@ def home() -> Path:
         return Path.home() / "Library/Application Support/webtraj/apps"
     data = os.environ.get("XDG_DATA_HOME") or Path.home() / ".local/share"
     return Path(data) / "webtraj/apps"
+
+
+@contextlib.contextmanager
+def removing(title: str) -> Iterator[None]:
+    """Turn an error of the file system into a sentence, while something is removed.
+
+    Raises:
+        InvalidInputError: It cannot be removed.
+    """
+    try:
+        yield
+    except OSError as error:
+        raise errors.InvalidInputError(
+            f"{title} cannot be removed from {home()}: {error}. Remove it as the user who "
+            "installed it, or name another folder with WEBTRAJ_APPS."
+        ) from error
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -101,6 +118,9 @@ class App:
     """Tables whose changes never count: sessions, caches."""
     columns: Mapping[str, Iterable[str]] = dataclasses.field(default_factory=dict)
     """Columns whose changes never count, by table (`*` for all): when a user was last seen."""
+    fills: state_lib.Fills = dataclasses.field(default_factory=dict)
+    """What it fills into new rows itself, by table (`*` for all) and column: times, slugs. What
+    neither a task nor this names must be empty in a new row, apart from `id`."""
     read_state: Callable[[Path], state_lib.State] | None = None
     """Reads a world's state, if it is more than its database."""
     debian: tuple[str, ...] = ()
@@ -208,11 +228,14 @@ class App:
 
         Args:
             old: Whether to remove its other versions instead, those that this webtraj does not use.
+
+        Raises:
+            InvalidInputError: The folder cannot be written.
         """
-        with self._locked():
+        with removing(self.title), self._locked():
             for folder in (home() / self.name).glob("*-*"):
                 if (folder in (self.contents, self.packages)) != old:
-                    shutil.rmtree(folder, ignore_errors=True)
+                    shutil.rmtree(folder)
 
     def _install_packages(self) -> None:
         shutil.rmtree(self.packages, ignore_errors=True)
@@ -323,6 +346,10 @@ class App:
         host = _host_of(self)
         await host.ready()
         return World(self, host, content, seed, copy)
+
+    def changes(self, before: state_lib.State, after: state_lib.State) -> list[state_lib.Change]:
+        """Return how the state of a world has changed, apart from what never counts."""
+        return state_lib.changes(before, after, ignored=self.ignored, columns=self.columns)
 
     def read(self, folder: Path) -> state_lib.State:
         """Return the state of a world as rows."""
@@ -443,10 +470,10 @@ class World:
             writer: Where the answer goes.
             begun: What was read of the request before.
         """
-        begun = begun or await reader.read(_CHUNK)  # Browsers open connections they may not use.
+        begun = begun or await reader.read(CHUNK)  # Browsers open connections they may not use.
         if not begun:
             return
-        page = _page_asked_for(begun)
+        page = page_asked_for(begun)
         if self._copied is not None and page in self.documents:
             writer.write(self.documents[page])
             await writer.drain()
@@ -494,7 +521,7 @@ class _Noting:
 _NOT_MODIFIED = (b"HTTP/1.0 304", b"HTTP/1.1 304")
 
 
-def _page_asked_for(request: bytes) -> str:
+def page_asked_for(request: bytes) -> str:
     """Return the path of a request by which a browser opens a page; empty for any other."""
     first, _, rest = request.partition(b"\r\n")
     opens = b"\r\nupgrade-insecure-requests:" in b"\r\n" + rest.lower()

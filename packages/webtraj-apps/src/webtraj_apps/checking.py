@@ -1,17 +1,18 @@
-"""Check templates: the oracle succeeds, and doing nothing or something else fails."""
+"""Check templates: the oracle succeeds, and no trick does."""
 
 from __future__ import annotations
 
 import asyncio
+import collections
 import dataclasses
-from collections.abc import AsyncIterator, Iterable, Sequence
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 
 from webtraj import errors
-from webtraj.environments import actions as actions_lib
 from webtraj.environments import browser
 from webtraj_apps import app as app_lib
 from webtraj_apps import environment as environment_lib
 from webtraj_apps import tasks as tasks_lib
+from webtraj_apps import tricks as tricks_lib
 
 __all__ = ["Checked", "check"]
 
@@ -31,6 +32,8 @@ class Checked:
     steps: int
     """The actions of the oracle, the answer included."""
     goal: str
+    tricks: Mapping[str, int]
+    """How many attempts of an adversary failed, by trick."""
     problems: tuple[str, ...]
     """What is wrong; empty if nothing is."""
 
@@ -45,15 +48,15 @@ async def check(
 ) -> AsyncIterator[Checked]:
     """Check templates on seeds, and yield the results as they come.
 
-    The oracle must succeed, at the second try at the latest, and an answer without any action must
-    fail. So must a refusal, unless the task is infeasible, and the oracle of the same template with
-    other values. A goal that wants an answer must say what to answer with: "It is 42." is not 42.
+    The oracle must succeed, at the second try at the latest. Every trick of an adversary must fail,
+    and so must the oracle of the same template with other values. A goal that wants an answer must
+    say what to answer with: "It is 42." is not 42.
 
     Args:
         templates: The templates' names.
         seeds: The seeds.
         parallel: How many episodes play at once.
-        quick: Whether to leave out the refusal and the other oracle, which take half of the time.
+        quick: Whether to leave out the other oracle, which takes half of the time.
         pool: The browser pool; None shares one.
     """
     seeds = tuple(seeds)
@@ -103,16 +106,26 @@ async def _check_one(
         steps, wrong = await _play(environment, seed, assignment)
         if wrong:
             problems.append(f"the oracle fails twice: {first}; {wrong}")
-    if not await _fails(environment, seed, actions_lib.Answer("done")):
-        problems.append("an answer without any action succeeds")
+    failed: collections.Counter[str] = collections.Counter()
+    if not wrong:
+        before, after = environment.app_task.before, environment.app_task.after
+        solved = tricks_lib.Solved(template, assignment, before, after)
+        for trick, attempt in tricks_lib.attempts(solved):
+            if solved.wrong(attempt):
+                failed[trick] += 1
+            else:
+                problems.append(f"the trick {trick} succeeds: {attempt.what}")
     if not quick and not assignment.infeasible:
-        if not await _fails(environment, seed, actions_lib.ReportInfeasible("No.")):
-            problems.append("a refusal succeeds")
         other = _other(template, seed, assignment)
         if other is not None and not (await _play(environment, seed, other))[1]:
             problems.append(f"the oracle of another goal succeeds: {other.goal}")
     return Checked(
-        template=name, seed=seed, steps=steps, goal=assignment.goal, problems=tuple(problems)
+        template=name,
+        seed=seed,
+        steps=steps,
+        goal=assignment.goal,
+        tricks=dict(failed),
+        problems=tuple(problems),
     )
 
 
@@ -126,14 +139,6 @@ def _other(
         if other.goal != assignment.goal and not same and not other.infeasible:
             return other
     return None
-
-
-async def _fails(
-    environment: environment_lib.AppEnvironment, seed: int, action: actions_lib.Action
-) -> bool:
-    environment.set_seed(seed)
-    await environment.reset()
-    return not (await environment.step(action)).reward
 
 
 async def _play(

@@ -191,12 +191,12 @@ def check(
     parallel: Parallel = 4,
     every: Annotated[int, typer.Option(min=1, help="Only every Nth task.")] = 1,
     quick: Annotated[
-        bool, typer.Option("--quick", help="Only the oracle, and an answer without any action.")
+        bool, typer.Option("--quick", help="Leave out the oracle of another goal.")
     ] = False,
     csv: Csv = None,
     json: Json = False,
 ) -> None:
-    """Check tasks: their oracle succeeds; doing nothing, or something else, fails.
+    """Check tasks: their oracle succeeds, and no trick of an adversary does.
 
     Exits with 1 if any check fails.
     """
@@ -213,12 +213,18 @@ def check(
             templates, seeds=range(seeds), parallel=parallel, quick=quick
         ):
             failed += bool(found.problems)
-            rows.append({**dataclasses.asdict(found), "problems": "; ".join(found.problems)})
+            tricks = sum(found.tricks.values())
+            row = {**dataclasses.asdict(found), "tricks": tricks}
+            rows.append({**row, "problems": "; ".join(found.problems)})
             if json:
                 terminal.print_json(found)
                 continue
             verdict = "; ".join(found.problems) or "ok"
-            print(f"{found.template} {found.seed}: {found.steps} actions, {verdict}", flush=True)
+            tried = sum(found.tricks.values())
+            print(
+                f"{found.template} {found.seed}: {found.steps} actions, {tried} tricks, {verdict}",
+                flush=True,
+            )
         return failed
 
     failed = asyncio.run(run())

@@ -12,22 +12,29 @@ import re
 import sqlite3
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal, TypeAlias
+from typing import Any, Final, Literal, TypeAlias
 
 __all__ = [
     "Change",
     "Expected",
+    "Fills",
     "State",
     "added",
+    "anything",
     "changed",
     "changes",
     "contains",
     "differences",
+    "filled",
+    "fills_of",
     "hash_of",
+    "in_changed",
     "in_new",
+    "on_day",
     "optional",
     "read_sqlite",
     "removed",
+    "resolved",
     "same_text",
 ]
 
@@ -35,6 +42,9 @@ State: TypeAlias = Mapping[str, Mapping[Any, Mapping[str, Any]]]
 """Rows by table and key, each a value by column."""
 
 Kind: TypeAlias = Literal["added", "removed", "changed"]
+
+Fills: TypeAlias = Mapping[str, Mapping[str, Any]]
+"""Values by table and column, a constant or a test each; those of `*` hold in every table."""
 
 _KEY = re.compile(r"(^|_)(id|ptr|key|slug|hash|uuid)$")
 """Columns that no page shows."""
@@ -82,6 +92,8 @@ class Change:
 
     kind: Kind
     table: str
+    key: Any
+    """The row's key in its table."""
     row: Mapping[str, Any]
     """The row as it is now; as it was, if it was removed."""
     old: Mapping[str, Any] = dataclasses.field(default_factory=dict)
@@ -112,22 +124,22 @@ def changes(
     found: list[Change] = []
     for table in sorted((before.keys() | after.keys()) - skipped):
         old, new = before.get(table, {}), after.get(table, {})
-        if old == new:
+        if old is new or old == new:
             continue
         quiet = noise.get(table, frozenset()) | noise.get("*", frozenset())
         for key in [*old, *(key for key in new if key not in old)]:
             if key not in new:
-                found.append(Change("removed", table, old[key]))
+                found.append(Change("removed", table, key, old[key]))
             elif key not in old:
-                found.append(Change("added", table, new[key]))
-            elif old[key] != new[key]:
+                found.append(Change("added", table, key, new[key]))
+            elif old[key] is not new[key] and old[key] != new[key]:
                 was = {
                     name: value
                     for name, value in old[key].items()
                     if name not in quiet and new[key].get(name) != value
                 }
                 if was:
-                    found.append(Change("changed", table, new[key], was))
+                    found.append(Change("changed", table, key, new[key], was))
     return found
 
 
@@ -144,8 +156,17 @@ class Expected:
     optional: bool = False
     """Whether it may be missing."""
 
-    def fits(self, change: Change) -> bool:
-        """Return whether a change is this one."""
+    def fits(self, change: Change, fills: Fills | None = None) -> bool:
+        """Return whether a change is this one.
+
+        Args:
+            change: The change.
+            fills: What the application fills into new rows. A new row's other columns are empty.
+        """
+        return self.matches(change) and not self.surplus(change, fills)
+
+    def matches(self, change: Change) -> bool:
+        """Return whether a change is this one, whatever else a new row has."""
         if (change.kind, change.table) != (self.kind, self.table):
             return False
         before = {**change.row, **change.old}
@@ -154,6 +175,22 @@ class Expected:
             and all(_is(change.row.get(name), wanted) for name, wanted in self.new.items())
             and (self.kind != "changed" or change.old.keys() <= self.new.keys())
         )
+
+    def surplus(self, change: Change, fills: Fills | None = None) -> dict[str, Any]:
+        """Return the values of a new row that neither this names nor the application fills in.
+
+        It has none if it is not the row that this expects.
+        """
+        if change.kind != "added" or not self.matches(change):
+            return {}
+        known = fills_of(fills or {}, self.table)
+        return {
+            name: value
+            for name, value in change.row.items()
+            if name not in self.where
+            and value not in _EMPTY
+            and not (name in known and _is(value, known[name]))
+        }
 
     @property
     def fact(self) -> str:
@@ -190,8 +227,32 @@ def _is(value: Any, wanted: Any) -> bool:
     return bool(value == wanted)
 
 
+_EMPTY: Final = (None, 0, "", "[]", "{}", ())
+"""The values of a column that nobody filled in."""
+
+
+def anything(value: Any) -> bool:
+    """Accept any value but none: what the application chooses, such as a time."""
+    return True
+
+
+def fills_of(fills: Fills, table: str) -> dict[str, Any]:
+    """Return what an application fills into new rows of a table; always their `id`."""
+    return {"id": anything, **fills.get("*", {}), **fills.get(table, {})}
+
+
+def filled(*columns: str, **values: Any) -> dict[str, Any]:
+    """Return what an application fills into a new row.
+
+    Args:
+        *columns: Columns whose values the application chooses.
+        **values: Values by column; each a constant, or a test.
+    """
+    return {**dict.fromkeys(columns, anything), **values}
+
+
 def added(table: str, **columns: Any) -> Expected:
-    """Expect a new row with these values."""
+    """Expect a new row with these values, and no others but those that the application fills in."""
     return Expected("added", table, columns)
 
 
@@ -228,16 +289,36 @@ def in_new(table: str) -> _New:
     return _New(table)
 
 
-def _resolved(expected: Expected, found: Sequence[Change]) -> Expected:
-    """Return an expectation with each `in_new` replaced by the ids that it stands for."""
+def _parts(key: Any) -> tuple[Any, ...]:
+    return key if isinstance(key, tuple) else (key,)
 
-    def resolved(value: Any) -> Any:
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Changed:
+    """The key of a row that the same changes add, change or remove."""
+
+    tables: tuple[str, ...]
+
+
+def in_changed(*tables: str) -> _Changed:
+    """Expect the key of a row of these tables that the same changes add, change or remove."""
+    return _Changed(tables)
+
+
+def resolved(expected: Expected, found: Sequence[Change]) -> Expected:
+    """Return an expectation with each `in_new` and `in_changed` replaced by a test of keys."""
+
+    def ids_of(value: Any) -> Any:
+        if isinstance(value, _Changed):
+            near = [one.key for one in found if one.table in value.tables]
+            keys = {str(part) for key in near for part in _parts(key)}
+            return lambda key: str(key) in keys
         if not isinstance(value, _New):
             return value
         ids = {one.row["id"] for one in found if (one.kind, one.table) == ("added", value.table)}
         return ids.__contains__
 
-    where = {name: resolved(value) for name, value in expected.where.items()}
+    where = {name: ids_of(value) for name, value in expected.where.items()}
     return dataclasses.replace(expected, where=where)
 
 
@@ -247,6 +328,8 @@ class _Texts:
 
     texts: tuple[str, ...]
     whole: bool
+    more: int = 0
+    """How many characters may stand besides."""
 
     def __repr__(self) -> str:
         texts = " and ".join(map(repr, self.texts))
@@ -256,12 +339,23 @@ class _Texts:
         given = _squeezed(value)
         if self.whole:
             return given.rstrip(".") == _squeezed(self.texts[0]).rstrip(".")
-        return all(_squeezed(text) in given for text in self.texts)
+        most = sum(map(len, self.texts)) + self.more
+        return len(given) <= most and all(_squeezed(text) in given for text in self.texts)
 
 
-def contains(*texts: str) -> Test:
-    """Test that a text contains all of these, in any case and spacing."""
-    return _Texts(texts, whole=False)
+def contains(*texts: str, more: int = 200) -> Test:
+    """Test that a text contains all of these, in any case and spacing.
+
+    Args:
+        *texts: The texts.
+        more: How many characters may stand besides: who lists everything has said nothing.
+    """
+    return _Texts(texts, whole=False, more=more)
+
+
+def on_day(day: str) -> Test:
+    """Test that a time, written as in ISO 8601, is on a day."""
+    return lambda value: re.fullmatch(rf"{day}([T ][\d:.+Z-]+)?", str(value)) is not None
 
 
 def same_text(text: str) -> Test:
@@ -289,18 +383,32 @@ def _squeezed(text: Any) -> str:
     return re.sub(r"\s+", " ", str(text)).strip().lower()
 
 
-def differences(found: Sequence[Change], expected: Sequence[Expected]) -> str:
+def differences(
+    found: Sequence[Change],
+    expected: Sequence[Expected],
+    *,
+    allow: Sequence[Expected] = (),
+    fills: Fills | None = None,
+) -> str:
     """Return how the changes differ from those expected; empty if they do not.
 
     Each expectation takes one change, and each change must be taken.
+
+    Args:
+        found: The changes.
+        expected: The expected ones.
+        allow: Changes that may happen besides, each any number of times. What they do not name may
+            have any value.
+        fills: What the application fills into new rows.
     """
-    resolved = [_resolved(one, found) for one in expected]
+    may = [resolved(one, found) for one in allow]
+    wanted = [resolved(one, found) for one in expected]
     takers: dict[int, int] = {}  # The expectation that takes a change, by the change's position.
 
     def place(wanting: int, tried: set[int]) -> bool:
         """Find a change for an expectation, moving others if need be."""
         for i, change in enumerate(found):
-            if i not in tried and resolved[wanting].fits(change):
+            if i not in tried and wanted[wanting].fits(change, fills):
                 tried.add(i)
                 if i not in takers or place(takers[i], tried):
                     takers[i] = wanting
@@ -310,7 +418,11 @@ def differences(found: Sequence[Change], expected: Sequence[Expected]) -> str:
     # Those that must be there come first, so that an optional one takes no change from them.
     order = sorted(range(len(expected)), key=lambda i: expected[i].optional)
     missing = [expected[i] for i in order if not place(i, set()) and not expected[i].optional]
-    unexpected = [change for i, change in enumerate(found) if i not in takers]
-    return "\n".join(
-        [f"missing: {one}" for one in missing] + [f"unexpected: {one}" for one in unexpected]
-    )
+    said = [f"missing: {one}" for one in missing]
+    for i, change in enumerate(found):
+        if i in takers or any(one.matches(change) for one in may):
+            continue
+        surplus = next(filter(None, (one.surplus(change, fills) for one in wanted)), None)
+        what = f"in {change.kind} {change.table}: {surplus!r:.300}" if surplus else str(change)
+        said.append(f"unexpected: {what}")
+    return "\n".join(said)

@@ -47,10 +47,13 @@ from webtraj_apps.answers import same_answer
 from webtraj_apps.state import (
     Expected,
     added,
+    anything,
     changed,
     contains,
     hash_of,
+    in_changed,
     in_new,
+    on_day,
     optional,
     removed,
     same_text,
@@ -66,6 +69,7 @@ __all__ = [
     "Steps",
     "Template",
     "added",
+    "anything",
     "changed",
     "contains",
     "difficulty_of",
@@ -73,8 +77,10 @@ __all__ = [
     "find_template",
     "find_templates",
     "hash_of",
+    "in_changed",
     "in_new",
     "listed",
+    "on_day",
     "optional",
     "other_than",
     "registered",
@@ -118,8 +124,8 @@ class Assignment:
     """Who is logged in, by application; `user` in those that are not named."""
     expect: Changes | Mapping[str, Changes] = ()
     """The changes that must have happened. Kept as a tuple."""
-    allow: Sequence[str] | Mapping[str, Sequence[str]] = ()
-    """Tables that may change besides."""
+    allow: Changes | Mapping[str, Changes] = ()
+    """Changes that may happen besides, each any number of times. Kept as a tuple."""
     answer: str | tuple[str, ...] | None = None
     """The right answer, in the form that declares its kind (see `answers`); several, in any order
     unless `ordered`; or None if any answer will do."""
@@ -133,14 +139,56 @@ class Assignment:
     """The oracle, without the answer at its end. Kept as a tuple."""
 
     def __post_init__(self) -> None:
-        expect = self.expect
-        flat = (
-            {app: _flat(part) for app, part in expect.items()}
-            if isinstance(expect, Mapping)
-            else _flat(expect)
-        )
-        object.__setattr__(self, "expect", flat)
+        for name in ("expect", "allow"):
+            given = getattr(self, name)
+            flat = (
+                {app: _flat(part) for app, part in given.items()}
+                if isinstance(given, Mapping)
+                else _flat(given)
+            )
+            object.__setattr__(self, name, flat)
         object.__setattr__(self, "steps", _flat(self.steps))
+
+    def wrong_answer(self, answer: str | None) -> str:
+        """Return what is wrong with an answer; empty if nothing is.
+
+        Args:
+            answer: The answer; None reports that the task cannot be done.
+        """
+        if answer is None:
+            return "" if self.infeasible else "The task can be done."
+        if self.infeasible:
+            return "The task cannot be done, and should have been reported as infeasible."
+        wanted = self.answer
+        if wanted is not None and not same_answer(answer, wanted, ordered=self.ordered):
+            return f"The answer {answer!r:.200} is not {wanted!r}."
+        return ""
+
+    def wrong_changes(
+        self,
+        apps: Sequence[app_lib.App],
+        before: Mapping[str, state_lib.State],
+        after: Mapping[str, state_lib.State],
+    ) -> str:
+        """Return how the changes of worlds differ from those expected; empty if they do not.
+
+        Args:
+            apps: The task's applications.
+            before: The state of each application's world at the start.
+            after: The state of each at the end.
+        """
+        found = []
+        for app in apps:
+            changes = app.changes(before[app.name], after[app.name])
+            expected, allowed = self.expected(app, apps)
+            found.append(state_lib.differences(changes, expected, allow=allowed, fills=app.fills))
+        return "\n".join(filter(None, found))
+
+    def expected(
+        self, app: app_lib.App, apps: Sequence[app_lib.App]
+    ) -> tuple[Sequence[Expected], Sequence[Expected]]:
+        """Return the changes that are expected of an application's world, and those allowed."""
+        return _part_of(self.expect, app, apps), _part_of(self.allow, app, apps)
 
     def rubric(self) -> tuple[str, ...]:
         """Return the facts that a judge of the record should find.
@@ -161,6 +209,14 @@ class Assignment:
         if self.answer is not None:
             said.append(f"The agent answered: {_as_text(self.answer)}")
         return (*said, _NOTHING_ELSE)
+
+
+def _part_of(given: Any, app: app_lib.App, apps: Sequence[app_lib.App]) -> Sequence[Any]:
+    """Return an application's part of what an assignment says of one or several."""
+    if isinstance(given, Mapping):
+        part: Sequence[Any] = given.get(app.name, ())
+        return part
+    return given if app is apps[0] else ()
 
 
 def _flat(nested: Any) -> tuple[Any, ...]:
@@ -222,7 +278,7 @@ def template(
     apps: Sequence[str] = (),
     user: str = "",
     start: str = "/",
-    allow: Sequence[str] | Mapping[str, Sequence[str]] = (),
+    allow: Changes | Mapping[str, Changes] = (),
     infeasible: bool = False,
 ) -> Callable[[Callable[[Any, random.Random], Assignment]], Template]:
     """Register a template.
@@ -235,7 +291,7 @@ def template(
         user: The fact of the first application that tells who is logged in, such as `user`. This
             and the next two are for assignments that leave the field of that name as it is.
         start: The path of the first page.
-        allow: Tables that may change besides.
+        allow: Changes that may happen besides, each any number of times.
         infeasible: Whether the right thing is to report that it cannot be done.
 
     Raises:
@@ -364,6 +420,8 @@ class _Moment:
     assignment: Assignment
     before: Mapping[str, state_lib.State]
     turns: int
+    seed: int
+    failed: frozenset[tuple[str, str]]
 
 
 class AppTask(browser.BrowserTask):
@@ -384,9 +442,15 @@ class AppTask(browser.BrowserTask):
         """The worlds of the episode, by application."""
         self._apps = [app_lib.find_app(name) for name in template.apps]
         self._assignment: Assignment | None = None
-        self._before: Mapping[str, state_lib.State] = {}
+        self.before: Mapping[str, state_lib.State] = {}
+        """The state of each application's world at the start of the episode."""
+        self.after: Mapping[str, state_lib.State] = {}
+        """The state of each when the episode was judged; empty before, and if its answer is wrong.
+        Kept until the next episode."""
         self._fault = fault or Fault()
-        self._turns = 0
+        self._turns = self._seed = 0
+        self._failed: set[tuple[str, str]] = set()
+        """The pages that have failed once, each with its application."""
         self.reason = ""
         """Why the last episode failed; empty if it did not, or has not ended."""
 
@@ -411,12 +475,30 @@ class AppTask(browser.BrowserTask):
 
         def serve(name: str) -> browser.Serve:
             async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-                if not await self._fault.strikes(self._turns, writer) and name in self.worlds:
-                    await self.worlds[name].serve(reader, writer)
+                begun = await reader.read(app_lib.CHUNK)
+                if self._fault.slow:
+                    await asyncio.sleep(self._fault.slow)
+                if status := self._failure_of(name, begun):
+                    writer.write(_failed_page(status))
+                    await writer.drain()
+                elif begun and name in self.worlds:
+                    await self.worlds[name].serve(reader, writer, begun)
 
             return answer
 
         return {(app.host, 80): serve(app.name) for app in self._apps}
+
+    def _failure_of(self, app: str, request: bytes) -> str:
+        """Return the status with which a request fails; empty if it is answered."""
+        fault, page = self._fault, (app, app_lib.page_asked_for(request))
+        if fault.fails_after is not None and self._turns >= fault.fails_after:
+            return "500 Internal Server Error"
+        if self._turns and all(page) and page not in self._failed:
+            rng = random.Random(f"{self._seed} {page}")
+            if rng.random() < fault.fails:
+                self._failed.add(page)
+                return _UNAVAILABLE
+        return ""
 
     @property
     def assignment(self) -> Assignment:
@@ -439,7 +521,12 @@ class AppTask(browser.BrowserTask):
             reference_answer=_as_text(assignment.answer or ""),
             metadata={"split": self.template.split, "apps": list(self.template.apps)},
         )
-        return {"task": spec.to_data()}
+        faults = {
+            field.name: value
+            for field in dataclasses.fields(Fault)
+            if (value := getattr(self._fault, field.name)) != field.default
+        }
+        return {"task": spec.to_data(), **({"fault": faults} if faults else {})}
 
     async def begin(self, seed: int) -> None:
         """Make the worlds of an episode and its assignment.
@@ -449,12 +536,13 @@ class AppTask(browser.BrowserTask):
             BrowserError: A server does not start.
         """
         self.discard()
-        self._turns, self.reason = 0, ""
+        self._turns, self.reason, self.after = 0, "", {}
+        self._seed, self._failed = seed, set()
         self._assignment = assignment = self.template.begin(seed)
         for app in self._apps:
             world = self.worlds[app.name] = await app.world(self.template.world_seed(seed))
-            world.execute(self._by_app(assignment.prepare, app.name))
-        self._before = {name: world.read() for name, world in self.worlds.items()}
+            world.execute(_part_of(assignment.prepare, app, self._apps))
+        self.before = {name: world.read() for name, world in self.worlds.items()}
 
     def cookies_of(self, app: str) -> Mapping[str, str]:
         """Return the cookies of the task's user in an application; none if nobody is logged in."""
@@ -503,9 +591,7 @@ class AppTask(browser.BrowserTask):
             BrowserError: A server failed, which is not the agent's fault.
         """
         self._raise_failures()
-        if not self.assignment.infeasible:
-            return self._verdict("The task can be done.")
-        return self._verdict(await self.wrong_state())
+        return self._verdict(await self.wrong_with(None))
 
     def _raise_failures(self) -> None:
         for world in self.worlds.values():
@@ -519,7 +605,8 @@ class AppTask(browser.BrowserTask):
     async def snapshot(self, session: browser.BrowserSession) -> Any:
         """See `BrowserTask.snapshot`."""
         copies = {name: await world.copy() for name, world in self.worlds.items()}
-        return _Moment(copies, self.assignment, self._before, self._turns)
+        failed = frozenset(self._failed)
+        return _Moment(copies, self.assignment, self.before, self._turns, self._seed, failed)
 
     @contextlib.asynccontextmanager
     async def restoring(
@@ -532,7 +619,8 @@ class AppTask(browser.BrowserTask):
         """
         self.discard()
         self._turns, self.reason = snapshot.turns, ""
-        self._assignment, self._before = snapshot.assignment, snapshot.before
+        self._seed, self._failed = snapshot.seed, set(snapshot.failed)
+        self._assignment, self.before = snapshot.assignment, snapshot.before
         for app in self._apps:
             copy = snapshot.worlds[app.name]
             self.worlds[app.name] = await app.world(copy.seed, copy=copy)
@@ -542,38 +630,23 @@ class AppTask(browser.BrowserTask):
 
     def solve(self, session: browser.BrowserSession, goal: str) -> browser.ScriptedSolution:
         """See `BrowserTask.solve`."""
-        return browser.ScriptedSolution(solution(self.assignment, session))
+        waits = self._fault.fails > 0
+        return browser.ScriptedSolution(solution(self.assignment, session, waits=waits))
 
-    async def wrong_with(self, answer: str) -> str:
-        """Return what is wrong with the answer or the worlds; empty if the task is solved."""
-        if self.assignment.infeasible:
-            return "The task cannot be done, and should have been reported as infeasible."
-        wanted = self.assignment.answer
-        if wanted is not None and not same_answer(answer, wanted, ordered=self.assignment.ordered):
-            return f"The answer {answer!r:.200} is not {wanted!r}."
-        return await self.wrong_state()
+    async def wrong_with(self, answer: str | None) -> str:
+        """Return what is wrong with the answer or the worlds; empty if the task is solved.
+
+        Args:
+            answer: The answer; None reports that the task cannot be done.
+        """
+        return self.assignment.wrong_answer(answer) or await self.wrong_state()
 
     async def wrong_state(self) -> str:
         """Return how the worlds differ from what was expected; empty if they do not."""
-        found = []
-        for app in self._apps:
-            await self.worlds[app.name].idle()
-            changes = state_lib.changes(
-                self._before[app.name],
-                self.worlds[app.name].read(),
-                ignored=app.ignored.union(self._by_app(self.assignment.allow, app.name)),
-                columns=app.columns,
-            )
-            expected = self._by_app(self.assignment.expect, app.name)
-            found.append(state_lib.differences(changes, expected))
-        return "\n".join(filter(None, found))
-
-    def _by_app(self, given: Any, app: str) -> Sequence[Any]:
-        """Return an application's part of what an assignment says of one or several."""
-        if isinstance(given, Mapping):
-            part: Sequence[Any] = given.get(app, ())
-            return part
-        return given if app == self._apps[0].name else ()
+        for world in self.worlds.values():
+            await world.idle()
+        self.after = {name: world.read() for name, world in self.worlds.items()}
+        return self.assignment.wrong_changes(self._apps, self.before, self.after)
 
     def _verdict(self, wrong: str) -> browser.Verdict:
         self.reason, reward = wrong, float(not wrong)
@@ -591,13 +664,32 @@ class AppTask(browser.BrowserTask):
         for world in self.worlds.values():
             world.discard()
         self.worlds = {}
-        self._before = {}
+
+
+_UNAVAILABLE: Final = "503 Service Unavailable"
+
+_IS_UNAVAILABLE: Final = """title => {
+  const unavailable = tab => {
+    try {
+      return tab.document.title === title || [...tab.frames].some(unavailable);
+    } catch {
+      return false;
+    }
+  };
+  return unavailable(window);
+}"""
+"""Whether the page or a frame of it has failed and is about to be loaded again."""
 
 
 async def solution(
-    assignment: Assignment, session: browser.BrowserSession
+    assignment: Assignment, session: browser.BrowserSession, *, waits: bool = False
 ) -> AsyncGenerator[actions_lib.Action, None]:
     """Yield the actions of an assignment's oracle, the answer last.
+
+    Args:
+        assignment: The assignment.
+        session: The session of the episode.
+        waits: Whether to wait while a page that has failed loads again.
 
     Raises:
         OracleError: The page is not as the oracle expects.
@@ -607,6 +699,8 @@ async def solution(
         try:
             async for action in step(view):
                 yield action
+                while waits and await view.evaluate(_IS_UNAVAILABLE, _UNAVAILABLE):
+                    yield actions_lib.Wait(0.5)
         except (LookupError, ValueError) as error:
             raise OracleError(f"The page is not as expected: {error!r}.") from error
     if assignment.infeasible:
@@ -625,21 +719,21 @@ class Fault:
 
     slow: float = 0.0
     """Seconds that every response takes longer."""
+    fails: float = 0.0
+    """The share of pages that answer with status 503 when they are asked for the first time, and
+    load again by themselves after a second. The seed chooses them; the first page always loads."""
     fails_after: int | None = None
     """After how many steps pages answer with status 500; None for never."""
     logs_out_after: int | None = None
     """After how many steps the user's session ends; None for never."""
 
-    async def strikes(self, turns: int, writer: asyncio.StreamWriter) -> bool:
-        """Strike one connection; return whether it is answered."""
-        if self.slow:
-            await asyncio.sleep(self.slow)
-        if self.fails_after is None or turns < self.fails_after:
-            return False
-        body = b"<h1>Internal Server Error</h1>"
-        writer.write(
-            b"HTTP/1.0 500 Internal Server Error\r\nContent-Type: text/html\r\n"
-            b"Content-Length: %d\r\n\r\n%b" % (len(body), body)
-        )
-        await writer.drain()
-        return True
+
+def _failed_page(status: str) -> bytes:
+    """Return the response of a server that has failed."""
+    again = "Refresh: 1\r\n" if status == _UNAVAILABLE else ""
+    reason = status.partition(" ")[2]
+    body = f"<title>{status}</title><h1>{reason}</h1>"
+    return (
+        f"HTTP/1.0 {status}\r\nContent-Type: text/html\r\n{again}"
+        f"Content-Length: {len(body)}\r\n\r\n{body}"
+    ).encode()

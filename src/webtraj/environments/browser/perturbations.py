@@ -1,8 +1,8 @@
 """Perturbations: the same task in other surroundings, to see whether an agent depends on them.
 
-A perturbation changes the window, the style or the browser's language, or covers each site with a
-cookie dialog. The task, its seed, its world and its judge stay the same, so episodes with and
-without it are pairs.
+A perturbation changes the window, the style, the language or the names of controls, or covers each
+site with a cookie dialog. The task, its seed, its world and its judge stay the same, so episodes
+with and without it are pairs.
 """
 
 from __future__ import annotations
@@ -33,6 +33,8 @@ class Perturbation:
     """A style for every document in a tab; frames keep theirs."""
     consent: bool = False
     """Whether a cookie dialog covers each site until it is answered."""
+    names: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    """Other names for buttons and links, by their text in lower case."""
 
     @classmethod
     def of(cls, given: str | Perturbation | None) -> Perturbation:
@@ -67,9 +69,9 @@ class Perturbation:
     @property
     def script(self) -> str:
         """The script that makes the change in each document; empty if there is none."""
-        if not (self.css or self.consent):
+        if not (self.css or self.consent or self.names):
             return ""
-        changes = json.dumps({"css": self.css, "consent": self.consent})
+        changes = json.dumps({"css": self.css, "consent": self.consent, "names": dict(self.names)})
         return f"({page_lib.read_script('surroundings')})({changes});"
 
     @property
@@ -91,6 +93,27 @@ PERTURBATIONS: Final[Mapping[str, Perturbation]] = {
             css="html { filter: invert(1) hue-rotate(180deg); background: white; }",
         ),
         Perturbation(name="moved", css="body { margin: 40px 24px 40px 88px !important; }"),
+        Perturbation(name="mirrored", css="body { direction: rtl !important; }"),
+        Perturbation(
+            name="renamed",
+            names={
+                "add": "Insert",
+                "apply": "Use these settings",
+                "cancel": "Never mind",
+                "confirm": "Go ahead",
+                "create": "Make new",
+                "delete": "Erase",
+                "edit": "Modify",
+                "log out": "Leave",
+                "publish": "Make public",
+                "remove": "Take away",
+                "save": "Keep changes",
+                "search": "Find",
+                "send": "Dispatch",
+                "submit": "Hand in",
+                "update": "Apply changes",
+            },
+        ),
         Perturbation(
             name="german",
             context_options={"locale": "de-DE", "timezone_id": "Europe/Berlin"},

@@ -53,7 +53,7 @@ def _across(
     *steps: Steps,
     sent: Changes = (),
     expect: Changes = (),
-    allow: Sequence[str] = (),
+    allow: Changes = (),
     prepare: Sequence[Statement] = (),
 ) -> Assignment:
     """Return an assignment in the webmail and another application.
@@ -64,7 +64,7 @@ def _across(
         *steps: The oracle.
         sent: What changes in the mailbox, besides that mails are read.
         expect: What changes in the other application.
-        allow: The tables of it that may change besides.
+        allow: What may change in it besides.
         prepare: What the mailbox gets before the episode.
     """
     return Assignment(
@@ -281,7 +281,7 @@ def note_decision(facts: Facts, rng: random.Random) -> Assignment:
         tracker._go_to(ticket),
         tracker._comment(comment),
         tracker._SUBMIT,
-        expect=tracker._history(ticket["id"], comment),
+        expect=tracker._commented(ticket["id"], comment),
     )
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from webtraj_apps.app import App
-from webtraj_apps.state import State, read_sqlite
+from webtraj_apps.state import State, filled, read_sqlite
 
 __all__ = ["APP"]
 
@@ -51,5 +51,16 @@ APP: Final = App(
     ),
     # They follow from the tables of people and of projects.
     columns={"bill": ("payer", "project", "owers")},
+    fills={
+        "bill": filled(
+            "creation_date",
+            "converted_amount",
+            "payer",
+            "project",
+            "owers_id",
+            original_currency="XXX",
+        ),
+        "project": filled(logging_preference="ENABLED"),
+    },
     read_state=_read,
 )

@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 
 from webtraj_apps.app import App
-from webtraj_apps.state import State, read_sqlite
+from webtraj_apps.state import State, filled, read_sqlite
 
 _UNSET = {
     "avatar": "",
@@ -22,10 +22,15 @@ _UNSET = {
 """The preferences of a user who has set none. Viewing one's account stores them."""
 
 
+_PATH_STEP = 4
+"""How much longer the path of a page is than that of its parent."""
+
+
 def _read(folder: Path) -> State:
     """Return the rows of a world.
 
-    Revisions include their contents as texts; preferences that nobody has set are left out.
+    Pages include the path of their parent, revisions their contents as texts. Preferences that
+    nobody has set are left out.
     """
     state = read_sqlite(folder / APP.database)
     newest = {page["latest_revision_id"] for page in state["wagtailcore_page"].values()}
@@ -39,7 +44,16 @@ def _read(folder: Path) -> State:
         for key, one in state["wagtailusers_userprofile"].items()
         if any(one[name] != value for name, value in _UNSET.items())
     }
-    return {**state, "wagtailcore_revision": revisions, "wagtailusers_userprofile": profiles}
+    pages = {
+        key: {**one, "parent": one["path"][:-_PATH_STEP]}
+        for key, one in state["wagtailcore_page"].items()
+    }
+    return {
+        **state,
+        "wagtailcore_page": pages,
+        "wagtailcore_revision": revisions,
+        "wagtailusers_userprofile": profiles,
+    }
 
 
 APP = App(
@@ -73,6 +87,52 @@ APP = App(
         "wagtailcore_revision": ("newest",),
         # Help that a user has dismissed.
         "wagtailusers_userprofile": ("dismissibles",),
+    },
+    fills={
+        "*": filled("page_ptr_id"),
+        "wagtailcore_page": filled(
+            "content_type_id",
+            "depth",
+            "draft_title",
+            "first_published_at",
+            "last_published_at",
+            "latest_revision_created_at",
+            "latest_revision_id",
+            "live_revision_id",
+            "locale_id",
+            "owner_id",
+            "path",
+            "slug",
+            "translation_key",
+            "url_path",
+        ),
+        # What a version contains of its page's fields is named.
+        "wagtailcore_revision": filled(
+            "base_content_type_id",
+            "content",
+            "content_type",
+            "content_type_id",
+            "created_at",
+            "depth",
+            "draft_title",
+            "first_published_at",
+            "has_unpublished_changes",
+            "last_published_at",
+            "latest_revision",
+            "latest_revision_created_at",
+            "live",
+            "live_revision",
+            "locale",
+            "object_id",
+            "object_str",
+            "owner",
+            "path",
+            "pk",
+            "translation_key",
+            "url_path",
+            "user_id",
+        ),
+        "wagtailredirects_redirect": filled("created_at"),
     },
     read_state=_read,
 )

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Final
 
 from webtraj_apps.app import App
+from webtraj_apps.state import filled
 
 __all__ = ["APP"]
 
@@ -31,5 +32,19 @@ APP: Final = App(
         "spirit_topic_notification_topicnotification": ("action", "comment_id", "date", "is_read"),
         "spirit_topic_topic": ("view_count",),
         "spirit_user_userprofile": ("last_ip", "last_post_hash", "last_post_on", "last_seen"),
+    },
+    fills={
+        "spirit_category_category": filled("reindex_at", "slug", "sort"),
+        # What a moderator does appears as a comment, whose text is this.
+        "spirit_comment_comment": filled("comment_html", "date", comment="action"),
+        "spirit_comment_like_commentlike": filled("date"),
+        "spirit_comment_poll_commentpollvote": filled("created_at"),
+        "spirit_topic_notification_topicnotification": filled(
+            "action", "comment_id", "date", "is_read"
+        ),
+        "spirit_topic_private_topicprivate": filled("date"),
+        "spirit_topic_topic": filled(
+            "date", "last_active", "reindex_at", "slug", comment_count=1, view_count=1
+        ),
     },
 )

@@ -3,6 +3,7 @@
 from pathlib import Path
 
 from webtraj_apps.app import App
+from webtraj_apps.state import filled
 
 APP = App(
     name="helpdesk",
@@ -13,4 +14,10 @@ APP = App(
     # What changed in a ticket is in the ticket itself; the log only repeats it.
     ignored=frozenset({"django_admin_log", "django_session", "helpdesk_ticketchange"}),
     columns={"auth_user": ("last_login",), "helpdesk_ticket": ("modified",)},
+    fills={
+        # The title and the status of a follow-up repeat what happens to its ticket.
+        "helpdesk_followup": filled("date", "new_status", "title", "user_id", public=1),
+        "helpdesk_checklisttask": filled("position"),
+        "helpdesk_ticket": filled("created", "modified", "secret_key", priority=3, status=1),
+    },
 )

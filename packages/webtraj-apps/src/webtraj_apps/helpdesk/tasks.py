@@ -27,10 +27,12 @@ from webtraj_apps.tasks import (
     Assignment,
     Facts,
     added,
+    anything,
     changed,
     contains,
     find,
     in_new,
+    on_day,
     optional,
     removed,
     same_text,
@@ -396,7 +398,7 @@ def set_due(facts: Facts, rng: random.Random) -> Assignment:
     date = f"2026-{rng.choice(('03', '04'))}-{rng.randint(10, 28)}"
     return Assignment(
         goal=f"Ticket #{ticket['id']} should be due on {date}. Enter this.",
-        expect=(_ticket(ticket, due_date=contains(date)), _silent(ticket)),
+        expect=(_ticket(ticket, due_date=on_day(date)), _silent(ticket)),
         steps=(_jump(ticket), _detail("due_date", date)),
     )
 
@@ -433,7 +435,7 @@ def triage(facts: Facts, rng: random.Random) -> Assignment:
                 ticket,
                 priority=priority,
                 assigned_to_id=agent["id"],
-                due_date=contains(date),
+                due_date=on_day(date),
             ),
             _said(ticket, text, public=False),
             _silent(ticket),
@@ -667,17 +669,21 @@ def drop_dependency(facts: Facts, rng: random.Random) -> Assignment:
     )
 
 
-@task("helpdesk/merge", level=2, split="train", allow=("helpdesk_ticketcc",))
+@task("helpdesk/merge", level=2, split="train")
 def merge(facts: Facts, rng: random.Random) -> Assignment:
     """Merge a ticket into another one."""
     kept = rng.choice(_tickets(facts, _plain, lambda one: one["twin"]))
     other = find(facts["tickets"], id=kept["twin"])
     moved = changed(
-        "helpdesk_followup", {"ticket_id": other["id"]}, ticket_id=kept["id"], title=contains("")
+        "helpdesk_followup", {"ticket_id": other["id"]}, ticket_id=kept["id"], title=anything
     )
     return Assignment(
         goal=f"The tickets {_name(kept)} and {_name(other)} are about the same thing. Merge the"
         " second one into the first one, whose data stay as they are.",
+        allow=(
+            added("helpdesk_ticketcc", ticket_id=kept["id"]),
+            changed("helpdesk_ticketcc", {"ticket_id": other["id"]}, ticket_id=kept["id"]),
+        ),
         expect=(
             _ticket(other, merged_to_id=kept["id"], status=_DUPLICATE),
             *[moved] * (1 + len(other["replies"])),
@@ -736,7 +742,7 @@ def tick_tasks(facts: Facts, rng: random.Random) -> Assignment:
         " that are left.",
         expect=(
             [
-                changed("helpdesk_checklisttask", {"id": task["id"]}, completion_date=contains(""))
+                changed("helpdesk_checklisttask", {"id": task["id"]}, completion_date=anything)
                 for task in left
             ],
             _silent(ticket),
@@ -861,7 +867,7 @@ def new_ticket(facts: Facts, rng: random.Random) -> Assignment:
             body,
             queue_id=queue["id"],
             priority=priority,
-            due_date=contains(date),
+            due_date=on_day(date),
             assigned_to_id=agent["id"],
             submitter_email=caller["email"],
             status=1,
@@ -924,6 +930,7 @@ def submit_from_article(facts: Facts, rng: random.Random) -> Assignment:
             title,
             body,
             kbitem_id=article["id"],
+            queue_id=anything,
             submitter_email=sender["email"],
         ),
         steps=(
@@ -967,7 +974,11 @@ def accept_resolution(facts: Facts, rng: random.Random) -> Assignment:
         prepare=_resolved(ticket, ticket["end"]),
         expect=(
             _ticket(ticket, status=_CLOSED),
-            added("helpdesk_followup", ticket_id=ticket["id"], comment=contains("accepted")),
+            added(
+                "helpdesk_followup",
+                ticket_id=ticket["id"],
+                comment="Submitter accepted resolution and closed ticket",
+            ),
         ),
         steps=(_open_mine(ticket), click('a[href$="&close"] button')),
     )
@@ -1105,9 +1116,9 @@ def answer_from_article(facts: Facts, rng: random.Random) -> Assignment:
 
 
 def _says(value: str) -> Callable[[Any], bool]:
-    """Test that a text contains a word or number, whole."""
+    """Test that a text contains a word or number, whole, and not much more."""
     pattern = re.compile(rf"(?<!\w){re.escape(value)}(?!\w)", re.IGNORECASE)
-    return lambda text: bool(pattern.search(text))
+    return lambda text: bool(contains(value)(text) and pattern.search(text))
 
 
 # Looking into tickets.
@@ -1651,7 +1662,7 @@ def answer_several(facts: Facts, rng: random.Random) -> Assignment:
         goal=f"Write to the submitters of all tickets of the queue {queue['title']} that are open"
         f' or reopened and assigned to {agent["name"]}: "{text}" Make these tickets due on {date}.',
         expect=(
-            [_ticket(ticket, due_date=contains(date)) for ticket in group],
+            [_ticket(ticket, due_date=on_day(date)) for ticket in group],
             [_said(ticket, text, public=True) for ticket in group],
             _silent(*group),
         ),

@@ -27,8 +27,8 @@ from webtraj_apps.tasks import (
     changed,
     contains,
     find,
+    in_changed,
     listed,
-    optional,
     removed,
     same_text,
     spoken,
@@ -37,7 +37,10 @@ from webtraj_apps.tasks import (
 
 task = functools.partial(template, user="user")
 
-_READ: Final = ("read",)
+_READ: Final = (
+    changed("read", {}, read=True),
+    *(kind("read", mail=in_changed("mail")) for kind in (added, removed)),
+)
 """Whoever looks at a mail reads it."""
 _PATIENCE: Final = 40
 _POLLS: Final = 5
@@ -493,7 +496,8 @@ def _forwarded(
     shown = {
         "to": to,
         "subject": subject or contains(mail["subject"]),
-        "body": contains(*texts, mail["text"].split("\n\n")[1].splitlines()[0]),
+        "text": same_text("\n".join(texts)),
+        "body": contains(mail["text"].split("\n\n")[1].splitlines()[0], more=5_000),
         "attachments": contains(*mail["attachments"]),
     }
     return (
@@ -505,16 +509,6 @@ def _forwarded(
 
 def _moved(mails: Iterable[Mapping[str, Any]], folder: str, **more: Any) -> tuple[Expected, ...]:
     return tuple(changed("mail", {"id": mail["id"]}, folder=folder, **more) for mail in mails)
-
-
-def _read_besides(facts: Facts, *mails: Mapping[str, Any]) -> tuple[Expected, ...]:
-    """Allow other mails to be read."""
-    chosen = {mail["id"] for mail in mails}
-    return tuple(
-        optional(changed("read", {"mail": mail["id"]}, read=True))
-        for mail in facts["mails"]
-        if not mail["read"] and mail["id"] not in chosen
-    )
 
 
 # What people write.
@@ -599,30 +593,24 @@ def _delete(facts: Facts, rng: random.Random) -> Assignment:
     )
 
 
-@task("mail/mark-unread", level=1, split="train")
+@task("mail/mark-unread", level=1, split="train", allow=_READ)
 def _mark_unread(facts: Facts, rng: random.Random) -> Assignment:
     mail = rng.choice([one for one in _unique(facts, "INBOX") if one["read"]])
     return Assignment(
         goal=f"Mark {_the(mail)} in the inbox as unread, so that you come back to it later.",
-        expect=(
-            changed("read", {"mail": mail["id"]}, read=False),
-            _read_besides(facts, mail),
-        ),
+        expect=changed("read", {"mail": mail["id"]}, read=False),
         steps=(pick(mail), mark("unread")),
     )
 
 
-@task("mail/mark-folder-read", level=1, split="test")
+@task("mail/mark-folder-read", level=1, split="test", allow=_READ)
 def _mark_folder_read(facts: Facts, rng: random.Random) -> Assignment:
     unread = {mail["folder"] for mail in facts["mails"] if not mail["read"]}
     folder = rng.choice(sorted(unread - {"INBOX"}))
     mails = [one for one in facts["mails"] if one["folder"] == folder and not one["read"]]
     return Assignment(
         goal=f"Mark all mails in the folder {folder} as read.",
-        expect=(
-            [changed("read", {"mail": mail["id"]}, read=True) for mail in mails],
-            _read_besides(facts, *mails),
-        ),
+        expect=[changed("read", {"mail": mail["id"]}, read=True) for mail in mails],
         steps=whole_folder(folder, "read"),
     )
 
@@ -652,7 +640,12 @@ def _add_contact(facts: Facts, rng: random.Random) -> Assignment:
             f"and the phone number {phone}."
         ),
         expect=added(
-            "contact", firstname=first, surname=last, email=person["email"], phone=_same(phone)
+            "contact",
+            name=person["name"],
+            firstname=first,
+            surname=last,
+            email=person["email"],
+            phone=_same(phone),
         ),
         steps=(to_contacts(), new_contact(first, last, person["email"], phone)),
     )
@@ -844,7 +837,7 @@ def _compose_options(facts: Facts, rng: random.Random) -> Assignment:
     subject, text = rng.choice(_SUBJECTS), rng.choice(_TEXTS)
     name, value = rng.choice((("High", "2"), ("Highest", "1"), ("Low", "4")))
     folder = rng.choice(_TARGETS)
-    shown = {"subject": subject, "text": same_text(text), "priority": contains(value)}
+    shown = {"subject": subject, "text": same_text(text), "priority": contains(value, more=12)}
     return Assignment(
         goal=(
             f"Send a mail to {person['email']} with the subject “{subject}”, the text “{text}” and "
@@ -1249,7 +1242,7 @@ def _finish_draft(facts: Facts, rng: random.Random) -> Assignment:
                 [draft["email"]],
                 draft["subject"],
                 [copy["email"]],
-                body=contains(*mail["text"].splitlines(), line),
+                text=contains(*mail["text"].splitlines(), line),
             ),
             removed("mail", id=mail["id"]),
         ),
@@ -1530,6 +1523,7 @@ def _candidates(facts: Facts, rng: random.Random) -> Assignment:
             [
                 added(
                     "contact",
+                    name=one["name"],
                     firstname=one["name"].split()[0],
                     surname=one["name"].split()[1],
                     email=one["email"],

@@ -4,7 +4,7 @@ import re
 from pathlib import Path
 
 from webtraj_apps.app import App
-from webtraj_apps.state import State, read_sqlite
+from webtraj_apps.state import State, filled, read_sqlite
 
 _VIEWED = re.compile(r"query_\w+|diff_\w+|timeline\..*|search\..*|chrome\..*|wiki_\w+|ticket_\w+")
 """The attributes of a session that viewing a page sets."""
@@ -13,7 +13,8 @@ _VIEWED = re.compile(r"query_\w+|diff_\w+|timeline\..*|search\..*|chrome\..*|wik
 def _read(folder: Path) -> State:
     """Return the rows of a world. A save replaces a session's rows: user and name are their key.
 
-    Preferences count, traces of viewed pages do not.
+    Preferences count, traces of viewed pages do not. Of a ticket's history, only its comments do:
+    the other rows repeat what has changed in the ticket itself.
     """
     state = read_sqlite(folder / APP.database)
     kept = {
@@ -21,7 +22,12 @@ def _read(folder: Path) -> State:
         for row in state["session_attribute"].values()
         if row["authenticated"] and not _VIEWED.fullmatch(row["name"])
     }
-    return {**state, "session_attribute": kept}
+    comments = {
+        key: row
+        for key, row in state["ticket_change"].items()
+        if row["field"].startswith("_comment") or (row["field"] == "comment" and row["newvalue"])
+    }
+    return {**state, "session_attribute": kept, "ticket_change": comments}
 
 
 APP = App(
@@ -33,5 +39,11 @@ APP = App(
     database="trac.db",
     ignored=frozenset({"auth_cookie", "cache", "session"}),
     columns={"ticket": ("changetime",)},
+    fills={
+        "enum": filled("value"),
+        "ticket": filled("changetime", "owner", "reporter", "time", priority="major"),
+        # The old value of a comment is its number.
+        "ticket_change": filled("author", "oldvalue", "time"),
+    },
     read_state=_read,
 )

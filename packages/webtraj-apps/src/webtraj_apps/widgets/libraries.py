@@ -130,10 +130,15 @@ class Libraries:
         (folder / "installed").touch()
 
     def remove(self, *, old: bool = False) -> None:
-        """Remove the installed libraries; if `old`, their other versions instead."""
-        for folder in app_lib.home().glob(f"{NAME}-*"):
-            if (folder == self.home) != old:
-                shutil.rmtree(folder, ignore_errors=True)
+        """Remove the installed libraries; if `old`, their other versions instead.
+
+        Raises:
+            InvalidInputError: They cannot be removed.
+        """
+        with app_lib.removing(self.title):
+            for folder in app_lib.home().glob(f"{NAME}-*"):
+                if (folder == self.home) != old:
+                    shutil.rmtree(folder)
 
 
 def _file_of(row: Mapping[str, Any]) -> str:

@@ -3,6 +3,7 @@
 from pathlib import Path
 
 from webtraj_apps.app import App
+from webtraj_apps.state import filled
 from webtraj_apps.wiki import state
 
 APP = App(
@@ -14,5 +15,6 @@ APP = App(
     database=state.DATABASE,
     ignored=frozenset({"cache", "drafts"}),
     columns={"user": ("last_seen",)},
+    fills={"commit": filled("author")},
     read_state=state.read,
 )

@@ -1,11 +1,30 @@
-// Changes what surrounds a task in every document of a tab: a style, and a cookie dialog that
-// covers the page until it is answered. Pages without storage, such as data URLs, show no dialog.
-({css, consent}) => {
+// Changes what surrounds a task in every document of a tab: a style, other names of controls, and a
+// cookie dialog that covers the page until it is answered. Pages without storage, such as data
+// URLs, show no dialog.
+({css, consent, names}) => {
   if (window !== top) return;
   if (css) {
     const sheet = new CSSStyleSheet();
     sheet.replaceSync(css);
     document.adoptedStyleSheets.push(sheet);
+  }
+  if (Object.keys(names).length) {
+    // The text stays as it is, unseen: scripts of the page, and oracles, know controls by it.
+    const NAME = "data-renamed";
+    const sheet = new CSSStyleSheet();
+    sheet.replaceSync(
+      `[${NAME}] { font-size: 0 !important; }` +
+      `[${NAME}]::after { content: attr(${NAME}); font-size: 14px; }`);
+    document.adoptedStyleSheets.push(sheet);
+    const rename = () => {
+      for (const control of document.querySelectorAll("button, a[href], [role=button]")) {
+        const name = names[control.textContent.trim().toLowerCase()];
+        if (!name || control.childElementCount || control.getAttribute(NAME) === name) continue;
+        control.setAttribute(NAME, name);
+        control.setAttribute("aria-label", name);
+      }
+    };
+    new MutationObserver(rename).observe(document, {childList: true, subtree: true});
   }
   if (!consent) return;
   const KEY = "cookie-consent";

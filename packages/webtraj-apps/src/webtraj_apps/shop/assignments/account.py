@@ -22,8 +22,8 @@ from webtraj_apps.tasks import (
     Assignment,
     Facts,
     added,
+    anything,
     changed,
-    contains,
     hash_of,
     removed,
 )
@@ -221,8 +221,8 @@ def edit_address(facts: Facts, rng: random.Random) -> Assignment:
             "address_useraddress",
             {"id": address["id"]},
             **changes,
-            search_text=contains(new["line1"]),
-            hash=contains(""),
+            search_text=anything,
+            hash=anything,
         ),
     )
 
@@ -462,7 +462,7 @@ def cancel_alert(facts: Facts, rng: random.Random) -> Assignment:
             "customer_productalert",
             {"id": chosen["id"]},
             status="Cancelled",
-            date_cancelled=contains("2026"),
+            date_cancelled=anything,
         ),
     )
 

@@ -9,7 +9,17 @@ from typing import Any, Final
 
 from webtraj.environments.actions import Action, Wait
 from webtraj.environments.browser.oracles import OracleView, Step, click, fill
-from webtraj_apps.tasks import Assignment, Facts, Steps, find, template
+from webtraj_apps.tasks import (
+    Assignment,
+    Facts,
+    Steps,
+    added,
+    anything,
+    changed,
+    find,
+    in_new,
+    template,
+)
 
 __all__ = [
     "CHECKOUT",
@@ -36,14 +46,10 @@ __all__ = [
 ]
 
 ORDERED: Final = (
-    "address_useraddress",
-    "basket_basket",
-    "offer_conditionaloffer",
-    "order_lineprice",
-    "order_orderdiscount",
-    "order_orderlinediscount",
-    "partner_stockalert",
-    "partner_stockrecord",
+    changed("basket_basket", {"status": "Open"}, status="Submitted", date_submitted=anything),
+    added("order_lineprice", order_id=in_new("order_order")),
+    added("order_orderdiscount", order_id=in_new("order_order")),
+    added("order_orderlinediscount"),
 )
 """What placing an order changes besides the order itself."""
 

@@ -25,8 +25,8 @@ from webtraj_apps.tasks import (
     Assignment,
     Facts,
     added,
+    anything,
     changed,
-    contains,
     find,
     in_new,
     optional,
@@ -50,7 +50,7 @@ _SAVE = click("button[name=action]:not([value=continue])", "Save")
 
 
 def _starts(text: str) -> Callable[[Any], bool]:
-    return lambda value: str(value).startswith(text)
+    return lambda value: str(value).startswith(text) and len(str(value)) < len(text) + 20
 
 
 def _reads(text: str) -> Callable[[Any], bool]:
@@ -86,7 +86,6 @@ def office_stock(facts: Facts, rng: random.Random) -> Assignment:
         _tab("Stock and pricing"),
         fill("#id_stockrecords-0-num_in_stock", str(count)),
         _SAVE,
-        allow=("partner_stockalert",),
         expect=changed("partner_stockrecord", {"product_id": product["id"]}, num_in_stock=count),
     )
 
@@ -167,7 +166,6 @@ def office_restock(facts: Facts, rng: random.Random) -> Assignment:
             )
             for product, count in zip(three, counts, strict=True)
         ],
-        allow=("partner_stockalert",),
         expect=[
             changed("partner_stockrecord", {"product_id": product["id"]}, num_in_stock=count)
             for product, count in zip(three, counts, strict=True)
@@ -286,7 +284,7 @@ def office_add_category(facts: Facts, rng: random.Random) -> Assignment:
         _SAVE,
         expect=(
             added("catalogue_category", name=name, depth=2, is_public=1),
-            changed("catalogue_category", {"id": parent["id"]}, numchild=lambda n: n > 0),
+            changed("catalogue_category", {"id": parent["id"]}, numchild=anything),
         ),
     )
 
@@ -353,7 +351,7 @@ def _moved(order: Facts, status: str) -> tuple[Any, ...]:
     return (
         changed("order_order", {"id": order["id"]}, status=status),
         added("order_orderstatuschange", order_id=order["id"], new_status=status),
-        added("order_ordernote", order_id=order["id"], note_type="System"),
+        added("order_ordernote", order_id=order["id"], note_type="System", message=anything),
     )
 
 
@@ -439,9 +437,9 @@ def office_address(facts: Facts, rng: random.Random) -> Assignment:
                 {"id": order["address"]},
                 line1=street,
                 postcode=postcode,
-                search_text=contains(street),
+                search_text=anything,
             ),
-            added("order_ordernote", order_id=order["id"], note_type="System"),
+            added("order_ordernote", order_id=order["id"], note_type="System", message=anything),
         ),
     )
 
@@ -508,8 +506,6 @@ def office_impossible_status(facts: Facts, rng: random.Random) -> Assignment:
     return assignment(
         f"Set the status of order {order['number']} to {rng.choice(('Shipped', 'Complete'))}.",
         _to_order(order["number"]),
-        # The lines have a status of their own, which is not what was asked for.
-        allow=(),
     )
 
 
@@ -533,7 +529,7 @@ def office_review(facts: Facts, rng: random.Random) -> Assignment:
         expect=(
             changed("reviews_productreview", {"id": review["id"]}, status=1 if approve else 2),
             optional(
-                changed("catalogue_product", {"id": product["id"]}, rating=lambda _: True),
+                changed("catalogue_product", {"id": product["id"]}, rating=anything),
             ),
         ),
     )
@@ -568,7 +564,7 @@ def office_moderate(facts: Facts, rng: random.Random) -> Assignment:
                 for one in chosen
             ],
             [
-                optional(changed("catalogue_product", {"id": one}, rating=lambda _: True))
+                optional(changed("catalogue_product", {"id": one}, rating=anything))
                 for one in {review["product"] for review in chosen}
             ],
         ),
@@ -764,6 +760,6 @@ def office_page(facts: Facts, rng: random.Random) -> Assignment:
         fill("#id_url", path),
         fill("#id_content", text),
         click(".page-content form button", "Save"),
-        allow=("django_flatpage_sites",),
+        allow=added("django_flatpage_sites", flatpage_id=in_new("django_flatpage")),
         expect=added("django_flatpage", url=path, title=f"{title} {year}", content=_reads(text)),
     )
