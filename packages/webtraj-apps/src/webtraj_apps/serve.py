@@ -136,30 +136,12 @@ class _Worlds:
 
     def _answer(self, world: str, environ: dict[str, Any], start_response: Any) -> list[bytes]:
         state = self._root / world
-<<<<<<< HEAD
-        with self._lock:
-            if not state.is_dir():
-                start_response("410 Gone", [("Content-Type", "text/plain")])
-                return [b"This world is over.\n"]
-            pages, seed = _note(state / _REQUESTS, environ)
-            environ |= {"webtraj.pages": pages, "webtraj.draw": seed}
-            draw(seed)
-            with at(EPOCH + _PAGE * pages):
-                self._host.enter(state)
-                body = self._application(environ, start_response)
-                try:
-                    return list(body)
-                finally:
-                    if hasattr(body, "close"):
-                        body.close()
-=======
         if not state.is_dir():
             start_response("410 Gone", [("Content-Type", "text/plain")])
             return [b"This world is over.\n"]
-        with (state / _PAGES).open("ab") as counted:
-            if "text/html" in environ.get("HTTP_ACCEPT", ""):
-                counted.write(b".")
-            pages = environ["webtraj.pages"] = counted.tell()
+        pages, seed = _note(state / _REQUESTS, environ)
+        environ |= {"webtraj.pages": pages, "webtraj.draw": seed}
+        draw(seed)
         with at(EPOCH + _PAGE * pages):
             self._host.enter(state)
             body = self._application(environ, start_response)
@@ -168,7 +150,6 @@ class _Worlds:
             finally:
                 if hasattr(body, "close"):
                     body.close()
->>>>>>> appspages
 
 
 def _note(file: Path, environ: dict[str, Any]) -> tuple[int, str]:
