@@ -23,20 +23,8 @@ pages before it. A host that draws in another process finds the seed in `environ
 """
 
 import contextlib
-        if not state.is_dir():
-            start_response("410 Gone", [("Content-Type", "text/plain")])
-            return [b"This world is over.\n"]
-        pages, seed = _note(state / _REQUESTS, environ)
-        environ |= {"webtraj.pages": pages, "webtraj.draw": seed}
-        draw(seed)
-        with at(EPOCH + _PAGE * pages):
-            self._host.enter(state)
-            body = self._application(environ, start_response)
-            try:
-                return list(body)
-            finally:
-                if hasattr(body, "close"):
-                    body.close()
+import gc
+import hashlib
 import importlib.util
 import json
 import os
