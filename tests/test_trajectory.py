@@ -3,6 +3,7 @@
 import dataclasses
 import itertools
 import math
+import pickle
 import re
 
 import numpy as np
@@ -127,3 +128,13 @@ def test_new_ids_are_unique_and_name_files():
     ids = {trajectory_lib.new_episode_id() for _ in range(1000)}
     assert len(ids) == 1000
     assert all(re.fullmatch(r"\d{8}T\d{6}-[0-9a-f]{16}", episode_id) for episode_id in ids)
+
+
+def test_an_episode_tells_where_a_part_of_it_is():
+    episode = EpisodeTrajectory(EpisodeInfo(episode_id="e1", task="t"))
+    for name, hint in {"task": "info.task", "seed": "info.seed", "reason": "end.reason"}.items():
+        with pytest.raises(AttributeError, match=f"no '{name}': it is `{hint}`"):
+            getattr(episode, name)
+    with pytest.raises(AttributeError, match=r"no 'colour'\.$"):
+        _ = episode.colour
+    assert pickle.loads(pickle.dumps(episode)) == episode

@@ -25,7 +25,7 @@ import time
 import types
 import typing
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
 from dm_env import StepType
@@ -780,6 +780,10 @@ class Transition(Shown):
     decision: Decision | None = None
 
 
+_PARTS = {"info": EpisodeInfo, "end": EpisodeEnd}
+"""The records within an episode, by the field that holds them."""
+
+
 @dataclasses.dataclass(frozen=True, slots=True, repr=False)
 class EpisodeTrajectory(Record):
     """One complete episode."""
@@ -792,6 +796,13 @@ class EpisodeTrajectory(Record):
     """When the episode began, in seconds since the epoch (UTC)."""
     end_time: Timestamp | None = None
     """When it ended; for a crashed episode, when its last record was written."""
+
+    if not TYPE_CHECKING:  # Type checkers would take any name for an attribute.
+
+        def __getattr__(self, name):
+            found = (where for where, record in _PARTS.items() if name in record.__slots__)
+            hint = "".join(f": it is `{where}.{name}`" for where in found)
+            raise AttributeError(f"An EpisodeTrajectory has no {name!r}{hint}.")
 
     def __repr__(self) -> str:
         return f"<EpisodeTrajectory {self._title}>"

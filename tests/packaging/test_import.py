@@ -13,6 +13,7 @@ HEAVY = (
     "gymnasium",
     "httpx",
     "miniwob",
+    "msgspec",
     "numpy",
     "obstore",
     "orjson",

@@ -86,10 +86,6 @@ def test_no_two_packages_of_a_layer_import_each_other():
 LATER = {
     # An action's own words are in the dialect that is made of all verbs.
     ("webtraj.environments.actions.base", "webtraj.environments.actions.dialects.browsergym"),
-    # A rollout is played here, or by the machines that it is planned for.
-    ("webtraj.rollouts.rollout", "webtraj.rollouts.distributed.collecting"),
-    # The templates of a package without a list of names are imported.
-    ("webtraj_apps.names", "webtraj_apps.tasks"),
 }
 """The imports within functions that close a circle."""
 

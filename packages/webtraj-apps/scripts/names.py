@@ -6,7 +6,7 @@ Run: python packages/webtraj-apps/scripts/names.py
 from pathlib import Path
 
 import webtraj_apps
-from webtraj_apps import names, tasks
+from webtraj_apps import names
 
 
 def main() -> None:
@@ -14,7 +14,7 @@ def main() -> None:
     for source in names.installed().values():
         if source.is_ours:
             source.load_tasks()
-            found = tasks.registered(source.name)
+            found = names.registered(source.name)
             lines = (f"{name} {level} {split}\n" for name, (level, split) in found.items())
             file = Path(webtraj_apps.__file__).parent / source.name / names.NAMES
             file.write_text("".join(lines), "utf-8")

@@ -7,7 +7,7 @@ import pytest
 from webtraj.environments import actions as a
 from webtraj.environments.browser.oracles import PageView
 from webtraj.trajectory import Outcome
-from webtraj_apps import AppEnvironment, Fault, checking, tasks
+from webtraj_apps import AppEnvironment, Fault, checking, names
 from webtraj_apps.tasks import find_template
 
 pytestmark = pytest.mark.browser
@@ -50,7 +50,7 @@ async def test_a_goal_has_to_say_what_to_answer_with(errands, monkeypatch):
         made = template.assign(facts, rng)
         return dataclasses.replace(made, goal=made.goal.partition(" Answer with")[0])
 
-    monkeypatch.setitem(tasks._TEMPLATES, name, dataclasses.replace(template, assign=silent))
+    monkeypatch.setitem(names.TEMPLATES, name, dataclasses.replace(template, assign=silent))
     (row,) = [row async for row in checking.check([name], seeds=(0,), quick=True)]
     assert row.problems == ("the goal does not say what to answer with",)
 

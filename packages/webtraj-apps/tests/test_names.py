@@ -62,7 +62,7 @@ def test_a_program_adds_an_application(tmp_path, monkeypatch):
     )
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.setattr(names, "_added", {})
-    monkeypatch.setattr(tasks, "_TEMPLATES", {})
+    monkeypatch.setattr(names, "TEMPLATES", {})
     app = dataclasses.replace(find_app("errands"), name="jotter")
     register_app(app, tasks="jotter_tasks")
     try:

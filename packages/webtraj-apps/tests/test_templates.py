@@ -38,7 +38,7 @@ OURS = [source for source in names.installed().values() if source.is_ours]
 def test_the_list_of_names_is_that_of_the_templates(source):
     source.load_tasks()
     listed = source.templates()
-    assert listed == tasks.registered(source.name), "run packages/webtraj-apps/scripts/names.py"
+    assert listed == names.registered(source.name), "run packages/webtraj-apps/scripts/names.py"
     for name in listed:
         assert webtraj.info(f"apps/{name}").num_tasks == 1
 

@@ -130,19 +130,20 @@ def play(
     from webtraj.cli import progress
 
     _log(verbose=built.spec.verbose)
-    cluster = None
+    player = None
     if ray is not None:
         from webtraj.rollouts.distributed import Cluster
+        from webtraj.rollouts.distributed.collecting import play_on_ray
 
         modules = imported_modules()
         setup = functools.partial(import_modules, modules) if modules else None
-        cluster = Cluster(address=ray, setup=setup)
+        player = functools.partial(play_on_ray, Cluster(address=ray, setup=setup))
     with terminal.json_output(json) as give:
         with (
             progress.RolloutProgress(built.out, go_on=go_on, bar=not monitor) as observer,
             _show_monitor(built) if monitor else contextlib.nullcontext(),
         ):
-            summary = signals.run(built.only_play(observer=observer, cluster=cluster))
+            summary = signals.run(built.only_play(observer=observer, player=player))
             observer.rollout_ended(summary)
         summary = _judge(built, summary, go_on)
         terminal.save_table(csv, progress.table_rows(summary.scored))

@@ -701,35 +701,35 @@ def _read_judgements(place: DatasetPlace) -> Judgements:
 
 def _read_summaries(place: DatasetPlace, *, complete: bool = False) -> list[EpisodeSummary]:
     """Return the summaries of all sealed episodes, ordered by start time."""
-    return add_unindexed(place, merge(place.read_index()).values(), complete=complete)
+    return add_unindexed(place, merge(place.read_index()), complete=complete)
 
 
 def add_unindexed(
-    place: DatasetPlace, indexed: Iterable[EpisodeSummary], *, complete: bool = False
+    place: DatasetPlace, indexed: Mapping[str, EpisodeSummary], *, complete: bool = False
 ) -> list[EpisodeSummary]:
     """Return the indexed summaries and those of unindexed files, ordered by start time.
 
     Args:
         place: The dataset.
-        indexed: The summaries in its index.
+        indexed: The summaries in its index, by episode id.
         complete: Also look for unindexed files in a bucket that has an index.
 
     Raises:
         StorageError: The files cannot be listed or read.
     """
-    summaries = tuple(indexed)
-    by_id = dict(zip(map(_ID, summaries), summaries, strict=True))
-    if complete or not place.is_remote or not by_id:
-        stored = place.sealed_episodes({f"{one.episode_id}.{one.format}" for one in by_id.values()})
-        lost = [episode_id for episode_id in stored if episode_id not in by_id]
+    summaries = list(indexed.values())
+    if complete or not place.is_remote or not indexed:
+        stored = place.sealed_episodes({f"{one.episode_id}.{one.format}" for one in summaries})
+        lost = [episode_id for episode_id in stored if episode_id not in indexed]
         if lost:
             find = functools.partial(_summarize, place, stored)
             found = map_in_order(find, lost, workers=_WORKERS)
-            sized = count_items(found, "Reading episodes", len(lost), size=lambda one: one.size)
-            by_id.update((summary.episode_id, summary) for summary in sized)
-    ordered = sorted(by_id.values(), key=_ID)
-    ordered.sort(key=lambda summary: summary.start_time or 0)
-    return ordered
+            summaries += count_items(
+                found, "Reading episodes", len(lost), size=lambda one: one.size
+            )
+    summaries.sort(key=_ID)
+    summaries.sort(key=lambda summary: summary.start_time or 0)
+    return summaries
 
 
 def _summarize(place: DatasetPlace, stored: Mapping[str, str], episode_id: str) -> EpisodeSummary:

@@ -97,7 +97,7 @@ async def run(
         PhaseFailedError: A phase failed, retries included.
         StorageError: The loop's folder cannot be written.
     """
-    config = loading.check(config)
+    config = loading.check_loop(config)
     check_first(config)
     places = Places(config)
     if not places.state.exists():  # Otherwise a loop that cannot start would claim its folder.

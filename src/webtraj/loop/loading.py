@@ -13,7 +13,7 @@ from webtraj.loop.groups import check_groups
 from webtraj.settings import configuration
 from webtraj.store.places import is_url
 
-__all__ = ["check", "load_loop_config"]
+__all__ = ["check_loop", "load_loop_config"]
 
 _PACKAGE = "webtraj.loop"
 """Package with the recipes, in its folder `files`."""
@@ -41,10 +41,10 @@ def load_loop_config(
     name = "loop" if path is None else os.fspath(path)
     file = {} if path is None else configuration.read(path, package=_PACKAGE)
     data = configuration.merge_layers(file, given or {}, overrides, example="iterations=5")
-    return check(configuration.check(data, LoopConfig, name))
+    return check_loop(configuration.check(data, LoopConfig, name))
 
 
-def check(config: LoopConfig) -> LoopConfig:
+def check_loop(config: LoopConfig) -> LoopConfig:
     """Check what spans several keys: placeholders, the folder, names, and rollouts in groups.
 
     Raises:

@@ -13,9 +13,9 @@ import contextlib
 import dataclasses
 import logging
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from webtraj import errors
 from webtraj.agents.models.base import check_keys
@@ -44,12 +44,14 @@ if TYPE_CHECKING:
     from webtraj.environments.browser.pool import BrowserPool
     from webtraj.judging.base import Judge
     from webtraj.judging.judged import Judged
-    from webtraj.rollouts.distributed.node import Cluster
     from webtraj.store.index import EpisodeSummary
 
-__all__ = ["Milestones", "Rollout", "episodes_on_record"]
+__all__ = ["Milestones", "Player", "Rollout", "episodes_on_record"]
 
 _logger = logging.getLogger(__name__)
+
+Player: TypeAlias = "Callable[[Rollout, RolloutObserver], Awaitable[RolloutSummary]]"
+"""Plays a rollout's remaining episodes elsewhere than in this process."""
 
 
 class Milestones:
@@ -147,13 +149,13 @@ class Rollout:
         return self.spec.storage_options
 
     async def play(
-        self, *, observer: RolloutObserver | None = None, cluster: Cluster | None = None
+        self, *, observer: RolloutObserver | None = None, player: Player | None = None
     ) -> RolloutSummary:
         """Play the remaining episodes, then judge and propose as configured.
 
         Args:
             observer: Receives the rollout's events.
-            cluster: A Ray cluster to play on; None for this machine. Judging and proposing
+            player: Plays the episodes elsewhere; None for this machine. Judging and proposing
                 always run here.
 
         Returns:
@@ -162,7 +164,7 @@ class Rollout:
         Raises:
             Exception: See `webtraj.rollouts.collect` and `webtraj.exploring.propose`.
         """
-        summary = await self.only_play(observer=observer, cluster=cluster)
+        summary = await self.only_play(observer=observer, player=player)
         judged, proposed = await self.only_judge(), await self.only_propose()
         return dataclasses.replace(summary, judged=judged, proposed=proposed)
 
@@ -206,7 +208,7 @@ class Rollout:
         )
 
     async def only_play(
-        self, *, observer: RolloutObserver | None = None, cluster: Cluster | None = None
+        self, *, observer: RolloutObserver | None = None, player: Player | None = None
     ) -> RolloutSummary:
         """Play the remaining episodes, without judging or proposing. See `play`."""
         if self.spec.save_every_percent is not None:
@@ -227,10 +229,8 @@ class Rollout:
                 if self.resume:
                     self._warn_of_changes()
                 observer = TeeRolloutObserver(observer, self.blocklist)
-                if cluster is not None:
-                    from webtraj.rollouts.distributed.collecting import play_on_ray
-
-                    summary = await play_on_ray(self, cluster, observer)
+                if player is not None:
+                    summary = await player(self, observer)
                 else:
                     summary = await self._play_here(observer, stack)
             if self.run is not None:

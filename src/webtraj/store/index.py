@@ -14,6 +14,8 @@ from __future__ import annotations
 import collections
 import contextlib
 import dataclasses
+import enum
+import functools
 import gc
 import hashlib
 import itertools
@@ -25,7 +27,7 @@ import socket
 import threading
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Any, Self, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Self, TypeVar
 
 import numpy as np
 import orjson
@@ -42,6 +44,9 @@ from webtraj.store.layout import (
     check_version,
     is_episode_id,
 )
+
+if TYPE_CHECKING:
+    import msgspec
 
 __all__ = [
     "EpisodeSummary",
@@ -92,9 +97,7 @@ class EpisodeSummary:
 
     def to_line(self) -> bytes:
         """Return the summary as a line of JSON."""
-        data = {name: getattr(self, name) for name in _FIELDS}
-        data["end_reason"] = self.end_reason.name.lower()
-        data["outcome"] = self.outcome.name.lower()
+        data = {name: _spell(getattr(self, name)) for name in _FIELDS}
         line, _ = encoding.dumps(data)
         return line + b"\n"
 
@@ -286,25 +289,27 @@ class IndexWriter:
 def parse_index_file(content: bytes) -> IndexFile:
     """Parse an index file."""
     content = content.removeprefix(BOM)
-    end = content.rfind(b"\n") + 1
+    view, end = memoryview(content), content.rfind(b"\n") + 1
+    # `from_line` checks the versions of lines.
+    parse_usual = _parse_none if b"schema_version" in content else _parse_usual
     summaries: list[EpisodeSummary] = []
     unreadable = start = 0
     with _garbage_collector_paused():
         while start < end:
             stop = content.rfind(b"\n", start, start + _CHUNK)
             stop = content.index(b"\n", start) if stop < 0 else stop
-            chunk, start = content[start:stop], stop + 1
-            usual = _parse_usual(chunk)
+            usual = parse_usual(view[start:stop])
             summaries += usual
-            for line in () if usual else chunk.split(b"\n"):
+            for line in () if usual else content[start:stop].split(b"\n"):
                 try:
                     if line in (b"", b"\r"):  # Left by an editor.
                         continue
-                    summaries.append(EpisodeSummary.from_line(line))
+                    summaries += parse_usual(line) or [EpisodeSummary.from_line(line)]
                 except errors.UnsupportedSchemaError:
                     raise
                 except ValueError:
                     unreadable += 1
+            start = stop + 1
     return IndexFile(tuple(summaries), unreadable)
 
 
@@ -329,54 +334,70 @@ def _garbage_collector_paused() -> Iterator[None]:
 _CHUNK = 512 << 10
 """Bytes of lines that are parsed at once, unless a line is longer."""
 
-# The values of each field in the lines that `to_line` writes today for most episodes.
-_USUAL_NAMES: dict[str, dict[str, Any]] = {
+_NAMED: dict[str, dict[str, Any]] = {
     "end_reason": {member.name.lower(): member for member in trajectory_lib.EndReason},
     "outcome": {member.name.lower(): member for member in trajectory_lib.Outcome},
-    "format": {name: name for name in FORMATS},
 }
-_USUAL_TYPES: dict[str, set[type]] = {
-    **{name: {int} for name in ("attempt", "num_steps", "size")},
-    **{name: {float} for name in ("start_time", "end_time")},
-    "total_reward": {float, type(None)},
-    "seed": {int, type(None)},
-}
-_USUAL_TEXTS = [name for name in _FIELDS if name not in _USUAL_NAMES | _USUAL_TYPES]
-_BELOW = {
-    **dict.fromkeys(("attempt", "num_steps", "size"), 2**63),
-    **dict.fromkeys(("start_time", "end_time"), trajectory_lib.LAST_TIME),
-}
-_VALUES = operator.itemgetter(*_FIELDS)
 
 
-def _parse_usual(lines: bytes) -> list[EpisodeSummary]:
-    """Return the summaries in lines if all are usual lines of `to_line`; else none of them.
+def _spell(value: Any) -> Any:
+    """Return a field's value as a line holds it."""
+    return value.name.lower() if isinstance(value, enum.Enum) else value
 
-    Each step checks or sets one field of all summaries, far faster than `from_line`.
+
+@functools.cache
+def _usual_lines() -> msgspec.json.Decoder[EpisodeSummary]:
+    """Return the decoder of summaries as most lines hold them, with enums still as names.
+
+    msgspec reads and checks them in C. It is imported late, because writers do without it.
     """
+    import msgspec
+
+    count = Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]
+    time = Annotated[float, msgspec.Meta(ge=0, lt=trajectory_lib.LAST_TIME)]
+    types: dict[str, Any] = {
+        **{name: Literal[tuple(members)] for name, members in _NAMED.items()},
+        "format": Literal[FORMATS],
+        **dict.fromkeys(("attempt", "num_steps", "size"), count),
+        **dict.fromkeys(("start_time", "end_time"), time | None),
+        "total_reward": float | None,
+        "seed": int | None,
+    }
+    line = dataclasses.make_dataclass(
+        "_UsualLine",
+        [
+            (one.name, types.get(one.name, str), dataclasses.field(default=_spell(one.default)))
+            for one in dataclasses.fields(EpisodeSummary)
+        ],
+        bases=(EpisodeSummary,),
+        frozen=True,
+        slots=True,
+        kw_only=True,
+    )
+    return msgspec.json.Decoder(line)
+
+
+def _parse_none(lines: bytes | memoryview) -> list[EpisodeSummary]:
+    return []
+
+
+def _parse_usual(lines: bytes | memoryview) -> list[EpisodeSummary]:
+    """Return the summaries in lines if all are usual lines of `to_line`; else none of them."""
+    import msgspec
+
     try:
-        rows = orjson.loads(b"[%b]" % lines.replace(b"\n", b","))
-        if len(rows) != lines.count(b"\n") + 1 or set(map(len, rows)) != {len(_FIELDS)}:
-            return []
-        columns = dict(zip(_FIELDS, zip(*map(_VALUES, rows), strict=True), strict=True))
-        for name in _USUAL_TEXTS:
-            "".join(columns[name])  # Raises if one is not text, in a third of the time of `type`.
-        usual = (
-            all(types.issuperset(map(type, columns[name])) for name, types in _USUAL_TYPES.items())
-            and all(0 <= min(columns[name]) <= max(columns[name]) < _BELOW[name] for name in _BELOW)
-            and are_episode_ids(columns["episode_id"])
-        )
-        if not usual:
-            return []
-        for name, values in _USUAL_NAMES.items():
-            columns[name] = tuple(map(values.__getitem__, columns[name]))
-    except (ValueError, TypeError, KeyError):
+        summaries = _usual_lines().decode_lines(lines)
+    except msgspec.MsgspecError:
         return []
-    summaries = list(map(object.__new__, itertools.repeat(EpisodeSummary, len(rows))))
-    for name, column in columns.items():
-        # The descriptor of a slot sets it in a frozen object too.
-        set_all = map(getattr(EpisodeSummary, name).__set__, summaries, column)
-        collections.deque(set_all, maxlen=0)
+    if not are_episode_ids([summary.episode_id for summary in summaries]):
+        return []
+    # The descriptor of a slot sets it in a frozen object too.
+    for name, members in _NAMED.items():
+        slot = getattr(EpisodeSummary, name)
+        found = map(members.__getitem__, map(slot.__get__, summaries))
+        collections.deque(map(slot.__set__, summaries, found), maxlen=0)
+    repeated = map(itertools.repeat, ("__class__", EpisodeSummary))
+    collections.deque(map(object.__setattr__, summaries, *repeated), maxlen=0)
     return summaries
 
 

@@ -92,7 +92,7 @@ class Follower:
         judged = self._judgements.refresh()
         anew, new = self._index.read()
         if anew:
-            new = add_unindexed(self._place, new)
+            new = add_unindexed(self._place, {one.episode_id: one for one in new})
             self._known = {}
         changed = [self._known[one] for one in judged if one in self._known]
         self._known |= {summary.episode_id: summary for summary in new}

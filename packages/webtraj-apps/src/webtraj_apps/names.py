@@ -26,8 +26,20 @@ from webtraj import errors, registry
 
 if TYPE_CHECKING:
     from webtraj_apps.app import App
+    from webtraj_apps.tasks import Template
 
-__all__ = ["ENTRY_POINT_GROUP", "NAMES", "Source", "add", "find", "installed", "sources", "subsets"]
+__all__ = [
+    "ENTRY_POINT_GROUP",
+    "NAMES",
+    "Source",
+    "TEMPLATES",
+    "add",
+    "find",
+    "installed",
+    "registered",
+    "sources",
+    "subsets",
+]
 
 ENTRY_POINT_GROUP: Final = "webtraj.apps"
 """The entry-point group."""
@@ -88,10 +100,8 @@ class Source:
             if file and file.exists():
                 rows = map(str.split, file.read_text("utf-8").splitlines())
                 return {name: (int(level), split) for name, level, split in rows}
-        from webtraj_apps import tasks
-
         self.load_tasks()
-        return tasks.registered(self.name)
+        return registered(self.name)
 
     @contextlib.contextmanager
     def _importing(self) -> Iterator[None]:
@@ -105,6 +115,19 @@ class Source:
                 f"{self.package and f' of the package {self.package}'}: "
                 f"{type(error).__name__}: {error}"
             ) from error
+
+
+TEMPLATES: Final[dict[str, Template]] = {}
+"""The templates of the modules that are imported, by name."""
+
+
+def registered(app: str) -> dict[str, tuple[int, str]]:
+    """Return the level and split of an application's imported templates, by name."""
+    return {
+        name: (one.level, one.split)
+        for name, one in TEMPLATES.items()
+        if name.startswith(f"{app}/")
+    }
 
 
 _added: dict[str, Source] = {}

@@ -83,7 +83,6 @@ __all__ = [
     "on_day",
     "optional",
     "other_than",
-    "registered",
     "removed",
     "same_answer",
     "same_text",
@@ -267,9 +266,6 @@ class Template:
         return dataclasses.replace(assignment, goal=f"{assignment.goal}\n\nSites: {places}")
 
 
-_TEMPLATES: dict[str, Template] = {}
-
-
 def template(
     name: str,
     *,
@@ -297,7 +293,7 @@ def template(
     Raises:
         ValueError: It is registered twice.
     """
-    if name in _TEMPLATES:
+    if name in names_lib.TEMPLATES:
         raise ValueError(f"The template {name!r} is registered twice.")
 
     def register(assign: Callable[[Any, random.Random], Assignment]) -> Template:
@@ -314,19 +310,10 @@ def template(
                 infeasible=infeasible,
             )
 
-        made = _TEMPLATES[name] = Template(name, used, level, split, assigned, infeasible)
+        made = names_lib.TEMPLATES[name] = Template(name, used, level, split, assigned, infeasible)
         return made
 
     return register
-
-
-def registered(app: str) -> dict[str, tuple[int, str]]:
-    """Return the level and split of an application's templates, by name."""
-    return {
-        name: (one.level, one.split)
-        for name, one in _TEMPLATES.items()
-        if name.startswith(f"{app}/")
-    }
 
 
 def find_template(name: str) -> Template:
@@ -335,13 +322,13 @@ def find_template(name: str) -> Template:
     Raises:
         InvalidInputError: There is none.
     """
-    if name not in _TEMPLATES and (source := names_lib.find(name.partition("/")[0])):
+    if name not in names_lib.TEMPLATES and (source := names_lib.find(name.partition("/")[0])):
         source.load_tasks()
-    if name not in _TEMPLATES:
+    if name not in names_lib.TEMPLATES:
         raise errors.InvalidInputError(
             f"No application task {name!r:.80}; `webtraj presets` lists them."
         )
-    return _TEMPLATES[name]
+    return names_lib.TEMPLATES[name]
 
 
 def find_templates(names: Sequence[str] | None) -> tuple[str, ...]:
@@ -354,12 +341,14 @@ def find_templates(names: Sequence[str] | None) -> tuple[str, ...]:
         for source in names_lib.sources().values():
             source.load_tasks()
         ready = {app.name for app in app_lib.find_apps() if app.installed}
-        return tuple(name for name, one in _TEMPLATES.items() if ready.issuperset(one.apps))
+        return tuple(
+            name for name, one in names_lib.TEMPLATES.items() if ready.issuperset(one.apps)
+        )
     found: list[str] = []
     for name in names:
         if known := names_lib.find(name):
             known.load_tasks()
-            found += registered(name)
+            found += names_lib.registered(name)
         else:
             found.append(find_template(name).name)
     return tuple(found)

@@ -55,6 +55,7 @@ __all__ = [
     "VERSION",
     "Written",
     "all_formats",
+    "describe_file",
     "export_dataset",
     "is_manifest",
     "make_exporter",
@@ -296,7 +297,7 @@ def write_manifest(
         "num_episodes": len(report.written),
         "num_left_out": len(report.left_out),
         "files": {
-            path.relative_to(folder).as_posix(): _describe_file(path) for path in _files(folder)
+            path.relative_to(folder).as_posix(): describe_file(path) for path in _files(folder)
         },
     }
     with (folder / MANIFEST).open("wb") as file:
@@ -375,7 +376,8 @@ def _files(folder: Path) -> list[Path]:
     return sorted(path for path in folder.rglob("*") if path.is_file())
 
 
-def _describe_file(path: Path) -> dict[str, Any]:
+def describe_file(path: Path) -> dict[str, Any]:
+    """Return what a manifest says about a file: its size in bytes, and its hash."""
     with path.open("rb") as file:
         sha256 = hashlib.file_digest(file, "sha256").hexdigest()
     return {"size": path.stat().st_size, "sha256": sha256}

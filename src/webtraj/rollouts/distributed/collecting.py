@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import functools
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -82,11 +83,12 @@ async def collect_on_ray(
     rollout = await asyncio.to_thread(
         build_rollout, spec, run_id=run_id, resume=resume, agent_factory=agent
     )
-    return await rollout.play(observer=observer, cluster=cluster or Cluster())
+    player = functools.partial(play_on_ray, cluster or Cluster())
+    return await rollout.play(observer=observer, player=player)
 
 
 async def play_on_ray(
-    rollout: Rollout, cluster: Cluster, observer: RolloutObserver
+    cluster: Cluster, rollout: Rollout, observer: RolloutObserver
 ) -> RolloutSummary:
     """Play a rollout's remaining episodes on a cluster. See `Rollout.only_play`."""
     spec, options = rollout.spec, rollout.environment_options

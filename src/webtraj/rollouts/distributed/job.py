@@ -22,6 +22,7 @@ from pydantic import Field
 from webtraj import errors
 from webtraj.rollouts.configuration.building import build_rollout
 from webtraj.rollouts.distributed.cluster import TOKEN_REMEDY, use_own_token
+from webtraj.rollouts.distributed.collecting import play_on_ray
 from webtraj.rollouts.distributed.node import Cluster
 from webtraj.rollouts.results import RolloutSummary
 from webtraj.rollouts.rollout import Milestones
@@ -205,10 +206,8 @@ async def _play(job: JobSpec, variables: dict[str, str]) -> RolloutSummary:
     rollout = build_rollout(job.as_run(), run_id=job.run_id, resume=job.resume)
     setup = functools.partial(prepare, tuple(job.imports))
     tell = functools.partial(print, flush=True)
-    return await rollout.play(
-        cluster=Cluster(setup=setup, variables=variables),
-        observer=Milestones(_PERCENT, tell=tell),
-    )
+    player = functools.partial(play_on_ray, Cluster(setup=setup, variables=variables))
+    return await rollout.play(player=player, observer=Milestones(_PERCENT, tell=tell))
 
 
 def prepare(imports: Iterable[str]) -> None:

@@ -12,7 +12,6 @@ It contains no times and no paths: the same samples and options give the same by
 from __future__ import annotations
 
 import dataclasses
-import hashlib
 import operator
 import os
 from array import array
@@ -26,7 +25,13 @@ import webtraj
 from webtraj import errors
 from webtraj.datasets import progress
 from webtraj.datasets.exporters import base as exporters_lib
-from webtraj.datasets.exporters.base import MANIFEST, VERSION, new_place, read_manifest
+from webtraj.datasets.exporters.base import (
+    MANIFEST,
+    VERSION,
+    describe_file,
+    new_place,
+    read_manifest,
+)
 from webtraj.datasets.place import Place
 from webtraj.settings.named import find_offered, make_of, nearest
 from webtraj.training.export.base import (
@@ -120,7 +125,7 @@ def write(
             }
             for name, split in report.splits.items()
         },
-        "files": {name: _describe(folder / name) for name in report.files},
+        "files": {name: describe_file(folder / name) for name in report.files},
     }
     with (folder / MANIFEST).open("wb") as file:
         file.write(orjson.dumps(header) + b"\n")
@@ -132,12 +137,6 @@ def write(
             }
             line = {"episode_id": episode_id, "sha256": episodes.get(episode_id, "")}
             file.write(orjson.dumps({**line, "samples": counts}) + b"\n")
-
-
-def _describe(path: Path) -> dict[str, Any]:
-    with path.open("rb") as file:
-        digest = hashlib.file_digest(file, "sha256").hexdigest()
-    return {"size": path.stat().st_size, "sha256": digest}
 
 
 # Reading exports of samples in any format.
