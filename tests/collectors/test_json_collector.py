@@ -9,6 +9,7 @@ import textwrap
 import orjson
 import pytest
 
+from rows import each
 from webtraj import (
     JsonTrajectoryCollector,
     errors,
@@ -208,6 +209,22 @@ def test_a_process_that_dies_leaves_a_journal_that_recovers_as_crashed(tmp_path)
     assert summary.end_reason is EndReason.CRASHED
     end = open_dataset(tmp_path)["one"].end
     assert (end.phase, end.action_in_flight, end.in_flight_action) == ("recovery", True, "click")
+
+
+@each("fsync, at", [("step", {"step", "end"}), ("episode", {"end"}), ("never", set())])
+async def test_the_disk_is_waited_for_as_asked(tmp_path, monkeypatch, records, fsync, at):
+    waited = []
+    for call in ("fsync", "fdatasync"):
+        monkeypatch.setattr(os, call, waited.append)
+    async with JsonTrajectoryCollector(tmp_path / fsync, fsync=fsync) as collector:
+        recorder = collector.begin_episode(records.info("one"))
+        waited.clear()
+        recorder.record_step(records.step(0, last=True))
+        assert bool(waited) == ("step" in at)
+        waited.clear()
+        recorder.end_episode(records.end)
+        await collector.flush()
+        assert bool(waited) == ("end" in at)
 
 
 async def test_a_picture_that_cannot_be_synced_fails_its_own_step_alone(tmp_path, records):

@@ -1,6 +1,7 @@
 """When a failed call is tried again."""
 
 import random
+import socket
 
 import pytest
 from hypothesis import given
@@ -8,6 +9,7 @@ from hypothesis import strategies as st
 
 from rows import each
 from webtraj import errors
+from webtraj.store.places import open_storage
 from webtraj.store.retrying import RetryPolicy, Secrets, UnreachedError, understand
 
 
@@ -87,6 +89,16 @@ def test_what_was_never_reached_is_given_up_sooner():
         with pytest.raises(error):
             policy(clock).run(lambda error=error: (_ for _ in ()).throw(error()))
         assert clock.now == pytest.approx(100 + most)
+
+
+def test_a_store_that_refuses_connections_was_never_reached():
+    with socket.create_server(("127.0.0.1", 0)) as closed:
+        endpoint = f"http://127.0.0.1:{closed.getsockname()[1]}"
+    options = {"access_key_id": "a" * 20, "secret_access_key": "b" * 40, "allow_http": True}
+    retry = {"deadline": 0.0, "first_contact": 0.0}
+    storage = open_storage("s3://bucket", {**options, "endpoint": endpoint, "retry": retry})
+    with pytest.raises(UnreachedError, match="cannot reach the store"):
+        storage.size("a")
 
 
 def test_the_jitter_is_full():
