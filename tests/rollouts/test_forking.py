@@ -5,11 +5,23 @@ import contextlib
 import json
 from dataclasses import replace
 
+import dm_env
 import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from webtraj import Decision, EndReason, ModelCall, Outcome, errors, open_dataset
+from webtraj import (
+    Decision,
+    EndReason,
+    EpisodeEnd,
+    EpisodeInfo,
+    EpisodeTrajectory,
+    ModelCall,
+    Outcome,
+    StepRecord,
+    errors,
+    open_dataset,
+)
 from webtraj.agents.base import seed_text
 from webtraj.cli.app import make_app
 from webtraj.datasets import copy
@@ -21,6 +33,7 @@ from webtraj.runs.plan import ForkPoint, plan_from_bytes, plan_to_bytes
 from webtraj.runs.spec import ForkConfig
 from webtraj.training.export.preferences import find_rejected, preferences_of
 from webtraj.training.replay import Filters, ReplayBuffer, samples_of
+from webtraj.trajectory import StepType
 
 
 class Model:
@@ -457,6 +470,49 @@ def test_pages_agree_by_content():
         assert told in difference(page(), other)
     assert "'button' 'Go'" not in difference({"set_of_marks": marks}, {"set_of_marks": {}})
     assert difference({"screenshot": b"a"}, {"screenshot": b"b"}) == "the screenshot differs"
+
+
+class Pages:
+    """Shows one page after another, whatever is done."""
+
+    def __init__(self, trees):
+        self._trees = iter(trees)
+
+    async def reset(self):
+        return dm_env.restart(page(next(self._trees)))
+
+    async def step(self, action):
+        return dm_env.transition(0.0, page(next(self._trees)))
+
+
+SENT = '[5] alert\n  [6] generic "Sent"\n'
+BUSY = '[7] status "Loading"\n'
+LIST = "[1] list\n"
+
+
+@pytest.mark.parametrize(
+    ("recorded", "shown", "told"),
+    [
+        ([SENT + LIST, SENT + LIST], [SENT + LIST, LIST], ""),
+        ([SENT + LIST, LIST], [SENT + LIST, SENT + LIST], ""),
+        ([LIST, SENT + LIST], [SENT + LIST, LIST], "step 0: the page has the line 'alert'"),
+        ([LIST, BUSY + LIST], [LIST, LIST], "step 1: the page has the line 'list', but 'status"),
+        ([SENT, SENT + LIST], [SENT, BUSY + SENT], "step 1: the page has the line 'status"),
+    ],
+)
+async def test_notice_that_both_have_shown_may_go_sooner_or_later(recorded, shown, told):
+    records = [
+        StepRecord(at, StepType.MID if at else StepType.FIRST, page(tree), reward=0.0)
+        for at, tree in enumerate(recorded)
+    ]
+    parent = EpisodeTrajectory(
+        EpisodeInfo(), tuple(records), EpisodeEnd(reason=EndReason.TRUNCATED)
+    )
+    world = forking.ForkedEnvironment(Pages(shown), parent, len(records))
+    departs = pytest.raises(errors.ForkDepartedError, match=told or "at step")
+    with departs if told else contextlib.nullcontext():
+        await world.reset()
+        await world.step("wait")
 
 
 def test_other_observations_agree_as_they_would_be_recorded():

@@ -11,7 +11,8 @@ copy, if that shows what the record does; they get the timesteps of the one that
 An observation agrees with a recorded one if it has the same content:
 
 * On a page: the URL, title and goal, and the tree without its refs. Without a tree in both, the
-  marks' roles and names; without marks in both, the screenshot.
+  marks' roles and names; without marks in both, the screenshot. Notices go by the clock, so one
+  that both have shown by then does not count.
 * Elsewhere: the whole observation.
 
 Rewards and the ends of episodes are compared too.
@@ -25,8 +26,9 @@ import dataclasses
 import functools
 import inspect
 import itertools
+import re
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, cast
 
 import orjson
@@ -73,6 +75,8 @@ _PARENTS = 64
 _COPIES = 8
 """Most copies kept of worlds. The rows of one step are played one after another."""
 _REF_FIELDS = ("ref", "target_ref")
+_NOTICE = re.compile(r"^( *)(?:- )?(?:alert|status)\b.*(?:\n\1 +.*)*\n?", re.MULTILINE)
+"""A notice in a tree without refs, with all that is in it."""
 
 _PlanOf = Callable[[str], Sequence[PlannedEpisode]]
 """Returns the plan of a run by its id; an empty one if the dataset has no such run."""
@@ -389,6 +393,9 @@ class ForkedEnvironment:
         self._timesteps: list[Any] = []
         self._from_copy: Sequence[Any] = ()
         self._index = 0
+        # The notices so far, on record and in this world.
+        self._recorded_notices: set[str] = set()
+        self._notices: set[str] = set()
 
     @property
     def is_in_copy(self) -> bool:
@@ -403,6 +410,7 @@ class ForkedEnvironment:
         """
         self.settle()
         self._index, self._timesteps = 0, []
+        self._recorded_notices, self._notices = set(), set()
         self._from_copy = await self._start_copy()
         if self._from_copy:
             return self._from_copy[0]
@@ -460,6 +468,7 @@ class ForkedEnvironment:
             return timestep
         again: Any = getattr(self._environment, "look_again", None)
         looks = _LOOKS if callable(again) else 0
+        self._recorded_notices |= _find_notices(self._parent.steps[self._index].observation)
         while differs := self._difference(timestep, self._index):
             if not looks:
                 raise errors.ForkDepartedError(
@@ -480,7 +489,9 @@ class ForkedEnvironment:
             return "the recorded episode ends here"
         if index and not _same(recorded.reward, timestep.reward):
             return f"the reward is {timestep.reward}, but {recorded.reward} on record"
-        return difference(recorded.observation, timestep.observation)
+        self._notices |= _find_notices(timestep.observation)
+        notices = self._notices & self._recorded_notices
+        return difference(recorded.observation, timestep.observation, notices=notices)
 
     async def __aenter__(self) -> ForkedEnvironment:
         if hasattr(self._environment, "__aenter__"):
@@ -497,8 +508,14 @@ class ForkedEnvironment:
         return getattr(self._environment, name)
 
 
-def difference(recorded: Any, observed: Any) -> str:
-    """Return how an observation differs in content from a recorded one; empty if it does not."""
+def difference(recorded: Any, observed: Any, *, notices: Collection[str] = ()) -> str:
+    """Return how an observation differs in content from a recorded one; empty if it does not.
+
+    Args:
+        recorded: The recorded observation.
+        observed: The other one.
+        notices: Notices that may be in either, as parts of a tree without refs.
+    """
     if not any(name in recorded for name in _PAGE if isinstance(recorded, Mapping)):
         return "" if _same(recorded, observed) else "the observation differs"
     for name in _HEAD:
@@ -507,7 +524,8 @@ def difference(recorded: Any, observed: Any) -> str:
             return f"the {name} is {now!r:.200}, but {then!r:.200} on record"
     for name in _TREES:
         if name in recorded and name in observed:
-            return _first_line(text_of(recorded, name), text_of(observed, name))
+            trees = (without_refs(text_of(each, name)) for each in (recorded, observed))
+            return _first_line(*(_leave_out(tree, notices) for tree in trees))
     if _MARKS in recorded and _MARKS in observed:
         return _first_line(*("\n".join(_marks_of(each)) for each in (recorded, observed)))
     if _PICTURE in recorded and _PICTURE in observed:
@@ -520,12 +538,22 @@ def difference(recorded: Any, observed: Any) -> str:
 
 
 def _first_line(then: str, now: str) -> str:
-    """Return the first difference between two trees, without their refs."""
-    was, now_is = (without_refs(tree).splitlines() for tree in (then, now))
-    for a, b in itertools.zip_longest(was, now_is, fillvalue="(no line)"):
+    """Return the first difference between two trees."""
+    for a, b in itertools.zip_longest(then.splitlines(), now.splitlines(), fillvalue="(no line)"):
         if a != b:
             return f"the page has the line {b.strip()!r:.200}, but {a.strip()!r:.200} on record"
     return ""
+
+
+def _find_notices(observation: Any) -> set[str]:
+    """Return the notices in an observation's trees, without refs."""
+    trees = (without_refs(text_of(observation, name)) for name in _TREES)
+    return {found[0].rstrip() for tree in trees for found in _NOTICE.finditer(tree)}
+
+
+def _leave_out(tree: str, notices: Collection[str]) -> str:
+    """Return a tree without some notices."""
+    return _NOTICE.sub(lambda found: "" if found[0].rstrip() in notices else found[0], tree)
 
 
 def _current_refs(then: Any, now: Any) -> dict[str, str]:

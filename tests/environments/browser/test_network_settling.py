@@ -108,6 +108,23 @@ async def test_an_answer_is_waited_for_beyond_the_cap(open_page, server):
 
 
 @pytest.mark.browser
+async def test_what_a_slow_script_fetches_is_waited_for_beyond_the_cap(open_page, server):
+    work = "const end = performance.now() + 3500; while (performance.now() < end);"
+    fetch = "fetch(this.value).then(r => r.text()).then(t => document.body.append(t))"
+    go = f"setTimeout(() => {{ {work} {fetch} }}, 100)"
+    html = f'<button value="{server.url}" onclick="{go}">go</button>'
+    settle = SettlePolicy(quiet=0.0, cap=3.0, network_quiet=0.05, timers=15.0, answers=60.0)
+    environment = open_page(html, settle=settle, policy=ANY_NETWORK)
+    await environment.reset()
+    step = asyncio.ensure_future(environment.step(Click("1")))
+    await server.asked.wait()
+    await asyncio.sleep(0.5)  # Time to end the step, if it were to end.
+    assert not step.done()
+    server.may_answer.set()
+    assert "fetched" in (await step).observation["axtree"]
+
+
+@pytest.mark.browser
 async def test_a_document_on_its_way_to_a_frame_is_waited_for(open_page, server):
     go = "setTimeout(() => { frames[0].location = this.value }, 50)"
     html = f'<button value="{server.url}" onclick="{go}">go</button><iframe srcdoc="old"></iframe>'

@@ -743,7 +743,7 @@ class BrowserSession:
             return False
         settle = self._settle
         limit = settle.cap if settle.restless is None else settle.restless
-        return time.monotonic() - waited < limit
+        return time.monotonic() - waited < max(limit, settle.answers or 0.0)
 
     async def _network_settled(self) -> bool:
         settle = self._settle
