@@ -52,7 +52,7 @@ def _set_quantity(product: Facts, count: int) -> tuple[Step, ...]:
 
 
 def _any_voucher(facts: Facts, rng: random.Random) -> dict[str, Any]:
-    """Choose a voucher for baskets of any value: offers may use up what a least value counts."""
+    """Choose a voucher for baskets of any value."""
     return rng.choice([one for one in facts["vouchers"] if one["active"] and not one["least"]])
 
 
