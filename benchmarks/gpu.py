@@ -166,7 +166,9 @@ async def play_pixels(
     """Serve the model, and play pages with it."""
     from webtraj.serving import ModelServer, VllmLaunch
 
-    async with ModelServer(VllmLaunch(model=model)) as server:
+    # The prompts are short, and a model's whole context may need more memory than a GPU has.
+    launch = VllmLaunch(model=model, max_model_len=4096, images_per_prompt=1)
+    async with ModelServer(launch) as server:
         await run(
             *("rollout", "--preset", "pixels/all", "--model", server.model),
             *("--base-url", server.base_url, "--episodes", str(episodes), "--seed", str(seed)),

@@ -108,9 +108,14 @@ def test_sample_has_all_that_the_record_says(episode):
 def test_sample_of_a_stored_episode_equals_that_of_the_one_in_memory(episode, dataset):
     trajectory = episode("e1")
     place = dataset("d", [trajectory])
+    wanted = list(samples_of(trajectory))
+    names = [image.uuid for one in wanted for image in one.images]
+    assert names
     for blobs in ("eager", "lazy"):
         stored = open_dataset(place, blobs=blobs)["e1"]
-        assert list(samples_of(stored)) == list(samples_of(trajectory))
+        found = list(samples_of(stored))
+        assert found == wanted
+        assert [image.uuid for one in found for image in one.images] == names
     assert outline(stored.steps[1].decision.model_calls[0].messages)  # Nothing was loaded for it.
 
 

@@ -172,7 +172,8 @@ def _part_of(leaf: Leaf) -> Part:
         return Image(load_blob(value))
     image = _SHOWN.get(value.blob.sha256)
     if image is None:
-        image = _SHOWN[value.blob.sha256] = Image(value.load())
+        sha256 = value.blob.sha256
+        image = _SHOWN[sha256] = Image.with_hash(value.load(), sha256)
     return image
 
 
