@@ -76,12 +76,33 @@ django_worlds.configure(
 from django.contrib import admin  # noqa: E402
 from django.contrib.auth.models import User  # noqa: E402
 from django.contrib.sites.models import Site  # noqa: E402
+from django.db.models import Sum  # noqa: E402
 from django.urls import include, path  # noqa: E402
 from helpdesk import models  # noqa: E402
 from helpdesk.query import query_to_base64  # noqa: E402
 
 # Links to a ticket stay on the address by which the site is visited.
 models.build_base_url = lambda: ""
+
+
+def _can_be_resolved(ticket: models.Ticket) -> bool:
+    """Return whether a ticket depends on no open one; asks for all tickets at once."""
+    waits_for_open = models.TicketDependency.objects.filter(
+        depends_on__status__in=models.Ticket.OPEN_STATUSES
+    )
+    return ticket.pk not in django_worlds.remembered(
+        "tickets that wait", lambda: set(waits_for_open.values_list("ticket_id", flat=True))
+    )
+
+
+def _time_spent(ticket: models.Ticket) -> timedelta | None:
+    """Return the time spent on a ticket; asks for all tickets at once."""
+    spent = models.FollowUp.objects.order_by().values_list("ticket_id").annotate(Sum("time_spent"))
+    return django_worlds.remembered("time spent", lambda: dict(spent)).get(ticket.pk)
+
+
+models.Ticket.can_be_resolved = property(_can_be_resolved)
+models.Ticket.time_spent = property(_time_spent)
 
 urlpatterns = [path("admin/", admin.site.urls), path("", include("helpdesk.urls"))]
 

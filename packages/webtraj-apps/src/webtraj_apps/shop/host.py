@@ -165,7 +165,7 @@ class Search:
         if self._found is not None:
             return self._found
         rows = []
-        for row in _public_products():
+        for row in django_worlds.remembered("public products", _public_products):
             text = row["text"]
             if all(word in text for word in self._text) and (
                 self._categories is None or not self._categories.isdisjoint(row["categories"])
@@ -326,6 +326,33 @@ django_worlds.configure(
 
 from django.apps import apps  # noqa: E402
 from django.urls import include, path  # noqa: E402
+
+Category = apps.get_model("catalogue", "Category")
+Range = apps.get_model("offer", "Range")
+
+
+def _contains_product(products: Any, product: Any) -> bool:
+    """Return whether a range contains a product; asks for all its products at once."""
+    if products.proxy:
+        return products.proxy.contains_product(product)
+    return product.id in django_worlds.remembered(
+        (Range, products.pk), lambda: set(products.product_queryset.values_list("id", flat=True))
+    )
+
+
+def _full_name(category: Any) -> str:
+    """Return the names of a category and those above it; asks for all categories at once."""
+    names = django_worlds.remembered(
+        "names of categories", lambda: dict(Category.objects.values_list("path", "name"))
+    )
+    step = Category.steplen
+    paths = (category.path[:end] for end in range(step, len(category.path), step))
+    return Category._full_name_separator.join([*map(names.get, paths), category.name])
+
+
+# On each page, the basket asks each offer about each of its products.
+Range.contains_product = _contains_product
+Category.full_name = property(_full_name)
 
 urlpatterns = [path("", include(apps.get_app_config("oscar").urls[0]))]
 enter = django_worlds.enter
