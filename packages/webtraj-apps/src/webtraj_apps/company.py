@@ -32,11 +32,10 @@ NOW: Final = datetime.combine(COMPANY.today, time(9), UTC)
 """When every world begins."""
 
 _HOLIDAYS: Final = frozenset(
-    {
-        *(one["date"] for one in COMPANY.calendar if one["kind"] == "holiday"),
-        *(date(2025, 12, 24) + timedelta(days) for days in range(9)),
-        *(date(2025, month, day) for month, day in ((4, 18), (4, 21), (5, 5), (5, 26), (8, 25))),
-    }
+    one["date"] + timedelta(days)
+    for one in COMPANY.calendar
+    if one["kind"] == "holiday"
+    for days in range((one.get("until", one["date"]) - one["date"]).days + 1)
 )
 _HOURS: Final = {7: 1, 8: 7, 9: 14, 10: 15, 11: 13, 12: 5, 13: 9, 14: 13, 15: 12, 16: 9, 17: 4}
 """How much is written in each hour of a working day."""

@@ -643,13 +643,20 @@ def _contacts(writer: Writer) -> list[dict[str, Any]]:
     """Return half of the colleagues, and the suppliers' clerks."""
     rng, positions = writer.rng, company.positions()
     found = []
-    for i, person in enumerate(writer.people[1:23]):
+    colleagues = writer.people[1:23]
+    floors = {team["name"]: team["floor"] for team in company.COMPANY.teams}
+    notes = [*WORDS.contact_notes, *[""] * (len(colleagues) - len(WORDS.contact_notes))]
+    rng.shuffle(notes)
+    for i, person in enumerate(colleagues):
+        position = positions[i + 1]
+        site = company.site(position.site)
+        floor = site["floors"][floors[position.team] if position.site == "dundee" else -1]
         found.append(
             {
                 "name": person.name, "first": person.first, "last": person.last,
                 "email": person.email, "phone": writer.phone(), "organization": "Northfield",
-                "title": positions[i + 1].title,
-                "notes": f"Sits in {rng.choice(WORDS.rooms)}.",
+                "title": position.title,
+                "notes": notes[i].format(town=site["town"], floor=floor, team=position.team),
             }
         )  # fmt: skip
     for supplier, clerk in writer.suppliers:
@@ -669,7 +676,8 @@ def _vcard(contact: dict[str, Any]) -> str:
         "BEGIN:VCARD", "VERSION:3.0", f"N:{contact['last']};{contact['first']};;;",
         f"FN:{contact['name']}", f"EMAIL;TYPE=INTERNET;TYPE=WORK:{contact['email']}",
         f"TEL;TYPE=work:{contact['phone']}", f"ORG:{contact['organization']}",
-        f"TITLE:{contact['title']}", f"NOTE:{contact['notes']}", "END:VCARD",
+        f"TITLE:{contact['title']}",
+        *([f"NOTE:{contact['notes']}"] if contact["notes"] else []), "END:VCARD",
     )  # fmt: skip
     return "\r\n".join(lines)
 

@@ -14,7 +14,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-from company import COMPANY, NOW, evening, later
+from company import COMPANY, NOW, evening, later, moment
 
 WORDS = SimpleNamespace(
     **tomllib.loads(Path(__file__).with_suffix(".toml").read_text("utf-8")),
@@ -36,6 +36,8 @@ class Shop:
         self.rng = random.Random(f"shop {seed}")
         self.people = people.people(seed)
         self.facts: dict[str, Any] = {}
+        self.ordered: dict[int, datetime] = {}
+        """When each order was placed, by its key."""
 
     def fill(self) -> dict[str, Any]:
         """Make everything, and return the facts."""
@@ -412,6 +414,7 @@ class Shop:
             noted = bool(unused) and self.rng.random() < 0.12
             if noted:
                 notes.append((order, unused.pop(), min(later(self.rng, date, 2), NOW)))
+            self.ordered[order.pk] = date
             if user == self.user:
                 emails.append((order, date))
             self.facts["orders"].append(
@@ -431,15 +434,15 @@ class Shop:
             )
         # Everybody's basket exists, so that looking at a page adds nothing.
         Basket.objects.bulk_create(Basket(owner=user) for user in self.users)
-        for order, old, new, moment in changes:
+        for order, old, new, when in changes:
             change = OrderStatusChange.objects.create(order=order, old_status=old, new_status=new)
-            OrderStatusChange.objects.filter(pk=change.pk).update(date_created=moment)
-        for order, text, moment in notes:
+            OrderStatusChange.objects.filter(pk=change.pk).update(date_created=when)
+        for order, text, when in notes:
             note = OrderNote.objects.create(
                 order=order, user=self.staff, note_type="Info", message=text
             )
-            OrderNote.objects.filter(pk=note.pk).update(date_created=moment, date_updated=moment)
-        for order, moment in emails:
+            OrderNote.objects.filter(pk=note.pk).update(date_created=when, date_updated=when)
+        for order, when in emails:
             text = f"Thank you for your order. The total is £{order.total_incl_tax:.2f}."
             email = Email.objects.create(
                 user=self.user,
@@ -448,7 +451,7 @@ class Shop:
                 body_text=text,
                 body_html=f"<p>{text}</p>",
             )
-            Email.objects.filter(pk=email.pk).update(date_sent=moment)
+            Email.objects.filter(pk=email.pk).update(date_sent=when)
 
     def _reviews(self) -> None:
         from oscar.apps.catalogue.reviews.models import ProductReview
@@ -593,23 +596,27 @@ class Shop:
             )
         self.facts["notifications"] = []
         sent = [one for one in self.facts["orders"] if one["user"] == self.user.username]
-        messages = {subject: (days, body) for subject, days, body in WORDS.messages}
+        messages = {
+            subject: (moment(self.rng, first, first + timedelta(days=6)), body)
+            for subject, days, body in WORDS.messages
+            for first in [NOW.date() - timedelta(days=days)]
+        }
         for one in sent[-3:]:
-            days = (NOW - datetime.fromisoformat(f"{one['date']}T00:00:00+00:00")).days
             body = (
                 "Thank you! We are packing it in Leeds. You can follow it under Order History, and "
                 "change the address until it has left us."
             )
-            messages[f"We have received order {one['number']}"] = days, body
-        for number, (subject, (days, body)) in enumerate(messages.items()):
+            messages[f"We have received order {one['number']}"] = self.ordered[one["id"]], body
+        for subject, (date, body) in messages.items():
             note = Notification.objects.create(
                 recipient=self.user,
                 subject=subject,
                 body=f"Hello {self.user.first_name},\n\n{body}",
             )
-            read = self.rng.random() < 0.6
-            date = self._day(days, days) + timedelta(minutes=number)
+            day = date.date()
+            seen = evening(self.rng, day + timedelta(days=1), day + timedelta(days=3))
+            read = self.rng.random() < 0.6 and seen < NOW
             Notification.objects.filter(pk=note.pk).update(
-                date_sent=date, date_read=date + timedelta(hours=9) if read else None
+                date_sent=date, date_read=seen if read else None
             )
             self.facts["notifications"].append({"id": note.pk, "subject": subject, "read": read})
