@@ -155,13 +155,14 @@ def main() -> None:
     parser.add_argument("--apps", nargs="*", default=installed, choices=PAGES)
     parser.add_argument("--times", type=int, default=20)
     args = parser.parse_args()
-    table = Table("application", "page", "KB", "CPU, ms")
+    console = Console(width=120)
     for app in map(find_app, args.apps):
+        table = Table(app.title, "KB", "CPU, ms")
         rows = asyncio.run(measure_pages(app, args.times))
-        for row in rows:
-            table.add_row(app.name, row[0], f"{row[1] / 1e3:.0f}", f"{row[2]:.1f}")
-        table.add_row(app.name, "median", "", f"{statistics.median(row[2] for row in rows):.1f}")
-    Console(width=120).print(table)
+        for path, size, spent in rows:
+            table.add_row(path, f"{size / 1e3:.0f}", f"{spent:.1f}")
+        table.add_row("median", "", f"{statistics.median(row[2] for row in rows):.1f}")
+        console.print(table)
 
 
 async def measure_pages(app: App, times: int) -> list[tuple[str, int, float]]:

@@ -114,7 +114,7 @@ class _Worlds:
         self._root = root
         self._thread = ThreadPoolExecutor(1)
         self._application = self._thread.submit(host.open_application, root).result()
-        # What is loaded by now stays. Searching it for garbage takes a tenth of each page.
+        # What is loaded by now stays: no search for garbage need go through it.
         gc.collect()
         gc.freeze()
 
