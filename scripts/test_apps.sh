@@ -1,7 +1,7 @@
 #!/bin/sh
 # Install the applications into .venv-apps, that of the examples included, run the tests of webtraj-apps,
-# and check all tasks on SEEDS seeds: the oracle succeeds, and doing nothing or something else fails, and
-# each value of a goal counts. The arguments are for `webtraj apps check`.
+# and check all tasks on SEEDS seeds: the oracle succeeds, and no trick of an adversary does. The arguments
+# are for `webtraj apps check`.
 set -eu
 cd "$(dirname "$0")/.."
 export WEBTRAJ_APPS="$PWD/.venv-apps"

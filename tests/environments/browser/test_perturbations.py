@@ -54,25 +54,15 @@ async def test_windows_languages_colours_and_places(open_page):
 
 
 @pytest.mark.browser
-async def test_controls_move_and_have_other_names(open_page):
+async def test_controls_have_other_names(open_page):
     page = "<p><button>Save</button> <button onclick='finished = 1'>Go</button></p>"
-
-    async def shown(perturbation):
-        environment = open_page(page, observe=("axtree", "boxes"), perturbation=perturbation)
-        return environment, (await environment.reset()).observation
-
-    _, usual = await shown(None)
-    environment, renamed = await shown("renamed")
-    assert 'button "Keep changes"' in renamed["axtree"]
-    assert "Save" not in renamed["axtree"]
-    assert 'button "Go"' in renamed["axtree"]
+    environment = open_page(page, perturbation="renamed")
+    tree = (await environment.reset()).observation["axtree"]
+    assert 'button "Keep changes"' in tree
+    assert "Save" not in tree
+    assert 'button "Go"' in tree
     save = await environment.session.call("find", [["button"], "Save"])
     assert save is not None  # Oracles know it by its text.
-    environment, mirrored = await shown("mirrored")
-    assert mirrored["axtree"] == usual["axtree"]
-    first, second = [await environment.ref_of(f"button:nth-child({n})") for n in (1, 2)]
-    boxes = dict(zip(mirrored["boxes"].refs, mirrored["boxes"].boxes, strict=True))
-    assert boxes[first][0] > boxes[second][0]
 
 
 @pytest.mark.browser

@@ -218,7 +218,7 @@ _NEUTRAL: Final = re.compile(
 _BEFORE: Final = re.compile(
     rf"(?:the )?({_NOUNS})s?\b(?: ?number\b| id\b|\.? no\b\.?)?[.:]? ?#? ?(?=.)"
 )
-_AFTER: Final = re.compile(rf"(.+) ({_NOUNS})")
+_AFTER: Final = re.compile(rf"(.+[^,;:]) ({_NOUNS})")
 
 
 def _unlabelled(text: str) -> tuple[str, str]:

@@ -39,7 +39,7 @@ from webtraj import errors
 from webtraj.environments import actions as actions_lib
 from webtraj.environments import browser
 from webtraj.environments import tasks as webtraj_tasks
-from webtraj.environments.browser.oracles import OracleError, PageView, Step
+from webtraj.environments.browser.oracles import PATIENCE, OracleError, PageView, Step
 from webtraj_apps import app as app_lib
 from webtraj_apps import names as names_lib
 from webtraj_apps import state as state_lib
@@ -670,6 +670,14 @@ _IS_UNAVAILABLE: Final = """title => {
 """Whether the page or a frame of it has failed and is about to be loaded again."""
 
 
+async def _is_unavailable(view: PageView) -> bool:
+    """Return whether a page has failed and is about to be loaded again, or just loads."""
+    try:
+        return bool(await view.evaluate(_IS_UNAVAILABLE, _UNAVAILABLE))
+    except errors.BrowserError:
+        return True
+
+
 async def solution(
     assignment: Assignment, session: browser.BrowserSession, *, waits: bool = False
 ) -> AsyncGenerator[actions_lib.Action, None]:
@@ -688,8 +696,10 @@ async def solution(
         try:
             async for action in step(view):
                 yield action
-                while waits and await view.evaluate(_IS_UNAVAILABLE, _UNAVAILABLE):
-                    yield actions_lib.Wait(0.5)
+                for seconds in PATIENCE if waits else ():
+                    if not await _is_unavailable(view):
+                        break
+                    yield actions_lib.Wait(seconds)
         except (LookupError, ValueError) as error:
             raise OracleError(f"The page is not as expected: {error!r}.") from error
     if assignment.infeasible:

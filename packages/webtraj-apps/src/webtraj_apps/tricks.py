@@ -279,6 +279,8 @@ def _other_value(solved: Solved) -> Iterator[Attempt]:
             for name in sorted(deed.held):
                 for other in _others(solved, deed, name, deed.new[name]):
                     new = {**deed.new, name: other}
+                    if deed.new[name] in state_lib.EMPTY and other in state_lib.EMPTY:
+                        continue
                     if not deed.needed and (new == deed.old or new in rows):
                         continue  # Nothing is done, and nothing must be.
                     what = f"{name} {other!r:.60}, not {deed.new[name]!r:.60}"
@@ -364,10 +366,13 @@ def _others(solved: Solved, deed: Deed, name: str, value: Any) -> Iterator[Any]:
 
 
 def _same(one: Any, two: Any) -> bool:
-    """Return whether values differ only in the case, spaces and full stops of a text."""
-    return one == two or (
-        isinstance(one, str) and isinstance(two, str) and state_lib.same_text(one)(two)
-    )
+    """Return whether values differ only in the case, spaces, full stops and markup of a text."""
+    if not (isinstance(one, str) and isinstance(two, str)):
+        return bool(one == two)
+    return state_lib.same_text(_TAG.sub("", one))(_TAG.sub("", two))
+
+
+_TAG: Final = re.compile(r"<[^<>]*>")
 
 
 def _some(choices: Sequence[Any], count: int) -> Sequence[Any]:

@@ -93,7 +93,6 @@ PERTURBATIONS: Final[Mapping[str, Perturbation]] = {
             css="html { filter: invert(1) hue-rotate(180deg); background: white; }",
         ),
         Perturbation(name="moved", css="body { margin: 40px 24px 40px 88px !important; }"),
-        Perturbation(name="mirrored", css="body { direction: rtl !important; }"),
         Perturbation(
             name="renamed",
             names={

@@ -1045,6 +1045,7 @@ def start_project(facts: Facts, rng: random.Random) -> Assignment:
             [_new_member(_identifier(name), one) for one in people],
             _paid(
                 {"what": what, "amount": amount, "owers": people},
+                payer_id=anything,
                 payer=payer,
                 project=_identifier(name),
             ),

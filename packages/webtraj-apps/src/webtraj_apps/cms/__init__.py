@@ -132,6 +132,18 @@ APP = App(
             "url_path",
             "user_id",
         ),
+        "auth_user": filled("date_joined", is_active=1),
+        "wagtailcore_taskstate": filled(
+            "content_type_id", "revision_id", "started_at", "task_id", "workflow_state_id"
+        ),
+        "wagtailcore_workflowstate": filled(
+            "base_content_type_id",
+            "content_type_id",
+            "created_at",
+            "current_task_state_id",
+            "requested_by_id",
+            "workflow_id",
+        ),
         "wagtailredirects_redirect": filled("created_at"),
     },
     read_state=_read,

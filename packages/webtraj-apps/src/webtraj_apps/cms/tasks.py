@@ -32,6 +32,7 @@ from webtraj_apps.tasks import (
     find,
     hash_of,
     in_changed,
+    in_new,
     optional,
     removed,
     same_text,
@@ -388,7 +389,7 @@ def _shown(selector: str, wanted: bool = True) -> Step:
 _DIALOG_GONE: Final = _shown(".modal, .modal-backdrop", False)
 
 
-@task("cms/rename", level=2, split="train", allow=_REVISIONS)
+@task("cms/rename", level=2, split="train", allow=(*_REVISIONS, _REDIRECTS))
 def rename(facts: Facts, rng: random.Random) -> Assignment:
     """Rename a page, in its address too."""
     page = rng.choice(_pages(facts, _not_redirected(facts)))
@@ -401,7 +402,6 @@ def rename(facts: Facts, rng: random.Random) -> Assignment:
         expect=(
             _page(page, title=title, slug=slug, url_path=anything),
             optional(_fields(page)),
-            optional(added("wagtailredirects_redirect", redirect_page_id=page["id"])),
         ),
         steps=(
             _open(page),
@@ -940,7 +940,11 @@ def new_user(facts: Facts, rng: random.Random) -> Assignment:
                 last_name=last,
                 is_superuser=0,
             ),
-            added("auth_user_groups", group_id=facts["groups"][group]),
+            added(
+                "auth_user_groups",
+                user_id=in_new("auth_user"),
+                group_id=facts["groups"][group],
+            ),
         ),
         steps=(
             _settings("users"),

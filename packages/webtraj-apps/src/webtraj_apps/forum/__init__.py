@@ -37,7 +37,12 @@ APP: Final = App(
         "spirit_category_category": filled("reindex_at", "slug", "sort"),
         # What a moderator does appears as a comment, whose text is this.
         "spirit_comment_comment": filled("comment_html", "date", comment="action"),
+        "spirit_comment_flag_commentflag": filled("date"),
+        "spirit_comment_flag_flag": filled("date"),
         "spirit_comment_like_commentlike": filled("date"),
+        "spirit_comment_poll_commentpoll": filled(
+            "comment_id", "created_at", choice_max=1, choice_min=1, name="1"
+        ),
         "spirit_comment_poll_commentpollvote": filled("created_at"),
         "spirit_topic_notification_topicnotification": filled(
             "action", "comment_id", "date", "is_read"

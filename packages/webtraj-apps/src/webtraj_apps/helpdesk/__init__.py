@@ -17,6 +17,11 @@ APP = App(
     fills={
         # The title and the status of a follow-up repeat what happens to its ticket.
         "helpdesk_followup": filled("date", "new_status", "title", "user_id", public=1),
+        "auth_permission": filled("content_type_id", "name"),
+        "helpdesk_ignoreemail": filled("date"),
+        "helpdesk_kbitem": filled("last_updated"),
+        "helpdesk_queue": filled("permission_name", email_box_interval=5),
+        "helpdesk_savedsearch": filled("user_id"),
         "helpdesk_checklisttask": filled("position"),
         "helpdesk_ticket": filled("created", "modified", "secret_key", priority=3, status=1),
     },

@@ -1284,7 +1284,7 @@ def save_search(facts: Facts, rng: random.Random) -> Assignment:
 
 def _chosen(text: str) -> Any:
     """Return the filter of a saved search, if there is nothing else in it."""
-    query = json.loads(base64.b64decode(text))
+    query = json.loads(base64.b64decode(text, validate=True))
     if query.get("filtering_null") or query.get("search_string"):
         return None
     return {name: sorted(values) for name, values in query["filtering"].items()}

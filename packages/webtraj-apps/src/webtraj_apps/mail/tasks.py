@@ -498,7 +498,7 @@ def _forwarded(
         "subject": subject or contains(mail["subject"]),
         "text": same_text("\n".join(texts)),
         "body": contains(mail["text"].split("\n\n")[1].splitlines()[0], more=5_000),
-        "attachments": contains(*mail["attachments"]),
+        "attachments": ", ".join(sorted(mail["attachments"])),
     }
     return (
         added("sent", recipients=to, **shown),
@@ -1630,6 +1630,7 @@ def _do_as_asked(facts: Facts, rng: random.Random) -> Assignment:
     subject = rng.choice(("Please help", "Two things", "While I am away"))
     request, delivery = written(facts, person, subject, text)
     number = contact["phone"]
+    shown = {"subject": same_text(f"Re: {subject}"), "text": _same(number)}
     return Assignment(
         goal=(
             f"{person['name']} has asked you for something in the newest mail in the inbox, "
@@ -1637,8 +1638,8 @@ def _do_as_asked(facts: Facts, rng: random.Random) -> Assignment:
         ),
         expect=(
             _moved([mail], folder),
-            added("sent", recipients=person["email"], text=_same(number)),
-            added("mail", folder="Sent", text=_same(number)),
+            added("sent", recipients=person["email"], **shown),
+            added("mail", folder="Sent", **shown),
             changed("mail", {"id": request["id"]}, answered=True),
         ),
         prepare=delivery,

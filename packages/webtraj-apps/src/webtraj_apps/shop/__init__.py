@@ -38,6 +38,10 @@ APP = App(
     },
     fills={
         "*": filled("date_created", "date_updated"),
+        "address_useraddress": filled("hash", "search_text", "user_id"),
+        "catalogue_category": filled("path", "slug", ancestors_are_public=1),
+        "customer_productalert": filled("user_id"),
+        "voucher_voucherapplication": filled("order_id", "user_id"),
         # Prices are those of the product.
         "basket_line": filled(
             "line_reference",

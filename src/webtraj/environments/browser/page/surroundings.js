@@ -9,17 +9,20 @@
     document.adoptedStyleSheets.push(sheet);
   }
   if (Object.keys(names).length) {
-    // The text stays as it is, unseen: scripts of the page, and oracles, know controls by it.
+    // The text stays in place, hidden: scripts of the page, and oracles, know controls by it.
     const NAME = "data-renamed";
     const sheet = new CSSStyleSheet();
     sheet.replaceSync(
-      `[${NAME}] { font-size: 0 !important; }` +
-      `[${NAME}]::after { content: attr(${NAME}); font-size: 14px; }`);
+      `[${NAME}] > span { display: none !important; }` +
+      `[${NAME}]::after { content: attr(${NAME}); }`);
     document.adoptedStyleSheets.push(sheet);
     const rename = () => {
       for (const control of document.querySelectorAll("button, a[href], [role=button]")) {
         const name = names[control.textContent.trim().toLowerCase()];
-        if (!name || control.childElementCount || control.getAttribute(NAME) === name) continue;
+        if (!name || control.childElementCount) continue;
+        const text = document.createElement("span");
+        text.append(...control.childNodes);
+        control.append(text);
         control.setAttribute(NAME, name);
         control.setAttribute("aria-label", name);
       }
