@@ -155,9 +155,9 @@ async function untilSettled(
     const due = patience > 0 ? timersAreDue() : null;
     if (due !== null) animated = true;
     else if (still >= quiet && unheard <= 0 && isReady()) {
-      const isWaiting = lacksPictures(pictures);
-      if (isWaiting) lastMutation = time;  // When a picture has come, its handlers are still to run.
-      if (!isAnimating() && !isWaiting && !isOnItsWay() && !leaving.length) {
+      // When an animation has ended, or a picture has come, their handlers are still to run.
+      if (isAnimating() || lacksPictures(pictures)) lastMutation = time;
+      else if (!isOnItsWay() && !leaving.length) {
         return {ended: "quiet", ms: time - start, moved: animated || lastMutation > start};
       }
       animated = true;
