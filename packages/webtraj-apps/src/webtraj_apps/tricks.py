@@ -281,10 +281,23 @@ def _other_value(solved: Solved) -> Iterator[Attempt]:
                     new = {**deed.new, name: other}
                     if deed.new[name] in state_lib.EMPTY and other in state_lib.EMPTY:
                         continue
-                    if not deed.needed and (new == deed.old or new in rows):
-                        continue  # Nothing is done, and nothing must be.
+                    if not deed.needed and (
+                        new == deed.old or new in rows or other in _allowed(solved, deed, name)
+                    ):
+                        continue  # Nothing is done that must not be.
                     what = f"{name} {other!r:.60}, not {deed.new[name]!r:.60}"
                     yield solved.but(deed, {deed.key: new}, what)
+
+
+def _allowed(solved: Solved, deed: Deed, name: str) -> list[Any]:
+    """Return what the rows that are allowed beside a deed, but not needed, have in a column."""
+    return [
+        one.new[name]
+        for one in solved.deeds
+        if one.new is not None
+        and not one.needed
+        and (one.app.name, one.table) == (deed.app.name, deed.table)
+    ]
 
 
 def _everything(solved: Solved) -> Iterator[Attempt]:
