@@ -145,7 +145,8 @@ async function untilSettled(
   noteSelection(start - waited);
   let patience = timers * CHAINS;
   // Anything that ended before the page settled may have moved during a screenshot.
-  let animated = start - scriptBegan < YOUNG_MS || isAnimating() || lacksPictures(pictures);
+  let busy = isAnimating() || lacksPictures(pictures);
+  let animated = start - scriptBegan < YOUNG_MS || busy;
   for (;;) {
     const time = now();
     const leaving = documentsIn(window).map(shown => windowOf(shown)?.navigation).filter(each => leavers.has(each));
@@ -156,7 +157,9 @@ async function untilSettled(
     if (due !== null) animated = true;
     else if (still >= quiet && unheard <= 0 && isReady()) {
       // When an animation has ended, or a picture has come, their handlers are still to run.
-      if (isAnimating() || lacksPictures(pictures)) lastMutation = time;
+      const wasBusy = busy;
+      busy = isAnimating() || lacksPictures(pictures);
+      if (busy || wasBusy) lastMutation = time;
       else if (!isOnItsWay() && !leaving.length) {
         return {ended: "quiet", ms: time - start, moved: animated || lastMutation > start};
       }
