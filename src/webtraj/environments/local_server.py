@@ -48,9 +48,9 @@ class LocalServer:
 
     On Linux, connections of other users of the machine are dropped.
 
-    `asyncio.start_server` with a coroutine function leaks a connection if its task is cancelled, or
-    if data that its peer does not read is left at the end of the loop, and the listening socket if
-    the start is cancelled or nobody stops the server.
+    `asyncio.start_server` with a coroutine function leaks connections whose task is cancelled or
+    whose peer does not read to the end, and the listening socket if the start is cancelled or
+    nobody stops the server.
 
     Args:
         answer: Answers a connection.

@@ -11,8 +11,8 @@ copy, if that shows what the record does; they get the timesteps of the one that
 An observation agrees with a recorded one if it has the same content:
 
 * On a page: the URL, title and goal, and the tree without its refs. Without a tree in both, the
-  marks' roles and names; without marks in both, the screenshot. Notices go by the clock, so one
-  that both have shown by then does not count.
+  marks' roles and names; without marks in both, the screenshot. A notice comes and goes by the
+  clock: one that both have shown so far does not count.
 * Elsewhere: the whole observation.
 
 Rewards and the ends of episodes are compared too.

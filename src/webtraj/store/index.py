@@ -290,21 +290,21 @@ def parse_index_file(content: bytes) -> IndexFile:
     """Parse an index file."""
     content = content.removeprefix(BOM)
     view, end = memoryview(content), content.rfind(b"\n") + 1
-    # `from_line` checks the versions of lines.
-    parse_usual = _parse_none if b"schema_version" in content else _parse_usual
+    versioned = b"schema_version" in content  # `from_line` checks the version of each line.
     summaries: list[EpisodeSummary] = []
     unreadable = start = 0
     with _garbage_collector_paused():
         while start < end:
             stop = content.rfind(b"\n", start, start + _CHUNK)
             stop = content.index(b"\n", start) if stop < 0 else stop
-            usual = parse_usual(view[start:stop])
+            usual = [] if versioned else _parse_usual(view[start:stop])
             summaries += usual
             for line in () if usual else content[start:stop].split(b"\n"):
                 try:
                     if line in (b"", b"\r"):  # Left by an editor.
                         continue
-                    summaries += parse_usual(line) or [EpisodeSummary.from_line(line)]
+                    usual = [] if versioned else _parse_usual(line)
+                    summaries += usual or [EpisodeSummary.from_line(line)]
                 except errors.UnsupportedSchemaError:
                     raise
                 except ValueError:
@@ -375,10 +375,6 @@ def _usual_lines() -> msgspec.json.Decoder[EpisodeSummary]:
         kw_only=True,
     )
     return msgspec.json.Decoder(line)
-
-
-def _parse_none(lines: bytes | memoryview) -> list[EpisodeSummary]:
-    return []
 
 
 def _parse_usual(lines: bytes | memoryview) -> list[EpisodeSummary]:

@@ -49,6 +49,16 @@ def page(server):
     return f'<button value="{server.url}" onclick="{show}">fetch</button>'
 
 
+async def click_and_answer(environment, server, after=0.5):
+    """Click, and answer the request later than a step that does not wait would end."""
+    step = asyncio.ensure_future(environment.step(Click("1")))
+    await server.asked.wait()
+    await asyncio.sleep(after)
+    assert not step.done()
+    server.may_answer.set()
+    return await step
+
+
 @pytest.mark.browser
 async def test_what_is_fetched_is_waited_for(open_page, server):
     environment = open_page(page(server), settle=PATIENT, policy=ANY_NETWORK)
@@ -71,12 +81,7 @@ async def test_what_a_timer_fetches_is_waited_for(open_page, server):
     settle = SettlePolicy(quiet=0.0, cap=60.0, network_quiet=0.05, timers=15.0)
     environment = open_page(html, settle=settle, policy=ANY_NETWORK)
     await environment.reset()
-    step = asyncio.ensure_future(environment.step(Click("1")))
-    await server.asked.wait()
-    await asyncio.sleep(0.5)  # Time to end the step, if it were to end.
-    assert not step.done()
-    server.may_answer.set()
-    assert "fetched" in (await step).observation["axtree"]
+    assert "fetched" in (await click_and_answer(environment, server)).observation["axtree"]
 
 
 @pytest.mark.browser
@@ -97,12 +102,7 @@ async def test_an_answer_is_waited_for_beyond_the_cap(open_page, server):
     settle = SettlePolicy(quiet=0.0, cap=1.0, network_quiet=0.05, answers=60.0)
     environment = open_page(page(server), settle=settle, policy=ANY_NETWORK)
     await environment.reset()
-    step = asyncio.ensure_future(environment.step(Click("1")))
-    await server.asked.wait()
-    await asyncio.sleep(2.5)  # Longer than requests are waited for by other policies.
-    assert not step.done()
-    server.may_answer.set()
-    timestep = await step
+    timestep = await click_and_answer(environment, server, after=2.5)
     assert "fetched" in timestep.observation["axtree"]
     assert timestep.observation["last_action"]["settled"] == "quiet"
 
@@ -116,12 +116,7 @@ async def test_what_a_slow_script_fetches_is_waited_for_beyond_the_cap(open_page
     settle = SettlePolicy(quiet=0.0, cap=3.0, network_quiet=0.05, timers=15.0, answers=60.0)
     environment = open_page(html, settle=settle, policy=ANY_NETWORK)
     await environment.reset()
-    step = asyncio.ensure_future(environment.step(Click("1")))
-    await server.asked.wait()
-    await asyncio.sleep(0.5)  # Time to end the step, if it were to end.
-    assert not step.done()
-    server.may_answer.set()
-    assert "fetched" in (await step).observation["axtree"]
+    assert "fetched" in (await click_and_answer(environment, server)).observation["axtree"]
 
 
 @pytest.mark.browser
@@ -130,12 +125,7 @@ async def test_a_document_on_its_way_to_a_frame_is_waited_for(open_page, server)
     html = f'<button value="{server.url}" onclick="{go}">go</button><iframe srcdoc="old"></iframe>'
     environment = open_page(html, settle=SettlePolicy(departure=60.0), policy=ANY_NETWORK)
     await environment.reset()
-    step = asyncio.ensure_future(environment.step(Click("1")))
-    await server.asked.wait()
-    await asyncio.sleep(0.5)  # Time to end the step, if it were to end.
-    assert not step.done()
-    server.may_answer.set()
-    assert "fetched" in (await step).observation["axtree"]
+    assert "fetched" in (await click_and_answer(environment, server)).observation["axtree"]
 
 
 def page_of_pictures(server):

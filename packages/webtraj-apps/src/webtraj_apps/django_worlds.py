@@ -57,7 +57,7 @@ __all__ = [
     "facts_of",
     "finish",
     "password_hash",
-    "remembered",
+    "remember",
     "templates",
 ]
 
@@ -146,7 +146,7 @@ def configure(**more: Any) -> None:
     settings.configure(**(_COMMON | more))
     _share_between_threads()
     _remember_rows()
-    _shorten_ways()
+    _cache_lookups()
     django.setup()
 
 
@@ -164,7 +164,7 @@ class _World:
         self.rows: dict[Any, Model] = {}
         """Rows that foreign keys of the current request led to."""
         self.values: dict[Any, Any] = {}
-        """What `remembered` found."""
+        """What `remember` found."""
         self._version: int | None = None
 
     def enter(self) -> None:
@@ -172,7 +172,7 @@ class _World:
         connections[DEFAULT_DB_ALIAS] = self.connection
         self.rows.clear()
         self.connection.ensure_connection()
-        # It is another one after a change by another process.
+        # The version differs after a change by another process.
         (version,) = self.connection.connection.execute("PRAGMA data_version").fetchone()
         if version != self._version:
             self._version = version
@@ -206,10 +206,10 @@ def _current() -> _World:
     return next(reversed(_worlds.values()))
 
 
-def remembered(key: Any, find: Callable[[], Any]) -> Any:
-    """Return what `find` found in the world's database, once as long as nothing is changed there.
+def remember(key: Any, find: Callable[[], Any]) -> Any:
+    """Return what `find` returns, asked once until the world's database changes.
 
-    Inside a transaction, which may be undone, it is found anew each time.
+    Inside a transaction, which may be undone, it is asked each time.
     """
     values = _current().values
     if connection.in_atomic_block:
@@ -252,9 +252,9 @@ def _share_between_threads() -> None:
     base._urlconfs = SimpleNamespace()
 
 
-def _shorten_ways() -> None:
-    """Leave out of the rendering of templates what finds the same each time."""
-    # Without what only a debugger reads.
+def _cache_lookups() -> None:
+    """Keep the translations and addresses that templates look up, and render them more simply."""
+    # Django's own notes the place of an error, for a debugger.
     NodeList.render = lambda nodes, context: SafeString(
         "".join([node.render(context) for node in nodes])
     )

@@ -19,7 +19,7 @@ same whenever they are played. This takes the package `time-machine`; without it
 machine's. The number of pages is in `environ["webtraj.pages"]`.
 
 What an application draws at random, such as ids in URLs, follows from the request and the number of
-pages before it. A host that draws in another process finds the seed in `environ["webtraj.draw"]`.
+pages before it. A host that draws in another process finds the seed in `environ["webtraj.seed"]`.
 """
 
 import contextlib
@@ -80,8 +80,8 @@ def at(moment: datetime) -> contextlib.AbstractContextManager[Any]:
     )
 
 
-def draw(seed: str) -> None:
-    """Have what this process draws at random from now on follow from a seed."""
+def seed_random(seed: str) -> None:
+    """Make what this process draws at random follow from a seed."""
     source = random.Random(seed)
     # `secrets` and `uuid` draw from these.
     os.urandom = random._urandom = source.randbytes
@@ -93,7 +93,7 @@ def build(host_file: str, state: str, seed: str) -> None:
     host = load(host_file)
     folder = Path(state)
     folder.mkdir(parents=True)
-    draw(seed)
+    seed_random(seed)
     with at(EPOCH):
         facts = host.build(folder, int(seed))
     Path(f"{state}.json").write_text(json.dumps(facts, indent=1, sort_keys=True), "utf-8")
@@ -128,8 +128,8 @@ class _Worlds:
             start_response("410 Gone", [("Content-Type", "text/plain")])
             return [b"This world is over.\n"]
         pages, seed = _note(state / _REQUESTS, environ)
-        environ |= {"webtraj.pages": pages, "webtraj.draw": seed}
-        draw(seed)
+        environ |= {"webtraj.pages": pages, "webtraj.seed": seed}
+        seed_random(seed)
         with at(EPOCH + _PAGE * pages):
             self._host.enter(state)
             body = self._application(environ, start_response)

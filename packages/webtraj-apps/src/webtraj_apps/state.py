@@ -235,7 +235,7 @@ EMPTY: Final = (None, 0, "", "[]", "{}", ())
 
 
 def anything(value: Any) -> bool:
-    """Accept any value but none: what the application chooses, such as a time."""
+    """Accept any value that is not None, such as a time that the application chooses."""
     return True
 
 

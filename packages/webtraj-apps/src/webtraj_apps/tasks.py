@@ -607,7 +607,7 @@ class AppTask(browser.BrowserTask):
             BrowserError: A server does not start.
         """
         self.discard()
-        self._turns, self.reason = snapshot.turns, ""
+        self._turns, self.reason, self.after = snapshot.turns, "", {}
         self._seed, self._failed = snapshot.seed, set(snapshot.failed)
         self._assignment, self.before = snapshot.assignment, snapshot.before
         for app in self._apps:

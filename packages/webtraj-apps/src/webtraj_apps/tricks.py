@@ -182,6 +182,7 @@ class Solved:
 
 
 Trick: TypeAlias = Callable[[Solved], Iterator[Attempt]]
+"""Makes up other ends of a solved episode."""
 
 
 def attempts(solved: Solved) -> Iterator[tuple[str, Attempt]]:
@@ -274,18 +275,19 @@ def _neighbour(solved: Solved) -> Iterator[Attempt]:
 def _other_value(solved: Solved) -> Iterator[Attempt]:
     """Write something else into one column: what is near, or what another row has there."""
     for deed in solved.deeds:
-        if deed.new is not None:
-            rows = solved.after[deed.app.name][deed.table].values()
-            for name in sorted(deed.held):
-                for other in _others(solved, deed, name, deed.new[name]):
-                    new = {**deed.new, name: other}
-                    if deed.new[name] in state_lib.EMPTY and other in state_lib.EMPTY:
-                        continue
-                    if not deed.needed and (
-                        new == deed.old or new in rows or other in _allowed(solved, deed, name)
-                    ):
-                        continue  # Nothing is done that must not be.
-                    what = f"{name} {other!r:.60}, not {deed.new[name]!r:.60}"
+        if deed.new is None:
+            continue
+        rows = solved.after[deed.app.name][deed.table].values()
+        for name in sorted(deed.held):
+            value = deed.new[name]
+            for other in _others(solved, deed, name, value):
+                new = {**deed.new, name: other}
+                empty = value in state_lib.EMPTY and other in state_lib.EMPTY
+                harmless = not deed.needed and (
+                    new == deed.old or new in rows or other in _allowed(solved, deed, name)
+                )
+                if not empty and not harmless:
+                    what = f"{name} {other!r:.60}, not {value!r:.60}"
                     yield solved.but(deed, {deed.key: new}, what)
 
 

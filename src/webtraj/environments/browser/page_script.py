@@ -227,7 +227,7 @@ class NetworkWatch:
         Args:
             page: The page.
             quiet: Seconds.
-            cap: The longest wait, and the longest after the answer to what an action asked.
+            cap: The longest wait; it begins anew with the answer to what an action asked.
             restless: The longest wait for requests that the page makes by itself.
             departure: The longest wait for a document on its way.
 

@@ -652,24 +652,26 @@ class BrowserSession:
         if options["format"] != "png":
             options["quality"] = self._observe.screenshot_quality
         async with self.lease.turns.at("screenshot"):
-            limit, asked, answer = self.lease.seconds, time.monotonic(), None
-            while answer is None:
-                # Between two documents Chromium refuses, and at times never answers.
-                again = time.monotonic() - asked < limit / 2
+            # Between two documents Chromium refuses, and at times never answers.
+            limit = self.lease.seconds
+            deadline = time.monotonic() + limit / 2
+            while True:
+                again = time.monotonic() < deadline
                 try:
                     answer = await self.run(
                         session.send("Page.captureScreenshot", options),
                         what="take a screenshot",
                         seconds=limit / 10 if again else None,
                     )
-                except errors.BrowserError as error:
-                    between = lease_lib.is_navigation_error(error.__cause__)
-                    if not again or not (between or isinstance(error, errors.BrowserTimeoutError)):
+                    return base64.b64decode(answer["data"])
+                except errors.BrowserTimeoutError:
+                    if not again:
                         raise
-                    if between:
-                        await self._wait_for_load("domcontentloaded")
-                        await asyncio.sleep(_UNDRAWN)
-        return base64.b64decode(answer["data"])
+                except errors.BrowserError as error:
+                    if not again or not lease_lib.is_navigation_error(error.__cause__):
+                        raise
+                    await self._wait_for_load("domcontentloaded")
+                    await asyncio.sleep(_UNDRAWN)
 
     async def viewport(self) -> tuple[float, float]:
         """Return the width and height of the active tab's viewport in CSS pixels."""

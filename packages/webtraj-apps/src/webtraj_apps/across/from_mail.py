@@ -7,7 +7,7 @@ import random
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from webtraj.environments.browser.oracles import Step, check, click, fill, goto, select
+from webtraj.environments.browser.oracles import Step, check, click, goto
 from webtraj_apps.budget import tasks as budget
 from webtraj_apps.forum import tasks as forum
 from webtraj_apps.helpdesk import tasks as helpdesk
@@ -755,13 +755,7 @@ def report_problem(facts: Facts, rng: random.Random) -> Assignment:
         "of the ticket in place of N.",
         mail.pick(letter),
         _to("helpdesk"),
-        click(".sidebar a", "New Ticket"),
-        select("#id_queue", str(queue["id"])),
-        fill("#id_title", title),
-        fill("#id_body", body),
-        select("#id_priority", str(priority)),
-        fill("#id_submitter_email", sender["email"]),
-        click('#content-wrapper form button[type="submit"]'),
+        helpdesk._enter(queue, title, body, priority, sender["email"]),
         _again(letter),
         mail.reply(answer),
         sent=mail._answered(facts["mail"], letter, answer),

@@ -6,7 +6,7 @@ import functools
 import random
 from typing import Final
 
-from webtraj.environments.browser.oracles import click, fill, select
+from webtraj.environments.browser.oracles import click
 from webtraj_apps.across import between
 from webtraj_apps.budget import tasks as budget
 from webtraj_apps.cms import tasks as cms
@@ -196,13 +196,7 @@ def new_desk(facts: Facts, rng: random.Random) -> Assignment:
             between.to_site("wiki"),
             wiki._edit(team["page"], text),
             between.to_site("helpdesk", _DESK),
-            click(".sidebar a", "New Ticket"),
-            select("#id_queue", str(queue["id"])),
-            fill("#id_title", title),
-            fill("#id_body", body),
-            select("#id_priority", str(priority)),
-            fill("#id_submitter_email", sender["email"]),
-            click('#content-wrapper form button[type="submit"]'),
+            helpdesk._enter(queue, title, body, priority, sender["email"]),
             between.to_site("mail"),
             mail.pick(letter),
             mail.reply(answer),

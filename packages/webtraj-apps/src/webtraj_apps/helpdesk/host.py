@@ -90,7 +90,7 @@ def _can_be_resolved(ticket: models.Ticket) -> bool:
     waits_for_open = models.TicketDependency.objects.filter(
         depends_on__status__in=models.Ticket.OPEN_STATUSES
     )
-    return ticket.pk not in django_worlds.remembered(
+    return ticket.pk not in django_worlds.remember(
         "tickets that wait", lambda: set(waits_for_open.values_list("ticket_id", flat=True))
     )
 
@@ -98,7 +98,7 @@ def _can_be_resolved(ticket: models.Ticket) -> bool:
 def _time_spent(ticket: models.Ticket) -> timedelta | None:
     """Return the time spent on a ticket; asks for all tickets at once."""
     spent = models.FollowUp.objects.order_by().values_list("ticket_id").annotate(Sum("time_spent"))
-    return django_worlds.remembered("time spent", lambda: dict(spent)).get(ticket.pk)
+    return django_worlds.remember("time spent", lambda: dict(spent)).get(ticket.pk)
 
 
 models.Ticket.can_be_resolved = property(_can_be_resolved)

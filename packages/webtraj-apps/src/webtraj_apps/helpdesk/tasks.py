@@ -842,6 +842,22 @@ def _case(rng: random.Random) -> tuple[str, str, str]:
     return slug, title.format(n=number), body.format(n=number)
 
 
+def _enter(
+    queue: Mapping[str, Any], title: str, body: str, priority: int, email: str, *more: Step
+) -> tuple[Step, ...]:
+    """Enter a ticket for an address."""
+    return (
+        click(".sidebar a", "New Ticket"),
+        select("#id_queue", str(queue["id"])),
+        fill("#id_title", title),
+        fill("#id_body", body),
+        select("#id_priority", str(priority)),
+        fill("#id_submitter_email", email),
+        *more,
+        click('#content-wrapper form button[type="submit"]'),
+    )
+
+
 def _opened(title: str, body: str, **more: Any) -> tuple[Expected, Expected]:
     """Expect a new ticket."""
     return (
@@ -872,16 +888,14 @@ def new_ticket(facts: Facts, rng: random.Random) -> Assignment:
             submitter_email=caller["email"],
             status=1,
         ),
-        steps=(
-            click(".sidebar a", "New Ticket"),
+        steps=_enter(
+            queue,
+            title,
+            body,
+            priority,
+            caller["email"],
             fill("#id_due_date", date),
-            select("#id_queue", str(queue["id"])),
-            fill("#id_title", title),
-            fill("#id_body", body),
-            select("#id_priority", str(priority)),
-            fill("#id_submitter_email", caller["email"]),
             select("#id_assigned_to", str(agent["id"])),
-            click('#content-wrapper form button[type="submit"]'),
         ),
     )
 

@@ -216,7 +216,7 @@ class _Php:
         own = {
             "X-Mail-Key": self._key,
             "X-Mail-World": self.state.name,
-            "X-Mail-Draw": str(zlib.crc32(environ["webtraj.draw"].encode())),
+            "X-Mail-Seed": str(zlib.crc32(environ["webtraj.seed"].encode())),
             "Connection": "close",
         }
         return {**given, **own, "Accept-Encoding": "identity"}

@@ -11,7 +11,7 @@ $_SERVER['SCRIPT_FILENAME'] = '/var/lib/roundcube/index.php';
 chdir(INSTALL_PATH);
 require_once 'program/include/iniset.php';
 
-mt_srand((int) $_SERVER['HTTP_X_MAIL_DRAW']);
+mt_srand((int) $_SERVER['HTTP_X_MAIL_SEED']);
 
 /** PHP's own takes the time. */
 function uniqid(string $prefix = '', bool $more_entropy = false): string

@@ -165,7 +165,7 @@ class Search:
         if self._found is not None:
             return self._found
         rows = []
-        for row in django_worlds.remembered("public products", _public_products):
+        for row in django_worlds.remember("public products", _public_products):
             text = row["text"]
             if all(word in text for word in self._text) and (
                 self._categories is None or not self._categories.isdisjoint(row["categories"])
@@ -335,14 +335,14 @@ def _contains_product(products: Any, product: Any) -> bool:
     """Return whether a range contains a product; asks for all its products at once."""
     if products.proxy:
         return products.proxy.contains_product(product)
-    return product.id in django_worlds.remembered(
+    return product.id in django_worlds.remember(
         (Range, products.pk), lambda: set(products.product_queryset.values_list("id", flat=True))
     )
 
 
 def _full_name(category: Any) -> str:
     """Return the names of a category and those above it; asks for all categories at once."""
-    names = django_worlds.remembered(
+    names = django_worlds.remember(
         "names of categories", lambda: dict(Category.objects.values_list("path", "name"))
     )
     step = Category.steplen
