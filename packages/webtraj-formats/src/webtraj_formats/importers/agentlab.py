@@ -1,5 +1,7 @@
 """Experiment folders of BrowserGym and AgentLab, and studies made of them.
 
+Folders whose names start with `_` or `.` were run again and are skipped.
+
 Record k of an experiment holds the observation shown at k, the action chosen at k, and the reward
 that came *with* observation k, as the result of action k-1. So record 0 is FIRST, and step k takes
 its action from record k-1. The last record has no action; if the agent cut the episode short, the

@@ -8,7 +8,8 @@ of the last action is not in the file, so the observation of LAST is empty.
 
 A reward of 0 stands for a failed task, but also for a failed judge, a dead browser, or a task that
 was not graded yet. The importer tells them apart by what WebGym writes next to the reward, and by
-nothing else: only graded episodes get a reward.
+nothing else: only graded episodes get a reward. An answer whose judge failed is a JUDGE_ERROR, an
+episode without an answer is truncated, and error steps end it as ENV_ERROR or TIMEOUT.
 
 Actions are read from the model's replies. What WebGym did with a reply that it could not read (it
 waits, or clicks in the middle) is kept as the decision's `executed`. Screenshots are separate
