@@ -32,7 +32,7 @@ from rich.table import Table
 from webtraj.agents.models.base import Image, Message
 from webtraj.datasets.place import map_in_order
 from webtraj.training.export import export_samples, make_format
-from webtraj.training.export.pictures import WORKERS, Pictures, picture_error, unpacking
+from webtraj.training.export.pictures import WORKERS, Pictures, import_zlib, picture_error
 from webtraj.training.samples import Sample, SampleKey
 
 STEPS_AN_EPISODE = 10
@@ -71,7 +71,7 @@ def main() -> None:
             f"{steps / found['decoded_cpu']:,.0f}" if "decoded" in found else "",
             f"{found['memory'] / 1e6:,.0f}",
         )
-    Console().print(table, f"PNGs are unpacked by {unpacking().__name__}.")
+    Console().print(table, f"PNGs are unpacked by {import_zlib().__name__}.")
 
 
 def measure(name: str, pictures: str, kind: str, steps: int) -> dict[str, float]:

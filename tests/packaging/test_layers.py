@@ -83,13 +83,6 @@ def test_no_two_packages_of_a_layer_import_each_other():
     assert not circles
 
 
-LATER = {
-    # An action's own words are in the dialect that is made of all verbs.
-    ("webtraj.environments.actions.base", "webtraj.environments.actions.dialects.browsergym"),
-}
-"""The imports within functions that close a circle."""
-
-
 def imports_in(nodes):
     """Yield (module, name) of what is imported, within functions too, but not for types alone."""
     for node in nodes:
@@ -119,8 +112,7 @@ def test_files_import_each_other_in_no_circle():
             for module, one in imports_in(tree.body)
         }
         imported |= {module for module, _ in house.strings(tree)}
-        found = imported & files.keys() - {name}
-        graph[name] = {one for one in found if (name, one) not in LATER}
+        graph[name] = imported & files.keys() - {name}
     assert sum(map(len, graph.values())) > len(graph) > 100
     graphlib.TopologicalSorter(graph).prepare()  # Raises if there is one.
 

@@ -12,7 +12,7 @@ import pytest
 import webtraj
 from webtraj import errors
 from webtraj import trajectory as trajectory_lib
-from webtraj.environments.redacting import RedactingCollector, redacting
+from webtraj.environments.redacting import RedactingCollector, with_redaction
 from webtraj.redaction import RedactionRules, Redactor
 from webtraj.testing.fakes import CatchEnvironment
 from whole import whole
@@ -164,7 +164,7 @@ async def test_a_field_of_numbers_whose_number_is_secret_is_left_empty(tmp_path:
 async def test_an_environment_without_secrets_is_recorded_as_it_is() -> None:
     collector = webtraj.MemoryTrajectoryCollector()
     environment = CatchEnvironment()
-    assert redacting(collector, environment) is collector
+    assert with_redaction(collector, environment) is collector
     async with webtraj.TrajectoryCollectingEnvironment(environment, collector) as recorded:
         first = await recorded.reset()
     kept = collector.trajectories[0].steps[0].observation

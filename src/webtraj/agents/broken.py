@@ -161,9 +161,9 @@ def _wrong_value(deeds: list[Step], last: Step) -> _Broken:
     """Make a typing error in the last value that is typed, or else in the answer."""
     at = _find_typed(deeds)
     if at is not None:
-        return [*deeds[:at], _mistyped(deeds[at]), *deeds[at + 1 :]], last
+        return [*deeds[:at], _mistype_step(deeds[at]), *deeds[at + 1 :]], last
     if isinstance(last.action, actions_lib.Answer):
-        return deeds, _mistyped(last)
+        return deeds, _mistype_step(last)
     return deeds, dataclasses.replace(last, action=actions_lib.Answer("done"))
 
 
@@ -211,7 +211,7 @@ def _is_search(step: Step) -> bool:
     )
 
 
-def _mistyped(step: Step) -> Step:
+def _mistype_step(step: Step) -> Step:
     field = _TYPED.get(type(step.action), "text")
     changed = {field: mistype(getattr(step.action, field))}
     return dataclasses.replace(step, action=dataclasses.replace(step.action, **changed))

@@ -15,7 +15,7 @@ from webtraj import errors
 from webtraj.agents.base import Agent, as_agent
 from webtraj.agents.oracle import OracleAgent
 from webtraj.agents.random import SHARES, RandomAgent
-from webtraj.settings.named import class_at, find_offered, make_of, nearest, registering
+from webtraj.settings.named import class_at, find_offered, make_of, nearest, register_as
 
 __all__ = [
     "AGENTS", "ENTRY_POINT_GROUP", "AgentKind", "agent_names", "check_agent_name", "make_agent",
@@ -87,7 +87,7 @@ def register(name: str) -> Callable[[_Made], _Made]:
     Raises:
         InvalidInputError: The name is built in.
     """
-    return registering(ENTRY_POINT_GROUP, name, AGENTS)
+    return register_as(ENTRY_POINT_GROUP, name, AGENTS)
 
 
 def make_agent(name: str, *, seed: int = 0, options: Mapping[str, Any] | None = None) -> Agent:

@@ -488,7 +488,7 @@ def _draft(
     rounds = conversation.rounds
     older, recent = rounds[: len(rounds) - full], rounds[len(rounds) - full :]
     cuts: list[Cut] = []
-    opening = "\n\n".join(_opening(conversation.goal, older, settings, cuts))
+    opening = "\n\n".join(_opening_lines(conversation.goal, older, settings, cuts))
     images = _keep_images([*(round_.page for round_ in recent), conversation.page], settings, cuts)
     messages = [Message.of("system", conversation.system)] if conversation.system else []
     notice = older[-1].notice if older else ""
@@ -517,7 +517,7 @@ def _draft(
     return Context(tuple(messages), page, tuple(cuts))
 
 
-def _opening(
+def _opening_lines(
     goal: str, older: Sequence[Round], settings: ContextSettings, cuts: list[Cut]
 ) -> Iterator[str]:
     yield f"Task: {without_markup(goal)}"

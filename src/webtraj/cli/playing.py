@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from webtraj.rollouts.results import RolloutSummary
     from webtraj.rollouts.rollout import Rollout
 
-__all__ = ["from_fields", "naming", "play", "settings_text"]
+__all__ = ["from_fields", "dataset_command", "play", "settings_text"]
 
 
 def from_fields(
@@ -64,7 +64,7 @@ def from_fields(
     else:
         spec = validate(given, RunSpec, COMMAND_LINE)
         built = build_rollout(spec, resume=(run_id or True) if resume else False)
-    return built, naming(built)
+    return built, dataset_command(built)
 
 
 def settings_text(given: Mapping[str, Any]) -> str:
@@ -81,7 +81,7 @@ def settings_text(given: Mapping[str, Any]) -> str:
     return to_yaml(escape(validate(given, RunSpec, COMMAND_LINE).model_dump()))
 
 
-def naming(built: Rollout) -> str:
+def dataset_command(built: Rollout) -> str:
     """Return a command that names a rollout's dataset.
 
     It has the options of buckets, where not only the dataset may lie, but no secrets and none that

@@ -128,7 +128,7 @@ def rollout(
             placed = configuration.spec.model_copy(update={"out": _new_place()})
             configuration = dataclasses.replace(configuration, spec=placed)
         built = build_rollout(configuration, resume=(run_id or True) if resume else False)
-        go_on = playing.naming(built)
+        go_on = playing.dataset_command(built)
     if ray is not None:
         go_on += f" --ray {shlex.quote(ray)}"
     go_on = f"{go_on} --resume {built.run_id}"

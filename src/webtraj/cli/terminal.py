@@ -93,7 +93,7 @@ def make_table(
     ]
     names = [name.removeprefix(">") for name in columns]
     texts = [[names[at], *(str(row[at]) for row in cells if at < len(row))] for at in kept]
-    fitting = _fitting(texts, widest)
+    fitting = _choose_widths(texts, widest)
     left_out = [names[at] for at, fits in zip(kept, fitting, strict=True) if fits is None]
     kept = [at for at, fits in zip(kept, fitting, strict=True) if fits is not None]
     table = Table(box=None, pad_edge=False, show_header=any(columns))
@@ -118,7 +118,7 @@ _NAME = 40
 """The width to which names in the first column may be folded."""
 
 
-def _fitting(columns: Sequence[Sequence[str]], widest: int | None) -> list[bool | None]:
+def _choose_widths(columns: Sequence[Sequence[str]], widest: int | None) -> list[bool | None]:
     """Return for each column's texts whether it keeps its width; None if it has no room."""
     from rich.cells import cell_len
 

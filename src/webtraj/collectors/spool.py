@@ -185,7 +185,7 @@ class Spool:
         size = 0
         with contextlib.suppress(FileNotFoundError):
             size += self._file(episode_id).stat().st_size
-            with os.scandir(self.layout.unshared(episode_id)) as blobs:
+            with os.scandir(self.layout.unshared_folder(episode_id)) as blobs:
                 size += sum(blob.stat().st_size for blob in blobs)
         return size
 
@@ -242,7 +242,7 @@ class Spool:
         Raises:
             OSError: A file cannot be removed.
         """
-        blobs = self.layout.unshared(episode_id)
+        blobs = self.layout.unshared_folder(episode_id)
         gone = blobs.with_name(f"{_SENT}{secrets.token_hex(8)}")
         has_blobs = True
         try:

@@ -110,7 +110,7 @@ def parse_condition(text: str) -> Callable[[EpisodeSummary], bool]:
             f"{', '.join(_FIELDS)}."
         ) from error
 
-    def met(summary: EpisodeSummary) -> bool:
+    def meets(summary: EpisodeSummary) -> bool:
         try:
             return bool(value(summary))
         except (TypeError, RecursionError) as error:
@@ -119,7 +119,7 @@ def parse_condition(text: str) -> Callable[[EpisodeSummary], bool]:
                 f"{summary.episode_id!r}: {error}."
             ) from error
 
-    return met
+    return meets
 
 
 def _value(node: ast.expr) -> _Value:
@@ -174,12 +174,12 @@ def _comparison(operands: list[ast.expr], ops: list[ast.cmpop]) -> _Value:
     ]
     compare = [_COMPARISONS[type(op)] for op in ops]
 
-    def compared(summary: EpisodeSummary) -> bool:
+    def holds_between(summary: EpisodeSummary) -> bool:
         found = [value(summary) for value in values]
         pairs = zip(compare, found, found[1:], strict=False)
         return all(holds(one, other) for holds, one, other in pairs)
 
-    return compared
+    return holds_between
 
 
 def _number(field: ast.Name) -> _Value:

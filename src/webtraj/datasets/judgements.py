@@ -231,7 +231,7 @@ class Judgements(Closing):
             self._lines.close()
 
     def __getstate__(self) -> dict[str, Any]:
-        """Pickle what was read. The copy reads everything anew when it is refreshed."""
+        """Pickle what was read. The copy reads everything again when it is refreshed."""
         return {"place": self._place, "of": self._of}
 
     def __setstate__(self, state: Mapping[str, Any]) -> None:

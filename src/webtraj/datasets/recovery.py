@@ -141,7 +141,7 @@ def _remove_unshared(layout: DatasetLayout) -> None:
     """Remove leftover blobs of sealed episodes whose own file contains them."""
     for episode_id, format_name in layout.sealed_episodes().items():
         if format_named(format_name).self_contained:
-            folder = layout.unshared(episode_id)
+            folder = layout.unshared_folder(episode_id)
             if not layout.journal(episode_id).exists() and folder.exists():
                 shutil.rmtree(folder, ignore_errors=True)
 

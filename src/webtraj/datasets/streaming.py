@@ -102,7 +102,7 @@ class EpisodeStream:
             expected = ", ".join(f"{name}={identity[name]!r}" for name in wrong)
             raise errors.InvalidInputError(
                 f"The position is of another stream: it has {given}, but this stream has "
-                f"{expected}. Open the same episodes with the same settings, or begin anew."
+                f"{expected}. Open the same episodes with the same settings, or start over."
             )
         self._epoch = state["epoch"]
         self._begin = self._position = (state["buffers"], state["offset"])

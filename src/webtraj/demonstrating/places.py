@@ -170,9 +170,9 @@ def borrowed_environment(
     observe: Any = None,
     redaction: RedactionRules | Mapping[str, Any] | None = None,
 ) -> tuple[BrowserEnvironment, pool_lib.BrowserPool]:
-    """Return an environment in a running Chromium's own tabs, and its connection, to be closed.
+    """Return an environment in a running Chromium's own tabs, and its connection.
 
-    Nothing is opened, closed or changed in the browser.
+    Nothing is opened, closed or changed in the browser. The caller closes the connection.
 
     Args:
         endpoint: The browser's debugging address: `http://127.0.0.1:9222`, or its WebSocket.

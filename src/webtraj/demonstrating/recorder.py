@@ -46,9 +46,9 @@ if TYPE_CHECKING:
 __all__ = ["Decisions", "Progress", "Recorded", "Recorder"]
 
 _QUIET: Final = 0.1
-"""Seconds without input after which the page is looked at,"""
+"""Seconds without input after which the page is observed."""
 _QUIET_TYPING: Final = 0.6
-"""and after a letter, when more are likely to come."""
+"""The same after a letter, when more are likely to come."""
 _TYPED: Final = 5.0
 """Seconds without input after which a text in a password field is the whole password."""
 _EFFECT: Final = 1.5
@@ -288,7 +288,7 @@ class Recorder:
                 await self._go_on()
         except BaseException as error:
             self._keep_held()
-            self._tracker.raised(error, Phase.STEP)
+            self._tracker.record_exception(error, Phase.STEP)
             raise
         outcome = self._environment.episode_outcome() if not self._stopped_open else Outcome.UNKNOWN
         return Recorded(
@@ -317,7 +317,7 @@ class Recorder:
                     self._decisions.hide(held.secret)
         for held in steps:
             self._note_call(held, self._decision(held))
-            self._tracker.returned(held.result, Phase.STEP, at=self._clock + held.returned)
+            self._tracker.record_return(held.result, Phase.STEP, at=self._clock + held.returned)
             self._decisions.note_recorded()
         if in_flight is not None:
             self._note_call(in_flight, self._decision(in_flight))
@@ -710,7 +710,7 @@ class Recorder:
         self._before = self._left = None
 
     def _takes_effect(self, seconds: float) -> bool:
-        """Whether what the page does now may come from the step held back; it is looked at anew."""
+        """Return whether what the page does now may come from the step that is held back."""
         held = self._held
         if held is None or self._now - held.deed.time > seconds:
             return False
@@ -794,7 +794,7 @@ class Recorder:
             self._write(held)
         self._over = True
         if self._stopped_open:
-            self._tracker.ended(EndReason.CLOSED, Phase.CLOSE)
+            self._tracker.end(EndReason.CLOSED, Phase.CLOSE)
 
     async def _say(self, action: a.Answer | a.ReportInfeasible) -> None:
         deed = gestures_lib.Deed(action=action, time=self._now)

@@ -134,7 +134,7 @@ class TrajectoryCollectingEnvironment(bridges.WrapsEnvironment):
         self._collector = trajectory_collector
         self._passes_decisions = getattr(self._environment, "accepts_decisions", False)
         self.tracker = EpisodeTracker(
-            redacting.redacting(trajectory_collector, self._environment),
+            redacting.with_redaction(trajectory_collector, self._environment),
             self._environment,
             episode_info,
             on_collector_error=on_collector_error,
@@ -166,9 +166,9 @@ class TrajectoryCollectingEnvironment(bridges.WrapsEnvironment):
             try:
                 timestep = await self._environment.reset()
             except BaseException as error:
-                self.tracker.raised(error, Phase.RESET)
+                self.tracker.record_exception(error, Phase.RESET)
                 raise
-            self.tracker.returned(timestep, Phase.RESET)
+            self.tracker.record_return(timestep, Phase.RESET)
             return timestep
         finally:
             self._busy = ""
@@ -197,9 +197,9 @@ class TrajectoryCollectingEnvironment(bridges.WrapsEnvironment):
             try:
                 timestep = await self._environment.step(given)
             except BaseException as error:
-                self.tracker.raised(error, Phase.STEP)
+                self.tracker.record_exception(error, Phase.STEP)
                 raise
-            self.tracker.returned(timestep, Phase.STEP)
+            self.tracker.record_return(timestep, Phase.STEP)
             return timestep
         finally:
             self._busy = ""
@@ -207,7 +207,7 @@ class TrajectoryCollectingEnvironment(bridges.WrapsEnvironment):
     async def close(self) -> None:
         """End an open episode as CLOSED, close the environment, and wait until all is saved."""
         try:
-            self.tracker.ended(EndReason.CLOSED, Phase.CLOSE)
+            self.tracker.end(EndReason.CLOSED, Phase.CLOSE)
         finally:
             await self._close_inner()
         await self._seal()
@@ -225,9 +225,9 @@ class TrajectoryCollectingEnvironment(bridges.WrapsEnvironment):
     ) -> None:
         try:
             if exc is not None:
-                self.tracker.raised(exc, Phase.EXIT)
+                self.tracker.record_exception(exc, Phase.EXIT)
             else:
-                self.tracker.ended(EndReason.CLOSED, Phase.EXIT)
+                self.tracker.end(EndReason.CLOSED, Phase.EXIT)
         finally:
             if hasattr(self._environment, "__aexit__"):
                 await self._environment.__aexit__(exc_type, exc, traceback)
@@ -252,7 +252,7 @@ class TrajectoryCollectingEnvironment(bridges.WrapsEnvironment):
                 f"mark_truncated({reason!r}): no episode is open. Call it after reset and "
                 "before the episode's LAST timestep."
             )
-        self.tracker.ended(EndReason.TRUNCATED, Phase.STEP, detail=reason, decision=decision)
+        self.tracker.end(EndReason.TRUNCATED, Phase.STEP, detail=reason, decision=decision)
 
     def __reduce__(self) -> NoReturn:
         raise TypeError(
@@ -282,7 +282,7 @@ class TrajectoryCollectingEnvironment(bridges.WrapsEnvironment):
         except Exception as error:
             self.tracker.handle_failures([error])
         except BaseException as error:  # Cancelled before anything was done.
-            self.tracker.raised(error, phase)
+            self.tracker.record_exception(error, phase)
             raise
 
     async def _close_inner(self) -> None:
@@ -351,7 +351,7 @@ class EpisodeTracker:
 
     def reset_called(self) -> None:
         """End the open episode, if any, and begin another."""
-        self.ended(EndReason.INTERRUPTED, Phase.RESET)
+        self.end(EndReason.INTERRUPTED, Phase.RESET)
         self._begin()
 
     def step_called(
@@ -379,7 +379,7 @@ class EpisodeTracker:
             self._episode.action_in_flight = False
             self._episode.action = self._episode.decision = None
 
-    def returned(self, timestep: Any, phase: Phase, *, at: float | None = None) -> None:
+    def record_return(self, timestep: Any, phase: Phase, *, at: float | None = None) -> None:
         """Record the timestep that `reset` or `step` returned, now or `at` some time.
 
         If `close` or `mark_truncated` has ended the episode meanwhile, the timestep is dropped;
@@ -437,7 +437,7 @@ class EpisodeTracker:
         if failures:
             self.handle_failures(failures)
 
-    def raised(self, error: BaseException, phase: Phase) -> None:
+    def record_exception(self, error: BaseException, phase: Phase) -> None:
         """End the episode because of an exception, which the caller re-raises."""
         episode = self._episode
         if episode is None:
@@ -453,7 +453,7 @@ class EpisodeTracker:
         for failure in self._end(reason, phase, error=error, outcome=outcome):
             error.add_note(f"webtraj: the episode's end could not be recorded: {failure}")
 
-    def ended(
+    def end(
         self,
         reason: EndReason,
         phase: Phase,
@@ -536,7 +536,7 @@ class EpisodeTracker:
             "Wrap a Gymnasium environment with webtraj.from_gymnasium first."
         )
         self._step_rule = ""
-        self.raised(error, phase)
+        self.record_exception(error, phase)
         return error
 
     def _describe_new(self) -> trajectory_lib.EpisodeInfo:

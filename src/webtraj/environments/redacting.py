@@ -28,7 +28,7 @@ from webtraj.redaction.redactor import Redactor
 from webtraj.redaction.rules import NAME, RedactionRules
 from webtraj.store import foreign
 
-__all__ = ["REDACTIONS", "RedactingCollector", "metadata_of", "redact_episode", "redacting"]
+__all__ = ["REDACTIONS", "RedactingCollector", "metadata_of", "redact_episode", "with_redaction"]
 
 REDACTIONS: Final = "redactions"
 """Key in `EpisodeInfo.metadata` of an episode's redaction counts by name, if any."""
@@ -41,7 +41,7 @@ _FAILED = "The {what} was left out of the record because redacting it raised {er
 _T = TypeVar("_T")
 
 
-def redacting(collector: TrajectoryCollector, environment: Any) -> TrajectoryCollector:
+def with_redaction(collector: TrajectoryCollector, environment: Any) -> TrajectoryCollector:
     """Return `collector`, wrapped in redaction if the environment has secrets."""
     # Not by isinstance, which does not see attributes that a wrapper forwards.
     keeps_secrets = all(hasattr(environment, name) for name in _REDACTS)

@@ -64,7 +64,7 @@ class HindsightProposer:
         Drafts that would fail, or the lack of any, are reported as rejections.
         """
         clean = _find_first_change(seen)
-        rules = (_navigation(seen, clean), _information(seen, clean), _pressing(seen, clean))
+        rules = (_navigation(seen, clean), _information(seen, clean), _presses(seen, clean))
         turns = itertools.chain.from_iterable(itertools.zip_longest(*rules))
         found: dict[str, Draft] = {}
         rejected: dict[str, Rejection] = {}
@@ -152,7 +152,7 @@ def _information(seen: Seen, clean: int) -> Iterator[Draft]:
             )
 
 
-def _pressing(seen: Seen, clean: int) -> Iterator[Draft]:
+def _presses(seen: Seen, clean: int) -> Iterator[Draft]:
     filled: list[Sight] = []
     start: Sight | None = None
     for before, after in itertools.pairwise(seen.sights):
@@ -186,7 +186,7 @@ def _propose_press(
         facts.append(Claim(f'The page "{_line(after.title)}" is open.', (after.index,)))
     if said:
         facts.append(Claim(f'The page says "{said}".', (after.index,)))
-    doing = [_entering(field) for field in filled]
+    doing = [_entry_goal(field) for field in filled]
     press = f'press "{after.name}"'
     what = f"{', '.join(doing)}, and {press}" if doing else press
     yield Draft(
@@ -230,7 +230,7 @@ def _is_said(element: Ref) -> bool:
     return element.role in ("paragraph", "generic", "listitem", "status", "cell", "text")
 
 
-def _entering(field: Sight) -> str:
+def _entry_goal(field: Sight) -> str:
     if field.verb == "check":
         return f'tick "{field.name}"'
     if field.verb == "select_option":

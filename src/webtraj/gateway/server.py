@@ -132,7 +132,7 @@ class Gateway:
         try:
             import uvicorn  # noqa: F401
         except ImportError as error:
-            raise local_pages.missing("The gateway") from error
+            raise local_pages.missing_libraries("The gateway") from error
         async with contextlib.AsyncExitStack() as stack:
             self._journal = Journal(self._path)
             stack.callback(self._journal.close)

@@ -26,7 +26,7 @@ __all__ = ["SpelledSecrets"]
 _LONGEST: Final = 300
 """Longer texts are not searched for portions."""
 _WORDS: Final = (re.compile(r"""(?<=(["'`])).+?(?=\1)"""), re.compile(r"\S+"), re.compile(r"\w+"))
-"""What may be typed in a text: what is in quotes, between blanks, and words."""
+"""The parts of a text that may have been typed: quotations, runs without blanks, and words."""
 _KEYS: Final[Mapping[str, str]] = {
     "space": " ", "minus": "-", "period": ".", "comma": ",", "slash": "/", "equal": "=",
     "semicolon": ";", "quote": "'", "backquote": "`", "backslash": "\\", "bracketleft": "[",
@@ -62,7 +62,7 @@ class SpelledSecrets:
         for run in dict.fromkeys(call.run for call in calls):
             known = [call for call in self._said.values() if call.run == run]
             own = [call for call in calls if call.run == run and call.id not in self._said]
-            spelled = _spelling(secret, [*known, *own])
+            spelled = _find_spelling(secret, [*known, *own])
             if not spelled:
                 continue
             first, last = spelled[0], spelled[-1]
@@ -112,7 +112,7 @@ class SpelledSecrets:
         self._messages |= {*map(_digest, call.call.messages)} - self._before
 
 
-def _spelling(secret: str, calls: Sequence[RecordedCall]) -> list[RecordedCall]:
+def _find_spelling(secret: str, calls: Sequence[RecordedCall]) -> list[RecordedCall]:
     """Return the calls whose replies spell a secret, or most of it, in portions."""
     secret = secret.lower()
     places: dict[Any, list[tuple[str, RecordedCall]]] = collections.defaultdict(list)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from webtraj import errors
 from webtraj.judging.base import NamedJudge, name_judge
 from webtraj.judging.environment import EnvironmentJudge
-from webtraj.settings.named import find_offered, make_of, nearest, registering
+from webtraj.settings.named import find_offered, make_of, nearest, register_as
 
 if TYPE_CHECKING:
     from webtraj.agents.models.base import ModelClient
@@ -66,7 +66,7 @@ def register(name: str) -> Callable[[_Made], _Made]:
     Raises:
         InvalidInputError: The name is built in.
     """
-    return registering(ENTRY_POINT_GROUP, name, JUDGES)
+    return register_as(ENTRY_POINT_GROUP, name, JUDGES)
 
 
 def make_judge(

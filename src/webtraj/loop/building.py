@@ -24,7 +24,7 @@ from webtraj.loop.configuration import (
     PublishConfig,
     RolloutPhaseConfig,
     TrainPhaseConfig,
-    given_of,
+    given_settings,
     overrides_of,
 )
 from webtraj.loop.groups import rollout_settings, training_settings
@@ -91,11 +91,11 @@ class _Build:
     def _rollout(self, given: RolloutPhaseConfig) -> Phase:
         settings = self._with_policy(rollout_settings(self.config, self.number), given)
         if self._agent_alone and given.played_by == "policy":
-            settings = merge(settings, given_of(self.config.first.rollout, RunSpec))
+            settings = merge(settings, given_settings(self.config.first.rollout, RunSpec))
         return self._build_rollout(given, settings, "train", self.number)
 
     def _evaluate(self, given: EvaluationConfig) -> Phase:
-        settings = self._with_policy(given_of(given, RunSpec), given)
+        settings = self._with_policy(given_settings(given, RunSpec), given)
         return self._build_rollout(given, settings, "test", self.number + 1)
 
     def _build_rollout(
@@ -147,7 +147,7 @@ class _Build:
         return {**settings, "agent": agent, **(served if asks else {})}
 
     def _judge(self, given: JudgePhaseConfig) -> Phase:
-        settings = self._fill(given_of(given, JudgeConfig))
+        settings = self._fill(given_settings(given, JudgeConfig))
         return self._phase(
             self._webtraj("judge run", self.places.recorded(self.number), settings=settings)
         )
@@ -158,7 +158,7 @@ class _Build:
             *_option("--read", self.places.played(self.number)),
             *_option("--write", self.places.processed(self.number)),
             *_each("--import", given.imports),
-            settings=self._fill(given_of(given, ProcessingConfig)),
+            settings=self._fill(given_settings(given, ProcessingConfig)),
         )
         # If there is other data to train on, this may be empty.
         alone = (
@@ -170,7 +170,7 @@ class _Build:
 
     def _export(self, given: ExportPhaseConfig) -> Phase:
         datasets = self.places.trained_on(self.number)
-        settings = given_of(given, ExportSettings)
+        settings = given_settings(given, ExportSettings)
         return self._build_export(settings, datasets, self.places.export(self.number))
 
     def _groups(self, given: GroupsConfig) -> Phase:
@@ -223,7 +223,7 @@ class _Build:
             "policy_config": begun,
             "algorithm_config": {"seed": self.seed},
         }
-        settings = merge(own, self._fill(given_of(given, UpdateSettings)))
+        settings = merge(own, self._fill(given_settings(given, UpdateSettings)))
         settings["policy_config"] |= begun
         python = self._fill(given.python)
         return self._webtraj("train update", "--python", python, "--train", settings=settings)

@@ -46,7 +46,7 @@ __all__ = [
     "TrainPhaseConfig",
     "check_placeholders",
     "fill",
-    "given_of",
+    "given_settings",
     "overrides_of",
     "to_data",
     "to_yaml",
@@ -61,7 +61,7 @@ does both."""
 _Name = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]{0,39}$")]
 
 
-def given_of(section: Section, model: type[Section]) -> dict[str, Any]:
+def given_settings(section: Section, model: type[Section]) -> dict[str, Any]:
     """Return the settings of a command that a section gives, without their defaults."""
     return section.model_dump(mode="json", include={*model.model_fields}, exclude_unset=True)
 
@@ -201,7 +201,7 @@ class TrainPhaseConfig(PhaseConfig, TrainingSettings):
 
     @model_validator(mode="after")
     def _check_trainer(self) -> Self:
-        if self.llamafactory is not None and (given := given_of(self, TrainingSettings)):
+        if self.llamafactory is not None and (given := given_settings(self, TrainingSettings)):
             raise ValueError(
                 f"with llamafactory takes no {next(iter(given))}, a setting of the built-in "
                 "trainer; set llamafactory.algorithm_config"

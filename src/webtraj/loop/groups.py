@@ -1,6 +1,6 @@
 """Iterations that train by policy gradient: what their rollouts must be like.
 
-The trainer computes log-probabilities of sampled replies anew and compares them with the recorded
+The trainer computes log-probabilities of sampled replies again and compares them with the recorded
 ones. So replies must be sampled from the model's whole distribution. Their temperature is recorded,
 and the trainer takes it from there.
 """
@@ -12,7 +12,7 @@ from typing import Any
 
 from webtraj import errors
 from webtraj.agents.catalog import shared_options
-from webtraj.loop.configuration import LoopConfig, given_of
+from webtraj.loop.configuration import LoopConfig, given_settings
 from webtraj.runs.spec import RunSpec
 from webtraj.settings import configuration
 from webtraj.training.sft.settings import TrainingSettings
@@ -27,19 +27,19 @@ _WHOLE: Mapping[str, tuple[Any, ...]] = {
 
 def rollout_settings(config: LoopConfig, iteration: int) -> dict[str, Any]:
     """Return the settings that an iteration's rollout gives."""
-    given = given_of(config.rollout, RunSpec)
+    given = given_settings(config.rollout, RunSpec)
     if config.algorithm(iteration) == "sft":
         return given
-    return configuration.merge(given, given_of(config.groups.rollout, RunSpec))
+    return configuration.merge(given, given_settings(config.groups.rollout, RunSpec))
 
 
 def training_settings(config: LoopConfig, iteration: int) -> dict[str, Any]:
     """Return the settings that an iteration's training gives."""
-    given = given_of(config.train, TrainingSettings)
+    given = given_settings(config.train, TrainingSettings)
     if config.algorithm(iteration) == "sft":
         return given
     given = configuration.merge({"no_samples": "keep", "policy": {}}, given)
-    return configuration.merge(given, given_of(config.groups.train, TrainingSettings))
+    return configuration.merge(given, given_settings(config.groups.train, TrainingSettings))
 
 
 def check_groups(config: LoopConfig) -> None:

@@ -168,7 +168,7 @@ def lanes(config: LoopConfig, *, overlap: bool | None = None) -> tuple[tuple[Slo
     """
     if not (config.overlap.enabled if overlap is None else overlap):
         return (tuple(_turn_by_turn(config)),)
-    return tuple(_playing(config)), tuple(_training(config))
+    return tuple(_slots_of_playing(config)), tuple(_slots_of_training(config))
 
 
 def staleness(config: LoopConfig) -> int:
@@ -186,7 +186,7 @@ def _turn_by_turn(config: LoopConfig) -> Iterator[Slot]:
             yield Slot(number, "evaluate", "rollout")
 
 
-def _playing(config: LoopConfig) -> Iterator[Slot]:
+def _slots_of_playing(config: LoopConfig) -> Iterator[Slot]:
     behind = config.overlap.max_staleness
     if _is_evaluated(config, 0):
         yield Slot(0, "evaluate", "rollout")
@@ -202,7 +202,7 @@ def _playing(config: LoopConfig) -> Iterator[Slot]:
             yield Slot(trained, "evaluate", "rollout", ((trained, "publish"),))
 
 
-def _training(config: LoopConfig) -> Iterator[Slot]:
+def _slots_of_training(config: LoopConfig) -> Iterator[Slot]:
     for number in range(1, config.iterations + 1):
         slots = list(_slots(config, number, "update"))
         last = list(_slots(config, number, "rollout"))[-1]

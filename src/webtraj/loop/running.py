@@ -17,7 +17,7 @@ from webtraj.loop import holding
 from webtraj.serving.process import GuardedProcess
 from webtraj.store import files
 
-__all__ = ["holding_lock", "run_command", "until_free"]
+__all__ = ["run_command", "until_free", "with_lock"]
 
 _POLL = 0.5
 """Seconds between checks of the log and of a lock."""
@@ -47,7 +47,7 @@ async def run_command(
     files.make_folder(log.parent)
     files.make_folder(lock.parent)
     process = GuardedProcess(
-        holding_lock(lock, command),
+        with_lock(lock, command),
         variables={**os.environ, "PYTHONUNBUFFERED": "1", "COLUMNS": "120"},
         log_file=log,
         patience=patience,
@@ -66,7 +66,7 @@ async def run_command(
         await process.stop()
 
 
-def holding_lock(lock: Path, command: Sequence[str]) -> tuple[str, ...]:
+def with_lock(lock: Path, command: Sequence[str]) -> tuple[str, ...]:
     """Return a command that waits for a lock and then becomes the given one, which holds it."""
     return (sys.executable, "-I", "-S", holding.__file__, str(lock), *command)
 

@@ -227,7 +227,7 @@ class _HeldLaunch(VllmLaunch):
 
     def command(self, host: str, port: int) -> Sequence[str]:
         """See `VllmLaunch.command`."""
-        return running.holding_lock(self.lock, VllmLaunch.command(self, host, port))
+        return running.with_lock(self.lock, VllmLaunch.command(self, host, port))
 
 
 def _launch(config: ServeConfig, weights: str, version: str, *, lock: Path) -> VllmLaunch:

@@ -1,7 +1,7 @@
 """Rates, ratios and spreads with their counts; intervals, pass@k, pass^k, differences of rates.
 
-`success_rate` is the one rule for what a success rate counts. All else are pure functions of
-numbers. Intervals of rates are Wilson's; intervals of differences are Newcombe's, built
+`success_rate` is the one rule for what a success rate counts. Everything else is a pure
+function of numbers. Intervals of rates are Wilson's; intervals of differences are Newcombe's, built
 from two of Wilson's. Unlike the textbook's they stay within -1 and 1, and are useful for 3 of 3.
 Intervals of pass@k and pass^k are bootstrapped over tasks.
 """

@@ -43,7 +43,7 @@ class Throughput:
 
     wall_seconds: float | None = None
     """Time during which any episode was running, with pauses of up to a minute. None if unknown,
-    and for groups that are played among others (all but policies and runs)."""
+    and for groups other than policies and runs, whose episodes run among others."""
     episode_seconds: float = 0.0
     """Total time of all episodes, counting concurrent ones separately."""
     episodes: int = 0
@@ -132,7 +132,7 @@ class RolloutMetrics:
     failures: int = 0
     """Valid episodes in which the agent failed, including by its own error."""
     ungraded: int = 0
-    """Valid episodes that are neither: not judged, or the judge failed."""
+    """Valid episodes without a verdict: not judged, or the judge failed."""
     infrastructure_failures: int = 0
     """Episodes whose outcome is env_error, model_error, judge_error or timeout, or unknown after an
     error or a crash. Whatever the crash rule, none is in the denominator of `success_rate`. An
@@ -321,8 +321,8 @@ class Tally:
         ks: Values of k for pass@k and pass^k; by default 1, 2, 4, 8 and so on, up to the largest
             group.
         priced: Whether prices were given, so that a cost of 0 is a known cost.
-        timed: Whether to measure wall time. Only a whole rollout has that, not tasks that are
-            played among others.
+        timed: Whether to measure wall time. Only a whole rollout has that: the episodes
+            of one task run among those of others.
     """
 
     def __init__(

@@ -40,7 +40,7 @@ __all__ = [
     "Guard",
     "OnlyPrograms",
     "listen",
-    "missing",
+    "missing_libraries",
     "open_privately",
     "served",
     "serving",
@@ -302,7 +302,7 @@ _EVERYWHERE = {"": "127.0.0.1", "0.0.0.0": "127.0.0.1", "::": "::1"}
 """Addresses to listen at that cannot be opened, and the addresses to open instead."""
 
 
-def missing(what: str) -> errors.MissingDependencyError:
+def missing_libraries(what: str) -> errors.MissingDependencyError:
     """Return the error to raise if a page's libraries are not installed.
 
     Args:
@@ -347,7 +347,7 @@ async def serving(
     try:
         import uvicorn  # noqa: F401
     except ImportError as error:
-        raise missing(what) from error
+        raise missing_libraries(what) from error
     alone = is_loopback(host)
     token = secrets.token_urlsafe(24) if token is None else token
     if not _TOKEN.fullmatch(token):

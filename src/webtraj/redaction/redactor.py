@@ -33,9 +33,9 @@ _DEEPEST = 70
 """Prefixes of a typed secret are searched for up to this length."""
 
 PAINTED: Final = "screenshots_painted"
-"""The count name of redacted screenshots,"""
+"""The name under which redacted screenshots are counted."""
 DROPPED: Final = "screenshots_dropped"
-"""and of screenshots left out because they could not be painted over."""
+"""The name under which screenshots are counted that could not be painted over, and so left out."""
 
 _T = TypeVar("_T")
 _LOGGER = logging.getLogger(__name__)

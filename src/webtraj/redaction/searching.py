@@ -164,9 +164,10 @@ class Plain:
 
     text: str
     _starts: tuple[int, ...]
-    """Start of each piece in the text and, at the same index,"""
+    """The start of each piece in the text."""
     _origins: tuple[tuple[int, int], ...]
-    """its start in the source. A piece of the same length there was not escaped."""
+    """The start and end of each piece in the source, in the same order. A piece of the same length
+    there was not escaped."""
     _before: Plain | None = None
     """The source, if it is not the original."""
 

@@ -167,7 +167,7 @@ class EpisodePlay:
         except (errors.InvalidInputError, *FATAL):
             raise
         except Exception as error:
-            return _raising(error)
+            return _make_raising_act(error)
         return agents_lib.act_of(actor)
 
     async def _loop(self, act: agents_lib.Act) -> EndReason:
@@ -277,7 +277,7 @@ class EpisodePlay:
         return EndReason.TRUNCATED
 
 
-def _raising(error: Exception) -> agents_lib.Act:
+def _make_raising_act(error: Exception) -> agents_lib.Act:
     """Return an act that raises, so that the episode is recorded with its first observation."""
 
     async def act(observation: Any) -> Any:

@@ -1,7 +1,7 @@
 """Judge a recorded rollout, after all episodes are played.
 
 The verdicts are stored beside the episodes (`webtraj.judging.judged`); the run's metrics are
-measured anew, and the sites that refused the agent are noted.
+measured again, and the sites that refused the agent are noted.
 """
 
 from __future__ import annotations

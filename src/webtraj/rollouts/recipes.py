@@ -18,10 +18,10 @@ if TYPE_CHECKING:
 __all__ = [
     "ASKING",
     "Proposing",
-    "forking",
     "make_agent",
     "make_judge",
     "proposing_of",
+    "with_forks",
 ]
 
 PROPOSERS = "webtraj.proposers"
@@ -40,12 +40,12 @@ def make_agent(spec: RunSpec) -> Agent:
         NotADatasetError: There are no episodes to fork.
         StorageError: They cannot be read.
     """
-    return forking(
+    return with_forks(
         spec, catalog.make_agent(spec.agent, seed=spec.seed, options=spec.agents_options)
     )
 
 
-def forking(spec: RunSpec, agent: Agent) -> Agent:
+def with_forks(spec: RunSpec, agent: Agent) -> Agent:
     """Return the agent of a run; if the run forks episodes, one that repeats them first."""
     if spec.fork is None:
         return agent

@@ -408,7 +408,7 @@ def check_complete(data: Mapping[str, Any], name: str) -> None:
     Raises:
         InvalidInputError: A value is missing.
     """
-    if missing := sorted(_missing(data)):
+    if missing := sorted(_missing_keys(data)):
         raise errors.InvalidInputError(
             f"{_where(name)} needs values for {', '.join(missing)}: give "
             + " ".join(f"{key}=..." for key in missing)
@@ -623,9 +623,9 @@ def _holds_secret(data: Any, key: str) -> bool:
     return isinstance(data, str) and not _SPACE.search(data) and any(credentials.find_secrets(data))
 
 
-def _missing(data: Mapping[str, Any], prefix: str = "") -> Iterator[str]:
+def _missing_keys(data: Mapping[str, Any], prefix: str = "") -> Iterator[str]:
     for key, value in data.items():
         if value == MISSING:
             yield f"{prefix}{key}"
         elif isinstance(value, Mapping):
-            yield from _missing(value, f"{prefix}{key}.")
+            yield from _missing_keys(value, f"{prefix}{key}.")

@@ -5,7 +5,7 @@ converted. Packages, webtraj among them, add names through entry points (`find_o
 `webtraj.agents`, `webtraj.judges`, `webtraj.steps`, `webtraj.exporters`, `webtraj.importers`,
 `webtraj.training_formats`, `webtraj.dialects` and `webtraj.proposers`. Built-in names are never
 replaced. CONTRIBUTING.md has examples. A module outside a package adds names by
-`registering`, once `import_modules` (`--import`) has imported it.
+`register_as`, once `import_modules` (`--import`) has imported it.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ from webtraj.settings import installed
 from webtraj.settings.installed import EXTRAS
 
 __all__ = [
-    "check_installed", "class_at", "import_modules", "find_offered", "listing", "make_of",
-    "nearest", "registering",
+    "check_installed", "class_at", "import_modules", "find_offered", "list_names", "make_of",
+    "nearest", "register_as",
 ]  # fmt: skip
 
 _Made = TypeVar("_Made")
@@ -62,7 +62,7 @@ def check_installed(group: str, name: str) -> None:
         raise errors.missing_dependency(f"The {kind} {name!r} needs another package", extra)
 
 
-def listing(group: str, known: Iterable[str]) -> str:
+def list_names(group: str, known: Iterable[str]) -> str:
     """Return names for a message, and what packages that are not installed would add to them.
 
     Args:
@@ -78,12 +78,12 @@ def listing(group: str, known: Iterable[str]) -> str:
     return said
 
 
-def registering(group: str, name: str, taken: Collection[str]) -> Callable[[_Made], _Made]:
+def register_as(group: str, name: str, taken: Collection[str]) -> Callable[[_Made], _Made]:
     """Return a decorator that gives a class or an object a name in an entry-point group.
 
     Args:
         group: The group.
-        name: The name. A module that is imported again may give it anew.
+        name: The name. A module that is imported again may give it again.
         taken: The built-in names that are not entry points.
 
     Raises:

@@ -27,5 +27,9 @@ RECORD_MODULES: dict[str, str] = {}
 """The module that registers the record types of each namespace. The packages above fill it in. A
 module is imported when a file first names a type of its namespace."""
 
-__all__ = ["RECORD_MODULES", *sorted(_HOMES)]
+RECORD_WRITERS: dict[str, str] = {}
+"""The function, `module:name`, that writes a record of each namespace as text. The packages above
+fill it in."""
+
+__all__ = ["RECORD_MODULES", "RECORD_WRITERS", *sorted(_HOMES)]
 __getattr__, __dir__ = _homes.face(__name__, _HOMES)

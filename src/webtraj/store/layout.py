@@ -308,7 +308,7 @@ class DatasetLayout:
         for folder in self._folders:
             folder.mkdir(exist_ok=True)
 
-    def unshared(self, episode_id: str) -> Path:
+    def unshared_folder(self, episode_id: str) -> Path:
         """Return the folder of the blobs of one episode only."""
         return self.root / "unshared" / check_episode_id(episode_id)
 

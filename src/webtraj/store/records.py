@@ -341,13 +341,13 @@ def _bound(kind: _Kind, bounds: trajectory_lib.Within) -> _FromJson:
     read, plain, _ = kind
     least, below = bounds.least, bounds.below
 
-    def bounded(data: Any, reading: Reading) -> Any:
+    def read_bounded(data: Any, reading: Reading) -> Any:
         value = data if type(data) in plain else read(data, reading)
         if not least <= value < below:  # NaN is never within bounds.
             raise _wrong(value, f"at least {least:g} and less than {below:g}")
         return value
 
-    return bounded
+    return read_bounded
 
 
 def _records(cls: type) -> _FromJson:

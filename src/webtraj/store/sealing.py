@@ -46,7 +46,7 @@ def blob_store(layout: DatasetLayout, header: DatasetHeader, episode_id: str) ->
 
 def unshared_blobs(layout: DatasetLayout, episode_id: str) -> BlobStore:
     """Return the store of the blobs of one episode only: one folder, no subfolders."""
-    return BlobStore(layout.unshared(episode_id), within=layout.root, flat=True)
+    return BlobStore(layout.unshared_folder(episode_id), within=layout.root, flat=True)
 
 
 def seal(

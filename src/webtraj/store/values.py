@@ -52,7 +52,7 @@ from typing import Any, ParamSpec, TypeVar
 import numpy as np
 
 from webtraj.shown import Shown
-from webtraj.store import RECORD_MODULES
+from webtraj.store import RECORD_MODULES, RECORD_WRITERS
 
 __all__ = [
     "MAX_DEPTH",
@@ -66,6 +66,7 @@ __all__ = [
     "name_of",
     "record_type",
     "registered_types",
+    "write_record",
 ]
 
 
@@ -158,6 +159,16 @@ def class_of(name: str) -> type | None:
     if name not in _CLASSES and (home := RECORD_MODULES.get(name.partition("/")[0])):
         importlib.import_module(home)
     return _CLASSES.get(name)
+
+
+def write_record(value: Any) -> str:
+    """Return a record as text, by its namespace's `RECORD_WRITERS`; empty for anything else."""
+    namespace = _NAMES.get(type(value), "").partition("/")[0]
+    if namespace not in RECORD_WRITERS:
+        return ""
+    module, _, name = RECORD_WRITERS[namespace].partition(":")
+    text: str = getattr(importlib.import_module(module), name)(value)
+    return text
 
 
 # Dtypes: a simple one is its `dtype.str`, byte order included: `"<f4"`, `"|b1"`, `"<M8[ns]"`. A

@@ -120,21 +120,21 @@ def assert_valid_trajectory(
         AssertionError: The record is invalid. The message lists every problem.
     """
     __tracebackhide__ = True
-    problems = [*_numbering(trajectory), *_times(trajectory), *_ending(trajectory)]
+    problems = [*_check_numbers(trajectory), *_check_times(trajectory), *_check_end(trajectory)]
     if not allow_violations:
-        problems += [*_step_types(trajectory), *_rules(trajectory)]
+        problems += [*_check_step_types(trajectory), *_check_rules(trajectory)]
     if problems:
         lines = "\n".join(f"  - {problem}" for problem in problems)
         raise AssertionError(f"Episode {trajectory.episode_id} is not valid:\n{lines}")
 
 
-def _numbering(trajectory: trajectory_lib.EpisodeTrajectory) -> Iterator[str]:
+def _check_numbers(trajectory: trajectory_lib.EpisodeTrajectory) -> Iterator[str]:
     indices = [step.index for step in trajectory.steps]
     if indices != list(range(len(indices))):
         yield f"steps must be numbered 0, 1, 2, ...; they are numbered {indices}"
 
 
-def _times(trajectory: trajectory_lib.EpisodeTrajectory) -> Iterator[str]:
+def _check_times(trajectory: trajectory_lib.EpisodeTrajectory) -> Iterator[str]:
     # Not the episode's start: a collector sets it slightly after the call of `reset` at which the
     # first step starts.
     marks: list[tuple[str, float | None]] = []
@@ -148,7 +148,7 @@ def _times(trajectory: trajectory_lib.EpisodeTrajectory) -> Iterator[str]:
             yield f"{later} ({after}) must not lie before {earlier} ({before})"
 
 
-def _ending(trajectory: trajectory_lib.EpisodeTrajectory) -> Iterator[str]:
+def _check_end(trajectory: trajectory_lib.EpisodeTrajectory) -> Iterator[str]:
     end = trajectory.end
     last = trajectory.steps[-1] if trajectory.steps else None
     if end is None:
@@ -175,7 +175,7 @@ def _ending(trajectory: trajectory_lib.EpisodeTrajectory) -> Iterator[str]:
         yield "an episode that returned LAST must have no action in flight"
 
 
-def _step_types(trajectory: trajectory_lib.EpisodeTrajectory) -> Iterator[str]:
+def _check_step_types(trajectory: trajectory_lib.EpisodeTrajectory) -> Iterator[str]:
     for position, step in enumerate(trajectory.steps):
         is_final = position == len(trajectory.steps) - 1
         if step.first != (position == 0):
@@ -184,7 +184,7 @@ def _step_types(trajectory: trajectory_lib.EpisodeTrajectory) -> Iterator[str]:
             yield f"step {position} is LAST, and {len(trajectory.steps) - 1 - position} follow it"
 
 
-def _rules(trajectory: trajectory_lib.EpisodeTrajectory) -> Iterator[str]:
+def _check_rules(trajectory: trajectory_lib.EpisodeTrajectory) -> Iterator[str]:
     # A relabelled episode has no rewards: the old ones were for the old goal.
     rewarded = _RELABELLED not in trajectory.info.metadata
     for step in trajectory.steps:

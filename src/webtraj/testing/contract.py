@@ -202,7 +202,7 @@ class EnvironmentContract:
         """An environment that was never reset can be closed, twice."""
         _skip_without_close(environment)
         for _ in range(2):
-            await _expecting(environment.close(), messages.CLOSE_MUST_BE_IDEMPOTENT)
+            await _expect(environment.close(), messages.CLOSE_MUST_BE_IDEMPOTENT)
 
     @_in_environment
     async def test_close_is_idempotent(self, environment: Any) -> None:
@@ -211,7 +211,7 @@ class EnvironmentContract:
         await self._reset(environment)
         await self._step(environment)
         for _ in range(2):
-            await _expecting(environment.close(), messages.CLOSE_MUST_BE_IDEMPOTENT)
+            await _expect(environment.close(), messages.CLOSE_MUST_BE_IDEMPOTENT)
 
     @_in_environment
     async def test_reset_after_close_begins_an_episode_or_raises(self, environment: Any) -> None:
@@ -244,7 +244,7 @@ class EnvironmentContract:
         else:
             _check(False, messages.EXIT_MUST_LET_EXCEPTIONS_OUT.format("nothing"))
         if hasattr(environment, "close"):
-            await _expecting(environment.close(), messages.CLOSE_MUST_BE_IDEMPOTENT)
+            await _expect(environment.close(), messages.CLOSE_MUST_BE_IDEMPOTENT)
 
     # Cancellation and errors. -------------------------------------------------------------------
 
@@ -394,7 +394,7 @@ def _skip_without_close(environment: Any) -> None:
         raise unittest.SkipTest("the environment has no close, which is optional")
 
 
-async def _expecting(call: Awaitable[Any], message: str) -> None:
+async def _expect(call: Awaitable[Any], message: str) -> None:
     try:
         await call
     except Exception as error:

@@ -160,7 +160,7 @@ def disk_full(*, after_bytes: int = 0) -> Iterator[None]:
     write = os.write
     left = after_bytes
 
-    def limited(descriptor: int, data: Any, /) -> int:
+    def write_limited(descriptor: int, data: Any, /) -> int:
         nonlocal left
         view = memoryview(data).cast("B")
         if view.nbytes and not left:
@@ -169,5 +169,5 @@ def disk_full(*, after_bytes: int = 0) -> Iterator[None]:
         left -= written
         return written
 
-    with mock.patch.object(os, "write", limited):
+    with mock.patch.object(os, "write", write_limited):
         yield

@@ -167,10 +167,10 @@ def pytest_runtest_call(item: pytest.Item) -> None:
         and inspect.iscoroutinefunction(item.obj)
         and not {"recorded_environment", "page_environment"}.isdisjoint(item.fixturenames)
     ):
-        item.obj = _closing(item.obj, item.stash.setdefault(_OPENED, []))
+        item.obj = _close_after(item.obj, item.stash.setdefault(_OPENED, []))
 
 
-def _closing(test: Callable[..., Any], opened: list[Any]) -> Callable[..., Any]:
+def _close_after(test: Callable[..., Any], opened: list[Any]) -> Callable[..., Any]:
     @functools.wraps(test)
     async def run(*args: Any, **kwargs: Any) -> None:
         async with contextlib.AsyncExitStack() as stack:

@@ -91,16 +91,16 @@ def make_app(viewer: Viewer) -> ASGIApp:
     routes = [
         Route("/", handlers.page),
         Route("/static/{name}", handlers.file),
-        Route("/api/datasets", _answering(handlers.datasets)),
-        Route("/api/episodes", _answering(handlers.episodes)),
-        Route("/api/episodes/{dataset}/{id}", _answering(handlers.episode)),
-        Route("/api/blobs/{dataset}/{name}", _answering(handlers.blob)),
+        Route("/api/datasets", _with_error_responses(handlers.datasets)),
+        Route("/api/episodes", _with_error_responses(handlers.episodes)),
+        Route("/api/episodes/{dataset}/{id}", _with_error_responses(handlers.episode)),
+        Route("/api/blobs/{dataset}/{name}", _with_error_responses(handlers.blob)),
         Route("/api/thumbnails/{dataset}/{id}", handlers.thumbnail),
-        Route("/api/iterations", _answering(handlers.iterations)),
-        Route("/api/runs/{dataset}", _answering(handlers.run)),
-        Route("/api/runs/{dataset}/rows/{number:int}", _answering(handlers.run_row)),
-        Route("/api/changes", _answering(handlers.changes)),
-        Route("/api/labels/{dataset}/{id}", _answering(handlers.label), methods=["PUT"]),
+        Route("/api/iterations", _with_error_responses(handlers.iterations)),
+        Route("/api/runs/{dataset}", _with_error_responses(handlers.run)),
+        Route("/api/runs/{dataset}/rows/{number:int}", _with_error_responses(handlers.run_row)),
+        Route("/api/changes", _with_error_responses(handlers.changes)),
+        Route("/api/labels/{dataset}/{id}", _with_error_responses(handlers.label), methods=["PUT"]),
     ]
     return Starlette(
         routes=routes,
@@ -239,7 +239,7 @@ def _label_of(body: bytes) -> tuple[str, str | None]:
 _Handler = Callable[["Request"], Awaitable["Response"]]
 
 
-def _answering(handler: _Handler) -> _Handler:
+def _with_error_responses(handler: _Handler) -> _Handler:
     """Return a handler that turns webtraj's errors into error responses."""
 
     async def answer(request: Request) -> Response:

@@ -64,11 +64,11 @@ def watch(
         sleep: Sleeps for some seconds.
     """
     status = monitor.look()
-    with Live(_fitting(status, console), console=console, auto_refresh=False) as live:
+    with Live(_render_to_fit(status, console), console=console, auto_refresh=False) as live:
         while not status.is_over:
             sleep(every)
             status = monitor.look()
-            live.update(_fitting(status, console), refresh=True)
+            live.update(_render_to_fit(status, console), refresh=True)
     return status
 
 
@@ -107,7 +107,7 @@ class BackgroundScreen(Closing):
             if monitor is None:
                 return
             with Live(
-                _fitting(monitor.look(), self._console),
+                _render_to_fit(monitor.look(), self._console),
                 console=self._console,
                 auto_refresh=False,
                 redirect_stdout=False,
@@ -116,7 +116,7 @@ class BackgroundScreen(Closing):
                 stopped = False
                 while not stopped:
                     stopped = self._stop.wait(self._every)
-                    live.update(_fitting(monitor.look(), self._console), refresh=True)
+                    live.update(_render_to_fit(monitor.look(), self._console), refresh=True)
         except (errors.WebtrajError, OSError) as error:
             self.trouble = str(error)
 
@@ -247,7 +247,7 @@ def _table(first: str, *others: str, numbers: int) -> Table:
     return table
 
 
-def _fitting(status: RunStatus, console: Console) -> RenderableType:
+def _render_to_fit(status: RunStatus, console: Console) -> RenderableType:
     return render(status, width=console.width)
 
 

@@ -550,7 +550,7 @@ class Table:
         if query.max_reward is not None:
             common &= self._numbers_of("reward") <= query.max_reward
         if query.words:
-            common &= self._containing(query.words)
+            common &= self._match_words(query.words)
         chosen = {name: self._choose(name, values) for name, values in query.chosen}
         every = _all_of(common, chosen.values())
         facets = {}
@@ -581,7 +581,7 @@ class Table:
         wanted = [column.known[value] for value in values if value in column.known]
         return np.isin(column.codes, wanted)
 
-    def _containing(self, words: tuple[str, ...]) -> _Mask:
+    def _match_words(self, words: tuple[str, ...]) -> _Mask:
         texts, _ = self._texts.of(self._rows, self._replaced)
         mask = np.fromiter((words[0] in text for text in texts), np.bool_, len(texts))
         for word in words[1:]:

@@ -19,7 +19,7 @@ def folder(monkeypatch, tmp_path):
 
 
 def test_the_program_gets_its_arguments_and_leads_a_group_of_its_own(folder):
-    command = folder.guarded("/bin/sh")
+    command = folder.guard("/bin/sh")
     told = subprocess.run(
         [command.path, "-c", 'echo "$0 $1" $$; ps -o pgid= -p $$', "a b", "c"],
         capture_output=True,
@@ -31,7 +31,7 @@ def test_the_program_gets_its_arguments_and_leads_a_group_of_its_own(folder):
 
 
 def test_an_aborted_command_never_starts(folder, tmp_path):
-    command = folder.guarded("/bin/touch")
+    command = folder.guard("/bin/touch")
     command.abort()
     command.abort()
     assert subprocess.run([command.path, tmp_path / "touched"], check=False).returncode == 1
@@ -39,7 +39,7 @@ def test_an_aborted_command_never_starts(folder, tmp_path):
 
 
 def test_nothing_starts_once_the_folder_is_gone(folder, tmp_path):
-    command = folder.guarded("/bin/touch")
+    command = folder.guard("/bin/touch")
     copy = tmp_path / "copy"
     copy.write_text(command.path.read_text())
     folder.remove()
@@ -52,7 +52,7 @@ def test_nothing_starts_once_the_folder_is_gone(folder, tmp_path):
 
 
 def test_aborting_kills_what_was_started(folder):
-    command = folder.guarded("/bin/sh")
+    command = folder.guard("/bin/sh")
     process = subprocess.Popen(
         [command.path, "-c", "echo up; read forever"],
         stdin=subprocess.PIPE,
@@ -74,7 +74,7 @@ sys.stdin.read()
 
 
 def test_a_command_started_in_a_thread_outlives_the_thread_and_says_how_it_ended(folder):
-    command = folder.guarded("/bin/sh", by_thread=True)
+    command = folder.guard("/bin/sh", by_thread=True)
     started = []
 
     def start():
@@ -99,7 +99,7 @@ def test_a_command_started_in_a_thread_outlives_the_thread_and_says_how_it_ended
 
 
 def test_a_command_started_in_a_thread_ends_with_its_process(folder, tmp_path):
-    command = folder.guarded("/bin/sh", by_thread=True)
+    command = folder.guard("/bin/sh", by_thread=True)
     parent = subprocess.Popen(
         [sys.executable, "-c", SLEEPER, command.path],
         stdin=subprocess.PIPE,

@@ -48,7 +48,7 @@ UNPACKERS = ["zlib", *(["zlib_ng.zlib_ng"] if importlib.util.find_spec("zlib_ng"
 @pytest.fixture(params=UNPACKERS)
 def unpacker(request, monkeypatch):
     found = importlib.import_module(request.param)
-    monkeypatch.setattr(pictures, "unpacking", lambda: found)
+    monkeypatch.setattr(pictures, "import_zlib", lambda: found)
 
 
 @each("data", GOOD.values())

@@ -407,8 +407,8 @@ class World:
         host: Its server.
         content: The folder of the state to copy.
         seed: The seed that chose it.
-        copy: The world that it starts as instead. Until `rewind`, it answers the pages that this
-            one answered as they were, so that a browser can load them again.
+        copy: The copied world to start from instead. Until `rewind`, pages that the copied world
+            has answered are answered with the same bytes, so that a browser can load them again.
     """
 
     def __init__(

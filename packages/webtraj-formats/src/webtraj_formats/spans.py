@@ -224,7 +224,7 @@ class EpisodeSpans:
             known[key] = sum(counts.get(key, 0) for counts in usage)
         if self._content and info.goal:
             known["gen_ai.input.messages"] = _json([_message({"content": info.goal})])
-        root.set_attributes(_known(known))
+        root.set_attributes(_without_nulls(known))
         last = max(clock, _nanoseconds(end_time) or clock)
         for judgement in end.judgements:
             self._verdict(judgement, last)
@@ -260,7 +260,7 @@ class EpisodeSpans:
                 if call.finish_reason
                 else None,
                 "webtraj.policy_version": call.policy_version or None,
-                **_sampling(call.sampling),
+                **_sampling_attributes(call.sampling),
                 **_response(call.response),
                 **_usage(call),
             }
@@ -294,7 +294,7 @@ class EpisodeSpans:
             span.end(start)
 
     def _tool(self, step: StepRecord, within: Context, start: int, end: int) -> None:
-        name, arguments = tool_call(step.action, _hashed)
+        name, arguments = tool_call(step.action, _hash_part)
         url = inside(step.observation, "url")
         error = inside(step.observation, "last_action", "error")
         attributes: dict[str, Any] = {
@@ -329,7 +329,7 @@ class EpisodeSpans:
         if judgement.outcome is Outcome.JUDGE_ERROR:
             known["error.type"] = "judge_error"
         time = _nanoseconds(judgement.time)
-        self._root.add_event("gen_ai.evaluation.result", _known(known), time or last)
+        self._root.add_event("gen_ai.evaluation.result", _without_nulls(known), time or last)
 
     def _start(
         self,
@@ -342,7 +342,7 @@ class EpisodeSpans:
     ) -> trace.Span:
         if self._ids is not None:
             self._ids.name(self.info.episode_id, place)
-        known = _known(attributes)
+        known = _without_nulls(attributes)
         return self._tracer.start_span(name, within, kind, known, start_time=start)
 
     def _within(self, span: trace.Span) -> Context:
@@ -354,7 +354,7 @@ def _fail(span: trace.Span, kind: str, message: str) -> None:
     span.set_status(Status(StatusCode.ERROR, unicode_text(message)[:_MOST_TEXT] or None))
 
 
-def _known(values: Mapping[str, Any]) -> dict[str, Any]:
+def _without_nulls(values: Mapping[str, Any]) -> dict[str, Any]:
     """Return the values that are known, as OpenTelemetry takes them."""
     return {
         key: unicode_text(value) if isinstance(value, str) else value
@@ -388,7 +388,7 @@ def _number(value: Any, kind: type[int] | type[float]) -> int | float | None:
     return made if (_is_int64(made) if kind is int else math.isfinite(made)) else None
 
 
-def _sampling(sampling: Mapping[str, Any]) -> dict[str, Any]:
+def _sampling_attributes(sampling: Mapping[str, Any]) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for name, kind in SAMPLING.items():
         value = _number(sampling.get(name), kind)
@@ -428,7 +428,7 @@ def _message(message: Any) -> dict[str, Any]:
     given = message if isinstance(message, Mapping) else {"content": message}
     role = str(given.get("role") or "user")
     if role == "tool":
-        response = plain(given.get("content"), _hashed)
+        response = plain(given.get("content"), _hash_part)
         parts = [{"type": "tool_call_response", "id": given.get("tool_call_id"),
                   "response": response}]  # fmt: skip
     else:
@@ -446,10 +446,10 @@ def _parts(content: Any) -> Iterator[dict[str, Any]]:
         if isinstance(part, str):
             yield {"type": "text", "content": part}
         elif isinstance(part, bytes):
-            yield _hashed(part)
+            yield _hash_part(part)
         else:
             kind = part.get("type") if isinstance(part, Mapping) else None
-            yield {"type": str(kind or "json"), "content": plain(part, _hashed)}
+            yield {"type": str(kind or "json"), "content": plain(part, _hash_part)}
 
 
 def _call_part(call: Any) -> dict[str, Any]:
@@ -460,11 +460,11 @@ def _call_part(call: Any) -> dict[str, Any]:
         "type": "tool_call",
         "id": found.get("id"),
         "name": function.get("name"),
-        "arguments": plain(function.get("arguments"), _hashed),
+        "arguments": plain(function.get("arguments"), _hash_part),
     }
 
 
-def _hashed(data: bytes) -> dict[str, Any]:
+def _hash_part(data: bytes) -> dict[str, Any]:
     """Return a part that names bytes by their hash, as the dataset's blobs are named."""
     kind = image_kind(data)
     return {
@@ -476,7 +476,7 @@ def _hashed(data: bytes) -> dict[str, Any]:
 
 
 def _json(value: Any) -> str:
-    return orjson.dumps(plain(value, _hashed)).decode()
+    return orjson.dumps(plain(value, _hash_part)).decode()
 
 
 def spans_maker(resource: Resource, *, content: bool) -> Callable[..., list[ReadableSpan]]:

@@ -171,10 +171,10 @@ class WebEnvironment(Environment):  # type: ignore[misc]
             )
         except EpisodeFailedError as failure:
             self._state = WebState(episode_id=episode_id)
-            self._failed(failure)
+            self._record_failure(failure)
             raise
         self._state = WebState(episode_id=episode_id)
-        return self._observed(turn)
+        return self._observe_turn(turn)
 
     async def step_async(
         self, action: WebAction, timeout_s: float | None = None, **_: Any
@@ -188,9 +188,9 @@ class WebEnvironment(Environment):  # type: ignore[misc]
         try:
             turn = await self._session.step(self._reply(action))
         except EpisodeFailedError as failure:
-            self._failed(failure)
+            self._record_failure(failure)
             raise
-        return self._observed(turn)
+        return self._observe_turn(turn)
 
     @property
     def state(self) -> WebState:
@@ -251,7 +251,7 @@ class WebEnvironment(Environment):  # type: ignore[misc]
             )
         return dict(action.call)
 
-    def _observed(self, turn: Turn) -> WebObservation:
+    def _observe_turn(self, turn: Turn) -> WebObservation:
         assert self._session is not None
         assert self._loop is not None
         self._used = self._loop.time()
@@ -282,7 +282,7 @@ class WebEnvironment(Environment):  # type: ignore[misc]
             outcome=outcome,
         )
 
-    def _failed(self, failure: EpisodeFailedError) -> None:
+    def _record_failure(self, failure: EpisodeFailedError) -> None:
         known = {**self._state.model_dump(), "done": True, "total_reward": None}
         known |= {"outcome": failure.outcome.name.lower(), "error": str(failure)}
         self._state = WebState(**known)

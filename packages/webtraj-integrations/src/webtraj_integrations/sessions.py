@@ -320,7 +320,7 @@ class Sessions:
         if seed is not None:
             check_whole("seed", seed, 0)
         if task is not None:
-            task = self._named(str(task))
+            task = self._resolve_name(str(task))
         place = self._number if seed is None else seed
         chosen = self._plan[place % len(self._plan)] if task is None else self._by_name[task]
         if goal:
@@ -334,7 +334,7 @@ class Sessions:
             self._number += 1
         return chosen, seed
 
-    def _named(self, task: str) -> str:
+    def _resolve_name(self, task: str) -> str:
         """Return the name of a task that may also be written as `miniwob/click-test`."""
         name = task
         while name not in self._by_name and "/" in name:
@@ -455,7 +455,7 @@ class Session:
                         raise self._failure(error, Phase.RESET) from error
                 else:
                     break
-            self._turn = self._shown(timestep, chosen.task, seed, step=0)
+            self._turn = self._make_turn(timestep, chosen.task, seed, step=0)
             return self._turn
 
     async def step(self, reply: Any) -> Turn:
@@ -504,7 +504,7 @@ class Session:
                     raise
                 self._sessions.outcomes[outcome_of_error(error, Phase.STEP)] += 1
                 raise self._failure(error, Phase.STEP) from error
-            self._turn = self._shown(
+            self._turn = self._make_turn(
                 timestep,
                 before.task,
                 before.seed,
@@ -533,7 +533,9 @@ class Session:
         except errors.CollectorError as error:
             self._sessions.failure = error
 
-    def _shown(self, timestep: Any, task: str, seed: int, *, step: int, why_not: str = "") -> Turn:
+    def _make_turn(
+        self, timestep: Any, task: str, seed: int, *, step: int, why_not: str = ""
+    ) -> Turn:
         environment, settings = self._environment, self._sessions.context
         last_action = timestep.observation.get("last_action") or {}
         make_own = self._sessions.page_dialect

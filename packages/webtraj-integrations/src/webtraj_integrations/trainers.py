@@ -83,19 +83,19 @@ class SharedSessions(Closing):
 
     def run(self, call: Callable[[], Awaitable[_T]]) -> _T:
         """Await `call()` on the loop of the browsers, and return its result."""
-        self._opened()
+        self._ensure_open()
         return self._thread.run(call)
 
     async def arun(self, call: Callable[[], Awaitable[_T]]) -> _T:
         """Do the same for a caller on an event loop, which does not block."""
         loop = self._loop
         if loop is None:
-            loop = await asyncio.to_thread(self._opened)
+            loop = await asyncio.to_thread(self._ensure_open)
 
-        async def called() -> _T:
+        async def run_call() -> _T:
             return await call()
 
-        return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(called(), loop))
+        return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(run_call(), loop))
 
     def leave(self, session: Session) -> None:
         """Give a session's page back, without waiting."""
@@ -111,7 +111,7 @@ class SharedSessions(Closing):
             asyncio.get_running_loop(), asyncio.Semaphore(self.sessions.size)
         )
 
-    def _opened(self) -> asyncio.AbstractEventLoop:
+    def _ensure_open(self) -> asyncio.AbstractEventLoop:
         with self._opening:
             if self._loop is None:
                 self._loop = self._thread.run(self._open)

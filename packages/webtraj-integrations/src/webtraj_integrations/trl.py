@@ -355,7 +355,7 @@ class _Tokens:
     def first(self, turn: Turn | None) -> list[int]:
         """Return a rollout's prompt."""
         said = "" if turn is None else shown(turn)
-        text = self._rendered([{"role": "user", "content": said}])
+        text = self._render([{"role": "user", "content": said}])
         ids: list[int] = self._trainer._tokenizer(text, add_special_tokens=False).input_ids
         return ids
 
@@ -379,7 +379,7 @@ class _Tokens:
         assert rollout.turn is not None
         asked = {"role": "user", "content": shown(rollout.turn)}
         talk = [{"role": "user", "content": "-"}, {"role": "assistant", "content": _MARK}, asked]
-        _, mark, after = self._rendered(talk).partition(_MARK)
+        _, mark, after = self._render(talk).partition(_MARK)
         if not mark:
             raise errors.InvalidInputError(
                 "The model's chat template leaves out earlier replies, so a page cannot follow the "
@@ -394,7 +394,7 @@ class _Tokens:
         rollout.add(page, None, mask=0)
         return True
 
-    def _rendered(self, messages: Sequence[Mapping[str, str]]) -> str:
+    def _render(self, messages: Sequence[Mapping[str, str]]) -> str:
         text: str = self._trainer.processing_class.apply_chat_template(
             list(messages),
             add_generation_prompt=True,

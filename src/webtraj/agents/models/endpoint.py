@@ -576,7 +576,7 @@ class Exchange:
             raise _give_up(failure, why)
         if attempts >= _PATIENCE:
             most = self.retries.max_retries + 1
-            self.notices.waiting(failure, delay, f"{attempts} of {most} attempts")
+            self.notices.log_wait(failure, delay, f"{attempts} of {most} attempts")
         await self.clock.sleep(delay)
 
 
@@ -587,7 +587,7 @@ class Notices:
     clock: Clock
     _last: float = float("-inf")
 
-    def waiting(self, failure: AttemptError, delay: float, tried: str) -> None:
+    def log_wait(self, failure: AttemptError, delay: float, tried: str) -> None:
         """Log why a call waits, unless another message was logged just before."""
         now = self.clock.monotonic()
         if now - self._last < _TOLD_EVERY:

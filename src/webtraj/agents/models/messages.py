@@ -171,7 +171,7 @@ def to_openai(messages: Sequence[Message], pictures: Base64Cache, *, uuids: bool
     """
     apart = list(_with_pictures_apart(messages))
 
-    def shaped(show: _Show) -> list[dict[str, Any]]:
+    def shape(show: _Show) -> list[dict[str, Any]]:
         def part_of(image: Image) -> dict[str, Any]:
             name = {"uuid": image.uuid} if uuids else {}
             return {"type": "image_url", "image_url": {"url": show(image)}, **name}
@@ -181,7 +181,7 @@ def to_openai(messages: Sequence[Message], pictures: Base64Cache, *, uuids: bool
             for message in apart
         ]
 
-    return shaped(pictures.data_uri), shaped(_data_of)
+    return shape(pictures.data_uri), shape(_data_of)
 
 
 def _with_pictures_apart(messages: Sequence[Message]) -> Iterator[Message]:

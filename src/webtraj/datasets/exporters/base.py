@@ -29,10 +29,10 @@ from webtraj.datasets.progress import count_items
 from webtraj.settings.named import (
     check_installed,
     find_offered,
-    listing,
+    list_names,
     make_of,
     nearest,
-    registering,
+    register_as,
 )
 from webtraj.store import files, records
 from webtraj.store.index import EpisodeSummary
@@ -428,7 +428,7 @@ def register(name: str) -> Callable[[_Made], _Made]:
     Raises:
         InvalidInputError: The name is that of a built-in format.
     """
-    return registering(ENTRY_POINT_GROUP, name, FORMATS)
+    return register_as(ENTRY_POINT_GROUP, name, FORMATS)
 
 
 def make_exporter(name: str, options: Mapping[str, Any] | None = None) -> Exporter:
@@ -448,7 +448,7 @@ def make_exporter(name: str, options: Mapping[str, Any] | None = None) -> Export
         raise errors.InvalidInputError(
             f"No export format {name!r:.60}. "
             f"{nearest(name, known, cutoff=0.6)}"
-            f"The formats are {listing(ENTRY_POINT_GROUP, known)}."
+            f"The formats are {list_names(ENTRY_POINT_GROUP, known)}."
         )
     made: Exporter = make_of(known[name], name, options)
     return made

@@ -97,7 +97,7 @@ STEPS: dict[str, Column] = {
     "axtree": Column("string", "The page as text, with a ref for each element."),
     "screenshot": Column("image", "The page as a picture."),
     "images": Column(["image"], "Other pictures of the observation and the model's messages."),
-    "observation": Column("string", "All else of the observation, as JSON."),
+    "observation": Column("string", "The rest of the observation, as JSON."),
     "thought": Column("string", "The reasoning given for the action."),
     "memory": Column("string", "What the agent chose to remember."),
     "model": Column("string", "The model that chose the action."),
@@ -107,7 +107,7 @@ STEPS: dict[str, Column] = {
     "logprobs": Column(["float64"], "Natural-log probability of each of those."),
     "start_time": Column("float64", "When the action began, in seconds since the epoch (UTC)."),
     "end_time": Column("float64", "When the observation was there."),
-    "extra": Column("string", "All else of the step and the decision, as JSON."),
+    "extra": Column("string", "The rest of the step and the decision, as JSON."),
 }
 """One row per observation. As in dm_env, the action is the one that led to it."""
 
@@ -131,8 +131,8 @@ TRAJECTORIES: dict[str, Column] = {
     "rewards": Column(["float64"], "The reward for each."),
     "start_time": Column("float64", "When it began, in seconds since the epoch (UTC)."),
     "end_time": Column("float64", "When it ended."),
-    "info": Column("string", "All else that is known of the episode, as JSON."),
-    "end": Column("string", "All else of its end, as JSON: error, action in flight, ..."),
+    "info": Column("string", "The rest of the episode's info, as JSON."),
+    "end": Column("string", "The rest of its end, as JSON: error, action in flight, ..."),
 }
 """One row per episode."""
 

@@ -25,7 +25,7 @@ from webtraj import errors
 from webtraj.datasets.dataset import encode_episode, open_dataset
 from webtraj.datasets.place import Place
 from webtraj.datasets.writer import DatasetWriter, MemoryBlobs
-from webtraj.settings.named import check_installed, class_at, find_offered, listing
+from webtraj.settings.named import check_installed, class_at, find_offered, list_names
 from webtraj.store import decoding
 from webtraj.store.index import EpisodeSummary
 from webtraj.store.layout import HEADER
@@ -461,7 +461,7 @@ def detect(path: Path) -> str:
             f"{str(path)!r} is already a webtraj dataset, so there is nothing to import. `webtraj "
             "copy` copies datasets into one, or converts them."
         )
-    names = listing(ENTRY_POINT_GROUP, _all_homes())
+    names = list_names(ENTRY_POINT_GROUP, _all_homes())
     raise errors.InvalidInputError(
         f"Cannot tell which system recorded {str(path)!r}. Choose one with --from: {names}."
     )
@@ -546,7 +546,7 @@ def _reader(path: Path, system: str) -> tuple[str, Reader]:
         check_installed(ENTRY_POINT_GROUP, system)
         raise errors.InvalidInputError(
             f"Cannot import from the system {system!r}; expected auto or one of "
-            f"{listing(ENTRY_POINT_GROUP, homes)}."
+            f"{list_names(ENTRY_POINT_GROUP, homes)}."
         )
     _check_exists(path)
     name = detect(path) if system == "auto" else system

@@ -16,11 +16,14 @@ from webtraj import _homes
 from webtraj.environments.actions.base import VERBS, Action
 from webtraj.environments.actions.verbs import *  # noqa: F403
 from webtraj.environments.actions.verbs import __all__ as _verbs
+from webtraj.store import RECORD_WRITERS
 
 if TYPE_CHECKING:
     from webtraj.environments.actions.dialects.browsergym import format_action as format_action
     from webtraj.environments.actions.dialects.browsergym import parse_action as parse_action
     from webtraj.environments.actions.dialects.browsergym import read_action as read_action
+
+RECORD_WRITERS["action"] = "webtraj.environments.actions.dialects.browsergym:write_action"
 
 _HOMES = dict.fromkeys(("format_action", "parse_action", "read_action"), "dialects.browsergym")
 

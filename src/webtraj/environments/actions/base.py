@@ -342,18 +342,6 @@ class Action:
             if checked is not value:
                 object.__setattr__(self, name, checked)
 
-    def in_words(self) -> str:
-        """Return the action in the default dialect; empty if that has no words for it.
-
-        Orby's shape of an episode, `BrowserGymAction.action_string`, keeps it.
-        """
-        from webtraj.environments.actions.dialects.browsergym import format_action
-
-        try:
-            return format_action(self)
-        except errors.UnsupportedActionError:
-            return ""
-
 
 @dataclass_transform(frozen_default=True)
 def verb(name: str) -> Callable[[type[_A]], type[_A]]:

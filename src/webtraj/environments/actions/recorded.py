@@ -29,9 +29,9 @@ GO_BACK = "go_back"
 INVALID = "invalid"
 
 DUMMY = "none"
-"""WebGym's placeholder for an action that is None,"""
+"""WebGym's placeholder for an action that is None."""
 INVALID_URL = "invalid_url"
-"""and for a task whose page could not be opened."""
+"""WebGym's placeholder for a task whose page could not be opened."""
 
 _KEYS = {"goback": GO_BACK}
 """WebGym's words that differ from ours."""

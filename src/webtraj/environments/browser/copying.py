@@ -1,7 +1,7 @@
 """Copies of a tab: its cookies, storage and history, and what was typed, scrolled and focused.
 
-A copy does not have the state of the page's scripts. A restored page loads anew, and its fields get
-their values with the events of typing; whether it is the page that was copied has to be seen.
+A copy does not have the state of the page's scripts. A restored page loads again, and its fields
+get their values with the events of typing. The caller compares it with the page that was copied.
 """
 
 from __future__ import annotations

@@ -57,8 +57,9 @@ _SERVER_ERROR = 500
 """A first page that answers with this status or above means that its site is broken."""
 
 _LOOKS_AT_COPY: Final = 5
+"""The most observations of a restored page before it must show what the copied page showed."""
 _PAUSE_AT_COPY: Final = 0.1
-"""Looks at a restored page until it shows what the copied one did, and the seconds in between."""
+"""Seconds between these observations."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -345,7 +346,7 @@ class BrowserEnvironment(base_lib.Environment):
         return None if found is None else str(found)
 
     async def look_again(self) -> dm_env.TimeStep:
-        """Observe the page again, without an action or a step, and return the last timestep anew.
+        """Observe the page again, without an action or a step, and return a new last timestep.
 
         After an episode's end only the observation is new; its reward and outcome stay.
 

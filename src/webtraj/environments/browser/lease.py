@@ -284,11 +284,11 @@ class OperationLimits:
     """
 
     metadata: int | None = None
-    """Reading a page: its size;"""
+    """Reading a page's size."""
     ac_tree: int | None = None
-    """its tree of elements;"""
+    """Reading a page's tree of elements."""
     page_metadata: int | None = None
-    """its title, address and state."""
+    """Reading a page's title, address and state."""
     navigate: int | None = None
     """Loading a page by its URL, and going back and forth."""
     allocate: int | None = None

@@ -756,7 +756,7 @@ def _pairs(old: Sequence[str], new: Sequence[str], start: int, end: int) -> list
         from_, to = todo.popleft()
         were = old_children.get(from_, {})
         both = [(were[key], at) for key, at in new_children.get(to, {}).items() if key in were]
-        for pair in _ascending(both):
+        for pair in _longest_ascending(both):
             pairs.append(pair)
             if pair[1] in new_children:
                 todo.append(pair)
@@ -780,7 +780,7 @@ def _children(lines: Sequence[str], start: int) -> dict[int, dict[tuple[str, int
     return children
 
 
-def _ascending(pairs: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
+def _longest_ascending(pairs: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
     """Return the most pairs whose first places ascend; their second ones do already."""
     ends: list[int] = []
     at: list[int] = []

@@ -281,7 +281,7 @@ class RunFolder:
         # For a pool that was never closed: its event loop is gone, or Python exits.
         self._forget = weakref.finalize(self, _kill_all_in, self.path, os.getpid())
 
-    def guarded(self, program: str, *, by_thread: bool = False) -> GuardedCommand:
+    def guard(self, program: str, *, by_thread: bool = False) -> GuardedCommand:
         """Write a command that runs `program` under the guard.
 
         Args:
@@ -501,7 +501,7 @@ class Driver:
         self, executable: str, *, headless: bool, arguments: Sequence[str], seconds: float
     ) -> RunningBrowser:
         """Launche a browser under this driver."""
-        command = self._folder.guarded(executable)
+        command = self._folder.guard(executable)
         with _aborting(command):
             browser = await CallGuard().run(
                 self.playwright.chromium.launch(
@@ -668,7 +668,7 @@ class _Start:
             raise errors_lib.BrowserCrashedError("The start of this driver was abandoned.")
         self.node = node
         here = threading.current_thread()
-        self.command = self._folder.guarded(node, by_thread=here is not threading.main_thread())
+        self.command = self._folder.guard(node, by_thread=here is not threading.main_thread())
         return str(self.command.path)
 
     async def end(self, starting: asyncio.Future[Playwright], *, patience: float) -> None:

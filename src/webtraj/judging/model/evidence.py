@@ -158,7 +158,7 @@ def gather(trajectory: EpisodeTrajectory, settings: JudgeSettings) -> Evidence:
         pictures=pictures,
         unreadable=unreadable,
     )
-    return dataclasses.replace(evidence, missing=_missing(evidence))
+    return dataclasses.replace(evidence, missing=_find_gap(evidence))
 
 
 def halve(
@@ -184,7 +184,7 @@ def halve(
     )
 
 
-def _missing(evidence: Evidence) -> str:
+def _find_gap(evidence: Evidence) -> str:
     if not evidence.goal.strip() and not evidence.facts:
         return "The episode has no goal and its task no facts: there is nothing to judge it by."
     if not evidence.pictures and not evidence.pages and not evidence.answer:

@@ -206,8 +206,8 @@ class RelabelClicks(options.PlainStep):
     kind_wording: str = 'Click on a "{role}".'
     """Its goal."""
     most: int = 20
-    """The most episodes made from one, for single clicks, pairs and kinds each; the first ones
-    count."""
+    """The most episodes to make from one: of single clicks, of pairs and of kinds, each. The first
+    ones are made."""
     keep_original: bool = True
     """Whether to keep the original episode too."""
 

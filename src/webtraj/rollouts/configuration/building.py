@@ -15,7 +15,7 @@ from webtraj.rollouts.configuration.loading import Configuration
 from webtraj.rollouts.configuration.ranks import rows_of, scale, suffix_of
 from webtraj.rollouts.configuration.selection import digest_of, plan_iteration, plan_run
 from webtraj.rollouts.making import channels_for, environment_options
-from webtraj.rollouts.recipes import forking, make_agent, make_judge, proposing_of
+from webtraj.rollouts.recipes import make_agent, make_judge, proposing_of, with_forks
 from webtraj.rollouts.rollout import Rollout
 from webtraj.rollouts.sampling import Blocklist
 from webtraj.runs.iterations import Iterations
@@ -320,7 +320,7 @@ def _playable(
     if made_agent:
         agent = make_agent(spec)
     elif agent is not None:
-        agent = forking(spec, agent)
+        agent = with_forks(spec, agent)
     made_judge = judge is None
     judge = _check_judge(spec, make_judge(spec) if made_judge else judge)
     blocklist, proposing = _blocklist_of(spec), proposing_of(spec)
@@ -371,7 +371,7 @@ def _as_data(value: Any) -> Any:
 
 def _make_agent_on_node(spec: RunSpec, factory: Callable[[], Agent] | None) -> Agent:
     """Return an agent for a machine of a cluster."""
-    return make_agent(spec) if factory is None else forking(spec, factory())
+    return make_agent(spec) if factory is None else with_forks(spec, factory())
 
 
 def _check_judge(spec: RunSpec, judge: Judge | None) -> Judge | None:

@@ -78,8 +78,8 @@ class Member:
     taken: int = 0
     """How many of its places are taken."""
     share: float = 0.0
-    """Its share of the limits that apply to all machines together; while it is told another one,
-    the larger of the two."""
+    """Its share of the limits that apply to all machines together. While a change is on its way to
+    it, the larger of the two shares."""
     turns: dict[str, Turn] = dataclasses.field(default_factory=dict)
     """The turns that it has, by episode id."""
     ended: dict[str, Played] = dataclasses.field(default_factory=dict)

@@ -325,7 +325,7 @@ class NodeRunner:
             run.check_access()
         self._spool = spool = Spool.open(self._collector.spool)[0]
         self._layout = spool.layout
-        waiting = self._waiting()
+        waiting = self._unsent_episodes()
         report = push(spool.path, storage_options=spec.storage_options) if waiting else None
         unsent = [one.episode_id for one in report.unsent] if report is not None else []
         if mine := [episode_id for episode_id in unsent if run.place_of(episode_id)]:
@@ -336,13 +336,13 @@ class NodeRunner:
             )
         return sorted(episode_id for episode_id in waiting if run.place_of(episode_id))
 
-    def _waiting(self) -> set[str]:
+    def _unsent_episodes(self) -> set[str]:
         """Return the episodes whose records are on this machine and not yet in the store."""
         waiting = set(self._layout.open_episodes())
         return waiting if self._spool is None else waiting.union(self._spool.waiting())
 
     def _status(self, found: Iterable[str] = ()) -> Status:
-        stored = self._unstored - self._waiting() if self._unstored else set()
+        stored = self._unstored - self._unsent_episodes() if self._unstored else set()
         self._unstored -= stored
         return Status((*found, *stored), self._failure)
 

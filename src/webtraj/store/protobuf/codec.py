@@ -20,7 +20,7 @@ from webtraj.store.layout import SCHEMA_VERSION, StoredEpisode, check_data, unre
 from webtraj.store.proto.webtraj.v1 import trajectory_pb2 as pb
 from webtraj.store.protobuf import records
 from webtraj.store.protobuf.values import ValueReader, ValueWriter, blob_of, inline_bytes
-from webtraj.store.values import TAG
+from webtraj.store.values import TAG, write_record
 from webtraj.trajectory import Outcome
 
 __all__ = [
@@ -333,10 +333,9 @@ def _action_string(data: Any) -> str:
     if type(data) is not dict or not str(data.get("type")).startswith("action/"):
         return ""
     try:
-        in_words = getattr(decoding.decode(data), "in_words", None)
+        text = write_record(decoding.decode(data))
     except errors.WebtrajError:  # It has a blob, or breaks a rule of its class.
         return ""
-    text = in_words() if callable(in_words) else ""
     return text if is_valid_text(text) else ""
 
 

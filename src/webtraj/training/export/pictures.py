@@ -71,7 +71,7 @@ def _check_png(data: bytes, size: tuple[int, int]) -> None:
     """
     depth, channels = data[24], _CHANNELS[data[25]]
     row = 1 + (size[0] * channels * depth + 7) // 8
-    unpacker = unpacking().decompressobj()
+    unpacker = import_zlib().decompressobj()
     expected, found = row * size[1], 0
     for packed in _read_packed_rows(data):
         rows = unpacker.decompress(packed)
@@ -101,7 +101,7 @@ def _read_packed_rows(data: bytes) -> Iterator[memoryview]:
 
 
 @functools.cache
-def unpacking() -> ModuleType:
+def import_zlib() -> ModuleType:
     """Return zlib-ng, which takes a quarter of the time, or zlib where it is not installed."""
     with contextlib.suppress(ImportError):
         return importlib.import_module("zlib_ng.zlib_ng")

@@ -89,13 +89,13 @@ def with_reasoning(sample: Sample) -> Sample:
     metadata = dict(sample.metadata)
     rejected = find_rejected(sample)
     if rejected is not None and rejected.completion:
-        said = _thinking(rejected.reasoning, rejected.completion)
+        said = _with_thought(rejected.reasoning, rejected.completion)
         metadata[_NAME] = dataclasses.replace(rejected, completion=said)
-    completion = _thinking(metadata.get("reasoning", ""), sample.completion)
+    completion = _with_thought(metadata.get("reasoning", ""), sample.completion)
     return dataclasses.replace(sample, completion=completion, metadata=metadata)
 
 
-def _thinking(reasoning: str, completion: str) -> str:
+def _with_thought(reasoning: str, completion: str) -> str:
     # As in the chat templates of Qwen3.
     return f"<think>\n{reasoning.strip()}\n</think>\n\n{completion}" if reasoning else completion
 

@@ -1,7 +1,7 @@
 """Cutting samples out of recorded episodes.
 
 A sample holds what was recorded: the messages that were sent, the token ids that were sampled, and
-the completion that came back. Only a given renderer makes prompts anew, and those samples are
+the completion that came back. Only a given renderer makes new prompts, and those samples are
 marked (`Sample.recorded`).
 
 An episode cut short by something other than the agent has no samples and no reward.

@@ -208,7 +208,7 @@ def fill(
         StorageError: A bucket cannot be read.
     """
     filling = _Filling(filters, held_out)
-    opened = (filling.counting(source.open()) for source in map(filling.begin, sources))
+    opened = (filling.drop_superseded(source.open()) for source in map(filling.begin, sources))
     with contextlib.closing(scan_batches(Scanner(filters, render), opened)) as batches:
         for batch in batches:
             filling.add(batch)
@@ -239,7 +239,7 @@ class _Filling:
         self._sources.append(source)
         return source
 
-    def counting(self, dataset: Dataset) -> Dataset:
+    def drop_superseded(self, dataset: Dataset) -> Dataset:
         """Return the dataset's episodes that count, and count the others as left out."""
         for summary in dataset.summaries:
             if summary.episode_id in dataset.superseded:

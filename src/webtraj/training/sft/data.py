@@ -67,7 +67,7 @@ class DataReport:
     groups: int = 0
     """Policy gradient: groups of attempts that are not too old."""
     groups_kept: int = 0
-    """Policy gradient: those of them whose attempts got different advantages."""
+    """Policy gradient: the groups among these whose attempts have different advantages."""
     reward: float | None = None
     """Policy gradient: the mean reward of the attempts in these groups."""
     staleness: float | None = None

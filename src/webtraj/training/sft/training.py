@@ -98,17 +98,17 @@ def batches_ahead(
         ahead: How many steps ahead; at 0 there is no thread.
     """
 
-    def made_for(step: Step) -> tuple[Step, list[Batch]]:
+    def make_batches(step: Step) -> tuple[Step, list[Batch]]:
         return step, [make(planned) for planned in step.ranks[rank]]
 
     if not ahead:
-        yield from map(made_for, steps)
+        yield from map(make_batches, steps)
         return
     with concurrent.futures.ThreadPoolExecutor(1, "webtraj-batches") as pool:
         made: collections.deque[concurrent.futures.Future[tuple[Step, list[Batch]]]]
         made = collections.deque()
         for step in steps:
-            made.append(pool.submit(made_for, step))
+            made.append(pool.submit(make_batches, step))
             if len(made) > ahead:
                 yield made.popleft().result()
         while made:

@@ -352,7 +352,7 @@ def _page_of(topic: Topic, comment: Comment) -> int:
 
 
 def _to_comment(topic: Topic, comment: Comment) -> tuple[Step, ...]:
-    """Turn the pages of the topic that is open to that of a comment."""
+    """Page through the open topic to a comment."""
     return tuple(_turn(number) for number in range(2, _page_of(topic, comment) + 1))
 
 

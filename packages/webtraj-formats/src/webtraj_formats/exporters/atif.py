@@ -320,15 +320,15 @@ class StepWriter:
         message: Any = unicode_text(goal)
         if parts:
             message = [{"type": "text", "text": message}, *parts]
-        extra = self._observed(step.observation)
+        extra = self._observation_fields(step.observation)
         if step.ignored_action is not None:
             extra["ignored_action"] = self.plain(step.ignored_action)
         return {"source": "user", "message": message, **self._time(step), **_some(extra=extra)}
 
     def _turn(self, step: StepRecord) -> dict[str, Any]:
         calls = [] if step.action is None else [self._tool_call(step)]
-        extra = self._observed(step.observation)
-        if not calls and (decided := self._decided(step)):
+        extra = self._observation_fields(step.observation)
+        if not calls and (decided := self._decision_fields(step)):
             extra["decision"] = decided
         for name in ("reward", "discount"):
             if (value := getattr(step, name)) is not None:
@@ -339,14 +339,14 @@ class StepWriter:
         return {
             "source": "agent",
             **self._time(step),
-            **self._said(step.decision),
+            **self._message_fields(step.decision),
             **_some(tool_calls=calls, extra=extra),
             **({"observation": {"results": results}} if results else {}),
         }
 
     def _tool_call(self, step: StepRecord) -> dict[str, Any]:
         name, arguments = tool_call(step.action, self._beside)
-        extra = self._decided(step)
+        extra = self._decision_fields(step)
         if isinstance(step.action, str):
             extra["text"] = self.plain(step.action)
         if step.start_time is not None:
@@ -358,7 +358,7 @@ class StepWriter:
             **_some(extra=extra),
         }
 
-    def _decided(self, step: StepRecord) -> dict[str, Any]:
+    def _decision_fields(self, step: StepRecord) -> dict[str, Any]:
         """Return the fields of the decision behind an action that ATIF has no place for."""
         decision = step.decision
         if decision is None:
@@ -368,7 +368,7 @@ class StepWriter:
         said["chosen"] = None if chosen == self.plain(step.action) else chosen
         return {name: value for name, value in said.items() if not is_blank(value)}
 
-    def _said(self, decision: Decision | None) -> dict[str, Any]:
+    def _message_fields(self, decision: Decision | None) -> dict[str, Any]:
         """Return the message, reasoning and model call fields of a decision."""
         if decision is None:
             return {"message": "", "llm_call_count": 0}
@@ -418,7 +418,7 @@ class StepWriter:
                 rest[name] = self.plain(value)
         return rest
 
-    def _observed(self, observation: Any) -> dict[str, Any]:
+    def _observation_fields(self, observation: Any) -> dict[str, Any]:
         """Return an observation as keys of `extra`."""
         if observation is None:
             return {}
@@ -550,7 +550,7 @@ def _total_reward(episode: EpisodeTrajectory) -> dict[str, Any]:
 
 
 def _step_indices(episode: EpisodeTrajectory) -> dict[str, Any]:
-    """Return the steps' indices if some are missing; nothing else tells of a gap."""
+    """Return the steps' indices if some are missing, since nothing else shows a gap."""
     indices = [step.index for step in episode.steps]
     if episode.lost_step is None:
         return {}

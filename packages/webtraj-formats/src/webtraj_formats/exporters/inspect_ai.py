@@ -155,7 +155,7 @@ class _Sample:
         episode, info = self._episode, self._episode.info
         for number, step in enumerate(episode.steps):
             if number == 0 and step.first:
-                self._say("user", [info.goal, *self._seen(step.observation)])
+                self._say("user", [info.goal, *self._observation_parts(step.observation)])
             else:
                 self._turn(step)
         if not self._messages:
@@ -223,7 +223,7 @@ class _Sample:
         if chosen is not None and chosen.model:
             reply["model"] = unicode_text(chosen.model)
         self._message({"role": "assistant", "content": said, **reply})
-        seen = list(self._parts(self._seen(step.observation)))
+        seen = list(self._parts(self._observation_parts(step.observation)))
         if called is None:
             self._message({"role": "user", "content": seen})
         else:
@@ -285,7 +285,7 @@ class _Sample:
         done = None if begun is None else begun + (_valid(call.latency) or 0.0)
         self._event(
             "model", otherwise if begun is None else begun, model=name,
-            input=[self._sent(m, f"{number}.{at}") for at, m in enumerate(call.messages)],
+            input=[self._input_message(m, f"{number}.{at}") for at, m in enumerate(call.messages)],
             tools=[], tool_choice="auto", config=_config(call.sampling), output=output,
             error=unicode_text(call.error) or None, completed=_iso(done), span_id=place,
             working_time=_valid(call.latency),
@@ -295,7 +295,7 @@ class _Sample:
         if not call.error:
             self._output = output
 
-    def _sent(self, message: Any, number: str) -> dict[str, Any]:
+    def _input_message(self, message: Any, number: str) -> dict[str, Any]:
         """Return a message to a model; what Inspect has no role for is a user's."""
         given = message if isinstance(message, Mapping) else {"content": message}
         role = given.get("role")
@@ -306,7 +306,7 @@ class _Sample:
             "id": self._id(f"m{number}"),
         }
 
-    def _seen(self, observation: Any) -> list[Any]:
+    def _observation_parts(self, observation: Any) -> list[Any]:
         """Return what an observation shows, as parts of a message."""
         if observation is None:
             return []

@@ -79,7 +79,7 @@ def _flatten(value: Any, path: str) -> dict[str, Any]:
     if isinstance(value, Mapping) and all(type(key) is str for key in value):
         leaves: dict[str, Any] = {}
         for key, item in value.items():
-            leaves |= _flatten(item, f"{path}/{_escaped(key)}")
+            leaves |= _flatten(item, f"{path}/{_escape(key)}")
         return leaves
     return {} if value is None else {path: value}
 
@@ -159,7 +159,7 @@ class _Seen:
         return dtype
 
 
-def _escaped(key: str) -> str:
+def _escape(key: str) -> str:
     for char in "%/:\0":
         key = key.replace(char, f"%{ord(char):02X}")
     key = key.encode("utf-8", "backslashreplace").decode()
@@ -243,7 +243,7 @@ class _Group:
         """Return the space of all values so far."""
         from gymnasium import spaces
 
-        made = self._nested(
+        made = self._nest(
             lambda name, leaf: leaf.space(), lambda name, leaf: spaces.Box(0, 1, (), bool)
         )
         return _dict_space(made) if isinstance(made, dict) else made
@@ -256,13 +256,11 @@ class _Group:
             told = functools.partial(tell, name.replace("/", "."))
             return leaf.values([row.get(name) for row in flat], told)
 
-        return self._nested(
+        return self._nest(
             values_of, lambda name, leaf: np.array([leaf.has(row.get(name)) for row in flat])
         )
 
-    def _nested(
-        self, of: Callable[[str, _Leaf], Any], presence: Callable[[str, _Leaf], Any]
-    ) -> Any:
+    def _nest(self, of: Callable[[str, _Leaf], Any], presence: Callable[[str, _Leaf], Any]) -> Any:
         """Return something of each column, nested as the values are."""
         made: dict[str, Any] = {}
         for name, leaf in self._leaves.items():

@@ -119,10 +119,10 @@ def playwright_script(trajectory: EpisodeTrajectory, language: Language = "pytho
         InvalidInputError: The language is unknown, or the episode does not record what a script
             needs: the URL of its first page, and browser actions.
     """
-    return WRITERS[_known(language)].script(_convert(trajectory))
+    return WRITERS[_check_language(language)].script(_convert(trajectory))
 
 
-def _known(language: str) -> str:
+def _check_language(language: str) -> str:
     if language not in WRITERS:
         raise errors.InvalidInputError(
             f"language must be one of {', '.join(LANGUAGES)}; got {language!r:.60}."
@@ -142,7 +142,7 @@ class PlaywrightExporter:
 
     def export(self, job: base.Job) -> None:
         """See `Exporter.export`."""
-        writer = WRITERS[_known(self.language)]
+        writer = WRITERS[_check_language(self.language)]
         form = "test_{}.py" if self.language == "python" else "{}.spec.ts"
         for episode in job.episodes:
             try:
@@ -240,11 +240,11 @@ def _action(step: StepRecord) -> a.Action | None:
     if isinstance(action, str):
         action = a.parse_action(action)
     if isinstance(action, OpaqueRecord):
-        return _redacted(action)
+        return _read_redacted(action)
     return action if isinstance(action, a.Action) else None
 
 
-def _redacted(record: OpaqueRecord) -> a.Action | None:
+def _read_redacted(record: OpaqueRecord) -> a.Action | None:
     """Return an action whose text was redacted, which may break that text's rule and no other."""
     verb = a.VERBS.get(verb_of(record))
     if verb is None or not all(isinstance(name, str) for name in record.fields):
@@ -519,13 +519,13 @@ class _Converter:
         """Wait for an action's effect, if the next action would not wait by itself."""
         if isinstance(_action(coming), _BLIND) or self._fits_before(before, after, coming):
             old, new = (_tree(step) for step in (before, after))
-            appeared = next(_appeared(new, _texts(old), spoken=False), None)
+            appeared = next(_find_new(new, _texts(old), spoken=False), None)
             if appeared is not None:
                 self.add(*appeared, kind="expect", argument=Call("to_be_visible"))
                 return
             target = new[str(getattr(_action(coming), "ref", ""))]
             if target is not None and isinstance(_action(after), _FILTERS):
-                removed = _removed(old, new, target.role)
+                removed = _find_removed(old, new, target.role)
                 if removed is not None:
                     self.add(*removed, kind="expect", argument=Call("to_be_hidden"))
                     return
@@ -552,7 +552,7 @@ class _Converter:
             self.add(kind="expect", argument=Call("to_have_url", (self._url(url),)))
         page = _tree(steps[-1])
         known = _texts(_tree(_before_last_change(steps)))
-        appeared = tuple(itertools.islice(_appeared(page, known), _MOST_CHECKED))
+        appeared = tuple(itertools.islice(_find_new(page, known), _MOST_CHECKED))
         if not appeared:  # Or the script would end before the page sends what it was given.
             self.add(Call("wait_for_timeout", (_PAUSES[1],)))
         for chain in appeared:
@@ -577,7 +577,7 @@ def _pause(step: StepRecord, coming: StepRecord) -> int:
     return max(math.ceil(passed * 100) * 10, _PAUSES[0])
 
 
-def _appeared(page: Page, known: set[tuple[str, str]], *, spoken: bool = True) -> Iterator[Chain]:
+def _find_new(page: Page, known: set[tuple[str, str]], *, spoken: bool = True) -> Iterator[Chain]:
     """Yield locators of the most telling elements that the first page did not have.
 
     What is `spoken` to users of screen readers may be replaced at once.
@@ -604,7 +604,7 @@ def _appeared(page: Page, known: set[tuple[str, str]], *, spoken: bool = True) -
             yield chain
 
 
-def _removed(old: Page, new: Page, role: str) -> Chain | None:
+def _find_removed(old: Page, new: Page, role: str) -> Chain | None:
     """Return a locator of an element of a role that a filter removed; None if it removed none."""
     known = _texts(new)
     gone = [
@@ -685,7 +685,7 @@ _INDEX = Code("(option) => option.index")
 _PAGE_SCROLL = Code("(delta) => window.scrollBy(delta)")
 
 
-def _clicking(action: Any) -> tuple[str, dict[str, Any]]:
+def _click_method(action: Any) -> tuple[str, dict[str, Any]]:
     """Return the method and options of a click."""
     options: dict[str, Any] = {}
     if action.button != "left":
@@ -705,7 +705,7 @@ def _click(to: _Converter, action: a.Click, last: Mapping[str, Any]) -> None:
     if target.tag == "option" and chooser is not None and chooser.role == "combobox":
         _select(to, a.SelectOption(action.ref, (target.name,)), last)  # Its list was closed.
         return
-    method, options = _clicking(action)
+    method, options = _click_method(action)
     click = Call(method, (), options)
     if (target.is_behind_label or target.tag == "area") and click == Call("click"):
         click = _DISPATCHED_CLICK
@@ -714,7 +714,7 @@ def _click(to: _Converter, action: a.Click, last: Mapping[str, Any]) -> None:
 
 def _click_at(to: _Converter, action: a.ClickAt, last: Mapping[str, Any]) -> None:
     _, chain, position = to.point(action.x, action.y, last)
-    method, options = _clicking(action)
+    method, options = _click_method(action)
     if chain:
         to.add(*chain, Call(method, (), {**options, **position}))
         return
@@ -765,7 +765,7 @@ def _chooser_of(node: Node | None) -> Node | None:
     return node
 
 
-def _suggested(options: Sequence[Node], option: Node | None, wanted: str) -> str:
+def _suggestion_text(options: Sequence[Node], option: Node | None, wanted: str) -> str:
     """Return the text that choosing one of a field's suggestions puts into it."""
     if option not in options:
         option = next((each for each in options if each.text == wanted), None)
@@ -785,7 +785,7 @@ def _select(to: _Converter, action: a.SelectOption, last: Mapping[str, Any]) -> 
     chosen = [to.literal(each) for each in action.options]
     given = chosen[0] if len(chosen) == 1 else chosen
     if node is not None and any(each.role == "listbox" for each in node.children) and wanted:
-        to.add(*chain, Call("fill", (to.literal(_suggested(options, option, wanted[0])),)))
+        to.add(*chain, Call("fill", (to.literal(_suggestion_text(options, option, wanted[0])),)))
         return
     if option in options and len(wanted) <= 1:  # The ref decides, whatever its value is.
         if labels.count(option.text) > 1:

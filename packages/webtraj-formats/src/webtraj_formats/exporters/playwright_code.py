@@ -148,7 +148,7 @@ def squeezed(text: str) -> str:
 _UNPRINTABLE_NEWLINES = {"\n": "\\n", "\r": "\\r", "\t": "\\t"}
 
 
-def _quoted(text: str, wide: Callable[[int], str]) -> str:
+def _quote(text: str, wide: Callable[[int], str]) -> str:
     """Return a text as a literal in double quotes that Python and JavaScript read the same.
 
     What is not printable is escaped, such as line ends and marks that turn the direction of text.
@@ -202,7 +202,7 @@ class _Writer:
             case bool():
                 return self.true_and_false[not value]
             case str():
-                return _quoted(value, self.wide)
+                return _quote(value, self.wide)
             case int() | float() if math.isfinite(value):
                 return repr(int(value) if value == int(value) else float(value))
             case Mapping():

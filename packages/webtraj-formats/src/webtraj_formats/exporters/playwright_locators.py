@@ -311,10 +311,10 @@ def _by_role(page: Page, target: Target, frame: Node | None) -> Chain | None:
     """A role and a name that no other element has."""
     if not _role_is_known(target) or not _usable(target.name):
         return None
-    return _named(page.of_role(target.role, frame), target)
+    return _find_by_name(page.of_role(target.role, frame), target)
 
 
-def _named(peers: list[Node], target: Target) -> Chain | None:
+def _find_by_name(peers: list[Node], target: Target) -> Chain | None:
     role, name = target.role, target.name
     for exact in (False, True)[: 1 if "icon" in target.named_by else 2]:
         wanted = name if exact else _part(name)
@@ -388,7 +388,7 @@ def _by_container(page: Page, target: Target, frame: Node | None) -> Chain | Non
             peers = [each for each in above.below() if each.role == node.role]
             outer = _with_text(page, above)
             if _usable(target.name):
-                inner = _named(peers, target)
+                inner = _find_by_name(peers, target)
             else:
                 inner = (Call("get_by_role", (target.role,)),) if len(peers) == 1 else None
             if outer is not None and inner is not None:

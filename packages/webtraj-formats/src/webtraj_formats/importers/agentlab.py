@@ -400,7 +400,7 @@ class _Experiment:
         where = name if self._where == "." else f"{self._where}/{name}"
         self._problems.append(Problem(where, error))
 
-    def _unpickled(self, name: str, *, any_name: bool = False) -> Any:
+    def _unpickle(self, name: str, *, any_name: bool = False) -> Any:
         if name not in self._content:
             return None
         limits = self._source.limits
@@ -437,16 +437,16 @@ class _Experiment:
                 "agent_args": OpaqueRecord("", {"agent_name": match[1]}),
                 "env_args": OpaqueRecord("", {"task_name": match[2], "task_seed": int(match[3])}),
             }
-        return {**named, **base.fields_of(self._unpickled("exp_args.pkl", any_name=True))}
+        return {**named, **base.fields_of(self._unpickle("exp_args.pkl", any_name=True))}
 
     def _records(self) -> list[Record]:
         """Return the readable records, in order."""
         numbers = sorted(int(m[1]) for name in self._content if (m := _STEP.fullmatch(name)))
-        goal = self._unpickled("goal_object.pkl.gz") if numbers else None
+        goal = self._unpickle("goal_object.pkl.gz") if numbers else None
         records = []
         for number in numbers:
             name = f"step_{number}.pkl.gz"
-            step = self._unpickled(name)
+            step = self._unpickle(name)
             if isinstance(step, OpaqueRecord) and step.type_name.endswith(".StepInfo"):
                 records.append(Record(number, step.fields, self._pictures(number), goal))
             elif step is not None:
@@ -465,9 +465,9 @@ class _Experiment:
         return any(_STEP.fullmatch(name) for name in self._content)
 
     def _is_hidden(self, name: str) -> bool:
-        """Return whether a file that cannot be read can be, if any class is allowed."""
+        """Return whether an unreadable file becomes readable when all classes are allowed."""
         said = len(self._problems)
-        found = self._unpickled(name, any_name=True)
+        found = self._unpickle(name, any_name=True)
         del self._problems[said:]
         return found is not None
 

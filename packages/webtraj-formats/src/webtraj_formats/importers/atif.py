@@ -98,7 +98,7 @@ class StepReader:
         self, step: Mapping[str, Any], after: Sequence[Mapping[str, Any]]
     ) -> dict[str, Any]:
         """Return the observation after a step: its results, and the messages until the next."""
-        extra, placed = base.fields_of(step, "extra"), _told(step)
+        extra, placed = base.fields_of(step, "extra"), _reward_fields(step)
         observation = {key: value for key, value in extra.items() if key not in placed}
         results = base.fields_of(step, "observation").get("results")
         if isinstance(results, list):
@@ -197,7 +197,7 @@ class StepReader:
         return {key: self._content(item) for key, item in value.items()}
 
 
-def _told(of: Mapping[str, Any]) -> dict[str, float]:
+def _reward_fields(of: Mapping[str, Any]) -> dict[str, float]:
     """Return the reward and discount from the extras of a step or a trajectory."""
     extra = base.fields_of(of, "extra")
     names = [name for name in ("reward", "discount") if type(extra.get(name)) in (int, float)]
@@ -360,7 +360,7 @@ class _Trajectory:
         steps = [StepRecord(0, StepType.FIRST, first, end_time=_last_time(before))]
         for i, (step, after) in enumerate(turns):
             is_last = i == len(turns) - 1 and ended
-            said = _told(step)
+            said = _reward_fields(step)
             discount = said.get("discount", 1.0)
             if is_last:  # The discount must agree with the episode's end.
                 discount = 0.0 if reason is EndReason.TERMINATED else discount or 1.0
@@ -377,7 +377,7 @@ class _Trajectory:
                     decision=decision,
                 )
             )
-        steps = self._numbered(self._with_total(steps))
+        steps = self._number_steps(self._with_total(steps))
         known = [time for time in times if time is not None]
         return EpisodeTrajectory(
             self._info(identity, imported, parent, before),
@@ -412,13 +412,13 @@ class _Trajectory:
 
     def _with_total(self, steps: list[StepRecord]) -> list[StepRecord]:
         """Return the steps with the root's reward on the last, if no step has a reward."""
-        total = _told(self._data).get("reward")
+        total = _reward_fields(self._data).get("reward")
         if total is None or len(steps) < 2 or any(step.reward is not None for step in steps):
             return steps
         last = steps[-1]
         return [*steps[:-1], dataclasses.replace(last, reward=total)]
 
-    def _numbered(self, steps: list[StepRecord]) -> list[StepRecord]:
+    def _number_steps(self, steps: list[StepRecord]) -> list[StepRecord]:
         """Return the steps with the numbers that webtraj's export wrote, if it did."""
         numbers = _ids(self._ours.get("step_indices"))
         if len(numbers) != len(steps) or numbers[0] != 0 or numbers[-1] >= 2**63:

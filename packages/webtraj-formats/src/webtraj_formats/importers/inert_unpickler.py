@@ -118,7 +118,7 @@ class _Date(StandIn):
     full = "datetime.datetime"
 
 
-def _collected(make: type) -> Callable[..., Any]:
+def _builder_of(make: type) -> Callable[..., Any]:
     def build(values: Any = (), *_: Any) -> Any:
         if not isinstance(values, (list, tuple)):
             raise NotPlainError(f"a {make.__name__} is not made from a list")
@@ -133,7 +133,7 @@ def _byte_array(data: Any = b"") -> bytearray:
     return bytearray(data)
 
 
-def _encoded(text: Any, encoding: Any) -> bytes:
+def _encode(text: Any, encoding: Any) -> bytes:
     if not isinstance(text, str) or encoding not in ("latin1", "latin-1"):
         raise NotPlainError("bytes are not encoded as pickle does it")
     return text.encode("latin-1")
@@ -170,22 +170,22 @@ def _reconstructed(cls: Any, base: Any, state: Any) -> Any:
 
 
 _BUILDERS: dict[str, Callable[..., Any]] = {
-    "builtins.set": _collected(set),
-    "builtins.frozenset": _collected(frozenset),
-    "builtins.list": _collected(list),
-    "builtins.tuple": _collected(tuple),
-    "builtins.dict": _collected(dict),
+    "builtins.set": _builder_of(set),
+    "builtins.frozenset": _builder_of(frozenset),
+    "builtins.list": _builder_of(list),
+    "builtins.tuple": _builder_of(tuple),
+    "builtins.dict": _builder_of(dict),
     "builtins.bytes": lambda: b"",
     "builtins.bytearray": _byte_array,
     "builtins.complex": lambda real, imaginary: complex(float(real), float(imaginary)),
-    "collections.OrderedDict": _collected(dict),
+    "collections.OrderedDict": _builder_of(dict),
     "collections.defaultdict": lambda factory=None: {},
-    "collections.deque": _collected(list),
+    "collections.deque": _builder_of(list),
     "datetime.datetime": _datetime,
     "pathlib.PosixPath": _path,
     "pathlib.PurePosixPath": _path,
     "pathlib.Path": _path,
-    "_codecs.encode": _encoded,
+    "_codecs.encode": _encode,
     "copyreg._reconstructor": _reconstructed,
 }
 """The functions that plain data needs, by full name. Calling any other name gives a `StandIn`."""

@@ -140,14 +140,14 @@ def _by_mouse(events: list[_Event]) -> tuple[Any, int]:
     """Return the action that starts with a mouse press, and the number of its events."""
     kinds = [event.kind for event in events]
     if kinds[1:2] != ["mouseup"]:
-        return _made(actions.MouseDown, *events[0].point), 1
+        return _make_action(actions.MouseDown, *events[0].point), 1
     (x, y), end = events[0].point, events[1].point
     used = 3 if kinds[2:3] == ["click"] else 2
     if math.dist((x, y), end) > _SAME_PLACE:
-        return _made(actions.DragAt, ((x, y), end)), used
+        return _make_action(actions.DragAt, ((x, y), end)), used
     if tuple(kinds[used : used + 4]) == _DOUBLE:
-        return _made(actions.ClickAt, x, y, count=2), used + 4
-    return _made(actions.ClickAt, x, y), used
+        return _make_action(actions.ClickAt, x, y, count=2), used + 4
+    return _make_action(actions.ClickAt, x, y), used
 
 
 def _by_keys(events: list[_Event]) -> list[tuple[Any, int]]:
@@ -170,14 +170,14 @@ def _by_keys(events: list[_Event]) -> list[tuple[Any, int]]:
             pressed = event.state
         if chord is not None:
             if text:
-                found.append((_made(actions.TypeText, text), began))
-            found.append((_made(actions.PressKey, chord), event.state))
+                found.append((_make_action(actions.TypeText, text), began))
+            found.append((_make_action(actions.PressKey, chord), event.state))
             text = ""
-        elif event.kind == "keypress" and event.code >= 32 and not _commanding(held):
+        elif event.kind == "keypress" and event.code >= 32 and not _is_command(held):
             began = began if text else pressed
             text += chr(event.code) if event.code < 0x110000 else ""
     if text:
-        found.append((_made(actions.TypeText, text), began))
+        found.append((_make_action(actions.TypeText, text), began))
     return found
 
 
@@ -187,16 +187,16 @@ def _chord(event: _Event, held: list[str]) -> str | None:
         return None
     key = event.data.get("keyCode")
     name = _KEYS.get(key) if type(key) is int else None
-    if name is None and type(key) is int and _commanding(held) and chr(key % 128).isalnum():
+    if name is None and type(key) is int and _is_command(held) and chr(key % 128).isalnum():
         name = chr(key % 128).lower()
     return None if name is None else "+".join([*held, name])
 
 
-def _commanding(held: list[str]) -> bool:
+def _is_command(held: list[str]) -> bool:
     return any(name != "Shift" for name in held)
 
 
-def _made(verb: type[Any], *args: Any, **kwargs: Any) -> Any:
+def _make_action(verb: type[Any], *args: Any, **kwargs: Any) -> Any:
     try:
         return verb(*args, **kwargs)
     except errors.InvalidInputError:  # Not a valid action, for example off the screen.
@@ -288,7 +288,7 @@ def _trajectory(
                 action=chunk.action,
                 reward=reward if is_last else before,
                 discount=0.0 if is_last else 1.0,
-                decision=Decision(action=chunk.action, metadata=_told(states, chunk)),
+                decision=Decision(action=chunk.action, metadata=_describe_chunk(states, chunk)),
             )
         )
     # Without an action, the end was not recorded.
@@ -307,7 +307,7 @@ def _observation(data: Mapping[str, Any], state: Mapping[str, Any]) -> dict[str,
     }
 
 
-def _told(states: list[dict[str, Any]], chunk: Chunk) -> dict[str, Any]:
+def _describe_chunk(states: list[dict[str, Any]], chunk: Chunk) -> dict[str, Any]:
     """Return the events behind an action, with all DOMs except the observation's."""
     told = [dict(state) for state in states[chunk.first : chunk.last + 1]]
     told[-1].pop("dom", None)

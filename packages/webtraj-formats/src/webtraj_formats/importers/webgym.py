@@ -100,7 +100,7 @@ def end_of(steps: list[Mapping[str, Any]]) -> End:
     """Return the end of a trajectory with at least one step."""
     dummies = _dummies(steps)
     if dummies:
-        return _failed(steps[-1], dummies)
+        return _failed_end(steps[-1], dummies)
     last = steps[-1]
     graded = base.fields_of(last, "reward")
     said = base.text_of(graded, "evaluation")
@@ -114,7 +114,7 @@ def end_of(steps: list[Mapping[str, Any]]) -> End:
     if value == _PENDING:
         return End(reason=reason, detail="it had not been graded yet")
     if said == _IN_PROGRESS or value is None:
-        return End(reason=reason, detail=_ungraded(last, len(steps)))
+        return End(reason=reason, detail=_describe_ungraded(last, len(steps)))
     return End(reason=reason, outcome=base.outcome_of(value), reward=value, detail=said)
 
 
@@ -129,7 +129,7 @@ def _dummies(steps: list[Mapping[str, Any]]) -> int:
     return count
 
 
-def _failed(step: Mapping[str, Any], dummies: int) -> End:
+def _failed_end(step: Mapping[str, Any], dummies: int) -> End:
     kind = base.text_of(step, "error_type")
     said = base.text_of(step, "reward", "evaluation")
     more = base.text_of(step, "action", "action", "arguments", "error")
@@ -147,7 +147,7 @@ def _key_of(step: Mapping[str, Any]) -> str:
     return base.text_of(step, "action", "action", "key")
 
 
-def _ungraded(last: Mapping[str, Any], count: int) -> str:
+def _describe_ungraded(last: Mapping[str, Any], count: int) -> str:
     limit = base.fields_of(last, "observation", "task").get("max_steps")
     if isinstance(limit, int) and count >= limit:
         return f"it took all of its {limit} steps without an answer, and was not graded"
@@ -248,7 +248,7 @@ class _File:
                     yield known
                 else:
                     missing = self._missing
-                    episode = self._trajectory(identity, i, _checked(steps, where))
+                    episode = self._trajectory(identity, i, _check_steps(steps, where))
                     whole = self._missing == missing
                     yield self._source.place(episode, where, whole=whole)
                 seen.add(identity)
@@ -269,7 +269,7 @@ class _File:
         info = self._info(identity, steps, imported, end)
         shown = steps[: len(steps) - end.dummies]
         records = [self._record(i, shown, end) for i in range(len(shown))]
-        action, decision = self._decided(shown[-1]) if shown else (None, None)
+        action, decision = self._read_decision(shown[-1]) if shown else (None, None)
         if shown and end.ended:
             records.append(
                 StepRecord(
@@ -321,7 +321,7 @@ class _File:
         observation = self._observation(steps[index])
         if not index:
             return StepRecord(0, StepType.FIRST, observation)
-        action, decision = self._decided(steps[index - 1])
+        action, decision = self._read_decision(steps[index - 1])
         # Rewards come only at the end; earlier steps have 0, or none without a grade.
         reward = None if end.reward is None else 0.0
         return StepRecord(index, StepType.MID, observation, action, reward, 1.0, decision=decision)
@@ -362,7 +362,7 @@ class _File:
         self._missing += 1
         return None
 
-    def _decided(self, step: Mapping[str, Any]) -> tuple[Any, Decision | None]:
+    def _read_decision(self, step: Mapping[str, Any]) -> tuple[Any, Decision | None]:
         """Return the action chosen at a step, and the decision behind it."""
         response = base.fields_of(step, "response")
         executed = base.fields_of(step, "action")
@@ -387,7 +387,7 @@ class _File:
         return action, decision
 
 
-def _checked(steps: Any, where: str) -> list[Mapping[str, Any]]:
+def _check_steps(steps: Any, where: str) -> list[Mapping[str, Any]]:
     if not isinstance(steps, list) or not all(isinstance(step, dict) for step in steps):
         raise errors.CorruptDataError(f"{where!r} is not a trajectory: it is not a list of steps.")
     if not all(isinstance(step.get("observation"), OpaqueRecord) for step in steps):

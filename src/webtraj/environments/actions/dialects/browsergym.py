@@ -37,6 +37,7 @@ __all__ = [
     "format_action",
     "parse_action",
     "read_calls",
+    "write_action",
 ]
 
 # BrowserGym's words, and webtraj's additions.
@@ -529,3 +530,11 @@ def format_action(action: Action) -> str:
       UnsupportedActionError: If the action is an `InvalidAction`.
     """
     return DEFAULT.format(action)
+
+
+def write_action(action: Action) -> str:
+    """Return an action in the default dialect; empty if that has no words for it."""
+    try:
+        return format_action(action)
+    except errors.UnsupportedActionError:
+        return ""
