@@ -51,7 +51,7 @@ from rich.table import Table
 
 from webtraj.rollouts import EpisodeResult, TaskSpec, plan_tasks
 from webtraj.rollouts.distributed.node import Played
-from webtraj.rollouts.scheduling import Scheduler, Turn
+from webtraj.rollouts.scheduler import Scheduler, Turn
 from webtraj.trajectory import EndReason, Outcome
 
 SATURATED = 0.95

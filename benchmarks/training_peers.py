@@ -66,7 +66,7 @@ def measure_work(job: dict[str, Any]) -> dict[str, Any]:
     from webtraj.training.sft.data import TrainingData
     from webtraj.training.sft.encoding import Encoder
     from webtraj.training.sft.models import load_weights
-    from webtraj.training.sft.stepping import token_losses
+    from webtraj.training.sft.optimizer_step import token_losses
 
     settings, samples, tools = ours(job)
     data = TrainingData(samples, Encoder(tools), settings)
@@ -209,7 +209,7 @@ def on_transformers(job: dict[str, Any], name: str) -> Any:
     from webtraj.training.sft.batches import Plan
     from webtraj.training.sft.data import TrainingData
     from webtraj.training.sft.encoding import Encoder
-    from webtraj.training.sft.stepping import make_optimizer, token_losses, weighted_sum
+    from webtraj.training.sft.optimizer_step import make_optimizer, token_losses, weighted_sum
 
     settings, samples, tools = ours(job)
     data = TrainingData(samples, Encoder(tools), settings)

@@ -49,7 +49,7 @@ AREAS = {
     "sealing and journal": "store/sealing.py store/journal.py store/blobs.py store/files.py "
     "store/layout.py store/encoding.py store/decoding.py datasets/writer.py",
     "recovery": "datasets/recovery.py datasets/verification.py collectors/s*.py store/retrying.py",
-    "plan and tries": "runs/*.py rollouts/runner.py rollouts/collecting.py rollouts/scheduling.py",
+    "plan and tries": "runs/*.py rollouts/runner.py rollouts/collecting.py rollouts/scheduler.py",
     "failures and outcomes": "errors.py trajectory.py rollouts/episode.py rollouts/results.py "
     "rollouts/deadlines.py metrics/facts.py metrics/tally.py",
     "judging": "judging/**/*.py rollouts/judging.py",

@@ -20,7 +20,7 @@ from pydantic import Field
 from verifiers.v1.dialects.chat import message_to_wire
 
 from webtraj_integrations.sessions import Sessions
-from webtraj_integrations.trainers import reward_of, scored, shown
+from webtraj_integrations.trainers import render_turn, require_reward, reward_of
 
 __all__ = ["ChatHarness", "WebEnv", "WebTaskset"]
 
@@ -121,17 +121,17 @@ class WebEnv(vf.Env[WebEnvConfig]):
                 attempt=attempt,
             )
             async with agents.player.interaction(task) as interaction:
-                segment = await interaction.turn(shown(turn))
+                segment = await interaction.turn(render_turn(turn))
                 while not segment.terminated:
                     turn = await session.step(segment.last_reply)
                     if turn.done:
                         break
-                    segment = await interaction.turn(shown(turn))
+                    segment = await interaction.turn(render_turn(turn))
         finally:
             await session.close()
         interaction.trace.info["webtraj_episode"] = turn.episode_id
         if not interaction.trace.errors:
-            reward = scored(reward_of(session, turn), turn)
+            reward = require_reward(reward_of(session, turn), turn)
             interaction.trace.record_reward("task_reward", reward)
 
 

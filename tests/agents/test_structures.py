@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from rows import each
 from webtraj import errors
 from webtraj.agents import structures
-from webtraj.agents.parsing import parse_reply
 from webtraj.agents.prompts import load_prompt, prompt_names
+from webtraj.agents.reply_parser import parse_reply
 from webtraj.environments import actions as a
 from webtraj.environments.actions.dialects import make_dialect
 

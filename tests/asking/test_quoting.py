@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from rows import each
 from webtraj.agents.models.structured_output import Quotes, defuse, json_string, quote
-from webtraj.judging.model.asking import read_reply
+from webtraj.judging.model.votes import read_reply
 
 WORDS = ("success", "failure", "unclear")
 

@@ -6,7 +6,7 @@ import pytest
 
 from rows import each
 from webtraj.agents.catalog import AGENTS
-from webtraj.cli import completing
+from webtraj.cli import completion
 from webtraj.datasets.exporters.base import FORMATS
 from webtraj.environments.actions.dialects import DIALECTS
 from webtraj.judging.catalog import JUDGES
@@ -15,12 +15,12 @@ from webtraj.training.export.running import FORMATS as OF_SAMPLES
 
 
 def test_names_are_those_of_the_tables():
-    assert set(completing.AGENTS) == {*AGENTS, "curious", "explorer"}
-    assert set(completing.JUDGES) == set(JUDGES)
-    assert set(completing.DIALECTS) == set(DIALECTS)
-    assert set(completing.EPISODE_FILES) == set(EPISODE_FILES)
-    assert set(completing.EXPORTS) == set(FORMATS)
-    assert set(completing.SAMPLES) == set(OF_SAMPLES)
+    assert set(completion.AGENTS) == {*AGENTS, "curious", "explorer"}
+    assert set(completion.JUDGES) == set(JUDGES)
+    assert set(completion.DIALECTS) == set(DIALECTS)
+    assert set(completion.EPISODE_FILES) == set(EPISODE_FILES)
+    assert set(completion.EXPORTS) == set(FORMATS)
+    assert set(completion.SAMPLES) == set(OF_SAMPLES)
 
 
 @pytest.fixture

@@ -12,12 +12,12 @@ from typer.testing import CliRunner
 
 from webtraj import trajectory as t
 from webtraj.cli import app
-from webtraj.cli.watching import WorkProgress
+from webtraj.cli.progress_bar import WorkProgress
 from webtraj.datasets import copy, open_dataset, rebuild, recover, split, verify
 from webtraj.datasets.exporters import export_dataset
 from webtraj.datasets.progress import Progress, count_items, find_watcher, watching
 from webtraj.datasets.writer import DatasetWriter
-from webtraj.metrics.measuring import measure
+from webtraj.metrics.metrics_report import measure
 
 
 @pytest.fixture
@@ -96,7 +96,7 @@ def test_work_that_is_soon_done_shows_nothing(capsys):
 
 
 _WAITING = """
-from webtraj.cli.watching import WorkProgress
+from webtraj.cli.progress_bar import WorkProgress
 from webtraj.datasets.progress import count_items, watching
 with WorkProgress(first=0) as progress, watching(progress):
     for _ in count_items([1], "Copying episodes", 1):

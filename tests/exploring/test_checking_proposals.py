@@ -6,7 +6,7 @@ import pytest
 
 from rows import each
 from webtraj.environments.tasks import spec_of_row
-from webtraj.exploring.checking import DUPLICATE, Claim, Draft, check_drafts, problem_of
+from webtraj.exploring.drafts import DUPLICATE, Claim, Draft, check_drafts, problem_of
 from webtraj.exploring.seen import page_key, read_seen, site_key
 from webtraj.trajectory import EndReason
 

@@ -11,7 +11,7 @@ from webtraj.agents.model import ModelAgent
 from webtraj.agents.models import OpenAICompatibleClient, RetryPolicy
 from webtraj.environments import actions as a
 from webtraj.environments.browser.observer import describe_action
-from webtraj.exploring.crawling import make_proposer
+from webtraj.exploring.catalog import make_proposer
 from webtraj.exploring.explorer import ExplorerAgent
 from webtraj.testing.model_server import FakeModelServer
 

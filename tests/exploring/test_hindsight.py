@@ -2,7 +2,7 @@
 
 import pytest
 
-from webtraj.exploring.checking import problem_of
+from webtraj.exploring.drafts import problem_of
 from webtraj.exploring.hindsight import HindsightProposer
 from webtraj.exploring.seen import read_seen
 

@@ -8,8 +8,8 @@ import pytest
 from rows import each
 from webtraj import errors
 from webtraj.agents.models import OpenAICompatibleClient, RetryPolicy
-from webtraj.exploring.asking import ModelProposer
-from webtraj.exploring.checking import check_drafts
+from webtraj.exploring.drafts import check_drafts
+from webtraj.exploring.model_proposer import ModelProposer
 from webtraj.exploring.seen import read_seen
 from webtraj.testing.model_server import FakeModelServer, Reply
 

@@ -13,9 +13,9 @@ import pytest
 from webtraj import EndReason, errors
 from webtraj.agents.models import OpenAICompatibleClient, RetryPolicy
 from webtraj.datasets.verification import verify
-from webtraj.exploring.asking import ModelProposer
-from webtraj.exploring.checking import DUPLICATE, Claim, Draft, Drafts
+from webtraj.exploring.drafts import DUPLICATE, Claim, Draft, Drafts
 from webtraj.exploring.hindsight import HindsightProposer
+from webtraj.exploring.model_proposer import ModelProposer
 from webtraj.exploring.proposing import Proposals, propose, proposer_key
 from webtraj.rollouts import read_tasks
 from webtraj.store.places import open_storage

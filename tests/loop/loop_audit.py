@@ -19,7 +19,7 @@ from webtraj.loop import LoopConfig, metrics
 from webtraj.loop.phases import digest, lanes
 from webtraj.loop.places import Places, version_name
 from webtraj.loop.state import LoopState
-from webtraj.rollouts.scheduling import RetryPolicy
+from webtraj.rollouts.scheduler import RetryPolicy
 from webtraj.runs.run import Run, progress_of
 from webtraj.store.places import open_storage
 from webtraj.training.sft.checkpoints import find_latest

@@ -6,7 +6,7 @@ from installed import install
 from rows import each
 from webtraj import errors
 from webtraj.loop import configuration, load_loop_config
-from webtraj.loop.building import make_phase
+from webtraj.loop.commands import make_phase
 from webtraj.loop.phases import Policy, Slot, lanes
 from webtraj.settings.configuration import override
 

@@ -14,7 +14,7 @@ from loop_state import read_entries
 from webtraj import errors
 from webtraj.loop import PhaseFailedError, load_loop_config
 from webtraj.loop import run as run_loop
-from webtraj.loop.building import make_phase
+from webtraj.loop.commands import make_phase
 from webtraj.loop.phases import NullLoopObserver, Policy, Slot
 from webtraj.loop.state import LoopState, begin
 

@@ -15,7 +15,7 @@ from two_machines import wait_until
 
 from webtraj import EndReason, open_dataset
 from webtraj.datasets.verification import verify
-from webtraj.rollouts.scheduling import RetryPolicy
+from webtraj.rollouts.scheduler import RetryPolicy
 from webtraj.runs.run import Run, progress_of
 from webtraj.store.places import open_storage
 

@@ -9,7 +9,7 @@ import pytest
 from webtraj import Outcome, errors, open_dataset
 from webtraj.judging.base import Judgement
 from webtraj.metrics.comparison import compare, subjects_of
-from webtraj.metrics.measuring import plain
+from webtraj.metrics.metrics_report import plain
 from webtraj.metrics.report import make_report
 from webtraj.rollouts.judging import judge_rollout
 from webtraj.runs.iterations import Iterations

@@ -7,7 +7,7 @@ import pytest
 from rows import each
 from webtraj import errors
 from webtraj.environments.tasks import TaskSpec
-from webtraj.rollouts.scheduling import Politeness, Scheduler, Turn
+from webtraj.rollouts.scheduler import Politeness, Scheduler, Turn
 from webtraj.runs.plan import plan_tasks
 
 

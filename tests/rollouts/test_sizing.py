@@ -7,8 +7,8 @@ import pytest
 
 from rows import each
 from webtraj import errors
-from webtraj.rollouts import RunSpec, collect, sizing
-from webtraj.rollouts.sizing import NodeSizing, episodes_here
+from webtraj.rollouts import RunSpec, collect, node_size
+from webtraj.rollouts.node_size import NodeSizing, episodes_here
 
 
 @each(
@@ -67,7 +67,7 @@ def test_auto_is_less_where_memory_is_short(monkeypatch):
 def test_auto_keeps_to_the_limits_of_a_container(limits, episodes, monkeypatch, tmp_path):
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(8)), raising=False)
     monkeypatch.setattr(os, "sysconf", {"SC_PHYS_PAGES": 1 << 24, "SC_PAGE_SIZE": 4096}.get)
-    monkeypatch.setattr(sizing, "_CGROUP", tmp_path)
+    monkeypatch.setattr(node_size, "_CGROUP", tmp_path)
     for name, limit in limits.items():
         (tmp_path / name).write_text(limit)
     assert episodes_here() == episodes

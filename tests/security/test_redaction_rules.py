@@ -16,7 +16,7 @@ from webtraj import errors
 from webtraj.environments.redacting import RedactingCollector
 from webtraj.redaction import RedactionRules, Redactor
 from webtraj.redaction.rules import PATTERNS, find_all
-from webtraj.redaction.searching import LEFT_OUT, MAX_TEXT
+from webtraj.redaction.searcher import LEFT_OUT, MAX_TEXT
 from webtraj.testing.fakes import CatchEnvironment
 from webtraj.trajectory import EpisodeInfo, ModelCall
 from whole import whole

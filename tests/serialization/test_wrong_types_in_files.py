@@ -16,12 +16,12 @@ from webtraj import errors
 from webtraj.datasets.exporters.base import read_manifest
 from webtraj.datasets.place import open_place
 from webtraj.environments.tasks import Fact, FactGroup, TaskSpec
-from webtraj.exploring.checking import Rejection
+from webtraj.exploring.drafts import Rejection
 from webtraj.exploring.proposing import Proposals, Record
 from webtraj.judging.quality import Label, read_labels, write_labels
 from webtraj.loop import metrics as loop_metrics
 from webtraj.loop.state import LoopState
-from webtraj.metrics.measuring import read_metrics
+from webtraj.metrics.metrics_report import read_metrics
 from webtraj.processing.ledger import Count, Dropped, Entry, Failure, Ledger, Passage
 from webtraj.processing.target import Identity
 from webtraj.rollouts.configuration.building import resume_run

@@ -13,7 +13,7 @@ import pytest
 from webtraj.cli.app import COMMANDS, make_command
 from webtraj.cli.flags import fields_of
 from webtraj.loop import load_loop_config
-from webtraj.loop.building import check_first, make_phase
+from webtraj.loop.commands import check_first, make_phase
 from webtraj.loop.phases import Policy, lanes
 from webtraj.processing.configuration import make_pipeline
 from webtraj.rollouts.configuration import build_rollout

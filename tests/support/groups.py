@@ -66,7 +66,7 @@ def rollout(outcome, total):
 async def rewards_of_trainers(attempts):
     """Return the rewards that verl and SkyRL get, by place; what is left out has none."""
     from webtraj_integrations.sessions import EpisodeFailedError
-    from webtraj_integrations.trainers import again, reward_of, scored
+    from webtraj_integrations.trainers import again, require_reward, reward_of
 
     found = {}
     for place, tries in enumerate(attempts):
@@ -74,7 +74,7 @@ async def rewards_of_trainers(attempts):
 
         async def play(left=left):
             session, turn = rollout(*left.pop(0))
-            return scored(reward_of(session, turn), turn)
+            return require_reward(reward_of(session, turn), turn)
 
         with contextlib.suppress(EpisodeFailedError):
             found[place] = await again(play)

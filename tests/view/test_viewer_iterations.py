@@ -16,7 +16,7 @@ from webtraj.loop.phases import NullLoopObserver
 from webtraj.metrics import measure
 from webtraj.metrics.rates import mean_of_tasks
 from webtraj.trajectory import Outcome
-from webtraj.view.gathering import datasets_in
+from webtraj.view.collection import datasets_in
 from webtraj.view.viewer import Viewer
 
 SCRIPT = Path(__file__).with_name("record_iteration.py")

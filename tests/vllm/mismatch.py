@@ -18,7 +18,7 @@ from webtraj.training.sft.batches import MicroBatch
 from webtraj.training.sft.data import TrainingData
 from webtraj.training.sft.encoding import Encoder, load_tools
 from webtraj.training.sft.models import load_weights
-from webtraj.training.sft.stepping import token_losses
+from webtraj.training.sft.optimizer_step import token_losses
 
 
 def main(folder, precision, backend, *files):

@@ -13,7 +13,7 @@ from two_cores.pointing import Item, Prompt, items_of, make_prompt
 from webtraj.agents.models.base import Message
 from webtraj.datasets.dataset import open_dataset
 from webtraj.environments.actions import Action, Click, InvalidAction
-from webtraj.training.replay.cutting import Rendered, action_of, load_blob
+from webtraj.training.replay.cutter import Rendered, action_of, load_blob
 from webtraj.trajectory import EpisodeTrajectory
 
 __all__ = ["Decided", "PointingRenderer", "Reach", "decisions_of", "reach_of", "texts_of"]

@@ -254,7 +254,7 @@ def _right(found: Confusion) -> str:
 
 
 def _percent(rate: Rate) -> str:
-    from webtraj.metrics.presenting import interval_of, percent
+    from webtraj.metrics.sentences import interval_of, percent
 
     return "-" if rate.value is None else f"{percent(rate.value)} ({interval_of(rate)})"
 

@@ -23,11 +23,11 @@ from webtraj_integrations.trainers import (
     SharedSessions,
     again,
     as_data_uri,
-    decoded,
+    decode_picture,
     first_messages,
     message_of,
+    require_reward,
     reward_of,
-    scored,
     task_rows,
 )
 
@@ -69,7 +69,7 @@ def test_a_page_is_a_picture_and_its_text():
     words = "Goal: Go.\nClick.\nA (b)\n[1] link"
     first = dataclasses.replace(turn, instructions="Click.", image=seen.getvalue())
     row = [{"role": "system", "content": "Be good."}, {"role": "user", "content": "Task t."}]
-    system, page = first_messages(row, first, decoded)
+    system, page = first_messages(row, first, decode_picture)
     assert system == row[0]
     assert page["role"] == "user"
     picture, text = page["content"]
@@ -79,7 +79,7 @@ def test_a_page_is_a_picture_and_its_text():
     url = as_data_uri(first.image)["image_url"]["url"]
     assert url.startswith("data:image/jpeg;base64,")
     assert urllib.request.urlopen(url).read() == first.image
-    assert message_of(turn, decoded)["content"] == "It is late.\nA (b)\n[1] link"
+    assert message_of(turn, decode_picture)["content"] == "It is late.\nA (b)\n[1] link"
 
 
 def test_an_unfinished_episode_is_worth_nothing_only_with_a_judge():
@@ -110,7 +110,7 @@ def test_trainers_learn_from_the_outcome_unless_asked(outcome, total, by_outcome
         assert found == wanted
         if found is None:  # Played again: a failure of the machinery is never a reward.
             with pytest.raises(EpisodeFailedError):
-                scored(found, turn)
+                require_reward(found, turn)
     with pytest.raises(errors.InvalidInputError, match="Unknown reward"):
         Sessions("miniwob/click-test", reward="shaped")
 

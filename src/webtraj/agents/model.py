@@ -22,7 +22,7 @@ from webtraj import errors
 from webtraj.agents import contexts as contexts_lib
 from webtraj.agents import prompts as prompts_lib
 from webtraj.agents import structures
-from webtraj.agents.acting import ModelActor
+from webtraj.agents.model_actor import ModelActor
 from webtraj.agents.models.base import ModelClient, Sampling
 from webtraj.environments import base as environment_lib
 from webtraj.environments.actions import dialects as dialects_lib

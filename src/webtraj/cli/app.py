@@ -163,7 +163,7 @@ class _Command(core.TyperCommand):
         """Run the command; if it takes long and does not print JSON, show its progress."""
         if ctx.params.get("json"):
             return super().invoke(ctx)
-        from webtraj.cli.watching import WorkProgress
+        from webtraj.cli.progress_bar import WorkProgress
         from webtraj.datasets.progress import watching
 
         with WorkProgress() as progress, watching(progress):
@@ -277,7 +277,7 @@ def make_command(name: str) -> Any:
     work, summary = COMMANDS[name]
     if not work:
         return typer.main.get_group(_new_typer(name, summary))
-    from webtraj.cli import completing, flags
+    from webtraj.cli import completion, flags
 
     module, _, function_name = work.partition(":")
     function = getattr(importlib.import_module(f"webtraj.cli.{module}"), function_name)
@@ -302,7 +302,7 @@ def make_command(name: str) -> Any:
     )(function)
     command = typer.main.get_command(app)
     command.name = name
-    completing.complete(
+    completion.complete(
         command, [o.removeprefix(f"{name} ") for o in COMMANDS if o.startswith(f"{name} ")]
     )
     return command
@@ -310,11 +310,11 @@ def make_command(name: str) -> Any:
 
 def make_offered(entry_point: Any) -> Any:
     """Return a command of another package."""
-    from webtraj.cli import completing
+    from webtraj.cli import completion
 
     command = plugins.make_command(entry_point, _Command)
     for one in (command, *getattr(command, "commands", {}).values()):
-        completing.complete(one, ())
+        completion.complete(one, ())
     return command
 
 

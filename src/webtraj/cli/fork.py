@@ -121,7 +121,7 @@ def _values_of(built: Rollout) -> dict[str, tuple[StepValue, ...]]:
 
 def _print_values(found: Mapping[str, Sequence[StepValue]], csv: str | None) -> None:
     from webtraj.metrics.forks import find_loss, most_open
-    from webtraj.metrics.presenting import interval_of, percent
+    from webtraj.metrics.sentences import interval_of, percent
 
     rows = [
         {

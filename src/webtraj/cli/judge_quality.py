@@ -58,7 +58,7 @@ def quality_rows(report: QualityReport) -> Iterator[dict[str, Any]]:
 def print_quality(report: QualityReport, *, by_task: bool = False) -> None:
     """Print the rates, the confusion table, and the judge's mistakes."""
     from webtraj.judging.quality import VERDICT_COLUMNS
-    from webtraj.metrics.presenting import counts_of, interval_of, number, percent
+    from webtraj.metrics.sentences import counts_of, interval_of, number, percent
 
     say(f"{report.judge} ({report.version})")
     overall = report.overall

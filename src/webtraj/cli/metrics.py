@@ -130,7 +130,12 @@ def metrics(
     import sys
 
     from webtraj.metrics.comparison import subjects_of
-    from webtraj.metrics.measuring import DEFAULT_GROUPINGS, MAX_GROUPS, to_bytes, write_metrics
+    from webtraj.metrics.metrics_report import (
+        DEFAULT_GROUPINGS,
+        MAX_GROUPS,
+        to_bytes,
+        write_metrics,
+    )
     from webtraj.runs.run import Run
     from webtraj.store.places import open_storage
 
@@ -255,32 +260,32 @@ def _rows(reports: Sequence[tuple[str, MetricsReport]]) -> Iterator[dict[str, st
 
 def details_table(report: MetricsReport) -> Table:
     """Return a table with a row for each metric of a report, with interval and counts."""
-    from webtraj.metrics import presenting
+    from webtraj.metrics import sentences
 
-    rows = presenting.details(report.overall)
+    rows = sentences.details(report.overall)
     return terminal.make_table("", ">value", ">95 %", "from", rows=rows, widest=60)
 
 
 def groups_table(report: MetricsReport, by: str) -> Table:
     """Return a table with a row for each group of a report, and a total."""
-    from webtraj.metrics import presenting
+    from webtraj.metrics import sentences
 
-    rows = [(name or "-", *presenting.group_row(group)) for name, group in report.by[by].items()]
-    rows += [(), ("all", *presenting.group_row(report.overall))]
-    columns = (f">{name}" for name in presenting.GROUP_COLUMNS)
+    rows = [(name or "-", *sentences.group_row(group)) for name, group in report.by[by].items()]
+    rows += [(), ("all", *sentences.group_row(report.overall))]
+    columns = (f">{name}" for name in sentences.GROUP_COLUMNS)
     return terminal.make_table(by, *columns, rows=rows, widest=60)
 
 
 def comparison_table(reports: Sequence[tuple[str, MetricsReport]], by: str | None = None) -> Table:
     """Return a table with a column for each report; with `by`, the success rates of the groups."""
-    from webtraj.metrics import presenting
+    from webtraj.metrics import sentences
 
     overall = [report.overall for _, report in reports]
     if by is None:
-        rows = presenting.comparison(overall)
+        rows = sentences.comparison(overall)
     else:
-        rows = presenting.group_comparison([report.by[by] for _, report in reports])
-        rows += presenting.group_comparison([{"all": metrics} for metrics in overall])
+        rows = sentences.group_comparison([report.by[by] for _, report in reports])
+        rows += sentences.group_comparison([{"all": metrics} for metrics in overall])
     named = ((name or "-", *values) for name, *values in rows)
     return terminal.make_table(
         by or "", *(f">{printable(name)}" for name, _ in reports), rows=named, widest=60
@@ -289,15 +294,15 @@ def comparison_table(reports: Sequence[tuple[str, MetricsReport]], by: str | Non
 
 def differences_table(compared: Comparison) -> Table:
     """Return a table with the rates of a comparison and their differences."""
-    from webtraj.metrics import presenting
+    from webtraj.metrics import sentences
 
-    columns = (f">{name}" for name in presenting.DIFFERENCE_COLUMNS)
-    rows = ((rate.name, *presenting.difference_row(rate)) for rate in compared.rates)
+    columns = (f">{name}" for name in sentences.DIFFERENCE_COLUMNS)
+    rows = ((rate.name, *sentences.difference_row(rate)) for rate in compared.rates)
     return terminal.make_table("", *columns, rows=rows, widest=60)
 
 
 def _compare(subjects: Sequence[Subject], *, json: bool) -> None:
-    from webtraj.metrics import presenting
+    from webtraj.metrics import sentences
     from webtraj.metrics.report import make_report
 
     comparisons = make_report(subjects).comparisons
@@ -313,7 +318,7 @@ def _compare(subjects: Sequence[Subject], *, json: bool) -> None:
         _say_health(compared.second_name, compared.second.report)
         terminal.make_console().print(differences_table(compared))
         say(f"{compared.second_name}, compared with {compared.first_name}:")
-        for text in (presenting.verdict(compared), *presenting.cautions(compared)):
+        for text in (sentences.verdict(compared), *sentences.cautions(compared)):
             say(text)
 
 
@@ -372,9 +377,9 @@ def _prices(given: list[str] | None) -> dict[str, Price] | None:
 
 
 def _say_health(name: str, report: MetricsReport) -> None:
-    from webtraj.metrics import presenting
+    from webtraj.metrics import sentences
 
-    say(f"{name}: {presenting.health(report)}")
+    say(f"{name}: {sentences.health(report)}")
 
 
 def _write_page(subjects: Sequence[Subject], file: Path, title: str, *, json: bool) -> None:

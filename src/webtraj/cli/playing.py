@@ -182,7 +182,7 @@ def _show_monitor(built: Rollout) -> Iterator[None]:
 
 def _data(built: Rollout, summary: RolloutSummary) -> dict[str, Any]:
     """Return the results of a run as JSON data."""
-    from webtraj.metrics.measuring import measure_results, plain
+    from webtraj.metrics.metrics_report import measure_results, plain
 
     report = measure_results(summary.results, seconds=summary.seconds, by=("task",))
     data: dict[str, Any] = {

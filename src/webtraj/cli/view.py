@@ -208,7 +208,7 @@ async def _serve(
 
 def _write_labels(named: list[str], file: str, options: dict[str, Any] | None) -> None:
     from webtraj.judging.quality import write_labels
-    from webtraj.view.gathering import FoundDataset, datasets_in
+    from webtraj.view.collection import FoundDataset, datasets_in
     from webtraj.view.labels import judge_labels, read_person_labels
 
     places = [found.place for one in named for found in datasets_in(one) or [FoundDataset(one, "")]]

@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from webtraj.collectors.local import ProtobufTrajectoryCollector as ProtobufTrajectoryCollector
     from webtraj.collectors.memory import MemoryTrajectoryCollector as MemoryTrajectoryCollector
     from webtraj.collectors.tee import TeeTrajectoryCollector as TeeTrajectoryCollector
-    from webtraj.collectors.uploading import Pauses as Pauses
-    from webtraj.collectors.uploading import UploadStatus as UploadStatus
+    from webtraj.collectors.uploader import Pauses as Pauses
+    from webtraj.collectors.uploader import UploadStatus as UploadStatus
 
 _HOMES = {
     "BucketTrajectoryCollector": "bucket",
@@ -25,12 +25,12 @@ _HOMES = {
     "JsonTrajectoryCollector": "local",
     "MemoryTrajectoryCollector": "memory",
     "NullTrajectoryCollector": "base",
-    "Pauses": "uploading",
+    "Pauses": "uploader",
     "ProtobufTrajectoryCollector": "local",
     "S3TrajectoryCollector": "bucket",
     "TeeTrajectoryCollector": "tee",
     "TrajectoryCollector": "base",
-    "UploadStatus": "uploading",
+    "UploadStatus": "uploader",
 }
 
 __all__ = [*sorted(_HOMES)]

@@ -2,7 +2,7 @@
 
 Episodes are recorded in the spool (see `spool`), with the code and the guarantees of the local
 collectors (see `local`) and without the network. An episode that has ended is sealed there. Threads
-in the background then send (see `uploading`) its blobs, its file, and, together with those of other
+in the background then send (see `uploader`) its blobs, its file, and, together with those of other
 episodes, its index line. Only when all is in the bucket is the episode removed from the spool.
 
 If the bucket does not accept episodes:
@@ -37,7 +37,7 @@ from webtraj import trajectory as trajectory_lib
 from webtraj.collectors.base import TrajectoryCollector, raise_first
 from webtraj.collectors.local import Fsync, JournalingCollector, at_exit
 from webtraj.collectors.spool import Spool, spool_for
-from webtraj.collectors.uploading import Pauses, Unsent, Uploader, UploadStatus
+from webtraj.collectors.uploader import Pauses, Unsent, Uploader, UploadStatus
 from webtraj.store.closing import Closing
 from webtraj.store.formats import format_named
 from webtraj.store.index import EpisodeSummary

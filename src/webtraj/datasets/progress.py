@@ -1,7 +1,7 @@
 """Progress of long work, counted where it is done and reported to the caller's watcher.
 
 Wrap a loop over episodes in `count_items`. Without a watcher, the default, it costs nothing.
-Commands watch everything they call; see `webtraj.cli.watching.WorkProgress`.
+Commands watch everything they call; see `webtraj.cli.progress_bar.WorkProgress`.
 """
 
 from __future__ import annotations

@@ -16,7 +16,7 @@ import orjson
 from webtraj import errors
 from webtraj.collectors.bucket import open_destination
 from webtraj.collectors.spool import Spool
-from webtraj.collectors.uploading import Pauses, Unsent, Uploader
+from webtraj.collectors.uploader import Pauses, Unsent, Uploader
 from webtraj.datasets import workers
 from webtraj.datasets.dataset import (
     Dataset,

@@ -2,10 +2,10 @@
 
 * `curious`, `explorer`: explorers without and with a model.
 * `seen`: an exploring episode, as proposers read it.
-* `hindsight`, `asking`: proposers without and with a model.
-* `checking`: the proposer protocol, and the checks that turn proposals into tasks.
+* `hindsight`, `model_proposer`: proposers without and with a model.
+* `drafts`: the proposer protocol, and the checks that turn proposals into tasks.
 * `proposing`: proposing for a dataset.
-* `crawling`: the agent `explorer` and the proposers by name.
+* `catalog`: the agent `explorer` and the proposers by name.
 """
 
 from __future__ import annotations
@@ -15,31 +15,31 @@ from typing import TYPE_CHECKING
 from webtraj import _homes
 
 if TYPE_CHECKING:
-    from webtraj.exploring.asking import ModelProposer as ModelProposer
-    from webtraj.exploring.checking import Claim as Claim
-    from webtraj.exploring.checking import Draft as Draft
-    from webtraj.exploring.checking import Drafts as Drafts
-    from webtraj.exploring.checking import Proposer as Proposer
-    from webtraj.exploring.checking import Rejection as Rejection
     from webtraj.exploring.curious import CuriousAgent as CuriousAgent
+    from webtraj.exploring.drafts import Claim as Claim
+    from webtraj.exploring.drafts import Draft as Draft
+    from webtraj.exploring.drafts import Drafts as Drafts
+    from webtraj.exploring.drafts import Proposer as Proposer
+    from webtraj.exploring.drafts import Rejection as Rejection
     from webtraj.exploring.explorer import ExplorerAgent as ExplorerAgent
     from webtraj.exploring.hindsight import HindsightProposer as HindsightProposer
+    from webtraj.exploring.model_proposer import ModelProposer as ModelProposer
     from webtraj.exploring.proposing import Proposed as Proposed
     from webtraj.exploring.proposing import propose as propose
     from webtraj.exploring.seen import Seen as Seen
     from webtraj.exploring.seen import Sight as Sight
 
 _HOMES = {
-    "Claim": "checking",
+    "Claim": "drafts",
     "CuriousAgent": "curious",
-    "Draft": "checking",
-    "Drafts": "checking",
+    "Draft": "drafts",
+    "Drafts": "drafts",
     "ExplorerAgent": "explorer",
     "HindsightProposer": "hindsight",
-    "ModelProposer": "asking",
+    "ModelProposer": "model_proposer",
     "Proposed": "proposing",
-    "Proposer": "checking",
-    "Rejection": "checking",
+    "Proposer": "drafts",
+    "Rejection": "drafts",
     "Seen": "seen",
     "Sight": "seen",
     "propose": "proposing",

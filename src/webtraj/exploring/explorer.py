@@ -14,8 +14,8 @@ from webtraj import errors
 from webtraj import trajectory as trajectory_lib
 from webtraj.agents import contexts as contexts_lib
 from webtraj.agents import prompts as prompts_lib
-from webtraj.agents.acting import ModelActor
 from webtraj.agents.model import ModelAgent
+from webtraj.agents.model_actor import ModelActor
 from webtraj.agents.models.structured_output import json_string
 from webtraj.environments import base as environment_lib
 from webtraj.environments.actions import dialects as dialects_lib

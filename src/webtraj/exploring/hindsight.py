@@ -20,7 +20,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from webtraj.environments.browser.observation import Ref, changes_between, refs_in
-from webtraj.exploring.checking import Claim, Draft, Drafts, Rejection, data_of, normal, problem_of
+from webtraj.exploring.drafts import Claim, Draft, Drafts, Rejection, data_of, normal, problem_of
 from webtraj.exploring.seen import Seen, Sight, page_key
 from webtraj.shown import one_line
 

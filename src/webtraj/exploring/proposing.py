@@ -20,7 +20,7 @@ import orjson
 from webtraj import errors
 from webtraj.datasets.place import map_in_order
 from webtraj.environments.tasks import TaskSpec, spec_of_row
-from webtraj.exploring.checking import DUPLICATE, Proposer, Rejection, check_drafts, normal
+from webtraj.exploring.drafts import DUPLICATE, Proposer, Rejection, check_drafts, normal
 from webtraj.exploring.seen import read_seen
 from webtraj.runs.run import Run, tries_of
 from webtraj.store import decoding, encoding, records

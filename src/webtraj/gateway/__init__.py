@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING
 from webtraj import _homes
 
 if TYPE_CHECKING:
-    from webtraj.gateway.joining import Joiner as Joiner
+    from webtraj.gateway.joiner import Joiner as Joiner
     from webtraj.gateway.journal import RecordedCall as RecordedCall
     from webtraj.gateway.journal import read_calls as read_calls
     from webtraj.gateway.server import Gateway as Gateway
 
 _HOMES = {
     "Gateway": "server",
-    "Joiner": "joining",
+    "Joiner": "joiner",
     "RecordedCall": "journal",
     "read_calls": "journal",
 }

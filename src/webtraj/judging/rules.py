@@ -39,7 +39,7 @@ import pydantic
 from webtraj import errors
 from webtraj.judging import predicates
 from webtraj.judging.base import make_judgement
-from webtraj.judging.evaluating import Evaluation
+from webtraj.judging.evaluation import Evaluation
 from webtraj.judging.final_state import FinalState
 from webtraj.judging.predicates import Predicate
 from webtraj.trajectory import EpisodeTrajectory, Judgement, Outcome

@@ -3,9 +3,9 @@
 * `configuration`: a loop's settings, and the placeholders in commands. `loading`: reads and checks
   them, from YAML and `key=value`.
 * `phases`: each phase of an iteration as data: a command, its outputs, what it waits for.
-  `building`: the command of each phase. `groups`: what policy-gradient training needs of rollouts.
+  `commands`: the command of each phase. `groups`: what policy-gradient training needs of rollouts.
 * `places`: the paths of a loop. `state`: what has been done, on disk.
-* `engine`: runs the phases. `running`: one child process. `holding`: the lock that it holds.
+* `engine`: runs the phases. `process`: one child process. `lock_holder`: the lock that it holds.
 * `servers`: the policy's server. `publishing`: makes a model the latest.
 * `metrics`: the metrics of each iteration, and their plot.
 

@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import Any, Literal
 
 from webtraj import errors
-from webtraj.loop import configuration, loading, metrics, phases, running, servers
-from webtraj.loop.building import check_first, make_phase
+from webtraj.loop import configuration, loading, metrics, phases, process, servers
+from webtraj.loop.commands import check_first, make_phase
 from webtraj.loop.configuration import LoopConfig
 from webtraj.loop.metrics import IterationSink
 from webtraj.loop.phases import (
@@ -135,7 +135,7 @@ class _Loop:
         total = sum(map(len, self._all))
         self._observer.loop_begins(total, total - sum(map(len, lanes)))
         for group in ("rollout", "update"):
-            await running.until_free(
+            await process.until_free(
                 self._places.lock(group),
                 lambda: self._observer.note("Waiting for a phase left running by an earlier loop."),
             )
@@ -296,7 +296,7 @@ class _Loop:
         self._observer.phase_ended(phase.slot, 0.0)
 
     async def _command(self, slot: Slot, command: Sequence[str], log: Path) -> int:
-        return await running.run_command(
+        return await process.run_command(
             command,
             log=log,
             lock=self._places.lock(slot.group),

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from webtraj import errors
-from webtraj.loop.building import check_phases
+from webtraj.loop.commands import check_phases
 from webtraj.loop.configuration import PHASES, LoopConfig, check_placeholders
 from webtraj.loop.groups import check_groups
 from webtraj.settings import configuration

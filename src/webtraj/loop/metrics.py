@@ -127,7 +127,7 @@ def _staleness(config: LoopConfig, iteration: int, policy: int) -> int:
 
 def _measure_rollout(dataset: str, *, by_task: bool = False) -> dict[str, Any]:
     from webtraj.datasets.dataset import open_dataset
-    from webtraj.metrics.measuring import measure
+    from webtraj.metrics.metrics_report import measure
 
     if not _is_dataset(dataset):
         return {}  # A custom command made something else.

@@ -14,12 +14,12 @@ from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 
 from webtraj import errors
-from webtraj.loop import configuration, running
+from webtraj.loop import configuration, process
 from webtraj.loop.configuration import LoopConfig, ServeConfig
 from webtraj.loop.phases import Output, Policy
 from webtraj.loop.places import Places, version_name
 from webtraj.serving import ModelServer, VllmLaunch, interpreters
-from webtraj.serving.rolling import WeightUpdater, make_updater, prepare_launch
+from webtraj.serving.weight_updater import WeightUpdater, make_updater, prepare_launch
 from webtraj.settings.named import nearest
 from webtraj.store import files
 from webtraj.store.closing import AsyncClosing
@@ -227,7 +227,7 @@ class _HeldLaunch(VllmLaunch):
 
     def command(self, host: str, port: int) -> Sequence[str]:
         """See `VllmLaunch.command`."""
-        return running.with_lock(self.lock, VllmLaunch.command(self, host, port))
+        return process.with_lock(self.lock, VllmLaunch.command(self, host, port))
 
 
 def _launch(config: ServeConfig, weights: str, version: str, *, lock: Path) -> VllmLaunch:

@@ -4,13 +4,13 @@
   rule or WebGym's, and the error that ended it.
 * `rates`: rates, ratios and spreads with their counts, and intervals.
 * `tally`: the metrics, counted episode by episode.
-* `measuring`: from a dataset, a run or results to a report, and `metrics.json`.
+* `metrics_report`: from a dataset, a run or results to a report, and `metrics.json`.
 * `success`: success by task and iteration, for loops, the viewer and reports.
 * `failures`: why episodes failed, with the steps that show it.
 * `forks`: the values of an episode's steps, from its forks.
 * `comparison`: datasets and iterations beside each other. `report`: the content of a report.
 * `live`: an observer that counts while a rollout runs, and writes to TensorBoard and W&B.
-* `presenting`: metrics as text, for tables.
+* `sentences`: metrics as text, for tables.
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ if TYPE_CHECKING:
     from webtraj.metrics.live import TensorBoardSink as TensorBoardSink
     from webtraj.metrics.live import WandbSink as WandbSink
     from webtraj.metrics.live import open_metrics as open_metrics
-    from webtraj.metrics.measuring import Measuring as Measuring
-    from webtraj.metrics.measuring import MetricsReport as MetricsReport
-    from webtraj.metrics.measuring import measure as measure
-    from webtraj.metrics.measuring import measure_results as measure_results
-    from webtraj.metrics.measuring import measure_trajectories as measure_trajectories
-    from webtraj.metrics.measuring import read_metrics as read_metrics
-    from webtraj.metrics.measuring import write_metrics as write_metrics
+    from webtraj.metrics.metrics_report import Measuring as Measuring
+    from webtraj.metrics.metrics_report import MetricsReport as MetricsReport
+    from webtraj.metrics.metrics_report import measure as measure
+    from webtraj.metrics.metrics_report import measure_results as measure_results
+    from webtraj.metrics.metrics_report import measure_trajectories as measure_trajectories
+    from webtraj.metrics.metrics_report import read_metrics as read_metrics
+    from webtraj.metrics.metrics_report import write_metrics as write_metrics
     from webtraj.metrics.rates import PassRate as PassRate
     from webtraj.metrics.rates import Rate as Rate
     from webtraj.metrics.rates import Ratio as Ratio
@@ -52,9 +52,9 @@ _HOMES = {
     "EpisodeClass": "facts",
     "EpisodeFacts": "facts",
     "Failure": "failures",
-    "Measuring": "measuring",
+    "Measuring": "metrics_report",
     "MetricsObserver": "live",
-    "MetricsReport": "measuring",
+    "MetricsReport": "metrics_report",
     "MetricsSink": "live",
     "PassRate": "rates",
     "PhaseTimes": "facts",
@@ -65,15 +65,15 @@ _HOMES = {
     "TensorBoardSink": "live",
     "WandbSink": "live",
     "find_failures": "failures",
-    "measure": "measuring",
-    "measure_results": "measuring",
-    "measure_trajectories": "measuring",
+    "measure": "metrics_report",
+    "measure_results": "metrics_report",
+    "measure_trajectories": "metrics_report",
     "open_metrics": "live",
     "pass_at_k": "rates",
     "pass_hat_k": "rates",
-    "read_metrics": "measuring",
+    "read_metrics": "metrics_report",
     "wilson_interval": "rates",
-    "write_metrics": "measuring",
+    "write_metrics": "metrics_report",
 }
 
 __all__ = [*sorted(_HOMES)]

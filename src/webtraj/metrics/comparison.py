@@ -18,7 +18,7 @@ from webtraj import errors
 from webtraj.datasets.dataset import Dataset, open_dataset
 from webtraj.metrics.facts import Fault, fault_of
 from webtraj.metrics.live import flat
-from webtraj.metrics.measuring import MetricsReport, measure
+from webtraj.metrics.metrics_report import MetricsReport, measure
 from webtraj.metrics.rates import (
     CONFIDENCE,
     Rate,

@@ -10,7 +10,7 @@ import webtraj
 from webtraj import errors
 from webtraj.datasets.place import absolute_place
 from webtraj.metrics.comparison import Comparison, Point, Subject, compare
-from webtraj.metrics.measuring import plain
+from webtraj.metrics.metrics_report import plain
 from webtraj.metrics.success import SuccessPoint, SuccessSeries, TaskSuccess, series_data
 
 __all__ = ["Report", "make_report"]

@@ -15,7 +15,7 @@ from webtraj.metrics.rates import Rate, bounds, mean_of_tasks
 from webtraj.store.places import is_url
 
 if TYPE_CHECKING:
-    from webtraj.metrics.measuring import MetricsReport
+    from webtraj.metrics.metrics_report import MetricsReport
 
 __all__ = ["SuccessPoint", "SuccessSeries", "TaskSuccess", "series_data"]
 

@@ -22,7 +22,7 @@ import numpy as np
 
 from webtraj import errors
 from webtraj import trajectory as trajectory_lib
-from webtraj.redaction.walking import Visit, Walker
+from webtraj.redaction.walker import Visit, Walker
 from webtraj.settings import credentials
 from webtraj.store.blobs import LazyBlob
 

@@ -20,8 +20,8 @@ import numpy as np
 from webtraj import errors
 from webtraj import trajectory as trajectory_lib
 from webtraj.redaction.rules import NAME, RedactionRules
-from webtraj.redaction.searching import Searcher, plain, spellings
-from webtraj.redaction.walking import Visit, Walker
+from webtraj.redaction.searcher import Searcher, plain, spellings
+from webtraj.redaction.walker import Visit, Walker
 from webtraj.settings import credentials
 
 __all__ = ["DROPPED", "MIN_LENGTH", "PAINTED", "Redactor", "placeholder", "without_keys"]
@@ -74,7 +74,7 @@ def placeholder(name: str) -> str:
 class Redactor(Walker):
     """A redactor of known secrets in any value.
 
-    Matching ignores case and covers many spellings of a secret (see `searching`). A value without
+    Matching ignores case and covers many spellings of a secret (see `searcher`). A value without
     secrets is returned unchanged, not copied.
 
     Args:

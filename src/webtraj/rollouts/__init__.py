@@ -4,8 +4,8 @@
 * `collecting`: a rollout in one call, by a `RunSpec`. `rollout`: one that is ready to be played.
 * `configuration`: reads configurations, and builds rollouts.
 * `recipes`: makes the agent, judge and proposer of a rollout. `forking`: forks recorded episodes.
-* `runner`: plays the plan, several episodes at a time, with `scheduling` and `deadlines`.
-* `sizing`: how many episodes a machine plays at a time.
+* `runner`: plays the plan, several episodes at a time, with `scheduler` and `deadlines`.
+* `node_size`: how many episodes a machine plays at a time.
 * `episode`: plays one episode and returns how it ended.
 * `results`: the summary of a rollout, and observers.
 

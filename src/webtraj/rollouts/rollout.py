@@ -24,13 +24,13 @@ from webtraj.metrics.facts import EpisodeFacts
 from webtraj.metrics.live import MetricsObserver, open_metrics
 from webtraj.rollouts.judging import judge_rollout
 from webtraj.rollouts.making import Browsers, check_environments, check_tasks
+from webtraj.rollouts.node_size import episodes_here
 from webtraj.rollouts.recipes import Proposing
 from webtraj.rollouts.recording import open_collector, settle_format
 from webtraj.rollouts.results import RolloutObserver, RolloutSummary, TeeRolloutObserver
 from webtraj.rollouts.runner import Runner
 from webtraj.rollouts.sampling import Blocklist
-from webtraj.rollouts.scheduling import RetryPolicy, Turn
-from webtraj.rollouts.sizing import episodes_here
+from webtraj.rollouts.scheduler import RetryPolicy, Turn
 from webtraj.runs.iterations import Iterations
 from webtraj.runs.plan import PlannedEpisode
 from webtraj.runs.run import EpisodeResult, Progress, Run, progress_of, tries_of

@@ -21,7 +21,7 @@ from webtraj.rollouts.deadlines import Deadline, GuardedEnvironment, NotMade
 from webtraj.rollouts.forking import ForkAgent, ForkedEnvironment, WorldCopies
 from webtraj.rollouts.making import close_quietly, make_environment
 from webtraj.rollouts.results import RolloutObserver
-from webtraj.rollouts.scheduling import (
+from webtraj.rollouts.scheduler import (
     ErrorStreak,
     Politeness,
     RetryPolicy,

@@ -371,7 +371,7 @@ class RunSpec(Section):
             object.__setattr__(self, "judge", "model")
         return self
 
-    def given(self) -> dict[str, Any]:
+    def given_fields(self) -> dict[str, Any]:
         """Return the fields that were given, without the place of the record."""
         return {name: getattr(self, name) for name in self.model_fields_set & _RECORDED}
 

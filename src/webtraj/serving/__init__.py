@@ -3,7 +3,7 @@
 * `server`: `ModelServer`, a server for the length of an `async with` block, and kept alive.
 * `vllm`: how to start vLLM, and how it lends a GPU's memory to a trainer. `interpreters`: the
   Python that has vLLM. `memory`: how much memory models need.
-* `rolling`: repeated weight updates, in one of three ways. `control`: requests that change a
+* `weight_updater`: repeated weight updates, in one of three ways. `control`: requests that change a
   running server.
 * `process`, `guard`: operating system processes.
 * `vllm_worker`: our code that vLLM's own processes load.
@@ -12,7 +12,9 @@ Importing this package loads neither vLLM nor torch, which run only in the serve
 """
 
 from webtraj.serving.process import RestartPolicy, ServerLaunch
-from webtraj.serving.rolling import (
+from webtraj.serving.server import ModelServer
+from webtraj.serving.vllm import VllmLaunch
+from webtraj.serving.weight_updater import (
     Staleness,
     UpdateWay,
     VersionHistory,
@@ -20,8 +22,6 @@ from webtraj.serving.rolling import (
     make_updater,
     prepare_launch,
 )
-from webtraj.serving.server import ModelServer
-from webtraj.serving.vllm import VllmLaunch
 
 __all__ = [
     "ModelServer",

@@ -14,7 +14,7 @@ A run, from the files that it writes anyway:
 
 Shown:
 
-* `source`: one dataset, followed while it is written; `gathering`, `viewer`: several datasets.
+* `source`: one dataset, followed while it is written; `collection`, `viewer`: several datasets.
 * `app`: the viewer's HTTP interface, live runs included; `local_pages` guards it.
 * `screen`: a run in the terminal.
 """

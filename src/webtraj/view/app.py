@@ -42,7 +42,7 @@ import orjson
 from webtraj import errors
 from webtraj.metrics.rates import bounds
 from webtraj.net import local_pages as serving_lib
-from webtraj.net.local_pages import missing
+from webtraj.net.local_pages import missing_libraries
 from webtraj.view import values
 from webtraj.view.table import parse_query
 
@@ -86,7 +86,7 @@ def make_app(viewer: Viewer) -> ASGIApp:
         from starlette.applications import Starlette
         from starlette.routing import Route
     except ImportError as error:
-        raise missing(WHAT) from error
+        raise missing_libraries(WHAT) from error
     handlers = _Handlers(viewer)
     routes = [
         Route("/", handlers.page),

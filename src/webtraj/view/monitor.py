@@ -23,7 +23,7 @@ from webtraj import errors
 from webtraj.datasets.dataset import IndexTail
 from webtraj.datasets.judgements import Judgements
 from webtraj.datasets.place import open_place
-from webtraj.metrics.measuring import plain, read_metrics
+from webtraj.metrics.metrics_report import plain, read_metrics
 from webtraj.metrics.rates import Rate
 from webtraj.runs.run import Run, retry_policy
 from webtraj.runs.underway import NOTE_INTERVAL, Away, Underway, read_underway

@@ -35,9 +35,9 @@ from typing import Any
 import webtraj
 from webtraj import errors
 from webtraj.datasets.place import absolute_place
-from webtraj.metrics import presenting
+from webtraj.metrics import sentences
 from webtraj.metrics.comparison import Comparison, Difference, Point
-from webtraj.metrics.measuring import plain
+from webtraj.metrics.metrics_report import plain
 from webtraj.metrics.rates import Rate, bounds
 from webtraj.metrics.report import Report
 from webtraj.net.local_pages import DEFAULT_PORT
@@ -125,13 +125,13 @@ def report_data(report: Report) -> dict[str, Any]:
 def _results(report: Report) -> Iterable[tuple[str, str]]:
     """Yield each main point's name with its health, then with its result, in sentences."""
     for name, point in report.main_points:
-        yield name, presenting.health(point.report)
+        yield name, sentences.health(point.report)
         rate = point.report.overall.success_rate
         result = "No episode was graded"
         if rate.value is not None:
             result = (
-                f"{presenting.percent(rate.value)} success, {presenting.counts_of(rate)} graded "
-                f"episodes (95 %: {presenting.interval_of(rate)})"
+                f"{sentences.percent(rate.value)} success, {sentences.counts_of(rate)} graded "
+                f"episodes (95 %: {sentences.interval_of(rate)})"
             )
         yield name, f"{result}."
 
@@ -140,7 +140,7 @@ def _differences(report: Report) -> Iterable[tuple[str, str]]:
     """Yield the name of each comparison's second point and the verdict."""
     for comparison in report.comparisons:
         against = f"Compared with {comparison.first_name}: "
-        yield comparison.second_name, against + presenting.verdict(comparison)
+        yield comparison.second_name, against + sentences.verdict(comparison)
 
 
 # Sections.
@@ -151,7 +151,7 @@ def _overview(report: Report) -> dict[str, Any]:
         [
             _link(name, point),
             _intervals({"": point.report.overall.success_rate}),
-            *presenting.group_row(point.report.overall),
+            *sentences.group_row(point.report.overall),
             _note(point),
         ]
         for name, point in report.points
@@ -160,12 +160,12 @@ def _overview(report: Report) -> dict[str, Any]:
 
 
 def _group_columns() -> list[str]:
-    return [name or "of" for name in presenting.GROUP_COLUMNS]
+    return [name or "of" for name in sentences.GROUP_COLUMNS]
 
 
 def _comparison(comparison: Comparison) -> dict[str, Any]:
-    columns = ["", "difference", *presenting.DIFFERENCE_COLUMNS]
-    said = [presenting.verdict(comparison), *presenting.cautions(comparison)]
+    columns = ["", "difference", *sentences.DIFFERENCE_COLUMNS]
+    said = [sentences.verdict(comparison), *sentences.cautions(comparison)]
     parts: list[_Part] = [{"text": text} for text in said]
     parts.append(_table(columns, map(_difference_row, comparison.rates)))
     pairs = comparison.pairs
@@ -196,7 +196,7 @@ def _comparison(comparison: Comparison) -> dict[str, Any]:
 
 
 def _difference_row(difference: Difference) -> list[_Cell]:
-    first, second, points, between = presenting.difference_row(difference)
+    first, second, points, between = sentences.difference_row(difference)
     shown: _Cell = points
     value = difference.value
     if value is not None and difference.is_clear:
@@ -224,7 +224,7 @@ def _groups(report: Report, by: str) -> Iterable[dict[str, Any]]:
             metrics = groups[0][name]
             label = _link(name, point, task=name) if by == "task" and name else name or "-"
             drawn = _intervals({"": metrics.success_rate})
-            rows.append([label, drawn, *presenting.group_row(metrics)])
+            rows.append([label, drawn, *sentences.group_row(metrics)])
     else:
         columns = [by, "success", *(name for name, _ in points)]
         parts.append({"legend": {"series": [name for name, _ in points]}})
@@ -233,7 +233,7 @@ def _groups(report: Report, by: str) -> Iterable[dict[str, Any]]:
                 subject: of[name].success_rate if name in of else None
                 for (subject, _), of in zip(points, groups, strict=True)
             }
-            texts = map(presenting.rate_with_counts, rates.values())
+            texts = map(sentences.rate_with_counts, rates.values())
             rows.append([name or "-", _intervals(rates), *texts])
     parts.append(_table(columns, rows))
     if len(names) > _MOST_GROUPS:
@@ -263,7 +263,7 @@ def _times(report: Report) -> Iterable[dict[str, Any]]:
     rows: list[list[_Cell]] = []
     for name, times in known:
         total = sum(times.values())
-        parts = (presenting.percent(times[phase] / total) for phase in phases)
+        parts = (sentences.percent(times[phase] / total) for phase in phases)
         rows.append([name, _shares(times, "phase"), *parts])
     table = _table(["", "share", *phases], rows)
     yield _section("Time by phase", {"legend": {"phase": phases}}, table)
@@ -290,10 +290,10 @@ def _fault(kind: str, point: Point) -> _Cell:
 def _details(report: Report) -> dict[str, Any]:
     if len(report.points) == 1:
         columns = ["", "value", "95 %", "from"]
-        rows: Iterable[Sequence[str]] = presenting.details(report.points[0][1].report.overall)
+        rows: Iterable[Sequence[str]] = sentences.details(report.points[0][1].report.overall)
     else:
         columns = ["", *(name for name, _ in report.points)]
-        rows = presenting.comparison([point.report.overall for _, point in report.points])
+        rows = sentences.comparison([point.report.overall for _, point in report.points])
     return _section("All metrics", _table(columns, rows))
 
 

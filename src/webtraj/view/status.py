@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from webtraj import errors
 from webtraj.metrics.facts import Fault, fault_of
-from webtraj.metrics.measuring import plain
+from webtraj.metrics.metrics_report import plain
 from webtraj.metrics.rates import Rate
 from webtraj.runs.plan import PlannedEpisode
 from webtraj.runs.run import EpisodeResult, RetryPolicy, is_done

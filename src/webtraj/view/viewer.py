@@ -24,7 +24,7 @@ from webtraj.runs.run import run_ids
 from webtraj.store.blobs import Blob
 from webtraj.store.closing import Closing
 from webtraj.store.index import EpisodeSummary
-from webtraj.view.gathering import Followed, Gathering
+from webtraj.view.collection import Followed, Gathering
 from webtraj.view.monitor import RunMonitor
 from webtraj.view.source import RUNNING, Changes, Source
 from webtraj.view.table import Page, Query, Row, Table

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from webtraj import errors
-from webtraj.agents import models, parsing
+from webtraj.agents import models, reply_parser
 from webtraj.agents.models import replies
 from webtraj.environments import actions as a
 from webtraj.environments.actions.dialects import make_dialect
@@ -40,7 +40,7 @@ APIS = {
         "completed max_output_tokens content_filter failed cancelled",
     ),
 }
-PARSERS = (parsing.parse_call, parsing.parse_tool_call)
+PARSERS = (reply_parser.parse_call, reply_parser.parse_tool_call)
 
 
 @pytest.mark.parametrize("api", APIS, ids=lambda api: api.__name__)
@@ -55,7 +55,7 @@ async def test_every_api_decides_by_the_finish_reason(api, model_server, connect
 
     webtraj = make_dialect("webtraj")
     for reason in (whole, cut):
-        assert parsing.parse_call(await reply(reason), webtraj).action == a.Click("4")
+        assert reply_parser.parse_call(await reply(reason), webtraj).action == a.Click("4")
     for parse in PARSERS:
         assert parse(await reply(filtered), webtraj).action.kind == "filtered"
     for reason in broken:
@@ -210,7 +210,7 @@ def test_a_tool_call_without_arguments(name, none):
     function = {"name": "go_back", "arguments": none}
     message = {"content": None, "tool_calls": [{"id": "1", "function": function}]}
     call = ModelCall(response={"choices": [{"message": message}]}, finish_reason="tool_calls")
-    reply = parsing.parse_tool_call(call, dialect)
+    reply = reply_parser.parse_tool_call(call, dialect)
     assert reply.action == a.GoBack()
     if not isinstance(none, dict):
         assert reply.calls[0].to_data()["function"]["arguments"] == "{}"

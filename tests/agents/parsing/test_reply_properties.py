@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 
 from rows import each
 from webtraj import ModelCall
-from webtraj.agents.parsing import parse_call, parse_reply, sections_of
+from webtraj.agents.reply_parser import parse_call, parse_reply, sections_of
 from webtraj.environments import actions as a
 from webtraj.environments.actions.dialects import DIALECTS, make_dialect
 

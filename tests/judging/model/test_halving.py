@@ -3,9 +3,9 @@
 import pytest
 
 from webtraj.judging.model import replay, rerun
-from webtraj.judging.model.asking import messages_of
 from webtraj.judging.model.case import JudgeSettings
 from webtraj.judging.model.evidence import gather, halve
+from webtraj.judging.model.votes import messages_of
 from webtraj.trajectory import Outcome
 
 PICTURE_TOKENS = 64

@@ -10,7 +10,7 @@ from webtraj.collectors.local import JsonTrajectoryCollector
 from webtraj.datasets.dataset import open_dataset
 from webtraj.judging import with_judgement
 from webtraj.judging.model import replay, rerun
-from webtraj.judging.model.asking import messages_of
+from webtraj.judging.model.votes import messages_of
 from webtraj.testing.model_server import FakeModelServer
 from webtraj.trajectory import Judgement, Outcome
 

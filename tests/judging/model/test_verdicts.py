@@ -4,7 +4,7 @@ import json
 
 from rows import each
 from webtraj.judging.model import replay
-from webtraj.judging.model.asking import read_call, read_reply, schema_of
+from webtraj.judging.model.votes import read_call, read_reply, schema_of
 from webtraj.testing.model_server import Reply
 from webtraj.trajectory import ModelCall, Outcome
 

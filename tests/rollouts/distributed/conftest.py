@@ -11,7 +11,7 @@ from webtraj.rollouts.distributed.driver import Driver
 from webtraj.rollouts.distributed.node import Cluster, NodeLostError, NodeRunner, Place, Work
 from webtraj.rollouts.results import NullRolloutObserver
 from webtraj.rollouts.rollout import episodes_on_record
-from webtraj.rollouts.scheduling import RetryPolicy, Turn
+from webtraj.rollouts.scheduler import RetryPolicy, Turn
 from webtraj.runs.run import Progress, progress_of
 from webtraj.store.layout import DatasetHeader
 from webtraj.store.places import is_url

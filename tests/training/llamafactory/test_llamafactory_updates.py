@@ -26,7 +26,7 @@ from webtraj.training.llamafactory.checkpoints import (
     steps_for,
 )
 from webtraj.training.llamafactory.configuration import LogConfig
-from webtraj.training.llamafactory.running import TrainingFailedError, run_training
+from webtraj.training.llamafactory.process import TrainingFailedError, run_training
 from webtraj.training.llamafactory.train_config import CONFIGS, environment, script
 from webtraj.trajectory import Outcome
 

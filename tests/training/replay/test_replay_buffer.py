@@ -472,19 +472,19 @@ def test_wrong_settings_are_refused(episode, dataset):
 @pytest.fixture
 def processes(monkeypatch):
     """Makes two processes scan any dataset in a folder; returns the pools that were made."""
-    from webtraj.training.replay import scanning
+    from webtraj.training.replay import scanner
 
     pools = []
 
-    class Pool(scanning.Workers):
+    class Pool(scanner.Workers):
         def __init__(self, *args):
             super().__init__(*args)
             pools.append(self)
 
     for name, value in (("_LARGE", 1), ("_BATCH", 3), ("Workers", Pool)):
-        monkeypatch.setattr(scanning, name, value)
-    monkeypatch.setattr(scanning.workers, "cores", lambda: 2)
-    monkeypatch.setattr(scanning.values, "registered_types", tuple)  # Not those of other tests.
+        monkeypatch.setattr(scanner, name, value)
+    monkeypatch.setattr(scanner.workers, "cores", lambda: 2)
+    monkeypatch.setattr(scanner.values, "registered_types", tuple)  # Not those of other tests.
     return pools
 
 
@@ -508,7 +508,7 @@ def test_processes_read_what_one_reads(episode, dataset, processes, render):
     (pool,) = processes
     assert [process.poll() for process in pool._processes] == [-9, -9]  # Alive until closed.
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("webtraj.training.replay.scanning._LARGE", 10_000)
+        patch.setattr("webtraj.training.replay.scanner._LARGE", 10_000)
         one = ReplayBuffer.from_datasets(places, filters=ALL, render=render)
     assert len(processes) == 1
     assert many.contents.steps.tobytes() == one.contents.steps.tobytes()

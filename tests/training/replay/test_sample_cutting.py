@@ -12,7 +12,7 @@ from webtraj.agents.models.messages import Base64Cache, dump_body, to_anthropic,
 from webtraj.environments import actions as a
 from webtraj.testing.model_server import FakeModelServer
 from webtraj.training.replay import AgentRenderer, sample_of, samples_of
-from webtraj.training.replay.cutting import outline, read_messages
+from webtraj.training.replay.cutter import outline, read_messages
 from webtraj.training.samples import SampleKey
 from webtraj.trajectory import Decision, EndReason, Judgement, ModelCall, Outcome
 

@@ -12,7 +12,7 @@ from webtraj.testing.model_server import FakeModelServer, Reply
 from webtraj.training.export import export_samples, make_format
 from webtraj.training.export.pictures import PictureReader
 from webtraj.training.replay import ReplayBuffer
-from webtraj.training.replay.cutting import samples_of
+from webtraj.training.replay.cutter import samples_of
 from webtraj.training.rows import read_row
 
 CLIENTS = {

@@ -11,7 +11,7 @@ from webtraj.training.sft import TrainingError, models, train
 from webtraj.training.sft.batches import MicroBatch
 from webtraj.training.sft.data import TrainingData
 from webtraj.training.sft.encoding import Encoder, load_tools
-from webtraj.training.sft.stepping import token_losses, weighted_sum
+from webtraj.training.sft.optimizer_step import token_losses, weighted_sum
 
 SAMPLES = [
     sample(number, loss_weight=weight) for number, weight in enumerate((1.0, 0.5, 2.0, 1.0, 0.25))

@@ -20,7 +20,7 @@ from webtraj.training.sft.batches import MicroBatch
 from webtraj.training.sft.data import TrainingData
 from webtraj.training.sft.encoding import Encoder, ModelTools, load_tools
 from webtraj.training.sft.failures import PictureMismatchError
-from webtraj.training.sft.stepping import token_losses, weighted_sum
+from webtraj.training.sft.optimizer_step import token_losses, weighted_sum
 
 SAMPLES = [sample(number) for number in range(8)]
 

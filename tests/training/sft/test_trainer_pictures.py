@@ -19,9 +19,9 @@ from webtraj.training.sft.batches import MicroBatch
 from webtraj.training.sft.data import TrainingData
 from webtraj.training.sft.encoding import Encoder, load_tools
 from webtraj.training.sft.models import load_weights
+from webtraj.training.sft.optimizer_step import token_losses, weighted_sum
 from webtraj.training.sft.pictures import open_image as pillow
 from webtraj.training.sft.policy_gradient import PolicyGradient
-from webtraj.training.sft.stepping import token_losses, weighted_sum
 
 RED, BLACK = picture(255), picture(0)
 WIDE = picture(90, (120, 40))

@@ -13,9 +13,9 @@ from webtraj.training.sft import models, read_log, read_row, train
 from webtraj.training.sft.batches import MicroBatch
 from webtraj.training.sft.data import TrainingData
 from webtraj.training.sft.encoding import Encoder, load_tools
+from webtraj.training.sft.optimizer_step import token_losses, weighted_sum
 from webtraj.training.sft.policy_gradient import PolicyGradient, advantages_of
 from webtraj.training.sft.settings import PolicySettings, SftSettings
-from webtraj.training.sft.stepping import token_losses, weighted_sum
 
 REWARDS = (1.0, 0.0, 0.0, 1.0, 0.0, 1.0)
 

@@ -29,7 +29,7 @@ from webtraj import errors
 from webtraj.agents import contexts as contexts_lib
 from webtraj.agents import screens
 from webtraj.agents.models.messages import without_markup
-from webtraj.agents.parsing import Reply, parse_reply
+from webtraj.agents.reply_parser import Reply, parse_reply
 from webtraj.environments.actions import Action
 from webtraj.environments.actions.dialects import (
     DIALECTS,

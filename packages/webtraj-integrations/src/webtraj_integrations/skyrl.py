@@ -38,8 +38,8 @@ from webtraj_integrations.trainers import (
     first_messages,
     message_of,
     page_of,
+    require_reward,
     reward_of,
-    scored,
     shared_sessions,
 )
 
@@ -110,7 +110,7 @@ class WebEnv(BaseTextEnv):  # type: ignore[misc]
         done = turn.done or (self.max_turns is not None and self.turns >= self.max_turns)
         return BaseTextEnvStepOutput(
             observations=[] if done else [message_of(turn, as_data_uri)],
-            reward=scored(reward_of(self._session, turn), turn),
+            reward=require_reward(reward_of(self._session, turn), turn),
             done=done,
             metadata={"episode": turn.episode_id, "outcome": str(turn.outcome)},
         )

@@ -220,7 +220,7 @@ def message_of(turn: Turn, picture: Picture) -> dict[str, Any]:
 
 def content_of(turn: Turn, picture: Picture) -> str | list[dict[str, Any]]:
     """Return the content of the message that shows a page: text, or parts if there is a picture."""
-    text = shown(turn)
+    text = render_turn(turn)
     return [picture(turn.image), {"type": "text", "text": text}] if turn.image else text
 
 
@@ -228,7 +228,7 @@ Picture = Callable[[bytes], dict[str, Any]]
 """Returns the part of a message's content that shows an encoded picture."""
 
 
-def decoded(image: bytes) -> dict[str, Any]:
+def decode_picture(image: bytes) -> dict[str, Any]:
     """Return a picture as Hugging Face's processors take it: decoded by Pillow."""
     from PIL import Image
 
@@ -255,7 +255,7 @@ def page_of(row: Mapping[str, Any]) -> dict[str, Any]:
     return {"task": str(row["task"]), "seed": int(row["seed"])}  # Both may be numpy's.
 
 
-def shown(turn: Turn) -> str:
+def render_turn(turn: Turn) -> str:
     """Return the text that the model reads: on the first turn with the goal and how to act."""
     first = [f"Goal: {turn.goal}", turn.instructions]
     parts = first if turn.instructions else turn.notices
@@ -272,7 +272,7 @@ def reward_of(session: Session, turn: Turn) -> float | None:
     return 0.0 if turn.judged else None
 
 
-def scored(reward: float | None, turn: Turn) -> float:
+def require_reward(reward: float | None, turn: Turn) -> float:
     """Return the reward, for a trainer that needs a number.
 
     Raises:

@@ -36,9 +36,9 @@ from webtraj_integrations.sessions import EpisodeFailedError, Session, Turn, che
 from webtraj_integrations.trainers import (
     SharedSessions,
     content_of,
-    decoded,
+    decode_picture,
+    render_turn,
     reward_of,
-    shown,
     task_rows,
 )
 
@@ -259,7 +259,7 @@ class WebEnvironment:
         if self._rollout.turn is None:
             content = _no_page(self._tasks.sessions.context.with_images)
         else:
-            content = content_of(self._rollout.turn, decoded)
+            content = content_of(self._rollout.turn, decode_picture)
         return "\n" + content if isinstance(content, str) else content
 
     def act(self, action: str) -> _Content:
@@ -277,7 +277,7 @@ class WebEnvironment:
         self._tasks.run(lambda: rollout.step(action))
         if rollout.turn is None:
             return "The episode is over."
-        return content_of(rollout.turn, decoded)
+        return content_of(rollout.turn, decode_picture)
 
     def get_reward(self) -> float | None:
         """Return the episode's reward; None if it was not scored. Ends the episode."""
@@ -354,7 +354,7 @@ class _Tokens:
 
     def first(self, turn: Turn | None) -> list[int]:
         """Return a rollout's prompt."""
-        said = "" if turn is None else shown(turn)
+        said = "" if turn is None else render_turn(turn)
         text = self._render([{"role": "user", "content": said}])
         ids: list[int] = self._trainer._tokenizer(text, add_special_tokens=False).input_ids
         return ids
@@ -377,7 +377,7 @@ class _Tokens:
     def next(self, rollout: Rollout) -> bool:
         """Append the page to a rollout; return False if there is no room for a reply to it."""
         assert rollout.turn is not None
-        asked = {"role": "user", "content": shown(rollout.turn)}
+        asked = {"role": "user", "content": render_turn(rollout.turn)}
         talk = [{"role": "user", "content": "-"}, {"role": "assistant", "content": _MARK}, asked]
         _, mark, after = self._render(talk).partition(_MARK)
         if not mark:

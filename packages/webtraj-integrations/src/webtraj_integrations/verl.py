@@ -28,12 +28,12 @@ from webtraj_integrations.trainers import (
     PICTURES,
     WROTE_PICTURE,
     again,
-    decoded,
+    decode_picture,
     first_messages,
     message_of,
     page_of,
+    require_reward,
     reward_of,
-    scored,
     shared_sessions,
 )
 
@@ -121,7 +121,7 @@ class WebAgentLoop(AgentLoopBase):  # type: ignore[misc]
                 attempt=int(row.get("session_id", 0)),
             )
             turn = await on_page(begin)
-            talk = first_messages(row["raw_prompt"], turn, decoded)
+            talk = first_messages(row["raw_prompt"], turn, decode_picture)
             images = _pictures_in(talk)
             self._assert_mm_supported(bool(images))
             ids = await self.ct_build_initial_tokens(talk, images=images or None)
@@ -156,7 +156,7 @@ class WebAgentLoop(AgentLoopBase):  # type: ignore[misc]
                 if turn.done or turn.step == self._turns:
                     break
                 asked = [*talk, {"role": "assistant", "content": text}]
-                talk = [*asked, message_of(turn, decoded)]
+                talk = [*asked, message_of(turn, decode_picture)]
                 merged, page_mask, page_logprobs = await self.ct_merge_context_msg(
                     asked, talk, ids, mask, logprobs
                 )
@@ -164,7 +164,7 @@ class WebAgentLoop(AgentLoopBase):  # type: ignore[misc]
                     break
                 ids, mask, logprobs = merged.token_ids, page_mask, page_logprobs
                 images = _pictures_in(talk)
-            reward = scored(reward_of(session, turn), turn)
+            reward = require_reward(reward_of(session, turn), turn)
         finally:
             await on_page(session.close)
         extra |= {"turn_scores": [], "tool_rewards": [], "webtraj_episode": turn.episode_id}

@@ -61,7 +61,7 @@ class Desk:
 
 def opened(out, presets="miniwob/click-test", **options):
     settings = {
-        "observe": mcp_lib.observing(pictures=out is not None),
+        "observe": mcp_lib.make_observe(pictures=out is not None),
         **options.pop("options", {}),
     }
     return Sessions(presets, out=out, context=mcp_lib.CONTEXT, options=settings, **options)
@@ -279,7 +279,7 @@ async def test_a_client_that_leaves_during_open_leaves_no_page(tmp_path):
                 with pytest.raises(asyncio.CancelledError):
                     await opening
             else:
-                await tools.disconnected("gone")
+                await tools.close_connection("gone")
                 assert (await opening).is_error
             async with asyncio.timeout(60):
                 while sessions.open:

@@ -8,9 +8,9 @@ A prompt is a text file of three parts, divided by `---` lines::
     ---
     The question that ends every context.
 
-`sections` names the labelled parts of a reply, in order; `webtraj.agents.parsing` splits replies by
-it. The section Memory is the text that the agent remembers. Released files never change: an
-improved prompt is a new version.
+`sections` names the labelled parts of a reply, in order; `webtraj.agents.reply_parser` splits
+replies by it. The section Memory is the text that the agent remembers. Released files never change:
+an improved prompt is a new version.
 """
 
 from __future__ import annotations

@@ -35,7 +35,7 @@ from webtraj.environments.actions import keys as keys_lib
 from webtraj.environments.actions import spec as spec_lib
 from webtraj.environments.browser.observation import selector_path
 from webtraj.redaction import MIN_LENGTH, RedactionRules, Redactor
-from webtraj.redaction.searching import INVISIBLE
+from webtraj.redaction.searcher import INVISIBLE
 
 if TYPE_CHECKING:
     from webtraj.environments.browser.session import BrowserSession

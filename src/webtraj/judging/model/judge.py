@@ -14,11 +14,11 @@ from webtraj import errors
 from webtraj.agents.models import structured_output
 from webtraj.agents.models.base import Message, ModelClient, Sampling, Structure
 from webtraj.judging.base import REWARDS, is_judgeable, make_judgement
-from webtraj.judging.model.asking import Ask, Compose, Recorded, Transcript, read_call, schema_of
 from webtraj.judging.model.case import Case, JudgeSettings, Question, Routing
 from webtraj.judging.model.evidence import Composer, Evidence, gather, halve
 from webtraj.judging.model.procedure import Examined, examine
 from webtraj.judging.model.prompts import load_prompts
+from webtraj.judging.model.votes import Ask, Compose, Recorded, Transcript, read_call, schema_of
 from webtraj.store.closing import AsyncClosing
 from webtraj.trajectory import EpisodeTrajectory, Judgement, ModelCall, Outcome
 

@@ -11,7 +11,7 @@ import pydantic
 from webtraj.agents.models import structured_output
 from webtraj.environments.actions.recorded import is_invalid
 from webtraj.processing.base import Changed
-from webtraj.processing.steps import asking, options
+from webtraj.processing.steps import asker, options
 from webtraj.trajectory import Decision, EpisodeTrajectory, StepRecord
 
 __all__ = ["AFTERWARDS", "DESCRIPTION", "Describe"]
@@ -26,13 +26,13 @@ _Sentence = Annotated[
 ]
 
 
-class _Description(asking.ReplyForm):
+class _Description(asker.ReplyForm):
     description: _Sentence
     thought: _Sentence
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Describe(asking.AskingStep):
+class Describe(asker.AskingStep):
     """Writes `Decision.metadata["description"]` for each step, and missing thoughts.
 
     The model sees the task, the page before, the action and the changes. The agent's own thoughts
@@ -57,10 +57,10 @@ class Describe(asking.AskingStep):
     """The most characters of a page to show."""
     parallel: int = 4
     """The number of steps per episode to ask about at once."""
-    _asker: asking.Asker[_Description] = dataclasses.field(init=False, repr=False, compare=False)
+    _asker: asker.Asker[_Description] = dataclasses.field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        options.put(self, _asker=asking.Asker(self, "describe", _Description))
+        options.put(self, _asker=asker.Asker(self, "describe", _Description))
         options.check_flags(self)
         options.check_number(self.name, "page_characters", self.page_characters, least=100)
         options.check_number(self.name, "parallel", self.parallel, least=1)
@@ -75,7 +75,7 @@ class Describe(asking.AskingStep):
         positions = [place for place, step in enumerate(steps) if _is_open(step)]
         if not positions:
             return trajectory
-        goal = asking.goal_of(trajectory)
+        goal = asker.goal_of(trajectory)
         jobs = [
             functools.partial(self._describe_step, goal, steps[place - 1], steps[place])
             for place in positions
@@ -99,18 +99,18 @@ class Describe(asking.AskingStep):
                 "task": ("task", goal or "It is not known."),
                 "before": (
                     "page before",
-                    asking.page_text(before.observation, self.page_characters),
+                    asker.page_text(before.observation, self.page_characters),
                 ),
-                "action": ("action", "\n".join(asking.step_lines([before, step])[-1:])),
+                "action": ("action", "\n".join(asker.step_lines([before, step])[-1:])),
                 "after": (
                     "changes",
-                    asking.changes_text(before.observation, step.observation, self.page_characters),
+                    asker.changes_text(before.observation, step.observation, self.page_characters),
                 ),
             }
         )
         pictures = []
         if self.pictures:
-            both = (asking.picture_of(one.observation) for one in (before, step))
+            both = (asker.picture_of(one.observation) for one in (before, step))
             pictures = [picture for picture in both if picture]
         reply, _ = await self._asker.ask(shown, pictures)
         decision = step.decision or Decision(action=step.action)

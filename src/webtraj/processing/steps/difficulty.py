@@ -11,7 +11,7 @@ import pydantic
 from webtraj import errors
 from webtraj.agents.models import structured_output
 from webtraj.processing.base import Changed
-from webtraj.processing.steps import asking, options
+from webtraj.processing.steps import asker, options
 from webtraj.trajectory import EpisodeInfo, EpisodeTrajectory
 
 __all__ = ["DIFFICULTY", "GradeDifficulty"]
@@ -20,7 +20,7 @@ DIFFICULTY = "difficulty"
 """Key in `EpisodeInfo.metadata`: `score`, `level` (easy, medium, hard), and `by` whom."""
 
 
-class _Grade(asking.ReplyForm):
+class _Grade(asker.ReplyForm):
     reason: Annotated[
         str, pydantic.StringConstraints(strip_whitespace=True, min_length=1, max_length=2000)
     ]
@@ -28,7 +28,7 @@ class _Grade(asking.ReplyForm):
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class GradeDifficulty(asking.AskingStep):
+class GradeDifficulty(asker.AskingStep):
     """Writes `EpisodeInfo.metadata["difficulty"]`: a score and WebGym's level for it.
 
     The score is the task's own or, as in WebGym, the number of its facts. If the task has neither,
@@ -43,13 +43,13 @@ class GradeDifficulty(asking.AskingStep):
     version: str = dataclasses.field(default="1", init=False)
     max_tokens: int = 512
     """The maximum length of a reply, in tokens."""
-    _asker: asking.Asker[_Grade] | None = dataclasses.field(
+    _asker: asker.Asker[_Grade] | None = dataclasses.field(
         init=False, repr=False, compare=False, default=None
     )
 
     def __post_init__(self) -> None:
         if self.client is not None:
-            options.put(self, _asker=asking.Asker(self, "difficulty", _Grade))
+            options.put(self, _asker=asker.Asker(self, "difficulty", _Grade))
 
     async def __call__(self, trajectory: EpisodeTrajectory) -> EpisodeTrajectory | Changed:
         """Return the episode with its task's difficulty.
@@ -63,7 +63,7 @@ class GradeDifficulty(asking.AskingStep):
         score = _read_score(trajectory.info)
         if score:
             return _add_grade(trajectory, {"score": score, "by": "task"})
-        goal = asking.goal_of(trajectory)
+        goal = asker.goal_of(trajectory)
         if self._asker is None or not goal:
             return trajectory
         shown = structured_output.quote({"task": ("task", goal)})

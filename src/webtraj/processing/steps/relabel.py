@@ -12,7 +12,7 @@ import pydantic
 from webtraj.agents.models import structured_output
 from webtraj.judging.base import is_judgeable
 from webtraj.processing.base import Changed, Drop
-from webtraj.processing.steps import asking, options
+from webtraj.processing.steps import asker, options
 from webtraj.processing.steps.difficulty import DIFFICULTY
 from webtraj.trajectory import EpisodeTrajectory, Outcome, StepRecord
 
@@ -31,14 +31,14 @@ _OUTCOMES = tuple(outcome.name.lower() for outcome in Outcome)
 _Text = Annotated[str, pydantic.StringConstraints(strip_whitespace=True, max_length=2000)]
 
 
-class _Hindsight(asking.ReplyForm):
+class _Hindsight(asker.ReplyForm):
     achieved: bool
     goal: _Text
     evidence: Annotated[list[_Text], pydantic.Field(max_length=10)]
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Relabel(asking.AskingStep):
+class Relabel(asker.AskingStep):
     """Asks a model which task an episode achieved, and makes an episode of that task.
 
     The model must quote its evidence from the steps and pages it sees; an answer whose evidence
@@ -67,10 +67,10 @@ class Relabel(asking.AskingStep):
     """The most characters of pages to show; the last pages come first."""
     max_steps: int = 60
     """The number of last actions to show."""
-    _asker: asking.Asker[_Hindsight] = dataclasses.field(init=False, repr=False, compare=False)
+    _asker: asker.Asker[_Hindsight] = dataclasses.field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        options.put(self, _asker=asking.Asker(self, "relabel", _Hindsight))
+        options.put(self, _asker=asker.Asker(self, "relabel", _Hindsight))
         options.read_words(self, "outcomes")
         for outcome in self.outcomes:
             options.choice(self.name, "outcomes", outcome, _OUTCOMES)
@@ -91,11 +91,11 @@ class Relabel(asking.AskingStep):
             or not trajectory.num_steps
         ):
             return trajectory
-        steps = "\n".join(asking.step_lines(trajectory.steps)[-self.max_steps :])
+        steps = "\n".join(asker.step_lines(trajectory.steps)[-self.max_steps :])
         pages = _pages(trajectory.steps, self.page_characters)
         shown = structured_output.quote(
             {
-                "task": ("task", asking.goal_of(trajectory) or "It is not known."),
+                "task": ("task", asker.goal_of(trajectory) or "It is not known."),
                 "steps": ("steps", steps),
                 "pages": ("pages", pages),
             }
@@ -133,7 +133,7 @@ def _pages(steps: Sequence[StepRecord], budget: int) -> str:
     shown: list[str] = []
     following = ""
     for step in reversed(steps):
-        text = asking.page_text(step.observation, max(budget, 1))
+        text = asker.page_text(step.observation, max(budget, 1))
         if text != following:
             when = f"After step {step.index}" if step.index else "At the beginning"
             shown.append(f"{when}: {text}")
@@ -151,7 +151,7 @@ def _relabel(trajectory: EpisodeTrajectory, reply: _Hindsight, model: str) -> Ep
     metadata[RELABELLED] = {
         "episode_id": info.episode_id,
         "task": info.task,
-        "goal": asking.goal_of(trajectory),
+        "goal": asker.goal_of(trajectory),
         "spec": info.metadata.get("task"),
         "group_id": info.group_id,
         "outcome": trajectory.outcome.name.lower(),

@@ -118,7 +118,7 @@ def build_rollout(
         run = Run(storage, run_id or new_run_id())
         begin = lambda blocked: _Begun(plan_run(spec, blocked, tasks), run)  # noqa: E731
         return _playable(spec, begin, configuration=known, **more)
-    changed = spec.given()
+    changed = spec.given_fields()
     if isinstance(configuration, Configuration):  # It always has the settings of the plan.
         changed = {name: value for name, value in changed.items() if name not in _PLANNED}
     run = run_of(storage, run_id=run_id, resume=resume, max_retries=changed.get("max_retries"))
@@ -221,7 +221,7 @@ def _iteration(
     if given is not None:
         changed = {
             name: value
-            for name, value in share.given().items()
+            for name, value in share.given_fields().items()
             if name in given and name not in _PLANNED
         }
         share = _read_settings(run, share, changed)

@@ -16,7 +16,7 @@ from webtraj import errors
 from webtraj.environments.tasks import TaskSpec, read_tasks
 from webtraj.metrics.facts import EpisodeFacts
 from webtraj.metrics.forks import StepValue, last_good, most_open, step_values
-from webtraj.metrics.measuring import Measuring
+from webtraj.metrics.metrics_report import Measuring
 from webtraj.rollouts import sampling
 from webtraj.rollouts.configuration.dialects import TASK_FILES
 from webtraj.rollouts.forking import goes_on, plan_forks

@@ -22,6 +22,6 @@ What happens on failure:
 
 from webtraj.rollouts.distributed.collecting import collect_on_ray
 from webtraj.rollouts.distributed.node import Cluster
-from webtraj.rollouts.sizing import NodeSizing
+from webtraj.rollouts.node_size import NodeSizing
 
 __all__ = ["Cluster", "NodeSizing", "collect_on_ray"]

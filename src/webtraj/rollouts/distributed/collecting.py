@@ -22,7 +22,7 @@ from webtraj.rollouts.distributed.node import Cluster, Work
 from webtraj.rollouts.making import check_environments, check_tasks
 from webtraj.rollouts.results import RolloutObserver, RolloutSummary
 from webtraj.rollouts.rollout import Rollout, episodes_on_record
-from webtraj.rollouts.scheduling import RetryPolicy
+from webtraj.rollouts.scheduler import RetryPolicy
 from webtraj.runs.run import progress_of
 from webtraj.runs.spec import RunSpec
 from webtraj.store.layout import DatasetHeader

@@ -37,7 +37,7 @@ from webtraj.rollouts.distributed.node import (
     Work,
 )
 from webtraj.rollouts.results import RolloutObserver
-from webtraj.rollouts.scheduling import (
+from webtraj.rollouts.scheduler import (
     ErrorStreak,
     Politeness,
     RetryPolicy,

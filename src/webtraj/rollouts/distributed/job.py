@@ -68,7 +68,9 @@ class JobSpec(RunSpec):
     def as_run(self) -> RunSpec:
         """Return the run: 100 episodes, in whole groups, or what changes in the resumed one."""
         if self.resume:
-            given = {name: v for name, v in self.given().items() if name not in _OF_THE_SCRIPT}
+            given = {
+                name: v for name, v in self.given_fields().items() if name not in _OF_THE_SCRIPT
+            }
             place = {name: getattr(self, name) for name in ("out", "storage_options", "iteration")}
             return RunSpec(**place, **given)
         sampled = self.iteration is not None

@@ -5,15 +5,15 @@ It runs in its own virtual environment with its own Python; nothing of it is imp
 * `configuration`: settings of an update.
 * `updating`: from episodes to all files of a training, in `<save_path>/llamafactory_data`.
 * `train_config`: LLaMA-Factory's configuration files.
-* `checking`: the check of the files by LLaMA-Factory itself.
-* `running`: the training; `checkpoints`: resuming, and publishing the last one as `model.pt`.
-* `encoding`, `rescheduling`: scripts that run in its Python.
+* `file_check`: the check of the files by LLaMA-Factory itself.
+* `process`: the training; `checkpoints`: resuming, and publishing the last one as `model.pt`.
+* `encoding`, `rate_setter`: scripts that run in its Python.
 """
 
-from webtraj.training.llamafactory.checking import CheckReport, Problem, check_export
 from webtraj.training.llamafactory.checkpoints import publish, publish_finished
 from webtraj.training.llamafactory.configuration import UpdateConfig, load_update_config
-from webtraj.training.llamafactory.running import TrainingFailedError, TrainingResult, run_training
+from webtraj.training.llamafactory.file_check import CheckReport, Problem, check_export
+from webtraj.training.llamafactory.process import TrainingFailedError, TrainingResult, run_training
 from webtraj.training.llamafactory.updating import Update, prepare_update
 
 __all__ = [

@@ -19,7 +19,7 @@ import orjson
 from webtraj import errors
 from webtraj.serving.memory import tensors_of
 from webtraj.store import files
-from webtraj.training.llamafactory.checking import run_python
+from webtraj.training.llamafactory.file_check import run_python
 from webtraj.training.llamafactory.train_config import read_json
 
 __all__ = [
@@ -203,9 +203,9 @@ def _copy(source: str, target: str) -> None:
 
 
 def _set_rate(folder: Path, learning_rate: float, python: str | os.PathLike[str]) -> None:
-    from webtraj.training.llamafactory import rescheduling
+    from webtraj.training.llamafactory import rate_setter
 
-    script = str(Path(rescheduling.__file__))
+    script = str(Path(rate_setter.__file__))
     _, wrong = run_python(python, script, str(folder), repr(learning_rate), timeout=_SECONDS)
     if wrong:
         raise errors.InvalidInputError(

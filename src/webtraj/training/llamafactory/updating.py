@@ -32,7 +32,7 @@ from webtraj.runs.iterations import Iterations
 from webtraj.serving import interpreters
 from webtraj.store import files
 from webtraj.training.export import ExportReport, export_samples
-from webtraj.training.llamafactory import checking, checkpoints
+from webtraj.training.llamafactory import checkpoints, file_check
 from webtraj.training.llamafactory import train_config as files_lib
 from webtraj.training.llamafactory.configuration import UpdateConfig
 from webtraj.training.replay import (
@@ -76,7 +76,7 @@ class Update:
     replay: ReplayReport
     """The report on the samples."""
     exported: ExportReport
-    checked: checking.CheckReport
+    checked: file_check.CheckReport
     too_few_tokens: int
     """Samples left out by `min_token_length`."""
     in_neither_part: int
@@ -159,10 +159,10 @@ def prepare_update(
             rows = {
                 f"{files_lib.DATASET}_{name}": part.rows for name, part in exported.splits.items()
             }
-            checked = checking.CheckReport(checked_by=None, rows=rows)
+            checked = file_check.CheckReport(checked_by=None, rows=rows)
             if python is not None:
                 try:
-                    checked = checking.check_export(draft, python=python)
+                    checked = file_check.check_export(draft, python=python)
                     checked.require_clean()
                 except errors.InvalidInputError as error:
                     message = str(error).replace(str(draft), str(data))
@@ -215,7 +215,7 @@ def _model(config: UpdateConfig, selection: Selection) -> tuple[str, str]:
     earlier = config.folder / DATA / files_lib.FILE
     template = policy.template
     if template is None and policy.base_model is None and earlier.is_file():
-        found = checking.read_config(earlier.parent).get("template")
+        found = file_check.read_config(earlier.parent).get("template")
         template = found if isinstance(found, str) else None
     template = template or files_lib.template_for(base)
     if template is None:
@@ -341,7 +341,7 @@ def _start(
             raise errors.InvalidInputError(
                 f"{needs}, or set algorithm_config.resume=weights to start with a fresh optimizer."
             )
-        devices = devices or max(1, checking.num_gpus(str(python)))
+        devices = devices or max(1, file_check.num_gpus(str(python)))
     new = checkpoints.steps_for(
         rows,
         batch=algorithm.per_device_train_batch_size,

@@ -1,15 +1,15 @@
 """The replay buffer: from datasets of many iterations to training samples.
 
 * `buffer`: `ReplayBuffer`, which reads datasets; a `Selection` of its samples; its report.
-* `scanning`, `filling`: reading datasets into rows; `weights`: rows, weights and drawing.
+* `scanner`, `filler`: reading datasets into rows; `weights`: rows, weights and drawing.
 * `filters`: what is left out and why, and what is held out.
-* `cutting`: one decision of an episode as a sample; `rendering`: prompts for an oracle's decisions.
+* `cutter`: one decision of an episode as a sample; `renderer`: prompts for an oracle's decisions.
 """
 
 from webtraj.training.replay.buffer import Parts, ReplayBuffer, ReplayReport, Selection
-from webtraj.training.replay.cutting import Rendered, Renderer, sample_of, samples_of
+from webtraj.training.replay.cutter import Rendered, Renderer, sample_of, samples_of
 from webtraj.training.replay.filters import Filters, HeldOut, LeakError, Reason, check_parts
-from webtraj.training.replay.rendering import AgentRenderer
+from webtraj.training.replay.renderer import AgentRenderer
 
 __all__ = [
     "AgentRenderer",

@@ -25,8 +25,8 @@ from webtraj import errors
 from webtraj.datasets.dataset import Dataset
 from webtraj.datasets.place import map_in_order
 from webtraj.store.index import EpisodeSummary
-from webtraj.training.replay.cutting import Rendered, Renderer, rendered_sample, sample_of
-from webtraj.training.replay.filling import Contents, Places, fill, open_sources
+from webtraj.training.replay.cutter import Rendered, Renderer, rendered_sample, sample_of
+from webtraj.training.replay.filler import Contents, Places, fill, open_sources
 from webtraj.training.replay.filters import (
     EPISODE_REASONS,
     Filters,
@@ -35,7 +35,7 @@ from webtraj.training.replay.filters import (
     check_parts,
     leaking_rows,
 )
-from webtraj.training.replay.scanning import digests_of, unit_digest
+from webtraj.training.replay.scanner import digests_of, unit_digest
 from webtraj.training.replay.weights import (
     LEVELS,
     View,

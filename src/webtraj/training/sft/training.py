@@ -25,15 +25,15 @@ from webtraj.training.sft.data import DataReport, TrainingData, check_base, dige
 from webtraj.training.sft.encoding import Encoder, ModelTools, load_tools
 from webtraj.training.sft.failures import TrainingError
 from webtraj.training.sft.logs import NullTrainObserver, TrainLog, TrainObserver
-from webtraj.training.sft.policy_gradient import PolicyGradient
-from webtraj.training.sft.settings import SftSettings
-from webtraj.training.sft.stepping import (
+from webtraj.training.sft.optimizer_step import (
     evaluate,
     learning_rate,
     make_optimizer,
     make_step,
     sampled_logprobs,
 )
+from webtraj.training.sft.policy_gradient import PolicyGradient
+from webtraj.training.sft.settings import SftSettings
 
 __all__ = ["Meter", "TrainResult", "batches_ahead", "make_accelerator", "train"]
 

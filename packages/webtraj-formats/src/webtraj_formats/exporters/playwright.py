@@ -61,7 +61,7 @@ from webtraj_formats.exporters.playwright_code import (
     Script,
     Statement,
     Variable,
-    squeezed,
+    squeeze,
 )
 from webtraj_formats.exporters.playwright_locators import (
     Node,
@@ -69,7 +69,7 @@ from webtraj_formats.exporters.playwright_locators import (
     Target,
     has_placeholder,
     locate,
-    located,
+    locator_kind,
     target_of,
 )
 
@@ -506,7 +506,7 @@ class _Converter:
         chain = locate(self._page, target) if last.get("ref") else None
         if chain is None or target.frame_url:
             return target, (), {}
-        if located(chain) != "css" and target.role in _CLICKED:
+        if locator_kind(chain) != "css" and target.role in _CLICKED:
             return target, chain, {}
         if "box" not in last:
             return target, (), {}
@@ -559,7 +559,7 @@ class _Converter:
             self.add(*chain, kind="expect", argument=Call("to_be_visible"))
         answers = [answer_of(step.action) for step in steps[1:]]
         answer = next((answer for answer in reversed(answers) if answer), "")
-        shown = any(squeezed(answer) in node.words for node in page.nodes if node.frame is None)
+        shown = any(squeeze(answer) in node.words for node in page.nodes if node.frame is None)
         if answer and shown and not has_placeholder(answer):
             self._script.variables["ANSWER"] = answer
             self.add(
@@ -595,10 +595,10 @@ def _find_new(page: Page, known: set[tuple[str, str]], *, spoken: bool = True) -
     new.sort(key=lambda node: (_rank(node.role), any(map(str.isdigit, node.words))))
     for node in new:
         chain = locate(page, Target(node=node, role=node.role, name=node.text))
-        if chain is None or located(chain) not in ("role", "text"):
+        if chain is None or locator_kind(chain) not in ("role", "text"):
             continue
         if chain[-1].name not in ("nth", "first"):
-            if located(chain) == "text":
+            if locator_kind(chain) == "text":
                 # A second element may have the text: a hidden one, or one about to disappear.
                 chain = (*chain, _VISIBLE, Call("first", None))
             yield chain
@@ -781,7 +781,7 @@ def _select(to: _Converter, action: a.SelectOption, last: Mapping[str, Any]) -> 
     _, chain = to.target(node.ref if node else action.ref, last)
     options = [] if node is None else [each for each in node.below() if each.role == "option"]
     labels = [each.text for each in options]
-    wanted = [squeezed(each) for each in action.options]
+    wanted = [squeeze(each) for each in action.options]
     chosen = [to.literal(each) for each in action.options]
     given = chosen[0] if len(chosen) == 1 else chosen
     if node is not None and any(each.role == "listbox" for each in node.children) and wanted:

@@ -25,7 +25,7 @@ __all__ = [
     "Statement",
     "Variable",
     "WRITERS",
-    "squeezed",
+    "squeeze",
 ]
 
 Language = Literal["python", "typescript"]
@@ -136,10 +136,10 @@ ITEM = "[]"
 # The languages.
 
 
-def squeezed(text: str) -> str:
+def squeeze(text: str) -> str:
     """Return a text with single spaces, as Playwright compares it.
 
-    >>> squeezed(" a  b ")
+    >>> squeeze(" a  b ")
     'a b'
     """
     return " ".join(text.replace("\u200b", "").replace("\u00ad", "").split())
@@ -169,7 +169,7 @@ def _quote(text: str, wide: Callable[[int], str]) -> str:
 
 def _comment(text: str) -> str:
     """Return a text as one line without control characters."""
-    shown = squeezed(text)
+    shown = squeeze(text)
     return "".join(c if c.isprintable() else ascii(c)[1:-1] for c in shown)
 
 

@@ -24,9 +24,9 @@ from collections.abc import Iterator, Mapping, Set
 from typing import Any
 
 from webtraj.environments.browser.observation import FIELDS, Ref, refs_in, text_in
-from webtraj_formats.exporters.playwright_code import Call, Chain, Located, squeezed
+from webtraj_formats.exporters.playwright_code import Call, Chain, Located, squeeze
 
-__all__ = ["Node", "Page", "Target", "has_placeholder", "locate", "located", "target_of"]
+__all__ = ["Node", "Page", "Target", "has_placeholder", "locate", "locator_kind", "target_of"]
 
 _PLACEHOLDER = "<secret:"
 _MAX_NAME = 80
@@ -65,7 +65,7 @@ class Node:
         self.ref = element.ref if element else ""
         self.role = element.role if element else ""
         self.states = element.states if element else ()
-        self.text = squeezed(element.name if element else text_in(line) or "")
+        self.text = squeeze(element.name if element else text_in(line) or "")
         """Its name, or what a text line says."""
         inside = parent is not None and parent.role == "iframe"
         self.frame: Node | None = parent if inside else parent.frame if parent else None
@@ -196,7 +196,7 @@ def target_of(page: Page, ref: str | None, last: Mapping[str, Any]) -> Target:
     return Target(
         node=node,
         role=node.role if node else str(last.get("role", "")),
-        name=node.text if node else squeezed(str(last.get("name", ""))),
+        name=node.text if node else squeeze(str(last.get("name", ""))),
         test_id=str(last.get("test_id", "")),
         named_by=frozenset(str(last.get("named_by", "")).split()),
         selector=str(last.get("selector", "")),
@@ -218,7 +218,7 @@ def locate(page: Page, target: Target) -> Chain | None:
     return None
 
 
-def located(chain: Chain) -> str:
+def locator_kind(chain: Chain) -> str:
     """Return how a locator finds its element: `role`, `text`, `test id` or `css`."""
     names = {call.name for call in chain}
     kinds = {

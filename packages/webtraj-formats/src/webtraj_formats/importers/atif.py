@@ -108,7 +108,7 @@ class StepReader:
         picture = _first_picture([observation.get("results"), observation.get("messages")])
         return observation if picture is None else {"screenshot": picture, **observation}
 
-    def decided(self, step: Mapping[str, Any]) -> tuple[Any, Decision]:
+    def read_decision(self, step: Mapping[str, Any]) -> tuple[Any, Decision]:
         """Return the action of an agent step, and the decision behind it."""
         calls = step.get("tool_calls")
         calls = [base.fields_of(call) for call in calls] if isinstance(calls, list) else []
@@ -364,7 +364,7 @@ class _Trajectory:
             discount = said.get("discount", 1.0)
             if is_last:  # The discount must agree with the episode's end.
                 discount = 0.0 if reason is EndReason.TERMINATED else discount or 1.0
-            action, decision = self._reader.decided(step)
+            action, decision = self._reader.read_decision(step)
             steps.append(
                 StepRecord(
                     index=i + 1,

@@ -124,7 +124,7 @@ def mcp(
         seed=seed,
         policy=policy,
         options={
-            "observe": mcp_lib.observing(pictures=pictures and out is not None),
+            "observe": mcp_lib.make_observe(pictures=pictures and out is not None),
             **({} if preset else mcp_lib.free_access(allow, deny, uploads, settle)),
             **settings,
         },

@@ -2,7 +2,7 @@
 
 A standalone script for LLaMA-Factory's Python::
 
-    python rescheduling.py CHECKPOINT LEARNING_RATE
+    python rate_setter.py CHECKPOINT LEARNING_RATE
 
 A resumed trainer takes the rate from the scheduler's state, and for the first step from the
 optimizer's. Both files are read as tensors and plain values; nothing else is unpickled.

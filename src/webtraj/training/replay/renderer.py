@@ -22,7 +22,7 @@ from webtraj.environments.actions.base import Action
 from webtraj.environments.actions.dialects import Dialect
 from webtraj.environments.actions.verbs import InvalidAction
 from webtraj.store.closing import AsyncClosing
-from webtraj.training.replay.cutting import Rendered, action_of, load_blob
+from webtraj.training.replay.cutter import Rendered, action_of, load_blob
 from webtraj.trajectory import Decision, EpisodeTrajectory, ModelCall
 
 __all__ = ["AgentRenderer"]

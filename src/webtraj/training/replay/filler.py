@@ -18,9 +18,9 @@ from webtraj.datasets.dataset import Dataset
 from webtraj.datasets.place import DatasetPlace, Place, open_place
 from webtraj.runs.iterations import Iterations
 from webtraj.store.index import EpisodeSummary
-from webtraj.training.replay.cutting import Renderer
+from webtraj.training.replay.cutter import Renderer
 from webtraj.training.replay.filters import Filters, HeldOut, Reason
-from webtraj.training.replay.scanning import Batch, EpisodeScan, Scanner, scan_batches, unit_digest
+from webtraj.training.replay.scanner import Batch, EpisodeScan, Scanner, scan_batches, unit_digest
 from webtraj.training.replay.weights import EPISODES, LEVELS, STEPS, Growing, Names, View, rank
 from webtraj.trajectory import group_of, has_succeeded
 

@@ -33,8 +33,8 @@ from webtraj.processing.steps.relabel import RELABELLED
 from webtraj.store import values
 from webtraj.store.blobs import LazyBlob, blob_key
 from webtraj.store.index import EpisodeSummary
-from webtraj.training.replay import cutting
-from webtraj.training.replay.cutting import Turn, outline, outline_of_messages
+from webtraj.training.replay import cutter
+from webtraj.training.replay.cutter import Turn, outline, outline_of_messages
 from webtraj.training.replay.filters import Filters, Reason, matches
 from webtraj.training.replay.weights import STEPS, Names
 from webtraj.training.samples import Sample
@@ -171,7 +171,7 @@ class Batch:
 class Scanner:
     """A scanner of episodes. Safe to share between threads."""
 
-    def __init__(self, filters: Filters, render: cutting.Renderer | None) -> None:
+    def __init__(self, filters: Filters, render: cutter.Renderer | None) -> None:
         self.filters = filters
         self.render = render
         self._where = parse_condition(filters.where) if filters.where else None
@@ -219,8 +219,8 @@ class Scanner:
         return EpisodeScan(
             Reason.HOLE if hole else reason,
             hole,
-            reward=cutting.reward_of(trajectory),
-            site=summary.site or str(cutting.task_facts(trajectory).get("site", "")),
+            reward=cutter.reward_of(trajectory),
+            site=summary.site or str(cutter.task_facts(trajectory).get("site", "")),
             source=_source(trajectory),
             fork=_fork(trajectory),
             level=_level(trajectory),
@@ -294,20 +294,20 @@ class _Rows:
         trajectory: EpisodeTrajectory,
         step: int,
         goal: bytes,
-        rendered: cutting.Rendered | None,
+        rendered: cutter.Rendered | None,
     ) -> Reason | None:
         """Add the row of a decision; if it gives no sample, return why."""
         decision = trajectory.steps[step].decision
-        if cutting.is_repeated(decision):
+        if cutter.is_repeated(decision):
             return Reason.REPEATED
-        index = cutting.answered_call(decision)
+        index = cutter.answered_call(decision)
         call: ModelCall | None = None
         calls: tuple[ToolCall, ...] = ()
         completion: str | LazyBlob
         if index is not None:
             assert decision is not None
             call = decision.model_calls[index]
-            calls, completion = cutting.calls_of(call), call.text
+            calls, completion = cutter.calls_of(call), call.text
             if not completion and not calls:
                 return Reason.NO_REPLY
             try:
@@ -316,7 +316,7 @@ class _Rows:
                 turns = ()
             if not turns:
                 return Reason.UNREADABLE_PROMPT
-        elif cutting.has_calls(decision):
+        elif cutter.has_calls(decision):
             return Reason.NO_REPLY
         elif rendered is None:
             return Reason.NO_MODEL_CALL
@@ -327,7 +327,7 @@ class _Rows:
             sizes = len(call.prompt_token_ids), len(call.completion_token_ids)
         else:
             sizes = _estimate(turns), _length(completion) // _CHARACTERS_PER_TOKEN + 1
-        action = cutting.action_of(trajectory, step)
+        action = cutter.action_of(trajectory, step)
         verb = action.verb if isinstance(action, Action) else type(action).__name__
         prompt = prompt_digest(turns)
         row = (
@@ -372,7 +372,7 @@ def _hole_in(trajectory: EpisodeTrajectory) -> str:
         # No decision was made on the last observation.
         if not record.last and _is_none(record.observation, never):
             return f"the observation of step {step} is None"
-        if step and cutting.action_of(trajectory, step) is None:
+        if step and cutter.action_of(trajectory, step) is None:
             return f"the action of step {step} is None"
         if _has_no_response(record):
             return f"the response of step {step} is None"
@@ -386,7 +386,7 @@ def _is_none(observation: Any, never: frozenset[str]) -> bool:
 
 
 def _has_no_response(record: StepRecord) -> bool:
-    index = cutting.answered_call(record.decision)
+    index = cutter.answered_call(record.decision)
     if index is None or record.decision is None:
         return False
     call = record.decision.model_calls[index]
@@ -407,7 +407,7 @@ def _fork(trajectory: EpisodeTrajectory) -> tuple[str, int]:
 
 
 def _level(trajectory: EpisodeTrajectory) -> str:
-    difficulty = cutting.task_facts(trajectory).get("difficulty", 0)
+    difficulty = cutter.task_facts(trajectory).get("difficulty", 0)
     known = difficulty if type(difficulty) is int else 0
     return TaskSpec(name=trajectory.info.task, difficulty=known).level
 

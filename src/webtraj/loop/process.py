@@ -13,7 +13,7 @@ import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from webtraj.loop import holding
+from webtraj.loop import lock_holder
 from webtraj.serving.process import GuardedProcess
 from webtraj.store import files
 
@@ -68,7 +68,7 @@ async def run_command(
 
 def with_lock(lock: Path, command: Sequence[str]) -> tuple[str, ...]:
     """Return a command that waits for a lock and then becomes the given one, which holds it."""
-    return (sys.executable, "-I", "-S", holding.__file__, str(lock), *command)
+    return (sys.executable, "-I", "-S", lock_holder.__file__, str(lock), *command)
 
 
 async def until_free(lock: Path, waiting: Callable[[], None]) -> None:

@@ -27,7 +27,7 @@ from webtraj.demonstrating.gestures import Deed
 from webtraj.environments import actions as a
 from webtraj.environments.browser.secret_keeper import PASSWORD
 from webtraj.gateway.journal import RecordedCall, merge_attempts
-from webtraj.gateway.spelling import SpelledSecrets
+from webtraj.gateway.spelled_secrets import SpelledSecrets
 from webtraj.trajectory import Decision, ModelCall
 
 __all__ = ["Joiner"]

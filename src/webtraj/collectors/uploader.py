@@ -26,7 +26,7 @@ from functools import partial
 from typing import NamedTuple
 
 from webtraj import errors
-from webtraj.collectors.sending import EpisodeSender
+from webtraj.collectors.bucket_objects import EpisodeSender
 from webtraj.collectors.spool import Spool, WaitingEpisode
 from webtraj.store.blobs import Blob
 from webtraj.store.index import index_file_name

@@ -20,7 +20,7 @@ import orjson
 
 from webtraj.serving.process import tail
 from webtraj.store import files
-from webtraj.training.llamafactory import checking, checkpoints
+from webtraj.training.llamafactory import checkpoints, file_check
 from webtraj.training.llamafactory.train_config import FILE
 from webtraj.training.sft.failures import TrainingError
 
@@ -88,8 +88,8 @@ def run_training(
     """
     folder = Path(data).absolute()
     if check:
-        checking.check_export(folder, python=python).require_clean()
-    values = checking.read_config(folder)
+        file_check.check_export(folder, python=python).require_clean()
+    values = file_check.read_config(folder)
     output = Path(values["output_dir"])
     begun = Path(values["resume_from_checkpoint"]) if "resume_from_checkpoint" in values else None
     first = (checkpoints.read_state(begun) or 0) if begun is not None else 0

@@ -24,8 +24,8 @@ from webtraj.agents import prompts as prompts_lib
 from webtraj.agents.models import structured_output
 from webtraj.agents.models.base import Message, ModelClient, Sampling, Structure
 from webtraj.agents.models.structured_output import Reading
-from webtraj.agents.parsing import without_reasoning
-from webtraj.exploring.checking import Claim, Draft, Drafts, Rejection
+from webtraj.agents.reply_parser import without_reasoning
+from webtraj.exploring.drafts import Claim, Draft, Drafts, Rejection
 from webtraj.exploring.seen import Seen, Sight
 from webtraj.shown import one_line
 from webtraj.trajectory import ModelCall

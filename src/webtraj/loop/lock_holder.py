@@ -1,4 +1,4 @@
-"""Run a command that holds a lock: `holding.py LOCK PROGRAM ARGUMENT...`.
+"""Run a command that holds a lock: `lock_holder.py LOCK PROGRAM ARGUMENT...`.
 
 This script runs by file name and uses only the standard library. It takes the lock (flock) of the
 file and leaves it open for the program, which replaces this process. So the lock is held as long as

@@ -11,7 +11,7 @@ from webtraj.agents import base as agents_lib
 from webtraj.agents import catalog as agents_catalog
 from webtraj.agents import prompts as prompts_lib
 from webtraj.agents.options import ModelOptions, read_options
-from webtraj.exploring.checking import Proposer
+from webtraj.exploring.drafts import Proposer
 from webtraj.exploring.proposing import Proposed, propose
 from webtraj.exploring.seen import channels_with
 from webtraj.runs.plan import PlannedEpisode
@@ -58,7 +58,7 @@ def make_proposer(name: str, *, options: Mapping[str, Any] | None = None) -> Pro
                 f"The proposer 'hindsight' takes no options; got {min(options)!r}."
             )
         return HindsightProposer()
-    from webtraj.exploring.asking import ModelProposer
+    from webtraj.exploring.model_proposer import ModelProposer
 
     own = {name: options.pop(name) for name in _PROPOSING if name in options}
     if "prompt" in own:

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 from webtraj import errors
 from webtraj import trajectory as trajectory_lib
 from webtraj.agents import contexts as contexts_lib
-from webtraj.agents import parsing as parsing_lib
 from webtraj.agents import prompts as prompts_lib
+from webtraj.agents import reply_parser as parsing_lib
 from webtraj.agents import screens, structures
 from webtraj.agents.base import make_given_up_error, seed_text
 from webtraj.agents.models import replies as model_replies

@@ -11,7 +11,7 @@ from webtraj.metrics.tally import RolloutMetrics
 
 if TYPE_CHECKING:
     from webtraj.metrics.comparison import Comparison, Difference
-    from webtraj.metrics.measuring import MetricsReport
+    from webtraj.metrics.metrics_report import MetricsReport
 
 __all__ = [
     "DIFFERENCE_COLUMNS",
