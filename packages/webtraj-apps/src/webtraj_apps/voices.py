@@ -9,13 +9,13 @@ Used by the applications' host modules, so only the standard library is imported
 """
 
 import re
-from datetime import date, datetime
+from datetime import date
 from typing import Any, Final, NamedTuple
 
 import company
 import people
 
-__all__ = ["Manner", "letter", "manner", "say"]
+__all__ = ["Manner", "letter", "manner", "say", "signature"]
 
 
 class Manner(NamedTuple):
@@ -134,19 +134,23 @@ def _lowered(found: re.Match[str]) -> str:
     return found[0] if is_name else before + word[0].lower() + word[1:]
 
 
-def letter(number: int, text: str, to: str, when: datetime, name: str) -> str:
-    """Return a letter of a person: what they say, with their greeting and signature.
+def letter(number: int, text: str, to: str, name: str) -> str:
+    """Return a letter of a person: a text with their greeting and signature.
 
     Args:
         number: The person's number in `people.people`.
-        text: What the letter says.
+        text: What the letter says, in their words (`say`).
         to: The first name of the one who gets it; empty if there are several.
-        when: When it is written.
         name: The writer's full name.
     """
     own = manner(number)
-    part = "morning" if when.hour < 12 else "afternoon" if when.hour < 18 else "evening"
-    hello = (own.opens if to else own.all).format(first=to, day=part)
+    hello = own.opens.format(first=to) if to else own.all
+    return "\n\n".join(part for part in (hello, text, signature(number, name)) if part)
+
+
+def signature(number: int, name: str) -> str:
+    """Return what a person writes below a letter; empty if nothing."""
+    own = manner(number)
     first, last = name.split()
     signs = {
         "first": first.lower() if own.lower else first,
@@ -155,5 +159,4 @@ def letter(number: int, text: str, to: str, when: datetime, name: str) -> str:
         "none": "",
         "block": f"{name}\n{company.COMPANY.positions[number]['title']}, Northfield",
     }
-    bye = "\n".join(part for part in (own.closes, signs[own.signs]) if part)
-    return "\n\n".join(part for part in (hello, say(number, text), bye) if part)
+    return "\n".join(part for part in (own.closes, signs[own.signs]) if part)

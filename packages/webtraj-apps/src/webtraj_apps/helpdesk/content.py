@@ -115,10 +115,10 @@ class _Writer:
                 one["kind"] == by for one in said
             )
             text = text.format(**slots)
-            if by == "agent" and said_first and not text.startswith(("Hi ", "Hello ", "Dear ")):
-                text = voices.letter(agent, text, name, when, self.staff[agent].name)
-            elif by != "end":
+            if by != "end":  # Tasks tell the resolution.
                 text = voices.say(who, text)
+            if by == "agent" and said_first and not text.startswith(("Hi ", "Hello ", "Dear ")):
+                text = voices.letter(agent, text, name, self.staff[agent].name)
             said.append(
                 {
                     "by": who,
@@ -131,7 +131,7 @@ class _Writer:
         status = rng.choices((RESOLVED, CLOSED), (3, 8))[0]
         made = {
             "title": unit["title"].format(**slots),
-            "text": self.written(sender, unit["text"].format(**slots), email, created),
+            "text": self.written(sender, unit["text"].format(**slots), email),
             "queue": unit["queue"],
             "sender": sender,
             "email": email,
@@ -158,7 +158,7 @@ class _Writer:
         """Return the second report of a ticket, which nobody has read yet."""
         title, text = (one.format(**slots) for one in unit["again"])
         sender, email, *_ = self.sender(unit, but=made["email"])
-        text = self.written(sender, text, email, made["created"])
+        text = self.written(sender, text, email)
         day = made["created"].date() + timedelta(days=1)
         created = self.moment(sender, min(day, _LAST), min(day + timedelta(days=4), _LAST))
         made["twin"] = title
@@ -177,12 +177,13 @@ class _Writer:
             "twin": made["title"],
         }
 
-    def written(self, sender: int | None, text: str, email: str, when: datetime) -> str:
+    def written(self, sender: int | None, text: str, email: str) -> str:
         """Return how somebody fills in the form: some write a letter, customers in their way."""
         if sender is not None:
+            said = voices.say(sender, text)
             if voices.manner(sender).words <= _WRITES_LETTERS:
-                return voices.say(sender, text)
-            return voices.letter(sender, text, "", when, self.staff[sender].name)
+                return said
+            return voices.letter(sender, said, "", self.staff[sender].name)
         domain = email.partition("@")[2].partition(".")[0]
         hello, bye = self.words.letters.get(domain, ("", ""))
         if text.startswith(("Hello", "Dear", "Hi")):
