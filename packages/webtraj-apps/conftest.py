@@ -6,4 +6,5 @@ collect_ignore_glob = [
     "src/webtraj_apps/*/*.py",
     "src/webtraj_apps/django_worlds.py",
     "src/webtraj_apps/serve.py",
+    "src/webtraj_apps/voices.py",
 ]

@@ -46,7 +46,7 @@ def intranet(seed):
 
 
 def tracker(seed):
-    for ticket in load("tracker").make(seed, people(seed), company)["tickets"]:
+    for ticket in load("tracker").make(seed, people(seed), company, load("helpdesk").voices.say)["tickets"]:
         yield "summary", ticket["summary"], None
         yield "description", ticket["description"], ticket["created"]
         for event in ticket["events"]:

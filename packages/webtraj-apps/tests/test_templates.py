@@ -9,6 +9,7 @@ from rows import each
 from webtraj import errors
 from webtraj_apps import app as app_lib
 from webtraj_apps import names, tasks
+from webtraj_apps.company import HELD_OUT
 from webtraj_apps.people import people
 
 AGENTS = [{"username": name, "name": name.title()} for name in ("ann", "bob")]
@@ -67,8 +68,8 @@ def test_only_the_test_split_plays_in_the_held_out_content():
             template = tasks.find_template(name)
             seeds = [template.world_seed(seed) for seed in range(3 * app_lib.CONTENTS)]
             contents = {seed % app_lib.CONTENTS for seed in seeds}
-            others = set(range(app_lib.CONTENTS)) - {app_lib.HELD_OUT}
-            assert contents == ({app_lib.HELD_OUT} if split == "test" else others), name
+            others = set(range(app_lib.CONTENTS)) - {HELD_OUT}
+            assert contents == ({HELD_OUT} if split == "test" else others), name
 
 
 def test_people_are_the_same_for_the_same_seed_and_all_different():

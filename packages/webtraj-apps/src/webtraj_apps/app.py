@@ -44,12 +44,11 @@ __all__ = ["App", "World", "WorldCopy", "find_app", "find_apps", "home"]
 CONTENTS: Final = 4
 """How many contents each application has; a world's seed chooses one."""
 
-HELD_OUT: Final = 3
-"""The content of the tasks of the split `test`, which no other task plays in."""
-
 _BUILDS = (".html", ".ini", ".js", ".php", ".py", ".toml", ".txt")
 _BUILDS_NOT = ("__init__.py", "state.py", "tasks.py", names.NAMES)
-_BUILDS_ALL = ("company.py", "company.toml", "django_worlds.py", "people.py", "serve.py")
+_BUILDS_ALL = (
+    "company.py", "company.toml", "django_worlds.py", "people.py", "serve.py", "voices.py",
+)  # fmt: skip
 """The files of this package that the hosts of all applications may use."""
 _HOME = "WEBTRAJ_APPS"
 _COMPLETE = "complete"

@@ -13,6 +13,7 @@ from typing import Any, Final, NamedTuple
 
 __all__ = [
     "COMPANY",
+    "HELD_OUT",
     "NOW",
     "Position",
     "evening",
@@ -20,6 +21,7 @@ __all__ = [
     "moment",
     "positions",
     "site",
+    "words",
     "workday",
 ]
 
@@ -30,6 +32,10 @@ COMPANY: Final = SimpleNamespace(
 
 NOW: Final = datetime.combine(COMPANY.today, time(9), UTC)
 """When every world begins."""
+
+HELD_OUT: Final = 3
+"""The content of the tasks of the split `test`, which no other task plays in: it has texts of its
+own."""
 
 _HOLIDAYS: Final = frozenset(
     one["date"] + timedelta(days)
@@ -73,6 +79,22 @@ def site(key: str) -> Mapping[str, Any]:
     """
     sites: dict[str, Mapping[str, Any]] = {one["key"]: one for one in COMPANY.sites}
     return sites[key]
+
+
+def words(folder: Path, seed: int, *files: str) -> SimpleNamespace:
+    """Return what an application's files of texts hold, by key.
+
+    Args:
+        folder: The folder of the application.
+        seed: The number of the content. For the held-out one, what `held_out.toml` has takes the
+            place of what the others have.
+        files: The names of the files.
+    """
+    files = (*files, "held_out.toml") if seed == HELD_OUT else files
+    found: dict[str, Any] = {}
+    for name in files:
+        found |= tomllib.loads((folder / name).read_text("utf-8"))
+    return SimpleNamespace(**found)
 
 
 def workday(rng: random.Random, first: date, last: date) -> date:

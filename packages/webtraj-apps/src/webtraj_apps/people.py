@@ -6,7 +6,7 @@ Used by the applications' host modules, so only the standard library is imported
 import random
 from typing import NamedTuple
 
-__all__ = ["DOMAIN", "PASSWORD", "Person", "people"]
+__all__ = ["DOMAIN", "NAMES", "PASSWORD", "Person", "people"]
 
 DOMAIN = "northfield.test"
 """The domain of their mail addresses."""
@@ -30,6 +30,8 @@ _LAST = (
     "Sokolov", "Ferraro", "Mensah", "Quinn", "Dvorak",
 )
 # fmt: on
+NAMES = frozenset((*_FIRST, *_LAST))
+"""First and last names that people may have."""
 
 
 class Person(NamedTuple):

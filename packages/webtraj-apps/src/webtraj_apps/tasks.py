@@ -44,6 +44,7 @@ from webtraj_apps import app as app_lib
 from webtraj_apps import names as names_lib
 from webtraj_apps import state as state_lib
 from webtraj_apps.answers import same_answer
+from webtraj_apps.company import HELD_OUT
 from webtraj_apps.state import (
     Expected,
     added,
@@ -247,8 +248,8 @@ class Template:
         """
         content = seed % app_lib.CONTENTS
         if self.split == "test":
-            return seed - content + app_lib.HELD_OUT
-        return seed if content != app_lib.HELD_OUT else seed - content
+            return seed - content + HELD_OUT
+        return seed if content != HELD_OUT else seed - content
 
     def begin(self, seed: int) -> Assignment:
         """Return the assignment of a seed.

@@ -5,33 +5,27 @@ from __future__ import annotations
 
 import dataclasses
 import random
-import tomllib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import company
+import voices
 
 __all__ = [
     "ADMIN",
     "MODERATORS",
     "SPAMMER",
     "USER",
-    "WORDS",
     "Poll",
     "Reply",
     "Thread",
     "homes",
     "threads",
+    "words",
 ]
 
-WORDS = SimpleNamespace(
-    **tomllib.loads(Path(__file__).with_suffix(".toml").read_text("utf-8")),
-    **tomllib.loads(Path(__file__).with_name("threads.toml").read_text("utf-8")),
-)
-"""What `content.toml` and `threads.toml` hold."""
 USER = 0
 """Who sits in the browser: an ordinary member. Members are numbers of `people.people`."""
 MODERATORS = (1, 3)
@@ -96,6 +90,11 @@ class Thread:
         return self.comments[0].author
 
 
+def words(seed: int) -> Any:
+    """Return what the files of texts hold, by key: `content.toml`, `threads.toml`."""
+    return company.words(Path(__file__).parent, seed, "content.toml", "threads.toml")
+
+
 def threads(seed: int, names: Sequence[str]) -> tuple[list[Thread], list[Thread]]:
     """Return the public threads and the private ones, each from the oldest to the newest.
 
@@ -104,34 +103,38 @@ def threads(seed: int, names: Sequence[str]) -> tuple[list[Thread], list[Thread]
         names: The names of the 40 members.
     """
     rng = random.Random(f"forum {seed}")
+    told = words(seed)
     writer = _Writer(rng, names)
-    units = WORDS.threads
+    units = told.threads
     own, answered = _choose_own(rng, units)
     public = [
-        writer.thread(unit, starts=number in own, answers=number in answered)
+        writer.thread(unit, number, starts=number in own, answers=number in answered)
         for number, unit in enumerate(units)
     ]
     polls = [t.poll for t in public if t.poll and not t.poll.closed and t.author != USER]
     for poll in rng.sample(polls, 4):
         poll.votes[USER] = rng.randrange(len(poll.options))
     _moderate(rng, public)
-    _spam(rng, public)
+    _spam(rng, public, told.spam)
     _like(rng, public)
-    private = [writer.private(unit) for unit in WORDS.private]
+    private = [writer.private(unit) for unit in told.private]
     for made in (public, private):
         made.sort(key=lambda thread: thread.comments[0].date)
     return public, private
 
 
-def homes(rng: random.Random, public: Sequence[Thread]) -> list[str]:
+def homes(
+    rng: random.Random, public: Sequence[Thread], towns: Mapping[str, list[str]]
+) -> list[str]:
     """Return where each member lives: a driver where the car pool starts, others near their work.
 
     Args:
         rng: The random source.
         public: The public threads.
+        towns: The towns near a site, by its key; those near the head office are the company's.
     """
     found = [
-        rng.choice(WORDS.homes.get(one.site, ["Dundee", *company.COMPANY.town["nearby"]]))
+        rng.choice(towns.get(one.site, ["Dundee", *company.COMPANY.town["nearby"]]))
         for one in _POSITIONS
     ]
     for thread in public:
@@ -177,11 +180,14 @@ class _Writer:
         self.prices: set[int] = set()
         self.drivers: set[int] = set()
 
-    def thread(self, unit: dict[str, Any], *, starts: bool, answers: bool) -> Thread:
+    def thread(
+        self, unit: dict[str, Any], number: int, *, starts: bool, answers: bool
+    ) -> Thread:
         """Return a thread.
 
         Args:
-            unit: What `threads.toml` says of it.
+            unit: What the file of texts says of it.
+            number: Its place among the threads.
             starts: Whether the user starts it.
             answers: Whether one of the replies is the user's.
         """
@@ -196,7 +202,7 @@ class _Writer:
         texts = [text.format(**slots) for _, text, *_ in unit["posts"]]
         dates = self.dates(begun, unit, category in _AT_HOME, unit.get("hours", 0.0))
         comments = [
-            Reply(cast[who], date, text)
+            Reply(cast[who], date, voices.say(cast[who], text))
             for (who, *_), date, text in zip(unit["posts"], dates, texts, strict=True)
         ]
         if details or category == "Lost and Found":
@@ -204,7 +210,7 @@ class _Writer:
         poll = None
         if "poll" in unit:
             question, *options = unit["poll"]
-            poll = self.poll(question, options, WORDS.threads.index(unit) % 5 == 0)
+            poll = self.poll(question, options, number % 5 == 0)
         title = unit["title"].format(**slots)
         return Thread(title, category, comments, details, poll)
 
@@ -220,7 +226,7 @@ class _Writer:
         )
         dates = self.dates(begun, unit, False, 2.5)
         comments = [
-            Reply(cast[who], date, text.format(other=other))
+            Reply(cast[who], date, voices.say(cast[who], text.format(other=other)))
             for (who, text), date in zip(unit["posts"], dates, strict=True)
         ]
         members = [USER, *others[:-1]]
@@ -268,6 +274,7 @@ class _Writer:
             ]
             if single:
                 found[rng.choice(single)] = USER
+        lengths = _lengths(unit["posts"])
         for who in parts:
             if who not in found:
                 usual = "" if unit["category"] in _EVERYWHERE else "dundee"
@@ -278,7 +285,8 @@ class _Writer:
                     if n not in found.values()
                     and (not place or place in (_POSITIONS[n].site, _POSITIONS[n].department))
                 ]
-                found[who] = rng.choice(fit)
+                fit.sort(key=lambda n: abs(voices.manner(n).words - lengths[who]))
+                found[who] = rng.choice(fit[: max(4, len(fit) // 2)])
         return found
 
     def details(self, unit: dict[str, Any]) -> dict[str, str]:
@@ -346,6 +354,14 @@ class _Writer:
         return Poll(question, options, votes, closed=closed)
 
 
+def _lengths(posts: Sequence[Sequence[Any]]) -> dict[str, float]:
+    """Return the mean words of the posts of each part: few are for people of few words."""
+    found: dict[str, list[int]] = {}
+    for who, text, *_ in posts:
+        found.setdefault(who, []).append(len(text.split()))
+    return {who: sum(counts) / len(counts) for who, counts in found.items()}
+
+
 def _awake(rng: random.Random, after: datetime, hours: float) -> datetime:
     """Return when somebody answers in their free time: not at night."""
     when = after + timedelta(hours=rng.expovariate(1 / hours), minutes=2)
@@ -380,10 +396,10 @@ def _moderate(rng: random.Random, public: list[Thread]) -> None:
         thread.comments[-1].removed = True
 
 
-def _spam(rng: random.Random, public: list[Thread]) -> None:
+def _spam(rng: random.Random, public: list[Thread], adverts: list[str]) -> None:
     """Let one account, taken over a few days ago, advertise in some threads, most in long ones."""
     begun = company.NOW - timedelta(days=4)
-    texts = rng.sample(WORDS.spam, len(WORDS.spam))
+    texts = rng.sample(adverts, len(adverts))
     usable = [t for t in public if not (t.removed or t.closed)]
     short = [t for t in usable if 3 <= len(t.comments) < 12]
     long = [t for t in usable if len(t.comments) > 20]

@@ -167,6 +167,7 @@ class _Builder:
 
     def __init__(self, seed: int) -> None:
         self.rng = random.Random(f"forum host {seed}")
+        self.words = content.words(seed)
         self.people = people(seed)
         public, private = content.threads(seed, [person.name for person in self.people])
         self.public, self.private = public, private
@@ -232,7 +233,7 @@ class _Builder:
         return "moderator" if number in content.MODERATORS else "member"
 
     def make_users(self) -> None:
-        homes = content.homes(self.rng, self.public)
+        homes = content.homes(self.rng, self.public, self.words.homes)
         for number, (person, position) in enumerate(zip(self.people, positions(), strict=True)):
             joined = datetime.combine(position.joined, time(9, 10 + number), UTC)
             joined = max(joined, _OPENED + timedelta(days=number))
@@ -248,7 +249,7 @@ class _Builder:
     def make_categories(self) -> None:
         Category.objects.exclude(pk=settings.ST_TOPIC_PRIVATE_CATEGORY_PK).delete()
         self.categories["Private"] = Category.objects.get()
-        for sort, (title, parent, description, color) in enumerate(content.WORDS.categories, 1):
+        for sort, (title, parent, description, color) in enumerate(self.words.categories, 1):
             self.categories[title] = Category.objects.create(
                 title=title,
                 parent=self.categories[parent] if parent else None,
@@ -433,7 +434,7 @@ class _Builder:
                 moderator=self.users[content.ADMIN] if closed else None,
             )
             by = self.rng.sample(reporters, self.rng.randint(1, 4))
-            bodies = content.WORDS.spam_reports if reason == 0 else content.WORDS.reports
+            bodies = self.words.spam_reports if reason == 0 else self.words.reports
             Flag.objects.bulk_create(
                 Flag(user=one, comment_id=comment["id"], date=date, reason=reason, body=body)
                 for one, body in zip(by, self.rng.sample(bodies, len(by)), strict=True)

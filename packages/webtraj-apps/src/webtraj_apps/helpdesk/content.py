@@ -2,22 +2,16 @@
 """The tickets of Northfield's help desk: who wrote what, when, by the standard library alone."""
 
 import random
-import tomllib
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import company
 import people
+import voices
 
-__all__ = ["AGENTS", "COLLEAGUE", "OPEN", "WORDS", "tickets"]
+__all__ = ["AGENTS", "COLLEAGUE", "OPEN", "tickets", "words"]
 
-WORDS = SimpleNamespace(
-    **tomllib.loads(Path(__file__).with_suffix(".toml").read_text("utf-8")),
-    **tomllib.loads(Path(__file__).with_name("tickets.toml").read_text("utf-8")),
-)
-"""What `content.toml` and `tickets.toml` hold."""
 AGENTS = {
     0: ("it", "web", "ord"),
     2: ("it", "sec"),
@@ -36,6 +30,13 @@ _FROM_CUSTOMERS = ("ord", "ret", "web")
 _FIRST, _LAST = date(2026, 1, 5), date(2026, 2, 27)
 _DAYS_OPEN = 22
 """After so many days hardly a ticket is still open."""
+_WRITES_LETTERS = 23
+"""Whoever usually writes more words greets and signs even in a form."""
+
+
+def words(seed: int) -> Any:
+    """Return what the files of texts hold, by key: `content.toml`, `tickets.toml`."""
+    return company.words(Path(__file__).parent, seed, "content.toml", "tickets.toml")
 
 
 def tickets(seed: int) -> list[dict[str, Any]]:
@@ -45,8 +46,8 @@ def tickets(seed: int) -> list[dict[str, Any]]:
     account, is None.
     """
     rng = random.Random(f"helpdesk tickets {seed}")
-    writer = _Writer(rng, people.people(seed))
-    made = [one for unit in WORDS.tickets for one in writer.tickets(unit)]
+    writer = _Writer(rng, people.people(seed), words(seed))
+    made = [one for unit in writer.words.tickets for one in writer.tickets(unit)]
     made.sort(key=lambda one: one["created"])
     return made
 
@@ -54,11 +55,12 @@ def tickets(seed: int) -> list[dict[str, Any]]:
 class _Writer:
     """Fills the texts of a seed."""
 
-    def __init__(self, rng: random.Random, staff: list[people.Person]) -> None:
+    def __init__(self, rng: random.Random, staff: list[people.Person], told: Any) -> None:
         self.rng = rng
         self.staff = staff
+        self.words = told
         self.numbers = {
-            slot: rng.sample(values, 2 * len(WORDS.tickets))
+            slot: rng.sample(values, 2 * len(told.tickets))
             for slot, values in (
                 ("device", range(1000, 9999)),
                 ("order", range(40000, 99999)),
@@ -66,10 +68,10 @@ class _Writer:
                 ("badge", range(3000, 9999)),
             )
         }
-        needed = {unit["needs"] for unit in WORDS.tickets if "needs" in unit}
+        needed = {unit["needs"] for unit in told.tickets if "needs" in unit}
         self.waiting = {
             unit["title"]
-            for unit in WORDS.tickets
+            for unit in told.tickets
             if {"again", "needs"} & unit.keys() or unit["title"] in needed
         }
         """Titles of tickets that are open in every world: others depend on them."""
@@ -109,11 +111,19 @@ class _Writer:
             if when >= company.NOW:
                 is_open = True
                 break
+            who, said_first = sender if by == "sender" else agent, not any(
+                one["kind"] == by for one in said
+            )
+            text = text.format(**slots)
+            if by != "end":  # Tasks tell the resolution.
+                text = voices.say(who, text)
+            if by == "agent" and said_first and not text.startswith(("Hi ", "Hello ", "Dear ")):
+                text = voices.letter(agent, text, name, self.staff[agent].name)
             said.append(
                 {
-                    "by": sender if by == "sender" else agent,
+                    "by": who,
                     "kind": by,
-                    "text": text.format(**slots),
+                    "text": text,
                     "date": when.replace(microsecond=0),
                     "minutes": 0 if by == "sender" else rng.choice((0, 0, 5, 5, 10, 15, 20, 30)),
                 }
@@ -121,7 +131,7 @@ class _Writer:
         status = rng.choices((RESOLVED, CLOSED), (3, 8))[0]
         made = {
             "title": unit["title"].format(**slots),
-            "text": unit["text"].format(**slots),
+            "text": self.written(sender, unit["text"].format(**slots), email),
             "queue": unit["queue"],
             "sender": sender,
             "email": email,
@@ -148,6 +158,7 @@ class _Writer:
         """Return the second report of a ticket, which nobody has read yet."""
         title, text = (one.format(**slots) for one in unit["again"])
         sender, email, *_ = self.sender(unit, but=made["email"])
+        text = self.written(sender, text, email)
         day = made["created"].date() + timedelta(days=1)
         created = self.moment(sender, min(day, _LAST), min(day + timedelta(days=4), _LAST))
         made["twin"] = title
@@ -166,12 +177,25 @@ class _Writer:
             "twin": made["title"],
         }
 
+    def written(self, sender: int | None, text: str, email: str) -> str:
+        """Return how somebody fills in the form: some write a letter, customers in their way."""
+        if sender is not None:
+            said = voices.say(sender, text)
+            if voices.manner(sender).words <= _WRITES_LETTERS:
+                return said
+            return voices.letter(sender, said, "", self.staff[sender].name)
+        domain = email.partition("@")[2].partition(".")[0]
+        hello, bye = self.words.letters.get(domain, ("", ""))
+        if text.startswith(("Hello", "Dear", "Hi")):
+            hello = ""
+        return "\n\n".join(part for part in (hello, text, bye) if part)
+
     def sender(self, unit: dict[str, Any], but: str = "") -> tuple[int | None, str, str, str]:
         """Return the number of a colleague, address, first name, and a business."""
         rng = self.rng
         if unit["queue"] in _FROM_CUSTOMERS:
             by = unit.get("by")
-            fit = [one for one in WORDS.buyers if (one[0] == by if by else len(one) == 3)]
+            fit = [one for one in self.words.buyers if (one[0] == by if by else len(one) == 3)]
             business, name, domain, *_ = rng.choice(fit)
             address = f"{name.lower().replace(' ', '.')}@{domain}.example"
             if address == but:  # A colleague of the first one.

@@ -20,7 +20,6 @@ _APPS = Path(__file__).resolve().parents[1]
 sys.path[:] = [entry for entry in sys.path if Path(entry).resolve() != _APPS]
 
 enter = django_worlds.enter
-WORDS = content.WORDS
 _SORTABLE = "https://unpkg.com/sortablejs-make/Sortable.min.js"
 _JQUERY_SORTABLE = "https://cdn.jsdelivr.net/npm/jquery-sortablejs@latest/jquery-sortable.js"
 _NO_RESOLUTION = '{% if "Resolved" == ticket.get_status_display %}'
@@ -133,23 +132,24 @@ def build(state: Path, seed: int) -> dict[str, Any]:
     """Make a world in an empty folder, and return its facts."""
     django_worlds.create(state)
     rng = random.Random(f"helpdesk {seed}")
+    told = content.words(seed)
     users = _people(seed)
     models.EmailTemplate.objects.all().delete()
     Site.objects.update(domain="helpdesk.test", name="Northfield Service Desk")
-    _queues()
-    answers = _knowledge(rng, users)
+    _queues(told)
+    answers = _knowledge(rng, users, told)
     tickets = _tickets(rng, seed, users)
     agents = [users[number] for number in content.AGENTS]
     facts = {
         "agents": [django_worlds.facts_of(user) for user in agents],
         "answers": answers,
-        "checklist_templates": _checklists(rng, tickets),
+        "checklist_templates": _checklists(rng, tickets, told),
         "colleague": users[content.COLLEAGUE].username,
-        "ignored": _ignored(rng),
+        "ignored": _ignored(rng, told),
         "people": [django_worlds.facts_of(user) for user in users],
-        "presets": _presets(),
-        "queues": [{"id": at, **queue} for at, queue in enumerate(WORDS.queues, start=1)],
-        "searches": _searches(rng, agents),
+        "presets": _presets(told),
+        "queues": [{"id": at, **queue} for at, queue in enumerate(told.queues, start=1)],
+        "searches": _searches(rng, agents, told),
         "tickets": tickets,
         "user": users[0].username,
     }
@@ -170,8 +170,8 @@ def _people(seed: int) -> list[User]:
     ]
 
 
-def _queues() -> None:
-    for queue in WORDS.queues:
+def _queues(told: Any) -> None:
+    for queue in told.queues:
         models.Queue.objects.create(
             title=queue["title"],
             slug=queue["slug"],
@@ -182,10 +182,10 @@ def _queues() -> None:
         )
 
 
-def _knowledge(rng: random.Random, users: list[User]) -> list[dict[str, Any]]:
+def _knowledge(rng: random.Random, users: list[User], told: Any) -> list[dict[str, Any]]:
     """Make the knowledge base, with votes of people other than the one at the browser."""
     facts = []
-    for one in WORDS.categories:
+    for one in told.categories:
         category = models.KBCategory.objects.create(
             name=one["name"],
             title=one["title"],
@@ -329,10 +329,12 @@ def _follow_ups(
     ]
 
 
-def _checklists(rng: random.Random, tickets: list[dict[str, Any]]) -> list[dict[str, Any]]:
+def _checklists(
+    rng: random.Random, tickets: list[dict[str, Any]], told: Any
+) -> list[dict[str, Any]]:
     """Make the templates of checklists, and the lists of tickets."""
     facts = []
-    for name, tasks in WORDS.checklists:
+    for name, tasks in told.checklists:
         made = models.ChecklistTemplate.objects.create(name=name, task_list=list(tasks))
         facts.append({"id": made.id, "name": name, "tasks": list(tasks)})
     for ticket in [one for one in tickets if one["list"]]:
@@ -352,9 +354,9 @@ def _checklists(rng: random.Random, tickets: list[dict[str, Any]]) -> list[dict[
     return facts
 
 
-def _ignored(rng: random.Random) -> list[dict[str, Any]]:
+def _ignored(rng: random.Random, told: Any) -> list[dict[str, Any]]:
     facts = []
-    for name, email in WORDS.ignored:
+    for name, email in told.ignored:
         made = models.IgnoreEmail.objects.create(
             name=name, email_address=email, keep_in_mailbox=rng.random() < 0.4
         )
@@ -362,19 +364,19 @@ def _ignored(rng: random.Random) -> list[dict[str, Any]]:
     return facts
 
 
-def _presets() -> list[dict[str, Any]]:
+def _presets(told: Any) -> list[dict[str, Any]]:
     facts = []
-    for name, body, slugs in WORDS.presets:
+    for name, body, slugs in told.presets:
         made = models.PreSetReply.objects.create(name=name, body=body)
         made.queues.set(models.Queue.objects.filter(slug__in=slugs))
         facts.append({"id": made.id, "name": name, "text": body, "queues": list(slugs)})
     return facts
 
 
-def _searches(rng: random.Random, agents: list[User]) -> list[dict[str, Any]]:
+def _searches(rng: random.Random, agents: list[User], told: Any) -> list[dict[str, Any]]:
     """Make saved searches; the first two belong to the user at the browser."""
     facts = []
-    for at, (title, chosen) in enumerate(WORDS.searches):
+    for at, (title, chosen) in enumerate(told.searches):
         owner = agents[0] if at < 2 else rng.choice(agents[1:])
         query = {
             "filtering": chosen,

@@ -6,22 +6,19 @@ Everything is made from word lists and the seed. Only the standard library is im
 import dataclasses
 import random
 import sqlite3
-import tomllib
 from collections.abc import Iterator, Sequence
 from datetime import date, datetime, timedelta
 from email.message import EmailMessage
 from email.policy import SMTP
 from email.utils import format_datetime
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import company
+import voices
 
-__all__ = ["WORDS", "Writer", "named", "settings"]
+__all__ = ["Writer", "named", "settings"]
 
-WORDS = SimpleNamespace(**tomllib.loads(Path(__file__).with_suffix(".toml").read_text("utf-8")))
-"""What `content.toml` holds."""
 EPOCH: datetime = company.NOW
 """When every world begins: where the calendar of the mails ends."""
 _DOMAIN = "northfield.test"
@@ -136,13 +133,16 @@ class Writer:
 
     def __init__(self, people: Sequence[Any], seed: int) -> None:
         self.rng = random.Random(f"mail {seed}")
+        self.words = company.words(Path(__file__).parent, seed, "content.toml")
         self.people = people
         self.me = Sender(self.people[0].name, self.people[0].email)
         self.colleagues = [Sender(one.name, one.email) for one in self.people[1:]]
+        self.number_of = {one.email: number for number, one in enumerate(people)}
+        """Each colleague's number in `people.people`, by address."""
         self.mails: list[Mail] = []
         self.facts: dict[str, Any] = {}
         self.phones: set[int] = set()
-        clerks = self.rng.sample(WORDS.clerks, len(WORDS.clerks))
+        clerks = self.rng.sample(self.words.clerks, len(self.words.clerks))
         self.suppliers = [
             (one, Sender(clerk, f"{clerk.split()[0].lower()}@{one['domain']}.test"))
             for one, clerk in zip(company.COMPANY.suppliers, clerks, strict=True)
@@ -187,15 +187,27 @@ class Writer:
         self.mails.append(mail)
         return mail
 
-    def letter(self, text: str, sender: Sender, greeting: str = "") -> str:
-        """Put a greeting before a text and a name below."""
+    def letter(
+        self, text: str, sender: Sender, *, to_all: bool = False, as_is: bool = False
+    ) -> str:
+        """Put a greeting before a text and a name below.
+
+        Args:
+            text: What the letter says.
+            sender: Who writes it: a colleague in their own manner, a stranger always the same way.
+            to_all: Whether it goes to several.
+            as_is: Whether the words must stay, because a task quotes them.
+        """
         first, text = self.people[0].first, text[0].upper() + text[1:]
-        if not sender.email.endswith(f"@{_DOMAIN}"):
-            hello = greeting or self.rng.choice((f"Dear {first},", f"Hello {first},"))
-            return f"{hello}\n\n{text}\n\nKind regards\n{sender.name}\n"
-        hello = greeting or self.rng.choice(WORDS.greetings).format(first=first)
-        bye = self.rng.choice(WORDS.endings)
-        return f"{hello}\n\n{text}\n\n{bye}\n{sender.name.split()[0]}\n"
+        number = self.number_of.get(sender.email)
+        if number is None:
+            rng = random.Random(sender.email)
+            hellos = self.words.strangers_all if to_all else self.words.strangers_open
+            hello = rng.choice(hellos).format(first=first)
+            bye = rng.choice(self.words.strangers_close)
+            return f"{hello}\n\n{text}\n\n{bye}\n{sender.name}\n"
+        said = text if as_is else voices.say(number, text)
+        return voices.letter(number, said, "" if to_all else first, sender.name) + "\n"
 
     def unread(self, chance: float = 0.3) -> set[str]:
         """Return the flags of a mail that may be unread."""
@@ -207,6 +219,9 @@ class Writer:
         quoted = "\n".join(f"> {line}".rstrip() for line in mail.text.strip().splitlines())
         said = f"On {mail.date:%Y-%m-%d %H:%M}, {mail.sender.name} wrote:"
         subject = mail.subject if mail.subject.startswith("Re: ") else f"Re: {mail.subject}"
+        number = self.number_of[sender.email]
+        below = voices.signature(number, sender.name)
+        text = voices.say(number, text) + (f"\n\n{below}" if below else "")
         return self.add(
             sender, subject, f"{text}\n\n{said}\n{quoted}\n", moment, to=tuple(others.values()),
             parent=mail, **more,
@@ -225,13 +240,14 @@ class Writer:
                 number = f"{code}-{self.rng.randint(1000, 9899)}"
                 due = days.pop()
                 text = (
-                    f"{self.rng.choice(WORDS.invoice).format(number=number, thing=thing)}\n\n"
+                    f"{self.rng.choice(self.words.invoice).format(number=number, thing=thing)}\n\n"
                     f"Amount: {_money(cents)}\nPayable by: {_day(due)}\n\n"
-                    f"{self.rng.choice(WORDS.payment).format(number=number)}\n\n{name}"
+                    f"{self.rng.choice(self.words.payment).format(number=number)}"
                 )
                 file = f"invoice-{number}.pdf"
                 mail = self.add(
-                    clerk, f"Invoice {number} from {name}", self.letter(text, clerk),
+                    clerk, f"Invoice {number} from {name}",
+                    self.letter(text, clerk).rstrip() + f"\n{name}\n",
                     self.moment(), flags=self.unread(), attachments=(file,),
                     folder="INBOX" if self.rng.random() < 0.6 else "Invoices",
                 )  # fmt: skip
@@ -243,13 +259,13 @@ class Writer:
 
     def meetings(self) -> Iterator[dict[str, Any]]:
         """Colleagues invite to meetings, and move every second one."""
-        organisers = self.rng.sample(self.colleagues, len(WORDS.meetings))
+        organisers = self.rng.sample(self.colleagues, len(self.words.meetings))
         for i, ((title, about, why), organiser) in enumerate(
-            zip(WORDS.meetings, organisers, strict=True)
+            zip(self.words.meetings, organisers, strict=True)
         ):
             moved = i % 2 == 0
             sent = self.moment(5 if moved else 1, 20)
-            room, new_room = self.rng.sample(WORDS.rooms, 2)
+            room, new_room = self.rng.sample(self.words.rooms, 2)
             day, new_day = sorted((self.future(2, 20), self.future(21, 30)))
             hour, new_hour = self.rng.sample(range(9, 17), 2)
             guests = (self.me, *self.rng.sample(self.colleagues, 3))
@@ -258,7 +274,7 @@ class Writer:
                 f"{hour:02d}:00 in room {room}.\n\n{about}\n\nPlease tell me whether you can come."
             )
             first = self.add(
-                organiser, f"Invitation: {title}", self.letter(text, organiser, "Hello everybody,"),
+                organiser, f"Invitation: {title}", self.letter(text, organiser, to_all=True),
                 sent, to=guests, flags=self.unread(0.2),
             )  # fmt: skip
             last = first
@@ -269,7 +285,7 @@ class Writer:
                     f"{new_hour:02d}:00, and in room {new_room} instead of {room}."
                 )
                 last = self.add(
-                    organiser, f"Moved: {title}", self.letter(text, organiser, "Hello everybody,"),
+                    organiser, f"Moved: {title}", self.letter(text, organiser, to_all=True),
                     company.later(self.rng, sent + timedelta(hours=12), 6), to=guests,
                     flags=self.unread(0.5),
                 )  # fmt: skip
@@ -282,7 +298,7 @@ class Writer:
 
     def trips(self) -> Iterator[dict[str, Any]]:
         """Trips are confirmed."""
-        for i, (city, hotel, hint, (low, high)) in enumerate(self.few(WORDS.journeys, 7)):
+        for i, (city, hotel, hint, (low, high)) in enumerate(self.few(self.words.journeys, 7)):
             desk = Sender("Rail & Road Travel", "bookings@railandroad.test")
             there = self.future(5, 50)
             back = there + timedelta(days=self.rng.randint(1, 4))
@@ -306,8 +322,8 @@ class Writer:
 
     def parcels(self) -> Iterator[dict[str, Any]]:
         """Parcels are announced."""
-        people = self.rng.sample(self.colleagues, len(WORDS.parcels))
-        for (thing, hint), person in zip(WORDS.parcels, people, strict=True):
+        people = self.rng.sample(self.colleagues, len(self.words.parcels))
+        for (thing, hint), person in zip(self.words.parcels, people, strict=True):
             sender = Sender("Merlin Couriers", "tracking@merlin.test")
             number = f"MR{self.rng.randrange(10**8, 10**9)}"
             day = self.future(1, 6)
@@ -326,11 +342,11 @@ class Writer:
 
     def expenses(self) -> Iterator[dict[str, Any]]:
         """Colleagues list what they spent."""
-        texts = zip(self.few(WORDS.expenses, 7), self.few(WORDS.receipts, 7), strict=True)
+        texts = zip(self.few(self.words.expenses, 7), self.few(self.words.receipts, 7), strict=True)
         for person, (begins, ends) in zip(self.rng.sample(self.colleagues, 7), texts, strict=True):
             items = [
                 (purpose, self.rng.randrange(low * 100, high * 100, 10))
-                for purpose, low, high in self.few(WORDS.purposes, self.rng.randint(1, 3))
+                for purpose, low, high in self.few(self.words.purposes, self.rng.randint(1, 3))
             ]
             lines = "\n".join(f"- {purpose}: {_money(cents)}" for purpose, cents in items)
             total = sum(cents for _, cents in items)
@@ -348,14 +364,14 @@ class Writer:
 
     def votes(self) -> Iterator[dict[str, Any]]:
         """Colleagues vote, each in an answer."""
-        phrases = iter(self.few(WORDS.ballots, 24))
-        for title, question, options in WORDS.asked:
+        phrases = iter(self.few(self.words.ballots, 24))
+        for title, question, options in self.words.asked:
             asker, *voters = self.rng.sample(self.colleagues, self.rng.choice((6, 7)))
             sent = self.moment(6, 20)
             choices = "\n".join(f"- {option}" for option in options)
             text = f"{question} You can choose from:\n\n{choices}\n\nPlease answer to all."
             first = self.add(
-                asker, f"Vote: {title}", self.letter(text, asker, "Hello everybody,"), sent,
+                asker, f"Vote: {title}", self.letter(text, asker, to_all=True), sent,
                 to=(self.me, *voters), folder="Team",
             )  # fmt: skip
             # One option wins with a clear majority.
@@ -376,7 +392,7 @@ class Writer:
 
     def leaves(self) -> Iterator[dict[str, Any]]:
         """Colleagues ask for leave."""
-        texts = zip(self.few(WORDS.leave, 6), self.few(WORDS.leave_endings, 6), strict=True)
+        texts = zip(self.few(self.words.leave, 6), self.few(self.words.leave_endings, 6), strict=True)
         for person, (asks, ends) in zip(self.rng.sample(self.colleagues, 6), texts, strict=True):
             start = self.future(10, 90)
             days = self.rng.randint(2, 12)
@@ -396,19 +412,19 @@ class Writer:
 
     def applications(self) -> Iterator[dict[str, Any]]:
         """Strangers apply for a job."""
-        salaries = self.rng.sample(range(23, 38), len(WORDS.applicants))
+        salaries = self.rng.sample(range(23, 38), len(self.words.applicants))
         starts = self.days(15, 120)
-        letters = self.few(WORDS.application, 9)
-        wishes = self.few(WORDS.wishes, 9)
-        for i, name in enumerate(self.rng.sample(WORDS.applicants, len(WORDS.applicants))):
+        letters = self.few(self.words.application, 9)
+        wishes = self.few(self.words.wishes, 9)
+        for i, name in enumerate(self.rng.sample(self.words.applicants, len(self.words.applicants))):
             first, last = name.lower().split()
             person = Sender(name, f"{first}.{last}@postbox.test")
-            start, position = starts[i], WORDS.positions[i % len(WORDS.positions)]
+            start, position = starts[i], self.words.positions[i % len(self.words.positions)]
             salary = salaries[i] * 1000
             wish = wishes[i].format(start=_day(start), salary=f"{salary:,}")
             text = f"{letters[i].format(position=position)}\n\n{wish} You find my CV attached."
             mail = self.add(
-                person, f"Application as {position}", self.letter(text, person, "Dear team,"),
+                person, f"Application as {position}", self.letter(text, person, to_all=True),
                 self.moment(2, 25), folder="Hiring", attachments=(f"cv-{last}.pdf",),
                 flags=self.unread(0.3),
             )  # fmt: skip
@@ -420,7 +436,7 @@ class Writer:
     def numbers(self) -> Iterator[dict[str, Any]]:
         """Colleagues, who are among the contacts, have new phone numbers."""
         writers = self.rng.sample(self.colleagues[:18], 4)
-        for person, said in zip(writers, self.few(WORDS.moved, 4), strict=True):
+        for person, said in zip(writers, self.few(self.words.moved, 4), strict=True):
             phone = self.phone()
             text = said.format(phone=phone)
             mail = self.add(
@@ -438,10 +454,11 @@ class Writer:
     def threads(self) -> Iterator[dict[str, Any]]:
         """Questions and answers about projects; the last answer holds."""
         firms = {one["name"]: one["firms"] for one in company.COMPANY.projects}
-        corrections = iter(self.few(WORDS.corrections, 2 * _PER_PROJECT))
-        for project, about in WORDS.projects:
-            for what in self.rng.sample(WORDS.things[project], _PER_PROJECT):
-                topic, questions, replies = self.rng.choice(WORDS.topics)
+        corrections = iter(self.few(self.words.corrections, 2 * _PER_PROJECT))
+        leads = iter(self.few(self.words.leads, 2 * _PER_PROJECT))
+        for project, about in self.words.projects:
+            for what in self.rng.sample(self.words.things[project], _PER_PROJECT):
+                topic, questions, replies = self.rng.choice(self.words.topics)
                 question = self.rng.choice(questions)
                 asker, other, third = self.rng.sample(self.colleagues, 3)
                 sent = self.moment(8, 30)
@@ -449,8 +466,8 @@ class Writer:
                 first = self.add(
                     asker, f"{project}: {topic} of {what}",
                     self.letter(
-                        f"about {about}: {question.format(**filled)}", asker,
-                        "Hello all,",
+                        next(leads).format(about=about, question=question.format(**filled)),
+                        asker, to_all=True,
                     ),
                     sent, to=(self.me, other, third), folder=f"Projects/{project}",
                 )  # fmt: skip
@@ -487,8 +504,8 @@ class Writer:
     def newsletters(self) -> Iterator[dict[str, Any]]:
         """Newsletters, many of them unread."""
         # Each has another number of unread mails.
-        counts = self.rng.sample(range(1, 5), len(WORDS.newsletters))
-        for (name, domain, subjects), count in zip(WORDS.newsletters, counts, strict=True):
+        counts = self.rng.sample(range(1, 5), len(self.words.newsletters))
+        for (name, domain, subjects), count in zip(self.words.newsletters, counts, strict=True):
             sender = Sender(name, f"news@{domain}.test")
             sent = []
             unread = self.rng.sample(range(len(subjects)), count)
@@ -507,11 +524,11 @@ class Writer:
 
     def junk(self) -> Iterator[dict[str, Any]]:
         """Junk, and mails that are there by mistake."""
-        for name, domain, subject, text in WORDS.junk:
+        for name, domain, subject, text in self.words.junk:
             sender = Sender(name, f"info@{domain}.test")
             self.add(sender, subject, f"{text}\n", self.moment(1, 20), folder="Junk", flags=set())
         writers = self.rng.sample(self.colleagues, 3)
-        for person, (thing, text) in zip(writers, WORDS.misplaced, strict=True):
+        for person, (thing, text) in zip(writers, self.words.misplaced, strict=True):
             mail = self.add(
                 person, f"The {thing} you asked for",
                 self.letter(text, person),
@@ -522,15 +539,15 @@ class Writer:
 
     def chatter(self) -> None:
         """What goes on in an office."""
-        for subject, text in WORDS.chat:
-            filled = {"room": self.rng.choice(WORDS.rooms), "day": _day(self.future(2, 12))}
+        for subject, text in self.words.chat:
+            filled = {"room": self.rng.choice(self.words.rooms), "day": _day(self.future(2, 12))}
             person = self.rng.choice(self.colleagues)
-            text = self.letter(text.format(**filled), person, "Hi all,")
+            text = self.letter(text.format(**filled), person, to_all=True)
             self.add(
                 person, subject.format(**filled), text, self.moment(), flags=self.unread(),
                 folder=self.rng.choice(("INBOX", "Team")),
             )  # fmt: skip
-        for name, account, subject, text in WORDS.notes:
+        for name, account, subject, text in self.words.notes:
             sender = Sender(f"Northfield {name}", f"{account}@{_DOMAIN}")
             for n in self.rng.sample(range(3, 120), 3):
                 self.add(
@@ -539,7 +556,7 @@ class Writer:
                     self.moment(1, 20), flags=self.unread(0.5),
                 )  # fmt: skip
         reports = ("Stock count", "Visitor numbers", "Returns", "Web traffic")
-        remarks = self.few(WORDS.figures, 20)
+        remarks = self.few(self.words.figures, 20)
         for i, report in enumerate(reports * 5):
             month = date(2025, 8 + i // 4, 1)
             person = self.colleagues[20 + i % 4]
@@ -550,7 +567,7 @@ class Writer:
                 company.moment(self.rng, month.replace(day=21), month.replace(day=28)),
                 folder="Archive", attachments=(f"{name}-{month:%Y-%m}.csv",),
             )  # fmt: skip
-        for i, (thing, text) in enumerate(WORDS.deleted):
+        for i, (thing, text) in enumerate(self.words.deleted):
             person = self.colleagues[24 + i]
             self.add(
                 person, f"Please delete: {thing}", self.letter(text, person),
@@ -559,13 +576,13 @@ class Writer:
 
     def written(self) -> Iterator[dict[str, Any]]:
         """Mails of the owner: sent ones, and drafts."""
-        for subject, text in self.few(WORDS.sent, 18):
+        for subject, text in self.few(self.words.sent, 18):
             person = self.rng.choice(self.colleagues)
             text = text[0].upper() + text[1:]
             text = f"Hi {person.name.split()[0]},\n\n{text}\n\n{self.people[0].first}\n"
             self.add(self.me, subject, text, self.moment(), to=(person,), folder="Sent")
         people = self.rng.sample(self.colleagues, 3)
-        for person, (topic, text) in zip(people, WORDS.drafts, strict=True):
+        for person, (topic, text) in zip(people, self.words.drafts, strict=True):
             text = f"Hi {person.name.split()[0]},\n\n{text[0].upper()}{text[1:]}\n"
             mail = self.add(
                 self.me, topic, text, self.moment(1, 8), to=(person,), folder="Drafts",
@@ -576,23 +593,23 @@ class Writer:
     def requests(self) -> Iterator[dict[str, Any]]:
         """What colleagues want done in other applications. Orders are delivered by tasks."""
         askers = iter(self.rng.sample(self.colleagues, 12))
-        for purpose, asked in WORDS.orders:
+        for purpose, asked in self.words.orders:
             person, quantity = next(askers), self.rng.randint(2, 6)
             text = asked.format(line=f"{quantity} x {{product}}")
             yield {
                 "app": "shop", "mail": None, "product": self.rng.randrange(40),
                 "quantity": quantity, "from": person.name, "email": person.email,
-                "subject": f"Order for {purpose}", "text": self.letter(text, person),
+                "subject": f"Order for {purpose}", "text": self.letter(text, person, as_is=True),
                 "date": self.moment(1, 3).isoformat(),
             }  # fmt: skip
-        for summary, description in self.rng.sample(WORDS.tickets, 4):
+        for summary, description in self.rng.sample(self.words.tickets, 4):
             person = next(askers)
             text = (
                 f"could you please file a ticket for me? I have no access to the tracker.\n\n"
                 f"Summary: {summary}\nDescription: {description}"
             )
             mail = self.add(
-                person, f"Bug: {summary}", self.letter(text, person), self.moment(1, 5),
+                person, f"Bug: {summary}", self.letter(text, person, as_is=True), self.moment(1, 5),
                 flags=self.unread(0.6),
             )  # fmt: skip
             yield {
@@ -600,9 +617,9 @@ class Writer:
                 "component": self.rng.randrange(4), "priority": self.rng.randrange(3),
                 "from": person.name, "email": person.email,
             }  # fmt: skip
-        for title, text in self.rng.sample(WORDS.threads, 2):
+        for title, text in self.rng.sample(self.words.threads, 2):
             yield self._article("forum", next(askers), title, text, self.rng.randrange(4))
-        for title, text in self.rng.sample(WORDS.pages, 2):
+        for title, text in self.rng.sample(self.words.pages, 2):
             yield self._article("wiki", next(askers), title, text, 0)
 
     def _article(
@@ -610,7 +627,7 @@ class Writer:
     ) -> dict[str, Any]:
         what = "start a thread in the forum" if app == "forum" else "make a page in the wiki"
         letter = self.letter(
-            f"could you please {what} for me?\n\nTitle: {title}\nText: {text}", person
+            f"could you please {what} for me?\n\nTitle: {title}\nText: {text}", person, as_is=True
         )
         subject = f"For the {app}: {title}"
         mail = self.add(person, subject, letter, self.moment(1, 5), flags=self.unread(0.6))
@@ -645,7 +662,7 @@ def _contacts(writer: Writer) -> list[dict[str, Any]]:
     found = []
     colleagues = writer.people[1:23]
     floors = {team["name"]: team["floor"] for team in company.COMPANY.teams}
-    notes = [*WORDS.contact_notes, *[""] * (len(colleagues) - len(WORDS.contact_notes))]
+    notes = [*writer.words.contact_notes, *[""] * (len(colleagues) - len(writer.words.contact_notes))]
     rng.shuffle(notes)
     for i, person in enumerate(colleagues):
         position = positions[i + 1]

@@ -47,7 +47,7 @@ def build(state: Path, seed: int) -> dict[str, Any]:
     writer.write()
     me = writer.people[0]
     file = state / post_office.DATABASE
-    post_office.create(file, me.username, me.email, people.PASSWORD, content.WORDS.folders)
+    post_office.create(file, me.username, me.email, people.PASSWORD, writer.words.folders)
     with contextlib.closing(sqlite3.connect(file)) as database:
         for mail in writer.mails:
             flags = " ".join(sorted(mail.flags))
@@ -64,7 +64,7 @@ def build(state: Path, seed: int) -> dict[str, Any]:
             {"name": one.name, "email": one.email, "username": one.username}
             for one in writer.people
         ],
-        "folders": ["INBOX", *content.WORDS.folders],
+        "folders": ["INBOX", *writer.words.folders],
         "mails": [mail.facts() for mail in writer.mails],
         **content.named(writer.facts),
         **content.settings(state / "roundcube.sqlite", schema, writer),

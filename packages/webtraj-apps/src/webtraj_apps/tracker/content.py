@@ -8,16 +8,18 @@ are the facts that tasks draw from.
 import random
 import re
 import tomllib
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, TypeAlias
 
 __all__ = ["REPORTS", "WORDS", "make"]
 
 WORDS = SimpleNamespace(**tomllib.loads(Path(__file__).with_suffix(".toml").read_text("utf-8")))
-"""What `content.toml` holds."""
+"""What `content.toml` holds. The held-out content has other tickets, see `make`."""
+Say: TypeAlias = Callable[[int, str], str]
+"""Return a text as the person with this number writes it."""
 
 
 _COLUMNS = "id AS ticket, summary, component, milestone, t.type AS type, owner"
@@ -109,15 +111,17 @@ def day(text: str) -> datetime | None:
     return datetime.fromisoformat(text).replace(hour=18, tzinfo=UTC) if text else None
 
 
-def make(seed: int, people: Sequence[Any], company: Any) -> dict[str, Any]:
+def make(seed: int, people: Sequence[Any], company: Any, say: Say) -> dict[str, Any]:
     """Return the whole content: people, components, tickets with their history, attachments.
 
     Args:
         seed: Decides everything.
         people: All people; the first one uses the browser.
         company: The module of that name, which tasks cannot import as the host does.
+        say: `voices.say`.
     """
     rng = random.Random(f"tracker {seed}")
+    words = company.words(Path(__file__).parent, seed, "content.toml")
     names = [person.username for person in people]
     of = [position.department for position in company.positions()][:_OLD_HANDS]
     developers = [name for name, one in zip(names, of, strict=False) if one in ("Systems", "IT")]
@@ -126,8 +130,13 @@ def make(seed: int, people: Sequence[Any], company: Any) -> dict[str, Any]:
     owners = dict(
         zip(WORDS.components, rng.sample(developers[1:], len(WORDS.components)), strict=True)
     )
-    made = _Maker(rng, developers, support, owners, company, people[_TRAINER].first)
+    made = _Maker(rng, words, developers, support, owners, company, people[_TRAINER].first)
     tickets = made.tickets()
+    numbers = {name: number for number, name in enumerate(names)}
+    for ticket in tickets:
+        ticket["description"] = say(numbers[ticket["reporter"]], ticket["description"])
+        for event in ticket["events"]:
+            event["comment"] = say(numbers[event["author"]], event["comment"])
     return {
         "user": names[0],
         "people": [{"username": p.username, "name": p.name, "email": p.email} for p in people],
@@ -138,7 +147,7 @@ def make(seed: int, people: Sequence[Any], company: Any) -> dict[str, Any]:
             for name, about in WORDS.components.items()
         ],
         "tickets": tickets,
-        "attachments": _attachments(rng, tickets),
+        "attachments": _attachments(rng, tickets, words.errors),
     }
 
 
@@ -148,6 +157,7 @@ class _Maker:
     def __init__(
         self,
         rng: random.Random,
+        words: Any,
         developers: list[str],
         support: list[str],
         owners: dict[str, str],
@@ -155,21 +165,22 @@ class _Maker:
         trainer: str,
     ) -> None:
         self.rng = rng
+        self.words = words
         self.developers = developers
         self.support = support
         self.owners = owners
         self.company = company
         self.trainer = trainer
         self.units = [
-            (component, *unit) for component, units in WORDS.units.items() for unit in units
+            (component, *unit) for component, units in self.words.units.items() for unit in units
         ]
         rng.shuffle(self.units)
         self.codes = iter(rng.sample(range(1000, 9999), len(self.units)))
-        self.insists = iter(rng.sample(WORDS.insists, len(WORDS.insists)))
-        self.finished = iter(rng.sample(WORDS.finished, len(WORDS.finished)))
-        self.after = iter(rng.sample(WORDS.after, len(WORDS.after)))
+        self.insists = iter(rng.sample(self.words.insists, len(self.words.insists)))
+        self.finished = iter(rng.sample(self.words.finished, len(self.words.finished)))
+        self.after = iter(rng.sample(self.words.after, len(self.words.after)))
         self.closing = {
-            name: iter(rng.sample(texts, len(texts))) for name, texts in WORDS.closing.items()
+            name: iter(rng.sample(texts, len(texts))) for name, texts in self.words.closing.items()
         }
 
     def tickets(self) -> list[dict[str, Any]]:
@@ -249,10 +260,10 @@ class _Maker:
     def _description(self, kind: str, text: str, slots: dict[str, str]) -> str:
         rng, parts = self.rng, [text]
         if kind == "defect":
-            begun = rng.choice(WORDS.reported if slots["customer"] else WORDS.found)
-            parts = [begun, text, rng.choice(WORDS.codes)]
+            begun = rng.choice(self.words.reported if slots["customer"] else self.words.found)
+            parts = [begun, text, rng.choice(self.words.codes)]
         elif slots["customer"]:
-            parts = [text, rng.choice(WORDS.wished)]
+            parts = [text, rng.choice(self.words.wished)]
         return "\n\n".join(part.format(**slots) for part in parts)
 
     def _history(
@@ -285,15 +296,15 @@ class _Maker:
         heard = {"": said[: rng.randint(0, len(said))], "fixed": said}.get(resolution, [])
         for number, text in enumerate(heard):
             yield event(turns[number % 2], text)
-        if ticket["customer"] and rng.random() < 0.2:
+        if ticket["type"] == "defect" and ticket["customer"] and rng.random() < 0.25:
             raised = WORDS.priorities[max(0, WORDS.priorities.index(ticket["priority"]) - 1)]
             insists = next(self.insists, "")
             if insists and raised != ticket["priority"]:
                 yield event(ticket["reporter"], insists.format(**slots), priority=raised)
-        if slots["workaround"] and rng.random() < 0.4:
+        if slots["workaround"] and resolution in ("", "fixed") and rng.random() < 0.45:
             ticket["workaround"] = slots["workaround"]
             author = rng.choice([ticket["owner"], *self.support])
-            yield event(author, rng.choice(WORDS.workarounds).format(**slots))
+            yield event(author, rng.choice(self.words.workarounds).format(**slots))
         if rng.random() < 0.25:
             other = rng.choice(self.developers[1:])
             if other != ticket["owner"]:
@@ -341,7 +352,7 @@ class _Maker:
             else:
                 ticket["build"] = f"{release}.{rng.randint(100, 999)}"
                 ticket["cause"] = slots["cause"]
-                text = rng.choice(WORDS.fixed if ticket["cause"] else WORDS.done)
+                text = rng.choice(self.words.fixed if ticket["cause"] else self.words.done)
         done = text.format(build=ticket["build"], number=ticket["duplicate_of"], **slots)
         yield event(ticket["owner"], done, status="closed", resolution=resolution, **new)
         again = next(self.after, "") if ticket["cause"] and rng.random() < 0.12 else ""
@@ -373,7 +384,9 @@ def _next_release(ticket: dict[str, Any]) -> str:
     return f"4.{sum(released)}"
 
 
-def _attachments(rng: random.Random, tickets: list[dict[str, Any]]) -> list[dict[str, Any]]:
+def _attachments(
+    rng: random.Random, tickets: list[dict[str, Any]], reasons: Sequence[str]
+) -> list[dict[str, Any]]:
     """Return log files of open defects, each with errors to count."""
     defects = [t for t in tickets if t["type"] == "defect" and t["status"] != "closed"]
     found = []
@@ -385,7 +398,7 @@ def _attachments(rng: random.Random, tickets: list[dict[str, Any]]) -> list[dict
             if rng.random() < 0.25 or line == 5:
                 errors += 1
                 last = f"job {rng.randint(1000, 9999)}"
-                lines.append(f"{moment:%H:%M:%S} ERROR {last} failed: {rng.choice(WORDS.errors)}")
+                lines.append(f"{moment:%H:%M:%S} ERROR {last} failed: {rng.choice(reasons)}")
             else:
                 lines.append(f"{moment:%H:%M:%S} INFO  job {rng.randint(1000, 9999)} done")
         found.append(

@@ -21,6 +21,7 @@ from urllib.parse import unquote
 
 import company
 import content
+import voices
 import pkg_resources
 import serve
 import trac.web.main
@@ -237,7 +238,7 @@ def build(state: Path, seed: int) -> dict:
     env.path, env.config.world = str(state), state / DATABASE
     _create_tables(env)
     enter(state)
-    facts = content.make(seed, people(seed), company)
+    facts = content.make(seed, people(seed), company, voices.say)
     _fill(env, facts)
     facts["cookies"] = {}
     with env.db_transaction as db:

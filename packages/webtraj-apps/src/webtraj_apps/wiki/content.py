@@ -2,19 +2,15 @@
 
 import random
 import re
-import tomllib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, date, datetime, time, timedelta
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import company
 
-__all__ = ["WORDS", "make"]
+__all__ = ["make"]
 
-WORDS = SimpleNamespace(**tomllib.loads(Path(__file__).with_suffix(".toml").read_text("utf-8")))
-"""What `content.toml` holds."""
 _TOWNS = [one["town"] for one in company.COMPANY.sites]
 """Where servers stand."""
 _LAST = date(2026, 2, 27)
@@ -29,7 +25,8 @@ def make(seed: int, people: Sequence[Any]) -> dict[str, Any]:
         seed: Decides everything.
         people: All people; the first one uses the browser.
     """
-    return _Maker(random.Random(f"wiki {seed}"), people).make()
+    words = company.words(Path(__file__).parent, seed, "content.toml")
+    return _Maker(random.Random(f"wiki {seed}"), people, words).make()
 
 
 def table(*rows: Sequence[Any]) -> str:
@@ -46,8 +43,9 @@ def bullets(items: Sequence[str]) -> str:
 class _Maker:
     """Writes the pages, one kind after another."""
 
-    def __init__(self, rng: random.Random, people: Sequence[Any]) -> None:
+    def __init__(self, rng: random.Random, people: Sequence[Any], words: Any) -> None:
         self.rng = rng
+        self.words = words
         self.people = list(people)
         self.names = [person.name for person in people]
         self.pages: dict[str, str] = {}
@@ -112,7 +110,7 @@ class _Maker:
                 "page": f"Teams/{name}",
                 "lead": own[0][0],
                 "members": members,
-                "day": rng.choice(WORDS.days),
+                "day": rng.choice(self.words.days),
                 "time": f"{rng.randint(9, 15)}:{rng.choice(('00', '15', '30'))}",
                 "duty": rng.choice(own[1:])[0],
                 "cost_centre": str(self._cost_centre(row["department"])),
@@ -134,7 +132,7 @@ class _Maker:
         return int(next(found)["cost_centre"])
 
     def _team_page(self, team: dict[str, Any]) -> str:
-        note = WORDS.notes[team["name"]]
+        note = self.words.notes[team["name"]]
         rows = [(m["name"], m["role"], m["room"], m["extension"]) for m in team["members"]]
         return (
             f"# {team['name']}\n\n"
@@ -151,15 +149,15 @@ class _Maker:
     def _servers(self) -> None:
         rng = self.rng
         servers = []
-        hosts = rng.sample(range(11, 240), len(WORDS.servers))
-        for (name, what, note), host in zip(WORDS.servers, hosts, strict=True):
+        hosts = rng.sample(range(11, 240), len(self.words.servers))
+        for (name, what, note), host in zip(self.words.servers, hosts, strict=True):
             server = {
                 "name": name,
                 "page": f"Servers/{name}",
                 "what": what,
                 "city": rng.choice(_TOWNS),
                 "address": f"10.20.{rng.randint(1, 9)}.{host}",
-                "system": rng.choice(WORDS.systems),
+                "system": rng.choice(self.words.systems),
                 "memory": rng.choice((16, 32, 48, 64, 96, 128)),
                 "owner": rng.choice(self.names[1:37]),
                 "backup": f"{rng.randint(0, 5):02}:{rng.choice(('00', '10', '20', '40'))}",
@@ -223,7 +221,7 @@ class _Maker:
             }
             products.append(product)
             head = (
-                f"# {name}\n\n{name}: {what}. {WORDS.about[name]}\n\nThe team "
+                f"# {name}\n\n{name}: {what}. {self.words.about[name]}\n\nThe team "
                 f"[[{team}|Teams/{team}]] develops it; the product owner is {product['owner']}. "
                 f"The first version is from {row['since']}.\n\n## Facts\n\n"
             )
@@ -256,7 +254,7 @@ class _Maker:
         customers = []
         rows = company.COMPANY.customers
         numbers = rng.sample(range(3000, 9000), len(rows))
-        surnames = rng.sample(WORDS.surnames, len(rows))
+        surnames = rng.sample(self.words.surnames, len(rows))
         others = [one["name"] for one in company.COMPANY.software[1:]]
         for row, number, surname in zip(rows, numbers, surnames, strict=True):
             name, sells, sites = row["name"], row["sells"], row["sites"]
@@ -279,7 +277,7 @@ class _Maker:
             head = (
                 f"# {name}\n\n{name} sells {sells}. Our contact is {customer['contact']}; "
                 f"at Northfield, {customer['manager']} looks after the customer.\n\n"
-                f"{WORDS.customer_notes[name]} Renting our system since {row['since']}.\n\n"
+                f"{self.words.customer_notes[name]} Renting our system since {row['since']}.\n\n"
                 f"## Contract\n\n"
             )
             tail = (
@@ -302,7 +300,7 @@ class _Maker:
     def _procedures(self) -> None:
         rng = self.rng
         procedures = []
-        for name, team, about, steps in WORDS.procedures:
+        for name, team, about, steps in self.words.procedures:
             members = next(t["members"] for t in self.facts["teams"] if t["name"] == team)
             procedure = {
                 "name": name,
@@ -310,7 +308,7 @@ class _Maker:
                 "team": team,
                 "owner": rng.choice(members)["name"],
                 "reviewed": company.workday(rng, date(2025, 1, 8), date(2025, 12, 19)).isoformat(),
-                "steps": [re.sub(r"\{(\d+)-(\d+)\}", self._number, step) for step in steps],
+                "steps": [re.sub(r"\{([^}]+)\}", self._number, step) for step in steps],
             }
             procedures.append(procedure)
             listed = "\n".join(f"{i}. {step}" for i, step in enumerate(procedure["steps"], 1))
@@ -326,37 +324,54 @@ class _Maker:
         self.facts["procedures"] = procedures
 
     def _number(self, gap: re.Match[str]) -> str:
-        return str(self.rng.randint(int(gap[1]), int(gap[2])))
+        return self.rng.choice(gap[1].split("|"))
 
     def _meetings(self) -> None:
         rng = self.rng
         teams = rng.sample(self.facts["teams"], len(self.facts["teams"]))
+        parts = {
+            (kind, team["name"]): self._in_three(getattr(self.words, kind)[team["name"]])
+            for team in teams
+            for kind in ("decisions", "points")
+        }
         meetings = []
         for number in range(_MEETINGS):
             # Each team in turn, so that nobody meets twice in a week.
             team, turn = teams[number % len(teams)], number // len(teams)
             week = datetime(2026, 1, 19, tzinfo=UTC) + timedelta(days=7 * (number // _PER_WEEK))
-            day = week + timedelta(days=WORDS.days.index(team["day"]))
-            meetings.append(self._meeting(team, day, turn))
+            day = week + timedelta(days=self.words.days.index(team["day"]))
+            meetings.append(self._meeting(team, day, turn, parts))
         self.facts["meetings"] = sorted(meetings, key=lambda meeting: str(meeting["page"]))
 
-    def _meeting(self, team: dict[str, Any], day: datetime, turn: int) -> dict[str, Any]:
+    def _in_three(self, texts: Sequence[str]) -> list[Sequence[str]]:
+        """Return the texts of three meetings; some have more of them than others."""
+        few = max(1, len(texts) // 3 - 1)
+        first, second = self.rng.sample((few, few + 1, few + 2), 2)
+        return [texts[:first], texts[first : first + second], texts[first + second :]]
+
+    def _meeting(
+        self,
+        team: dict[str, Any],
+        day: datetime,
+        turn: int,
+        parts: Mapping[tuple[str, str], list[Sequence[str]]],
+    ) -> dict[str, Any]:
         """Return a team's meeting; each turn has its own part of what teams talk about."""
         rng = self.rng
-        name, part = team["name"], slice(3 * turn, 3 * turn + 3)
+        name = team["name"]
         members = [member["name"] for member in team["members"]]
         meeting: dict[str, Any] = {
             "page": f"Meetings/{day:%Y-%m-%d} {name}",
             "team": name,
             "date": f"{day:%Y-%m-%d}",
-            "topic": WORDS.topics[name][turn],
+            "topic": self.words.topics[name][turn],
             "minutes": rng.choice(members),
             "present": sorted(rng.sample(members, rng.randint(2, len(members)))),
-            "decisions": WORDS.decisions[name][part],
+            "decisions": list(parts["decisions", name][turn]),
             "next": f"{day + timedelta(days=rng.choice((7, 14, 21))):%Y-%m-%d}",
             "points": [
                 {"name": rng.choice(members), "what": what, "done": rng.random() < 0.4}
-                for what in WORDS.points[name][part]
+                for what in parts["points", name][turn]
             ],
         }
         points = [
@@ -384,11 +399,11 @@ class _Maker:
             f"distribution centre from {company.COMPANY.hours['distribution_centre']}.\n\n"
             + table(("Town", "Street", "What it is", "People", "Phone"), *rows)
         )
-        chosen = sorted(rng.sample(sorted(WORDS.glossary), 9))
-        self.facts["glossary"] = {word: WORDS.glossary[word] for word in chosen}
-        self.facts["not_in_glossary"] = {w: t for w, t in WORDS.glossary.items() if w not in chosen}
+        chosen = sorted(rng.sample(sorted(self.words.glossary), 9))
+        self.facts["glossary"] = {word: self.words.glossary[word] for word in chosen}
+        self.facts["not_in_glossary"] = {w: t for w, t in self.words.glossary.items() if w not in chosen}
         self.pages["Company/Glossary"] = "# Glossary\n\n" + table(
-            ("Short", "Meaning"), *((word, WORDS.glossary[word]) for word in chosen)
+            ("Short", "Meaning"), *((word, self.words.glossary[word]) for word in chosen)
         )
         holidays = [
             (one["date"].isoformat(), one["what"])
@@ -404,9 +419,9 @@ class _Maker:
             f"# About Northfield\n\n{company.COMPANY.about.strip()}\n\n## History\n\n{told}\n\n"
             "See also [[Products]], [[Customers]] and [[Company/Sites]]."
         )
-        for name, about, rules in WORDS.fun:
+        for name, about, rules in self.words.fun:
             host = rng.choice(self.names[1:37])
-            day = rng.choice(WORDS.days)
+            day = rng.choice(self.words.days)
             self.pages[f"Company/{name}"] = (
                 f"# {name}\n\n{about}\n\n{host} looks after this page, and is there on {day} at "
                 f"{rng.randint(12, 18)}:00.\n\n## Rules\n\n{bullets(rules)}"
@@ -433,16 +448,16 @@ class _Maker:
         rng.shuffle(candidates)
         for page in candidates:
             text = self.pages[page]
-            found = [(right, wrong) for right, wrong in WORDS.mistakes if text.count(right) == 1]
+            found = [(right, wrong) for right, wrong in self.words.mistakes if text.count(right) == 1]
             if found and len(mistakes) < 14:
                 right, wrong = rng.choice(found)
                 self.pages[page] = text.replace(right, wrong)
                 mistakes.append({"page": page, "wrong": wrong, "right": right})
         self.facts["mistakes"] = mistakes
         spoiled = []
-        nonsense = rng.sample(WORDS.nonsense, 8)
-        careless = rng.sample(WORDS.careless, 8)
-        fun = rng.sample(WORDS.fun, 8)
+        nonsense = rng.sample(self.words.nonsense, 8)
+        careless = rng.sample(self.words.careless, 8)
+        fun = rng.sample(self.words.fun, 8)
         for (name, _, _), added, message in zip(fun, nonsense, careless, strict=True):
             page = f"Company/{name}"
             good = self.pages[page]
@@ -478,7 +493,7 @@ class _Maker:
                     {
                         "author": author or rng.choice(authors),
                         "message": message
-                        or ("Minutes" if page.startswith("Meetings/") else rng.choice(WORDS.begun)),
+                        or ("Minutes" if page.startswith("Meetings/") else rng.choice(self.words.begun)),
                         "when": when.isoformat(),
                         "files": {page: one},
                         "page": page,
