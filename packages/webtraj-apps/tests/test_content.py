@@ -36,7 +36,7 @@ def load(app):
 
 
 def intranet(seed):
-    words = tomllib.loads((FOLDER / "cms/content.toml").read_text("utf-8"))
+    words = vars(company.words(FOLDER / "cms", seed, "content.toml"))
     for kind in ("articles", "events", "archive", "policies", "jobs"):
         for row in words[kind]:
             yield "title", row["title"], row.get("date")
@@ -46,7 +46,9 @@ def intranet(seed):
 
 
 def tracker(seed):
-    for ticket in load("tracker").make(seed, people(seed), company, load("helpdesk").voices.say)["tickets"]:
+    for ticket in load("tracker").make(seed, people(seed), company, load("helpdesk").voices.say)[
+        "tickets"
+    ]:
         yield "summary", ticket["summary"], None
         yield "description", ticket["description"], ticket["created"]
         for event in ticket["events"]:
@@ -92,7 +94,7 @@ def forum(seed):
 
 
 def shop(seed):
-    for rows in tomllib.loads((FOLDER / "shop/reviews.toml").read_text("utf-8")).values():
+    for rows in company.words(FOLDER / "shop", seed, "reviews.toml").reviews.values():
         yield from (("title", row[1], None) for row in rows)
         yield from (("review", row[2], None) for row in rows)
     words = tomllib.loads((FOLDER / "shop/catalogue.toml").read_text("utf-8"))
@@ -166,7 +168,12 @@ def test_names_and_addresses_are_those_of_the_company(app):
 
 
 def test_what_takes_place_takes_place_at_the_companys_sites():
-    words = tomllib.loads((FOLDER / "cms/content.toml").read_text("utf-8"))
+    for seed in SEEDS:
+        takes_place(vars(company.words(FOLDER / "cms", seed, "content.toml")))
+
+
+def takes_place(words):
+    """Check the places and seats of an intranet's events, and its jobs."""
     rooms = {room["name"]: room["seats"] for room in COMPANY.rooms}
     places = {(one["name"].lower(), one["town"]) for one in COMPANY.workshops}
     for site in COMPANY.sites:
