@@ -12,7 +12,7 @@ import pytest
 
 import webtraj_apps
 from webtraj_apps import company
-from webtraj_apps.company import COMPANY, positions
+from webtraj_apps.company import COMPANY, HELD_OUT, positions
 from webtraj_apps.people import people
 
 FOLDER = Path(webtraj_apps.__file__).parent
@@ -36,7 +36,7 @@ def load(app):
 
 
 def intranet(seed):
-    words = tomllib.loads((FOLDER / "cms/content.toml").read_text("utf-8"))
+    words = vars(company.words(FOLDER / "cms", seed, "content.toml"))
     for kind in ("articles", "events", "archive", "policies", "jobs"):
         for row in words[kind]:
             yield "title", row["title"], row.get("date")
@@ -46,7 +46,9 @@ def intranet(seed):
 
 
 def tracker(seed):
-    for ticket in load("tracker").make(seed, people(seed), company, load("helpdesk").voices.say)["tickets"]:
+    for ticket in load("tracker").make(seed, people(seed), company, load("helpdesk").voices.say)[
+        "tickets"
+    ]:
         yield "summary", ticket["summary"], None
         yield "description", ticket["description"], ticket["created"]
         for event in ticket["events"]:
@@ -92,7 +94,7 @@ def forum(seed):
 
 
 def shop(seed):
-    for rows in tomllib.loads((FOLDER / "shop/reviews.toml").read_text("utf-8")).values():
+    for rows in company.words(FOLDER / "shop", seed, "reviews.toml").reviews.values():
         yield from (("title", row[1], None) for row in rows)
         yield from (("review", row[2], None) for row in rows)
     words = tomllib.loads((FOLDER / "shop/catalogue.toml").read_text("utf-8"))
@@ -117,6 +119,57 @@ def test_nobody_says_twice_what_a_person_would_say_once(app):
     for seed in SEEDS:
         said = Counter((kind, text) for kind, text, _ in APPS[app](seed) if text)
         assert not [text for text, times in said.items() if times > 1], seed
+
+
+@pytest.mark.parametrize("app", APPS)
+def test_the_held_out_content_has_texts_of_its_own(app):
+    usual = {
+        (kind, text) for seed in SEEDS if seed != HELD_OUT for kind, text, _ in APPS[app](seed)
+    }
+    own = {(kind, text) for kind, text, _ in APPS[app](HELD_OUT) if text and kind != "thing"}
+    same = {one for one in own & usual if len(one[1].split()) > 4}
+    assert len(same) < 0.12 * len(own), sorted(same)[:9]
+
+
+@pytest.mark.parametrize(
+    ("manner", "written"),
+    [
+        ("plain", "Yes, it's the dock in Juniper. I've not tried 4.3, but we can't wait! Thanks."),
+        ("brief", "Yes, it's the dock in Juniper. I've not tried 4.3, but we can't wait. Thanks"),
+        ("lower", "yep, it's the dock in Juniper. i've not tried 4.3, but we can't wait. thanks"),
+        (
+            "formal",
+            "Yes, it is the dock in Juniper. I have not tried 4.3, but we cannot wait. Thank you.",
+        ),
+        ("broad", "Aye, it's the dock in Juniper. I've not tried 4.3, but we can't wait. Ta."),
+    ],
+)
+def test_each_person_writes_in_their_own_way(manner, written):
+    text = "Yes, it's the dock in Juniper. I've not tried 4.3, but we can't wait! Thanks."
+    number = [one["manner"] for one in COMPANY.positions].index(manner)
+    assert load("helpdesk").voices.say(number, text) == written
+
+
+def test_a_manner_changes_neither_numbers_nor_names():
+    say = load("helpdesk").voices.say
+    kept = re.compile(r"\d[\d.,:]*\d|\b[A-Z]{2,}\b|\b(?:Dundee|Leeds|Ghent|Merlin|Monday)\b")
+    texts = sorted({text for app in APPS for _, text, _ in APPS[app](HELD_OUT)})[::16]
+    manners = [one["manner"] for one in COMPANY.positions]
+    for number in map(manners.index, COMPANY.manners):
+        for text in texts:
+            assert kept.findall(say(number, text)) == kept.findall(text)
+
+
+def test_a_question_stays_a_question_when_contractions_are_written_out():
+    number = [one["manner"] for one in COMPANY.positions].index("formal")
+    say = load("helpdesk").voices.say
+    for text in (
+        "Isn't it the cable?",
+        "Why don't you ask?",
+        "It's gone, isn't it?",
+        "It's been off.",
+    ):
+        assert say(number, text) == text
 
 
 @pytest.mark.parametrize("app", ["helpdesk", "tracker", "wiki", "mail"])
@@ -166,7 +219,12 @@ def test_names_and_addresses_are_those_of_the_company(app):
 
 
 def test_what_takes_place_takes_place_at_the_companys_sites():
-    words = tomllib.loads((FOLDER / "cms/content.toml").read_text("utf-8"))
+    for seed in SEEDS:
+        takes_place(vars(company.words(FOLDER / "cms", seed, "content.toml")))
+
+
+def takes_place(words):
+    """Check the places and seats of an intranet's events, and its jobs."""
     rooms = {room["name"]: room["seats"] for room in COMPANY.rooms}
     places = {(one["name"].lower(), one["town"]) for one in COMPANY.workshops}
     for site in COMPANY.sites:

@@ -52,20 +52,20 @@ _LONG: Final = (
     (r"(?<=[a-zI])'ll\b", " will"),
     (rf"\b([Ii]t|[Tt]hat|[Tt]here|[Ww]hat|[Hh]ere|[Ww]here|[Hh]e|[Ss]he)'s {_HAS}", r"\1 is "),
 )
+_DO: Final = "[Dd]o|[Dd]oes|[Dd]id|[Ii]s|[Aa]re|[Ww]as|[Ww]ere|[Hh]as|[Hh]ave|[Cc]ould"
+_WE: Final = "[Ww]e|[Yy]ou|[Tt]hey"
+_NOT_AS: Final = r"(?<!\bas )(?<!\bthan )(?<!\bhow )(?<!\bwho )(?<!\bwhat )(?<!\bwhere )"
+_DONE: Final = r"(?=\w+ed\b|(?:been|got|had|seen|done|put|made|sent|found|taken|written)\b)"
 _SHORT: Final = (
     (r"\b([Cc])annot\b", r"\1an't"),
     (r"\b([Ww])ill not\b", r"\1on't"),
-    (r"\b([Dd]o|[Dd]oes|[Dd]id|[Ii]s|[Aa]re|[Ww]as|[Ww]ere|[Hh]as|[Hh]ave|[Cc]ould) not\b", r"\1n't"),
+    (rf"\b({_DO}) not\b", r"\1n't"),
     (r"\bI am (?=\w)", "I'm "),
-    (r"\b(I|[Ww]e|[Yy]ou|[Tt]hey) will (?=\w)", r"\1'll "),
-    (r"(?<!\bas )(?<!\bthan )(?<!\bwho )\b([Ww]e|[Yy]ou|[Tt]hey) are (?=\w)", r"\1're "),
-    (r"(?<!\bas )(?<!\bhow )(?<!\bwhat )(?<!\bwhere )\b([Ii]t|[Tt]hat|[Tt]here) is (?=\w)", r"\1's "),
-    (
-        r"\b(I|[Ww]e|[Yy]ou|[Tt]hey) have "
-        r"(?=\w+ed\b|(?:been|got|had|seen|done|put|made|sent|found|taken|written)\b)",
-        r"\1've ",
-    ),
-)  # fmt: skip
+    (rf"\b(I|{_WE}) will (?=\w)", r"\1'll "),
+    (rf"{_NOT_AS}\b({_WE}) are (?=\w)", r"\1're "),
+    (rf"{_NOT_AS}\b([Ii]t|[Tt]hat|[Tt]here) is (?=\w)", r"\1's "),
+    (rf"\b(I|{_WE}) have {_DONE}", r"\1've "),
+)
 """What is written in full, or short, wherever that cannot change the meaning."""
 _SENTENCE: Final = re.compile(r"(^|[.!?:]\s+|\n\s*)([A-Z][\w'-]*)")
 

@@ -4,19 +4,15 @@ from __future__ import annotations
 
 import dataclasses
 import random
-import tomllib
 from collections.abc import Iterator, Sequence
 from datetime import date, timedelta
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import company
 
 __all__ = ["Bill", "Member", "Project", "projects"]
 
-WORDS = SimpleNamespace(**tomllib.loads(Path(__file__).with_suffix(".toml").read_text("utf-8")))
-"""What `content.toml` holds."""
 _LAST = date(2026, 2, 27)
 _RETURNS = {"trip": 2, "flat": 5, "office": 3, "club": 3, "party": 2}
 """How often money went back in projects of a kind."""
@@ -60,9 +56,9 @@ class _Writer:
     """Makes the bills of one project."""
 
     def __init__(
-        self, rng: random.Random, members: Sequence[Member], entries: Sequence[Any]
+        self, rng: random.Random, words: Any, members: Sequence[Member], entries: Sequence[Any]
     ) -> None:
-        self.rng, self.entries = rng, entries
+        self.rng, self.words, self.entries = rng, words, entries
         self.weights = {member.name: member.weight for member in members}
         self.names = [member.name for member in members]
 
@@ -81,6 +77,8 @@ class _Writer:
         if rng.random() > all_of:
             owers = sorted(rng.sample(owers, rng.randint(2, len(owers) - 1)), key=owers.index)
         amount = round(rng.uniform(low, high), 2)
+        if low >= 100 or amount == low:  # Rents and hires are round, a fixed price stays.
+            amount = float(round(amount))
         return Bill(what, amount, rng.choice(self.names), owers, min(day, _LAST))
 
     def day(self, begun: date, days: int) -> date:
@@ -90,7 +88,7 @@ class _Writer:
         """Money that went back: each time, who owes most pays a part of it to who is owed most."""
         owed = dict.fromkeys(self.names, 0.0)
         ordered = sorted(bills, key=lambda bill: bill.day)
-        for number, phrase in enumerate(self.rng.sample(WORDS.returned, count)):
+        for number, phrase in enumerate(self.rng.sample(self.words.returned, count)):
             part = ordered[len(bills) * number // count : len(bills) * (number + 1) // count]
             for bill in part:
                 owed[bill.payer] += bill.amount
@@ -113,39 +111,46 @@ class _Writer:
 
     def trip(self, begun: date) -> Iterator[Bill]:
         """A few days away together."""
-        for what, low, high in WORDS.arrival:
+        for what, low, high in self.words.arrival:
             yield self.bill(what, low, high, begun, all_of=1)
         yield from self.some(self.entries, begun, 7, 20)
-        for what, low, high in WORDS.departure:
+        for what, low, high in self.words.departure:
             yield self.bill(what, low, high, begun + timedelta(days=6))
 
     def monthly(self, entries: Sequence[Any], *, all_of: float = 0.5) -> Iterator[Bill]:
-        """Entries that come again every month."""
-        for month, first in zip(WORDS.months, WORDS.first_days, strict=True):
-            for what, low, high in entries:
+        """Entries that come again every month; the same amount each time if they say so."""
+        prices = []
+        for what, low, high, *same in entries:
+            if same:
+                low = high = self.rng.randint(low, high)
+            prices.append((what, low, high))
+        for month, first in zip(self.words.months, self.words.first_days, strict=True):
+            for what, low, high in prices:
                 day = first + timedelta(days=self.rng.randrange(26))
                 yield self.bill(f"{what} {month}", low, high, day, all_of=all_of)
 
     def flat(self, begun: date) -> Iterator[Bill]:
         """A shared flat."""
-        yield from self.monthly(WORDS.flat["monthly"], all_of=1)
-        yield from self.some(WORDS.flat["groceries"], begun, 208, 21)
-        yield from self.some(WORDS.flat["other"], begun, 190, 4)
+        yield from self.monthly(self.words.flat["monthly"], all_of=1)
+        yield from self.some(self.words.flat["groceries"], begun, 208, 21)
+        yield from self.some(self.words.flat["other"], begun, 190, 4)
 
     def office(self, begun: date) -> Iterator[Bill]:
         """The coffee fund of a floor."""
-        yield from self.monthly(WORDS.office["monthly"])
-        yield from self.some(WORDS.office["other"], begun, 190, 5)
+        yield from self.monthly(self.words.office["monthly"])
+        yield from self.some(self.words.office["other"], begun, 190, 5)
 
     def club(self, begun: date) -> Iterator[Bill]:
         """A club that goes to things."""
-        yield from self.some(WORDS.club["entries"], begun, 150, 22)
+        yield from self.some(self.words.club["entries"], begun, 150, 22)
 
     def party(self, begun: date) -> Iterator[Bill]:
         """A party, for which people buy things in the two weeks before."""
         before = begun - timedelta(days=13)
-        yield from self.some(WORDS.party["always"], before, 12, len(WORDS.party["always"]))
-        yield from self.some(WORDS.party["last"], begun, 1, len(WORDS.party["last"]))
+        yield from self.some(
+            self.words.party["always"], before, 12, len(self.words.party["always"])
+        )
+        yield from self.some(self.words.party["last"], begun, 1, len(self.words.party["last"]))
         yield from self.some(self.entries, before, 14, 8)
 
 
@@ -157,12 +162,13 @@ def projects(seed: int, names: Sequence[str]) -> list[Project]:
         names: First names, all different; the first is the user, who is in every project.
     """
     rng = random.Random(f"budget {seed}")
+    words = company.words(Path(__file__).parent, seed, "content.toml")
     town, other = rng.sample(company.COMPANY.town["weekends"], 2)
     street = rng.choice(company.COMPANY.town["streets"])
     number, floor = rng.randint(3, 60), rng.choice(("first", "second", "third", "fourth"))
     # Nothing is bought twice: the two projects of a kind share its entries.
     halves = {}
-    for kind, entries in (("trip", WORDS.trip), ("party", WORDS.party["entries"])):
+    for kind, entries in (("trip", words.trip), ("party", words.party["entries"])):
         drawn = rng.sample(entries, len(entries))
         halves[kind] = [drawn[::2], drawn[1::2]]
     plans = (
@@ -179,7 +185,7 @@ def projects(seed: int, names: Sequence[str]) -> list[Project]:
         members = [Member(name) for name in (names[0], *rng.sample(names[1:], count - 1))]
         if kind in ("flat", "trip"):
             rng.choice(members[1:]).weight = 2.0
-        writer = _Writer(rng, members, halves[kind].pop() if kind in halves else ())
+        writer = _Writer(rng, words, members, halves[kind].pop() if kind in halves else ())
         bills = list(getattr(writer, kind)(begun))
         bills += writer.back(bills, _RETURNS[kind])
         project = "".join(c if c.isalnum() else "-" for c in title.lower()).replace("--", "-")

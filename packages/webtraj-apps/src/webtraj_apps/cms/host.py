@@ -5,10 +5,8 @@ Wagtail (BSD licence), with the pages of `page_types`. A world is one SQLite fil
 """
 
 import random
-import tomllib
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import company
@@ -16,10 +14,6 @@ import django_worlds
 import people
 
 enter = django_worlds.enter
-WORDS = SimpleNamespace(
-    **tomllib.loads(Path(__file__).with_name("content.toml").read_text("utf-8"))
-)
-"""What `content.toml` holds."""
 _TEMPLATES = {
     f"northfield/{file.name}": file.read_text("utf-8")
     for file in Path(__file__).parent.glob("*.html")
@@ -144,7 +138,7 @@ def build(state: Path, seed: int) -> dict[str, Any]:
         "authors": site.authors,
         "contact": site.contact(),
         "editor": users[_EDITORS[0]].username,
-        "glossary": _make(page_types.Term, ("word", "meaning"), WORDS.terms),
+        "glossary": _make(page_types.Term, ("word", "meaning"), site.words.terms),
         "notices": site.notices(),
         "pages": pages,
         "groups": {group.name: group.pk for group in Group.objects.all()},
@@ -204,11 +198,12 @@ class _Site:
     """The pages, and what belongs to them."""
 
     def __init__(self, rng: random.Random, users: list[User], seed: int) -> None:
+        self.words = company.words(Path(__file__).parent, seed, "content.toml")
         self._rng = rng
         self._users = users
         self._moments: dict[int, datetime] = {}
         self._facts: list[dict[str, Any]] = []
-        self._additions = iter(rng.sample(WORDS.additions, len(WORDS.additions)))
+        self._additions = iter(rng.sample(self.words.additions, len(self.words.additions)))
         self._names = {f"n{at}": person.name for at, person in enumerate(people.people(seed))} | {
             f"f{at}": person.first for at, person in enumerate(people.people(seed))
         }
@@ -237,13 +232,13 @@ class _Site:
         )
         self._record(home, "", _BEGUN + timedelta(hours=1))
         makers = {
-            "news": (self._article, WORDS.articles),
-            "events": (self._event, WORDS.events),
-            "policies": (self._policy, WORDS.policies),
-            "jobs": (self._job, WORDS.jobs),
-            "archive": (self._event, WORDS.archive),
+            "news": (self._article, self.words.articles),
+            "events": (self._event, self.words.events),
+            "policies": (self._policy, self.words.policies),
+            "jobs": (self._job, self.words.jobs),
+            "archive": (self._event, self.words.archive),
         }
-        for at, (title, slug, intro) in enumerate(WORDS.sections):
+        for at, (title, slug, intro) in enumerate(self.words.sections):
             section = page_types.SectionPage(
                 title=title, slug=slug, intro=intro, show_in_menus=slug != "archive"
             )
@@ -251,7 +246,7 @@ class _Site:
             self._record(section, "", _BEGUN + timedelta(hours=1, minutes=7 * at + 4))
             make, rows = makers[slug]
             kind = {"news": "articles"}.get(slug, slug)
-            chosen = self._rng.sample(rows, WORDS.counts.get(kind, len(rows)))
+            chosen = self._rng.sample(rows, self.words.counts.get(kind, len(rows)))
             made = [
                 make({key: self._filled(value) for key, value in row.items()}) for row in chosen
             ]
@@ -387,8 +382,8 @@ class _Site:
 
     def notices(self) -> list[dict[str, Any]]:
         """Make notices, of which some are shown."""
-        shown = self._rng.sample(range(len(WORDS.notices)), 2)
-        rows = [(*row, at in shown) for at, row in enumerate(WORDS.notices)]
+        shown = self._rng.sample(range(len(self.words.notices)), 2)
+        rows = [(*row, at in shown) for at, row in enumerate(self.words.notices)]
         return _make(page_types.Notice, ("text", "level", "is_shown"), rows)
 
     def redirects(self) -> list[dict[str, Any]]:

@@ -180,9 +180,7 @@ class _Writer:
         self.prices: set[int] = set()
         self.drivers: set[int] = set()
 
-    def thread(
-        self, unit: dict[str, Any], number: int, *, starts: bool, answers: bool
-    ) -> Thread:
+    def thread(self, unit: dict[str, Any], number: int, *, starts: bool, answers: bool) -> Thread:
         """Return a thread.
 
         Args:

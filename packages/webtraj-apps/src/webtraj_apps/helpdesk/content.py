@@ -111,8 +111,9 @@ class _Writer:
             if when >= company.NOW:
                 is_open = True
                 break
-            who, said_first = sender if by == "sender" else agent, not any(
-                one["kind"] == by for one in said
+            who, said_first = (
+                sender if by == "sender" else agent,
+                not any(one["kind"] == by for one in said),
             )
             text = text.format(**slots)
             if by != "end":  # Tasks tell the resolution.

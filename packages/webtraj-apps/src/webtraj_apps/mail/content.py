@@ -207,7 +207,7 @@ class Writer:
             bye = rng.choice(self.words.strangers_close)
             return f"{hello}\n\n{text}\n\n{bye}\n{sender.name}\n"
         said = text if as_is else voices.say(number, text)
-        return voices.letter(number, said, "" if to_all else first, sender.name) + "\n"
+        return f"{voices.letter(number, said, '' if to_all else first, sender.name)}\n"
 
     def unread(self, chance: float = 0.3) -> set[str]:
         """Return the flags of a mail that may be unread."""
@@ -392,7 +392,9 @@ class Writer:
 
     def leaves(self) -> Iterator[dict[str, Any]]:
         """Colleagues ask for leave."""
-        texts = zip(self.few(self.words.leave, 6), self.few(self.words.leave_endings, 6), strict=True)
+        texts = zip(
+            self.few(self.words.leave, 6), self.few(self.words.leave_endings, 6), strict=True
+        )
         for person, (asks, ends) in zip(self.rng.sample(self.colleagues, 6), texts, strict=True):
             start = self.future(10, 90)
             days = self.rng.randint(2, 12)
@@ -416,7 +418,9 @@ class Writer:
         starts = self.days(15, 120)
         letters = self.few(self.words.application, 9)
         wishes = self.few(self.words.wishes, 9)
-        for i, name in enumerate(self.rng.sample(self.words.applicants, len(self.words.applicants))):
+        for i, name in enumerate(
+            self.rng.sample(self.words.applicants, len(self.words.applicants))
+        ):
             first, last = name.lower().split()
             person = Sender(name, f"{first}.{last}@postbox.test")
             start, position = starts[i], self.words.positions[i % len(self.words.positions)]
@@ -662,7 +666,10 @@ def _contacts(writer: Writer) -> list[dict[str, Any]]:
     found = []
     colleagues = writer.people[1:23]
     floors = {team["name"]: team["floor"] for team in company.COMPANY.teams}
-    notes = [*writer.words.contact_notes, *[""] * (len(colleagues) - len(writer.words.contact_notes))]
+    notes = [
+        *writer.words.contact_notes,
+        *[""] * (len(colleagues) - len(writer.words.contact_notes)),
+    ]
     rng.shuffle(notes)
     for i, person in enumerate(colleagues):
         position = positions[i + 1]

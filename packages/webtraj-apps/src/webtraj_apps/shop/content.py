@@ -7,20 +7,14 @@ What only the application's environment has is imported where it is used.
 import hashlib
 import random
 import re
-import tomllib
 from datetime import datetime, timedelta
 from decimal import Decimal
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
+import company
+import voices
 from company import COMPANY, NOW, evening, later, moment
-
-WORDS = SimpleNamespace(
-    **tomllib.loads(Path(__file__).with_suffix(".toml").read_text("utf-8")),
-    reviews=tomllib.loads(Path(__file__).with_name("reviews.toml").read_text("utf-8")),
-)
-"""What `content.toml` and `reviews.toml` hold."""
 
 
 def _money(pence: int) -> Decimal:
@@ -34,6 +28,7 @@ class Shop:
         import people
 
         self.rng = random.Random(f"shop {seed}")
+        self.words = company.words(Path(__file__).parent, seed, "content.toml", "reviews.toml")
         self.people = people.people(seed)
         self.facts: dict[str, Any] = {}
         self.ordered: dict[int, datetime] = {}
@@ -208,12 +203,12 @@ class Shop:
         ]
 
     def _address(self, user: Any, town: tuple[str, str] | None = None) -> dict[str, Any]:
-        name, district = town or self.rng.choice(WORDS.towns)
+        name, district = town or self.rng.choice(self.words.towns)
         letters = "".join(self.rng.choices("ABDEFGHJLNPQRSTUWXYZ", k=2))
         return {
             "first_name": user.first_name,
             "last_name": user.last_name,
-            "line1": f"{self.rng.randint(1, 98)} {self.rng.choice(WORDS.streets)}",
+            "line1": f"{self.rng.randint(1, 98)} {self.rng.choice(self.words.streets)}",
             "line4": name,
             "postcode": f"{district}{letters}",
             "country": self.country,
@@ -234,7 +229,7 @@ class Shop:
             for code, name in names
         )
         self.country = countries[0]
-        towns = self.rng.sample(WORDS.towns, 4)
+        towns = self.rng.sample(self.words.towns, 4)
         self.homes = [self._address(user) for user in self.users]
         self.homes[0] = self._address(self.user, towns[0])
         for user, home in zip(self.users, self.homes, strict=True):
@@ -263,7 +258,7 @@ class Shop:
         self.picks = self.rng.sample(self.products, 8)
         for product in self.picks:
             picks.add_product(product)
-        for number, row in enumerate(WORDS.offers):
+        for number, row in enumerate(self.words.offers):
             name, text, range_name, condition, least, benefit, value = row
             chosen = ranges[range_name]
             ConditionalOffer.objects.create(
@@ -277,7 +272,7 @@ class Shop:
                     value=value,
                 ),
             )
-        for name, code, usage, benefit, value, first, last, least in WORDS.vouchers:
+        for name, code, usage, benefit, value, first, last, least in self.words.vouchers:
             offer = ConditionalOffer.objects.create(
                 name=f"Offer for voucher {name}",
                 offer_type="Voucher",
@@ -307,7 +302,7 @@ class Shop:
             {"id": one.pk, "name": one.name, "code": one.code, "usage": one.usage}
             | {"active": one.is_active(), "benefit": row[3], "value": row[4], "least": row[7]}
             | {"used": one.num_orders, "ends": f"{one.end_datetime:%Y-%m-%d}"}
-            for row in WORDS.vouchers
+            for row in self.words.vouchers
             for one in [Voucher.objects.get(code=row[1])]
         ]
 
@@ -332,7 +327,7 @@ class Shop:
         site = Site.objects.get(pk=1)
         self.facts["orders"] = []
         changes, notes, emails = [], [], []
-        unused = self.rng.sample(WORDS.notes, len(WORDS.notes))
+        unused = self.rng.sample(self.words.notes, len(self.words.notes))
         for basket, (user, date) in enumerate(zip(owners, dates, strict=True), 1):
             number = str(100000 + basket)
             # The basket that became the order: the number of the next order counts on it.
@@ -459,7 +454,7 @@ class Shop:
 
         self.facts["reviews"] = []
         favourites, pairs = set(), []
-        for category, rows in WORDS.reviews.items():
+        for category, rows in self.words.reviews.items():
             sold = [p for p in self.products if self.known[p.pk]["category"] == category]
             liked = self.rng.sample(sold, 6)
             for row in rows:
@@ -469,11 +464,13 @@ class Shop:
                     pairs.append((product, row))
                     favourites.add(product)
         self.rng.shuffle(pairs)
+        numbers = {person.username: number for number, person in enumerate(self.people)}
         seen = set()
         for number, (product, (score, title, body, *_)) in enumerate(pairs):
             free = [user for user in self.users[2:] if (product.pk, user.pk) not in seen]
             user = self.rng.choice(free)
             seen.add((product.pk, user.pk))
+            body = voices.say(numbers[user.username], body)
             # The last ones wait for the staff.
             waits = number >= len(pairs) - 14
             date = self._day(6, 1) if waits else self._day(380, 8)
@@ -599,7 +596,7 @@ class Shop:
         sent = [one for one in self.facts["orders"] if one["user"] == self.user.username]
         messages = {
             subject: (moment(self.rng, first, first + timedelta(days=6)), body)
-            for subject, days, body in WORDS.messages
+            for subject, days, body in self.words.messages
             for first in [NOW.date() - timedelta(days=days)]
         }
         for one in sent[-3:]:

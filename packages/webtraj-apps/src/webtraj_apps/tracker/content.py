@@ -223,7 +223,9 @@ class _Maker:
             "type": kind,
             "component": component,
             "feature": feature,
-            "priority": rng.choices(WORDS.priorities, (1, 3, 8, 5, 2))[0],
+            "priority": rng.choices(
+                WORDS.priorities, (1, 3, 8, 5, 2) if kind == "defect" else (0, 1, 6, 6, 3)
+            )[0],
             "owner": self.owners[component],
             "reporter": rng.choice(
                 [

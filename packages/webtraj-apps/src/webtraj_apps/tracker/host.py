@@ -21,10 +21,10 @@ from urllib.parse import unquote
 
 import company
 import content
-import voices
 import pkg_resources
 import serve
 import trac.web.main
+import voices
 from people import PASSWORD, people
 from trac.cache import CacheManager
 from trac.config import Configuration, UnicodeConfigParser

@@ -324,7 +324,7 @@ class _Maker:
         self.facts["procedures"] = procedures
 
     def _number(self, gap: re.Match[str]) -> str:
-        return self.rng.choice(gap[1].split("|"))
+        return self.rng.choice(str(gap[1]).split("|"))
 
     def _meetings(self) -> None:
         rng = self.rng
@@ -401,7 +401,9 @@ class _Maker:
         )
         chosen = sorted(rng.sample(sorted(self.words.glossary), 9))
         self.facts["glossary"] = {word: self.words.glossary[word] for word in chosen}
-        self.facts["not_in_glossary"] = {w: t for w, t in self.words.glossary.items() if w not in chosen}
+        self.facts["not_in_glossary"] = {
+            w: t for w, t in self.words.glossary.items() if w not in chosen
+        }
         self.pages["Company/Glossary"] = "# Glossary\n\n" + table(
             ("Short", "Meaning"), *((word, self.words.glossary[word]) for word in chosen)
         )
@@ -448,7 +450,9 @@ class _Maker:
         rng.shuffle(candidates)
         for page in candidates:
             text = self.pages[page]
-            found = [(right, wrong) for right, wrong in self.words.mistakes if text.count(right) == 1]
+            found = [
+                (right, wrong) for right, wrong in self.words.mistakes if text.count(right) == 1
+            ]
             if found and len(mistakes) < 14:
                 right, wrong = rng.choice(found)
                 self.pages[page] = text.replace(right, wrong)
@@ -493,7 +497,11 @@ class _Maker:
                     {
                         "author": author or rng.choice(authors),
                         "message": message
-                        or ("Minutes" if page.startswith("Meetings/") else rng.choice(self.words.begun)),
+                        or (
+                            "Minutes"
+                            if page.startswith("Meetings/")
+                            else rng.choice(self.words.begun)
+                        ),
                         "when": when.isoformat(),
                         "files": {page: one},
                         "page": page,
