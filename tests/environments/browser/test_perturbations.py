@@ -1,6 +1,7 @@
 """The same task in other surroundings."""
 
 import io
+import re
 
 import numpy as np
 import PIL.Image
@@ -9,6 +10,7 @@ import pytest
 from webtraj import Outcome, errors
 from webtraj.environments import actions
 from webtraj.environments.browser import BrowserEnvironment, Perturbation, WebTask
+from webtraj.environments.browser.oracles import PageView
 from webtraj.environments.browser.tasks import ScriptedSolution
 from webtraj.environments.miniwob import MiniwobEnvironment
 
@@ -63,6 +65,50 @@ async def test_controls_have_other_names(open_page):
     assert 'button "Go"' in tree
     save = await environment.session.call("find", [["button"], "Save"])
     assert save is not None  # Oracles know it by its text.
+
+
+ROWS = """<nav><a href="#a">One</a> <a href="#b">Two</a> <a href="#c">Three</a></nav>
+<ul><li><a href="#1">First</a></li><li><a href="#2">Second</a></li><li><a href="#3">Third</a></li>
+</ul><div class=paginator><a href="#1">1</a><a href="#2">2</a></div>
+<form onsubmit="sent.textContent = event.submitter.textContent; return false"><input name=q>
+<p><button>Save</button> <button>Preview</button> <button>Delete</button></p></form><p id=sent></p>
+<script>
+const more = document.createElement("a");
+more.href = "#d";
+more.textContent = "Four";
+setTimeout(() => document.querySelector("nav").append(more));
+</script>"""
+
+
+@pytest.mark.browser
+async def test_controls_are_in_another_order(open_page):
+    async def shown(perturbation):
+        environment = open_page(ROWS, perturbation=perturbation)
+        tree = (await environment.reset()).observation["axtree"]
+        links = [name for name in re.findall(r'link "(\w+)"', tree) if not name.isdecimal()]
+        # Links that are content, the numbers of pages, and the document's order of a form's buttons
+        # stay: Enter presses the first button.
+        assert links[4:] == ["First", "Second", "Third"]
+        assert re.findall(r'link "(\d)"', tree) == ["1", "2"]
+        assert re.findall(r'button "(\w+)"', tree) == ["Save", "Preview", "Delete"]
+        page = PageView(environment.session, goal="")
+        boxes = [(button.box[0], button.text) for button in await page.all("button")]
+        field = await environment.ref_of("input")
+        sent = (await environment.step(actions.Press(field, "Enter"))).observation["axtree"]
+        assert sent.count("Save") > 1
+        return links[:4], [text for _, text in sorted(boxes)]
+
+    usual = await shown(None)
+    assert usual == (["One", "Two", "Three", "Four"], ["Save", "Preview", "Delete"])
+    orders = [await shown(f"shuffled:{seed}") for seed in range(4)]
+    assert await shown("shuffled") == orders[0]
+    for links, buttons in orders:
+        assert sorted(links) == sorted(usual[0])
+        assert sorted(buttons) == sorted(usual[1])
+        assert usual[0] != links
+        assert usual[1] != buttons
+    assert len({tuple(links) for links, _ in orders}) > 1
+    assert len({tuple(buttons) for _, buttons in orders}) > 1
 
 
 @pytest.mark.browser

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from webtraj_apps.app import App as App
+    from webtraj_apps.app import Meanwhile as Meanwhile
     from webtraj_apps.app import World as World
     from webtraj_apps.app import find_app as find_app
     from webtraj_apps.environment import AppEnvironment as AppEnvironment
@@ -21,6 +22,7 @@ _HOMES = {
     "App": "app",
     "AppEnvironment": "environment",
     "Fault": "tasks",
+    "Meanwhile": "app",
     "World": "app",
     "find_app": "app",
     "register_app": "presets",

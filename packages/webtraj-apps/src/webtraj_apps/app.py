@@ -19,6 +19,7 @@ import functools
 import hashlib
 import json
 import os
+import random
 import shutil
 import signal
 import sqlite3
@@ -30,16 +31,16 @@ import time
 import venv
 import warnings
 import weakref
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final, TypeAlias, cast
 
 from webtraj import errors
 from webtraj.environments import browser
-from webtraj_apps import names
+from webtraj_apps import forms, names
 from webtraj_apps import state as state_lib
 
-__all__ = ["App", "World", "WorldCopy", "find_app", "find_apps", "home"]
+__all__ = ["App", "Meanwhile", "World", "WorldCopy", "find_app", "find_apps", "home"]
 
 CONTENTS: Final = 4
 """How many contents each application has; a world's seed chooses one."""
@@ -97,6 +98,16 @@ def removing(title: str) -> Iterator[None]:
         ) from error
 
 
+@dataclasses.dataclass(frozen=True, slots=True)
+class Meanwhile:
+    """What somebody else does in a world while an agent acts."""
+
+    what: str
+    """For people: "oliver replies in the topic “Old bike”"."""
+    happen: Callable[[World], Awaitable[None]]
+    """Does it. LookupError if it can no longer be done."""
+
+
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class App:
     """An application. Its folder holds `host.py`, `requirements.txt` and `tasks.py`."""
@@ -122,6 +133,12 @@ class App:
     neither a task nor this names must be empty in a new row, apart from `id`."""
     read_state: Callable[[Path], state_lib.State] | None = None
     """Reads a world's state, if it is more than its database."""
+    meanwhile: (
+        Callable[[Mapping[str, Any], random.Random, Callable[[Any], bool]], Meanwhile] | None
+    ) = None
+    """Chooses what somebody else does meanwhile, from the facts of a world, at random. It must
+    concern no task: nothing for which the test, of a name or an id, holds; it must not change what
+    other tasks count, list or compare. None if nobody else acts there."""
     debian: tuple[str, ...] = ()
     """Debian packages that it needs; none for what pip installs alone."""
     megabytes: int = 2048
@@ -418,6 +435,8 @@ class World:
         self.facts = app.facts(seed)
         self._host = host
         self._answering = 0
+        self._open = asyncio.Event()
+        self._open.set()
         self._copied = copy
         self.failure: errors.BrowserError | None = None
         """Why its server did not answer a request; None if it always did."""
@@ -451,7 +470,7 @@ class World:
         return self.app.read(self.folder)
 
     def execute(self, statements: Iterable[tuple[str, tuple[Any, ...]]]) -> None:
-        """Change its database directly, before an episode begins."""
+        """Change its database directly."""
         file = self.folder / self.app.database
         with contextlib.closing(sqlite3.connect(file)) as database, database:
             for statement, values in statements:
@@ -473,6 +492,7 @@ class World:
         if not begun:
             return
         page = page_asked_for(begun)
+        await self._open.wait()
         if self._copied is not None and page in self.documents:
             writer.write(self.documents[page])
             await writer.drain()
@@ -489,6 +509,39 @@ class World:
             self.failure = error
         finally:
             self._answering -= 1
+
+    @contextlib.asynccontextmanager
+    async def closed(self) -> AsyncIterator[None]:
+        """Let browsers wait for their answers within the context."""
+        await self.idle()
+        self._open.clear()
+        try:
+            yield
+        finally:
+            self._open.set()
+
+    async def submit(self, user: str, path: str, **fields: str) -> None:
+        """Fill in and send a form of a page as somebody who is logged in. See `forms.submit`.
+
+        Raises:
+            LookupError: There is no such user, page or form, or the application refuses it.
+            BrowserError: The server does not answer.
+        """
+        cookies = self.facts["cookies"][user]
+        await forms.submit(self._ask, self.app.origin, path, fields, cookies)
+
+    async def _ask(self, request: bytes) -> bytes:
+        reader, writer = await self._host.connect()
+        try:
+            writer.write(f"WORLD {self.name}\n".encode() + request)
+            async with asyncio.timeout(_HUNG_SECONDS):
+                return await reader.read()
+        except OSError as error:  # TimeoutError is one.
+            raise errors.BrowserError(
+                f"The server of {self.app.title} does not answer: {error!r}"
+            ) from error
+        finally:
+            writer.close()
 
     async def idle(self) -> None:
         """Wait until every request is answered, but not for ever."""

@@ -44,6 +44,8 @@ async def check(
     seeds: Iterable[int] = (0, 1, 2),
     parallel: int = 4,
     quick: bool = False,
+    perturbation: str | None = None,
+    fault: str | None = None,
     pool: browser.BrowserPool | None = None,
 ) -> AsyncIterator[Checked]:
     """Check templates on seeds, and yield the results as they come.
@@ -57,6 +59,8 @@ async def check(
         seeds: The seeds.
         parallel: How many episodes play at once.
         quick: Whether to leave out the other oracle, which takes half of the time.
+        perturbation: Other surroundings (see `BrowserEnvironment`).
+        fault: What goes wrong meanwhile (see `Fault.of`).
         pool: The browser pool; None shares one.
     """
     seeds = tuple(seeds)
@@ -72,7 +76,11 @@ async def check(
         while waiting:
             name, some = waiting.pop()
             async with environment_lib.AppEnvironment(
-                name, pool=pool, observe=("last_action",)
+                name,
+                pool=pool,
+                observe=("last_action",),
+                perturbation=perturbation,
+                fault=fault,
             ) as environment:
                 for seed in some:
                     await results.put(await _check_one(environment, name, seed, quick))
@@ -100,10 +108,10 @@ async def _check_one(
     problems = []
     if assignment.answer is not None and "answer " not in assignment.goal.lower():
         problems.append("the goal does not say what to answer with")
-    steps, wrong = await _play(environment, seed, assignment)
+    steps, wrong = await _play(environment, seed)
     if wrong:  # On a busy machine an oracle may act before a page's scripts are ready.
         first = wrong
-        steps, wrong = await _play(environment, seed, assignment)
+        steps, wrong = await _play(environment, seed)
         if wrong:
             problems.append(f"the oracle fails twice: {first}; {wrong}")
     failed: collections.Counter[str] = collections.Counter()
@@ -142,14 +150,21 @@ def _other(
 
 
 async def _play(
-    environment: environment_lib.AppEnvironment, seed: int, assignment: tasks_lib.Assignment
+    environment: environment_lib.AppEnvironment,
+    seed: int,
+    other: tasks_lib.Assignment | None = None,
 ) -> tuple[int, str]:
-    """Play an assignment's oracle; return the number of actions, and why it failed, if it did."""
+    """Play the oracle of a seed, or another assignment's.
+
+    Returns:
+        The number of actions, and why it failed, if it did.
+    """
     environment.set_seed(seed)
     await environment.reset()
+    oracle = other and browser.ScriptedSolution(tasks_lib.solution(other, environment.session))
     steps = 0
     try:
-        async for action in tasks_lib.solution(assignment, environment.session):
+        while action := await (oracle.next_action() if oracle else environment.cheat()):
             timestep = await environment.step(action)
             steps += 1
             if timestep.last():

@@ -193,6 +193,13 @@ def check(
     quick: Annotated[
         bool, typer.Option("--quick", help="Leave out the oracle of another goal.")
     ] = False,
+    perturbation: Annotated[
+        str | None,
+        typer.Option(help="Other surroundings: shuffled, renamed, dark, ..."),
+    ] = None,
+    fault: Annotated[
+        str | None, typer.Option(help="What goes wrong meanwhile: slow, fails, others, ...")
+    ] = None,
     csv: Csv = None,
     json: Json = False,
 ) -> None:
@@ -210,7 +217,12 @@ def check(
     async def run() -> int:
         failed = 0
         async for found in checking.check(
-            templates, seeds=range(seeds), parallel=parallel, quick=quick
+            templates,
+            seeds=range(seeds),
+            parallel=parallel,
+            quick=quick,
+            perturbation=perturbation,
+            fault=fault,
         ):
             failed += bool(found.problems)
             tricks = sum(found.tricks.values())

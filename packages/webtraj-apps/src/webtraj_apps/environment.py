@@ -31,10 +31,10 @@ class AppEnvironment(browser.BrowserEnvironment):
         settle: The condition for a page to be settled after an action.
         viewport: Width and height in CSS pixels.
         perturbation: A change of what surrounds the tasks (see `BrowserEnvironment`).
-        fault: What goes wrong with the applications: `Fault(slow=2.0)`.
+        fault: What goes wrong with the applications: `Fault(slow=2.0)`, or the name of one.
 
     Raises:
-        InvalidInputError: A task's name is unknown.
+        InvalidInputError: A name is unknown.
     """
 
     def __init__(
@@ -48,7 +48,7 @@ class AppEnvironment(browser.BrowserEnvironment):
         settle: browser.SettlePolicy = browser.SERVED_PAGE,
         viewport: tuple[int, int] = VIEWPORT,
         perturbation: browser.Perturbation | str | None = None,
-        fault: tasks_lib.Fault | None = None,
+        fault: tasks_lib.Fault | str | None = None,
     ) -> None:
         names = [tasks] if isinstance(tasks, str) else list(tasks)
         templates = [tasks_lib.find_template(name) for name in names]
@@ -57,7 +57,7 @@ class AppEnvironment(browser.BrowserEnvironment):
         for app in sorted(used):
             app_lib.find_app(app).require()
         super().__init__(
-            [tasks_lib.AppTask(template, fault) for template in templates],
+            [tasks_lib.AppTask(template, tasks_lib.Fault.of(fault)) for template in templates],
             seed=seed,
             pool=pool,
             observe=observe,

@@ -33,6 +33,7 @@ __all__ = [
     "on_day",
     "optional",
     "read_sqlite",
+    "rebased",
     "removed",
     "resolved",
     "same_text",
@@ -141,6 +142,29 @@ def changes(
                 if was:
                     found.append(Change("changed", table, key, new[key], was))
     return found
+
+
+def rebased(start: State, before: State, after: State) -> State:
+    """Return a state as it is with the changes between two others, by row and column.
+
+    Args:
+        start: The state.
+        before: The state before somebody else changed something.
+        after: The state after it.
+    """
+    made = {**start}
+    for table in before.keys() | after.keys():
+        old, new, rows = before.get(table, {}), after.get(table, {}), {**start.get(table, {})}
+        for key in old.keys() - new.keys():
+            rows.pop(key, None)
+        for key, row in new.items():
+            if key not in old:
+                rows[key] = row
+            elif key in rows and row != old[key]:
+                columns = {name: row[name] for name in row if row[name] != old[key].get(name)}
+                rows[key] = {**rows[key], **columns}
+        made[table] = rows
+    return made
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

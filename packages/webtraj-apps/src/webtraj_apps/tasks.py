@@ -190,6 +190,19 @@ class Assignment:
         """Return the changes that are expected of an application's world, and those allowed."""
         return _part_of(self.expect, app, apps), _part_of(self.allow, app, apps)
 
+    def concerns(self, value: Any) -> bool:
+        """Return whether it is about something: a name that it tells, or an id that it expects."""
+        if value in (self.user, *self.users.values()):
+            return True
+        parts = self.expect.values() if isinstance(self.expect, Mapping) else [self.expect]
+        expected = [one for part in parts for one in _flat(part)]
+        if isinstance(value, str):
+            texts = [self.goal, _as_text(self.answer or ""), *map(str, expected)]
+            prepared = self.prepare if isinstance(self.prepare, Mapping) else {"": self.prepare}
+            texts += [str(values) for part in prepared.values() for _, values in part]
+            return any(value.lower() in text.lower() for text in texts)
+        return any(wanted == value for one in expected for wanted in (one.where | one.new).values())
+
     def rubric(self) -> tuple[str, ...]:
         """Return the facts that a judge of the record should find.
 
@@ -441,6 +454,8 @@ class AppTask(browser.BrowserTask):
         self._turns = self._seed = 0
         self._failed: set[tuple[str, str]] = set()
         """The pages that have failed once, each with its application."""
+        self._others: Mapping[int, tuple[str, app_lib.Meanwhile]] = {}
+        """What others do in which application, by the number of steps before."""
         self.reason = ""
         """Why the last episode failed; empty if it did not, or has not ended."""
 
@@ -516,7 +531,15 @@ class AppTask(browser.BrowserTask):
             for field in dataclasses.fields(Fault)
             if (value := getattr(self._fault, field.name)) != field.default
         }
-        return {"task": spec.to_data(), **({"fault": faults} if faults else {})}
+        meanwhile = [
+            {"after_steps": steps, "app": app, "what": one.what}
+            for steps, (app, one) in self._others.items()
+        ]
+        return {
+            "task": spec.to_data(),
+            **({"fault": faults} if faults else {}),
+            **({"meanwhile": meanwhile} if meanwhile else {}),
+        }
 
     async def begin(self, seed: int) -> None:
         """Make the worlds of an episode and its assignment.
@@ -529,10 +552,34 @@ class AppTask(browser.BrowserTask):
         self._turns, self.reason, self.after = 0, "", {}
         self._seed, self._failed = seed, set()
         self._assignment = assignment = self.template.begin(seed)
+        self._others = self._plan_others()
         for app in self._apps:
             world = self.worlds[app.name] = await app.world(self.template.world_seed(seed))
             world.execute(_part_of(assignment.prepare, app, self._apps))
         self.before = {name: world.read() for name, world in self.worlds.items()}
+
+    def _plan_others(self) -> Mapping[int, tuple[str, app_lib.Meanwhile]]:
+        """Return what others will do, by the number of steps before; it follows from the seed."""
+        rng = random.Random(f"{self._seed} others")
+        steps = [step for step in range(self.max_steps) if rng.random() < self._fault.others]
+        plan: dict[int, tuple[str, app_lib.Meanwhile]] = {}
+        for step in steps:
+            app = rng.choice(self._apps)
+            if app.meanwhile is not None:
+                facts = app.facts(self.template.world_seed(self._seed))
+                plan[step] = app.name, app.meanwhile(facts, rng, self.assignment.concerns)
+        return plan
+
+    async def _let_others_act(self, app: str, deed: app_lib.Meanwhile) -> None:
+        """Let somebody else change a world. The agent has not done that, and need not."""
+        world = self.worlds[app]
+        async with world.closed():
+            before = world.read()
+            with contextlib.suppress(LookupError):
+                await deed.happen(world)
+            self.before = {
+                **self.before, app: state_lib.rebased(self.before[app], before, world.read())
+            }  # fmt: skip
 
     def cookies_of(self, app: str) -> Mapping[str, str]:
         """Return the cookies of the task's user in an application; none if nobody is logged in."""
@@ -568,9 +615,11 @@ class AppTask(browser.BrowserTask):
         self._raise_failures()
         if self._fault.logs_out_after == self._turns:
             await session.run(session.page.context.clear_cookies(), what="end the session")
-        if answer is None:
-            return browser.Verdict()
-        return self._verdict(await self.wrong_with(answer))
+        if answer is not None:
+            return self._verdict(await self.wrong_with(answer))
+        if planned := self._others.get(self._turns - 1):
+            await self._let_others_act(*planned)
+        return browser.Verdict()
 
     async def validate_refusal(
         self, session: browser.BrowserSession, reason: str
@@ -611,6 +660,7 @@ class AppTask(browser.BrowserTask):
         self._turns, self.reason, self.after = snapshot.turns, "", {}
         self._seed, self._failed = snapshot.seed, set(snapshot.failed)
         self._assignment, self.before = snapshot.assignment, snapshot.before
+        self._others = self._plan_others()
         for app in self._apps:
             copy = snapshot.worlds[app.name]
             self.worlds[app.name] = await app.world(copy.seed, copy=copy)
@@ -715,7 +765,7 @@ def _as_text(answer: str | tuple[str, ...]) -> str:
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Fault:
-    """What goes wrong with the applications of an episode."""
+    """What goes wrong with the applications of an episode, or happens there besides."""
 
     slow: float = 0.0
     """Seconds that every response takes longer."""
@@ -726,6 +776,35 @@ class Fault:
     """After how many steps pages answer with status 500; None for never."""
     logs_out_after: int | None = None
     """After how many steps the user's session ends; None for never."""
+    others: float = 0.0
+    """The share of steps after which somebody else changes something that the task is not about, in
+    one of the applications. The seed chooses them, and the record of the episode lists them."""
+
+    @classmethod
+    def of(cls, given: str | Fault | None) -> Fault:
+        """Return a fault by its name; None is none.
+
+        Raises:
+            InvalidInputError: There is no such fault.
+        """
+        if isinstance(given, Fault):
+            return given
+        if given is None:
+            return Fault()
+        if not isinstance(given, str) or given not in FAULTS:
+            raise errors.InvalidInputError(
+                f"Unknown fault {given!r:.60}; expected one of {', '.join(FAULTS)}, or a Fault."
+            )
+        return FAULTS[given]
+
+
+FAULTS: Final[Mapping[str, Fault]] = {
+    "slow": Fault(slow=1.0),
+    "fails": Fault(fails=0.2),
+    "logs-out": Fault(logs_out_after=3),
+    "others": Fault(others=0.3),
+}
+"""The built-in faults, by name. Under `logs-out`, oracles fail: they do not log in."""
 
 
 def _failed_page(status: str) -> bytes:

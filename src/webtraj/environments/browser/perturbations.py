@@ -1,8 +1,8 @@
 """Perturbations: the same task in other surroundings, to see whether an agent depends on them.
 
-A perturbation changes the window, the style, the language or the names of controls, or covers each
-site with a cookie dialog. The task, its seed, its world and its judge stay the same, so episodes
-with and without it are pairs.
+A perturbation changes the window, the style, the language, or the names or the order of controls,
+or covers each site with a cookie dialog. The task, its seed, its world and its judge stay the same,
+so episodes with and without it are pairs.
 """
 
 from __future__ import annotations
@@ -35,6 +35,10 @@ class Perturbation:
     """Whether a cookie dialog covers each site until it is answered."""
     names: Mapping[str, str] = dataclasses.field(default_factory=dict)
     """Other names for buttons and links, by their text in lower case."""
+    shuffle: int | None = None
+    """The seed of another order of the controls in each row of buttons, toolbar and menu, which
+    follows from their texts; None leaves their order. The buttons of a form move in its layout
+    alone, because Enter presses the first one of the document."""
 
     @classmethod
     def of(cls, given: str | Perturbation | None) -> Perturbation:
@@ -47,12 +51,15 @@ class Perturbation:
             return given
         if given is None:
             return NONE
+        name, _, seed = given.partition(":") if isinstance(given, str) else ("", "", "")
+        if name == _SHUFFLED and seed.isdecimal():
+            return Perturbation(name=given, shuffle=int(seed))
         if not isinstance(given, str) or given not in PERTURBATIONS:
             near = difflib.get_close_matches(str(given), PERTURBATIONS, n=1)
             hint = f" Did you mean {near[0]!r}?" if near else ""
             raise errors.InvalidInputError(
                 f"Unknown perturbation {given!r:.60}; expected one of {', '.join(PERTURBATIONS)}, "
-                f"or a Perturbation.{hint}"
+                f"{_SHUFFLED}:SEED, or a Perturbation.{hint}"
             )
         return PERTURBATIONS[given]
 
@@ -69,9 +76,10 @@ class Perturbation:
     @property
     def script(self) -> str:
         """The script that makes the change in each document; empty if there is none."""
-        if not (self.css or self.consent or self.names):
+        if not (self.css or self.consent or self.names or self.shuffle is not None):
             return ""
-        changes = json.dumps({"css": self.css, "consent": self.consent, "names": dict(self.names)})
+        names = ("css", "consent", "names", "shuffle")
+        changes = json.dumps({name: getattr(self, name) for name in names}, default=dict)
         return f"({page_lib.read_script('surroundings')})({changes});"
 
     @property
@@ -81,6 +89,7 @@ class Perturbation:
 
 
 NONE: Final = Perturbation(name="")
+_SHUFFLED: Final = "shuffled"
 
 PERTURBATIONS: Final[Mapping[str, Perturbation]] = {
     one.name: one
@@ -93,6 +102,7 @@ PERTURBATIONS: Final[Mapping[str, Perturbation]] = {
             css="html { filter: invert(1) hue-rotate(180deg); background: white; }",
         ),
         Perturbation(name="moved", css="body { margin: 40px 24px 40px 88px !important; }"),
+        Perturbation(name=_SHUFFLED, shuffle=0),
         Perturbation(
             name="renamed",
             names={

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import functools
-import html
 import random
-from collections.abc import Mapping, Sequence
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
-from webtraj.environments.browser.oracles import Step, check, click, fill, goto, select
+from webtraj.environments.browser.oracles import Step, check, click, goto, select
 from webtraj_apps.budget import tasks as budget
 from webtraj_apps.cms import tasks as cms
 from webtraj_apps.forum import tasks as forum
@@ -16,13 +14,10 @@ from webtraj_apps.helpdesk import tasks as helpdesk
 from webtraj_apps.shop.assignments import browsing, buying, common, office
 from webtraj_apps.tasks import (
     Assignment,
-    Changes,
-    Expected,
     Facts,
     Statement,
     Steps,
     added,
-    find,
     same_text,
     template,
 )
@@ -33,119 +28,30 @@ from webtraj_apps.wiki import tasks as wiki
 task = functools.partial(template, user="user")
 
 _TODAY: Final = "2026-03-02"
+_DESK: Final = "/dashboard/"
+_HOMES: Final = {"helpdesk": _DESK}
+"""Where an agent's way begins, if it is not the front page."""
 BOARDS: Final = ("Ideas", "Projects", "Software")
 """Categories of the forum where everybody may start a topic."""
 
 
-def to_site(app: str, path: str = "/") -> Step:
+def to_site(app: str, path: str = "") -> Step:
     """Change to another application."""
-    return goto(f"http://{app}.test{path}")
+    return goto(f"http://{app}.test{path or _HOMES.get(app, '/')}")
 
 
 # The help desk.
 
-_DESK: Final = "/dashboard/"
 
-
-class _Request(NamedTuple):
-    """A ticket that somebody has just opened in the help desk."""
-
-    ticket: Mapping[str, Any]
-    prepare: tuple[Statement, ...]
-
-
-def _request(facts: Facts, queue: str, sender: str, title: str, text: str) -> _Request:
-    """Return a new ticket in a queue, with the SQL that opens it."""
-    number = 1 + max(int(ticket["id"]) for ticket in facts["tickets"])
-    opened = "2026-03-02 08:40:00"
-    ticket = (
-        "INSERT INTO helpdesk_ticket (id, title, created, modified, submitter_email, status, "
-        "on_hold, description, resolution, priority, queue_id, secret_key) "
-        "VALUES (?, ?, ?, ?, ?, 1, 0, ?, '', 3, ?, ?)"
-    )
-    follow_up = (
-        "INSERT INTO helpdesk_followup (date, title, comment, public, ticket_id) "
-        "VALUES (?, 'Ticket Opened Via Web', ?, 1, ?)"
-    )
-    place = helpdesk._queue(facts, queue)["id"]
-    return _Request(
-        {"id": number, "title": title, "email": sender},
-        (
-            (ticket, (number, title, opened, opened, sender, text, place, f"{number:016x}")),
-            (follow_up, (opened, text, number)),
-        ),
-    )
-
-
-def _answered(request: _Request, text: str) -> tuple[Expected, ...]:
-    """Expect a public answer."""
-    return (
-        helpdesk._said(request.ticket, text, public=True),
-        *helpdesk._silent(request.ticket),
-    )
-
-
-def _looking(request: _Request, app: str, *steps: Steps, path: str = "/") -> Steps:
+def _looking(request: helpdesk.Request, app: str, *steps: Steps, path: str = "") -> Steps:
     """Read a ticket, find something out in another application, and come back to the ticket."""
-    ticket = helpdesk._jump(request.ticket)
-    return (ticket, to_site(app, path), steps, to_site("helpdesk", _DESK), ticket)
+    ticket = helpdesk.open_ticket(request.ticket)
+    return (ticket, to_site(app, path), steps, to_site("helpdesk"), ticket)
 
 
-def _sender(facts: Facts, rng: random.Random) -> str:
-    """Return the mail address of a colleague who is no agent."""
-    agents = {agent["email"] for agent in facts["agents"]}
-    return str(rng.choice([p["email"] for p in facts["people"] if p["email"] not in agents]))
-
-
-def _from(request: _Request) -> str:
+def _from(request: helpdesk.Request) -> str:
     """Return what a goal calls a new ticket."""
     return f"help desk ticket #{request.ticket['id']} from {request.ticket['email']}"
-
-
-# The forum.
-
-
-class Post(NamedTuple):
-    """A topic that somebody has just started in the forum."""
-
-    topic: dict[str, Any]
-    prepare: tuple[Statement, ...]
-
-
-def start_topic(
-    facts: Facts,
-    rng: random.Random,
-    category: str,
-    title: str,
-    text: str,
-    items: Sequence[str] = (),
-) -> Post:
-    """Return a new topic with a text and a list below it, with the SQL that starts it."""
-    author = rng.choice([u for u in facts["users"] if u["username"] != facts["user"]])
-    number = 1 + max(int(topic["id"]) for topic in (*facts["topics"], *facts["private"]))
-    moment = "2026-02-27 10:12:00"
-    lines = "".join(f"<li>{html.escape(item)}</li>\n" for item in items)
-    shown = f"<p>{html.escape(text)}</p>" + (f"\n<ul>\n{lines}</ul>" if items else "")
-    written = "\n".join([text, "", *(f"* {item}" for item in items)]).strip()
-    slug = "-".join("".join(c if c.isalnum() else " " for c in title.lower()).split())[:50]
-    place = find(facts["categories"], title=category)["id"]
-    topic = (
-        "INSERT INTO spirit_topic_topic (id, title, slug, date, last_active, reindex_at, is_pinned,"
-        " is_globally_pinned, is_closed, is_removed, view_count, comment_count, category_id, "
-        "user_id) VALUES (?, ?, ?, ?, ?, ?, 0, 0, 0, 0, 3, 1, ?, ?)"
-    )
-    comment = (
-        "INSERT INTO spirit_comment_comment (comment, comment_html, action, date, is_removed, "
-        "is_modified, ip_address, modified_count, likes_count, topic_id, user_id) "
-        "VALUES (?, ?, 0, ?, 0, 0, '127.0.0.1', 0, 0, ?, ?)"
-    )
-    return Post(
-        {"id": number, "title": title, "category": category, "comments": [{"text": written}]},
-        (
-            (topic, (number, title, slug, moment, moment, moment, place, author["id"])),
-            (comment, (written, shown, moment, number, author["id"])),
-        ),
-    )
 
 
 # Help desk and tracker.
@@ -155,7 +61,7 @@ def start_topic(
 def report_defect(facts: Facts, rng: random.Random) -> Assignment:
     """File a defect for a ticket of the help desk, and note its number there."""
     desk, trac = facts["helpdesk"], facts["tracker"]
-    ticket = rng.choice(helpdesk._tickets(desk, lambda one: one["queue"] == "web"))
+    ticket = rng.choice(helpdesk.find_tickets(desk, lambda one: one["queue"] == "web"))
     component, priority = rng.choice(trac["components"]), rng.choice(("critical", "minor"))
     number = len(trac["tickets"]) + 1
     text = f"Filed in the tracker under the number {number}."
@@ -167,28 +73,27 @@ def report_defect(facts: Facts, rng: random.Random) -> Assignment:
         "tracker under the number N.”, with the number of the new defect in the place of N.",
         expect={
             "helpdesk": (
-                helpdesk._said(ticket, text, public=False),
-                helpdesk._silent(ticket),
+                helpdesk.expect_reply(ticket, text, public=False),
+                helpdesk.allow_notes(ticket),
             ),
-            "tracker": tracker._created(
+            "tracker": tracker.expect_ticket(
                 number,
                 type="defect",
                 summary=same_text(ticket["title"]),
                 component=component["name"],
                 priority=priority,
-                milestone=None,
-                version=None,
                 owner=component["owner"],
-                status="new",
             ),
         },
         steps=(
-            helpdesk._jump(ticket),
+            helpdesk.open_ticket(ticket),
             to_site("tracker"),
-            tracker._file(summary=ticket["title"], component=component["name"], priority=priority),
-            to_site("helpdesk", _DESK),
-            helpdesk._jump(ticket),
-            helpdesk._reply(text, public=False),
+            tracker.file_ticket(
+                summary=ticket["title"], component=component["name"], priority=priority
+            ),
+            to_site("helpdesk"),
+            helpdesk.open_ticket(ticket),
+            helpdesk.write_reply(text, public=False),
         ),
     )
 
@@ -198,12 +103,12 @@ def fixed_in_build(facts: Facts, rng: random.Random) -> Assignment:
     """Tell a customer in which build an error was fixed."""
     desk, trac = facts["helpdesk"], facts["tracker"]
     fixed = rng.choice(
-        tracker._tickets(trac, type="defect", status="closed", resolution="fixed", code=bool)
+        tracker.find_tickets(trac, type="defect", status="closed", resolution="fixed", code=bool)
     )
-    request = _request(
+    request = helpdesk.prepare_ticket(
         desk,
         "it",
-        _sender(desk, rng),
+        helpdesk.draw_sender(desk, rng),
         f"Error {fixed['code']} on the screen",
         f"For weeks we have been seeing the error {fixed['code']}. Is there a build without it?",
     )
@@ -214,10 +119,10 @@ def fixed_in_build(facts: Facts, rng: random.Random) -> Assignment:
         "read it, with this sentence: “This was fixed in build X.”, with the build in the place "
         "of X.",
         prepare={"helpdesk": request.prepare},
-        expect={"helpdesk": _answered(request, text)},
+        expect={"helpdesk": helpdesk.expect_answer(request.ticket, text)},
         steps=(
-            _looking(request, "tracker", tracker._look_up(fixed, fixed["code"])),
-            helpdesk._reply(text, public=True),
+            _looking(request, "tracker", tracker.search_ticket(fixed, fixed["code"])),
+            helpdesk.write_reply(text, public=True),
         ),
     )
 
@@ -227,12 +132,12 @@ def pass_on_workaround(facts: Facts, rng: random.Random) -> Assignment:
     """Answer a customer with the developers' workaround, and raise the defect's priority."""
     desk, trac = facts["helpdesk"], facts["tracker"]
     defect = rng.choice(
-        tracker._open(trac, workaround=bool, priority=("major", "minor", "trivial"))
+        tracker.unclosed_tickets(trac, workaround=bool, priority=("major", "minor", "trivial"))
     )
-    request = _request(
+    request = helpdesk.prepare_ticket(
         desk,
         "it",
-        _sender(desk, rng),
+        helpdesk.draw_sender(desk, rng),
         f"We cannot work because of {defect['code']}",
         f"The error {defect['code']} appears several times a day. What can we do until it is gone?",
     )
@@ -243,17 +148,17 @@ def pass_on_workaround(facts: Facts, rng: random.Random) -> Assignment:
         "of the tracker's ticket to critical.",
         prepare={"helpdesk": request.prepare},
         expect={
-            "helpdesk": _answered(request, defect["workaround"]),
-            "tracker": tracker._edited(defect, priority="critical"),
+            "helpdesk": helpdesk.expect_answer(request.ticket, defect["workaround"]),
+            "tracker": tracker.expect_changed(defect, priority="critical"),
         },
         steps=(
             _looking(
                 request,
                 "tracker",
-                tracker._look_up(defect, defect["code"]),
-                tracker._change(priority="critical"),
+                tracker.search_ticket(defect, defect["code"]),
+                tracker.change_ticket(priority="critical"),
             ),
-            helpdesk._reply(defect["workaround"], public=True),
+            helpdesk.write_reply(defect["workaround"], public=True),
         ),
     )
 
@@ -325,16 +230,18 @@ def answer_from_wiki(facts: Facts, rng: random.Random) -> Assignment:
     """Answer a question in the help desk from the wiki."""
     desk = facts["helpdesk"]
     question = _question(facts["wiki"], rng)
-    request = _request(desk, "it", _sender(desk, rng), question.title, question.text)
+    request = helpdesk.prepare_ticket(
+        desk, "it", helpdesk.draw_sender(desk, rng), question.title, question.text
+    )
     return Assignment(
         goal=f"There is a question in {_from(request)}. The wiki "
         "knows the answer. Reply in the ticket, so that the submitter can read it, with nothing "
         "but what was asked for, as the wiki writes it.",
         prepare={"helpdesk": request.prepare},
-        expect={"helpdesk": _answered(request, question.answer)},
+        expect={"helpdesk": helpdesk.expect_answer(request.ticket, question.answer)},
         steps=(
-            _looking(request, "wiki", wiki._go_to(question.page)),
-            helpdesk._reply(question.answer, public=True),
+            _looking(request, "wiki", wiki.open_page(question.page)),
+            helpdesk.write_reply(question.answer, public=True),
         ),
     )
 
@@ -352,10 +259,10 @@ def question_without_answer(facts: Facts, rng: random.Random) -> Assignment:
     desk = facts["helpdesk"]
     customer = rng.choice(facts["wiki"]["customers"])
     what = rng.choice(("bank account", "tax number", "turnover of last year"))
-    request = _request(
+    request = helpdesk.prepare_ticket(
         desk,
         "fin",
-        _sender(desk, rng),
+        helpdesk.draw_sender(desk, rng),
         f"{what.capitalize()} of {customer['name']}",
         f"What is the {what} of our customer {customer['name']}?",
     )
@@ -364,9 +271,9 @@ def question_without_answer(facts: Facts, rng: random.Random) -> Assignment:
         "the answer from the wiki, so that the submitter can read it. Do not reply anything else.",
         prepare={"helpdesk": request.prepare},
         steps=(
-            helpdesk._jump(request.ticket),
+            helpdesk.open_ticket(request.ticket),
             to_site("wiki"),
-            wiki._go_to(customer["page"]),
+            wiki.open_page(customer["page"]),
         ),
     )
 
@@ -377,14 +284,14 @@ def question_without_answer(facts: Facts, rng: random.Random) -> Assignment:
     split="train",
     apps=("helpdesk", "wiki"),
     start=_DESK,
-    allow={"wiki": wiki._COMMITS},
+    allow={"wiki": wiki.COMMITS},
 )
 def correct_the_wiki(facts: Facts, rng: random.Random) -> Assignment:
     """Change a page of the wiki as a ticket asks for, and resolve the ticket."""
     desk, team = facts["helpdesk"], rng.choice(facts["wiki"]["teams"])
     member = rng.choice(team["members"])
     room, extension = f"0.{rng.randint(30, 60)}", str(rng.randint(700, 999))
-    request = _request(
+    request = helpdesk.prepare_ticket(
         desk,
         "it",
         f"{member['name'].split()[0].lower()}@northfield.test",
@@ -392,29 +299,19 @@ def correct_the_wiki(facts: Facts, rng: random.Random) -> Assignment:
         f"I have moved: my room is {room} now, and my extension is {extension}. "
         f"Please correct the page of the team {team['name']} in the wiki.",
     )
-    before = (member["name"], member["role"], member["room"], member["extension"])
-    text = wiki._replaced(
-        facts["wiki"]["pages"][team["page"]],
-        wiki._row(*before),
-        wiki._row(member["name"], member["role"], room, extension),
-    )
+    text = wiki.seat(facts["wiki"], team, member, room=room, extension=extension)
     end = rng.choice(("Corrected in the wiki.", "Done, thank you.", "The page is right now."))
     return Assignment(
         goal=f"In {_from(request)}, somebody asks for a correction in the wiki. Make "
         f"it, then resolve the ticket; the resolution, public, is: “{end}”",
         prepare={"helpdesk": request.prepare},
         expect={
-            "helpdesk": (
-                helpdesk._ticket(
-                    request.ticket, status=helpdesk._RESOLVED, resolution=same_text(end)
-                ),
-                _answered(request, end),
-            ),
-            "wiki": wiki._rewritten(team["page"], text),
+            "helpdesk": helpdesk.expect_resolved(request.ticket, end),
+            "wiki": wiki.expect_text(team["page"], text),
         },
         steps=(
-            _looking(request, "wiki", wiki._edit(team["page"], text)),
-            helpdesk._reply(end, check("#st_resolved"), public=True),
+            _looking(request, "wiki", wiki.edit_page(team["page"], text)),
+            helpdesk.write_reply(end, check("#st_resolved"), public=True),
         ),
     )
 
@@ -430,7 +327,7 @@ def status_of_order(facts: Facts, rng: random.Random) -> Assignment:
     desk, shop = facts["helpdesk"], facts["shop"]
     others = [one for one in shop["orders"] if one["user"] != shop["user"]]
     order = rng.choice([one for one in others if one["total"] < 1000])
-    request = _request(
+    request = helpdesk.prepare_ticket(
         desk,
         "ord",
         f"{order['user']}@northfield.test",
@@ -445,10 +342,10 @@ def status_of_order(facts: Facts, rng: random.Random) -> Assignment:
         "Total: £Y.”, as the back office says, with two decimals.",
         users={"helpdesk": desk["user"], "shop": shop["staff"]},
         prepare={"helpdesk": request.prepare},
-        expect={"helpdesk": _answered(request, text)},
+        expect={"helpdesk": helpdesk.expect_answer(request.ticket, text)},
         steps=(
-            _looking(request, "shop", office._to_order(order["number"]), path="/dashboard/"),
-            helpdesk._reply(text, public=True),
+            _looking(request, "shop", office.open_order(order["number"]), path="/dashboard/"),
+            helpdesk.write_reply(text, public=True),
         ),
     )
 
@@ -459,65 +356,25 @@ def status_of_order(facts: Facts, rng: random.Random) -> Assignment:
 @task("across/points-to-tickets", level=3, split="train", apps=("wiki", "tracker"))
 def points_to_tickets(facts: Facts, rng: random.Random) -> Assignment:
     """File the open points of a meeting as tickets."""
-    meeting, points = open_points(facts["wiki"], rng, 2)
+    meeting, points = wiki.open_points(facts["wiki"], rng, 2)
     component = rng.choice(facts["tracker"]["components"])
-    shared = {"component": component["name"], "milestone": rng.choice(tracker._UPCOMING)}
+    shared = {"component": component["name"], "milestone": rng.choice(tracker.UPCOMING)}
     return Assignment(
         goal=f"In the tracker, file a ticket for each point of the wiki page {meeting['page']} "
         "that is open and not ticked off yet: type task, component "
         f"{shared['component']}, milestone {shared['milestone']}, and as summary the words of the "
         "point without the name of the person. Leave the other fields as they are.",
-        expect={"tracker": filed_points(facts["tracker"], points, component["owner"], **shared)},
+        expect={
+            "tracker": tracker.expect_tasks(
+                facts["tracker"], [point["what"] for point in points], component["owner"], **shared
+            )
+        },
         steps=(
-            wiki._go_to(meeting["page"]),
+            wiki.open_page(meeting["page"]),
             to_site("tracker"),
-            [tracker._file(summary=point["what"], type="task", **shared) for point in points],
+            [tracker.file_ticket(summary=point["what"], type="task", **shared) for point in points],
         ),
     )
-
-
-def filed_points(
-    facts: Facts, points: Sequence[Facts], owner: str, **shared: str
-) -> tuple[Changes, Changes]:
-    """Expect a ticket for each point of a meeting, in any order."""
-    first = len(facts["tickets"]) + 1
-    return (
-        [
-            added(
-                "ticket",
-                type="task",
-                summary=same_text(point["what"]),
-                status="new",
-                owner=owner,
-                priority="major",
-                **tracker._EMPTY,
-                **shared,
-            )
-            for point in points
-        ],
-        [
-            added(
-                "ticket_custom",
-                ticket=first + at,
-                name=name,
-                value="0" if name == "billable" else None,
-            )
-            for at in range(len(points))
-            for name in tracker._CUSTOM
-        ],
-    )
-
-
-def open_points(
-    facts: Facts, rng: random.Random, least: int
-) -> tuple[dict[str, Any], list[dict[str, Any]]]:
-    """Return a meeting with open points of different words, and these points."""
-    while True:
-        meeting = rng.choice(facts["meetings"])
-        points = [point for point in meeting["points"] if not point["done"]]
-        words = {point["what"] for point in meeting["points"]}
-        if len(points) >= least and len(words) == len(meeting["points"]):
-            return meeting, points
 
 
 @task(
@@ -525,16 +382,16 @@ def open_points(
     level=3,
     split="test",
     apps=("wiki", "tracker"),
-    allow={"wiki": wiki._COMMITS},
+    allow={"wiki": wiki.COMMITS},
 )
 def tick_off_closed(facts: Facts, rng: random.Random) -> Assignment:
     """Tick off the points of a meeting whose tickets are closed."""
-    meeting, points = open_points(facts["wiki"], rng, 3)
+    meeting, points = wiki.open_points(facts["wiki"], rng, 3)
     trac = facts["tracker"]
     count = rng.randint(1, len(points) - 1)
     done = set(rng.sample(range(len(points)), count))
-    closed = rng.sample(tracker._tickets(trac, type="task", status="closed"), count)
-    working = rng.sample(tracker._open(trac, type="task"), len(points) - count)
+    closed = rng.sample(tracker.find_tickets(trac, type="task", status="closed"), count)
+    working = rng.sample(tracker.unclosed_tickets(trac, type="task"), len(points) - count)
     text = facts["wiki"]["pages"][meeting["page"]]
     prepare: list[Statement] = []
     looking: list[Step] = []
@@ -542,21 +399,21 @@ def tick_off_closed(facts: Facts, rng: random.Random) -> Assignment:
         ticket = {**(closed if at in done else working).pop(), "summary": point["what"]}
         change = "UPDATE ticket SET summary = ?, description = 'From the minutes.' WHERE id = ?"
         prepare.append((change, (ticket["summary"], ticket["id"])))
-        looking += tracker._look_up(ticket)
+        looking += tracker.search_ticket(ticket)
         if at in done:
             line = f"{point['name']}: {point['what']}"
-            text = wiki._replaced(text, f"[ ] {line}", f"[x] {line}")
+            text = wiki.replace_once(text, f"[ ] {line}", f"[x] {line}")
     return Assignment(
         goal=f"The open points of the wiki page {meeting['page']} are in the tracker, as tickets "
         "with the same words as summary. Tick off in the wiki those points whose ticket is closed.",
         prepare={"tracker": prepare},
-        expect={"wiki": wiki._rewritten(meeting["page"], text)},
+        expect={"wiki": wiki.expect_text(meeting["page"], text)},
         steps=(
-            wiki._go_to(meeting["page"]),
+            wiki.open_page(meeting["page"]),
             to_site("tracker"),
             looking,
             to_site("wiki"),
-            wiki._edit(meeting["page"], text),
+            wiki.edit_page(meeting["page"], text),
         ),
     )
 
@@ -566,22 +423,24 @@ def lead_in_copy(facts: Facts, rng: random.Random) -> Assignment:
     """Put the lead of a team into the copies of a ticket."""
     trac, team = facts["tracker"], rng.choice(facts["wiki"]["teams"])
     lead = team["lead"].split()[0].lower()
-    ticket = rng.choice(tracker._open(trac, cc=lambda cc: cc and lead not in cc.split(", ")))
+    ticket = rng.choice(
+        tracker.unclosed_tickets(trac, cc=lambda cc: cc and lead not in cc.split(", "))
+    )
     wanted = {*ticket["cc"].split(", "), lead}
     return Assignment(
         goal=f"Find the lead of the team {team['name']} in the wiki, and add this person to the Cc "
         f"of ticket #{ticket['id']} in the tracker, by user name: the first name in small letters. "
         "Keep those who are there.",
         expect={
-            "tracker": tracker._edited(
+            "tracker": tracker.expect_changed(
                 ticket, cc=lambda cc: set(cc.replace(",", " ").split()) == wanted
             )
         },
         steps=(
-            wiki._go_to(team["page"]),
+            wiki.open_page(team["page"]),
             to_site("tracker"),
-            tracker._go_to(ticket),
-            tracker._change(cc=f"{ticket['cc']}, {lead}"),
+            tracker.open_ticket(ticket),
+            tracker.change_ticket(cc=f"{ticket['cc']}, {lead}"),
         ),
     )
 
@@ -591,17 +450,18 @@ def defects_of_contract(facts: Facts, rng: random.Random) -> Assignment:
     """Find the customer of a contract in the wiki, and its defects in the tracker."""
     customer = rng.choice(facts["wiki"]["customers"])
     kind = rng.choice(tracker_content.WORDS.types)
-    found = tracker._open(facts["tracker"], customer=customer["name"], type=kind)
+    found = tracker.unclosed_tickets(facts["tracker"], customer=customer["name"], type=kind)
     return Assignment(
         goal=f"Which customer has the contract {customer['contract']} according to the wiki, and "
         f"how many tickets of the type {kind} of this customer are not closed in the tracker? "
         "Answer with the customer's name and the number, separated by a semicolon.",
         answer=(customer["name"], str(len(found))),
         steps=(
-            wiki._search(customer["contract"]),
-            click(f'#column-main a[href^="{wiki._path(customer["page"])}"]'),
+            wiki.search_page(customer["contract"], customer["page"]),
             to_site("tracker"),
-            tracker._query(("customer", "Customer", customer["name"]), ("type", "Type", kind)),
+            tracker.query_tickets(
+                ("customer", "Customer", customer["name"]), ("type", "Type", kind)
+            ),
         ),
     )
 
@@ -618,38 +478,37 @@ def _mine(facts: Facts) -> list[Facts]:
 @task("across/order-to-budget", level=3, split="train", apps=("shop", "budget"))
 def order_to_budget(facts: Facts, rng: random.Random) -> Assignment:
     """Enter an order of the shop as a bill."""
-    order, project = rng.choice(_mine(facts["shop"])), rng.choice(budget._projects(facts["budget"]))
-    bill = everyones_bill(facts["budget"], project, f"Order {order['number']}", order["total"])
+    order, project = (
+        rng.choice(_mine(facts["shop"])),
+        rng.choice(budget.known_projects(facts["budget"])),
+    )
+    bill = budget.bill_for_everyone(
+        facts["budget"], project, f"Order {order['number']}", order["total"]
+    )
     return Assignment(
         goal=f"I have bought my order {order['number']} of the shop for everyone in the budget "
         f'"{project["name"]}". Enter it there as one bill that I ({bill["payer"]}) paid, for '
         f'everyone: the description is "{bill["what"]}", the date is that of the order, and the '
         "amount is its total, delivery included.",
-        expect={"budget": budget._new_bill(project, bill, day=order["date"])},
+        expect={"budget": budget.expect_bill(project, bill, day=order["date"])},
         steps=(
             common.to_order(order["number"]),
             to_site("budget"),
-            budget._open(project),
-            budget._ADD,
-            budget._fill_bill(project, bill, day=order["date"]),
-            budget._SUBMIT,
+            budget.open_project(project),
+            budget.enter_bill(project, bill, day=order["date"]),
         ),
     )
-
-
-def everyones_bill(facts: Facts, project: Facts, what: str, amount: float) -> dict[str, Any]:
-    """Return a bill that the user paid for everyone."""
-    names = [one["name"] for one in budget._active(dict(project))]
-    return {"what": what, "amount": amount, "payer": facts["name"], "owers": names}
 
 
 @task("across/products-to-budget", level=3, split="test", apps=("shop", "budget"))
 def products_to_budget(facts: Facts, rng: random.Random) -> Assignment:
     """Enter each product of an order as a bill."""
     order = rng.choice([one for one in _mine(facts["shop"]) if 2 <= len(one["lines"]) <= 3])
-    project = rng.choice(budget._projects(facts["budget"]))
+    project = rng.choice(budget.known_projects(facts["budget"]))
     bills = [
-        everyones_bill(facts["budget"], project, line["title"], line["price"] * line["quantity"])
+        budget.bill_for_everyone(
+            facts["budget"], project, line["title"], line["price"] * line["quantity"]
+        )
         for line in order["lines"]
     ]
     return Assignment(
@@ -657,12 +516,12 @@ def products_to_budget(facts: Facts, rng: random.Random) -> Assignment:
         f'in the budget "{project["name"]}". Enter a bill of today (2 March 2026) there for each '
         "product of the order, for everyone, with the product's name as description. The amount "
         "is what all pieces of the product cost together, without delivery.",
-        expect={"budget": [budget._new_bill(project, bill) for bill in bills]},
+        expect={"budget": [budget.expect_bill(project, bill) for bill in bills]},
         steps=(
             common.to_order(order["number"]),
             to_site("budget"),
-            budget._open(project),
-            [(budget._ADD, budget._fill_bill(project, bill), budget._SUBMIT) for bill in bills],
+            budget.open_project(project),
+            [budget.enter_bill(project, bill) for bill in bills],
         ),
     )
 
@@ -670,7 +529,7 @@ def products_to_budget(facts: Facts, rng: random.Random) -> Assignment:
 @task("across/missing-order", level=2, split="train", apps=("shop", "budget"), infeasible=True)
 def missing_order(facts: Facts, rng: random.Random) -> Assignment:
     """Ask to enter an order that the user never made."""
-    project = rng.choice(budget._projects(facts["budget"]))
+    project = rng.choice(budget.known_projects(facts["budget"]))
     number = f"100{rng.randint(400, 990)}"
     return Assignment(
         goal=f"Enter my order {number} of the shop as a bill in the budget "
@@ -686,29 +545,27 @@ def missing_order(facts: Facts, rng: random.Random) -> Assignment:
 @task("across/second-hand", level=2, split="train", apps=("forum", "budget"))
 def second_hand(facts: Facts, rng: random.Random) -> Assignment:
     """Enter as a bill what somebody sells in the forum."""
-    forum_facts, project = facts["forum"], rng.choice(budget._projects(facts["budget"]))
+    forum_facts, project = facts["forum"], rng.choice(budget.known_projects(facts["budget"]))
     topic = rng.choice(
         [
             one
-            for one in forum._seen(forum_facts["topics"])
+            for one in forum.visible_topics(forum_facts["topics"])
             if one["category"] == "For Sale" and one["author"] != forum_facts["user"]
         ]
     )
     item, price = topic["details"]["item"], float(topic["details"]["price"])
-    bill = everyones_bill(facts["budget"], project, item, price)
+    bill = budget.bill_for_everyone(facts["budget"], project, item, price)
     return Assignment(
         goal=f'I have bought what the topic "{topic["title"]}" in the forum offers, at the price '
         f'that its opening comment asks for. Enter this in the budget "{project["name"]}" as a '
         f"bill of today (2 March 2026) that I ({bill['payer']}) paid for everyone, with the "
         f'description "{item}".',
-        expect={"budget": budget._new_bill(project, bill)},
+        expect={"budget": budget.expect_bill(project, bill)},
         steps=(
-            forum._search(topic["title"]),
+            forum.find_topic(topic["title"]),
             to_site("budget"),
-            budget._open(project),
-            budget._ADD,
-            budget._fill_bill(project, bill),
-            budget._SUBMIT,
+            budget.open_project(project),
+            budget.enter_bill(project, bill),
         ),
     )
 
@@ -724,10 +581,10 @@ def who_paid_most(facts: Facts, rng: random.Random) -> Assignment:
     project = rng.choice(
         [
             one
-            for one in budget._projects(facts["budget"])
+            for one in budget.known_projects(facts["budget"])
             if len({member["paid"] for member in one["members"]}) == len(one["members"])
         ]
-        or budget._projects(facts["budget"])[:1]
+        or budget.known_projects(facts["budget"])[:1]
     )
     best = max(project["members"], key=lambda one: float(one["paid"]))
     board, title = rng.choice(BOARDS), f"{project['name']}: thank you"
@@ -737,12 +594,12 @@ def who_paid_most(facts: Facts, rng: random.Random) -> Assignment:
         f'statistics? Create a topic in the category "{board}" of the forum with the title '
         f'"{title}" and this text, with the name and the amount in the places of X and Y: '
         '"X has paid most, Y in total. Thank you!" Write the amount like 1234.50.',
-        expect={"forum": forum._started(facts["forum"], board, title, text)},
+        expect={"forum": forum.expect_topic(facts["forum"], board, title, text)},
         steps=(
-            budget._open(project),
-            budget._tab("Statistics"),
+            budget.open_project(project),
+            budget.open_tab("Statistics"),
             to_site("forum"),
-            forum._start(facts["forum"], board, title, text),
+            forum.start_topic(facts["forum"], board, title, text),
         ),
     )
 
@@ -759,7 +616,7 @@ def who_paid_most(facts: Facts, rng: random.Random) -> Assignment:
 def milestone_complete(facts: Facts, rng: random.Random) -> Assignment:
     """Announce in the forum when a milestone was completed."""
     name, _, day, _ = rng.choice([m for m in tracker_content.WORDS.milestones if m[2]])
-    count = len(tracker._open(facts["tracker"], milestone=name))
+    count = len(tracker.unclosed_tickets(facts["tracker"], milestone=name))
     board, title = rng.choice(BOARDS), f"{name} is {rng.choice(('complete', 'finished', 'out'))}"
     text = f"{name} was completed on {day}. Tickets that are not closed: {count}."
     return Assignment(
@@ -767,14 +624,14 @@ def milestone_complete(facts: Facts, rng: random.Random) -> Assignment:
         f'its tickets are not closed. Then create a topic in the category "{board}" of the forum, '
         f'with the title "{title}" and this text: "{name} was completed on YYYY-MM-DD. Tickets '
         'that are not closed: N." Write the date and the number in these places.',
-        expect={"forum": forum._started(facts["forum"], board, title, text)},
+        expect={"forum": forum.expect_topic(facts["forum"], board, title, text)},
         steps=(
-            tracker._query(("milestone", "Milestone", name)),
+            tracker.query_tickets(("milestone", "Milestone", name)),
             click("#mainnav a", "Roadmap"),
             check("#showcompleted"),
             click("#prefs input[type=submit]"),
             to_site("forum"),
-            forum._start(facts["forum"], board, title, text),
+            forum.start_topic(facts["forum"], board, title, text),
         ),
     )
 
@@ -788,10 +645,10 @@ def milestone_complete(facts: Facts, rng: random.Random) -> Assignment:
 def release_status(facts: Facts, rng: random.Random) -> Assignment:
     """Tell in the forum how far a release is."""
     name, due, _, _ = rng.choice(
-        [m for m in tracker_content.WORDS.milestones if m[0] in tracker._DATED]
+        [m for m in tracker_content.WORDS.milestones if m[0] in tracker.DATED]
     )
-    component = rng.choice(tracker._open(facts["tracker"], milestone=name))["component"]
-    count = len(tracker._open(facts["tracker"], milestone=name, component=component))
+    component = rng.choice(tracker.unclosed_tickets(facts["tracker"], milestone=name))["component"]
+    count = len(tracker.unclosed_tickets(facts["tracker"], milestone=name, component=component))
     board, title = rng.choice(BOARDS), f"{name}: {component}"
     text = f"{name} is due on {due}. Tickets that are not closed: {count}."
     return Assignment(
@@ -800,12 +657,14 @@ def release_status(facts: Facts, rng: random.Random) -> Assignment:
         f'"{board}" of the forum, with the title "{title}" and this text: "{name} is due on '
         'YYYY-MM-DD. Tickets that are not closed: N." Write the date and the number in these '
         "places.",
-        expect={"forum": forum._started(facts["forum"], board, title, text)},
+        expect={"forum": forum.expect_topic(facts["forum"], board, title, text)},
         steps=(
-            tracker._query(("milestone", "Milestone", name), ("component", "Component", component)),
+            tracker.query_tickets(
+                ("milestone", "Milestone", name), ("component", "Component", component)
+            ),
             click("#mainnav a", "Roadmap"),
             to_site("forum"),
-            forum._start(facts["forum"], board, title, text),
+            forum.start_topic(facts["forum"], board, title, text),
         ),
     )
 
@@ -821,9 +680,9 @@ def release_status(facts: Facts, rng: random.Random) -> Assignment:
 )
 def cheapest_for_wish(facts: Facts, rng: random.Random) -> Assignment:
     """Find the cheapest product for a wish in the forum, and reply."""
-    name, found = browsing._leaf(facts["shop"], rng)
+    name, found = browsing.draw_category(facts["shop"], rng)
     best, user = found[0], facts["forum"]["user"]
-    post = start_topic(
+    post = forum.prepare_topic(
         facts["forum"],
         rng,
         "Wanted",
@@ -837,16 +696,16 @@ def cheapest_for_wish(facts: Facts, rng: random.Random) -> Assignment:
         "the product and its price in the places of X and Y.",
         user=user,
         prepare={"forum": post.prepare},
-        expect={"forum": forum._reply(facts["forum"], post.topic, user, text)},
+        expect={"forum": forum.expect_reply(facts["forum"], post.topic, user, text)},
         steps=(
-            forum._search(post.topic["title"]),
+            forum.find_topic(post.topic["title"]),
             to_site("shop"),
-            browsing._to_category(facts["shop"], name),
+            browsing.open_category(facts["shop"], name),
             select("#id_sort_by", "price-asc"),
             click(f".product_pod h3 a[href='{best['url']}']"),
             to_site("forum"),
-            forum._search(post.topic["title"]),
-            forum._write_reply(text),
+            forum.find_topic(post.topic["title"]),
+            forum.write_reply(text),
         ),
     )
 
@@ -854,9 +713,9 @@ def cheapest_for_wish(facts: Facts, rng: random.Random) -> Assignment:
 @task("across/list-to-basket", level=3, split="test", apps=("forum", "shop"))
 def list_to_basket(facts: Facts, rng: random.Random) -> Assignment:
     """Put the products of a list in the forum into the basket."""
-    shop, room = facts["shop"], rng.choice(forum._ROOMS)
+    shop, room = facts["shop"], rng.choice(forum.ROOMS)
     chosen = [(one, rng.randint(1, 4)) for one in rng.sample(common.free(shop), 3)]
-    post = start_topic(
+    post = forum.prepare_topic(
         facts["forum"],
         rng,
         "Office Life",
@@ -864,17 +723,16 @@ def list_to_basket(facts: Facts, rng: random.Random) -> Assignment:
         "Could somebody order this for us, please?",
         [f"{count} x {product['title']}" for product, count in chosen],
     )
-    buying_steps: list[Step] = []
-    for product, count in chosen:
-        buying_steps += [*common.to_product(product), buying._ADD]
-        if count > 1:
-            buying_steps += [common.to_basket(), *buying._set_quantity(product, count)]
     return Assignment(
         goal=f'Put everything from the list in the forum\'s topic "{post.topic["title"]}" into my '
         "basket of the shop, as many pieces as the list says. Do not order yet.",
         prepare={"forum": post.prepare},
-        expect={"shop": [buying._put(shop, product, count) for product, count in chosen]},
-        steps=(forum._search(post.topic["title"]), to_site("shop"), buying_steps),
+        expect={"shop": [buying.expect_line(shop, product, count) for product, count in chosen]},
+        steps=(
+            forum.find_topic(post.topic["title"]),
+            to_site("shop"),
+            [buying.add_to_basket(product, count) for product, count in chosen],
+        ),
     )
 
 
@@ -887,10 +745,10 @@ def list_to_basket(facts: Facts, rng: random.Random) -> Assignment:
 )
 def list_with_unknown_product(facts: Facts, rng: random.Random) -> Assignment:
     """Ask for the products of a list if the shop has all of them; it does not have one."""
-    shop, room = facts["shop"], rng.choice(forum._ROOMS)
+    shop, room = facts["shop"], rng.choice(forum.ROOMS)
     products, unknown = rng.sample(common.free(shop), 6), common.absent(shop, rng)
     titles = [unknown, *(one["title"] for one in products)]
-    post = start_topic(
+    post = forum.prepare_topic(
         facts["forum"],
         rng,
         "Office Life",
@@ -904,7 +762,7 @@ def list_with_unknown_product(facts: Facts, rng: random.Random) -> Assignment:
         "one, put none of them into the basket, and report that it cannot be done.",
         prepare={"forum": post.prepare},
         steps=(
-            forum._search(post.topic["title"]),
+            forum.find_topic(post.topic["title"]),
             to_site("shop"),
             [common.to_product(one) for one in products],
             common.search(unknown),
@@ -924,9 +782,9 @@ def list_with_unknown_product(facts: Facts, rng: random.Random) -> Assignment:
 )
 def list_with_unknown_ticket(facts: Facts, rng: random.Random) -> Assignment:
     """Ask to close the tickets of a list if all of them exist; one does not."""
-    tickets = rng.sample(tracker._open(facts["tracker"]), 7)
+    tickets = rng.sample(tracker.unclosed_tickets(facts["tracker"]), 7)
     numbers = [rng.randint(400, 990), *(one["id"] for one in tickets)]
-    post = start_topic(
+    post = forum.prepare_topic(
         facts["forum"],
         rng,
         "Software",
@@ -940,9 +798,9 @@ def list_with_unknown_ticket(facts: Facts, rng: random.Random) -> Assignment:
         "is not, change none of them, and report that it cannot be done.",
         prepare={"forum": post.prepare},
         steps=(
-            forum._search(post.topic["title"]),
+            forum.find_topic(post.topic["title"]),
             to_site("tracker"),
-            [tracker._go_to({"id": number}) for number in reversed(numbers)],
+            [tracker.open_ticket({"id": number}) for number in reversed(numbers)],
         ),
     )
 
@@ -962,45 +820,36 @@ def topic_to_ticket(facts: Facts, rng: random.Random) -> Assignment:
     topic = rng.choice(
         [
             one
-            for one in forum._quiet(facts["forum"]["topics"])
+            for one in forum.plain_topics(facts["forum"]["topics"])
             if one["category"] in ("Hardware", "Network") and one["author"] != user
         ]
     )
     number = 1 + max(int(ticket["id"]) for ticket in desk["tickets"])
     sender = f"{topic['author']}@northfield.test"
-    queue, body = helpdesk._queue(desk, "it"), f"See the forum: {topic['title']}."
+    queue, body = helpdesk.find_queue(desk, "it"), f"See the forum: {topic['title']}."
     priority = rng.choice((2, 4))
     text = f"I have entered this as ticket {number} of the help desk."
     return Assignment(
-        goal=f"In the forum, {forum._name(facts['forum'], topic['author'])} ({sender}) describes a "
-        f'problem: "{topic["title"]}". Enter a ticket for this address in the help desk: queue '
+        goal=f"In the forum, {forum.name_of(facts['forum'], topic['author'])} ({sender}) describes "
+        f'a problem: "{topic["title"]}". Enter a ticket for this address in the help desk: queue '
         f'{queue["title"]}, the title of the topic as summary, "{body}" as description, priority '
-        f'"{helpdesk._PRIORITIES[priority]}", no owner and no date. Then reply in the topic with '
+        f'"{helpdesk.PRIORITIES[priority]}", no owner and no date. Then reply in the topic with '
         'this text: "I have entered this as ticket N of the help desk.", with the number of the '
         "new ticket in the place of N.",
         user=user,
         expect={
-            "forum": forum._reply(facts["forum"], topic, user, text),
+            "forum": forum.expect_reply(facts["forum"], topic, user, text),
             "helpdesk": (
-                helpdesk._opened(
-                    topic["title"],
-                    body,
-                    id=number,
-                    queue_id=queue["id"],
-                    priority=priority,
-                    due_date=None,
-                    assigned_to_id=None,
-                    submitter_email=sender,
-                ),
+                helpdesk.expect_ticket(queue, topic["title"], body, priority, sender, id=number),
             ),
         },
         steps=(
-            forum._search(topic["title"]),
-            to_site("helpdesk", _DESK),
-            helpdesk._enter(queue, topic["title"], body, priority, sender),
+            forum.find_topic(topic["title"]),
+            to_site("helpdesk"),
+            helpdesk.enter_ticket(queue, topic["title"], body, priority, sender),
             to_site("forum"),
-            forum._search(topic["title"]),
-            forum._write_reply(text),
+            forum.find_topic(topic["title"]),
+            forum.write_reply(text),
         ),
     )
 
@@ -1023,18 +872,9 @@ def glossary_to_intranet(facts: Facts, rng: random.Random) -> Assignment:
             ]
         },
         steps=(
-            wiki._go_to("Company/Glossary"),
-            to_site("cms", cms._START),
-            cms._snippets("term"),
-            [
-                (
-                    click('a.w-header-button[href$="/term/add/"]'),
-                    fill("#id_word", word),
-                    fill("#id_meaning", meanings[word]),
-                    cms._SAVE,
-                )
-                for word in words
-            ],
+            wiki.open_page("Company/Glossary"),
+            to_site("cms", cms.START),
+            [cms.add_term(word, meanings[word]) for word in words],
         ),
     )
 
@@ -1047,21 +887,21 @@ def glossary_to_intranet(facts: Facts, rng: random.Random) -> Assignment:
 )
 def event_to_forum(facts: Facts, rng: random.Random) -> Assignment:
     """Announce an event of the intranet in the forum."""
-    coming = cms._pages(
+    coming = cms.live_pages(
         facts["cms"], lambda one: one["fields"]["date"] > _TODAY, sections=("events",)
     )
     page, board = rng.choice(coming), rng.choice(BOARDS)
     event = page["fields"]
     text = f"{event['date']}, {event['place']}. Seats: {event['seats']}."
     return Assignment(
-        goal=f"Announce the intranet's event {cms._name(page)} in the forum: create a topic in the "
-        f'category "{board}" with the title of the event as title, and this text: "YYYY-MM-DD, '
+        goal=f"Announce the intranet's event {cms.name_of(page)} in the forum: create a topic in "
+        f'the category "{board}" with the title of the event as title, and this text: "YYYY-MM-DD, '
         'PLACE. Seats: N." Write the date, the place and the number of seats in these places, as '
         "the page of the event says.",
-        expect={"forum": forum._started(facts["forum"], board, page["title"], text)},
+        expect={"forum": forum.expect_topic(facts["forum"], board, page["title"], text)},
         steps=(
-            cms._go(page),
+            cms.visit_page(page),
             to_site("forum"),
-            forum._start(facts["forum"], board, page["title"], text),
+            forum.start_topic(facts["forum"], board, page["title"], text),
         ),
     )

@@ -7,7 +7,8 @@ import random
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from webtraj.environments.browser.oracles import Step, check, click, goto
+from webtraj.environments.browser.oracles import Step, check
+from webtraj_apps.across import between
 from webtraj_apps.budget import tasks as budget
 from webtraj_apps.forum import tasks as forum
 from webtraj_apps.helpdesk import tasks as helpdesk
@@ -20,7 +21,6 @@ from webtraj_apps.tasks import (
     Facts,
     Statement,
     Steps,
-    added,
     find,
     listed,
     other_than,
@@ -32,17 +32,6 @@ from webtraj_apps.tracker import tasks as tracker
 from webtraj_apps.wiki import tasks as wiki
 
 task = functools.partial(template, user="user")
-
-_SITES: Final = {
-    "budget": "http://budget.test/",
-    "forum": "http://forum.test/",
-    "helpdesk": "http://helpdesk.test/dashboard/",
-    "mail": "http://mail.test/",
-    "shop": "http://shop.test/",
-    "tracker": "http://tracker.test/",
-    "wiki": "http://wiki.test/",
-}
-
 
 # What these tasks share.
 
@@ -70,19 +59,15 @@ def _across(
     return Assignment(
         goal=goal,
         expect={"mail": sent, app: expect},
-        allow={"mail": mail._READ, app: allow},
+        allow={"mail": mail.READ, app: allow},
         prepare={"mail": prepare},
         steps=steps,
     )
 
 
-def _to(app: str) -> Step:
-    return goto(_SITES[app])
-
-
 def _again(letter: Mapping[str, Any]) -> tuple[Step, ...]:
     """Go back to the webmail and to a mail."""
-    return (_to("mail"), *mail.pick(letter))
+    return (between.to_site("mail"), *mail.pick(letter))
 
 
 def _person(facts: Facts, username: str) -> Mapping[str, Any]:
@@ -120,7 +105,7 @@ def _question(
         *steps: How one finds it there.
         sender: Who asks; anybody by default.
     """
-    sender = sender or mail._colleague(facts["mail"], rng)
+    sender = sender or mail.draw_colleague(facts["mail"], rng)
     subject = rng.choice(("A question", "Can you look this up?", "I need to know something"))
     letter, delivery = mail.written(facts["mail"], sender, subject, question)
     return _across(
@@ -129,11 +114,11 @@ def _question(
         f"answer in the {_PLACES[app]}, and answer the mail in the way it asks for, only to the "
         "sender.",
         mail.pick(letter),
-        _to(app),
+        between.to_site(app),
         steps,
         _again(letter),
         mail.reply(answer),
-        sent=mail._answered(facts["mail"], letter, answer),
+        sent=mail.expect_answer(facts["mail"], letter, answer),
         prepare=delivery,
     )
 
@@ -154,7 +139,7 @@ _PLACES: Final = {
 def file_ticket(facts: Facts, rng: random.Random) -> Assignment:
     """File the ticket that a colleague asks for, and tell its number."""
     request = rng.choice(_requests(facts, "tracker"))
-    letter = mail._mail(facts["mail"], request["mail"])
+    letter = mail.find_mail(facts["mail"], request["mail"])
     component = rng.choice(facts["tracker"]["components"])
     priority = rng.choice(("blocker", "critical", "minor", "trivial"))
     number = len(facts["tracker"]["tickets"]) + 1
@@ -167,29 +152,26 @@ def file_ticket(facts: Facts, rng: random.Random) -> Assignment:
     }
     return _across(
         "tracker",
-        f"{request['from']} has asked you by mail to file a ticket: {mail._the(letter)} in the "
+        f"{request['from']} has asked you by mail to file a ticket: {mail.name_of(letter)} in the "
         "inbox. File it in the issue tracker as a defect, with the summary and the description "
         f"that the mail gives, the component {component['name']} and the priority {priority}; "
         "leave the other fields as they are. Then answer the mail with the sentence “It is ticket "
         "#N.”, with the number of the ticket in place of N.",
         mail.pick(letter),
-        _to("tracker"),
-        tracker._file(**fields),
+        between.to_site("tracker"),
+        tracker.file_ticket(**fields),
         _again(letter),
         mail.reply(answer),
-        sent=mail._answered(facts["mail"], letter, answer),
-        expect=tracker._created(
+        sent=mail.expect_answer(facts["mail"], letter, answer),
+        expect=tracker.expect_ticket(
             number,
             summary=same_text(request["summary"]),
             description=same_text(request["description"]),
             component=component["name"],
             priority=priority,
             type="defect",
-            milestone=None,
-            version=None,
             owner=component["owner"],
             reporter=facts["tracker"]["user"],
-            status="new",
         ),
     )
 
@@ -200,17 +182,19 @@ def ask_tracker(facts: Facts, rng: random.Random) -> Assignment:
     own = facts["tracker"]
     kind = rng.choice(("build", "owner", "milestone", "workaround"))
     if kind == "build":
-        ticket = rng.choice(tracker._tickets(own, type="defect", resolution="fixed", build=bool))
+        ticket = rng.choice(
+            tracker.find_tickets(own, type="defect", resolution="fixed", build=bool)
+        )
         answer, asked = ticket["build"], "in which build was it fixed? Answer with the build"
     elif kind == "owner":
-        ticket = rng.choice(tracker._open(own))
-        answer = tracker._name(own, ticket["owner"])
+        ticket = rng.choice(tracker.unclosed_tickets(own))
+        answer = tracker.name_of(own, ticket["owner"])
         asked = "who owns it now? Answer with the full name"
     elif kind == "milestone":
-        ticket = rng.choice(tracker._open(own, milestone=bool))
+        ticket = rng.choice(tracker.unclosed_tickets(own, milestone=bool))
         answer, asked = ticket["milestone"], "which milestone is it in? Answer with its name"
     else:
-        ticket = rng.choice(tracker._tickets(own, workaround=bool))
+        ticket = rng.choice(tracker.find_tickets(own, workaround=bool))
         answer = ticket["workaround"]
         asked = (
             "one of its comments names a workaround; which? Answer with the words of the comment "
@@ -223,7 +207,7 @@ def ask_tracker(facts: Facts, rng: random.Random) -> Assignment:
         f"this is about ticket #{ticket['id']} in the tracker, “{ticket['summary']}”: {asked} and "
         "with nothing else, please.",
         answer,
-        tracker._go_to(ticket),
+        tracker.open_ticket(ticket),
     )
 
 
@@ -231,9 +215,9 @@ def ask_tracker(facts: Facts, rng: random.Random) -> Assignment:
 def hand_over_ticket(facts: Facts, rng: random.Random) -> Assignment:
     """Give a ticket to whom its owner names."""
     own = facts["tracker"]
-    ticket = rng.choice(tracker._open(own, owner=lambda name: name != own["user"]))
+    ticket = rng.choice(tracker.unclosed_tickets(own, owner=lambda name: name != own["user"]))
     owner = other_than(rng, own["developers"], ticket["owner"])
-    name, sender = tracker._name(own, owner), _person(facts, ticket["owner"])
+    name, sender = tracker.name_of(own, owner), _person(facts, ticket["owner"])
     comment = f"{sender['name']} is away until {rng.randint(9, 27)} March."
     letter, delivery = mail.written(
         facts["mail"],
@@ -247,10 +231,10 @@ def hand_over_ticket(facts: Facts, rng: random.Random) -> Assignment:
         f"{sender['name']} asks you by mail (“{letter['subject']}”, in the inbox) to do something "
         "in the issue tracker. Do what the mail says; no answer is needed.",
         mail.pick(letter),
-        _to("tracker"),
-        tracker._look_up(ticket),
-        tracker._change(tracker._comment(comment), *tracker._hand_to(name)),
-        expect=tracker._edited(ticket, comment, owner=owner, status="assigned"),
+        between.to_site("tracker"),
+        tracker.search_ticket(ticket),
+        tracker.change_ticket(tracker.write_comment(comment), *tracker.hand_to(name)),
+        expect=tracker.expect_changed(ticket, comment, owner=owner, status="assigned"),
         prepare=delivery,
     )
 
@@ -259,8 +243,8 @@ def hand_over_ticket(facts: Facts, rng: random.Random) -> Assignment:
 def note_decision(facts: Facts, rng: random.Random) -> Assignment:
     """Note in a ticket what a thread of mails ends with."""
     thread = rng.choice(facts["mail"]["threads"])
-    first = mail._mail(facts["mail"], thread["mail"])
-    ticket = rng.choice(tracker._open(facts["tracker"]))
+    first = mail.find_mail(facts["mail"], thread["mail"])
+    ticket = rng.choice(tracker.unclosed_tickets(facts["tracker"]))
     asked = {
         "budget": "the amount that may be spent, as in “4,000.00 GBP”",
         "deadline": "the day by which it has to be ready, as in “Monday, 2 March 2026”",
@@ -275,49 +259,39 @@ def note_decision(facts: Facts, rng: random.Random) -> Assignment:
         f"by {asked}, and with nothing else.",
         mail.to_folder(first["folder"]),
         mail.search(first["subject"]),
-        [mail._nth_mail(i) for i in (2, 1, 0)],
-        mail._READABLE,
-        _to("tracker"),
-        tracker._go_to(ticket),
-        tracker._comment(comment),
-        tracker._SUBMIT,
-        expect=tracker._commented(ticket["id"], comment),
+        [mail.read_nth(i) for i in (2, 1, 0)],
+        mail.READABLE,
+        between.to_site("tracker"),
+        tracker.add_comment_to(ticket, comment),
+        expect=tracker.expect_comment(ticket["id"], comment),
     )
 
 
 @task("across/mail-owner", apps=("tracker", "mail"), level=2, split="train")
 def mail_owner(facts: Facts, rng: random.Random) -> Assignment:
     """Write a mail to the owner of a ticket."""
-    ticket = rng.choice(tracker._open(facts["tracker"], owner=lambda name: _known(facts, name)))
+    ticket = rng.choice(
+        tracker.unclosed_tickets(facts["tracker"], owner=lambda name: _known(facts, name))
+    )
     owner = _person(facts, ticket["owner"])
-    text = rng.choice(mail._TEXTS)
+    text = rng.choice(mail.TEXTS)
     subject = f"Ticket #{ticket['id']}"
     return _across(
         "tracker",
         f"Send a mail to the owner of the ticket “{ticket['summary']}” in the issue tracker, whose "
         f"address is in the address book of the webmail. The subject is “Ticket #N”, with the "
         f"ticket's number in place of N, and the text “{text}”",
-        tracker._look_up(ticket),
-        _mail_to(owner, subject, text),
-        sent=mail._sent([owner["email"]], subject, text=same_text(text)),
-    )
-
-
-def _mail_to(person: Mapping[str, Any], subject: str, text: str) -> tuple[Step, ...]:
-    """Look up an address, and write a mail to it."""
-    return (
-        _to("mail"),
-        mail.to_contacts(),
-        *mail.pick_contact(person["name"]),
-        mail.tap("#taskmenu a.mail"),
-        *mail.compose(to=[person["email"]], subject=subject, text=text),
+        tracker.search_ticket(ticket),
+        between.to_site("mail"),
+        mail.write_to_contacts([owner], subject, text),
+        sent=mail.expect_sent([owner["email"]], subject, text=same_text(text)),
     )
 
 
 @task("across/no-such-ticket", apps=("mail", "tracker"), level=2, split="test", infeasible=True)
 def no_such_ticket(facts: Facts, rng: random.Random) -> Assignment:
     """Ask for a change of a ticket that does not exist."""
-    sender = mail._colleague(facts["mail"], rng)
+    sender = mail.draw_colleague(facts["mail"], rng)
     number = rng.randint(400, 990)
     letter, delivery = mail.written(
         facts["mail"],
@@ -330,23 +304,13 @@ def no_such_ticket(facts: Facts, rng: random.Random) -> Assignment:
         f"{sender['name']} asks you by mail (“{letter['subject']}”, in the inbox) to close a "
         "ticket in the issue tracker. Do what the mail says; no answer is needed.",
         mail.pick(letter),
-        _to("tracker"),
-        tracker._go_to({"id": number}),
+        between.to_site("tracker"),
+        tracker.open_ticket({"id": number}),
         prepare=delivery,
     )
 
 
 # The shop.
-
-
-def _bought(product: Facts, count: int) -> tuple[Step, ...]:
-    """Go to the basket with so many pieces of a product."""
-    return (
-        *shop.to_product(product),
-        buying._ADD,
-        shop.to_basket(),
-        *buying._set_quantity(product, count),
-    )
 
 
 @task("across/basket-for-colleague", apps=("mail", "shop"), level=3, split="train")
@@ -358,17 +322,17 @@ def basket_for_colleague(facts: Facts, rng: random.Random) -> Assignment:
     count = request["quantity"]
     return _across(
         "shop",
-        f"{request['from']} wants something from our shop, see {mail._the(letter)} in the inbox. "
-        "Add what the mail asks for to your basket in the shop, in the right quantity, and leave "
-        "what is there already. Do not order yet. Then answer the mail with the text "
+        f"{request['from']} wants something from our shop, see {mail.name_of(letter)} in the "
+        "inbox. Add what the mail asks for to your basket in the shop, in the right quantity, and "
+        "leave what is there already. Do not order yet. Then answer the mail with the text "
         f"“{answer}”",
         mail.pick(letter),
-        _to("shop"),
-        _bought(product, count),
+        between.to_site("shop"),
+        buying.add_to_basket(product, count),
         _again(letter),
         mail.reply(answer),
-        sent=mail._answered(facts["mail"], letter, answer),
-        expect=buying._put(facts["shop"], product, count),
+        sent=mail.expect_answer(facts["mail"], letter, answer),
+        expect=buying.expect_line(facts["shop"], product, count),
         prepare=delivery,
     )
 
@@ -393,22 +357,21 @@ def order_for_colleague(facts: Facts, rng: random.Random) -> Assignment:
     answer = f"Order {_FIRST_ORDER + own['basket']['id']}"
     return _across(
         "shop",
-        f"{request['from']} wants something from our shop, see {mail._the(letter)} in the inbox. "
-        "Add what the mail asks for to your basket in the shop, in the right quantity, then order "
-        f"everything in the basket. Ship it to {buying._name(address)}; shipping method: {method}. "
-        "Then answer the mail with the text “Order N”, with the number of the order in place of N.",
+        f"{request['from']} wants something from our shop, see {mail.name_of(letter)} in the "
+        "inbox. Add what the mail asks for to your basket in the shop, in the right quantity, then "
+        f"order everything in the basket. Ship it to {buying.name_of(address)}; shipping method: "
+        f"{method}. Then answer the mail with the text “Order N”, with the number of the order in "
+        "place of N.",
         mail.pick(letter),
-        _to("shop"),
-        _bought(product, count),
-        click("a", "Proceed to checkout"),
-        buying._ship(address),
-        buying._finish(method),
+        between.to_site("shop"),
+        buying.add_to_basket(product, count),
+        buying.check_out(address, method),
         _again(letter),
         mail.reply(answer),
-        sent=mail._answered(facts["mail"], letter, answer),
+        sent=mail.expect_answer(facts["mail"], letter, answer),
         expect=(
-            buying._put(own, product, count),
-            buying._ordered(own, bought, method, address),
+            buying.expect_line(own, product, count),
+            buying.expect_order(own, bought, method, address),
         ),
         allow=shop.ORDERED,
         prepare=delivery,
@@ -447,11 +410,11 @@ def unknown_product(facts: Facts, rng: random.Random) -> Assignment:
     letter, delivery = _ordering(facts, request, wanted)
     return _across(
         "shop",
-        f"{request['from']} wants something from our shop, see {mail._the(letter)} in the inbox. "
-        "Add exactly what the mail asks for to your basket in the shop. If the shop does not have "
-        "it, report that it cannot be done; buy nothing instead of it.",
+        f"{request['from']} wants something from our shop, see {mail.name_of(letter)} in the "
+        "inbox. Add exactly what the mail asks for to your basket in the shop. If the shop does "
+        "not have it, report that it cannot be done; buy nothing instead of it.",
         mail.pick(letter),
-        _to("shop"),
+        between.to_site("shop"),
         shop.search(wanted),
         prepare=delivery,
     )
@@ -464,18 +427,18 @@ def unknown_product(facts: Facts, rng: random.Random) -> Assignment:
 def start_thread(facts: Facts, rng: random.Random) -> Assignment:
     """Start the thread that a colleague asks for."""
     own, request = facts["forum"], rng.choice(_requests(facts, "forum"))
-    letter = mail._mail(facts["mail"], request["mail"])
+    letter = mail.find_mail(facts["mail"], request["mail"])
     category = rng.choice([one for one in own["categories"] if one["title"] != "Announcements"])
     return _across(
         "forum",
         f"{request['from']} has asked you by mail to start a thread in the forum: "
-        f"{mail._the(letter)} in the inbox. Create this topic in the category "
+        f"{mail.name_of(letter)} in the inbox. Create this topic in the category "
         f"“{category['title']}”, with the title and the text that the mail gives. No answer is "
         "needed.",
         mail.pick(letter),
-        _to("forum"),
-        forum._start(own, category["title"], request["title"], request["text"]),
-        expect=forum._started(own, category["title"], request["title"], request["text"]),
+        between.to_site("forum"),
+        forum.start_topic(own, category["title"], request["title"], request["text"]),
+        expect=forum.expect_topic(own, category["title"], request["title"], request["text"]),
     )
 
 
@@ -483,9 +446,9 @@ def start_thread(facts: Facts, rng: random.Random) -> Assignment:
 def announce_vote(facts: Facts, rng: random.Random) -> Assignment:
     """Count the votes in mails, and tell the forum."""
     vote, own = rng.choice(facts["mail"]["votes"]), facts["forum"]
-    first = mail._mail(facts["mail"], vote["mail"])
+    first = mail.find_mail(facts["mail"], vote["mail"])
     count = vote["counts"][vote["winner"]]
-    topic = rng.choice(forum._open(own["topics"]))
+    topic = rng.choice(forum.unclosed_topics(own["topics"]))
     text = f"{vote['title']}: {count} votes for {vote['winner']}."
     return _across(
         "forum",
@@ -495,30 +458,35 @@ def announce_vote(facts: Facts, rng: random.Random) -> Assignment:
         "of the first mail, and the number of its votes in place of N.",
         mail.to_folder("Team"),
         mail.search(vote["title"]),
-        [mail._nth_mail(i) for i in range(vote["voters"] + 1)],
-        mail._READABLE,
-        _to("forum"),
-        forum._search(topic["title"]),
-        forum._write_reply(text),
-        expect=forum._reply(own, topic, own["user"], text),
+        [mail.read_nth(i) for i in range(vote["voters"] + 1)],
+        mail.READABLE,
+        between.to_site("forum"),
+        forum.find_topic(topic["title"]),
+        forum.write_reply(text),
+        expect=forum.expect_reply(own, topic, own["user"], text),
     )
 
 
 @task("across/mail-author", apps=("forum", "mail"), level=2, split="train")
 def mail_author(facts: Facts, rng: random.Random) -> Assignment:
     """Write a mail to the author of a topic."""
-    topics = [one for one in forum._seen(facts["forum"]["topics"]) if _known(facts, one["author"])]
+    topics = [
+        one
+        for one in forum.visible_topics(facts["forum"]["topics"])
+        if _known(facts, one["author"])
+    ]
     topic = rng.choice(topics)
     author = _person(facts, topic["author"])
-    subject, text = rng.choice(mail._SUBJECTS), rng.choice(mail._TEXTS)
+    subject, text = rng.choice(mail.SUBJECTS), rng.choice(mail.TEXTS)
     return _across(
         "forum",
         f"Who started the topic “{topic['title']}” in the forum? Send this person a mail with the "
         f"subject “{subject}” and the text “{text}” The address is in the address book of the "
         "webmail.",
-        forum._search(topic["title"]),
-        _mail_to(author, subject, text),
-        sent=mail._sent([author["email"]], subject, text=same_text(text)),
+        forum.find_topic(topic["title"]),
+        between.to_site("mail"),
+        mail.write_to_contacts([author], subject, text),
+        sent=mail.expect_sent([author["email"]], subject, text=same_text(text)),
     )
 
 
@@ -529,22 +497,23 @@ def mail_author(facts: Facts, rng: random.Random) -> Assignment:
 def new_page(facts: Facts, rng: random.Random) -> Assignment:
     """Make the page that a colleague asks for, and file the mail."""
     request = rng.choice(_requests(facts, "wiki"))
-    letter = mail._mail(facts["mail"], request["mail"])
-    parent, folder = rng.choice(("Company", "Procedures")), rng.choice(mail._TARGETS)
+    letter = mail.find_mail(facts["mail"], request["mail"])
+    parent, folder = rng.choice(("Company", "Procedures")), rng.choice(mail.TARGETS)
     page = f"{parent}/{request['title']}"
     return _across(
         "wiki",
-        f"{request['from']} has asked you by mail to make a page in the wiki: {mail._the(letter)} "
-        f"in the inbox. Create the page {page}; it consists of the text that the mail gives, "
-        f"without a heading and without anything else. Then move the mail to the folder {folder}.",
+        f"{request['from']} has asked you by mail to make a page in the wiki: "
+        f"{mail.name_of(letter)} in the inbox. Create the page {page}; it consists of the text "
+        f"that the mail gives, without a heading and without anything else. Then move the mail to "
+        f"the folder {folder}.",
         mail.pick(letter),
-        _to("wiki"),
-        wiki._create(page, request["text"]),
+        between.to_site("wiki"),
+        wiki.write_page(page, request["text"]),
         _again(letter),
         mail.move_to(folder),
-        sent=mail._moved([letter], folder),
-        expect=added("page", path=page, text=wiki._reads(request["text"])),
-        allow=wiki._COMMITS,
+        sent=mail.expect_moved([letter], folder),
+        expect=wiki.expect_page(page, request["text"]),
+        allow=wiki.COMMITS,
     )
 
 
@@ -555,11 +524,7 @@ def moved_desk(facts: Facts, rng: random.Random) -> Assignment:
     team = rng.choice(own["teams"])
     member = rng.choice([one for one in team["members"] if one["name"] != own["name"]])
     room, extension = f"1.{rng.randint(30, 79)}", str(rng.randint(700, 999))
-    text = wiki._replaced(
-        own["pages"][team["page"]],
-        wiki._row(member["name"], member["role"], member["room"], member["extension"]),
-        wiki._row(member["name"], member["role"], room, extension),
-    )
+    text = wiki.seat(own, team, member, room=room, extension=extension)
     letter, delivery = mail.written(
         facts["mail"],
         find(facts["mail"]["people"], name=member["name"]),
@@ -572,10 +537,10 @@ def moved_desk(facts: Facts, rng: random.Random) -> Assignment:
         f"{member['name']} asks you by mail (“{letter['subject']}”, in the inbox) to correct "
         "something in the wiki. Do what the mail says; no answer is needed.",
         mail.pick(letter),
-        _to("wiki"),
-        wiki._edit(team["page"], text),
-        expect=wiki._rewritten(team["page"], text),
-        allow=wiki._COMMITS,
+        between.to_site("wiki"),
+        wiki.edit_page(team["page"], text),
+        expect=wiki.expect_text(team["page"], text),
+        allow=wiki.COMMITS,
         prepare=delivery,
     )
 
@@ -595,7 +560,7 @@ def ask_wiki(facts: Facts, rng: random.Random) -> Assignment:
         "wiki",
         f"{asked.format(customer['name'])} and with nothing else, please.",
         customer[kind],
-        wiki._go_to(customer["page"]),
+        wiki.open_page(customer["page"]),
     )
 
 
@@ -605,13 +570,13 @@ def meeting_page(facts: Facts, rng: random.Random) -> Assignment:
     meeting = rng.choice(facts["mail"]["meetings"])
     title, organiser = meeting["title"], find(facts["mail"]["people"], name=meeting["organiser"])
     day, hour = f"2026-04-{rng.randint(13, 30)}", f"{rng.randint(8, 16):02d}:00"
-    room = rng.choice([one for one in mail._ROOMS if one != meeting["room"]])
+    room = rng.choice([one for one in mail.ROOMS if one != meeting["room"]])
     letter, delivery = mail.written(
         facts["mail"],
         organiser,
         f"Moved again: {title}",
-        f"the {title.lower()} has to be moved once more. It is now on {mail._long(day)} at {hour}. "
-        f"The room is {room}.",
+        f"the {title.lower()} has to be moved once more. It is now on {mail.long_day(day)} at "
+        f"{hour}. The room is {room}.",
     )
     page = f"Meetings/{day} {title}"
     text = f"# {day} {title}\n\nTime: {hour}\n\nRoom: {room}\n\nInvited by: {organiser['name']}"
@@ -623,12 +588,12 @@ def meeting_page(facts: Facts, rng: random.Random) -> Assignment:
         f"heading “# DAY {title}”, then “Time: ” and the time, written like 08:00, then “Room: ” "
         "and the room, then “Invited by: ” and the full name of who wrote the mails. The last mail "
         "about the meeting holds.",
-        mail.pick(mail._mail(facts["mail"], meeting["invitation"])),
+        mail.pick(mail.find_mail(facts["mail"], meeting["invitation"])),
         mail.pick(letter),
-        _to("wiki"),
-        wiki._create(page, text),
-        expect=added("page", path=page, text=wiki._reads(text)),
-        allow=wiki._COMMITS,
+        between.to_site("wiki"),
+        wiki.write_page(page, text),
+        expect=wiki.expect_page(page, text),
+        allow=wiki.COMMITS,
         prepare=delivery,
     )
 
@@ -642,7 +607,7 @@ def _spender(
     """Return a project, a bill that somebody else paid, and who did."""
     own = facts["budget"]
     while True:
-        project, bill = budget._purchase(own, rng, everyone=everyone)
+        project, bill = budget.draw_bill(own, rng, everyone=everyone)
         if bill["payer"] != own["name"]:
             return project, bill, _person(facts, bill["payer"].lower())
 
@@ -651,7 +616,7 @@ def _spender(
 def enter_expense(facts: Facts, rng: random.Random) -> Assignment:
     """Enter what somebody paid for some."""
     project, bill, sender = _spender(facts, rng, everyone=False)
-    day = budget._some_day(rng)
+    day = budget.draw_day(rng)
     letter, delivery = mail.written(
         facts["mail"],
         sender,
@@ -665,12 +630,10 @@ def enter_expense(facts: Facts, rng: random.Random) -> Assignment:
         f"{sender['name']} asks you by mail (“{letter['subject']}”, in the inbox) to enter a bill "
         "in the shared budgets. Do what the mail says; no answer is needed.",
         mail.pick(letter),
-        _to("budget"),
-        budget._open(project),
-        budget._ADD,
-        budget._fill_bill(project, bill, day=day),
-        budget._SUBMIT,
-        expect=budget._new_bill(project, bill, day=day),
+        between.to_site("budget"),
+        budget.open_project(project),
+        budget.enter_bill(project, bill, day=day),
+        expect=budget.expect_bill(project, bill, day=day),
         prepare=delivery,
     )
 
@@ -679,9 +642,9 @@ def enter_expense(facts: Facts, rng: random.Random) -> Assignment:
 def enter_expenses(facts: Facts, rng: random.Random) -> Assignment:
     """Enter three bills, and answer with their sum."""
     project, first, sender = _spender(facts, rng, everyone=True)
-    day, titles = budget._some_day(rng), budget._titles(project)
-    things = rng.sample([one for one in budget._BOUGHT if one not in titles], 3)
-    bills = [{**first, "what": what, "amount": budget._amount(rng)} for what in things]
+    day, titles = budget.draw_day(rng), budget.titles_of(project)
+    things = rng.sample([one for one in budget.PURCHASES if one not in titles], 3)
+    bills = [{**first, "what": what, "amount": budget.draw_amount(rng)} for what in things]
     lines = "\n".join(f"- {bill['what']}: {bill['amount']:.2f}" for bill in bills)
     letter, delivery = mail.written(
         facts["mail"],
@@ -698,16 +661,13 @@ def enter_expenses(facts: Facts, rng: random.Random) -> Assignment:
         "in the shared budgets. Do what the mail says, and answer it, only to the sender, in the "
         "way it asks for. Write the amount like 1234.50.",
         mail.pick(letter),
-        _to("budget"),
-        budget._open(project),
-        [
-            (budget._ADD, budget._fill_bill(project, bill, day=day), budget._SUBMIT)
-            for bill in bills
-        ],
+        between.to_site("budget"),
+        budget.open_project(project),
+        [budget.enter_bill(project, bill, day=day) for bill in bills],
         _again(letter),
         mail.reply(answer),
-        sent=mail._answered(facts["mail"], letter, answer),
-        expect=[budget._new_bill(project, bill, day=day) for bill in bills],
+        sent=mail.expect_answer(facts["mail"], letter, answer),
+        expect=[budget.expect_bill(project, bill, day=day) for bill in bills],
         prepare=delivery,
     )
 
@@ -716,8 +676,8 @@ def enter_expenses(facts: Facts, rng: random.Random) -> Assignment:
 def ask_budget(facts: Facts, rng: random.Random) -> Assignment:
     """Tell a participant how much they paid or spent."""
     own = facts["budget"]
-    project = rng.choice(budget._projects(own))
-    members = [one for one in budget._active(project) if one["name"] != own["name"]]
+    project = rng.choice(budget.known_projects(own))
+    members = [one for one in budget.active_members(project) if one["name"] != own["name"]]
     member = rng.choice([one for one in members if one["paid"] and one["spent"]])
     column = rng.choice(("paid", "spent"))
     return _question(
@@ -728,8 +688,8 @@ def ask_budget(facts: Facts, rng: random.Random) -> Assignment:
         f"column “{column.title()}” of its statistics? Answer with nothing but the amount, written "
         "like 1234.50, please.",
         f"{member[column]:.2f}",
-        budget._open(project),
-        budget._tab("Statistics"),
+        budget.open_project(project),
+        budget.open_tab("Statistics"),
         sender=_person(facts, member["name"].lower()),
     )
 
@@ -740,9 +700,9 @@ def ask_budget(facts: Facts, rng: random.Random) -> Assignment:
 @task("across/report-problem", apps=("mail", "helpdesk"), level=3, split="train")
 def report_problem(facts: Facts, rng: random.Random) -> Assignment:
     """Enter a ticket for a colleague who reports something, and tell its number."""
-    own, sender = facts["helpdesk"], mail._colleague(facts["mail"], rng)
-    slug, title, body = helpdesk._case(rng)
-    queue, priority = helpdesk._queue(own, slug), rng.choice((1, 2, 4, 5))
+    own, sender = facts["helpdesk"], mail.draw_colleague(facts["mail"], rng)
+    slug, title, body = helpdesk.draw_case(rng)
+    queue, priority = helpdesk.find_queue(own, slug), rng.choice((1, 2, 4, 5))
     letter, delivery = mail.written(facts["mail"], sender, title, body)
     answer = f"Your ticket has the number {len(own['tickets']) + 1}."
     return _across(
@@ -750,25 +710,16 @@ def report_problem(facts: Facts, rng: random.Random) -> Assignment:
         f"{sender['name']} reports something by mail (“{title}”, in the inbox). Enter a ticket for "
         f"{sender['email']} in the help desk, in the queue {queue['title']}. Its summary is the "
         "subject of the mail, and its description what the mail says between the greeting and the "
-        f"closing; its priority is “{helpdesk._PRIORITIES[priority]}”. Nobody owns it, and it has "
+        f"closing; its priority is “{helpdesk.PRIORITIES[priority]}”. Nobody owns it, and it has "
         "no due date. Then answer the mail with “Your ticket has the number N.”, with the number "
         "of the ticket in place of N.",
         mail.pick(letter),
-        _to("helpdesk"),
-        helpdesk._enter(queue, title, body, priority, sender["email"]),
+        between.to_site("helpdesk"),
+        helpdesk.enter_ticket(queue, title, body, priority, sender["email"]),
         _again(letter),
         mail.reply(answer),
-        sent=mail._answered(facts["mail"], letter, answer),
-        expect=helpdesk._opened(
-            title,
-            body,
-            queue_id=queue["id"],
-            priority=priority,
-            due_date=None,
-            assigned_to_id=None,
-            submitter_email=sender["email"],
-            status=1,
-        ),
+        sent=mail.expect_answer(facts["mail"], letter, answer),
+        expect=helpdesk.expect_ticket(queue, title, body, priority, sender["email"]),
         prepare=delivery,
     )
 
@@ -776,8 +727,8 @@ def report_problem(facts: Facts, rng: random.Random) -> Assignment:
 @task("across/resolve-as-told", apps=("mail", "helpdesk"), level=2, split="train")
 def resolve_as_told(facts: Facts, rng: random.Random) -> Assignment:
     """Resolve a ticket with what a colleague has done about it."""
-    own, sender = facts["helpdesk"], mail._colleague(facts["mail"], rng)
-    ticket = rng.choice(helpdesk._tickets(own, lambda one: not one["depends"]))
+    own, sender = facts["helpdesk"], mail.draw_colleague(facts["mail"], rng)
+    ticket = rng.choice(helpdesk.find_tickets(own, lambda one: not one["depends"]))
     text = ticket["end"]
     letter, delivery = mail.written(
         facts["mail"],
@@ -792,14 +743,10 @@ def resolve_as_told(facts: Facts, rng: random.Random) -> Assignment:
         f"{letter['subject']}”, in the inbox). Do what the mail says: the submitter shall be able "
         "to read the resolution. The mail needs no answer.",
         mail.pick(letter),
-        _to("helpdesk"),
-        helpdesk._find(ticket),
-        helpdesk._reply(text, check("#st_resolved"), public=True),
-        expect=(
-            helpdesk._ticket(ticket, status=helpdesk._RESOLVED, resolution=same_text(text)),
-            helpdesk._said(ticket, text, public=True),
-            helpdesk._silent(ticket),
-        ),
+        between.to_site("helpdesk"),
+        helpdesk.search_ticket(ticket),
+        helpdesk.write_reply(text, check("#st_resolved"), public=True),
+        expect=helpdesk.expect_resolved(ticket, text),
         prepare=delivery,
     )
 
@@ -810,11 +757,11 @@ def ask_helpdesk(facts: Facts, rng: random.Random) -> Assignment:
     own = facts["helpdesk"]
     senders = {one["email"]: one for one in facts["mail"]["people"][1:]}
     ticket = rng.choice(
-        helpdesk._tickets(
+        helpdesk.find_tickets(
             own, lambda one: one["email"] in senders, lambda one: one["owner"] and one["due"]
         )
     )
-    owner = helpdesk._agent(own, ticket["owner"])
+    owner = helpdesk.find_agent(own, ticket["owner"])
     return _question(
         facts,
         rng,
@@ -823,7 +770,7 @@ def ask_helpdesk(facts: Facts, rng: random.Random) -> Assignment:
         "Answer with the full name, a comma, a space and the date, like “Jo Smith, 2026-03-02”, "
         "and with nothing else, please.",
         f"{owner['name']}, {ticket['due']}",
-        helpdesk._find(ticket),
+        helpdesk.search_ticket(ticket),
         sender=senders[ticket["email"]],
     )
 
@@ -832,18 +779,18 @@ def ask_helpdesk(facts: Facts, rng: random.Random) -> Assignment:
 def note_invoice(facts: Facts, rng: random.Random) -> Assignment:
     """Note in a ticket what an invoice says."""
     invoice = rng.choice(facts["mail"]["invoices"])
-    letter = mail._mail(facts["mail"], invoice["mail"])
-    ticket = rng.choice(helpdesk._tickets(facts["helpdesk"]))
+    letter = mail.find_mail(facts["mail"], invoice["mail"])
+    ticket = rng.choice(helpdesk.find_tickets(facts["helpdesk"]))
     note = f"{invoice['number']}: {invoice['amount']} GBP until {invoice['due']}"
     return _across(
         "helpdesk",
-        f"Find the mail with the invoice {invoice['number']}; it is {mail._where(letter)}. Then "
+        f"Find the mail with the invoice {invoice['number']}; it is {mail.place_of(letter)}. Then "
         f"add a note to ticket #{ticket['id']} of the help desk, which its submitter must not see: "
         "“NUMBER: AMOUNT GBP until DAY”, with the number of the invoice, its amount, written like "
         "1234.50, and the day by which it is payable, written like 2026-03-02.",
         mail.pick(letter),
-        _to("helpdesk"),
-        helpdesk._jump(ticket),
-        helpdesk._reply(note, public=False),
-        expect=helpdesk._said(ticket, note, public=False),
+        between.to_site("helpdesk"),
+        helpdesk.open_ticket(ticket),
+        helpdesk.write_reply(note, public=False),
+        expect=helpdesk.expect_reply(ticket, note, public=False),
     )

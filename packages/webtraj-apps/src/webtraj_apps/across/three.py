@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import random
-from typing import Final
 
 from webtraj.environments.browser.oracles import click
 from webtraj_apps.across import between
@@ -22,16 +21,14 @@ from webtraj_apps.wiki import tasks as wiki
 
 task = functools.partial(template, level=3, user="user")
 
-_DESK: Final = "/dashboard/"
-
 
 @task("across/points-for-colleague", apps=("mail", "wiki", "tracker"), split="train")
 def points_for_colleague(facts: Facts, rng: random.Random) -> Assignment:
     """File what a meeting left open, as a colleague asks, and answer."""
-    meeting, points = between.open_points(facts["wiki"], rng, 3)
+    meeting, points = wiki.open_points(facts["wiki"], rng, 3)
     component = rng.choice(facts["tracker"]["components"])
-    shared = {"component": component["name"], "milestone": rng.choice(tracker._UPCOMING)}
-    sender = mail._colleague(facts["mail"], rng)
+    shared = {"component": component["name"], "milestone": rng.choice(tracker.UPCOMING)}
+    sender = mail.draw_colleague(facts["mail"], rng)
     letter, delivery = mail.written(
         facts["mail"],
         sender,
@@ -48,16 +45,18 @@ def points_for_colleague(facts: Facts, rng: random.Random) -> Assignment:
         "the way it asks for.",
         prepare={"mail": delivery},
         expect={
-            "mail": mail._answered(facts["mail"], letter, answer),
-            "tracker": between.filed_points(facts["tracker"], points, component["owner"], **shared),
+            "mail": mail.expect_answer(facts["mail"], letter, answer),
+            "tracker": tracker.expect_tasks(
+                facts["tracker"], [point["what"] for point in points], component["owner"], **shared
+            ),
         },
-        allow={"mail": mail._READ},
+        allow={"mail": mail.READ},
         steps=(
             mail.pick(letter),
             between.to_site("wiki"),
-            wiki._go_to(meeting["page"]),
+            wiki.open_page(meeting["page"]),
             between.to_site("tracker"),
-            [tracker._file(summary=point["what"], type="task", **shared) for point in points],
+            [tracker.file_ticket(summary=point["what"], type="task", **shared) for point in points],
             between.to_site("mail"),
             mail.pick(letter),
             mail.reply(answer),
@@ -68,20 +67,20 @@ def points_for_colleague(facts: Facts, rng: random.Random) -> Assignment:
 @task("across/list-to-bills", apps=("forum", "shop", "budget"), split="test")
 def list_to_bills(facts: Facts, rng: random.Random) -> Assignment:
     """Enter what a list of the forum costs, product by product, and tell the sum."""
-    own, project = facts["forum"], rng.choice(budget._projects(facts["budget"]))
-    titles = budget._titles(project)
+    own, project = facts["forum"], rng.choice(budget.known_projects(facts["budget"]))
+    titles = budget.titles_of(project)
     products = [one for one in shop.free(facts["shop"]) if one["title"] not in titles]
     chosen = [(one, rng.randint(2, 5)) for one in rng.sample(products, 3)]
-    post = between.start_topic(
+    post = forum.prepare_topic(
         own,
         rng,
         "Office Life",
-        f"What we used up in the {rng.choice(forum._ROOMS)} room",
+        f"What we used up in the {rng.choice(forum.ROOMS)} room",
         "I took all of this from our own shop. What does it cost, please?",
         [f"{count} x {product['title']}" for product, count in chosen],
     )
     bills = [
-        between.everyones_bill(facts["budget"], project, one["title"], one["price"] * count)
+        budget.bill_for_everyone(facts["budget"], project, one["title"], one["price"] * count)
         for one, count in chosen
     ]
     text = f"Together that is £{sum(bill['amount'] for bill in bills):.2f}."
@@ -94,19 +93,19 @@ def list_to_bills(facts: Facts, rng: random.Random) -> Assignment:
         "1234.50, in the place of N.",
         prepare={"forum": post.prepare},
         expect={
-            "budget": [budget._new_bill(project, bill) for bill in bills],
-            "forum": forum._reply(own, post.topic, own["user"], text),
+            "budget": [budget.expect_bill(project, bill) for bill in bills],
+            "forum": forum.expect_reply(own, post.topic, own["user"], text),
         },
         steps=(
-            forum._search(post.topic["title"]),
+            forum.find_topic(post.topic["title"]),
             between.to_site("shop"),
             [shop.to_product(product) for product, _ in chosen],
             between.to_site("budget"),
-            budget._open(project),
-            [(budget._ADD, budget._fill_bill(project, bill), budget._SUBMIT) for bill in bills],
+            budget.open_project(project),
+            [budget.enter_bill(project, bill) for bill in bills],
             between.to_site("forum"),
-            forum._search(post.topic["title"]),
-            forum._write_reply(text),
+            forum.find_topic(post.topic["title"]),
+            forum.write_reply(text),
         ),
     )
 
@@ -117,7 +116,8 @@ def report_on_contract(facts: Facts, rng: random.Random) -> Assignment:
     customer, own = rng.choice(facts["wiki"]["customers"]), facts["forum"]
     kinds = sorted(tracker_content.WORDS.types)[:2]
     counts = [
-        len(tracker._open(facts["tracker"], customer=customer["name"], type=kind)) for kind in kinds
+        len(tracker.unclosed_tickets(facts["tracker"], customer=customer["name"], type=kind))
+        for kind in kinds
     ]
     board, title = rng.choice(between.BOARDS), f"Contract {customer['contract']}"
     text = (
@@ -131,16 +131,18 @@ def report_on_contract(facts: Facts, rng: random.Random) -> Assignment:
         f'category "{board}" of the forum with the title "{title}" and this text: "NAME, until '
         f"YYYY-MM-DD. {kinds[0].capitalize()}: N, {kinds[1]}: M.\" Write the customer's name, the "
         "date and the numbers in these places.",
-        expect={"forum": forum._started(own, board, title, text)},
+        expect={"forum": forum.expect_topic(own, board, title, text)},
         steps=(
-            wiki._found(customer["contract"], customer["page"]),
+            wiki.search_page(customer["contract"], customer["page"]),
             between.to_site("tracker"),
             [
-                tracker._query(("customer", "Customer", customer["name"]), ("type", "Type", kind))
+                tracker.query_tickets(
+                    ("customer", "Customer", customer["name"]), ("type", "Type", kind)
+                )
                 for kind in kinds
             ],
             between.to_site("forum"),
-            forum._start(own, board, title, text),
+            forum.start_topic(own, board, title, text),
         ),
     )
 
@@ -152,13 +154,9 @@ def new_desk(facts: Facts, rng: random.Random) -> Assignment:
     team = rng.choice(own["teams"])
     member = rng.choice([one for one in team["members"] if one["name"] != own["name"]])
     room, thing = f"1.{rng.randint(30, 79)}", rng.choice(("telephone", "screen", "desk lamp"))
-    text = wiki._replaced(
-        own["pages"][team["page"]],
-        wiki._row(member["name"], member["role"], member["room"], member["extension"]),
-        wiki._row(member["name"], member["role"], room, member["extension"]),
-    )
+    text = wiki.seat(own, team, member, room=room)
     sender = find(facts["mail"]["people"], name=member["name"])
-    queue, priority = helpdesk._queue(desk, "it"), rng.choice((2, 4))
+    queue, priority = helpdesk.find_queue(desk, "it"), rng.choice((2, 4))
     title, body = f"A {thing} for room {room}", f"There is no {thing} in room {room} yet."
     letter, delivery = mail.written(
         facts["mail"],
@@ -167,7 +165,7 @@ def new_desk(facts: Facts, rng: random.Random) -> Assignment:
         f"I sit in room {room} now; my extension is the old one. Could you please correct the page "
         f"of the team {team['name']} in the wiki, and enter a ticket for me in the help desk? The "
         f"queue is {queue['title']}, the summary “{title}”, the description “{body}”, the priority "
-        f"“{helpdesk._PRIORITIES[priority]}”, without an owner and without a date. Please answer "
+        f"“{helpdesk.PRIORITIES[priority]}”, without an owner and without a date. Please answer "
         "with the number of the ticket: “It is ticket N.”",
     )
     answer = f"It is ticket {len(desk['tickets']) + 1}."
@@ -177,26 +175,17 @@ def new_desk(facts: Facts, rng: random.Random) -> Assignment:
         "the way it asks for.",
         prepare={"mail": delivery},
         expect={
-            "mail": mail._answered(facts["mail"], letter, answer),
-            "wiki": wiki._rewritten(team["page"], text),
-            "helpdesk": helpdesk._opened(
-                title,
-                body,
-                queue_id=queue["id"],
-                priority=priority,
-                due_date=None,
-                assigned_to_id=None,
-                submitter_email=sender["email"],
-                status=1,
-            ),
+            "mail": mail.expect_answer(facts["mail"], letter, answer),
+            "wiki": wiki.expect_text(team["page"], text),
+            "helpdesk": helpdesk.expect_ticket(queue, title, body, priority, sender["email"]),
         },
-        allow={"mail": mail._READ, "wiki": wiki._COMMITS},
+        allow={"mail": mail.READ, "wiki": wiki.COMMITS},
         steps=(
             mail.pick(letter),
             between.to_site("wiki"),
-            wiki._edit(team["page"], text),
-            between.to_site("helpdesk", _DESK),
-            helpdesk._enter(queue, title, body, priority, sender["email"]),
+            wiki.edit_page(team["page"], text),
+            between.to_site("helpdesk"),
+            helpdesk.enter_ticket(queue, title, body, priority, sender["email"]),
             between.to_site("mail"),
             mail.pick(letter),
             mail.reply(answer),
@@ -207,14 +196,14 @@ def new_desk(facts: Facts, rng: random.Random) -> Assignment:
 @task("across/buy-and-share", apps=("mail", "shop", "budget"), split="train")
 def buy_and_share(facts: Facts, rng: random.Random) -> Assignment:
     """Put what a colleague wants into the basket, enter its price as a bill, and answer."""
-    project = rng.choice(budget._projects(facts["budget"]))
+    project = rng.choice(budget.known_projects(facts["budget"]))
     products = rng.sample(shop.free(facts["shop"]), 2)
     counts = [rng.randint(2, 6) for _ in products]
     lines = "\n".join(f"- {n} x {one['title']}" for one, n in zip(products, counts, strict=True))
     total = sum(one["price"] * count for one, count in zip(products, counts, strict=True))
-    what = rng.choice([one for one in budget._BOUGHT if one not in budget._titles(project)])
-    bill = between.everyones_bill(facts["budget"], project, what, total)
-    sender = mail._colleague(facts["mail"], rng)
+    what = rng.choice([one for one in budget.PURCHASES if one not in budget.titles_of(project)])
+    bill = budget.bill_for_everyone(facts["budget"], project, what, total)
+    sender = mail.draw_colleague(facts["mail"], rng)
     letter, delivery = mail.written(
         facts["mail"],
         sender,
@@ -233,31 +222,21 @@ def buy_and_share(facts: Facts, rng: random.Random) -> Assignment:
         "the basket already.",
         prepare={"mail": delivery},
         expect={
-            "mail": mail._answered(facts["mail"], letter, answer),
+            "mail": mail.expect_answer(facts["mail"], letter, answer),
             "shop": [
-                buying._put(facts["shop"], one, count)
+                buying.expect_line(facts["shop"], one, count)
                 for one, count in zip(products, counts, strict=True)
             ],
-            "budget": budget._new_bill(project, bill),
+            "budget": budget.expect_bill(project, bill),
         },
-        allow={"mail": mail._READ},
+        allow={"mail": mail.READ},
         steps=(
             mail.pick(letter),
             between.to_site("shop"),
-            [
-                (
-                    shop.to_product(one),
-                    buying._ADD,
-                    shop.to_basket(),
-                    buying._set_quantity(one, count),
-                )
-                for one, count in zip(products, counts, strict=True)
-            ],
+            [buying.add_to_basket(one, count) for one, count in zip(products, counts, strict=True)],
             between.to_site("budget"),
-            budget._open(project),
-            budget._ADD,
-            budget._fill_bill(project, bill),
-            budget._SUBMIT,
+            budget.open_project(project),
+            budget.enter_bill(project, bill),
             between.to_site("mail"),
             mail.pick(letter),
             mail.reply(answer),
@@ -269,9 +248,9 @@ def buy_and_share(facts: Facts, rng: random.Random) -> Assignment:
 def page_of_release(facts: Facts, rng: random.Random) -> Assignment:
     """Make a page of the wiki that tells how far a release is, and announce it."""
     name, due, _, _ = rng.choice(
-        [one for one in tracker_content.WORDS.milestones if one[0] in tracker._DATED]
+        [one for one in tracker_content.WORDS.milestones if one[0] in tracker.DATED]
     )
-    open_tickets = tracker._open(facts["tracker"], milestone=name)
+    open_tickets = tracker.unclosed_tickets(facts["tracker"], milestone=name)
     first, second = rng.sample(sorted({one["component"] for one in open_tickets}), 2)
     counts = [sum(one["component"] == part for one in open_tickets) for part in (first, second)]
     page, own = f"Company/Release {name}", facts["forum"]
@@ -286,22 +265,22 @@ def page_of_release(facts: Facts, rng: random.Random) -> Assignment:
         f"the number, then “{second}: ” and the number. Then create a topic in the category "
         f"“{board}” of the forum with the title “{title}” and the text “{says}”",
         expect={
-            "wiki": wiki._made(page, text),
-            "forum": forum._started(own, board, title, says),
+            "wiki": wiki.expect_page(page, text),
+            "forum": forum.expect_topic(own, board, title, says),
         },
-        allow={"wiki": wiki._COMMITS},
+        allow={"wiki": wiki.COMMITS},
         steps=(
             [
-                tracker._query(
+                tracker.query_tickets(
                     ("milestone", "Milestone", name), ("component", "Component", component)
                 )
                 for component in (first, second)
             ],
             click("#mainnav a", "Roadmap"),
             between.to_site("wiki"),
-            wiki._create(page, text),
+            wiki.write_page(page, text),
             between.to_site("forum"),
-            forum._start(own, board, title, says),
+            forum.start_topic(own, board, title, says),
         ),
     )
 
@@ -309,7 +288,7 @@ def page_of_release(facts: Facts, rng: random.Random) -> Assignment:
 @task("across/event-for-all", apps=("cms", "wiki", "mail"), split="train")
 def event_for_all(facts: Facts, rng: random.Random) -> Assignment:
     """Note an event of the intranet in the wiki, and invite two colleagues by mail."""
-    coming = cms._pages(
+    coming = cms.live_pages(
         facts["cms"], lambda one: one["fields"]["date"] > "2026-03-02", sections=("events",)
     )
     page = rng.choice(coming)
@@ -321,25 +300,24 @@ def event_for_all(facts: Facts, rng: random.Random) -> Assignment:
     subject = f"{event['date']}: will you come?"
     says = f"It is at {event['place']}."
     return Assignment(
-        goal=f"Look up the event {cms._name(page)} in the intranet. Create the page “{note}” in "
+        goal=f"Look up the event {cms.name_of(page)} in the intranet. Create the page “{note}” in "
         "the wiki, with three paragraphs: the title of the event, then “Place: ” and its place, "
         "then “Seats: ” and the number of seats. Then send one mail to "
         f"{listed([one['name'] for one in guests])}, whose addresses are in the address book of "
         f"the webmail, with the subject “{subject}” and the text “It is at PLACE.”, with the place "
         "of the event in place of PLACE.",
         expect={
-            "wiki": wiki._made(note, text),
-            "mail": mail._sent([one["email"] for one in guests], subject, text=same_text(says)),
+            "wiki": wiki.expect_page(note, text),
+            "mail": mail.expect_sent(
+                [one["email"] for one in guests], subject, text=same_text(says)
+            ),
         },
-        allow={"mail": mail._READ, "wiki": wiki._COMMITS},
+        allow={"mail": mail.READ, "wiki": wiki.COMMITS},
         steps=(
-            cms._go(page),
+            cms.visit_page(page),
             between.to_site("wiki"),
-            wiki._create(note, text),
+            wiki.write_page(note, text),
             between.to_site("mail"),
-            mail.to_contacts(),
-            [mail.pick_contact(one["name"]) for one in guests],
-            mail.tap("#taskmenu a.mail"),
-            mail.compose(to=[one["email"] for one in guests], subject=subject, text=says),
+            mail.write_to_contacts(guests, subject, says),
         ),
     )

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import random
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from webtraj_apps.app import App
+from webtraj_apps.app import App, Meanwhile
 from webtraj_apps.state import State, filled, read_sqlite
 
 __all__ = ["APP"]
@@ -33,12 +34,38 @@ def _read(folder: Path) -> State:
     return {**state, "bill": {key: named(bill) for key, bill in state["bill"].items()}}
 
 
+_THINGS: Final = ("Parking", "Matches", "Napkins", "Newspaper", "Light bulbs", "Bin bags")
+
+
+def _bill_elsewhere(
+    facts: Mapping[str, Any], rng: random.Random, concerns: Callable[[Any], bool]
+) -> Meanwhile:
+    """Let somebody enter what they have paid, in another project."""
+    payers = [
+        (project, member, user)
+        for project in facts["projects"]
+        if project["joined"] and not (concerns(project["name"]) or concerns(project["id"]))
+        for member in project["members"]
+        if member["activated"]
+        and (user := member["name"].lower()) in facts["cookies"]
+        and not concerns(user)
+    ]
+    project, member, user = rng.choice(payers)
+    what, amount = rng.choice(_THINGS), f"{rng.randint(150, 2400) / 100:.2f}"
+    bill = {"what": what, "amount": amount, "payer": str(member["id"])}
+    return Meanwhile(
+        f"{member['name']} enters the bill “{what}” of {amount} in “{project['name']}”",
+        lambda world: world.submit(user, f"/{project['id']}/add", **bill),
+    )
+
+
 APP: Final = App(
     name="budget",
     title="Shared budgets",
     package="ihatemoney 7.2.1",
     license="BSD-3-Clause",
     folder=Path(__file__).parent,
+    meanwhile=_bill_elsewhere,
     # The history, which tells once more what the other tables hold.
     ignored=frozenset(
         {

@@ -1,9 +1,12 @@
 """The intranet of Northfield: Wagtail, a content management system."""
 
 import json
+import random
+from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Any
 
-from webtraj_apps.app import App
+from webtraj_apps.app import App, Meanwhile, World
 from webtraj_apps.state import State, filled, read_sqlite
 
 _UNSET = {
@@ -56,12 +59,28 @@ def _read(folder: Path) -> State:
     }
 
 
+def _reword_elsewhere(
+    facts: Mapping[str, Any], rng: random.Random, concerns: Callable[[Any], bool]
+) -> Meanwhile:
+    """Let somebody add a sentence to a term of the glossary."""
+    known = [one for one in facts["glossary"] if not (concerns(one["id"]) or concerns(one["word"]))]
+    term = rng.choice(known or facts["glossary"])
+    meaning = f"{term['meaning']} {rng.choice(('See the wiki.', 'Ask sales.', 'An old word.'))}"
+
+    async def happen(world: World) -> None:
+        statement = "UPDATE northfield_term SET meaning = ? WHERE id = ?"
+        world.execute([(statement, (meaning, term["id"]))])
+
+    return Meanwhile(f"the glossary explains “{term['word']}” anew: {meaning}", happen)
+
+
 APP = App(
     name="cms",
     title="Intranet",
     package="wagtail 8.0.1",
     license="BSD-3-Clause",
     folder=Path(__file__).parent,
+    meanwhile=_reword_elsewhere,
     # Who did what, what refers to what, and the index of the search: all follow from the pages.
     ignored=frozenset(
         {

@@ -39,8 +39,8 @@ from webtraj_apps.tasks import (
     template,
 )
 
-_START: Final = "/admin/"
-task = functools.partial(template, user="user", start=_START)
+START: Final = "/admin/"
+task = functools.partial(template, user="user", start=START)
 _TODAY: Final = "2026-03-02"
 _TABLES: Final = {
     "": "northfield_sectionpage",
@@ -82,7 +82,7 @@ def _section(facts: Facts, slug: str) -> Mapping[str, Any]:
     return find(facts["pages"], slug=slug, section="")
 
 
-def _pages(
+def live_pages(
     facts: Facts, *tests: Callable[[Any], Any], sections: Sequence[str] = _SECTIONS
 ) -> list[Mapping[str, Any]]:
     """Return pages of these sections that are live, without a newer draft, and not locked."""
@@ -112,10 +112,11 @@ def _room(rng: random.Random) -> str:
 
 
 def _names(pages: Iterable[Mapping[str, Any]]) -> str:
-    return ", ".join(map(_name, pages))
+    return ", ".join(map(name_of, pages))
 
 
-def _name(page: Mapping[str, Any]) -> str:
+def name_of(page: Mapping[str, Any]) -> str:
+    """Return what goals call a page."""
     return f'"{page["title"]}"'
 
 
@@ -239,6 +240,16 @@ def _new_snippet(kind: str) -> tuple[Step, ...]:
     return _snippets(kind, f'a.w-header-button[href$="/{kind}/add/"]')
 
 
+def add_term(word: str, meaning: str) -> tuple[Step, ...]:
+    """Add a word to the glossary."""
+    return (
+        *_new_snippet("term"),
+        fill("#id_word", word),
+        fill("#id_meaning", meaning),
+        _SAVE,
+    )
+
+
 def _account(person: Mapping[str, Any]) -> tuple[Step, ...]:
     """Open a user account for editing."""
     link = f'main a[href="/admin/users/edit/{person["id"]}/"]'
@@ -267,9 +278,9 @@ def _settings(path: str) -> tuple[Step, ...]:
 @task("cms/edit-summary", level=1, split="train", allow=_REVISIONS)
 def edit_summary(facts: Facts, rng: random.Random) -> Assignment:
     """Change the summary of a page."""
-    page, text = rng.choice(_pages(facts)), rng.choice(_SUMMARIES)
+    page, text = rng.choice(live_pages(facts)), rng.choice(_SUMMARIES)
     return Assignment(
-        goal=f'Replace the summary of the page {_name(page)} by "{text}" and publish the page.',
+        goal=f'Replace the summary of the page {name_of(page)} by "{text}" and publish the page.',
         expect=_fields(page, summary=same_text(text)),
         steps=(_open(page), fill("#id_summary", text), _PUBLISH),
     )
@@ -278,9 +289,9 @@ def edit_summary(facts: Facts, rng: random.Random) -> Assignment:
 @task("cms/save-draft", level=1, split="train", allow=_OLDER)
 def save_draft(facts: Facts, rng: random.Random) -> Assignment:
     """Prepare a change that is not public yet."""
-    page, text = rng.choice(_pages(facts)), rng.choice(_SUMMARIES)
+    page, text = rng.choice(live_pages(facts)), rng.choice(_SUMMARIES)
     return Assignment(
-        goal=f'Prepare a new summary of the page {_name(page)}: "{text}" Save it as a draft. The'
+        goal=f'Prepare a new summary of the page {name_of(page)}: "{text}" Save it as a draft. The'
         " public page must stay as it is for now.",
         expect=_draft(page, summary=same_text(text)),
         steps=(_open(page), fill("#id_summary", text), _SAVE),
@@ -290,11 +301,12 @@ def save_draft(facts: Facts, rng: random.Random) -> Assignment:
 @task("cms/edit-event", level=1, split="train", allow=_REVISIONS)
 def edit_event(facts: Facts, rng: random.Random) -> Assignment:
     """Change where an event takes place, and for how many."""
-    page = rng.choice(_pages(facts, sections=("events",)))
+    page = rng.choice(live_pages(facts, sections=("events",)))
     place = _room(rng)
     seats = rng.choice([one for one in range(8, 40) if str(one) != page["fields"]["seats"]])
     return Assignment(
-        goal=f"The event {_name(page)} moves to {place} and has {seats} seats there. Publish this.",
+        goal=f"The event {name_of(page)} moves to {place} and has {seats} seats there. Publish "
+        "this.",
         expect=_fields(page, place=same_text(place), seats=seats),
         steps=(
             _open(page),
@@ -308,11 +320,11 @@ def edit_event(facts: Facts, rng: random.Random) -> Assignment:
 @task("cms/postpone-event", level=1, split="test", allow=_REVISIONS)
 def postpone_event(facts: Facts, rng: random.Random) -> Assignment:
     """Change the date of an event, and who organises it."""
-    page = rng.choice(_pages(facts, sections=("events",)))
+    page = rng.choice(live_pages(facts, sections=("events",)))
     date = f"2026-{rng.randint(5, 9):02d}-{rng.randint(10, 28)}"
     host = f"{rng.choice(('Chess', 'Sailing', 'Singing', 'Hiking'))} group"
     return Assignment(
-        goal=f"The event {_name(page)} now takes place on {date}, and its organiser is now"
+        goal=f"The event {name_of(page)} now takes place on {date}, and its organiser is now"
         f' "{host}". Publish this.',
         expect=_fields(page, date=date, host=same_text(host)),
         steps=(_open(page), fill("#id_date", date), fill("#id_host", host), _PUBLISH),
@@ -322,13 +334,13 @@ def postpone_event(facts: Facts, rng: random.Random) -> Assignment:
 @task("cms/edit-job", level=2, split="train", allow=_REVISIONS)
 def edit_job(facts: Facts, rng: random.Random) -> Assignment:
     """Change hours, date and contact of a vacancy."""
-    page = rng.choice(_pages(facts, sections=("jobs",)))
+    page = rng.choice(live_pages(facts, sections=("jobs",)))
     hours = rng.choice((18, 22, 28, 30, 38))
     date = f"2026-{rng.randint(5, 9):02d}-{rng.randint(10, 28)}"
     person = rng.choice(facts["people"][13:])
     return Assignment(
-        goal=f"Correct the vacancy {_name(page)}: {hours} hours a week, apply until {date}, contact"
-        f" {person['email']}. Publish it.",
+        goal=f"Correct the vacancy {name_of(page)}: {hours} hours a week, apply until {date}, "
+        f"contact {person['email']}. Publish it.",
         expect=_fields(page, hours=hours, closing_date=date, contact=person["email"]),
         steps=(
             _open(page),
@@ -343,15 +355,15 @@ def edit_job(facts: Facts, rng: random.Random) -> Assignment:
 @task("cms/change-category", level=2, split="test", allow=_REVISIONS)
 def change_category(facts: Facts, rng: random.Random) -> Assignment:
     """Move a piece of news into another category, with another author."""
-    page = rng.choice(_pages(facts, sections=("news",)))
+    page = rng.choice(live_pages(facts, sections=("news",)))
     names = ("company", "people", "products", "sites")
     category = rng.choice([one for one in names if one != page["fields"]["category"]])
     author = rng.choice(
         [one for one in _shown_authors(facts) if str(one["id"]) != page["fields"]["author"]]
     )
     return Assignment(
-        goal=f'The news page {_name(page)} belongs into the category "{category.title()}", and its'
-        f" author is {author['name']}. Correct and publish it.",
+        goal=f'The news page {name_of(page)} belongs into the category "{category.title()}", and'
+        f" its author is {author['name']}. Correct and publish it.",
         expect=_fields(page, category=category, author_id=author["id"]),
         steps=(
             _open(page),
@@ -392,12 +404,12 @@ _DIALOG_GONE: Final = _shown(".modal, .modal-backdrop", False)
 @task("cms/rename", level=2, split="train", allow=(*_REVISIONS, _REDIRECTS))
 def rename(facts: Facts, rng: random.Random) -> Assignment:
     """Rename a page, in its address too."""
-    page = rng.choice(_pages(facts, _not_redirected(facts)))
+    page = rng.choice(live_pages(facts, _not_redirected(facts)))
     word = rng.choice(("revised", "continued", "second edition", "update"))
     title = f"{page['title']} ({word})"
     slug = f"{word.replace(' ', '-')}-{rng.randint(100, 999)}"
     return Assignment(
-        goal=f'Rename the page {_name(page)} to "{title}", give it the slug "{slug}", and publish'
+        goal=f'Rename the page {name_of(page)} to "{title}", give it the slug "{slug}", and publish'
         " it.",
         expect=(
             _page(page, title=title, slug=slug, url_path=anything),
@@ -418,7 +430,7 @@ def publish_draft(facts: Facts, rng: random.Random) -> Assignment:
     """Publish a page that is a draft."""
     page = rng.choice(_drafts(facts))
     return Assignment(
-        goal=f"The page {_name(page)} is still a draft. Publish it as it is.",
+        goal=f"The page {name_of(page)} is still a draft. Publish it as it is.",
         expect=(
             _page(page, live=1, has_unpublished_changes=0),
             optional(_fields(page)),
@@ -432,7 +444,7 @@ def finish_draft(facts: Facts, rng: random.Random) -> Assignment:
     """Complete a draft and publish it."""
     page, text = rng.choice(_drafts(facts)), rng.choice(_SUMMARIES)
     return Assignment(
-        goal=f"The page {_name(page)} is a draft. Change its summary to"
+        goal=f"The page {name_of(page)} is a draft. Change its summary to"
         f' "{text}", show the page in menus, and publish it.',
         expect=(
             _page(page, live=1, has_unpublished_changes=0, show_in_menus=1),
@@ -453,7 +465,7 @@ def publish_changes(facts: Facts, rng: random.Random) -> Assignment:
     """Publish what is newer than the public page."""
     page = rng.choice([one for one in facts["pages"] if one.get("draft")])
     return Assignment(
-        goal=f"The page {_name(page)} has changes that are not public yet. Publish them as they"
+        goal=f"The page {name_of(page)} has changes that are not public yet. Publish them as they"
         " are.",
         expect=(
             _page(page, has_unpublished_changes=0),
@@ -466,9 +478,9 @@ def publish_changes(facts: Facts, rng: random.Random) -> Assignment:
 @task("cms/unpublish", level=1, split="train")
 def unpublish(facts: Facts, rng: random.Random) -> Assignment:
     """Take a page off the site."""
-    page = rng.choice(_pages(facts))
+    page = rng.choice(live_pages(facts))
     return Assignment(
-        goal=f"Take the page {_name(page)} off the public site, without deleting it.",
+        goal=f"Take the page {name_of(page)} off the public site, without deleting it.",
         expect=_page(page, live=0, has_unpublished_changes=1),
         steps=(_open(page), _unpublish(page)),
     )
@@ -485,9 +497,9 @@ def _unpublish(page: Mapping[str, Any]) -> tuple[Step, ...]:
 @task("cms/archive", level=2, split="train", allow=_REDIRECTS)
 def archive(facts: Facts, rng: random.Random) -> Assignment:
     """Move a page into the archive."""
-    page = rng.choice(_pages(facts))
+    page = rng.choice(live_pages(facts))
     return Assignment(
-        goal=f'Move the page {_name(page)} from "{page["section"].title()}" to "Archive".',
+        goal=f'Move the page {name_of(page)} from "{page["section"].title()}" to "Archive".',
         expect=_moved(facts, page),
         steps=(_open(page), _move(facts, page)),
     )
@@ -522,9 +534,9 @@ def _move(facts: Facts, page: Mapping[str, Any]) -> tuple[Step, ...]:
 @task("cms/delete", level=2, split="train", allow=_REVISIONS)
 def delete(facts: Facts, rng: random.Random) -> Assignment:
     """Delete a page."""
-    page = rng.choice(_pages(facts, _not_redirected(facts)))
+    page = rng.choice(live_pages(facts, _not_redirected(facts)))
     return Assignment(
-        goal=f"Delete the page {_name(page)} for good.",
+        goal=f"Delete the page {name_of(page)} for good.",
         expect=(
             removed("wagtailcore_page", id=page["id"]),
             removed(_TABLES[page["section"]], page_ptr_id=page["id"]),
@@ -541,11 +553,11 @@ def delete(facts: Facts, rng: random.Random) -> Assignment:
 @task("cms/copy", level=2, split="test", allow=_OLDER)
 def copy(facts: Facts, rng: random.Random) -> Assignment:
     """Copy a page, as a draft."""
-    page = rng.choice(_pages(facts))
+    page = rng.choice(live_pages(facts))
     title = f"{page['title']} - {rng.choice(('template', 'copy', 'new version'))}"
     slug = f"copy-{rng.randint(1000, 9999)}"
     return Assignment(
-        goal=f'Copy the page {_name(page)} within its section, with the title "{title}" and the'
+        goal=f'Copy the page {name_of(page)} within its section, with the title "{title}" and the'
         f' slug "{slug}". The copy must not be public yet.',
         expect=(
             added(
@@ -697,9 +709,9 @@ def new_job(facts: Facts, rng: random.Random) -> Assignment:
 @task("cms/submit-for-approval", level=2, split="train", user="editor", allow=_OLDER)
 def submit_for_approval(facts: Facts, rng: random.Random) -> Assignment:
     """Change a page without the right to publish it."""
-    page, text = rng.choice(_pages(facts)), rng.choice(_SUMMARIES)
+    page, text = rng.choice(live_pages(facts)), rng.choice(_SUMMARIES)
     return Assignment(
-        goal=f'Change the summary of the page {_name(page)} to "{text}" and submit the change to'
+        goal=f'Change the summary of the page {name_of(page)} to "{text}" and submit the change to'
         " the moderators for approval.",
         expect=(
             _draft(page, summary=same_text(text)),
@@ -772,12 +784,7 @@ def new_term(facts: Facts, rng: random.Random) -> Assignment:
     return Assignment(
         goal=f'Add the glossary term "{word}" with the meaning "{meaning}"',
         expect=added("northfield_term", word=word, meaning=same_text(meaning)),
-        steps=(
-            _new_snippet("term"),
-            fill("#id_word", word),
-            fill("#id_meaning", meaning),
-            _SAVE,
-        ),
+        steps=add_term(word, meaning),
     )
 
 
@@ -856,12 +863,12 @@ def new_redirect(facts: Facts, rng: random.Random) -> Assignment:
 @task("cms/redirect-to-page", level=2, split="test")
 def redirect_to_page(facts: Facts, rng: random.Random) -> Assignment:
     """Redirect a path to a page."""
-    page = rng.choice(_pages(facts, sections=("policies",)))
+    page = rng.choice(live_pages(facts, sections=("policies",)))
     path = f"/{rng.choice(('rule', 'rules', 'law'))}-{rng.randint(10, 99)}"
     link = f'.modal a.choose-page[data-id="{page["id"]}"]'
     return Assignment(
-        goal=f"Create a redirect from {path} to the page {_name(page)}: choose the page itself, do"
-        " not type its URL. It must not be permanent.",
+        goal=f"Create a redirect from {path} to the page {name_of(page)}: choose the page itself, "
+        "do not type its URL. It must not be permanent.",
         expect=added(
             "wagtailredirects_redirect",
             old_path=path,
@@ -890,7 +897,7 @@ def delete_redirect(facts: Facts, rng: random.Random) -> Assignment:
     redirect = rng.choice(facts["redirects"])
     page = find(facts["pages"], id=redirect["page"])
     return Assignment(
-        goal=f"There is a redirect to the page {_name(page)}. Delete it.",
+        goal=f"There is a redirect to the page {name_of(page)}. Delete it.",
         expect=removed("wagtailredirects_redirect", id=redirect["id"]),
         steps=(
             _settings("redirects"),
@@ -980,7 +987,7 @@ def deactivate_user(facts: Facts, rng: random.Random) -> Assignment:
 # Questions.
 
 
-def _go(page: Mapping[str, Any]) -> tuple[Step, ...]:
+def visit_page(page: Mapping[str, Any]) -> tuple[Step, ...]:
     """Open a page of the public site from the front page."""
     return (
         click("header a", page["section"].title()),
@@ -991,24 +998,24 @@ def _go(page: Mapping[str, Any]) -> tuple[Step, ...]:
 @task("cms/who-keeps", level=1, split="train", user="editor", start="/")
 def who_keeps(facts: Facts, rng: random.Random) -> Assignment:
     """Find out who looks after a rule."""
-    page = rng.choice(_pages(facts, sections=("policies",)))
+    page = rng.choice(live_pages(facts, sections=("policies",)))
     return Assignment(
-        goal=f"Who looks after the policy {_name(page)}, and which version is it? Answer with the"
+        goal=f"Who looks after the policy {name_of(page)}, and which version is it? Answer with the"
         " name and the version, separated by a comma.",
         answer=(page["fields"]["keeper"], f"version {page['fields']['version']}"),
-        steps=_go(page),
+        steps=visit_page(page),
     )
 
 
 @task("cms/job-contact", level=1, split="test", user="editor", start="/")
 def job_contact(facts: Facts, rng: random.Random) -> Assignment:
     """Find out whom to write to."""
-    page = rng.choice(_pages(facts, sections=("jobs",)))
+    page = rng.choice(live_pages(facts, sections=("jobs",)))
     return Assignment(
-        goal=f"To which mail address does one write for the vacancy {_name(page)}, and how many"
+        goal=f"To which mail address does one write for the vacancy {name_of(page)}, and how many"
         " hours a week is it? Answer with both, separated by a comma.",
         answer=(page["fields"]["contact"], f"{page['fields']['hours']} hours a week"),
-        steps=_go(page),
+        steps=visit_page(page),
     )
 
 
@@ -1041,13 +1048,13 @@ def _made_live(page: Mapping[str, Any], live: bool) -> tuple[str, tuple[Any, ...
 @task("cms/sum-seats", level=3, split="train", user="editor", start="/")
 def sum_seats(facts: Facts, rng: random.Random) -> Assignment:
     """Add up the seats of some events."""
-    chosen = rng.sample(_pages(facts, sections=("events",)), 4)
+    chosen = rng.sample(live_pages(facts, sections=("events",)), 4)
     names = _names(chosen)
     return Assignment(
         goal=f"How many seats do these events on the public site have together: {names}?"
         " Answer with the number.",
         answer=str(sum(int(page["fields"]["seats"]) for page in chosen)),
-        steps=[_go(page) for page in chosen],
+        steps=[visit_page(page) for page in chosen],
     )
 
 
@@ -1055,7 +1062,7 @@ def sum_seats(facts: Facts, rng: random.Random) -> Assignment:
 def next_review(facts: Facts, rng: random.Random) -> Assignment:
     """Find which of some rules has to be reviewed first, and which last."""
     while True:
-        chosen = rng.sample(_pages(facts, sections=("policies",)), 5)
+        chosen = rng.sample(live_pages(facts, sections=("policies",)), 5)
         by_date = sorted(chosen, key=lambda page: str(page["fields"]["review_date"]))
         if len({page["fields"]["review_date"] for page in chosen}) == len(chosen):
             break
@@ -1065,7 +1072,7 @@ def next_review(facts: Facts, rng: random.Random) -> Assignment:
         " Answer with both titles, separated by a comma.",
         answer=(by_date[0]["title"], by_date[-1]["title"]),
         ordered=True,
-        steps=[_go(page) for page in chosen],
+        steps=[visit_page(page) for page in chosen],
     )
 
 
@@ -1075,7 +1082,7 @@ def next_review(facts: Facts, rng: random.Random) -> Assignment:
 @task("cms/review-policies", level=3, split="train", allow=_REVISIONS)
 def review_policies(facts: Facts, rng: random.Random) -> Assignment:
     """Give some rules a new version and a new date."""
-    chosen = rng.sample(_pages(facts, sections=("policies",)), 3)
+    chosen = rng.sample(live_pages(facts, sections=("policies",)), 3)
     date = f"2027-{rng.randint(2, 9):02d}-{rng.randint(10, 28)}"
     version = f"{rng.randint(5, 9)}.{rng.randint(0, 9)}"
     names = _names(chosen)
@@ -1099,8 +1106,8 @@ def review_policies(facts: Facts, rng: random.Random) -> Assignment:
 @task("cms/archive-several", level=3, split="train", allow=_REDIRECTS)
 def archive_several(facts: Facts, rng: random.Random) -> Assignment:
     """Move some events into the archive."""
-    chosen = rng.sample(_pages(facts, sections=("events",)), 2)
-    names = " and ".join(_name(page) for page in chosen)
+    chosen = rng.sample(live_pages(facts, sections=("events",)), 2)
+    names = " and ".join(name_of(page) for page in chosen)
     return Assignment(
         goal=f'Move the events {names} from "Events" to "Archive".',
         expect=_moved(facts, *chosen),
@@ -1111,7 +1118,7 @@ def archive_several(facts: Facts, rng: random.Random) -> Assignment:
 @task("cms/close-jobs", level=3, split="test")
 def close_jobs(facts: Facts, rng: random.Random) -> Assignment:
     """Take vacancies off the site that are over."""
-    jobs = _pages(facts, sections=("jobs",))
+    jobs = live_pages(facts, sections=("jobs",))
     over = [page for page in jobs if page["fields"]["closing_date"] < _TODAY]
     late = rng.sample(over, rng.randint(1, 2))
     chosen = [*late, *rng.sample([page for page in jobs if page not in over], 2)]
@@ -1145,7 +1152,7 @@ def may_not_publish(facts: Facts, rng: random.Random) -> Assignment:
     """Publish a page without the right to."""
     page = rng.choice(_drafts(facts))
     return Assignment(
-        goal=f"Publish the draft {_name(page)} at once. Do not submit it for approval instead.",
+        goal=f"Publish the draft {name_of(page)} at once. Do not submit it for approval instead.",
         steps=(_open(page), _MORE),
     )
 

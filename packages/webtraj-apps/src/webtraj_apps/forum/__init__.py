@@ -2,13 +2,44 @@
 
 from __future__ import annotations
 
+import random
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
-from webtraj_apps.app import App
+from webtraj_apps.app import App, Meanwhile
 from webtraj_apps.state import filled
 
 __all__ = ["APP"]
+
+_REPLIES: Final = (
+    "Good to know, thank you.",
+    "I will ask around in our team.",
+    "Same here, by the way.",
+    "Let us talk about this over coffee.",
+    "Thanks for writing this down.",
+)
+
+
+def _reply_elsewhere(
+    facts: Mapping[str, Any], rng: random.Random, concerns: Callable[[Any], bool]
+) -> Meanwhile:
+    """Let a member reply in a topic."""
+    users = [name for name in facts["cookies"] if not concerns(name)] or [facts["admin"]]
+    user, text = rng.choice(users), rng.choice(_REPLIES)
+    topic = rng.choice(
+        [
+            one
+            for one in facts["topics"]
+            if not (one["closed"] or one["removed"])
+            and not (concerns(one["id"]) or concerns(one["title"]))
+        ]
+    )
+    return Meanwhile(
+        f"{user} replies in the topic “{topic['title']}”: {text}",
+        lambda world: world.submit(user, f"/topic/{topic['id']}/{topic['slug']}/", comment=text),
+    )
+
 
 APP: Final = App(
     name="forum",
@@ -16,6 +47,7 @@ APP: Final = App(
     package="django-spirit 0.14.3",
     license="MIT",
     folder=Path(__file__).parent,
+    meanwhile=_reply_elsewhere,
     ignored=frozenset(
         {
             "django_session",

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import functools
+import html
 import random
 import re
 from collections.abc import AsyncIterator, Iterable, Sequence
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 from webtraj.environments import actions as a
 from webtraj.environments.browser.oracles import (
@@ -24,6 +25,7 @@ from webtraj_apps.tasks import (
     Assignment,
     Expected,
     Facts,
+    Statement,
     added,
     anything,
     changed,
@@ -64,11 +66,12 @@ def _id(facts: Facts, username: str) -> int:
     return int(find(facts["users"], username=username)["id"])
 
 
-def _name(facts: Facts, username: str) -> str:
+def name_of(facts: Facts, username: str) -> str:
+    """Return a member's full name."""
     return str(find(facts["users"], username=username)["name"])
 
 
-def _quiet(topics: Iterable[Topic]) -> list[Topic]:
+def plain_topics(topics: Iterable[Topic]) -> list[Topic]:
     """Return the topics of one page in which nothing was deleted, advertised or closed."""
     return [
         topic
@@ -79,12 +82,12 @@ def _quiet(topics: Iterable[Topic]) -> list[Topic]:
     ]
 
 
-def _open(topics: Iterable[Topic]) -> list[Topic]:
+def unclosed_topics(topics: Iterable[Topic]) -> list[Topic]:
     """Return the topics that one can reply in."""
     return [topic for topic in topics if not (topic["removed"] or topic["closed"])]
 
 
-def _seen(topics: Iterable[Topic]) -> list[Topic]:
+def visible_topics(topics: Iterable[Topic]) -> list[Topic]:
     """Return the topics that were not deleted."""
     return [topic for topic in topics if not topic["removed"]]
 
@@ -104,6 +107,50 @@ def _single(facts: Facts, topics: Iterable[Topic]) -> list[tuple[Topic, Comment]
 
 
 # What worlds are prepared with.
+
+
+class Post(NamedTuple):
+    """A topic that somebody has just started."""
+
+    topic: Topic
+    prepare: tuple[Statement, ...]
+    """The SQL that starts it."""
+
+
+def prepare_topic(
+    facts: Facts,
+    rng: random.Random,
+    category: str,
+    title: str,
+    text: str,
+    items: Sequence[str] = (),
+) -> Post:
+    """Return a new topic with a text and a list below it, for `Assignment.prepare`."""
+    author = rng.choice([u for u in facts["users"] if u["username"] != facts["user"]])
+    number = 1 + max(int(topic["id"]) for topic in (*facts["topics"], *facts["private"]))
+    moment = "2026-02-27 10:12:00"
+    lines = "".join(f"<li>{html.escape(item)}</li>\n" for item in items)
+    shown = f"<p>{html.escape(text)}</p>" + (f"\n<ul>\n{lines}</ul>" if items else "")
+    written = "\n".join([text, "", *(f"* {item}" for item in items)]).strip()
+    slug = "-".join("".join(c if c.isalnum() else " " for c in title.lower()).split())[:50]
+    place = find(facts["categories"], title=category)["id"]
+    topic = (
+        f"INSERT INTO {_TOPIC} (id, title, slug, date, last_active, reindex_at, is_pinned,"
+        " is_globally_pinned, is_closed, is_removed, view_count, comment_count, category_id, "
+        "user_id) VALUES (?, ?, ?, ?, ?, ?, 0, 0, 0, 0, 3, 1, ?, ?)"
+    )
+    comment = (
+        f"INSERT INTO {_COMMENT} (comment, comment_html, action, date, is_removed, "
+        "is_modified, ip_address, modified_count, likes_count, topic_id, user_id) "
+        "VALUES (?, ?, 0, ?, 0, 0, '127.0.0.1', 0, 0, ?, ?)"
+    )
+    return Post(
+        {"id": number, "title": title, "category": category, "comments": [{"text": written}]},
+        (
+            (topic, (number, title, slug, moment, moment, moment, place, author["id"])),
+            (comment, (written, shown, moment, number, author["id"])),
+        ),
+    )
 
 
 def _set_topic(topic: Topic, column: str, value: int) -> tuple[str, tuple[Any, ...]]:
@@ -140,14 +187,14 @@ def _new_flag(comment: Comment) -> int:
 def _unreported(facts: Facts, rng: random.Random) -> tuple[Topic, Comment]:
     """Return a comment of a topic in which none was reported."""
     reported = {flag["topic"] for flag in facts["flags"]}
-    fit = [topic for topic in _quiet(facts["topics"]) if topic["id"] not in reported]
+    fit = [topic for topic in plain_topics(facts["topics"]) if topic["id"] not in reported]
     return rng.choice(_single(facts, fit))
 
 
 # Expectations.
 
 
-def _reply(facts: Facts, topic: Topic, author: str, text: str) -> tuple[Expected, ...]:
+def expect_reply(facts: Facts, topic: Topic, author: str, text: str) -> tuple[Expected, ...]:
     """Expect a reply."""
     return (
         added(
@@ -198,7 +245,7 @@ def _moderated(
     )
 
 
-def _started(facts: Facts, category: str, title: str, text: Any) -> tuple[Expected, ...]:
+def expect_topic(facts: Facts, category: str, title: str, text: Any) -> tuple[Expected, ...]:
     """Expect a new topic of the user; its text may be a test."""
     user = _id(facts, facts["user"])
     return (
@@ -221,7 +268,7 @@ def _started(facts: Facts, category: str, title: str, text: Any) -> tuple[Expect
 # Steps.
 
 
-def _search(title: str) -> tuple[Step, ...]:
+def find_topic(title: str) -> tuple[Step, ...]:
     """Search a topic by its title, and open it."""
     return (
         click("a.header__tabs__item[href='/search/']"),
@@ -287,7 +334,8 @@ def _moderate(entry: str) -> tuple[Step, ...]:
     )
 
 
-def _write_reply(text: str) -> tuple[Step, ...]:
+def write_reply(text: str) -> tuple[Step, ...]:
+    """Reply in the topic that is open."""
     return (
         fill("#reply textarea", text),
         click("#reply .comment__reply__actions__publish"),
@@ -303,7 +351,9 @@ def _at(comment: Comment, link: str) -> Step:
     return click(f"[data-pk='{comment['id']}'] a[href*='{link}']")
 
 
-def _start(facts: Facts, category: str, title: str, text: str, *before: Step) -> tuple[Step, ...]:
+def start_topic(
+    facts: Facts, category: str, title: str, text: str, *before: Step
+) -> tuple[Step, ...]:
     """Start a topic; `before` comes between its title and its text."""
     return (
         *_category_page(facts, category),
@@ -375,7 +425,7 @@ _NEW_TOPICS = (
     ("Ideas", "A {thing} for everyone", "I would vote for a {thing}. Tell me until {day}."),
 )
 _THINGS = ("whiteboard", "ladder", "toaster", "fan", "trolley", "shelf", "kettle", "clock")
-_ROOMS = ("Oak", "Maple", "Birch", "Cedar", "Willow", "Linden", "Hazel", "Rowan")
+ROOMS = ("Oak", "Maple", "Birch", "Cedar", "Willow", "Linden", "Hazel", "Rowan")
 _DAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday")
 _HOURS = ("9:15", "10:30", "11:45", "14:00", "15:30", "16:45")
 
@@ -393,7 +443,7 @@ def _new_topic(rng: random.Random) -> tuple[str, str, str]:
     category, title, text = rng.choice(_NEW_TOPICS)
     words = {
         "thing": rng.choice(_THINGS),
-        "room": rng.choice(_ROOMS),
+        "room": rng.choice(ROOMS),
         "day": rng.choice(_DAYS),
     }
     title = title.format(**words)
@@ -406,11 +456,11 @@ def _new_topic(rng: random.Random) -> tuple[str, str, str]:
 @task("forum/reply", level=1, split="train")
 def reply(facts: Facts, rng: random.Random) -> Assignment:
     """Reply in a topic."""
-    topic, text = rng.choice(_open(facts["topics"])), _answer_text(rng)
+    topic, text = rng.choice(unclosed_topics(facts["topics"])), _answer_text(rng)
     return Assignment(
         goal=f'Reply in the topic "{topic["title"]}" with this text: "{text}"',
-        expect=_reply(facts, topic, facts["user"], text),
-        steps=(_search(topic["title"]), _write_reply(text)),
+        expect=expect_reply(facts, topic, facts["user"], text),
+        steps=(find_topic(topic["title"]), write_reply(text)),
     )
 
 
@@ -423,8 +473,8 @@ def create_topic(facts: Facts, rng: random.Random) -> Assignment:
             f'Create a topic with the title "{title}" in the category "{category}". '
             f'Its text is: "{text}"'
         ),
-        expect=_started(facts, category, title, text),
-        steps=_start(facts, category, title, text),
+        expect=expect_topic(facts, category, title, text),
+        steps=start_topic(facts, category, title, text),
     )
 
 
@@ -432,7 +482,9 @@ def create_topic(facts: Facts, rng: random.Random) -> Assignment:
 def edit_own_comment(facts: Facts, rng: random.Random) -> Assignment:
     """Change the text of one's only comment in a topic."""
     user = facts["user"]
-    fit = [t for t in _quiet(facts["topics"]) if t["author"] != user and len(_by(t, user)) == 1]
+    fit = [
+        t for t in plain_topics(facts["topics"]) if t["author"] != user and len(_by(t, user)) == 1
+    ]
     topic, text = rng.choice(fit), _answer_text(rng)
     comment = _by(topic, user)[0]
     return Assignment(
@@ -442,7 +494,7 @@ def edit_own_comment(facts: Facts, rng: random.Random) -> Assignment:
         ),
         expect=_edited(comment, text),
         steps=(
-            _search(topic["title"]),
+            find_topic(topic["title"]),
             _rewrite(comment, text),
         ),
     )
@@ -454,7 +506,7 @@ def append_to_own_comment(facts: Facts, rng: random.Random) -> Assignment:
     user = facts["user"]
     fit = [
         topic
-        for topic in _open(facts["topics"])
+        for topic in unclosed_topics(facts["topics"])
         if topic["author"] == user and topic["category"] in ("For Sale", "Commuting", "Hardware")
     ]
     topic = rng.choice(fit)
@@ -480,7 +532,7 @@ def append_to_own_comment(facts: Facts, rng: random.Random) -> Assignment:
 def rename_own_topic(facts: Facts, rng: random.Random) -> Assignment:
     """Change the title of one's own topic."""
     user = facts["user"]
-    topic = rng.choice([t for t in _open(facts["topics"]) if t["author"] == user])
+    topic = rng.choice([t for t in unclosed_topics(facts["topics"]) if t["author"] == user])
     title = f"{topic['title']} ({rng.choice(('solved', 'update', 'still open', 'reserved'))})"
     return Assignment(
         goal=f'Change the title of your topic "{topic["title"]}" to "{title}".',
@@ -492,7 +544,7 @@ def rename_own_topic(facts: Facts, rng: random.Random) -> Assignment:
             reindex_at=anything,
         ),
         steps=(
-            _search(topic["title"]),
+            find_topic(topic["title"]),
             click("a.topic_edit_link"),
             fill("#id_title", title),
             _SAVE,
@@ -503,13 +555,14 @@ def rename_own_topic(facts: Facts, rng: random.Random) -> Assignment:
 @task("forum/quote", level=2, split="train")
 def quote(facts: Facts, rng: random.Random) -> Assignment:
     """Quote a comment and answer it."""
-    topic, comment = rng.choice(_single(facts, _quiet(facts["topics"])))
+    topic, comment = rng.choice(_single(facts, plain_topics(facts["topics"])))
     text = _answer_text(rng)
     quoted = f"> @{comment['by']} said:\n> {comment['text']}"
     return Assignment(
         goal=(
-            f'In the topic "{topic["title"]}", quote the comment of {_name(facts, comment["by"])} '
-            f'with the forum\'s quote function, and write below the quotation: "{text}"'
+            f'In the topic "{topic["title"]}", quote the comment of '
+            f"{name_of(facts, comment['by'])} with the forum's quote function, and write below "
+            f'the quotation: "{text}"'
         ),
         expect=(
             added(
@@ -522,7 +575,7 @@ def quote(facts: Facts, rng: random.Random) -> Assignment:
             _grows(topic),
         ),
         steps=(
-            _search(topic["title"]),
+            find_topic(topic["title"]),
             _at(comment, "/quote/"),
             fill("#id_comment", f"{quoted}\n\n{text}"),
             _PUBLISH,
@@ -533,7 +586,7 @@ def quote(facts: Facts, rng: random.Random) -> Assignment:
 @task("forum/create-poll", level=2, split="test")
 def create_poll(facts: Facts, rng: random.Random) -> Assignment:
     """Create a topic with a poll."""
-    thing, room = rng.choice(_THINGS), rng.choice(_ROOMS)
+    thing, room = rng.choice(_THINGS), rng.choice(ROOMS)
     title = f"Vote: {thing} for the {room} room"
     question = f"When shall we buy the {thing}?"
     options = rng.sample(_DAYS, rng.randint(2, 4))
@@ -545,7 +598,7 @@ def create_poll(facts: Facts, rng: random.Random) -> Assignment:
             f"{', '.join(options)}."
         ),
         expect=(
-            _started(facts, "Ideas", title, _is_poll),
+            expect_topic(facts, "Ideas", title, _is_poll),
             added(_POLL, title=same_text(question), is_removed=0),
             [
                 added(
@@ -558,7 +611,7 @@ def create_poll(facts: Facts, rng: random.Random) -> Assignment:
                 for number, text in enumerate(options, 1)
             ],
         ),
-        steps=_start(
+        steps=start_topic(
             facts,
             "Ideas",
             title,
@@ -576,8 +629,10 @@ def _is_poll(comment: str) -> bool:
 @task("forum/answer-own-question", level=3, split="train")
 def answer_own_question(facts: Facts, rng: random.Random) -> Assignment:
     """Look something up in one topic, and tell it in another."""
-    first = rng.choice([t for t in _seen(facts["topics"]) if t["category"] == "Book Club"])
-    second = rng.choice([t for t in _open(facts["topics"]) if t["category"] == "Board Games"])
+    first = rng.choice([t for t in visible_topics(facts["topics"]) if t["category"] == "Book Club"])
+    second = rng.choice(
+        [t for t in unclosed_topics(facts["topics"]) if t["category"] == "Board Games"]
+    )
     text = f"The book has {first['details']['pages']} pages."
     return Assignment(
         goal=(
@@ -585,15 +640,15 @@ def answer_own_question(facts: Facts, rng: random.Random) -> Assignment:
             f'reply in the topic "{second["title"]}", in these words, with the number in place of '
             f'N: "The book has N pages."'
         ),
-        expect=_reply(facts, second, facts["user"], text),
-        steps=(_browse(facts, first), _browse(facts, second), _write_reply(text)),
+        expect=expect_reply(facts, second, facts["user"], text),
+        steps=(_browse(facts, first), _browse(facts, second), write_reply(text)),
     )
 
 
 @task("forum/offer-less", level=3, split="test")
 def offer_less(facts: Facts, rng: random.Random) -> Assignment:
     """Find the cheaper of two things, and make an offer for it."""
-    adverts = [t for t in _open(facts["topics"]) if t["category"] == "For Sale"]
+    adverts = [t for t in unclosed_topics(facts["topics"]) if t["category"] == "For Sale"]
     pair = rng.sample([t for t in adverts if t["author"] != facts["user"]], 2)
     less = rng.randint(2, 9)
     cheap = min(pair, key=lambda topic: int(topic["details"]["price"]))
@@ -606,11 +661,11 @@ def offer_less(facts: Facts, rng: random.Random) -> Assignment:
             f"the topic of the cheaper one with an offer that is £{less} below its price, in "
             f'these words, with the amount in place of N: "I would pay £N."'
         ),
-        expect=_reply(facts, cheap, facts["user"], text),
+        expect=expect_reply(facts, cheap, facts["user"], text),
         steps=(
             [_browse(facts, topic) for topic in pair],
-            *(() if cheap is pair[1] else _search(cheap["title"])),
-            _write_reply(text),
+            *(() if cheap is pair[1] else find_topic(cheap["title"])),
+            write_reply(text),
         ),
     )
 
@@ -618,13 +673,17 @@ def offer_less(facts: Facts, rng: random.Random) -> Assignment:
 @task("forum/reply-twice", level=2, split="train")
 def reply_twice(facts: Facts, rng: random.Random) -> Assignment:
     """Write the same reply in two topics."""
-    fit = [t for t in _open(facts["topics"]) if t["category"] in ("Wanted", "Running", "Cooking")]
+    fit = [
+        t
+        for t in unclosed_topics(facts["topics"])
+        if t["category"] in ("Wanted", "Running", "Cooking")
+    ]
     topics, text = rng.sample(fit, 2), _answer_text(rng)
     titles = " and ".join(f'"{topic["title"]}"' for topic in topics)
     return Assignment(
         goal=f'Reply in both of the topics {titles} with the same text: "{text}"',
-        expect=[_reply(facts, topic, facts["user"], text) for topic in topics],
-        steps=[(_search(topic["title"]), _write_reply(text)) for topic in topics],
+        expect=[expect_reply(facts, topic, facts["user"], text) for topic in topics],
+        steps=[(find_topic(topic["title"]), write_reply(text)) for topic in topics],
     )
 
 
@@ -634,12 +693,13 @@ def reply_twice(facts: Facts, rng: random.Random) -> Assignment:
 @task("forum/like", level=1, split="train")
 def like(facts: Facts, rng: random.Random) -> Assignment:
     """Like a comment."""
-    fit = [one for one in _single(facts, _quiet(facts["topics"])) if not one[1]["liked"]]
+    fit = [one for one in _single(facts, plain_topics(facts["topics"])) if not one[1]["liked"]]
     topic, comment = rng.choice(fit)
     return Assignment(
-        goal=f'Like the comment of {_name(facts, comment["by"])} in the topic "{topic["title"]}".',
+        goal=f"Like the comment of {name_of(facts, comment['by'])} in the topic "
+        f'"{topic["title"]}".',
         expect=_liked(facts, comment),
-        steps=(_search(topic["title"]), _like(comment)),
+        steps=(find_topic(topic["title"]), _like(comment)),
     )
 
 
@@ -655,7 +715,7 @@ def like_all_of_one(facts: Facts, rng: random.Random) -> Assignment:
     """Like all comments of a member in a long topic."""
     fit = [
         (topic, writer, comments)
-        for topic in _seen(facts["topics"])
+        for topic in visible_topics(facts["topics"])
         if len(topic["comments"]) > _PAGE
         for writer in sorted({one["by"] for one in topic["comments"]})
         if writer not in (facts["user"], facts["spammer"])
@@ -664,10 +724,10 @@ def like_all_of_one(facts: Facts, rng: random.Random) -> Assignment:
     ]
     topic, writer, comments = rng.choice(fit)
     return Assignment(
-        goal=f'Like every comment of {_name(facts, writer)} in the topic "{topic["title"]}".',
+        goal=f'Like every comment of {name_of(facts, writer)} in the topic "{topic["title"]}".',
         expect=[_liked(facts, comment) for comment in comments],
         steps=(
-            _search(topic["title"]),
+            find_topic(topic["title"]),
             [
                 (
                     () if page == 1 else _turn(page),
@@ -683,7 +743,7 @@ def like_all_of_one(facts: Facts, rng: random.Random) -> Assignment:
 def unlike(facts: Facts, rng: random.Random) -> Assignment:
     """Take a like back."""
     topic, comment = rng.choice(
-        [(t, c) for t in _seen(facts["topics"]) for c in t["comments"] if c["liked"]]
+        [(t, c) for t in visible_topics(facts["topics"]) for c in t["comments"] if c["liked"]]
     )
     return Assignment(
         goal=f'You like a comment in the topic "{topic["title"]}". Take your like back.',
@@ -692,7 +752,7 @@ def unlike(facts: Facts, rng: random.Random) -> Assignment:
             changed(_COMMENT, {"id": comment["id"]}, likes_count=comment["likes"] - 1),
         ),
         steps=(
-            _search(topic["title"]),
+            find_topic(topic["title"]),
             _to_comment(topic, comment),
             _like(comment, undo=True),
         ),
@@ -711,7 +771,7 @@ def _subscribed(facts: Facts, topic: Topic) -> Expected:
 @task("forum/subscribe", level=1, split="train")
 def subscribe(facts: Facts, rng: random.Random) -> Assignment:
     """Subscribe to a topic."""
-    topic = rng.choice([t for t in _seen(facts["topics"]) if not t["subscribed"]])
+    topic = rng.choice([t for t in visible_topics(facts["topics"]) if not t["subscribed"]])
     return Assignment(
         goal=f'Let the forum notify you of new comments in the topic "{topic["title"]}".',
         expect=_subscribed(facts, topic),
@@ -724,7 +784,7 @@ def subscribe_to_several(facts: Facts, rng: random.Random) -> Assignment:
     """Subscribe to three announcements."""
     fit = [
         topic
-        for topic in _seen(facts["topics"])
+        for topic in visible_topics(facts["topics"])
         if topic["category"] == "Announcements" and topic["details"] and not topic["subscribed"]
     ]
     topics = rng.sample(fit, 3)
@@ -735,14 +795,14 @@ def subscribe_to_several(facts: Facts, rng: random.Random) -> Assignment:
             f"systems: {systems}."
         ),
         expect=[_subscribed(facts, topic) for topic in topics],
-        steps=[(_search(topic["title"]), _NOTIFY) for topic in topics],
+        steps=[(find_topic(topic["title"]), _NOTIFY) for topic in topics],
     )
 
 
 @task("forum/unsubscribe", level=1, split="test")
 def unsubscribe(facts: Facts, rng: random.Random) -> Assignment:
     """Unsubscribe from a topic."""
-    topic = rng.choice([t for t in _seen(facts["topics"]) if t["subscribed"]])
+    topic = rng.choice([t for t in visible_topics(facts["topics"]) if t["subscribed"]])
     return Assignment(
         goal=f'Stop the notifications of new comments in the topic "{topic["title"]}".',
         expect=changed(
@@ -750,14 +810,14 @@ def unsubscribe(facts: Facts, rng: random.Random) -> Assignment:
             {"topic_id": topic["id"], "user_id": _id(facts, facts["user"])},
             is_active=0,
         ),
-        steps=(_search(topic["title"]), _NOTIFY),
+        steps=(find_topic(topic["title"]), _NOTIFY),
     )
 
 
 def _polls(facts: Facts, *, closed: bool, voted: bool) -> list[Topic]:
     return [
         topic
-        for topic in _seen(facts["topics"])
+        for topic in visible_topics(facts["topics"])
         if (poll := topic["poll"])
         and poll["closed"] == closed
         and (poll["voted"] is not None) == voted
@@ -830,7 +890,7 @@ def change_vote(facts: Facts, rng: random.Random) -> Assignment:
             changed(_CHOICE, {"id": old["id"]}, vote_count=old["votes"]),
         ),
         steps=(
-            _search(topic["title"]),
+            find_topic(topic["title"]),
             _results(poll),
             _vote(poll, option),
         ),
@@ -849,7 +909,7 @@ def vote_for_leader(facts: Facts, rng: random.Random) -> Assignment:
         ),
         expect=_voted(facts, option),
         steps=(
-            _search(topic["title"]),
+            find_topic(topic["title"]),
             _results(topic["poll"]),
             _results(topic["poll"]),
             _vote(topic["poll"], option),
@@ -870,7 +930,7 @@ def close_own_poll(facts: Facts, rng: random.Random) -> Assignment:
             close_at=on_day("2026-03-02"),
         ),
         steps=(
-            _search(topic["title"]),
+            find_topic(topic["title"]),
             click(f"#p{topic['poll']['id']} a[href*='/poll/close/']"),
         ),
     )
@@ -880,13 +940,15 @@ def close_own_poll(facts: Facts, rng: random.Random) -> Assignment:
 def report_comment(facts: Facts, rng: random.Random) -> Assignment:
     """Report a comment to the moderators."""
     flagged = {flag["comment"] for flag in facts["flags"]}
-    fit = [one for one in _single(facts, _quiet(facts["topics"])) if one[1]["id"] not in flagged]
+    fit = [
+        one for one in _single(facts, plain_topics(facts["topics"])) if one[1]["id"] not in flagged
+    ]
     topic, comment = rng.choice(fit)
     reason = rng.choice(("Spam", "Other"))
     text = rng.choice(("Please have a look.", "This is off topic.", "I do not like the tone."))
     return Assignment(
         goal=(
-            f"Report the comment of {_name(facts, comment['by'])} in the topic "
+            f"Report the comment of {name_of(facts, comment['by'])} in the topic "
             f'"{topic["title"]}". The reason is "{reason}", and the text is: "{text}"'
         ),
         expect=(
@@ -900,7 +962,7 @@ def report_comment(facts: Facts, rng: random.Random) -> Assignment:
             added(_FLAG, comment_id=comment["id"], is_closed=0),
         ),
         steps=(
-            _search(topic["title"]),
+            find_topic(topic["title"]),
             _at(comment, "/flag/"),
             select("#id_reason", reason),
             fill("#id_body", text),
@@ -960,7 +1022,7 @@ def _write_private(title: str, text: str, invited: Sequence[str]) -> tuple[Step,
 @task("forum/write-to-author", level=3, split="test")
 def write_to_author(facts: Facts, rng: random.Random) -> Assignment:
     """Write to those who wrote two topics."""
-    fit = [t for t in _seen(facts["topics"]) if t["category"] in ("Commuting", "For Sale")]
+    fit = [t for t in visible_topics(facts["topics"]) if t["category"] in ("Commuting", "For Sale")]
     fit = [topic for topic in fit if topic["author"] != facts["user"]]
     first = rng.choice(fit)
     second = rng.choice([topic for topic in fit if topic["author"] != first["author"]])
@@ -996,8 +1058,8 @@ def private_reply(facts: Facts, rng: random.Random) -> Assignment:
     topic, text = rng.choice(facts["private"]), _answer_text(rng)
     return Assignment(
         goal=f'Reply in the private topic "{topic["title"]}" with this text: "{text}"',
-        expect=_reply(facts, topic, facts["user"], text),
-        steps=(_open_private(topic), _write_reply(text)),
+        expect=expect_reply(facts, topic, facts["user"], text),
+        steps=(_open_private(topic), write_reply(text)),
     )
 
 
@@ -1028,7 +1090,7 @@ def remove_from_private(facts: Facts, rng: random.Random) -> Assignment:
     other = rng.choice([one for one in topic["members"] if one != facts["user"]])
     return Assignment(
         goal=(
-            f"Remove {_name(facts, other)} from the participants of your private topic "
+            f"Remove {name_of(facts, other)} from the participants of your private topic "
             f'"{topic["title"]}".'
         ),
         expect=_left(facts, topic, other),
@@ -1136,10 +1198,10 @@ def email_preferences(facts: Facts, rng: random.Random) -> Assignment:
 @task("forum/who-started", level=1, split="train")
 def who_started(facts: Facts, rng: random.Random) -> Assignment:
     """Tell who started a topic."""
-    topic = rng.choice(_seen(facts["topics"]))
+    topic = rng.choice(visible_topics(facts["topics"]))
     return Assignment(
         goal=f'Who started the topic "{topic["title"]}"? Answer with first and last name.',
-        answer=_name(facts, topic["author"]),
+        answer=name_of(facts, topic["author"]),
         steps=_browse(facts, topic),
     )
 
@@ -1149,7 +1211,7 @@ def last_reply(facts: Facts, rng: random.Random) -> Assignment:
     """Tell who wrote last in a topic."""
     fit = [
         topic
-        for topic in _seen(facts["topics"])
+        for topic in visible_topics(facts["topics"])
         if len(topic["comments"]) > 5 and not any(one["removed"] for one in topic["comments"])
     ]
     topic = rng.choice(fit)
@@ -1158,7 +1220,7 @@ def last_reply(facts: Facts, rng: random.Random) -> Assignment:
             f'Who wrote the newest comment in the topic "{topic["title"]}"? '
             "Answer with first and last name."
         ),
-        answer=_name(facts, topic["comments"][-1]["by"]),
+        answer=name_of(facts, topic["comments"][-1]["by"]),
         steps=(_browse(facts, topic), _read_all(topic)),
     )
 
@@ -1166,7 +1228,7 @@ def last_reply(facts: Facts, rng: random.Random) -> Assignment:
 @task("forum/price", level=1, split="train")
 def price(facts: Facts, rng: random.Random) -> Assignment:
     """Tell the price of a thing for sale."""
-    topic = rng.choice([t for t in _seen(facts["topics"]) if t["category"] == "For Sale"])
+    topic = rng.choice([t for t in visible_topics(facts["topics"]) if t["category"] == "For Sale"])
     return Assignment(
         goal=(
             f"How much does the {topic['details']['item']} in the category For Sale cost? "
@@ -1180,7 +1242,7 @@ def price(facts: Facts, rng: random.Random) -> Assignment:
 @task("forum/maintenance", level=1, split="test")
 def maintenance(facts: Facts, rng: random.Random) -> Assignment:
     """Tell whom to ask about maintenance work, or how long it takes."""
-    fit = [t for t in _seen(facts["topics"]) if t["title"].startswith("Maintenance")]
+    fit = [t for t in visible_topics(facts["topics"]) if t["title"].startswith("Maintenance")]
     topic = rng.choice(fit)
     details = topic["details"]
     whom = f"Who is the contact for the maintenance of the {details['system']}?"
@@ -1197,7 +1259,9 @@ def maintenance(facts: Facts, rng: random.Random) -> Assignment:
 @task("forum/lost-and-found", level=1, split="train")
 def lost_and_found(facts: Facts, rng: random.Random) -> Assignment:
     """Tell where a thing is to be fetched or brought."""
-    topic = rng.choice([t for t in _seen(facts["topics"]) if t["category"] == "Lost and Found"])
+    topic = rng.choice(
+        [t for t in visible_topics(facts["topics"]) if t["category"] == "Lost and Found"]
+    )
     details = topic["details"]
     question = (
         f"Somebody found a {details['thing']}. In which room can you fetch it?"
@@ -1207,14 +1271,14 @@ def lost_and_found(facts: Facts, rng: random.Random) -> Assignment:
     return Assignment(
         goal=f"{question} Answer with the name of the room, one word.",
         answer=details["room"],
-        steps=_search(topic["title"]),
+        steps=find_topic(topic["title"]),
     )
 
 
 @task("forum/cheapest", level=3, split="test")
 def cheapest(facts: Facts, rng: random.Random) -> Assignment:
     """Find the cheapest of four things."""
-    fit = [t for t in _seen(facts["topics"]) if t["category"] == "For Sale"]
+    fit = [t for t in visible_topics(facts["topics"]) if t["category"] == "For Sale"]
     topics = rng.sample(fit, 4)
     items = ", ".join(topic["details"]["item"] for topic in topics)
     best = min(topics, key=lambda topic: int(topic["details"]["price"]))
@@ -1224,14 +1288,14 @@ def cheapest(facts: Facts, rng: random.Random) -> Assignment:
             "Answer with its name as given here."
         ),
         answer=best["details"]["item"],
-        steps=[_search(topic["title"]) for topic in topics],
+        steps=[find_topic(topic["title"]) for topic in topics],
     )
 
 
 @task("forum/total-budget", level=3, split="train")
 def total_budget(facts: Facts, rng: random.Random) -> Assignment:
     """Add up the budgets that three topics tell."""
-    fit = [t for t in _seen(facts["topics"]) if t["category"] == "Projects"]
+    fit = [t for t in visible_topics(facts["topics"]) if t["category"] == "Projects"]
     topics = rng.sample(fit, 3)
     titles = ", ".join(f'"{topic["title"]}"' for topic in topics)
     return Assignment(
@@ -1247,7 +1311,7 @@ def total_budget(facts: Facts, rng: random.Random) -> Assignment:
 @task("forum/most-liked", level=2, split="train")
 def most_liked(facts: Facts, rng: random.Random) -> Assignment:
     """Tell who wrote the comment that is liked most."""
-    fit = [t for t in _seen(facts["topics"]) if len(t["comments"]) > 8]
+    fit = [t for t in visible_topics(facts["topics"]) if len(t["comments"]) > 8]
     topic = rng.choice(fit)
     best = max(topic["comments"], key=lambda one: int(one["likes"]))
     return Assignment(
@@ -1255,8 +1319,8 @@ def most_liked(facts: Facts, rng: random.Random) -> Assignment:
             f'Who wrote the comment with the most likes in the topic "{topic["title"]}"? '
             "Answer with first and last name."
         ),
-        answer=_name(facts, best["by"]),
-        steps=(_search(topic["title"]), _read_all(topic)),
+        answer=name_of(facts, best["by"]),
+        steps=(find_topic(topic["title"]), _read_all(topic)),
     )
 
 
@@ -1265,14 +1329,14 @@ def count_comments(facts: Facts, rng: random.Random) -> Assignment:
     """Count the comments of a member in a long topic."""
     fit = [
         (topic, writer)
-        for topic in _seen(facts["topics"])
+        for topic in visible_topics(facts["topics"])
         if len(topic["comments"]) > _PAGE and not any(one["removed"] for one in topic["comments"])
         for writer in sorted({one["by"] for one in topic["comments"]})
     ]
     topic, writer = rng.choice(fit)
     return Assignment(
         goal=(
-            f"How many comments did {_name(facts, writer)} write in the topic "
+            f"How many comments did {name_of(facts, writer)} write in the topic "
             f'"{topic["title"]}"? The opening comment counts too. Answer with the number.'
         ),
         answer=str(len(_by(topic, writer))),
@@ -1283,7 +1347,7 @@ def count_comments(facts: Facts, rng: random.Random) -> Assignment:
 @task("forum/count-topics", level=2, split="train")
 def count_topics(facts: Facts, rng: random.Random) -> Assignment:
     """Count the topics that a member started."""
-    topics = _seen(facts["topics"])
+    topics = visible_topics(facts["topics"])
     topic = rng.choice([t for t in topics if t["category"] in ("Running", "Cooking", "Software")])
     writer = topic["author"]
     count = sum(one["author"] == writer for one in topics)
@@ -1294,7 +1358,7 @@ def count_topics(facts: Facts, rng: random.Random) -> Assignment:
         ),
         answer=str(count),
         steps=(
-            _search(topic["title"]),
+            find_topic(topic["title"]),
             click(f"[data-pk='{topic['comments'][0]['id']}'] .comment__info__username__link"),
             click(".nav__tabs__link", "Topics"),
         ),
@@ -1312,14 +1376,14 @@ def poll_winner(facts: Facts, rng: random.Random) -> Assignment:
             "Do not vote. Answer with the text of the choice."
         ),
         answer=best["text"],
-        steps=(_search(topic["title"]), _results(topic["poll"])),
+        steps=(find_topic(topic["title"]), _results(topic["poll"])),
     )
 
 
 @task("forum/poll-voters", level=2, split="test")
 def poll_voters(facts: Facts, rng: random.Random) -> Assignment:
     """Count the votes for a choice."""
-    topic = rng.choice([t for t in _seen(facts["topics"]) if t["poll"]])
+    topic = rng.choice([t for t in visible_topics(facts["topics"]) if t["poll"]])
     poll = topic["poll"]
     option = rng.choice([one for one in poll["options"] if one["votes"]])
     shown = poll["closed"] or poll["voted"] is not None
@@ -1330,7 +1394,7 @@ def poll_voters(facts: Facts, rng: random.Random) -> Assignment:
         ),
         answer=str(option["votes"]),
         steps=(
-            _search(topic["title"]),
+            find_topic(topic["title"]),
             *(() if shown else (_results(poll),)),
             click(f"#p{poll['id']} a[href='/comment/poll/voters/{option['id']}/']"),
         ),
@@ -1340,7 +1404,7 @@ def poll_voters(facts: Facts, rng: random.Random) -> Assignment:
 @task("forum/early-car-pool", level=3, split="train")
 def early_car_pool(facts: Facts, rng: random.Random) -> Assignment:
     """Find the driver who leaves first."""
-    fit = [t for t in _seen(facts["topics"]) if t["category"] == "Commuting"]
+    fit = [t for t in visible_topics(facts["topics"]) if t["category"] == "Commuting"]
     while True:
         topics = rng.sample(fit, 3)
         hours = sorted(topic["details"]["hour"] for topic in topics)
@@ -1353,8 +1417,8 @@ def early_car_pool(facts: Facts, rng: random.Random) -> Assignment:
             f"There are car pools from {towns} in the category Commuting. Whose leaves first in "
             "the morning? Answer with the driver's first and last name."
         ),
-        answer=_name(facts, first["author"]),
-        steps=[_search(topic["title"]) for topic in topics],
+        answer=name_of(facts, first["author"]),
+        steps=[find_topic(topic["title"]) for topic in topics],
     )
 
 
@@ -1364,30 +1428,30 @@ def early_car_pool(facts: Facts, rng: random.Random) -> Assignment:
 @task("forum/close-topic", level=1, split="train", user="moderator")
 def close_topic(facts: Facts, rng: random.Random) -> Assignment:
     """Close a topic."""
-    topic = rng.choice(_open(facts["topics"]))
+    topic = rng.choice(unclosed_topics(facts["topics"]))
     return Assignment(
         goal=f'As a moderator, close the topic "{topic["title"]}".',
         expect=_moderated(facts, topic, facts["moderator"], _CLOSED, is_closed=1),
-        steps=(_search(topic["title"]), _moderate("Close topic")),
+        steps=(find_topic(topic["title"]), _moderate("Close topic")),
     )
 
 
 @task("forum/reopen-topic", level=1, split="test", user="moderator")
 def reopen_topic(facts: Facts, rng: random.Random) -> Assignment:
     """Open a closed topic."""
-    topic = rng.choice(_seen(facts["topics"]))
+    topic = rng.choice(visible_topics(facts["topics"]))
     return Assignment(
         goal=f'As a moderator, open the closed topic "{topic["title"]}" again.',
         prepare=(_set_topic(topic, "is_closed", 1),),
         expect=_moderated(facts, topic, facts["moderator"], _UNCLOSED, is_closed=0),
-        steps=(_search(topic["title"]), _moderate("Open topic")),
+        steps=(find_topic(topic["title"]), _moderate("Open topic")),
     )
 
 
 @task("forum/pin-topic", level=1, split="train", user="moderator")
 def pin_topic(facts: Facts, rng: random.Random) -> Assignment:
     """Pin a topic, in its category or globally."""
-    fit = [t for t in _seen(facts["topics"]) if not (t["pinned"] or t["globally_pinned"])]
+    fit = [t for t in visible_topics(facts["topics"]) if not (t["pinned"] or t["globally_pinned"])]
     topic, everywhere = rng.choice(fit), rng.random() < 0.5
     new = {"is_globally_pinned": 1} if everywhere else {"is_pinned": 1}
     return Assignment(
@@ -1398,7 +1462,7 @@ def pin_topic(facts: Facts, rng: random.Random) -> Assignment:
         ),
         expect=_moderated(facts, topic, facts["moderator"], _PINNED, **new),
         steps=(
-            _search(topic["title"]),
+            find_topic(topic["title"]),
             _moderate("Pin topic globally" if everywhere else "Pin topic"),
         ),
     )
@@ -1407,30 +1471,30 @@ def pin_topic(facts: Facts, rng: random.Random) -> Assignment:
 @task("forum/unpin-topic", level=1, split="test", user="moderator")
 def unpin_topic(facts: Facts, rng: random.Random) -> Assignment:
     """Unpin a topic."""
-    topic = rng.choice([t for t in _seen(facts["topics"]) if not t["globally_pinned"]])
+    topic = rng.choice([t for t in visible_topics(facts["topics"]) if not t["globally_pinned"]])
     return Assignment(
         goal=f'As a moderator, unpin the pinned topic "{topic["title"]}".',
         prepare=(_set_topic(topic, "is_pinned", 1),),
         expect=_moderated(facts, topic, facts["moderator"], _UNPINNED, is_pinned=0),
-        steps=(_search(topic["title"]), _moderate("Unpin topic")),
+        steps=(find_topic(topic["title"]), _moderate("Unpin topic")),
     )
 
 
 @task("forum/delete-topic", level=1, split="train", user="moderator")
 def delete_topic(facts: Facts, rng: random.Random) -> Assignment:
     """Delete a topic."""
-    topic = rng.choice(_seen(facts["topics"]))
+    topic = rng.choice(visible_topics(facts["topics"]))
     return Assignment(
         goal=f'As a moderator, delete the topic "{topic["title"]}".',
         expect=changed(_TOPIC, {"id": topic["id"]}, is_removed=1, reindex_at=anything),
-        steps=(_search(topic["title"]), _moderate("Delete topic")),
+        steps=(find_topic(topic["title"]), _moderate("Delete topic")),
     )
 
 
 @task("forum/move-topic", level=2, split="train", user="moderator")
 def move_topic(facts: Facts, rng: random.Random) -> Assignment:
     """Move a topic to another category."""
-    topic = rng.choice(_open(facts["topics"]))
+    topic = rng.choice(unclosed_topics(facts["topics"]))
     fit = [c for c in facts["categories"] if c["title"] != topic["category"] and c["parent"]]
     category = rng.choice(fit)
     return Assignment(
@@ -1439,7 +1503,7 @@ def move_topic(facts: Facts, rng: random.Random) -> Assignment:
             f'"{category["title"]}", which is part of "{category["parent"]}".'
         ),
         expect=_moderated(facts, topic, facts["moderator"], _MOVED, category_id=category["id"]),
-        steps=(_search(topic["title"]), _move_to(category)),
+        steps=(find_topic(topic["title"]), _move_to(category)),
     )
 
 
@@ -1451,7 +1515,7 @@ def _move_to(category: dict[str, Any]) -> tuple[Step, ...]:
 @task("forum/move-and-close", level=3, split="test", user="moderator")
 def move_and_close(facts: Facts, rng: random.Random) -> Assignment:
     """Move a topic, tell its readers, and close it."""
-    fit = [t for t in _open(facts["topics"]) if t["category"] in ("Hardware", "Software")]
+    fit = [t for t in unclosed_topics(facts["topics"]) if t["category"] in ("Hardware", "Software")]
     topic = rng.choice(fit)
     target = find(
         facts["categories"], title="Software" if topic["category"] == "Hardware" else "Hardware"
@@ -1473,7 +1537,7 @@ def move_and_close(facts: Facts, rng: random.Random) -> Assignment:
                 comment_count=len(topic["comments"]) + 1,
                 last_active=anything,
             ),
-            *_reply(facts, topic, moderator, text)[:2],
+            *expect_reply(facts, topic, moderator, text)[:2],
             [
                 added(_COMMENT, topic_id=topic["id"], user_id=_id(facts, moderator), action=action)
                 for action in (_MOVED, _CLOSED)
@@ -1482,7 +1546,7 @@ def move_and_close(facts: Facts, rng: random.Random) -> Assignment:
         steps=(
             _browse(facts, topic),
             _move_to(target),
-            _write_reply(text),
+            write_reply(text),
             _moderate("Close topic"),
         ),
     )
@@ -1491,10 +1555,10 @@ def move_and_close(facts: Facts, rng: random.Random) -> Assignment:
 @task("forum/delete-comment", level=2, split="train", user="moderator")
 def delete_comment(facts: Facts, rng: random.Random) -> Assignment:
     """Delete a comment."""
-    topic, comment = rng.choice(_single(facts, _quiet(facts["topics"])))
+    topic, comment = rng.choice(_single(facts, plain_topics(facts["topics"])))
     return Assignment(
         goal=(
-            f"As a moderator, delete the comment of {_name(facts, comment['by'])} in the topic "
+            f"As a moderator, delete the comment of {name_of(facts, comment['by'])} in the topic "
             f'"{topic["title"]}".'
         ),
         expect=changed(_COMMENT, {"id": comment["id"]}, is_removed=1),
@@ -1505,30 +1569,30 @@ def delete_comment(facts: Facts, rng: random.Random) -> Assignment:
 @task("forum/undelete-comment", level=1, split="test", user="moderator")
 def undelete_comment(facts: Facts, rng: random.Random) -> Assignment:
     """Bring a deleted comment back."""
-    topic, comment = rng.choice(_single(facts, _quiet(facts["topics"])))
+    topic, comment = rng.choice(_single(facts, plain_topics(facts["topics"])))
     return Assignment(
         goal=f'As a moderator, undelete the deleted comment in the topic "{topic["title"]}".',
         prepare=(_set_removed(comment),),
         expect=changed(_COMMENT, {"id": comment["id"]}, is_removed=0),
-        steps=(_search(topic["title"]), _at(comment, "/undelete/")),
+        steps=(find_topic(topic["title"]), _at(comment, "/undelete/")),
     )
 
 
 @task("forum/censor-comment", level=2, split="train", user="moderator")
 def censor_comment(facts: Facts, rng: random.Random) -> Assignment:
     """Replace the text of another member's comment."""
-    topic, comment = rng.choice(_single(facts, _quiet(facts["topics"])))
+    topic, comment = rng.choice(_single(facts, plain_topics(facts["topics"])))
     text = rng.choice(
         ("Removed by a moderator.", "Please stay friendly.", "Moved to the intranet.")
     )
     return Assignment(
         goal=(
-            f"As a moderator, replace the text of {_name(facts, comment['by'])}'s comment in the "
+            f"As a moderator, replace the text of {name_of(facts, comment['by'])}'s comment in the "
             f'topic "{topic["title"]}" by: "{text}"'
         ),
         expect=_edited(comment, text),
         steps=(
-            _search(topic["title"]),
+            find_topic(topic["title"]),
             _rewrite(comment, text),
         ),
     )
@@ -1538,10 +1602,10 @@ def censor_comment(facts: Facts, rng: random.Random) -> Assignment:
 def clean_up_spam(facts: Facts, rng: random.Random) -> Assignment:
     """Delete all advertisements of an account in a long topic."""
     spammer = facts["spammer"]
-    topic = rng.choice([t for t in _open(facts["topics"]) if len(_by(t, spammer)) > 1])
+    topic = rng.choice([t for t in unclosed_topics(facts["topics"]) if len(_by(t, spammer)) > 1])
     return Assignment(
         goal=(
-            f"The account of {_name(facts, spammer)} was abused for advertising. As a moderator, "
+            f"The account of {name_of(facts, spammer)} was abused for advertising. As a moderator, "
             f'delete all comments of this account in the topic "{topic["title"]}".'
         ),
         expect=[
@@ -1550,7 +1614,7 @@ def clean_up_spam(facts: Facts, rng: random.Random) -> Assignment:
         ],
         steps=[
             # A deletion leads to the page of the comment; each one is looked for from the start.
-            (_search(topic["title"]), _to_comment(topic, comment), _at(comment, "/delete/"))
+            (find_topic(topic["title"]), _to_comment(topic, comment), _at(comment, "/delete/"))
             for comment in _by(topic, spammer)
         ],
     )
@@ -1559,12 +1623,12 @@ def clean_up_spam(facts: Facts, rng: random.Random) -> Assignment:
 @task("forum/move-comment", level=3, split="test", user="moderator")
 def move_comment(facts: Facts, rng: random.Random) -> Assignment:
     """Move a comment to another topic."""
-    topics = _quiet(facts["topics"])
+    topics = plain_topics(facts["topics"])
     topic, comment = rng.choice(_single(facts, topics))
     target = rng.choice([t for t in topics if t["id"] != topic["id"]])
     return Assignment(
         goal=(
-            f"As a moderator, move the comment of {_name(facts, comment['by'])} in the topic "
+            f"As a moderator, move the comment of {name_of(facts, comment['by'])} in the topic "
             f'"{topic["title"]}" to the topic "{target["title"]}".'
         ),
         expect=(
@@ -1574,8 +1638,8 @@ def move_comment(facts: Facts, rng: random.Random) -> Assignment:
             _grows(target),
         ),
         steps=(
-            _search(target["title"]),  # Its number is in the address.
-            _search(topic["title"]),
+            find_topic(target["title"]),  # Its number is in the address.
+            find_topic(topic["title"]),
             _moderate("Select comments to move"),
             check(f".js-move-comment-checkbox[value='{comment['id']}']"),
             fill("#id_move_comments_topic", str(target["id"])),
@@ -1587,7 +1651,11 @@ def move_comment(facts: Facts, rng: random.Random) -> Assignment:
 @task("forum/close-duplicate", level=2, split="train", user="moderator")
 def close_duplicate(facts: Facts, rng: random.Random) -> Assignment:
     """Reply in a topic and close it."""
-    fit = [t for t in _open(facts["topics"]) if t["category"] in ("Network", "Wanted", "Gardening")]
+    fit = [
+        t
+        for t in unclosed_topics(facts["topics"])
+        if t["category"] in ("Network", "Wanted", "Gardening")
+    ]
     topic, other = rng.sample(fit, 2)
     text, moderator = f"See {other['title']}.", facts["moderator"]
     return Assignment(
@@ -1596,7 +1664,7 @@ def close_duplicate(facts: Facts, rng: random.Random) -> Assignment:
             "then close this topic."
         ),
         expect=(
-            *_reply(facts, topic, moderator, text)[:2],
+            *expect_reply(facts, topic, moderator, text)[:2],
             changed(
                 _TOPIC,
                 {"id": topic["id"]},
@@ -1607,7 +1675,7 @@ def close_duplicate(facts: Facts, rng: random.Random) -> Assignment:
             ),
             added(_COMMENT, topic_id=topic["id"], user_id=_id(facts, moderator), action=_CLOSED),
         ),
-        steps=(_search(topic["title"]), _write_reply(text), _moderate("Close topic")),
+        steps=(find_topic(topic["title"]), write_reply(text), _moderate("Close topic")),
     )
 
 
@@ -1857,21 +1925,23 @@ def count_reporters(facts: Facts, rng: random.Random) -> Assignment:
 @task("forum/delete-own-topic", level=1, split="train", infeasible=True)
 def delete_own_topic(facts: Facts, rng: random.Random) -> Assignment:
     """Members cannot delete their topics."""
-    topic = rng.choice([t for t in _open(facts["topics"]) if t["author"] == facts["user"]])
+    topic = rng.choice(
+        [t for t in unclosed_topics(facts["topics"]) if t["author"] == facts["user"]]
+    )
     return Assignment(
         goal=f'Delete your topic "{topic["title"]}", without asking anybody else.',
-        steps=(_search(topic["title"]), click("a.topic_edit_link")),
+        steps=(find_topic(topic["title"]), click("a.topic_edit_link")),
     )
 
 
 @task("forum/reply-in-closed-topic", level=1, split="train", infeasible=True)
 def reply_in_closed_topic(facts: Facts, rng: random.Random) -> Assignment:
     """Nobody can reply in a closed topic."""
-    topic = rng.choice(_seen(facts["topics"]))
+    topic = rng.choice(visible_topics(facts["topics"]))
     return Assignment(
         goal=f'Reply in the topic "{topic["title"]}" with this text: "{_answer_text(rng)}"',
         prepare=(_set_topic(topic, "is_closed", 1),),
-        steps=_search(topic["title"]),
+        steps=find_topic(topic["title"]),
     )
 
 

@@ -9,7 +9,7 @@ import random
 import re
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from webtraj.environments import actions
 from webtraj.environments.browser.oracles import (
@@ -26,6 +26,7 @@ from webtraj_apps.state import Expected
 from webtraj_apps.tasks import (
     Assignment,
     Facts,
+    Statement,
     added,
     anything,
     changed,
@@ -43,10 +44,10 @@ task = functools.partial(template, user="user", start="/dashboard/")
 
 _TODAY: Final = "2026-03-02"
 _OPEN: Final = (1, 2)
-_RESOLVED: Final = 3
+RESOLVED: Final = 3
 _CLOSED: Final = 4
 _DUPLICATE: Final = 5
-_PRIORITIES: Final = {1: "1. Critical", 2: "2. High", 3: "3. Normal", 4: "4. Low", 5: "5. Very Low"}
+PRIORITIES: Final = {1: "1. Critical", 2: "2. High", 3: "3. Normal", 4: "4. Low", 5: "5. Very Low"}
 _MINUTE: Final = 60_000_000
 """How the database counts durations."""
 _TEXTS: Final = (
@@ -67,15 +68,17 @@ _NOTES: Final = (
 # What is there.
 
 
-def _agent(facts: Facts, username: str) -> Mapping[str, Any]:
+def find_agent(facts: Facts, username: str) -> Mapping[str, Any]:
+    """Return the person with a username."""
     return find(facts["people"], username=username)
 
 
-def _queue(facts: Facts, slug: str) -> Mapping[str, Any]:
+def find_queue(facts: Facts, slug: str) -> Mapping[str, Any]:
+    """Return the queue with a slug."""
     return find(facts["queues"], slug=slug)
 
 
-def _tickets(
+def find_tickets(
     facts: Facts, *tests: Callable[[Any], Any], status: Sequence[int] = _OPEN
 ) -> list[Mapping[str, Any]]:
     """Return tickets with one of these states for which all tests hold."""
@@ -100,7 +103,7 @@ def _colleagues(facts: Facts) -> list[Mapping[str, Any]]:
 
 def _mine(facts: Facts) -> list[Mapping[str, Any]]:
     """Return the tickets that the colleague without special rights sees as theirs: 25 at most."""
-    email = _agent(facts, facts["colleague"])["email"]
+    email = find_agent(facts, facts["colleague"])["email"]
     mine = [ticket for ticket in facts["tickets"] if ticket["email"] == email]
     return sorted(mine, key=lambda one: str(one["created"]))[-25:]
 
@@ -131,7 +134,7 @@ def _groups(
 # What changes.
 
 
-def _silent(*tickets: Mapping[str, Any], **more: Any) -> tuple[Expected, ...]:
+def allow_notes(*tickets: Mapping[str, Any], **more: Any) -> tuple[Expected, ...]:
     """Allow follow-ups without a text, by which the desk notes what was changed."""
     return tuple(
         optional(added("helpdesk_followup", ticket_id=ticket["id"], comment=comment, **more))
@@ -140,11 +143,13 @@ def _silent(*tickets: Mapping[str, Any], **more: Any) -> tuple[Expected, ...]:
     )
 
 
-def _ticket(ticket: Mapping[str, Any], **new: Any) -> Expected:
+def expect_changed(ticket: Mapping[str, Any], **new: Any) -> Expected:
+    """Expect new values of a ticket."""
     return changed("helpdesk_ticket", {"id": ticket["id"]}, **new)
 
 
-def _said(ticket: Mapping[str, Any], text: str, *, public: bool, **more: Any) -> Expected:
+def expect_reply(ticket: Mapping[str, Any], text: str, *, public: bool, **more: Any) -> Expected:
+    """Expect a follow-up with a text, which the submitter can read if it is public."""
     return added(
         "helpdesk_followup",
         ticket_id=ticket["id"],
@@ -154,15 +159,66 @@ def _said(ticket: Mapping[str, Any], text: str, *, public: bool, **more: Any) ->
     )
 
 
+def expect_answer(ticket: Mapping[str, Any], text: str) -> tuple[Expected, ...]:
+    """Expect a public follow-up, and allow the notes that come with it."""
+    return (expect_reply(ticket, text, public=True), *allow_notes(ticket))
+
+
+def expect_resolved(ticket: Mapping[str, Any], text: str) -> tuple[Expected, ...]:
+    """Expect a ticket to be resolved with a public text."""
+    resolved = expect_changed(ticket, status=RESOLVED, resolution=same_text(text))
+    return (resolved, *expect_answer(ticket, text))
+
+
+# What worlds are prepared with.
+
+
+class Request(NamedTuple):
+    """A ticket that somebody has just opened."""
+
+    ticket: Mapping[str, Any]
+    prepare: tuple[Statement, ...]
+    """The SQL that opens it."""
+
+
+def prepare_ticket(facts: Facts, queue: str, sender: str, title: str, text: str) -> Request:
+    """Return a new ticket in a queue, for `Assignment.prepare`."""
+    number = 1 + max(int(ticket["id"]) for ticket in facts["tickets"])
+    opened = "2026-03-02 08:40:00"
+    ticket = (
+        "INSERT INTO helpdesk_ticket (id, title, created, modified, submitter_email, status, "
+        "on_hold, description, resolution, priority, queue_id, secret_key) "
+        "VALUES (?, ?, ?, ?, ?, 1, 0, ?, '', 3, ?, ?)"
+    )
+    follow_up = (
+        "INSERT INTO helpdesk_followup (date, title, comment, public, ticket_id) "
+        "VALUES (?, 'Ticket Opened Via Web', ?, 1, ?)"
+    )
+    place = find_queue(facts, queue)["id"]
+    return Request(
+        {"id": number, "title": title, "email": sender},
+        (
+            (ticket, (number, title, opened, opened, sender, text, place, f"{number:016x}")),
+            (follow_up, (opened, text, number)),
+        ),
+    )
+
+
+def draw_sender(facts: Facts, rng: random.Random) -> str:
+    """Draw the mail address of a colleague who is no agent."""
+    agents = {agent["email"] for agent in facts["agents"]}
+    return str(rng.choice([p["email"] for p in facts["people"] if p["email"] not in agents]))
+
+
 # How to get there.
 
 
-def _jump(ticket: Mapping[str, Any]) -> tuple[Step, ...]:
+def open_ticket(ticket: Mapping[str, Any]) -> tuple[Step, ...]:
     """Open a ticket by its number."""
     return (fill("#search_query", str(ticket["id"])), click("#searchform button"))
 
 
-def _find(ticket: Mapping[str, Any]) -> tuple[Step, ...]:
+def search_ticket(ticket: Mapping[str, Any]) -> tuple[Step, ...]:
     """Open a ticket by its title."""
     return (
         fill("#search_query", ticket["title"]),
@@ -218,7 +274,8 @@ def _field(name: str, value: Any) -> Step:
     return put(field, str(value))
 
 
-def _reply(text: str, *more: Step, public: bool) -> tuple[Step, ...]:
+def write_reply(text: str, *more: Step, public: bool) -> tuple[Step, ...]:
+    """Reply in the ticket that is open; `more` comes before it is sent."""
     private = () if public else (uncheck("#id_public"),)
     return (_RESPOND, fill("#commentBox", text), *private, *more, _SAVE)
 
@@ -283,25 +340,25 @@ _SAVE_ROW: Final = click('input[name="_save"]')
 @task("helpdesk/set-priority", level=1, split="train")
 def set_priority(facts: Facts, rng: random.Random) -> Assignment:
     """Change a ticket's priority."""
-    ticket = rng.choice(_tickets(facts))
-    priority = rng.choice([one for one in _PRIORITIES if one != ticket["priority"]])
+    ticket = rng.choice(find_tickets(facts))
+    priority = rng.choice([one for one in PRIORITIES if one != ticket["priority"]])
     return Assignment(
-        goal=f'Change the priority of ticket #{ticket["id"]} to "{_PRIORITIES[priority]}".',
-        expect=(_ticket(ticket, priority=priority), _silent(ticket)),
-        steps=(_jump(ticket), _detail("priority", priority)),
+        goal=f'Change the priority of ticket #{ticket["id"]} to "{PRIORITIES[priority]}".',
+        expect=(expect_changed(ticket, priority=priority), allow_notes(ticket)),
+        steps=(open_ticket(ticket), _detail("priority", priority)),
     )
 
 
 @task("helpdesk/assign", level=1, split="train")
 def assign(facts: Facts, rng: random.Random) -> Assignment:
     """Assign a ticket to an agent."""
-    ticket = rng.choice(_tickets(facts, _no_lists))
+    ticket = rng.choice(find_tickets(facts, _no_lists))
     agent = rng.choice(_others(facts, ticket["owner"]))
     return Assignment(
         goal=f"Assign the ticket {_name(ticket)} to {agent['name']}.",
-        expect=(_ticket(ticket, assigned_to_id=agent["id"]), _silent(ticket)),
+        expect=(expect_changed(ticket, assigned_to_id=agent["id"]), allow_notes(ticket)),
         steps=(
-            _find(ticket),
+            search_ticket(ticket),
             _give(agent["id"]),
         ),
     )
@@ -310,26 +367,26 @@ def assign(facts: Facts, rng: random.Random) -> Assignment:
 @task("helpdesk/take", level=1, split="train")
 def take(facts: Facts, rng: random.Random) -> Assignment:
     """Take a ticket that nobody works on."""
-    ticket = rng.choice(_tickets(facts, lambda one: not one["owner"]))
+    ticket = rng.choice(find_tickets(facts, lambda one: not one["owner"]))
     return Assignment(
         goal=f"Nobody works on the ticket {_name(ticket)} yet. Take it yourself.",
         expect=(
-            _ticket(ticket, assigned_to_id=_agent(facts, facts["user"])["id"]),
-            _silent(ticket),
+            expect_changed(ticket, assigned_to_id=find_agent(facts, facts["user"])["id"]),
+            allow_notes(ticket),
         ),
-        steps=(_find(ticket), click('a[href="?take"]')),
+        steps=(search_ticket(ticket), click('a[href="?take"]')),
     )
 
 
 @task("helpdesk/unassign", level=1, split="test")
 def unassign(facts: Facts, rng: random.Random) -> Assignment:
     """Take a ticket from its owner."""
-    ticket = rng.choice(_tickets(facts, _no_lists, lambda one: one["owner"]))
+    ticket = rng.choice(find_tickets(facts, _no_lists, lambda one: one["owner"]))
     return Assignment(
         goal=f"Nobody should own the ticket {_name(ticket)} any more: make it unassigned.",
-        expect=(_ticket(ticket, assigned_to_id=None), _silent(ticket)),
+        expect=(expect_changed(ticket, assigned_to_id=None), allow_notes(ticket)),
         steps=(
-            _find(ticket),
+            search_ticket(ticket),
             _give(0),
         ),
     )
@@ -338,34 +395,34 @@ def unassign(facts: Facts, rng: random.Random) -> Assignment:
 @task("helpdesk/public-reply", level=1, split="train")
 def public_reply(facts: Facts, rng: random.Random) -> Assignment:
     """Answer the submitter of a ticket."""
-    ticket, text = rng.choice(_tickets(facts)), rng.choice(_TEXTS)
+    ticket, text = rng.choice(find_tickets(facts)), rng.choice(_TEXTS)
     return Assignment(
         goal=f'Answer ticket #{ticket["id"]}, so that the submitter can read it: "{text}"',
-        expect=_said(ticket, text, public=True),
-        steps=(_jump(ticket), _reply(text, public=True)),
+        expect=expect_reply(ticket, text, public=True),
+        steps=(open_ticket(ticket), write_reply(text, public=True)),
     )
 
 
 @task("helpdesk/private-note", level=1, split="train")
 def private_note(facts: Facts, rng: random.Random) -> Assignment:
     """Leave a note that the submitter does not see."""
-    ticket, text = rng.choice(_tickets(facts)), rng.choice(_NOTES)
+    ticket, text = rng.choice(find_tickets(facts)), rng.choice(_NOTES)
     return Assignment(
         goal=f'Add a note to the ticket {_name(ticket)} that its submitter must not see: "{text}"',
-        expect=_said(ticket, text, public=False),
-        steps=(_find(ticket), _reply(text, public=False)),
+        expect=expect_reply(ticket, text, public=False),
+        steps=(search_ticket(ticket), write_reply(text, public=False)),
     )
 
 
 @task("helpdesk/hold", level=1, split="train")
 def hold(facts: Facts, rng: random.Random) -> Assignment:
     """Put a ticket on hold."""
-    ticket = rng.choice(_tickets(facts, lambda one: not one["hold"]))
+    ticket = rng.choice(find_tickets(facts, lambda one: not one["hold"]))
     return Assignment(
         goal=f"Put ticket #{ticket['id']} on hold.",
-        expect=(_ticket(ticket, on_hold=1), _silent(ticket)),
+        expect=(expect_changed(ticket, on_hold=1), allow_notes(ticket)),
         steps=(
-            _jump(ticket),
+            open_ticket(ticket),
             _act(".ticket-hold button"),
         ),
     )
@@ -374,19 +431,19 @@ def hold(facts: Facts, rng: random.Random) -> Assignment:
 @task("helpdesk/unhold", level=1, split="test")
 def unhold(facts: Facts, rng: random.Random) -> Assignment:
     """Go on with a ticket that was on hold, with a note."""
-    ticket, text = rng.choice(_tickets(facts, lambda one: one["hold"])), rng.choice(_NOTES)
+    ticket, text = rng.choice(find_tickets(facts, lambda one: one["hold"])), rng.choice(_NOTES)
     return Assignment(
         goal=f"The ticket {_name(ticket)} need not wait any longer. Take it off hold, and leave a"
         f' private note in it: "{text}"',
         expect=(
-            _ticket(ticket, on_hold=0),
-            _said(ticket, text, public=False),
-            _silent(ticket),
+            expect_changed(ticket, on_hold=0),
+            expect_reply(ticket, text, public=False),
+            allow_notes(ticket),
         ),
         steps=(
-            _find(ticket),
+            search_ticket(ticket),
             _act(".ticket-hold button"),
-            _reply(text, public=False),
+            write_reply(text, public=False),
         ),
     )
 
@@ -394,32 +451,32 @@ def unhold(facts: Facts, rng: random.Random) -> Assignment:
 @task("helpdesk/set-due", level=1, split="train")
 def set_due(facts: Facts, rng: random.Random) -> Assignment:
     """Set the date when a ticket is due."""
-    ticket = rng.choice(_tickets(facts))
+    ticket = rng.choice(find_tickets(facts))
     date = f"2026-{rng.choice(('03', '04'))}-{rng.randint(10, 28)}"
     return Assignment(
         goal=f"Ticket #{ticket['id']} should be due on {date}. Enter this.",
-        expect=(_ticket(ticket, due_date=on_day(date)), _silent(ticket)),
-        steps=(_jump(ticket), _detail("due_date", date)),
+        expect=(expect_changed(ticket, due_date=on_day(date)), allow_notes(ticket)),
+        steps=(open_ticket(ticket), _detail("due_date", date)),
     )
 
 
 @task("helpdesk/move-queue", level=1, split="train")
 def move_queue(facts: Facts, rng: random.Random) -> Assignment:
     """Move a ticket into another queue."""
-    ticket = rng.choice(_tickets(facts))
+    ticket = rng.choice(find_tickets(facts))
     queue = rng.choice([one for one in facts["queues"] if one["slug"] != ticket["queue"]])
     return Assignment(
         goal=f"The ticket {_name(ticket)} is in the wrong queue. Move it to {queue['title']}.",
-        expect=(_ticket(ticket, queue_id=queue["id"]), _silent(ticket)),
-        steps=(_find(ticket), _detail("queue", queue["id"])),
+        expect=(expect_changed(ticket, queue_id=queue["id"]), allow_notes(ticket)),
+        steps=(search_ticket(ticket), _detail("queue", queue["id"])),
     )
 
 
 @task("helpdesk/triage", level=2, split="train")
 def triage(facts: Facts, rng: random.Random) -> Assignment:
     """Set priority, owner and date of a new ticket at once, and leave a note."""
-    ticket = rng.choice(_tickets(facts, lambda one: not one["owner"] and not one["due"]))
-    priority = rng.choice([one for one in _PRIORITIES if one != ticket["priority"]])
+    ticket = rng.choice(find_tickets(facts, lambda one: not one["owner"] and not one["due"]))
+    priority = rng.choice([one for one in PRIORITIES if one != ticket["priority"]])
     agent, text = rng.choice(_others(facts)), rng.choice(_NOTES)
     date = f"2026-03-{rng.randint(10, 28)}"
     details = (
@@ -429,41 +486,37 @@ def triage(facts: Facts, rng: random.Random) -> Assignment:
     )
     return Assignment(
         goal=f"Sort the ticket {_name(ticket)}: give it to {agent['name']} with priority"
-        f' "{_PRIORITIES[priority]}", due on {date}. Add the private note "{text}"',
+        f' "{PRIORITIES[priority]}", due on {date}. Add the private note "{text}"',
         expect=(
-            _ticket(
+            expect_changed(
                 ticket,
                 priority=priority,
                 assigned_to_id=agent["id"],
                 due_date=on_day(date),
             ),
-            _said(ticket, text, public=False),
-            _silent(ticket),
+            expect_reply(ticket, text, public=False),
+            allow_notes(ticket),
         ),
-        steps=(_find(ticket), _reply(text, _DETAILS, *details, public=False)),
+        steps=(search_ticket(ticket), write_reply(text, _DETAILS, *details, public=False)),
     )
 
 
 @task("helpdesk/resolve", level=1, split="train")
 def resolve(facts: Facts, rng: random.Random) -> Assignment:
     """Resolve a ticket with a resolution."""
-    ticket = rng.choice(_tickets(facts, lambda one: not one["depends"]))
+    ticket = rng.choice(find_tickets(facts, lambda one: not one["depends"]))
     text = ticket["end"]
     return Assignment(
         goal=f'Resolve the ticket {_name(ticket)}. The resolution, public, is: "{text}"',
-        expect=(
-            _ticket(ticket, status=_RESOLVED, resolution=same_text(text)),
-            _said(ticket, text, public=True),
-            _silent(ticket),
-        ),
-        steps=(_find(ticket), _reply(text, check("#st_resolved"), public=True)),
+        expect=expect_resolved(ticket, text),
+        steps=(search_ticket(ticket), write_reply(text, check("#st_resolved"), public=True)),
     )
 
 
 @task("helpdesk/close-with-time", level=2, split="test")
 def close_with_time(facts: Facts, rng: random.Random) -> Assignment:
     """Close a ticket and enter the time that it took."""
-    ticket = rng.choice(_tickets(facts, lambda one: not one["depends"]))
+    ticket = rng.choice(find_tickets(facts, lambda one: not one["depends"]))
     text = ticket["end"]
     minutes = rng.randint(2, 23) * 5
     time = f"{minutes // 60:02d}:{minutes % 60:02d}"
@@ -471,12 +524,12 @@ def close_with_time(facts: Facts, rng: random.Random) -> Assignment:
         goal=f'Close ticket #{ticket["id"]} with the private comment "{text}" and enter {minutes}'
         " minutes as the time spent, in the same update.",
         expect=(
-            _ticket(ticket, status=_CLOSED),
-            _said(ticket, text, public=False, time_spent=minutes * _MINUTE),
+            expect_changed(ticket, status=_CLOSED),
+            expect_reply(ticket, text, public=False, time_spent=minutes * _MINUTE),
         ),
         steps=(
-            _jump(ticket),
-            _reply(text, check("#st_closed"), fill('[name="time_spent"]', time), public=False),
+            open_ticket(ticket),
+            write_reply(text, check("#st_closed"), fill('[name="time_spent"]', time), public=False),
         ),
     )
 
@@ -485,32 +538,33 @@ def close_with_time(facts: Facts, rng: random.Random) -> Assignment:
 def preset_reply(facts: Facts, rng: random.Random) -> Assignment:
     """Answer with a pre-set reply."""
     preset = rng.choice(facts["presets"])
-    fitting = _tickets(facts, lambda one: not preset["queues"] or one["queue"] in preset["queues"])
+    fitting = find_tickets(
+        facts, lambda one: not preset["queues"] or one["queue"] in preset["queues"]
+    )
     ticket = rng.choice(fitting)
     return Assignment(
         goal=f'Answer the ticket {_name(ticket)} with the pre-set reply "{preset["name"]}", without'
         " changing its text. The submitter should receive it.",
-        expect=_said(ticket, preset["text"], public=True),
-        steps=(_find(ticket), _RESPOND, select("#id_preset", str(preset["id"])), _SAVE),
+        expect=expect_reply(ticket, preset["text"], public=True),
+        steps=(search_ticket(ticket), _RESPOND, select("#id_preset", str(preset["id"])), _SAVE),
     )
 
 
 @task("helpdesk/reopen", level=2, split="train")
 def reopen(facts: Facts, rng: random.Random) -> Assignment:
     """Reopen a closed ticket for a colleague."""
-    ticket = rng.choice(_tickets(facts, status=(_CLOSED,)))
+    ticket = rng.choice(find_tickets(facts, status=(_CLOSED,)))
     agent, text = rng.choice(_others(facts, ticket["owner"])), rng.choice(_TEXTS)
     return Assignment(
         goal=f'Reopen ticket #{ticket["id"]} with the public comment "{text}" and assign it to'
         f" {agent['name']}.",
         expect=(
-            _ticket(ticket, status=2, assigned_to_id=agent["id"]),
-            _said(ticket, text, public=True),
-            _silent(ticket),
+            expect_changed(ticket, status=2, assigned_to_id=agent["id"]),
+            expect_answer(ticket, text),
         ),
         steps=(
-            _jump(ticket),
-            _reply(
+            open_ticket(ticket),
+            write_reply(
                 text,
                 check("#st_reopened"),
                 _DETAILS,
@@ -524,18 +578,18 @@ def reopen(facts: Facts, rng: random.Random) -> Assignment:
 @task("helpdesk/edit-ticket", level=2, split="test")
 def edit_ticket(facts: Facts, rng: random.Random) -> Assignment:
     """Correct who submitted a ticket, and its title."""
-    ticket = rng.choice(_tickets(facts))
+    ticket = rng.choice(find_tickets(facts))
     sender = rng.choice([one for one in facts["people"] if one["email"] != ticket["email"]])
     title = f"{ticket['title']} - {rng.choice(('second report', 'urgent', 'by phone'))}"
     return Assignment(
         goal=f"Correct ticket #{ticket['id']}: its submitter is {sender['name']}"
         f' ({sender["email"]}), and its title should be "{title}".',
         expect=(
-            _ticket(ticket, submitter_email=sender["email"], title=title),
-            _silent(ticket),
+            expect_changed(ticket, submitter_email=sender["email"], title=title),
+            allow_notes(ticket),
         ),
         steps=(
-            _jump(ticket),
+            open_ticket(ticket),
             _act("a.dropdown-item", "Edit"),
             fill("#id_title", title),
             fill("#id_submitter_email", sender["email"]),
@@ -548,13 +602,13 @@ def edit_ticket(facts: Facts, rng: random.Random) -> Assignment:
 def delete_ticket(facts: Facts, rng: random.Random) -> Assignment:
     """Delete a ticket with all that belongs to it."""
     needed = {other for ticket in facts["tickets"] for other in ticket["depends"]}
-    ticket = rng.choice(_tickets(facts, _plain, lambda one: one["id"] not in needed))
+    ticket = rng.choice(find_tickets(facts, _plain, lambda one: one["id"] not in needed))
     gone = [removed("helpdesk_followup", ticket_id=ticket["id"])] * (1 + len(ticket["replies"]))
     return Assignment(
         goal=f"The ticket {_name(ticket)} was entered by mistake. Delete it.",
         expect=(removed("helpdesk_ticket", id=ticket["id"]), gone),
         steps=(
-            _find(ticket),
+            search_ticket(ticket),
             _act("a.dropdown-item", "Delete"),
             click("button.btn-danger"),
         ),
@@ -565,7 +619,9 @@ def delete_ticket(facts: Facts, rng: random.Random) -> Assignment:
 def delete_note(facts: Facts, rng: random.Random) -> Assignment:
     """Delete one follow-up of a ticket."""
     ticket = rng.choice(
-        _tickets(facts, lambda one: [reply["public"] for reply in one["replies"]].count(False) == 1)
+        find_tickets(
+            facts, lambda one: [reply["public"] for reply in one["replies"]].count(False) == 1
+        )
     )
     at = [reply["public"] for reply in ticket["replies"]].index(False)
     row = f"#followup-list > li:nth-child({at + 2})"
@@ -577,14 +633,14 @@ def delete_note(facts: Facts, rng: random.Random) -> Assignment:
             public=0,
             comment=ticket["replies"][at]["text"],
         ),
-        steps=(_jump(ticket), click(f"{row} .dropdown > a"), click(f"{row} a.link-danger")),
+        steps=(open_ticket(ticket), click(f"{row} .dropdown > a"), click(f"{row} a.link-danger")),
     )
 
 
 @task("helpdesk/copy-to", level=2, split="train")
 def copy_to(facts: Facts, rng: random.Random) -> Assignment:
     """Let an agent have copies of a ticket."""
-    ticket = rng.choice(_tickets(facts, lambda one: not one["copies"]))
+    ticket = rng.choice(find_tickets(facts, lambda one: not one["copies"]))
     agent = rng.choice(_others(facts, ticket["owner"]))
     may_update = rng.random() < 0.5
     boxes = (check("#UserCC #id_can_view"), *[check("#UserCC #id_can_update")] * may_update)
@@ -599,7 +655,7 @@ def copy_to(facts: Facts, rng: random.Random) -> Assignment:
             can_update=int(may_update),
         ),
         steps=(
-            _jump(ticket),
+            open_ticket(ticket),
             click(f'a[href="/tickets/{ticket["id"]}/cc/"]'),
             click('a[href="add/"] button'),
             click('a[href="#UserCC"]'),
@@ -613,13 +669,13 @@ def copy_to(facts: Facts, rng: random.Random) -> Assignment:
 @task("helpdesk/stop-copy", level=2, split="test")
 def stop_copy(facts: Facts, rng: random.Random) -> Assignment:
     """Take somebody off the copies of a ticket."""
-    ticket = rng.choice(_tickets(facts, lambda one: one["copies"]))
-    agent = _agent(facts, ticket["copies"][0])
+    ticket = rng.choice(find_tickets(facts, lambda one: one["copies"]))
+    agent = find_agent(facts, ticket["copies"][0])
     return Assignment(
         goal=f"{agent['name']} no longer wants copies of the ticket {_name(ticket)}. Change that.",
         expect=removed("helpdesk_ticketcc", ticket_id=ticket["id"], user_id=agent["id"]),
         steps=(
-            _find(ticket),
+            search_ticket(ticket),
             click(f'a[href="/tickets/{ticket["id"]}/cc/"]'),
             click(f'a[href^="/tickets/{ticket["id"]}/cc/delete/"] button'),
             click('button.btn-danger[type="submit"]'),
@@ -630,7 +686,7 @@ def stop_copy(facts: Facts, rng: random.Random) -> Assignment:
 @task("helpdesk/depend", level=2, split="train")
 def depend(facts: Facts, rng: random.Random) -> Assignment:
     """Make a ticket depend on another one."""
-    ticket, other = rng.sample(_tickets(facts, lambda one: not one["depends"]), 2)
+    ticket, other = rng.sample(find_tickets(facts, lambda one: not one["depends"]), 2)
     return Assignment(
         goal=f"Ticket #{ticket['id']} cannot be solved before ticket #{other['id']}. Enter this"
         " dependency.",
@@ -638,7 +694,7 @@ def depend(facts: Facts, rng: random.Random) -> Assignment:
             "helpdesk_ticketdependency", ticket_id=ticket["id"], depends_on_id=other["id"]
         ),
         steps=(
-            _jump(ticket),
+            open_ticket(ticket),
             click(f'a[href="/tickets/{ticket["id"]}/dependency/add/"]'),
             select("#id_depends_on", str(other["id"])),
             click('input[type="submit"]'),
@@ -649,22 +705,20 @@ def depend(facts: Facts, rng: random.Random) -> Assignment:
 @task("helpdesk/drop-dependency", level=2, split="train")
 def drop_dependency(facts: Facts, rng: random.Random) -> Assignment:
     """Remove a dependency and resolve the ticket that waited."""
-    ticket = rng.choice(_tickets(facts, lambda one: one["depends"]))
+    ticket = rng.choice(find_tickets(facts, lambda one: one["depends"]))
     text = ticket["end"]
     return Assignment(
         goal=f"Ticket #{ticket['id']} need not wait for ticket #{ticket['depends'][0]} any more."
         f' Remove the dependency, and resolve ticket #{ticket["id"]} with the public text "{text}"',
         expect=(
             removed("helpdesk_ticketdependency", ticket_id=ticket["id"]),
-            _ticket(ticket, status=_RESOLVED, resolution=same_text(text)),
-            _said(ticket, text, public=True),
-            _silent(ticket),
+            expect_resolved(ticket, text),
         ),
         steps=(
-            _jump(ticket),
+            open_ticket(ticket),
             click(f'a[href^="/tickets/{ticket["id"]}/dependency/delete/"]'),
             click('button.btn-danger[type="submit"]'),
-            _reply(text, check("#st_resolved"), public=True),
+            write_reply(text, check("#st_resolved"), public=True),
         ),
     )
 
@@ -672,7 +726,7 @@ def drop_dependency(facts: Facts, rng: random.Random) -> Assignment:
 @task("helpdesk/merge", level=2, split="train")
 def merge(facts: Facts, rng: random.Random) -> Assignment:
     """Merge a ticket into another one."""
-    kept = rng.choice(_tickets(facts, _plain, lambda one: one["twin"]))
+    kept = rng.choice(find_tickets(facts, _plain, lambda one: one["twin"]))
     other = find(facts["tickets"], id=kept["twin"])
     moved = changed(
         "helpdesk_followup", {"ticket_id": other["id"]}, ticket_id=kept["id"], title=anything
@@ -685,7 +739,7 @@ def merge(facts: Facts, rng: random.Random) -> Assignment:
             changed("helpdesk_ticketcc", {"ticket_id": other["id"]}, ticket_id=kept["id"]),
         ),
         expect=(
-            _ticket(other, merged_to_id=kept["id"], status=_DUPLICATE),
+            expect_changed(other, merged_to_id=kept["id"], status=_DUPLICATE),
             *[moved] * (1 + len(other["replies"])),
         ),
         steps=(
@@ -704,7 +758,7 @@ def merge(facts: Facts, rng: random.Random) -> Assignment:
 @task("helpdesk/add-checklist", level=2, split="train")
 def add_checklist(facts: Facts, rng: random.Random) -> Assignment:
     """Add a checklist to a ticket, from a template."""
-    ticket = rng.choice(_tickets(facts, lambda one: not one["lists"]))
+    ticket = rng.choice(find_tickets(facts, lambda one: not one["lists"]))
     kind = rng.choice(facts["checklist_templates"])
     name = f"{kind['name']} {rng.choice(('(week 10)', '(morning)', '(second time)', '(test)'))}"
     return Assignment(
@@ -723,7 +777,7 @@ def add_checklist(facts: Facts, rng: random.Random) -> Assignment:
             ],
         ),
         steps=(
-            _jump(ticket),
+            open_ticket(ticket),
             click('a[data-bs-target="#createChecklistModal"]'),
             select("#id_checklist_template", str(kind["id"])),
             fill("#createChecklistModal #id_name", name),
@@ -735,7 +789,7 @@ def add_checklist(facts: Facts, rng: random.Random) -> Assignment:
 @task("helpdesk/tick-tasks", level=2, split="train")
 def tick_tasks(facts: Facts, rng: random.Random) -> Assignment:
     """Tick the tasks that are left in a checklist."""
-    ticket = rng.choice(_tickets(facts, lambda one: one["lists"]))
+    ticket = rng.choice(find_tickets(facts, lambda one: one["lists"]))
     left = [task for task in ticket["lists"][0]["tasks"] if not task["done"]]
     return Assignment(
         goal=f"All tasks of the checklist in the ticket {_name(ticket)} are done now. Tick those"
@@ -745,10 +799,10 @@ def tick_tasks(facts: Facts, rng: random.Random) -> Assignment:
                 changed("helpdesk_checklisttask", {"id": task["id"]}, completion_date=anything)
                 for task in left
             ],
-            _silent(ticket),
+            allow_notes(ticket),
         ),
         steps=(
-            _find(ticket),
+            search_ticket(ticket),
             _RESPOND,
             click('a[href="#collapseChecklists"]'),
             [check(f"#task-{task['id']}") for task in left],
@@ -760,7 +814,7 @@ def tick_tasks(facts: Facts, rng: random.Random) -> Assignment:
 @task("helpdesk/edit-checklist", level=2, split="test")
 def edit_checklist(facts: Facts, rng: random.Random) -> Assignment:
     """Add a task to a ticket's checklist."""
-    ticket = rng.choice(_tickets(facts, lambda one: one["lists"]))
+    ticket = rng.choice(find_tickets(facts, lambda one: one["lists"]))
     task = rng.choice(("Call the insurance", "Take photos", "Ask for a receipt", "Thank everyone"))
     number = len(ticket["lists"][0]["tasks"])
     return Assignment(
@@ -779,7 +833,7 @@ def edit_checklist(facts: Facts, rng: random.Random) -> Assignment:
             ],
         ),
         steps=(
-            _jump(ticket),
+            open_ticket(ticket),
             click(f'a[href="/tickets/{ticket["id"]}/checklists/{ticket["lists"][0]["id"]}/"]'),
             click("#addRow"),
             fill(f"#id_tasks-{number}-description", task),
@@ -835,14 +889,14 @@ _NEW: Final = (
 )
 
 
-def _case(rng: random.Random) -> tuple[str, str, str]:
+def draw_case(rng: random.Random) -> tuple[str, str, str]:
     """Return a queue, and the title and description of a new ticket."""
     slug, title, body = rng.choice(_NEW)
     number = rng.randint(100, 999)
     return slug, title.format(n=number), body.format(n=number)
 
 
-def _enter(
+def enter_ticket(
     queue: Mapping[str, Any], title: str, body: str, priority: int, email: str, *more: Step
 ) -> tuple[Step, ...]:
     """Enter a ticket for an address."""
@@ -858,6 +912,21 @@ def _enter(
     )
 
 
+def expect_ticket(
+    queue: Mapping[str, Any], title: str, body: str, priority: int, email: str, **more: Any
+) -> tuple[Expected, Expected]:
+    """Expect what `enter_ticket` enters; without more, nobody owns it, and it has no due date."""
+    columns = {"due_date": None, "assigned_to_id": None, "status": 1} | more
+    return _opened(
+        title,
+        body,
+        queue_id=queue["id"],
+        priority=priority,
+        submitter_email=email,
+        **columns,
+    )
+
+
 def _opened(title: str, body: str, **more: Any) -> tuple[Expected, Expected]:
     """Expect a new ticket."""
     return (
@@ -869,26 +938,25 @@ def _opened(title: str, body: str, **more: Any) -> tuple[Expected, Expected]:
 @task("helpdesk/new-ticket", level=2, split="train")
 def new_ticket(facts: Facts, rng: random.Random) -> Assignment:
     """Enter a ticket for somebody who calls."""
-    slug, title, body = _case(rng)
-    queue, caller = _queue(facts, slug), rng.choice(_colleagues(facts))
+    slug, title, body = draw_case(rng)
+    queue, caller = find_queue(facts, slug), rng.choice(_colleagues(facts))
     agent, priority = rng.choice(_others(facts)), rng.choice((1, 2, 4, 5))
     date = f"2026-03-{rng.randint(10, 28)}"
     return Assignment(
         goal=f"{caller['name']} ({caller['email']}) is on the phone. Enter a ticket for this"
         f' address in the queue {queue["title"]}, with the summary "{title}" and the description'
-        f' "{body}" Its priority is "{_PRIORITIES[priority]}", it is due on {date}, and'
+        f' "{body}" Its priority is "{PRIORITIES[priority]}", it is due on {date}, and'
         f" {agent['name']} owns it.",
-        expect=_opened(
+        expect=expect_ticket(
+            queue,
             title,
             body,
-            queue_id=queue["id"],
-            priority=priority,
+            priority,
+            caller["email"],
             due_date=on_day(date),
             assigned_to_id=agent["id"],
-            submitter_email=caller["email"],
-            status=1,
         ),
-        steps=_enter(
+        steps=enter_ticket(
             queue,
             title,
             body,
@@ -903,12 +971,12 @@ def new_ticket(facts: Facts, rng: random.Random) -> Assignment:
 @task("helpdesk/submit", level=1, split="train", user="colleague", start="/")
 def submit(facts: Facts, rng: random.Random) -> Assignment:
     """Ask the desk for something, as somebody who is no agent."""
-    slug, title, body = _case(rng)
-    queue, priority = _queue(facts, slug), rng.choice((2, 3, 4))
-    sender = _agent(facts, facts["colleague"])
+    slug, title, body = draw_case(rng)
+    queue, priority = find_queue(facts, slug), rng.choice((2, 3, 4))
+    sender = find_agent(facts, facts["colleague"])
     return Assignment(
         goal=f'Submit a ticket to {queue["title"]}: "{title}". Describe it as "{body}" and choose'
-        f' the priority "{_PRIORITIES[priority]}".',
+        f' the priority "{PRIORITIES[priority]}".',
         expect=_opened(
             title,
             body,
@@ -936,7 +1004,7 @@ def submit_from_article(facts: Facts, rng: random.Random) -> Assignment:
     body = rng.choice(
         ("Is this still true?", "Does this hold for me too?", "Who has decided this?")
     )
-    sender = _agent(facts, facts["colleague"])
+    sender = find_agent(facts, facts["colleague"])
     return Assignment(
         goal=f'Find the article "{article["title"]}" in the knowledge base and create a ticket'
         f' from it, so that the ticket refers to it. Summary: "{title}". Description: "{body}"',
@@ -962,7 +1030,7 @@ def _resolved(ticket: Mapping[str, Any], text: str) -> tuple[tuple[str, tuple[An
     return (
         (
             "UPDATE helpdesk_ticket SET status = ?, resolution = ? WHERE id = ?",
-            (_RESOLVED, text, ticket["id"]),
+            (RESOLVED, text, ticket["id"]),
         ),
     )
 
@@ -987,7 +1055,7 @@ def accept_resolution(facts: Facts, rng: random.Random) -> Assignment:
         " resolution, so that it is closed.",
         prepare=_resolved(ticket, ticket["end"]),
         expect=(
-            _ticket(ticket, status=_CLOSED),
+            expect_changed(ticket, status=_CLOSED),
             added(
                 "helpdesk_followup",
                 ticket_id=ticket["id"],
@@ -1029,7 +1097,7 @@ def look_up(facts: Facts, rng: random.Random) -> Assignment:
 @task("helpdesk/vote", level=1, split="train", user="colleague", start="/")
 def vote(facts: Facts, rng: random.Random) -> Assignment:
     """Say whether an article helped."""
-    me = _agent(facts, facts["colleague"])
+    me = find_agent(facts, facts["colleague"])
     article = rng.choice([one for one in facts["answers"] if me["username"] not in one["voters"]])
     up = rng.random() < 0.5
     return Assignment(
@@ -1117,14 +1185,14 @@ def answer_from_article(facts: Facts, rng: random.Random) -> Assignment:
             ),
         ),
         expect=(
-            _ticket(ticket, status=_RESOLVED, resolution=says),
+            expect_changed(ticket, status=RESOLVED, resolution=says),
             added("helpdesk_followup", ticket_id=number, public=1, comment=says),
         ),
         steps=(
-            _find(ticket),
+            search_ticket(ticket),
             _article(article),
-            _jump(ticket),
-            _reply(text, check("#st_resolved"), public=True),
+            open_ticket(ticket),
+            write_reply(text, check("#st_resolved"), public=True),
         ),
     )
 
@@ -1141,36 +1209,36 @@ def _says(value: str) -> Callable[[Any], bool]:
 @task("helpdesk/owner-and-date", level=1, split="train")
 def owner_and_date(facts: Facts, rng: random.Random) -> Assignment:
     """Find out who works on a ticket, and until when."""
-    ticket = rng.choice(_tickets(facts, lambda one: one["owner"] and one["due"]))
+    ticket = rng.choice(find_tickets(facts, lambda one: one["owner"] and one["due"]))
     return Assignment(
         goal=f"Who is the ticket {_name(ticket)} assigned to, and when is it due? Answer with the"
         " full name and the date as YYYY-MM-DD, separated by a comma.",
-        answer=(_agent(facts, ticket["owner"])["name"], ticket["due"]),
-        steps=_find(ticket),
+        answer=(find_agent(facts, ticket["owner"])["name"], ticket["due"]),
+        steps=search_ticket(ticket),
     )
 
 
 @task("helpdesk/submitter", level=1, split="test")
 def submitter(facts: Facts, rng: random.Random) -> Assignment:
     """Find out who submitted a ticket."""
-    ticket = rng.choice(_tickets(facts))
+    ticket = rng.choice(find_tickets(facts))
     return Assignment(
         goal=f"From which mail address was the ticket {_name(ticket)} submitted? Answer with "
         "the address.",
         answer=ticket["email"],
-        steps=_find(ticket),
+        steps=search_ticket(ticket),
     )
 
 
 @task("helpdesk/count", level=2, split="train")
 def count(facts: Facts, rng: random.Random) -> Assignment:
     """Count tickets by queue and priority."""
-    group = rng.choice(_groups(_tickets(facts), "queue", "priority", low=2, high=99))
-    queue, priority = _queue(facts, group[0]["queue"]), group[0]["priority"]
+    group = rng.choice(_groups(find_tickets(facts), "queue", "priority", low=2, high=99))
+    queue, priority = find_queue(facts, group[0]["queue"]), group[0]["priority"]
     oldest = min(group, key=lambda one: str(one["created"]))
     return Assignment(
         goal=f"How many tickets of the queue {queue['title']} with the priority"
-        f' "{_PRIORITIES[priority]}" are open or reopened, and what is the number (ID) of the'
+        f' "{PRIORITIES[priority]}" are open or reopened, and what is the number (ID) of the'
         " oldest of them? Answer with both numbers, separated by a semicolon.",
         answer=(str(len(group)), str(oldest["id"])),
         ordered=True,
@@ -1181,9 +1249,9 @@ def count(facts: Facts, rng: random.Random) -> Assignment:
 @task("helpdesk/longest-unassigned", level=2, split="test")
 def longest_unassigned(facts: Facts, rng: random.Random) -> Assignment:
     """Find the ticket that has waited longest, or shortest."""
-    waiting = _tickets(facts, lambda one: not one["owner"])
+    waiting = find_tickets(facts, lambda one: not one["owner"])
     group = rng.choice(_groups(waiting, "queue", low=2, high=99))
-    queue, word = _queue(facts, group[0]["queue"]), rng.choice(("oldest", "newest"))
+    queue, word = find_queue(facts, group[0]["queue"]), rng.choice(("oldest", "newest"))
     found = (min if word == "oldest" else max)(group, key=lambda one: str(one["created"]))
     return Assignment(
         goal=f"Of the tickets in the queue {queue['title']} that are open or reopened and belong to"
@@ -1196,10 +1264,10 @@ def longest_unassigned(facts: Facts, rng: random.Random) -> Assignment:
 @task("helpdesk/time-spent", level=3, split="train")
 def time_spent(facts: Facts, rng: random.Random) -> Assignment:
     """Add up the time that was spent on some tickets."""
-    owned = _tickets(facts, lambda one: one["owner"])
+    owned = find_tickets(facts, lambda one: one["owner"])
     groups = _groups(owned, "queue", "owner", low=2, high=5)
     group = rng.choice([one for one in groups if sum(t["minutes"] for t in one) > 0])
-    queue, agent = _queue(facts, group[0]["queue"]), _agent(facts, group[0]["owner"])
+    queue, agent = find_queue(facts, group[0]["queue"]), find_agent(facts, group[0]["owner"])
     return Assignment(
         goal=f"How many minutes in all have been spent on the tickets of the queue {queue['title']}"
         f" that are open or reopened and assigned to {agent['name']}? Answer with the number of"
@@ -1207,7 +1275,7 @@ def time_spent(facts: Facts, rng: random.Random) -> Assignment:
         answer=f"{sum(ticket['minutes'] for ticket in group)} minutes",
         steps=(
             _filter(*_by("assigned_to", agent["id"]), *_by("queue", queue["id"])),
-            [_jump(ticket) for ticket in group],
+            [open_ticket(ticket) for ticket in group],
         ),
     )
 
@@ -1216,8 +1284,8 @@ def time_spent(facts: Facts, rng: random.Random) -> Assignment:
 def closed_of_queue(facts: Facts, rng: random.Random) -> Assignment:
     """Read the report by queue."""
     queue = rng.choice(facts["queues"])
-    state, status = rng.choice((("resolved", _RESOLVED), ("closed", _CLOSED)))
-    found = _tickets(facts, lambda one: one["queue"] == queue["slug"], status=(status,))
+    state, status = rng.choice((("resolved", RESOLVED), ("closed", _CLOSED)))
+    found = find_tickets(facts, lambda one: one["queue"] == queue["slug"], status=(status,))
     return Assignment(
         goal=f"By the reports, how many tickets of the queue {queue['title']} are {state}?"
         " Answer with the number.",
@@ -1229,12 +1297,12 @@ def closed_of_queue(facts: Facts, rng: random.Random) -> Assignment:
 @task("helpdesk/report-by-user", level=2, split="train")
 def report_by_user(facts: Facts, rng: random.Random) -> Assignment:
     """Read a report by user and priority."""
-    agent, priority = rng.choice(facts["agents"]), rng.choice(list(_PRIORITIES))
+    agent, priority = rng.choice(facts["agents"]), rng.choice(list(PRIORITIES))
     other = rng.choice([one for one in facts["agents"] if one is not agent])
     found = Counter(one["owner"] for one in facts["tickets"] if one["priority"] == priority)
     return Assignment(
         goal=f"By the report of users by priority, how many tickets with the priority"
-        f' "{_PRIORITIES[priority]}" are assigned to {agent["name"]}, and how many to'
+        f' "{PRIORITIES[priority]}" are assigned to {agent["name"]}, and how many to'
         f" {other['name']}, in whatever state? Answer with both numbers, separated by a semicolon.",
         answer=(str(found[agent["username"]]), str(found[other["username"]])),
         ordered=True,
@@ -1252,7 +1320,7 @@ def busiest_agent(facts: Facts, rng: random.Random) -> Assignment:
         (best, most), (_, second) = found.most_common(2)
         if most > second:
             kinds.append((f"of the queue {queue['title']}", "userqueue", best, most))
-    for priority, title in _PRIORITIES.items():
+    for priority, title in PRIORITIES.items():
         found = Counter(one["owner"] for one in owned if one["priority"] == priority)
         (best, most), (_, second) = found.most_common(2)
         if most > second:
@@ -1261,7 +1329,7 @@ def busiest_agent(facts: Facts, rng: random.Random) -> Assignment:
     return Assignment(
         goal=f"By the reports, which agent has the most tickets {words} assigned, whatever their"
         " state, and how many? Answer with the full name and the number, separated by a comma.",
-        answer=(_agent(facts, best)["name"], str(most)),
+        answer=(find_agent(facts, best)["name"], str(most)),
         steps=_report(report),
     )
 
@@ -1272,13 +1340,13 @@ def busiest_agent(facts: Facts, rng: random.Random) -> Assignment:
 @task("helpdesk/save-search", level=2, split="train")
 def save_search(facts: Facts, rng: random.Random) -> Assignment:
     """Save a search for others."""
-    queue, priority = rng.choice(facts["queues"]), rng.choice(list(_PRIORITIES))
+    queue, priority = rng.choice(facts["queues"]), rng.choice(list(PRIORITIES))
     shared = rng.random() < 0.5
     name = f"{rng.choice(('Watch', 'Daily look', 'Round', 'To do'))} {rng.randint(10, 99)}"
     wanted = {"status__in": [1, 2], "priority__in": [priority], "queue__id__in": [queue["id"]]}
     return Assignment(
         goal=f'Save a query "{name}" that lists the open and reopened tickets of the queue'
-        f' {queue["title"]} with priority "{_PRIORITIES[priority]}".'
+        f' {queue["title"]} with priority "{PRIORITIES[priority]}".'
         + (" Share it with the others." if shared else " Do not share it."),
         expect=added(
             "helpdesk_savedsearch",
@@ -1313,7 +1381,7 @@ _INSERT_SEARCH: Final = (
 def delete_search(facts: Facts, rng: random.Random) -> Assignment:
     """Delete one's own saved search."""
     title = f"{rng.choice(('Old list', 'Try', 'Before the fair', 'Handover'))} {rng.randint(2, 99)}"
-    me, number = _agent(facts, facts["user"])["id"], len(facts["searches"]) + 1
+    me, number = find_agent(facts, facts["user"])["id"], len(facts["searches"]) + 1
     query = base64.b64encode(json.dumps({"filtering": {"status__in": [1]}}).encode()).decode()
     return Assignment(
         goal=f'Delete your saved query "{title}".',
@@ -1349,7 +1417,7 @@ def settings(facts: Facts, rng: random.Random) -> Assignment:
         " as it is.",
         expect=changed(
             "helpdesk_usersettings",
-            {"user_id": _agent(facts, facts["user"])["id"]},
+            {"user_id": find_agent(facts, facts["user"])["id"]},
             tickets_per_page=pages,
             ticket_respond_layout=layout,
             **{column: 0},
@@ -1572,20 +1640,20 @@ def reassign_all(facts: Facts, rng: random.Random) -> Assignment:
     """Give all tickets of an agent to another one."""
     group = rng.choice(
         _groups(
-            _tickets(facts, lambda one: one["owner"] not in ("", facts["user"])),
+            find_tickets(facts, lambda one: one["owner"] not in ("", facts["user"])),
             "owner",
             low=2,
             high=25,
         )
     )
-    away = _agent(facts, group[0]["owner"])
+    away = find_agent(facts, group[0]["owner"])
     agent = rng.choice(_others(facts, away["username"]))
     return Assignment(
         goal=f"{away['name']} is ill. Assign all tickets that are open or reopened and belong to"
         f" {away['name']} to {agent['name']}.",
         expect=(
-            [_ticket(ticket, assigned_to_id=agent["id"]) for ticket in group],
-            _silent(*group),
+            [expect_changed(ticket, assigned_to_id=agent["id"]) for ticket in group],
+            allow_notes(*group),
         ),
         steps=(
             _filter(*_by("assigned_to", away["id"])),
@@ -1597,15 +1665,15 @@ def reassign_all(facts: Facts, rng: random.Random) -> Assignment:
 @task("helpdesk/close-resolved", level=3, split="test")
 def close_resolved(facts: Facts, rng: random.Random) -> Assignment:
     """Close what an agent has resolved in a queue."""
-    group = rng.choice(_groups(_tickets(facts, status=(3,)), "queue", "owner", low=2, high=8))
-    queue, agent = _queue(facts, group[0]["queue"]), _agent(facts, group[0]["owner"])
+    group = rng.choice(_groups(find_tickets(facts, status=(3,)), "queue", "owner", low=2, high=8))
+    queue, agent = find_queue(facts, group[0]["queue"]), find_agent(facts, group[0]["owner"])
     return Assignment(
         goal=f"Close all resolved tickets of the queue {queue['title']} that are assigned to"
         f" {agent['name']}, without sending mails or writing comments.",
         # A public follow-up would send a mail.
         expect=(
-            [_ticket(ticket, status=_CLOSED) for ticket in group],
-            _silent(*group, public=0),
+            [expect_changed(ticket, status=_CLOSED) for ticket in group],
+            allow_notes(*group, public=0),
         ),
         steps=(
             _filter(
@@ -1623,16 +1691,16 @@ def close_resolved(facts: Facts, rng: random.Random) -> Assignment:
 @task("helpdesk/share-unassigned", level=3, split="train")
 def share_unassigned(facts: Facts, rng: random.Random) -> Assignment:
     """Give what nobody works on to an agent, but for what is on hold."""
-    waiting = _tickets(facts, lambda one: not one["owner"])
+    waiting = find_tickets(facts, lambda one: not one["owner"])
     group = rng.choice(_groups(waiting, "queue", low=2, high=12))
-    agent, queue = rng.choice(_others(facts)), _queue(facts, group[0]["queue"])
+    agent, queue = rng.choice(_others(facts)), find_queue(facts, group[0]["queue"])
     chosen = [ticket for ticket in group if not ticket["hold"]]
     return Assignment(
         goal=f"Assign the tickets of the queue {queue['title']} that are open or reopened, belong"
         f" to nobody and are not on hold to {agent['name']}.",
         expect=(
-            [_ticket(ticket, assigned_to_id=agent["id"]) for ticket in chosen],
-            _silent(*chosen),
+            [expect_changed(ticket, assigned_to_id=agent["id"]) for ticket in chosen],
+            allow_notes(*chosen),
         ),
         steps=(
             _filter(*_by("assigned_to", -1), *_by("queue", queue["id"])),
@@ -1644,20 +1712,23 @@ def share_unassigned(facts: Facts, rng: random.Random) -> Assignment:
 @task("helpdesk/raise-overdue", level=3, split="train")
 def raise_overdue(facts: Facts, rng: random.Random) -> Assignment:
     """Change the priority of overdue tickets."""
-    late = _tickets(facts, lambda one: one["owner"] and one["due"] and one["due"] < _TODAY)
+    late = find_tickets(facts, lambda one: one["owner"] and one["due"] and one["due"] < _TODAY)
     priority = rng.choice((1, 2))
     groups = _groups(late, "owner", low=1, high=4)
     group = rng.choice([one for one in groups if any(t["priority"] != priority for t in one)])
-    agent = _agent(facts, group[0]["owner"])
+    agent = find_agent(facts, group[0]["owner"])
     chosen = [ticket for ticket in group if ticket["priority"] != priority]
     return Assignment(
         goal=f"Today is 2 March 2026. Every ticket that is open or reopened, assigned to"
         f" {agent['name']} and was due before today should have the priority"
-        f' "{_PRIORITIES[priority]}". Change those that do not have it.',
-        expect=([_ticket(ticket, priority=priority) for ticket in chosen], _silent(*chosen)),
+        f' "{PRIORITIES[priority]}". Change those that do not have it.',
+        expect=(
+            [expect_changed(ticket, priority=priority) for ticket in chosen],
+            allow_notes(*chosen),
+        ),
         steps=(
             _filter(*_by("assigned_to", agent["id"])),
-            [(_jump(ticket), _detail("priority", priority)) for ticket in chosen],
+            [(open_ticket(ticket), _detail("priority", priority)) for ticket in chosen],
         ),
     )
 
@@ -1666,9 +1737,9 @@ def raise_overdue(facts: Facts, rng: random.Random) -> Assignment:
 def answer_several(facts: Facts, rng: random.Random) -> Assignment:
     """Write the same to all who wait for an agent in a queue, and set a date."""
     group = rng.choice(
-        _groups(_tickets(facts, lambda one: one["owner"]), "queue", "owner", low=2, high=3)
+        _groups(find_tickets(facts, lambda one: one["owner"]), "queue", "owner", low=2, high=3)
     )
-    queue, agent = _queue(facts, group[0]["queue"]), _agent(facts, group[0]["owner"])
+    queue, agent = find_queue(facts, group[0]["queue"]), find_agent(facts, group[0]["owner"])
     dates = [f"2026-03-{day}" for day in range(10, 29)]
     text = rng.choice(_TEXTS)
     date = rng.choice([date for date in dates if date not in {one["due"] for one in group}])
@@ -1676,16 +1747,16 @@ def answer_several(facts: Facts, rng: random.Random) -> Assignment:
         goal=f"Write to the submitters of all tickets of the queue {queue['title']} that are open"
         f' or reopened and assigned to {agent["name"]}: "{text}" Make these tickets due on {date}.',
         expect=(
-            [_ticket(ticket, due_date=on_day(date)) for ticket in group],
-            [_said(ticket, text, public=True) for ticket in group],
-            _silent(*group),
+            [expect_changed(ticket, due_date=on_day(date)) for ticket in group],
+            [expect_reply(ticket, text, public=True) for ticket in group],
+            allow_notes(*group),
         ),
         steps=(
             _filter(*_by("assigned_to", agent["id"]), *_by("queue", queue["id"])),
             [
                 (
-                    _jump(ticket),
-                    _reply(
+                    open_ticket(ticket),
+                    write_reply(
                         text,
                         _DETAILS,
                         _field("due_date", date),
@@ -1718,13 +1789,13 @@ def no_such_ticket(facts: Facts, rng: random.Random) -> Assignment:
 @task("helpdesk/no-agent", level=1, split="train", infeasible=True)
 def no_agent(facts: Facts, rng: random.Random) -> Assignment:
     """Assign a ticket to somebody who has no account."""
-    ticket = rng.choice(_tickets(facts))
+    ticket = rng.choice(find_tickets(facts))
     name = rng.choice(
         ("Bertram Oyelaran", "Wilma Castellan", "Quentin Abernathy", "Odile Fairweather")
     )
     return Assignment(
         goal=f"Assign ticket #{ticket['id']} to {name}.",
-        steps=_jump(ticket),
+        steps=open_ticket(ticket),
     )
 
 
@@ -1732,8 +1803,8 @@ def no_agent(facts: Facts, rng: random.Random) -> Assignment:
 def not_permitted(facts: Facts, rng: random.Random) -> Assignment:
     """Change a ticket's priority without being an agent."""
     ticket = rng.choice(_mine(facts))
-    priority = rng.choice([one for one in _PRIORITIES if one != ticket["priority"]])
+    priority = rng.choice([one for one in PRIORITIES if one != ticket["priority"]])
     return Assignment(
-        goal=f'Change the priority of your ticket {_name(ticket)} to "{_PRIORITIES[priority]}".',
+        goal=f'Change the priority of your ticket {_name(ticket)} to "{PRIORITIES[priority]}".',
         steps=_open_mine(ticket, uncheck("#hideClosed")),
     )

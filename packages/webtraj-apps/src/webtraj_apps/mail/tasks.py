@@ -37,7 +37,7 @@ from webtraj_apps.tasks import (
 
 task = functools.partial(template, user="user")
 
-_READ: Final = (
+READ: Final = (
     changed("read", {}, read=True),
     *(kind("read", mail=in_changed("mail")) for kind in (added, removed)),
 )
@@ -151,7 +151,7 @@ def seen(selector: str, text: str | None = None, **more: Any) -> Step:
 
 _CREATE: Final = tap("#layout-content .header a.create")
 _DELETE: Final = tap("#layout-content .header a.delete")
-_READABLE: Final = seen(".message-part, .rcmBody", inside=_MESSAGE)
+READABLE: Final = seen(".message-part, .rcmBody", inside=_MESSAGE)
 """The mail that was chosen is there."""
 
 
@@ -172,7 +172,7 @@ def pick(mail: Mapping[str, Any]) -> tuple[Step, ...]:
         *opened,
         *search(mail["subject"]),
         tap("#messagelist span.subject a", mail["subject"]),
-        _READABLE,
+        READABLE,
     )
 
 
@@ -353,6 +353,18 @@ def compose(*options: Step, **fields: Any) -> tuple[Step, ...]:
     return (tap("a.compose"), *write(**fields), *options, *send())
 
 
+def write_to_contacts(
+    people: Sequence[Mapping[str, Any]], subject: str, text: str
+) -> tuple[Step, ...]:
+    """Look up contacts in the address book, and write one mail to all of them."""
+    return (
+        to_contacts(),
+        *(step for one in people for step in pick_contact(one["name"])),
+        tap("#taskmenu a.mail"),
+        *compose(to=[one["email"] for one in people], subject=subject, text=text),
+    )
+
+
 def send() -> tuple[Step, ...]:
     """Send the mail that is being written."""
     return tap("button.send"), seen("#messagelist")
@@ -361,7 +373,8 @@ def send() -> tuple[Step, ...]:
 # What is there.
 
 
-def _mail(facts: Facts, number: int) -> Mapping[str, Any]:
+def find_mail(facts: Facts, number: int) -> Mapping[str, Any]:
+    """Return the mail with a number, from 1."""
     found: Mapping[str, Any] = facts["mails"][number - 1]
     return found
 
@@ -376,7 +389,7 @@ def _unique(facts: Facts, *folders: str) -> list[Mapping[str, Any]]:
     ]
 
 
-def _colleague(facts: Facts, rng: random.Random, *others: str) -> Mapping[str, Any]:
+def draw_colleague(facts: Facts, rng: random.Random, *others: str) -> Mapping[str, Any]:
     """Return somebody at Northfield, but not the user, and none with these addresses."""
     people = [one for one in facts["people"][1:] if one["email"] not in others]
     found: Mapping[str, Any] = rng.choice(people)
@@ -388,11 +401,13 @@ def _colleagues(facts: Facts, rng: random.Random, count: int) -> list[Mapping[st
     return found
 
 
-def _where(mail: Mapping[str, Any]) -> str:
+def place_of(mail: Mapping[str, Any]) -> str:
+    """Return where goals say that a mail is."""
     return "in the inbox" if mail["folder"] == "INBOX" else f"in the folder {mail['folder']}"
 
 
-def _the(mail: Mapping[str, Any]) -> str:
+def name_of(mail: Mapping[str, Any]) -> str:
+    """Return what goals call a mail."""
     return f"the mail “{mail['subject']}” from {mail['from']}"
 
 
@@ -400,7 +415,7 @@ def _joined(addresses: Iterable[str]) -> str:
     return ", ".join(sorted(addresses))
 
 
-def _long(day: str) -> str:
+def long_day(day: str) -> str:
     """Return a day as the mails write it."""
     return f"{date.fromisoformat(day):%A}, {spoken(day)}"
 
@@ -412,18 +427,20 @@ def deliver(
 
     Args:
         facts: The facts of the mailbox.
-        request: The mail: `email`, `subject` and `text`, and the sender's name as `from` or `name`.
+        request: The mail: `email`, `subject` and `text`, the sender's name as `from` or `name`, and
+            `moment`, when it comes; by default a quarter of an hour before the world begins.
             One of `facts["requests"]` will do, if it is about the shop.
         text: What it says after a greeting; by default the text of the request.
         **values: What takes the place of `{product}` and the like in the text of the request.
     """
     name = request.get("from") or request["name"]
+    moment = request.get("moment", _NEWEST)
     message = EmailMessage(policy=SMTP)
-    message["Date"] = format_datetime(_NEWEST)
+    message["Date"] = format_datetime(moment)
     message["From"] = f"{name} <{request['email']}>"
     message["To"] = f"{facts['name']} <{facts['email']}>"
     message["Subject"] = request["subject"]
-    message["Message-ID"] = f"<delivered.{_NEWEST:%Y%m%d}@northfield.test>"
+    message["Message-ID"] = f"<delivered.{moment:%Y%m%d%H%M%S}@northfield.test>"
     greeting, bye = f"Hi {facts['name'].split()[0]},", f"Thanks\n{name.split()[0]}"
     said = f"{greeting}\n\n{text}\n\n{bye}\n" if text else request["text"].format(**values)
     message.set_content(said, charset="utf-8", cte="8bit")
@@ -432,7 +449,7 @@ def deliver(
         " SELECT name, uid_next, '', ?, ? FROM folder WHERE name = 'INBOX'"
     )
     return (
-        (insert, (int(_NEWEST.timestamp()), message.as_bytes())),
+        (insert, (int(moment.timestamp()), message.as_bytes())),
         ("UPDATE folder SET uid_next = uid_next + 1 WHERE name = 'INBOX'", ()),
     )
 
@@ -452,13 +469,13 @@ def written(
 
 
 _NEWEST: Final = datetime(2026, 3, 2, 8, 45, tzinfo=UTC)
-"""When a delivered mail came: a quarter of an hour ago."""
+"""When a mail came that waits when a world begins: a quarter of an hour ago."""
 
 
 # What is expected.
 
 
-def _sent(
+def expect_sent(
     to: Sequence[str],
     subject: str,
     cc: Sequence[str] = (),
@@ -473,7 +490,7 @@ def _sent(
     )
 
 
-def _answered(
+def expect_answer(
     facts: Facts, mail: Mapping[str, Any], text: str, *, to_all: bool = False
 ) -> tuple[Expected, ...]:
     """Expect an answer to a mail."""
@@ -507,19 +524,22 @@ def _forwarded(
     )
 
 
-def _moved(mails: Iterable[Mapping[str, Any]], folder: str, **more: Any) -> tuple[Expected, ...]:
+def expect_moved(
+    mails: Iterable[Mapping[str, Any]], folder: str, **more: Any
+) -> tuple[Expected, ...]:
+    """Expect mails to be moved to a folder."""
     return tuple(changed("mail", {"id": mail["id"]}, folder=folder, **more) for mail in mails)
 
 
 # What people write.
 
-_SUBJECTS: Final = (
+SUBJECTS: Final = (
     "Lunch on Tuesday", "Key of the archive", "Question about the catalogue",
     "Projector for Friday",
     "New badge", "Visit next week", "Numbers for March", "Broken chair", "Train tickets",
     "Coffee order", "Spare monitor", "Labels for the shelves",
 )  # fmt: skip
-_TEXTS: Final = (
+TEXTS: Final = (
     "Could you call me back this afternoon?",
     "I will bring the documents along tomorrow.",
     "Please have a look at this before Thursday.",
@@ -543,8 +563,8 @@ _NOTES: Final = (
     "Can you check this, please?",
     "This one is for you.",
 )
-_ROOMS: Final = ("Birch", "Cedar", "Elm", "Juniper", "Larch", "Maple", "Rowan", "Willow")
-_TARGETS: Final = ("Archive", "Invoices", "Newsletters", "Team", "Travel", "Hiring")
+ROOMS: Final = ("Birch", "Cedar", "Elm", "Juniper", "Larch", "Maple", "Rowan", "Willow")
+TARGETS: Final = ("Archive", "Invoices", "Newsletters", "Team", "Travel", "Hiring")
 _FOLDERS: Final = (
     "Contracts", "Customers", "Events", "Facilities", "Ideas", "Later", "Press", "Receipts",
     "Reports", "Training", "Waiting", "Workshops",
@@ -558,33 +578,33 @@ _GROUPS: Final = (
 # Level 1.
 
 
-@task("mail/flag", level=1, split="train", allow=_READ)
+@task("mail/flag", level=1, split="train", allow=READ)
 def _flag(facts: Facts, rng: random.Random) -> Assignment:
     mail = rng.choice([one for one in _unique(facts, "INBOX", "Team") if not one["flagged"]])
     return Assignment(
-        goal=f"Flag {_the(mail)} {_where(mail)}.",
+        goal=f"Flag {name_of(mail)} {place_of(mail)}.",
         expect=changed("mail", {"id": mail["id"]}, flagged=True),
         steps=(pick(mail), mark("flag")),
     )
 
 
-@task("mail/move", level=1, split="train", allow=_READ)
+@task("mail/move", level=1, split="train", allow=READ)
 def _move(facts: Facts, rng: random.Random) -> Assignment:
     mail = rng.choice(_unique(facts, "INBOX"))
-    folder = rng.choice(_TARGETS)
+    folder = rng.choice(TARGETS)
     return Assignment(
-        goal=f"Move {_the(mail)} from the inbox to the folder {folder}.",
-        expect=_moved([mail], folder),
+        goal=f"Move {name_of(mail)} from the inbox to the folder {folder}.",
+        expect=expect_moved([mail], folder),
         steps=(pick(mail), move_to(folder)),
     )
 
 
-@task("mail/delete", level=1, split="train", allow=_READ)
+@task("mail/delete", level=1, split="train", allow=READ)
 def _delete(facts: Facts, rng: random.Random) -> Assignment:
     mail = rng.choice(_unique(facts, "INBOX", "Team", "Archive"))
     return Assignment(
-        goal=f"Delete {_the(mail)} {_where(mail)}. It may stay in the trash.",
-        expect=_moved([mail], "Trash"),
+        goal=f"Delete {name_of(mail)} {place_of(mail)}. It may stay in the trash.",
+        expect=expect_moved([mail], "Trash"),
         steps=(
             pick(mail),
             _DELETE,
@@ -593,17 +613,17 @@ def _delete(facts: Facts, rng: random.Random) -> Assignment:
     )
 
 
-@task("mail/mark-unread", level=1, split="train", allow=_READ)
+@task("mail/mark-unread", level=1, split="train", allow=READ)
 def _mark_unread(facts: Facts, rng: random.Random) -> Assignment:
     mail = rng.choice([one for one in _unique(facts, "INBOX") if one["read"]])
     return Assignment(
-        goal=f"Mark {_the(mail)} in the inbox as unread, so that you come back to it later.",
+        goal=f"Mark {name_of(mail)} in the inbox as unread, so that you come back to it later.",
         expect=changed("read", {"mail": mail["id"]}, read=False),
         steps=(pick(mail), mark("unread")),
     )
 
 
-@task("mail/mark-folder-read", level=1, split="test", allow=_READ)
+@task("mail/mark-folder-read", level=1, split="test", allow=READ)
 def _mark_folder_read(facts: Facts, rng: random.Random) -> Assignment:
     unread = {mail["folder"] for mail in facts["mails"] if not mail["read"]}
     folder = rng.choice(sorted(unread - {"INBOX"}))
@@ -631,7 +651,7 @@ def _contact_phone(facts: Facts, rng: random.Random) -> Assignment:
 @task("mail/add-contact", level=1, split="train")
 def _add_contact(facts: Facts, rng: random.Random) -> Assignment:
     known = {contact["email"] for contact in facts["contacts"]}
-    person = _colleague(facts, rng, *known)
+    person = draw_colleague(facts, rng, *known)
     first, last = person["name"].split()
     phone = f"+44 1632 960{rng.randint(100, 999)}"
     return Assignment(
@@ -667,7 +687,7 @@ def _create_folder(facts: Facts, rng: random.Random) -> Assignment:
     )
 
 
-@task("mail/trip-reference", level=1, split="train", allow=_READ)
+@task("mail/trip-reference", level=1, split="train", allow=READ)
 def _trip_reference(facts: Facts, rng: random.Random) -> Assignment:
     trip = rng.choice(facts["trips"])
     what, answer = rng.choice(
@@ -684,17 +704,17 @@ def _trip_reference(facts: Facts, rng: random.Random) -> Assignment:
             "with it alone."
         ),
         answer=answer,
-        steps=pick(_mail(facts, trip["mail"])),
+        steps=pick(find_mail(facts, trip["mail"])),
     )
 
 
-@task("mail/invoice-due", level=1, split="test", allow=_READ)
+@task("mail/invoice-due", level=1, split="test", allow=READ)
 def _invoice_due(facts: Facts, rng: random.Random) -> Assignment:
     invoice = rng.choice(facts["invoices"])
-    mail = _mail(facts, invoice["mail"])
+    mail = find_mail(facts, invoice["mail"])
     return Assignment(
         goal=(
-            f"By which day must the invoice {invoice['number']} be paid? It is {_where(mail)}. "
+            f"By which day must the invoice {invoice['number']} be paid? It is {place_of(mail)}. "
             f"Answer with the date as YYYY-MM-DD."
         ),
         answer=invoice["due"],
@@ -702,7 +722,7 @@ def _invoice_due(facts: Facts, rng: random.Random) -> Assignment:
     )
 
 
-@task("mail/parcel", level=1, split="train", allow=_READ)
+@task("mail/parcel", level=1, split="train", allow=READ)
 def _parcel(facts: Facts, rng: random.Random) -> Assignment:
     parcel = rng.choice(facts["parcels"])
     what, kind, answer = rng.choice(
@@ -715,36 +735,36 @@ def _parcel(facts: Facts, rng: random.Random) -> Assignment:
         goal=f"{what} the parcel with {parcel['thing']}? Kestrel Couriers has written about it. "
         f"Answer with the {kind}.",
         answer=answer,
-        steps=pick(_mail(facts, parcel["mail"])),
+        steps=pick(find_mail(facts, parcel["mail"])),
     )
 
 
-@task("mail/compose", level=1, split="train", allow=_READ)
+@task("mail/compose", level=1, split="train", allow=READ)
 def _compose(facts: Facts, rng: random.Random) -> Assignment:
-    person = _colleague(facts, rng)
-    subject, text = rng.choice(_SUBJECTS), rng.choice(_TEXTS)
+    person = draw_colleague(facts, rng)
+    subject, text = rng.choice(SUBJECTS), rng.choice(TEXTS)
     return Assignment(
         goal=(
             f"Send a mail to {person['name']} ({person['email']}) with the subject “{subject}” "
             f"and the text “{text}”"
         ),
-        expect=_sent([person["email"]], subject, text=same_text(text)),
+        expect=expect_sent([person["email"]], subject, text=same_text(text)),
         steps=compose(to=[person["email"]], subject=subject, text=text),
     )
 
 
-@task("mail/reply", level=1, split="train", allow=_READ)
+@task("mail/reply", level=1, split="train", allow=READ)
 def _reply(facts: Facts, rng: random.Random) -> Assignment:
     mails = [mail for mail in _unique(facts, "INBOX") if _from_colleague(facts, mail)]
     mail, text = rng.choice(mails), rng.choice(_ANSWERS)
     return Assignment(
-        goal=f"Answer {_the(mail)} in the inbox, only to the sender, with the text “{text}”",
-        expect=_answered(facts, mail, text),
+        goal=f"Answer {name_of(mail)} in the inbox, only to the sender, with the text “{text}”",
+        expect=expect_answer(facts, mail, text),
         steps=(pick(mail), reply(text)),
     )
 
 
-@task("mail/empty-folder", level=1, split="test", allow=_READ)
+@task("mail/empty-folder", level=1, split="test", allow=READ)
 def _empty_folder(facts: Facts, rng: random.Random) -> Assignment:
     folder = rng.choice(("Trash", "Junk"))
     mails = [mail for mail in facts["mails"] if mail["folder"] == folder]
@@ -754,16 +774,16 @@ def _empty_folder(facts: Facts, rng: random.Random) -> Assignment:
         expect=(
             [removed("mail", id=mail["id"]) for mail in mails]
             if folder == "Trash"
-            else _moved(mails, "Trash")
+            else expect_moved(mails, "Trash")
         ),
         steps=whole_folder(folder, "purge"),
     )
 
 
-@task("mail/unread-count", level=1, split="train", allow=_READ)
+@task("mail/unread-count", level=1, split="train", allow=READ)
 def _unread_count(facts: Facts, rng: random.Random) -> Assignment:
     newsletter = rng.choice(facts["newsletters"])
-    unread = [number for number in newsletter["mails"] if not _mail(facts, number)["read"]]
+    unread = [number for number in newsletter["mails"] if not find_mail(facts, number)["read"]]
     return Assignment(
         goal=f"How many unread mails from {newsletter['name']} are in the inbox? "
         "Answer with the number.",
@@ -774,7 +794,7 @@ def _unread_count(facts: Facts, rng: random.Random) -> Assignment:
 
 @task("mail/new-response", level=1, split="test")
 def _new_response(facts: Facts, rng: random.Random) -> Assignment:
-    name, text = rng.choice(_SUBJECTS), rng.choice(_ANSWERS)
+    name, text = rng.choice(SUBJECTS), rng.choice(_ANSWERS)
     return Assignment(
         goal=(
             f"Add a response in the settings, for later use in mails. Its name is “{name}”, and "
@@ -808,17 +828,17 @@ def _delete_contact(facts: Facts, rng: random.Random) -> Assignment:
 # Level 2.
 
 
-@task("mail/compose-copies", level=2, split="train", allow=_READ)
+@task("mail/compose-copies", level=2, split="train", allow=READ)
 def _compose_copies(facts: Facts, rng: random.Random) -> Assignment:
     first, second, third = _colleagues(facts, rng, 3)
-    subject, text = rng.choice(_SUBJECTS), rng.choice(_TEXTS)
+    subject, text = rng.choice(SUBJECTS), rng.choice(TEXTS)
     return Assignment(
         goal=(
             f"Send a mail to {first['name']} with a copy (Cc) to {second['name']} and a blind copy "
             f"(Bcc) to {third['name']}. Their addresses are {first['email']}, {second['email']} "
             f"and {third['email']}. The subject is “{subject}”, the text “{text}”"
         ),
-        expect=_sent(
+        expect=expect_sent(
             [first["email"]], subject, [second["email"]], [third["email"]], text=same_text(text)
         ),
         steps=compose(
@@ -831,12 +851,12 @@ def _compose_copies(facts: Facts, rng: random.Random) -> Assignment:
     )
 
 
-@task("mail/compose-options", level=2, split="test", allow=_READ)
+@task("mail/compose-options", level=2, split="test", allow=READ)
 def _compose_options(facts: Facts, rng: random.Random) -> Assignment:
-    person = _colleague(facts, rng)
-    subject, text = rng.choice(_SUBJECTS), rng.choice(_TEXTS)
+    person = draw_colleague(facts, rng)
+    subject, text = rng.choice(SUBJECTS), rng.choice(TEXTS)
     name, value = rng.choice((("High", "2"), ("Highest", "1"), ("Low", "4")))
-    folder = rng.choice(_TARGETS)
+    folder = rng.choice(TARGETS)
     shown = {"subject": subject, "text": same_text(text), "priority": contains(value, more=12)}
     return Assignment(
         goal=(
@@ -859,16 +879,18 @@ def _compose_options(facts: Facts, rng: random.Random) -> Assignment:
     )
 
 
-@task("mail/office-sender", level=2, split="train", allow=_READ)
+@task("mail/office-sender", level=2, split="train", allow=READ)
 def _office_sender(facts: Facts, rng: random.Random) -> Assignment:
-    person, office = _colleague(facts, rng), facts["identities"][1]
-    subject, text = rng.choice(_SUBJECTS), rng.choice(_TEXTS)
+    person, office = draw_colleague(facts, rng), facts["identities"][1]
+    subject, text = rng.choice(SUBJECTS), rng.choice(TEXTS)
     return Assignment(
         goal=(
             f"Send a mail to {person['email']} in the name of {office['name']} "
             f"({office['email']}), not in your own. Subject: “{subject}”. Text: “{text}”"
         ),
-        expect=_sent([person["email"]], subject, text=same_text(text), **{"from": office["email"]}),
+        expect=expect_sent(
+            [person["email"]], subject, text=same_text(text), **{"from": office["email"]}
+        ),
         steps=(
             tap("a.compose"),
             choose("#_from", str(office["id"])),
@@ -878,45 +900,45 @@ def _office_sender(facts: Facts, rng: random.Random) -> Assignment:
     )
 
 
-@task("mail/forward", level=2, split="train", allow=_READ)
+@task("mail/forward", level=2, split="train", allow=READ)
 def _forward(facts: Facts, rng: random.Random) -> Assignment:
     mail = rng.choice(_unique(facts, "INBOX"))
-    person, note = _colleague(facts, rng, mail["email"]), rng.choice(_NOTES)
+    person, note = draw_colleague(facts, rng, mail["email"]), rng.choice(_NOTES)
     return Assignment(
         goal=(
-            f"Forward {_the(mail)} in the inbox to {person['name']} ({person['email']}), with the "
-            f"note “{note}”"
+            f"Forward {name_of(mail)} in the inbox to {person['name']} ({person['email']}), with "
+            f"the note “{note}”"
         ),
         expect=_forwarded(mail, person["email"], note),
         steps=(pick(mail), forward(person["email"], note)),
     )
 
 
-@task("mail/reply-all", level=2, split="train", allow=_READ)
+@task("mail/reply-all", level=2, split="train", allow=READ)
 def _reply_all(facts: Facts, rng: random.Random) -> Assignment:
     meeting = rng.choice(facts["meetings"])
-    mail = _mail(facts, meeting["mail"])
+    mail = find_mail(facts, meeting["mail"])
     text = rng.choice(("I will be there.", "I cannot come, sorry.", "I will come a bit later."))
     return Assignment(
         goal=(
-            f"Answer {_the(mail)} in the inbox with the text “{text}” The organiser and everybody "
-            f"else who was invited shall get your answer."
+            f"Answer {name_of(mail)} in the inbox with the text “{text}” The organiser and "
+            f"everybody else who was invited shall get your answer."
         ),
-        expect=_answered(facts, mail, text, to_all=True),
+        expect=expect_answer(facts, mail, text, to_all=True),
         steps=(pick(mail), reply(text, to_all=True)),
     )
 
 
-@task("mail/reply-response", level=2, split="test", allow=_READ)
+@task("mail/reply-response", level=2, split="test", allow=READ)
 def _reply_response(facts: Facts, rng: random.Random) -> Assignment:
     invoice = rng.choice(facts["invoices"])
-    mail, response = _mail(facts, invoice["mail"]), rng.choice(facts["responses"])
+    mail, response = find_mail(facts, invoice["mail"]), rng.choice(facts["responses"])
     return Assignment(
         goal=(
-            f"Answer {_the(mail)} {_where(mail)} with the saved response “{response['name']}”, and "
-            f"with nothing else."
+            f"Answer {name_of(mail)} {place_of(mail)} with the saved response "
+            f"“{response['name']}”, and with nothing else."
         ),
-        expect=_answered(facts, mail, response["text"]),
+        expect=expect_answer(facts, mail, response["text"]),
         steps=(
             pick(mail),
             tap("#layout-content .header a.reply"),
@@ -933,7 +955,11 @@ def _rename_folder(facts: Facts, rng: random.Random) -> Assignment:
     mails = [mail for mail in facts["mails"] if mail["folder"] == folder]
     return Assignment(
         goal=f"Rename the mail folder {folder} to {name}.",
-        expect=(removed("folder", name=folder), added("folder", name=name), _moved(mails, name)),
+        expect=(
+            removed("folder", name=folder),
+            added("folder", name=name),
+            expect_moved(mails, name),
+        ),
         steps=(
             to_settings("Folders"),
             tap("#subscription-table a", folder),
@@ -942,17 +968,17 @@ def _rename_folder(facts: Facts, rng: random.Random) -> Assignment:
     )
 
 
-@task("mail/delete-folder", level=2, split="train", allow=_READ)
+@task("mail/delete-folder", level=2, split="train", allow=READ)
 def _delete_folder(facts: Facts, rng: random.Random) -> Assignment:
     folder = "Newsletters"
     newsletter = rng.choice(facts["newsletters"])
-    mails = [_mail(facts, number) for number in newsletter["mails"]]
+    mails = [find_mail(facts, number) for number in newsletter["mails"]]
     return Assignment(
         goal=(
             f"The folder {folder} is empty: delete it. Then move all mails from "
             f"{newsletter['name']} from the inbox to the folder Archive."
         ),
-        expect=(removed("folder", name=folder), _moved(mails, "Archive")),
+        expect=(removed("folder", name=folder), expect_moved(mails, "Archive")),
         steps=(
             to_settings("Folders"),
             tap("#subscription-table a", folder),
@@ -979,7 +1005,7 @@ def _select_all(text: str) -> tuple[Step, ...]:
 @task("mail/signature", level=2, split="train")
 def _signature(facts: Facts, rng: random.Random) -> Assignment:
     identity = rng.choice(facts["identities"])
-    room, phone = rng.choice(_ROOMS), f"+44 1632 960{rng.randint(100, 999)}"
+    room, phone = rng.choice(ROOMS), f"+44 1632 960{rng.randint(100, 999)}"
     text = f"{identity['name']}, room {room}, {phone}"
     return Assignment(
         goal=(f"Change the signature of the identity {identity['email']} to this one line: {text}"),
@@ -1063,10 +1089,10 @@ def _date_format(facts: Facts, rng: random.Random) -> Assignment:
     )
 
 
-@task("mail/update-phone", level=2, split="train", allow=_READ)
+@task("mail/update-phone", level=2, split="train", allow=READ)
 def _update_phone(facts: Facts, rng: random.Random) -> Assignment:
     news = rng.choice(facts["numbers"])
-    mail = _mail(facts, news["mail"])
+    mail = find_mail(facts, news["mail"])
     return Assignment(
         goal=(
             f"{news['person']} has written to you about a new phone number. Change it in the "
@@ -1153,25 +1179,25 @@ def _group_members(facts: Facts, rng: random.Random) -> Assignment:
     )
 
 
-@task("mail/file-newsletter", level=2, split="train", allow=_READ)
+@task("mail/file-newsletter", level=2, split="train", allow=READ)
 def _file_newsletter(facts: Facts, rng: random.Random) -> Assignment:
     newsletter = rng.choice(facts["newsletters"])
-    mails = [_mail(facts, number) for number in newsletter["mails"]]
+    mails = [find_mail(facts, number) for number in newsletter["mails"]]
     return Assignment(
         goal=f"Move all mails from {newsletter['name']} from the inbox to the folder Newsletters.",
-        expect=_moved(mails, "Newsletters"),
+        expect=expect_moved(mails, "Newsletters"),
         steps=(_select_all(newsletter["name"]), move_to("Newsletters")),
     )
 
 
-@task("mail/delete-notifications", level=2, split="test", allow=_READ)
+@task("mail/delete-notifications", level=2, split="test", allow=READ)
 def _delete_notifications(facts: Facts, rng: random.Random) -> Assignment:
     name = rng.choice(("Tracker", "Forum", "Wiki", "Shop"))
     sender = f"Northfield {name}"
     mails = [mail for mail in facts["mails"] if mail["from"] == sender]
     return Assignment(
         goal=f"Delete all automatic mails of {sender} from the inbox; leave them in the trash.",
-        expect=_moved(mails, "Trash"),
+        expect=expect_moved(mails, "Trash"),
         steps=(
             _select_all(sender),
             _DELETE,
@@ -1180,17 +1206,17 @@ def _delete_notifications(facts: Facts, rng: random.Random) -> Assignment:
     )
 
 
-@task("mail/not-junk", level=2, split="train", allow=_READ)
+@task("mail/not-junk", level=2, split="train", allow=READ)
 def _not_junk(facts: Facts, rng: random.Random) -> Assignment:
     found = rng.choice(facts["junk"])
-    mail, text = _mail(facts, found["mail"]), rng.choice(_ANSWERS)
+    mail, text = find_mail(facts, found["mail"]), rng.choice(_ANSWERS)
     return Assignment(
         goal=(
             f"A mail from {found['from']} has landed in the folder Junk by mistake. Move it to the "
             f"inbox, and answer it with the text “{text}”"
         ),
         expect=(
-            _answered(facts, mail, text)[:2],
+            expect_answer(facts, mail, text)[:2],
             changed("mail", {"id": mail["id"]}, folder="INBOX", answered=True),
         ),
         steps=(
@@ -1203,10 +1229,10 @@ def _not_junk(facts: Facts, rng: random.Random) -> Assignment:
     )
 
 
-@task("mail/draft", level=2, split="train", allow=_READ)
+@task("mail/draft", level=2, split="train", allow=READ)
 def _draft(facts: Facts, rng: random.Random) -> Assignment:
-    person = _colleague(facts, rng)
-    subject, text = rng.choice(_SUBJECTS), rng.choice(_TEXTS)
+    person = draw_colleague(facts, rng)
+    subject, text = rng.choice(SUBJECTS), rng.choice(TEXTS)
     return Assignment(
         goal=(
             f"Write a mail to {person['email']} with the subject “{subject}” and the text "
@@ -1228,17 +1254,17 @@ def _draft(facts: Facts, rng: random.Random) -> Assignment:
     )
 
 
-@task("mail/finish-draft", level=2, split="test", allow=_READ)
+@task("mail/finish-draft", level=2, split="test", allow=READ)
 def _finish_draft(facts: Facts, rng: random.Random) -> Assignment:
-    draft, line = rng.choice(facts["written"]), rng.choice(_TEXTS)
-    mail, copy = _mail(facts, draft["mail"]), _colleague(facts, rng, draft["email"])
+    draft, line = rng.choice(facts["written"]), rng.choice(TEXTS)
+    mail, copy = find_mail(facts, draft["mail"]), draw_colleague(facts, rng, draft["email"])
     return Assignment(
         goal=(
             f"There is a draft with the subject “{draft['subject']}”. Add the sentence “{line}” to "
             f"it, put {copy['email']} into Cc, and send it."
         ),
         expect=(
-            _sent(
+            expect_sent(
                 [draft["email"]],
                 draft["subject"],
                 [copy["email"]],
@@ -1256,12 +1282,12 @@ def _finish_draft(facts: Facts, rng: random.Random) -> Assignment:
     )
 
 
-@task("mail/forward-attachment", level=2, split="train", allow=_READ)
+@task("mail/forward-attachment", level=2, split="train", allow=READ)
 def _forward_attachment(facts: Facts, rng: random.Random) -> Assignment:
     mails = [mail for mail in _unique(facts, "INBOX", "Archive") if mail["attachments"]]
     mail = rng.choice(mails)
     (file,) = mail["attachments"]
-    person, note = _colleague(facts, rng, mail["email"]), rng.choice(_NOTES)
+    person, note = draw_colleague(facts, rng, mail["email"]), rng.choice(_NOTES)
     kind = "Archive" if mail["folder"] == "Archive" else "inbox"
     return Assignment(
         goal=(
@@ -1273,7 +1299,7 @@ def _forward_attachment(facts: Facts, rng: random.Random) -> Assignment:
     )
 
 
-@task("mail/meeting", level=2, split="train", allow=_READ)
+@task("mail/meeting", level=2, split="train", allow=READ)
 def _meeting(facts: Facts, rng: random.Random) -> Assignment:
     meeting = rng.choice([one for one in facts["meetings"] if one["moved"]])
     return Assignment(
@@ -1283,8 +1309,8 @@ def _meeting(facts: Facts, rng: random.Random) -> Assignment:
         ),
         answer=(meeting["room"], meeting["day"]),
         steps=(
-            pick(_mail(facts, meeting["invitation"])),
-            pick(_mail(facts, meeting["mail"])),
+            pick(find_mail(facts, meeting["invitation"])),
+            pick(find_mail(facts, meeting["mail"])),
         ),
     )
 
@@ -1292,15 +1318,15 @@ def _meeting(facts: Facts, rng: random.Random) -> Assignment:
 # Level 3.
 
 
-@task("mail/largest-invoice", level=3, split="train", allow=_READ)
+@task("mail/largest-invoice", level=3, split="train", allow=READ)
 def _largest_invoice(facts: Facts, rng: random.Random) -> Assignment:
     folder = "INBOX"
-    found = [one for one in facts["invoices"] if _mail(facts, one["mail"])["folder"] == folder]
+    found = [one for one in facts["invoices"] if find_mail(facts, one["mail"])["folder"] == folder]
     months = Counter(one["due"][:7] for one in found)
     month = rng.choice(sorted(month for month, count in months.items() if count >= 2))
     invoices = [one for one in found if one["due"].startswith(month)]
     best = max(invoices, key=lambda one: int(one["cents"]))
-    mail, person = _mail(facts, best["mail"]), _colleague(facts, rng)
+    mail, person = find_mail(facts, best["mail"]), draw_colleague(facts, rng)
     name = f"{date.fromisoformat(best['due']):%B %Y}"
     return Assignment(
         goal=(
@@ -1318,8 +1344,8 @@ def _look(rows: Sequence[Mapping[str, Any]], facts: Facts) -> tuple[Step, ...]:
         step
         for row in rows
         for step in (
-            tap("#messagelist span.subject a", _mail(facts, row["mail"])["subject"]),
-            _READABLE,
+            tap("#messagelist span.subject a", find_mail(facts, row["mail"])["subject"]),
+            READABLE,
         )
     )
 
@@ -1332,11 +1358,11 @@ def _choose(mails: Sequence[Mapping[str, Any]]) -> tuple[Step, ...]:
     return tap(row, first), *(_on(control, row, subject) for subject in others)
 
 
-@task("mail/expenses-total", level=3, split="train", allow=_READ)
+@task("mail/expenses-total", level=3, split="train", allow=READ)
 def _expenses_total(facts: Facts, rng: random.Random) -> Assignment:
     chosen = rng.sample(facts["expenses"], rng.randint(3, 4))
     total = sum(one["cents"] for one in chosen)
-    person = _colleague(facts, rng, *(one["email"] for one in chosen))
+    person = draw_colleague(facts, rng, *(one["email"] for one in chosen))
     amount = f"{total // 100}.{total % 100:02d}"
     names = [one["person"] for one in chosen]
     subject = "Expenses February, total"
@@ -1347,7 +1373,7 @@ def _expenses_total(facts: Facts, rng: random.Random) -> Assignment:
             f"GBP”, where N is the amount with two decimals and without any other sign, such as "
             f"1234.50."
         ),
-        expect=_sent([person["email"]], subject, text=same_text(f"Total: {amount} GBP")),
+        expect=expect_sent([person["email"]], subject, text=same_text(f"Total: {amount} GBP")),
         steps=(
             search("Expenses February"),
             _look(chosen, facts),
@@ -1356,10 +1382,10 @@ def _expenses_total(facts: Facts, rng: random.Random) -> Assignment:
     )
 
 
-@task("mail/vote", level=3, split="test", allow=_READ)
+@task("mail/vote", level=3, split="test", allow=READ)
 def _vote(facts: Facts, rng: random.Random) -> Assignment:
     vote = rng.choice(facts["votes"])
-    mail = _mail(facts, vote["mail"])
+    mail = find_mail(facts, vote["mail"])
     wins = vote["counts"][vote["winner"]]
     answers = [
         one
@@ -1373,37 +1399,37 @@ def _vote(facts: Facts, rng: random.Random) -> Assignment:
             f"answers. Then answer the first mail of the vote, only to its sender, with the option "
             f"that won and its number of votes, written like “{vote['options'][0]}: 9”."
         ),
-        expect=_answered(facts, mail, text),
+        expect=expect_answer(facts, mail, text),
         steps=(
             to_folder("Team"),
             search(vote["title"]),
-            [_nth_mail(i) for i in range(len(answers))],
+            [read_nth(i) for i in range(len(answers))],
             pick(mail),
             reply(text),
         ),
     )
 
 
-def _nth_mail(position: int) -> Step:
+def read_nth(position: int) -> Step:
     """Read a mail of the list by its position from 0."""
     return tap(f"#messagelist tbody tr:nth-child({position + 1}) span.subject a")
 
 
-@task("mail/approve-leave", level=3, split="train", allow=_READ)
+@task("mail/approve-leave", level=3, split="train", allow=READ)
 def _approve_leave(facts: Facts, rng: random.Random) -> Assignment:
     months = Counter(one["start"][:7] for one in facts["leaves"])
     month = rng.choice(sorted(months))
     chosen = [one for one in facts["leaves"] if one["start"].startswith(month)]
     text = rng.choice(("Approved, have a good time.", "That is fine.", "Granted, enjoy your days."))
     name = f"{date.fromisoformat(month + '-01'):%B %Y}"
-    mails = [_mail(facts, one["mail"]) for one in chosen]
+    mails = [find_mail(facts, one["mail"]) for one in chosen]
     return Assignment(
         goal=(
             f"Colleagues have sent leave requests, which are in the inbox. Answer each request "
             f"whose leave begins in {name}, only to the sender, with the text “{text}” Do not "
             f"answer the others."
         ),
-        expect=[_answered(facts, mail, text) for mail in mails],
+        expect=[expect_answer(facts, mail, text) for mail in mails],
         steps=(
             search("Leave request"),
             _look(facts["leaves"], facts),
@@ -1412,19 +1438,19 @@ def _approve_leave(facts: Facts, rng: random.Random) -> Assignment:
     )
 
 
-@task("mail/triage-invoices", level=3, split="test", allow=_READ)
+@task("mail/triage-invoices", level=3, split="test", allow=READ)
 def _triage_invoices(facts: Facts, rng: random.Random) -> Assignment:
-    found = [one for one in facts["invoices"] if _mail(facts, one["mail"])["folder"] == "INBOX"]
+    found = [one for one in facts["invoices"] if find_mail(facts, one["mail"])["folder"] == "INBOX"]
     dues = sorted({one["due"] for one in found})
     last = rng.choice(dues[1:3])
     chosen = [one for one in found if one["due"] <= last]
-    mails = [_mail(facts, one["mail"]) for one in chosen]
+    mails = [find_mail(facts, one["mail"]) for one in chosen]
     return Assignment(
         goal=(
-            f"Look at all invoices in the inbox. Flag those that are payable by {_long(last)} or "
-            f"earlier, and move them to the folder Invoices. Leave the others where they are."
+            f"Look at all invoices in the inbox. Flag those that are payable by {long_day(last)} "
+            f"or earlier, and move them to the folder Invoices. Leave the others where they are."
         ),
-        expect=_moved(mails, "Invoices", flagged=True),
+        expect=expect_moved(mails, "Invoices", flagged=True),
         steps=(
             search("Invoice"),
             _look(found, facts),
@@ -1435,7 +1461,7 @@ def _triage_invoices(facts: Facts, rng: random.Random) -> Assignment:
     )
 
 
-@task("mail/best-application", level=3, split="test", allow=_READ)
+@task("mail/best-application", level=3, split="test", allow=READ)
 def _best_application(facts: Facts, rng: random.Random) -> Assignment:
     position = rng.choice(facts["applications"])["position"]
     found = [one for one in facts["applications"] if one["position"] == position]
@@ -1446,7 +1472,11 @@ def _best_application(facts: Facts, rng: random.Random) -> Assignment:
             ("who asks for the highest salary", max(found, key=lambda one: int(one["salary"]))),
         )
     )
-    mail, person, note = _mail(facts, best["mail"]), _colleague(facts, rng), rng.choice(_NOTES)
+    mail, person, note = (
+        find_mail(facts, best["mail"]),
+        draw_colleague(facts, rng),
+        rng.choice(_NOTES),
+    )
     subject = mail["subject"]
     return Assignment(
         goal=(
@@ -1458,19 +1488,19 @@ def _best_application(facts: Facts, rng: random.Random) -> Assignment:
         steps=(
             to_folder("Hiring"),
             search(subject),
-            map(_nth_mail, range(len(found))),
+            map(read_nth, range(len(found))),
             act(actions_lib.Wait(1.0)),  # A second click at once would be a double click.
             tap("#messagelist span.adr", best["name"]),
-            _READABLE,
+            READABLE,
             forward(person["email"], note),
         ),
     )
 
 
-@task("mail/thread-decision", level=3, split="train", allow=_READ)
+@task("mail/thread-decision", level=3, split="train", allow=READ)
 def _thread_decision(facts: Facts, rng: random.Random) -> Assignment:
     thread = rng.choice(facts["threads"])
-    mail, person = _mail(facts, thread["mail"]), _colleague(facts, rng)
+    mail, person = find_mail(facts, thread["mail"]), draw_colleague(facts, rng)
     asked = {
         "budget": "the amount that may be spent, as in “4,000.00 GBP”",
         "deadline": "the day by which it has to be ready, as in “Monday, 2 March 2026”",
@@ -1484,26 +1514,26 @@ def _thread_decision(facts: Facts, rng: random.Random) -> Assignment:
             f"Send {person['name']} ({person['email']}) a mail with the subject “{subject}” and "
             f"with nothing but {asked}, as the text."
         ),
-        expect=_sent([person["email"]], subject, text=same_text(thread["value"])),
+        expect=expect_sent([person["email"]], subject, text=same_text(thread["value"])),
         steps=(
             to_folder(mail["folder"]),
             search(mail["subject"]),
-            [_nth_mail(i) for i in (2, 1, 0)],
-            _READABLE,
+            [read_nth(i) for i in (2, 1, 0)],
+            READABLE,
             compose(to=[person["email"]], subject=subject, text=thread["value"]),
         ),
     )
 
 
-@task("mail/candidates", level=3, split="train", allow=_READ)
+@task("mail/candidates", level=3, split="train", allow=READ)
 def _candidates(facts: Facts, rng: random.Random) -> Assignment:
     position = rng.choice(facts["applications"])["position"]
     found = [one for one in facts["applications"] if one["position"] == position]
     group = rng.choice(("Candidates", "Applicants", "Interviews"))
     steps: list[Step] = [
         *to_folder("Hiring"),
-        *search(_mail(facts, found[0]["mail"])["subject"]),
-        *(_nth_mail(i) for i in range(len(found))),
+        *search(find_mail(facts, found[0]["mail"])["subject"]),
+        *(read_nth(i) for i in range(len(found))),
         to_contacts(),
         *new_group(group),
         _all_contacts(),
@@ -1536,7 +1566,7 @@ def _candidates(facts: Facts, rng: random.Random) -> Assignment:
     )
 
 
-@task("mail/new-folder-for", level=3, split="train", allow=_READ)
+@task("mail/new-folder-for", level=3, split="train", allow=READ)
 def _new_folder_for(facts: Facts, rng: random.Random) -> Assignment:
     kind, text, mails = rng.choice(
         (
@@ -1545,14 +1575,14 @@ def _new_folder_for(facts: Facts, rng: random.Random) -> Assignment:
             ("leave requests of colleagues", "Leave request", facts["leaves"]),
         )
     )
-    name, chosen = rng.choice(_FOLDERS), [_mail(facts, one["mail"]) for one in mails]
+    name, chosen = rng.choice(_FOLDERS), [find_mail(facts, one["mail"]) for one in mails]
     parent = rng.choice(("Team", "Archive"))
     return Assignment(
         goal=(
             f"Create a folder named {name} as a subfolder of {parent}, and move all {kind} "
             f"from the inbox to it."
         ),
-        expect=(added("folder", name=f"{parent}/{name}"), _moved(chosen, f"{parent}/{name}")),
+        expect=(added("folder", name=f"{parent}/{name}"), expect_moved(chosen, f"{parent}/{name}")),
         steps=(
             new_setting(
                 "Folders", field("name", name), choose("[name=_parent]", parent, inside=_FORM)
@@ -1564,10 +1594,10 @@ def _new_folder_for(facts: Facts, rng: random.Random) -> Assignment:
     )
 
 
-@task("mail/stand-in", level=3, split="test", allow=_READ)
+@task("mail/stand-in", level=3, split="test", allow=READ)
 def _stand_in(facts: Facts, rng: random.Random) -> Assignment:
     leave = rng.choice(facts["leaves"])
-    mail = _mail(facts, leave["mail"])
+    mail = find_mail(facts, leave["mail"])
     note = f"You stand in for {leave['person']}."
     return Assignment(
         goal=(
@@ -1588,21 +1618,21 @@ def _stand_in(facts: Facts, rng: random.Random) -> Assignment:
     )
 
 
-@task("mail/pay-supplier", level=3, split="train", allow=_READ)
+@task("mail/pay-supplier", level=3, split="train", allow=READ)
 def _pay_supplier(facts: Facts, rng: random.Random) -> Assignment:
     invoice = rng.choice(facts["invoices"])
-    mail = _mail(facts, invoice["mail"])
+    mail = find_mail(facts, invoice["mail"])
     contact = find(facts["contacts"], email=invoice["email"])
     customer = contact["notes"].split()[-1].rstrip(".")
     text = f"Customer {customer}: we have paid {invoice['amount']} GBP."
     return Assignment(
         goal=(
-            f"Answer the mail with the invoice {invoice['number']} ({_where(mail)}), only to the "
+            f"Answer the mail with the invoice {invoice['number']} ({place_of(mail)}), only to the "
             f"sender, with the text “Customer C: we have paid A GBP.” C is our customer number, "
             f"which is in the notes of the sender's entry in the address book; A is the amount of "
             f"the invoice, with two decimals and without a comma for thousands."
         ),
-        expect=_answered(facts, mail, text),
+        expect=expect_answer(facts, mail, text),
         steps=(
             pick(mail),
             to_contacts(),
@@ -1615,12 +1645,12 @@ def _pay_supplier(facts: Facts, rng: random.Random) -> Assignment:
     )
 
 
-@task("mail/do-as-asked", level=3, split="train", allow=_READ)
+@task("mail/do-as-asked", level=3, split="train", allow=READ)
 def _do_as_asked(facts: Facts, rng: random.Random) -> Assignment:
-    person = _colleague(facts, rng)
+    person = draw_colleague(facts, rng)
     mail = rng.choice(_unique(facts, "INBOX"))
     contact = rng.choice([one for one in facts["contacts"] if one["email"] != person["email"]])
-    folder = rng.choice(_TARGETS)
+    folder = rng.choice(TARGETS)
     text = (
         f"could you please do two things for me while I am away?\n\n"
         f"1. Move the mail “{mail['subject']}” from your inbox to the folder {folder}.\n"
@@ -1637,7 +1667,7 @@ def _do_as_asked(facts: Facts, rng: random.Random) -> Assignment:
             f"“{subject}”. Do what it says."
         ),
         expect=(
-            _moved([mail], folder),
+            expect_moved([mail], folder),
             added("sent", recipients=person["email"], **shown),
             added("mail", folder="Sent", **shown),
             changed("mail", {"id": request["id"]}, answered=True),
@@ -1656,12 +1686,12 @@ def _do_as_asked(facts: Facts, rng: random.Random) -> Assignment:
     )
 
 
-@task("mail/circular", level=3, split="test", allow=_READ)
+@task("mail/circular", level=3, split="test", allow=READ)
 def _circular(facts: Facts, rng: random.Random) -> Assignment:
-    group, sender = rng.choice(facts["groups"]), _colleague(facts, rng)
+    group, sender = rng.choice(facts["groups"]), draw_colleague(facts, rng)
     members = [one for one in facts["contacts"] if one["name"] in group["members"]]
-    news = rng.choice(_TEXTS)
-    subject = rng.choice(_SUBJECTS)
+    news = rng.choice(TEXTS)
+    subject = rng.choice(SUBJECTS)
     text = (
         f"could you please send just this sentence, and no other text, to everybody in your group "
         f"“{group['name']}”, in one mail with the subject “{subject}”?\n\n{news}"
@@ -1690,7 +1720,7 @@ def _circular(facts: Facts, rng: random.Random) -> Assignment:
 # What cannot be done.
 
 
-@task("mail/impossible-file", level=1, split="train", allow=_READ, infeasible=True)
+@task("mail/impossible-file", level=1, split="train", allow=READ, infeasible=True)
 def _impossible_file(facts: Facts, rng: random.Random) -> Assignment:
     person, other = _colleagues(facts, rng, 2)
     file = rng.choice(("budget", "org-chart", "roadmap", "contract-draft", "logo"))
@@ -1704,9 +1734,9 @@ def _impossible_file(facts: Facts, rng: random.Random) -> Assignment:
     )
 
 
-@task("mail/impossible-restore", level=1, split="train", allow=_READ, infeasible=True)
+@task("mail/impossible-restore", level=1, split="train", allow=READ, infeasible=True)
 def _impossible_restore(facts: Facts, rng: random.Random) -> Assignment:
-    person = _colleague(facts, rng)
+    person = draw_colleague(facts, rng)
     thing = rng.choice(("Guest list", "Menu", "Rota", "Song list", "Floor plan of the fair"))
     return Assignment(
         goal=(
@@ -1717,9 +1747,9 @@ def _impossible_restore(facts: Facts, rng: random.Random) -> Assignment:
     )
 
 
-@task("mail/impossible-filter", level=2, split="train", allow=_READ, infeasible=True)
+@task("mail/impossible-filter", level=2, split="train", allow=READ, infeasible=True)
 def _impossible_filter(facts: Facts, rng: random.Random) -> Assignment:
-    newsletter, folder = rng.choice(facts["newsletters"]), rng.choice(_TARGETS)
+    newsletter, folder = rng.choice(facts["newsletters"]), rng.choice(TARGETS)
     return Assignment(
         goal=(
             f"Set up a filter rule in the settings of the webmail that moves every future mail "
@@ -1729,10 +1759,10 @@ def _impossible_filter(facts: Facts, rng: random.Random) -> Assignment:
     )
 
 
-@task("mail/impossible-contact", level=1, split="train", allow=_READ, infeasible=True)
+@task("mail/impossible-contact", level=1, split="train", allow=READ, infeasible=True)
 def _impossible_contact(facts: Facts, rng: random.Random) -> Assignment:
     known = {contact["email"] for contact in facts["contacts"]}
-    person = _colleague(facts, rng, *known)
+    person = draw_colleague(facts, rng, *known)
     return Assignment(
         goal=f"Change the phone number of {person['name']} in the address book to +44 1632 960555.",
         steps=(to_contacts(), put("#searchform", person["name"]), key("#searchform", "Enter")),

@@ -1,9 +1,12 @@
 """The issue tracker: Trac, with the tickets of Northfield's developers and support."""
 
+import random
 import re
+from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Any, Final
 
-from webtraj_apps.app import App
+from webtraj_apps.app import App, Meanwhile
 from webtraj_apps.state import State, filled, read_sqlite
 
 _VIEWED = re.compile(r"query_\w+|diff_\w+|timeline\..*|search\..*|chrome\..*|wiki_\w+|ticket_\w+")
@@ -30,12 +33,43 @@ def _read(folder: Path) -> State:
     return {**state, "session_attribute": kept, "ticket_change": comments}
 
 
+_COMMENTS: Final = (
+    "I will look at this in the afternoon.",
+    "Talked about this in the stand-up, nothing new.",
+    "Still on my list.",
+    "Thanks, that helps.",
+)
+
+
+def _comment_elsewhere(
+    facts: Mapping[str, Any], rng: random.Random, concerns: Callable[[Any], bool]
+) -> Meanwhile:
+    """Let a developer comment on a ticket."""
+    user = rng.choice([name for name in facts["developers"] if not concerns(name)])
+    ticket = rng.choice(
+        [
+            one
+            for one in facts["tickets"]
+            if one["status"] != "closed"
+            and not any(map(concerns, (one["id"], f"#{one['id']}", one["summary"])))
+        ]
+    )
+    number, text = ticket["id"], rng.choice(_COMMENTS)
+    return Meanwhile(
+        f"{user} comments on the ticket #{number}: {text}",
+        lambda world: world.submit(
+            user, f"/ticket/{number}", comment=text, submit="Submit changes"
+        ),
+    )
+
+
 APP = App(
     name="tracker",
     title="Issue tracker",
     package="trac 1.6",
     license="BSD-3-Clause",
     folder=Path(__file__).parent,
+    meanwhile=_comment_elsewhere,
     database="trac.db",
     ignored=frozenset({"auth_cookie", "cache", "session"}),
     columns={"ticket": ("changetime",)},

@@ -6,7 +6,7 @@ import base64
 import functools
 import random
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 from urllib.parse import unquote_plus
@@ -43,8 +43,8 @@ task = functools.partial(template, user="user")
 
 Ticket = dict[str, Any]
 _CUSTOMERS = [one["name"] for one in COMPANY.customers]
-_UPCOMING = [name for name, _, completed, _ in WORDS.milestones if not completed]
-_DATED = [name for name, due, completed, _ in WORDS.milestones if due and not completed]
+UPCOMING = [name for name, _, completed, _ in WORDS.milestones if not completed]
+DATED = [name for name, due, completed, _ in WORDS.milestones if due and not completed]
 _OPEN = ("accepted", "assigned", "new", "reopened")
 _CUSTOM = ("customer", "estimate", "billable")
 
@@ -52,7 +52,7 @@ _CUSTOM = ("customer", "estimate", "billable")
 # What tasks are about.
 
 
-def _tickets(facts: Facts, **wanted: Any) -> list[Ticket]:
+def find_tickets(facts: Facts, **wanted: Any) -> list[Ticket]:
     """Return the tickets with these values; a value may be a list of values or a test."""
 
     def fits(value: Any, wish: Any) -> bool:
@@ -67,11 +67,12 @@ def _tickets(facts: Facts, **wanted: Any) -> list[Ticket]:
     ]
 
 
-def _open(facts: Facts, **wanted: Any) -> list[Ticket]:
-    return _tickets(facts, status=_OPEN, **wanted)
+def unclosed_tickets(facts: Facts, **wanted: Any) -> list[Ticket]:
+    """Return the tickets with these values that are not closed. See `find_tickets`."""
+    return find_tickets(facts, status=_OPEN, **wanted)
 
 
-def _name(facts: Facts, username: str) -> str:
+def name_of(facts: Facts, username: str) -> str:
     """Return a person's full name, as pages show it."""
     return str(find(facts["people"], username=username)["name"])
 
@@ -102,12 +103,12 @@ def _numbers(tickets: Sequence[Ticket]) -> tuple[str, ...]:
 # What they change.
 
 
-def _commented(number: int | Callable[[Any], bool], comment: str) -> Expected:
+def expect_comment(number: int | Callable[[Any], bool], comment: str) -> Expected:
     """Expect a comment on a ticket."""
     return added("ticket_change", ticket=number, field="comment", newvalue=same_text(comment))
 
 
-def _edited(ticket: Ticket, comment: str = "", **new: Any) -> tuple[Expected, ...]:
+def expect_changed(ticket: Ticket, comment: str = "", **new: Any) -> tuple[Expected, ...]:
     """Expect new values of a ticket."""
     number = ticket["id"]
     plain = {name: value for name, value in new.items() if name not in _CUSTOM}
@@ -117,19 +118,22 @@ def _edited(ticket: Ticket, comment: str = "", **new: Any) -> tuple[Expected, ..
         if name in _CUSTOM
     )
     columns = (changed("ticket", {"id": number}, **plain),) if plain else ()
-    return (*columns, *custom, *([_commented(number, comment)] if comment else []))
+    return (*columns, *custom, *([expect_comment(number, comment)] if comment else []))
 
 
-_EMPTY = {"description": None, "keywords": None, "cc": None}
-"""Fields of new tickets that nobody fills in."""
+_UNSET: Mapping[str, Any] = {
+    **dict.fromkeys(("description", "keywords", "cc", "milestone", "version")),
+    "status": "new",
+}
+"""Columns of new tickets whose fields nobody has touched."""
 
 
-def _created(number: int, **values: Any) -> tuple[Expected, ...]:
+def expect_ticket(number: int, **values: Any) -> tuple[Expected, ...]:
     """Expect a new ticket, with a number that follows from those before."""
     plain = {name: value for name, value in values.items() if name not in _CUSTOM}
     custom = {name: values.get(name, "0" if name == "billable" else None) for name in _CUSTOM}
     return (
-        added("ticket", id=number, **_EMPTY | plain),
+        added("ticket", id=number, **{**_UNSET, **plain}),
         *(
             added("ticket_custom", ticket=number, name=name, value=value)
             for name, value in custom.items()
@@ -137,15 +141,36 @@ def _created(number: int, **values: Any) -> tuple[Expected, ...]:
     )
 
 
+def expect_tasks(
+    facts: Facts, summaries: Sequence[str], owner: str, **shared: str
+) -> tuple[list[Expected], list[Expected]]:
+    """Expect a new ticket of the type task for each summary, in any order."""
+    first = len(facts["tickets"]) + 1
+    fields = {**_UNSET, "type": "task", "owner": owner, "priority": "major", **shared}
+    return (
+        [added("ticket", summary=same_text(summary), **fields) for summary in summaries],
+        [
+            added(
+                "ticket_custom",
+                ticket=first + at,
+                name=name,
+                value="0" if name == "billable" else None,
+            )
+            for at in range(len(summaries))
+            for name in _CUSTOM
+        ],
+    )
+
+
 # How they are done.
 
 
-def _go_to(ticket: Ticket) -> tuple[Step, ...]:
+def open_ticket(ticket: Ticket) -> tuple[Step, ...]:
     """Open a ticket by its number."""
     return fill("#proj-search", f"#{ticket['id']}"), press("#proj-search", "Enter")
 
 
-def _look_up(ticket: Ticket, text: str = "") -> tuple[Step, ...]:
+def search_ticket(ticket: Ticket, text: str = "") -> tuple[Step, ...]:
     """Search for a text, the summary if there is none, and open the ticket from the results."""
     words = f'"{text or ticket["summary"]}"'
     return (
@@ -178,24 +203,31 @@ _MODIFY = _unfold("h3.foldable", "Modify Ticket")
 _SUBMIT = click('#propertyform input[name="submit"]')
 
 
-def _change(*more: Step, **new: str) -> tuple[Step, ...]:
+def change_ticket(*more: Step, **new: str) -> tuple[Step, ...]:
     """Change the ticket whose page is open."""
     return (*_MODIFY, *_set(**new), *more, _SUBMIT)
 
 
-def _comment(text: str) -> Step:
+def write_comment(text: str) -> Step:
+    """Write a comment on the ticket that is open, to be sent with its changes."""
     return fill("#comment", text)
+
+
+def add_comment_to(ticket: Ticket, text: str) -> tuple[Step, ...]:
+    """Open a ticket by its number, and comment on it."""
+    return (*open_ticket(ticket), write_comment(text), _SUBMIT)
 
 
 def _resolve(resolution: str) -> tuple[Step, ...]:
     return check("#action_resolve"), select("#action_resolve_resolve_resolution", resolution)
 
 
-def _hand_to(name: str) -> tuple[Step, ...]:
+def hand_to(name: str) -> tuple[Step, ...]:
+    """Choose another owner of the ticket that is open."""
     return check("#action_reassign"), select("#action_reassign_reassign_owner", name)
 
 
-def _query(*filters: tuple[str, str, str], closed: bool = False) -> tuple[Step, ...]:
+def query_tickets(*filters: tuple[str, str, str], closed: bool = False) -> tuple[Step, ...]:
     """Ask for the tickets that are not closed, or for all, with these fields.
 
     Args:
@@ -234,59 +266,59 @@ def _admin(panel: str) -> tuple[Step, ...]:
 @task("tracker/find-owner", level=1, split="train")
 def find_owner(facts: Facts, rng: random.Random) -> Assignment:
     """Ask who owns a ticket."""
-    ticket = rng.choice(_open(facts))
+    ticket = rng.choice(unclosed_tickets(facts))
     return Assignment(
         goal=f"Who owns the ticket {_quoted(ticket)}? Answer with the full name.",
-        answer=_name(facts, ticket["owner"]),
-        steps=_look_up(ticket),
+        answer=name_of(facts, ticket["owner"]),
+        steps=search_ticket(ticket),
     )
 
 
 @task("tracker/find-error-code", level=1, split="train")
 def find_error_code(facts: Facts, rng: random.Random) -> Assignment:
     """Ask which ticket is about an error code."""
-    ticket = rng.choice(_tickets(facts, type="defect"))
+    ticket = rng.choice(find_tickets(facts, type="defect"))
     return Assignment(
         goal=f"A customer reads the error code {ticket['code']} on the screen. "
         "Which ticket is about it? Answer with its number.",
         answer=f"{ticket['id']}",
-        steps=_look_up(ticket, ticket["code"]),
+        steps=search_ticket(ticket, ticket["code"]),
     )
 
 
 @task("tracker/find-build", level=1, split="train")
 def find_build(facts: Facts, rng: random.Random) -> Assignment:
     """Ask in which build something was fixed."""
-    ticket = rng.choice(_tickets(facts, type="defect", status="closed", resolution="fixed"))
+    ticket = rng.choice(find_tickets(facts, type="defect", status="closed", resolution="fixed"))
     return Assignment(
         goal=f"In which build was the defect {_quoted(ticket)} fixed? Answer with its number.",
         answer=ticket["build"],
-        steps=_look_up(ticket),
+        steps=search_ticket(ticket),
     )
 
 
 @task("tracker/find-workaround", level=1, split="test")
 def find_workaround(facts: Facts, rng: random.Random) -> Assignment:
     """Ask for the workaround in a ticket's comments."""
-    ticket = rng.choice(_tickets(facts, workaround=bool))
+    ticket = rng.choice(find_tickets(facts, workaround=bool))
     return Assignment(
         goal=f"Support needs the workaround for the error {ticket['code']}. "
         "Answer with the words of the comment that names it, without the words before the colon.",
         answer=ticket["workaround"],
-        steps=_look_up(ticket, ticket["code"]),
+        steps=search_ticket(ticket, ticket["code"]),
     )
 
 
 @task("tracker/who-closed", level=1, split="train")
 def who_closed(facts: Facts, rng: random.Random) -> Assignment:
     """Ask who closed a ticket, and when."""
-    ticket = rng.choice(_tickets(facts, status="closed"))
+    ticket = rng.choice(find_tickets(facts, status="closed"))
     closed = next(e for e in reversed(ticket["events"]) if e["new"].get("status") == "closed")
     return Assignment(
         goal=f"Who closed ticket #{ticket['id']}, and on which day? "
         "Answer with the full name and the date (YYYY-MM-DD), separated by a comma.",
-        answer=(_name(facts, closed["author"]), closed["when"][:10]),
-        steps=_go_to(ticket),
+        answer=(name_of(facts, closed["author"]), closed["when"][:10]),
+        steps=open_ticket(ticket),
     )
 
 
@@ -299,7 +331,7 @@ def find_last_failure(facts: Facts, rng: random.Random) -> Assignment:
         goal=f"A log file is attached to the ticket {_quoted(ticket)}. "
         "What is the number of the last job in it that failed? Answer with the number.",
         answer=log["last_error"].removeprefix("job "),
-        steps=(_look_up(ticket), _to_log(log)),
+        steps=(search_ticket(ticket), _to_log(log)),
     )
 
 
@@ -313,12 +345,12 @@ def count_failures(facts: Facts, rng: random.Random) -> Assignment:
         goal=f"Count the failed jobs in the log file attached to ticket #{ticket['id']}, and "
         "comment on the ticket with this sentence: “The log has N failed jobs.”, with the number "
         "in place of N.",
-        expect=_commented(ticket["id"], text),
+        expect=expect_comment(ticket["id"], text),
         steps=(
-            _go_to(ticket),
+            open_ticket(ticket),
             _to_log(log),
             click("#content h1 a"),
-            _comment(text),
+            write_comment(text),
             _SUBMIT,
         ),
     )
@@ -362,43 +394,47 @@ def milestone_due(facts: Facts, rng: random.Random) -> Assignment:
 @task("tracker/count-by-query", level=2, split="train")
 def count_by_query(facts: Facts, rng: random.Random) -> Assignment:
     """Ask how many open tickets have a component and a priority."""
-    ticket = rng.choice(_open(facts))
+    ticket = rng.choice(unclosed_tickets(facts))
     component, priority = ticket["component"], ticket["priority"]
-    found = _open(facts, component=component, priority=priority)
+    found = unclosed_tickets(facts, component=component, priority=priority)
     return Assignment(
         goal=f"How many tickets of the component {component} with the priority {priority} are "
         "not closed? Answer with the number.",
         answer=str(len(found)),
-        steps=_query(("component", "Component", component), ("priority", "Priority", priority)),
+        steps=query_tickets(
+            ("component", "Component", component), ("priority", "Priority", priority)
+        ),
     )
 
 
 @task("tracker/list-by-query", level=2, split="train")
 def list_by_query(facts: Facts, rng: random.Random) -> Assignment:
     """Ask for the numbers of a customer's open tickets in a milestone."""
-    ticket = rng.choice(_open(facts, customer=bool, milestone=bool))
+    ticket = rng.choice(unclosed_tickets(facts, customer=bool, milestone=bool))
     customer, milestone = ticket["customer"], ticket["milestone"]
-    found = _open(facts, customer=customer, milestone=milestone)
+    found = unclosed_tickets(facts, customer=customer, milestone=milestone)
     return Assignment(
         goal=f"Which tickets of the customer {customer} in the milestone {milestone} are not "
         "closed? Answer with their numbers, separated by commas.",
         answer=_numbers(found),
-        steps=_query(("customer", "Customer", customer), ("milestone", "Milestone", milestone)),
+        steps=query_tickets(
+            ("customer", "Customer", customer), ("milestone", "Milestone", milestone)
+        ),
     )
 
 
 @task("tracker/oldest-ticket", level=2, split="test")
 def oldest_ticket(facts: Facts, rng: random.Random) -> Assignment:
     """Ask for the oldest open ticket of a person."""
-    owner = rng.choice([t["owner"] for t in _open(facts) if t["owner"] != facts["user"]])
-    found = _open(facts, owner=owner)
+    owner = rng.choice([t["owner"] for t in unclosed_tickets(facts) if t["owner"] != facts["user"]])
+    found = unclosed_tickets(facts, owner=owner)
     return Assignment(
-        goal=f"Of the tickets that {_name(facts, owner)} owns and that are not closed, which one "
+        goal=f"Of the tickets that {name_of(facts, owner)} owns and that are not closed, which one "
         "was created first? Answer with its number.",
         answer=str(found[0]["id"]),
         steps=(
             click("#ctxtnav a", "New Custom Query"),
-            select('select[name="0_owner"]', _name(facts, owner)),
+            select('select[name="0_owner"]', name_of(facts, owner)),
             click('#query input[name="update"]'),
             click("th.id a"),
         ),
@@ -409,13 +445,13 @@ def oldest_ticket(facts: Facts, rng: random.Random) -> Assignment:
 def sum_estimates(facts: Facts, rng: random.Random) -> Assignment:
     """Ask for the sum of the estimates of open tickets."""
     field, value = rng.choice(_groups(facts))
-    found = _open(facts, **{field: value})
+    found = unclosed_tickets(facts, **{field: value})
     return Assignment(
         goal=f"Add up the estimates of all tickets of the {field} {value} that are not closed. "
         "How many hours is that? Answer with the number.",
         answer=f"{sum(int(ticket['estimate']) for ticket in found)} hours",
         steps=(
-            _query((field, field.capitalize(), value))[:-1],
+            query_tickets((field, field.capitalize(), value))[:-1],
             _unfold("#columns legend"),
             check('#columns input[value="estimate"]'),
             click('#query input[name="update"]'),
@@ -428,7 +464,7 @@ def _groups(facts: Facts) -> list[tuple[str, str]]:
     return sorted(
         {
             (field, ticket[field])
-            for ticket in _open(facts)
+            for ticket in unclosed_tickets(facts)
             for field in ("component", "customer", "milestone")
             if ticket[field]
         }
@@ -440,16 +476,16 @@ def busiest_owner(facts: Facts, rng: random.Random) -> Assignment:
     """Ask who has the most open tickets of some kind."""
 
     def winners(field: str, value: str) -> list[str]:
-        counts = Counter(t["owner"] for t in _open(facts, **{field: value}))
+        counts = Counter(t["owner"] for t in unclosed_tickets(facts, **{field: value}))
         return [owner for owner, count in counts.items() if count == max(counts.values())]
 
     field, value = rng.choice([group for group in _groups(facts) if len(winners(*group)) == 1])
     return Assignment(
         goal=f"Who owns the most tickets of the {field} {value} that are not closed? "
         "Answer with the full name.",
-        answer=_name(facts, winners(field, value)[0]),
+        answer=name_of(facts, winners(field, value)[0]),
         steps=(
-            _query((field, field.capitalize(), value))[:-1],
+            query_tickets((field, field.capitalize(), value))[:-1],
             select("#group", "Owner"),
             click('#query input[name="update"]'),
         ),
@@ -461,7 +497,7 @@ def compare_customers(facts: Facts, rng: random.Random) -> Assignment:
     """Ask which of three customers has the most open defects."""
 
     def count(customer: str) -> int:
-        return len(_open(facts, customer=customer, type="defect"))
+        return len(unclosed_tickets(facts, customer=customer, type="defect"))
 
     while True:
         three = rng.sample(_CUSTOMERS, 3)
@@ -476,7 +512,7 @@ def compare_customers(facts: Facts, rng: random.Random) -> Assignment:
         steps=[
             (
                 click("#mainnav a", "View Tickets"),
-                _query(("customer", "Customer", customer), ("type", "Type", "defect")),
+                query_tickets(("customer", "Customer", customer), ("type", "Type", "defect")),
             )
             for customer in three
         ],
@@ -486,7 +522,7 @@ def compare_customers(facts: Facts, rng: random.Random) -> Assignment:
 @task("tracker/billable-report", level=2, split="train")
 def billable_report(facts: Facts, rng: random.Random) -> Assignment:
     """Ask a report for the billable tickets of a customer."""
-    billable = _tickets(facts, billable="1")
+    billable = find_tickets(facts, billable="1")
     customer = rng.choice([ticket["customer"] for ticket in billable])
     found = [ticket for ticket in billable if ticket["customer"] == customer]
     return Assignment(
@@ -503,24 +539,24 @@ def billable_report(facts: Facts, rng: random.Random) -> Assignment:
 @task("tracker/set-priority", level=1, split="train")
 def set_priority(facts: Facts, rng: random.Random) -> Assignment:
     """Change a priority."""
-    ticket = rng.choice(_open(facts))
+    ticket = rng.choice(unclosed_tickets(facts))
     priority = other_than(rng, WORDS.priorities, ticket["priority"])
     return Assignment(
         goal=f"Set the priority of ticket #{ticket['id']} to {priority}.",
-        expect=_edited(ticket, priority=priority),
-        steps=(_go_to(ticket), _change(priority=priority)),
+        expect=expect_changed(ticket, priority=priority),
+        steps=(open_ticket(ticket), change_ticket(priority=priority)),
     )
 
 
 @task("tracker/set-milestone", level=1, split="train")
 def set_milestone(facts: Facts, rng: random.Random) -> Assignment:
     """Move a ticket to a milestone."""
-    ticket = rng.choice(_open(facts))
-    milestone = other_than(rng, _UPCOMING, ticket["milestone"])
+    ticket = rng.choice(unclosed_tickets(facts))
+    milestone = other_than(rng, UPCOMING, ticket["milestone"])
     return Assignment(
         goal=f"Move the ticket {_quoted(ticket)} to the milestone {milestone}.",
-        expect=_edited(ticket, milestone=milestone),
-        steps=(_look_up(ticket), _change(milestone=milestone)),
+        expect=expect_changed(ticket, milestone=milestone),
+        steps=(search_ticket(ticket), change_ticket(milestone=milestone)),
     )
 
 
@@ -537,35 +573,35 @@ _REMARKS = (
 @task("tracker/add-comment", level=1, split="train")
 def add_comment(facts: Facts, rng: random.Random) -> Assignment:
     """Comment on a ticket."""
-    ticket, text = rng.choice(_open(facts)), rng.choice(_REMARKS)
+    ticket, text = rng.choice(unclosed_tickets(facts)), rng.choice(_REMARKS)
     return Assignment(
         goal=f"Add this comment to ticket #{ticket['id']}: “{text}”",
-        expect=_commented(ticket["id"], text),
-        steps=(_go_to(ticket), _comment(text), _SUBMIT),
+        expect=expect_comment(ticket["id"], text),
+        steps=add_comment_to(ticket, text),
     )
 
 
 @task("tracker/accept", level=1, split="train")
 def accept(facts: Facts, rng: random.Random) -> Assignment:
     """Accept a ticket."""
-    ticket = rng.choice(_tickets(facts, status=("new", "assigned", "reopened")))
+    ticket = rng.choice(find_tickets(facts, status=("new", "assigned", "reopened")))
     return Assignment(
         goal=f"Accept the ticket {_quoted(ticket)}, so that it is yours.",
-        expect=_edited(ticket, owner=facts["user"], status="accepted"),
-        steps=(_look_up(ticket), _change(check("#action_accept"))),
+        expect=expect_changed(ticket, owner=facts["user"], status="accepted"),
+        steps=(search_ticket(ticket), change_ticket(check("#action_accept"))),
     )
 
 
 @task("tracker/reassign", level=1, split="train")
 def reassign(facts: Facts, rng: random.Random) -> Assignment:
     """Give a ticket to somebody else."""
-    ticket = rng.choice(_open(facts))
+    ticket = rng.choice(unclosed_tickets(facts))
     owner = other_than(rng, facts["developers"][1:], ticket["owner"])
-    name = _name(facts, owner)
+    name = name_of(facts, owner)
     return Assignment(
         goal=f"Reassign ticket #{ticket['id']} to {name}.",
-        expect=_edited(ticket, owner=owner, status="assigned"),
-        steps=(_go_to(ticket), _change(*_hand_to(name))),
+        expect=expect_changed(ticket, owner=owner, status="assigned"),
+        steps=(open_ticket(ticket), change_ticket(*hand_to(name))),
     )
 
 
@@ -580,15 +616,15 @@ _ENDS = {
 @task("tracker/resolve", level=1, split="train")
 def resolve(facts: Facts, rng: random.Random) -> Assignment:
     """Close a ticket with a resolution and a comment."""
-    ticket, resolution = rng.choice(_open(facts)), rng.choice(list(_ENDS))
+    ticket, resolution = rng.choice(unclosed_tickets(facts)), rng.choice(list(_ENDS))
     text = _ENDS[resolution]
     return Assignment(
         goal=f"Close ticket #{ticket['id']} with the resolution {resolution} and the comment "
         f"“{text}”.",
-        expect=_edited(ticket, text, status="closed", resolution=resolution),
+        expect=expect_changed(ticket, text, status="closed", resolution=resolution),
         steps=(
-            _go_to(ticket),
-            _change(*_resolve(resolution), _comment(text)),
+            open_ticket(ticket),
+            change_ticket(*_resolve(resolution), write_comment(text)),
         ),
     )
 
@@ -596,14 +632,14 @@ def resolve(facts: Facts, rng: random.Random) -> Assignment:
 @task("tracker/reopen", level=1, split="test")
 def reopen(facts: Facts, rng: random.Random) -> Assignment:
     """Open a closed ticket again, because of an error code."""
-    ticket = rng.choice(_tickets(facts, status="closed", type="defect"))
+    ticket = rng.choice(find_tickets(facts, status="closed", type="defect"))
     text = "It happened again this morning."
     return Assignment(
         goal=f"The error {ticket['code']} is back. Reopen its ticket, with the comment “{text}”.",
-        expect=_edited(ticket, text, status="reopened", resolution=None),
+        expect=expect_changed(ticket, text, status="reopened", resolution=None),
         steps=(
-            _look_up(ticket, ticket["code"]),
-            _change(check("#action_reopen"), _comment(text)),
+            search_ticket(ticket, ticket["code"]),
+            change_ticket(check("#action_reopen"), write_comment(text)),
         ),
     )
 
@@ -611,17 +647,17 @@ def reopen(facts: Facts, rng: random.Random) -> Assignment:
 @task("tracker/close-duplicate", level=2, split="train")
 def close_duplicate(facts: Facts, rng: random.Random) -> Assignment:
     """Close a ticket as a duplicate of another, whose number must be found."""
-    ticket, original = rng.sample(_open(facts, type="defect"), 2)
+    ticket, original = rng.sample(unclosed_tickets(facts, type="defect"), 2)
     text = f"Duplicate of #{original['id']}."
     return Assignment(
         goal=f"The ticket {_quoted(ticket)} is the same problem as {_quoted(original)}. Close the "
         "first one as a duplicate, with the comment “Duplicate of #N.”, where N is the number of "
         "the other ticket.",
-        expect=_edited(ticket, text, status="closed", resolution="duplicate"),
+        expect=expect_changed(ticket, text, status="closed", resolution="duplicate"),
         steps=(
-            _look_up(original),
-            _look_up(ticket),
-            _change(*_resolve("duplicate"), _comment(text)),
+            search_ticket(original),
+            search_ticket(ticket),
+            change_ticket(*_resolve("duplicate"), write_comment(text)),
         ),
     )
 
@@ -629,7 +665,7 @@ def close_duplicate(facts: Facts, rng: random.Random) -> Assignment:
 @task("tracker/correct-summary", level=1, split="test")
 def correct_summary(facts: Facts, rng: random.Random) -> Assignment:
     """Correct the summary of a ticket that was prepared with a mistake in it."""
-    ticket = rng.choice(_open(facts))
+    ticket = rng.choice(unclosed_tickets(facts))
     words = ticket["summary"].split()
     place = max(range(len(words)), key=lambda i: len(words[i]))
     word = words[place]
@@ -640,23 +676,23 @@ def correct_summary(facts: Facts, rng: random.Random) -> Assignment:
         goal=f"The summary of ticket #{ticket['id']} has a spelling mistake. It should be: "
         f"“{ticket['summary']}”. Please correct it.",
         prepare=(("UPDATE ticket SET summary = ? WHERE id = ?", (wrong, ticket["id"])),),
-        expect=_edited(ticket, summary=ticket["summary"]),
-        steps=(_go_to(ticket), _change(summary=ticket["summary"])),
+        expect=expect_changed(ticket, summary=ticket["summary"]),
+        steps=(open_ticket(ticket), change_ticket(summary=ticket["summary"])),
     )
 
 
 @task("tracker/add-cc", level=1, split="train")
 def add_cc(facts: Facts, rng: random.Random) -> Assignment:
     """Add a person to the Cc field, besides those who are in it."""
-    ticket = rng.choice(_open(facts, cc=bool))
+    ticket = rng.choice(unclosed_tickets(facts, cc=bool))
     there = ticket["cc"].split(", ")
     person = other_than(rng, facts["support"], *there)
     wanted = {*there, person}
     return Assignment(
-        goal=f"Add {_name(facts, person)} (user name {person}) to the Cc of ticket "
+        goal=f"Add {name_of(facts, person)} (user name {person}) to the Cc of ticket "
         f"#{ticket['id']}, and keep those who are there.",
-        expect=_edited(ticket, cc=lambda cc: set(cc.replace(",", " ").split()) == wanted),
-        steps=(_go_to(ticket), _change(cc=f"{ticket['cc']}, {person}")),
+        expect=expect_changed(ticket, cc=lambda cc: set(cc.replace(",", " ").split()) == wanted),
+        steps=(open_ticket(ticket), change_ticket(cc=f"{ticket['cc']}, {person}")),
     )
 
 
@@ -664,34 +700,34 @@ def add_cc(facts: Facts, rng: random.Random) -> Assignment:
 def set_several(facts: Facts, rng: random.Random) -> Assignment:
     """Change several fields of a ticket."""
     # Trac gives a new ticket to the owner of its new component.
-    ticket = rng.choice(_tickets(facts, type="defect", status=("accepted", "assigned")))
+    ticket = rng.choice(find_tickets(facts, type="defect", status=("accepted", "assigned")))
     new = {
         "component": other_than(rng, WORDS.components, ticket["component"]),
         "version": other_than(rng, [name for name, _, _ in WORDS.versions], ticket["version"]),
-        "milestone": other_than(rng, _UPCOMING, ticket["milestone"]),
+        "milestone": other_than(rng, UPCOMING, ticket["milestone"]),
         "keywords": other_than(rng, ("barcode", "layout", "network"), ticket["keywords"]),
     }
     return Assignment(
         goal=f"The defect {_quoted(ticket)} is filed wrongly. Set its component to "
         f"{new['component']}, its version to {new['version']}, its milestone to "
         f"{new['milestone']}, and replace its keywords by “{new['keywords']}”.",
-        expect=_edited(ticket, **new),
-        steps=(_look_up(ticket), _change(**new)),
+        expect=expect_changed(ticket, **new),
+        steps=(search_ticket(ticket), change_ticket(**new)),
     )
 
 
 @task("tracker/make-billable", level=2, split="train")
 def make_billable(facts: Facts, rng: random.Random) -> Assignment:
     """Charge a ticket to a customer."""
-    ticket = rng.choice(_open(facts, customer="", billable="0"))
+    ticket = rng.choice(unclosed_tickets(facts, customer="", billable="0"))
     hours = str(other_than(rng, ("5", "7", "10", "14", "20"), ticket["estimate"]))
     customer = rng.choice(_CUSTOMERS)
     new = {"customer": customer, "estimate": hours, "billable": "1"}
     return Assignment(
         goal=f"{customer} pays for the ticket {_quoted(ticket)}: enter the customer, an estimate "
         f"of {hours} hours, and mark it as billable.",
-        expect=_edited(ticket, **new),
-        steps=(_look_up(ticket), _change(**new)),
+        expect=expect_changed(ticket, **new),
+        steps=(search_ticket(ticket), change_ticket(**new)),
     )
 
 
@@ -702,7 +738,9 @@ def escalate(facts: Facts, rng: random.Random) -> Assignment:
     ticket = rng.choice(
         [
             one
-            for one in _open(facts, type="defect", priority=("major", "minor", "trivial"))
+            for one in unclosed_tickets(
+                facts, type="defect", priority=("major", "minor", "trivial")
+            )
             if one["owner"] != leads[one["component"]]
         ]
     )
@@ -710,12 +748,12 @@ def escalate(facts: Facts, rng: random.Random) -> Assignment:
     return Assignment(
         goal=f"Error {ticket['code']} stops a whole site. Set its ticket to the priority blocker "
         "and reassign it to the owner of its component, as listed in the administration.",
-        expect=_edited(ticket, priority="blocker", owner=owner, status="assigned"),
+        expect=expect_changed(ticket, priority="blocker", owner=owner, status="assigned"),
         steps=(
-            _look_up(ticket, ticket["code"]),
+            search_ticket(ticket, ticket["code"]),
             _admin("Components"),
-            _go_to(ticket),
-            _change(*_hand_to(_name(facts, owner)), priority="blocker"),
+            open_ticket(ticket),
+            change_ticket(*hand_to(name_of(facts, owner)), priority="blocker"),
         ),
     )
 
@@ -726,7 +764,7 @@ def edit_comment(facts: Facts, rng: random.Random) -> Assignment:
     ticket = rng.choice(
         [
             one
-            for one in _tickets(facts, status="closed", resolution="fixed", build=bool)
+            for one in find_tickets(facts, status="closed", resolution="fixed", build=bool)
             if one["build"] in one["events"][-1]["comment"]
         ]
     )
@@ -749,7 +787,7 @@ def edit_comment(facts: Facts, rng: random.Random) -> Assignment:
             optional(added("ticket_change", ticket=number, field="_comment1", newvalue=anything)),
         ),
         steps=(
-            _go_to(ticket),
+            open_ticket(ticket),
             click(f'#edit-comment-{count} input[type="submit"]'),
             fill('textarea[name="edited_comment"]', text),
             click('input[name="edit_comment"]'),
@@ -760,7 +798,9 @@ def edit_comment(facts: Facts, rng: random.Random) -> Assignment:
 @task("tracker/delete-comment", level=2, split="train")
 def delete_comment(facts: Facts, rng: random.Random) -> Assignment:
     """Delete a comment with advertising from a ticket."""
-    ticket = rng.choice([t for t in _open(facts) if t["events"] and not t["events"][-1]["new"]])
+    ticket = rng.choice(
+        [t for t in unclosed_tickets(facts) if t["events"] and not t["events"][-1]["new"]]
+    )
     number, count = ticket["id"], len(ticket["events"])
     when = _micros(datetime.fromisoformat(ticket["events"][-1]["when"]))
     text = "Cheap toner and labels, call now and save 40 percent!"
@@ -775,7 +815,7 @@ def delete_comment(facts: Facts, rng: random.Random) -> Assignment:
         ),
         expect=removed("ticket_change", ticket=number, newvalue=text),
         steps=(
-            _go_to(ticket),
+            open_ticket(ticket),
             click(f'#trac-change-{count + 1}-{when + 60_000_000} input[value*="Delete"]'),
             click('#content input[value="Delete comment"]'),
         ),
@@ -805,7 +845,7 @@ def delete_ticket(facts: Facts, rng: random.Random) -> Assignment:
         ),
         expect=removed("ticket", id=number),
         steps=(
-            _look_up({"id": number, "summary": summary}),
+            search_ticket({"id": number, "summary": summary}),
             click('.description input[value*="Delete"]'),
             click('#content input[value="Delete ticket"]'),
         ),
@@ -823,14 +863,14 @@ def delete_attachment(facts: Facts, rng: random.Random) -> Assignment:
         f"Delete it, and add the comment “{text}” to the ticket.",
         expect=(
             removed("attachment", id=str(ticket["id"]), filename=log["filename"]),
-            _commented(ticket["id"], text),
+            expect_comment(ticket["id"], text),
         ),
         steps=(
-            _look_up(ticket),
+            search_ticket(ticket),
             _to_log(log),
             click('#delete input[type="submit"]'),
             click('#content input[value="Delete attachment"]'),
-            _comment(text),
+            write_comment(text),
             _SUBMIT,
         ),
     )
@@ -860,23 +900,20 @@ def create_defect(facts: Facts, rng: random.Random) -> Assignment:
     return Assignment(
         goal=f"File a new ticket: type defect, summary “{summary}”, component {component}, "
         f"priority {priority}. Leave the other fields as they are.",
-        expect=_created(
+        expect=expect_ticket(
             len(facts["tickets"]) + 1,
             type="defect",
             summary=same_text(summary),
             component=component,
             priority=priority,
-            milestone=None,
-            version=None,
             reporter=facts["user"],
             owner=owner,
-            status="new",
         ),
-        steps=_file(summary=summary, component=component, priority=priority),
+        steps=file_ticket(summary=summary, component=component, priority=priority),
     )
 
 
-def _file(*more: Step, **new: str) -> tuple[Step, ...]:
+def file_ticket(*more: Step, **new: str) -> tuple[Step, ...]:
     """File a ticket."""
     return (click("#mainnav a", "New Ticket"), *_set(**new), *more, _SUBMIT)
 
@@ -887,7 +924,7 @@ def create_assigned(facts: Facts, rng: random.Random) -> Assignment:
     customer, version = rng.choice(_CUSTOMERS), rng.choice(WORDS.versions)[0]
     pattern, component = rng.choice(_NEWS)
     summary = pattern.format(n=rng.randint(11, 989))
-    milestone, owner = rng.choice(_UPCOMING), rng.choice(facts["developers"][1:])
+    milestone, owner = rng.choice(UPCOMING), rng.choice(facts["developers"][1:])
     text = f"Called in by {customer} this morning."
     new = {
         "summary": summary,
@@ -897,12 +934,12 @@ def create_assigned(facts: Facts, rng: random.Random) -> Assignment:
         "version": version,
         "customer": customer,
     }
-    name = _name(facts, owner)
+    name = name_of(facts, owner)
     return Assignment(
         goal=f"File a new defect with the summary “{summary}” and the description “{text}”. "
         f"Component {component}, version {version}, milestone {milestone}, customer {customer}. "
         f"Assign it to {name} straight away; keep the other fields as they are.",
-        expect=_created(
+        expect=expect_ticket(
             len(facts["tickets"]) + 1,
             **new | {"summary": same_text(summary), "description": same_text(text)},
             type="defect",
@@ -910,7 +947,7 @@ def create_assigned(facts: Facts, rng: random.Random) -> Assignment:
             owner=owner,
             status="assigned",
         ),
-        steps=_file(
+        steps=file_ticket(
             check("#action_create_and_assign"),
             select("#action_create_and_assign_reassign_owner", name),
             **new,
@@ -949,27 +986,25 @@ def create_wish(facts: Facts, rng: random.Random) -> Assignment:
         f"component {component} in the milestone Backlog with the summary “{summary}”, the "
         f"keyword “wish”, the customer, an estimate of {hours} hours, and marked as billable. "
         "Leave the other fields as they are.",
-        expect=_created(
+        expect=expect_ticket(
             len(facts["tickets"]) + 1,
             **new | {"summary": same_text(summary)},
             priority="major",
-            version=None,
-            status="new",
         ),
-        steps=_file(**new),
+        steps=file_ticket(**new),
     )
 
 
 @task("tracker/split-ticket", level=3, split="train")
 def split_ticket(facts: Facts, rng: random.Random) -> Assignment:
     """File two tasks that follow from a wish, and say so in the wish."""
-    ticket = rng.choice(_open(facts, type="enhancement", milestone=_UPCOMING))
+    ticket = rng.choice(unclosed_tickets(facts, type="enhancement", milestone=UPCOMING))
     first, second = len(facts["tickets"]) + 1, len(facts["tickets"]) + 2
     summaries = [f"Design: {ticket['summary']}", f"Test: {ticket['summary']}"]
     text = f"Split into #{first} and #{second}."
     shared = {"component": ticket["component"], "milestone": ticket["milestone"]}
     filed = [
-        _created(number, type="task", summary=same_text(summary), status="new", **shared)
+        expect_ticket(number, type="task", summary=same_text(summary), **shared)
         for number, summary in zip((first, second), summaries, strict=True)
     ]
     return Assignment(
@@ -978,12 +1013,12 @@ def split_ticket(facts: Facts, rng: random.Random) -> Assignment:
         "the wish; leave the other fields as they are. File the design first. Then comment on the "
         "wish with “Split into #A and #B.”, where A and B are the numbers of the two, the lower "
         "one first.",
-        expect=(filed, _commented(ticket["id"], text)),
+        expect=(filed, expect_comment(ticket["id"], text)),
         steps=(
-            _look_up(ticket),
-            [_file(summary=summary, type="task", **shared) for summary in summaries],
-            _look_up(ticket),
-            _comment(text),
+            search_ticket(ticket),
+            [file_ticket(summary=summary, type="task", **shared) for summary in summaries],
+            search_ticket(ticket),
+            write_comment(text),
             _SUBMIT,
         ),
     )
@@ -997,7 +1032,7 @@ def _group(
 ) -> list[Ticket]:
     """Return all open tickets that share two fields with one of them."""
     groups: dict[tuple[str, ...], list[Ticket]] = {}
-    for ticket in _open(facts):
+    for ticket in unclosed_tickets(facts):
         if all(ticket[name] for name in names):
             groups.setdefault(tuple(ticket[name] for name in names), []).append(ticket)
     return rng.choice([group for group in groups.values() if least <= len(group) <= most])
@@ -1008,13 +1043,15 @@ def retarget_component(facts: Facts, rng: random.Random) -> Assignment:
     """Move all open tickets of a component from one milestone to another."""
     found = _group(facts, rng, ("component", "milestone"), 2, 6)
     component, milestone = found[0]["component"], found[0]["milestone"]
-    target = other_than(rng, _UPCOMING, milestone)
+    target = other_than(rng, UPCOMING, milestone)
     return Assignment(
         goal=f"Move all tickets of the component {component} that are in the milestone "
         f"{milestone} and not closed to the milestone {target}.",
-        expect=[_edited(ticket, milestone=target) for ticket in found],
+        expect=[expect_changed(ticket, milestone=target) for ticket in found],
         steps=(
-            _query(("component", "Component", component), ("milestone", "Milestone", milestone)),
+            query_tickets(
+                ("component", "Component", component), ("milestone", "Milestone", milestone)
+            ),
             _batch("milestone", "Milestone", target),
         ),
     )
@@ -1029,9 +1066,9 @@ def change_priorities(facts: Facts, rng: random.Random) -> Assignment:
     return Assignment(
         goal=f"All tickets of the customer {customer} that have the priority {priority} and are "
         f"not closed should get the priority {target}.",
-        expect=[_edited(ticket, priority=target) for ticket in found],
+        expect=[expect_changed(ticket, priority=target) for ticket in found],
         steps=(
-            _query(("customer", "Customer", customer), ("priority", "Priority", priority)),
+            query_tickets(("customer", "Customer", customer), ("priority", "Priority", priority)),
             _batch("priority", "Priority", target),
         ),
     )
@@ -1046,11 +1083,11 @@ def hand_over(facts: Facts, rng: random.Random) -> Assignment:
         if owner != facts["user"]:
             break
     taker = other_than(rng, facts["developers"][1:], owner)
-    name, new = _name(facts, owner), _name(facts, taker)
+    name, new = name_of(facts, owner), name_of(facts, taker)
     return Assignment(
         goal=f"{name} is ill. Reassign all tickets of the milestone {milestone} that {name} owns "
         f"and that are not closed to {new}.",
-        expect=[_edited(ticket, owner=taker, status="assigned") for ticket in found],
+        expect=[expect_changed(ticket, owner=taker, status="assigned") for ticket in found],
         steps=(
             click("#ctxtnav a", "New Custom Query"),
             select('select[name="0_owner"]', name),
@@ -1069,30 +1106,36 @@ def hand_over(facts: Facts, rng: random.Random) -> Assignment:
 @task("tracker/plan-defects", level=3, split="train")
 def plan_defects(facts: Facts, rng: random.Random) -> Assignment:
     """Put the listed tickets into milestones, by their types."""
-    found = rng.sample(_open(facts, milestone="Release 4.4"), 3)
+    found = rng.sample(unclosed_tickets(facts, milestone="Release 4.4"), 3)
     found.sort(key=lambda ticket: int(ticket["id"]))
     targets = {"defect": "Release 4.5", "enhancement": "Release 5.0", "task": "Backlog"}
     numbers = listed([f"#{ticket['id']}" for ticket in found])
     return Assignment(
         goal=f"Release 4.4 is too full. Move the tickets {numbers} out of it: a defect to "
         "Release 4.5, an enhancement to Release 5.0, a task to the Backlog.",
-        expect=[_edited(t, milestone=targets[t["type"]]) for t in found],
-        steps=[(_go_to(ticket), _change(milestone=targets[ticket["type"]])) for ticket in found],
+        expect=[expect_changed(t, milestone=targets[t["type"]]) for t in found],
+        steps=[
+            (open_ticket(ticket), change_ticket(milestone=targets[ticket["type"]]))
+            for ticket in found
+        ],
     )
 
 
 @task("tracker/close-fixed", level=3, split="test")
 def close_fixed(facts: Facts, rng: random.Random) -> Assignment:
     """Close the tickets of three error codes, with the build in a comment."""
-    found = rng.sample(_open(facts, type="defect"), 3)
+    found = rng.sample(unclosed_tickets(facts, type="defect"), 3)
     text = f"Fixed in build 4.4.{rng.randint(10, 99)}."
     codes = [ticket["code"] for ticket in found]
     return Assignment(
         goal=f"The errors {codes[0]}, {codes[1]} and {codes[2]} are gone. Close the ticket of each "
         f"as fixed, with the comment “{text}”.",
-        expect=[_edited(t, text, status="closed", resolution="fixed") for t in found],
+        expect=[expect_changed(t, text, status="closed", resolution="fixed") for t in found],
         steps=[
-            (_look_up(ticket, ticket["code"]), _change(*_resolve("fixed"), _comment(text)))
+            (
+                search_ticket(ticket, ticket["code"]),
+                change_ticket(*_resolve("fixed"), write_comment(text)),
+            )
             for ticket in found
         ],
     )
@@ -1121,7 +1164,7 @@ def add_milestone(facts: Facts, rng: random.Random) -> Assignment:
 @task("tracker/postpone-milestone", level=1, split="train")
 def postpone_milestone(facts: Facts, rng: random.Random) -> Assignment:
     """Change the due date of a milestone."""
-    name = rng.choice(_DATED)
+    name = rng.choice(DATED)
     due = f"2026-12-{rng.randint(1, 28):02}"
     return Assignment(
         goal=f"The milestone {name} is delayed. Set its due date to {spoken(due)}, at any time.",
@@ -1137,9 +1180,9 @@ def postpone_milestone(facts: Facts, rng: random.Random) -> Assignment:
 @task("tracker/complete-milestone", level=2, split="test")
 def complete_milestone(facts: Facts, rng: random.Random) -> Assignment:
     """Complete a milestone, and move its open tickets to another."""
-    name = rng.choice(_DATED)
-    target = other_than(rng, _UPCOMING, name)
-    found = _open(facts, milestone=name)
+    name = rng.choice(DATED)
+    target = other_than(rng, UPCOMING, name)
+    found = unclosed_tickets(facts, milestone=name)
     return Assignment(
         goal=f"Mark the milestone {name} as completed now, and move its tickets that are not "
         f"closed to the milestone {target}.",
@@ -1162,7 +1205,7 @@ def _retargeted(ticket: Ticket, target: str) -> tuple[Expected, ...]:
     return (
         changed("ticket", {"id": ticket["id"]}, milestone=target),
         *(
-            optional(_commented(ticket["id"], f"Ticket retargeted after milestone {what}"))
+            optional(expect_comment(ticket["id"], f"Ticket retargeted after milestone {what}"))
             for what in ("closed", "deleted")
         ),
     )
@@ -1171,14 +1214,14 @@ def _retargeted(ticket: Ticket, target: str) -> tuple[Expected, ...]:
 @task("tracker/delete-milestone", level=2, split="train")
 def delete_milestone(facts: Facts, rng: random.Random) -> Assignment:
     """Delete a milestone, and move its tickets to another."""
-    name = rng.choice(_UPCOMING)
-    target = other_than(rng, _UPCOMING, name)
+    name = rng.choice(UPCOMING)
+    target = other_than(rng, UPCOMING, name)
     return Assignment(
         goal=f"The milestone {name} is cancelled. Delete it, and move all of its tickets to the "
         f"milestone {target}.",
         expect=(
             removed("milestone", name=name),
-            [_retargeted(t, target) for t in _tickets(facts, milestone=name)],
+            [_retargeted(t, target) for t in find_tickets(facts, milestone=name)],
         ),
         steps=(
             _milestone(name, "deletemilestone"),
@@ -1218,7 +1261,7 @@ def add_component(facts: Facts, rng: random.Random) -> Assignment:
     )
     owner = rng.choice(facts["developers"][1:])
     return Assignment(
-        goal=f"Add a component {name} that {_name(facts, owner)} (user name {owner}) owns, with "
+        goal=f"Add a component {name} that {name_of(facts, owner)} (user name {owner}) owns, with "
         f"the description “{about}”.",
         expect=added("component", name=name, owner=owner, description=same_text(about)),
         steps=(
@@ -1239,9 +1282,9 @@ def change_lead(facts: Facts, rng: random.Random) -> Assignment:
     component = rng.choice(facts["components"])
     owner = other_than(rng, facts["developers"][1:], component["owner"])
     return Assignment(
-        goal=f"From now on {_name(facts, owner)} (user name {owner}) is the owner of the component "
-        f"{component['name']}. Change that in the administration; existing tickets stay as they "
-        "are.",
+        goal=f"From now on {name_of(facts, owner)} (user name {owner}) is the owner of the "
+        f"component {component['name']}. Change that in the administration; existing tickets stay "
+        "as they are.",
         expect=changed("component", {"name": component["name"]}, owner=owner),
         steps=(
             _admin("Components"),
@@ -1257,7 +1300,7 @@ def rename_component(facts: Facts, rng: random.Random) -> Assignment:
     """Rename a component; its tickets follow."""
     old = rng.choice(list(WORDS.components))
     new = rng.choice(("New {}", "{} and tools", "{} (core)", "{} team")).format(old)
-    found = _tickets(facts, component=old)
+    found = find_tickets(facts, component=old)
     return Assignment(
         goal=f"Rename the component {old} to “{new}”.",
         expect=(
@@ -1312,7 +1355,7 @@ def default_milestone(facts: Facts, rng: random.Random) -> Assignment:
     """Set the milestone, or the component, that new tickets get."""
     panel, name, value = rng.choice(
         [
-            *(("Milestones", "milestone", name) for name in _UPCOMING),
+            *(("Milestones", "milestone", name) for name in UPCOMING),
             *(("Components", "component", name) for name in WORDS.components),
         ]
     )
@@ -1341,7 +1384,7 @@ def add_to_group(facts: Facts, rng: random.Random) -> Assignment:
     ]
     person, group = rng.choice(outside), rng.choice(("developers", "support"))
     return Assignment(
-        goal=f"{_name(facts, person)} (user name {person}) joins us. Add this user to the "
+        goal=f"{name_of(facts, person)} (user name {person}) joins us. Add this user to the "
         f"permission group {group}.",
         expect=added("permission", username=person, action=group),
         steps=(
@@ -1358,7 +1401,7 @@ def leave_group(facts: Facts, rng: random.Random) -> Assignment:
     """Move a person from one permission group to another."""
     person = rng.choice(facts["support"])
     return Assignment(
-        goal=f"{_name(facts, person)} (user name {person}) moves from support to development. "
+        goal=f"{name_of(facts, person)} (user name {person}) moves from support to development. "
         "Take this user out of the permission group support and add them to the group developers.",
         expect=(
             removed("permission", username=person, action="support"),
@@ -1399,7 +1442,7 @@ def save_query(facts: Facts, rng: random.Random) -> Assignment:
             ),
         ),
         steps=(
-            _query(("component", "Component", component), ("type", "Type", kind)),
+            query_tickets(("component", "Component", component), ("type", "Type", kind)),
             click('#trac-report-save input[type="submit"]'),
             fill("#title", title),
             click('#edit_report input[value="Save query"]'),
@@ -1466,28 +1509,28 @@ def no_such_ticket(facts: Facts, rng: random.Random) -> Assignment:
     number = rng.randint(400, 900)
     return Assignment(
         goal=f"Close ticket #{number} as fixed.",
-        steps=_go_to({"id": number}),
+        steps=open_ticket({"id": number}),
     )
 
 
 @task("tracker/no-such-milestone", level=1, split="train", infeasible=True)
 def no_such_milestone(facts: Facts, rng: random.Random) -> Assignment:
     """Ask for a milestone that does not exist."""
-    ticket = rng.choice(_open(facts))
+    ticket = rng.choice(unclosed_tickets(facts))
     name = rng.choice(("Release 4.9", "Release 6.0", "Partner portal"))
     return Assignment(
         goal=f"Put ticket #{ticket['id']} into the milestone {name}. Use the existing milestone, "
         "do not make a new one.",
-        steps=(_go_to(ticket), _MODIFY),
+        steps=(open_ticket(ticket), _MODIFY),
     )
 
 
 @task("tracker/not-permitted", level=1, split="train", infeasible=True)
 def not_permitted(facts: Facts, rng: random.Random) -> Assignment:
     """Ask somebody in support to delete a ticket, which they may not."""
-    ticket = rng.choice(_open(facts))
+    ticket = rng.choice(unclosed_tickets(facts))
     return Assignment(
         goal=f"Delete ticket #{ticket['id']} completely; closing it is not enough.",
         user=rng.choice(facts["support"]),
-        steps=_go_to(ticket),
+        steps=open_ticket(ticket),
     )

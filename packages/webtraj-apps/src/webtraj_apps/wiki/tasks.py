@@ -30,7 +30,7 @@ from webtraj_apps.tasks import (
 
 task = functools.partial(template, user="user")
 
-_COMMITS = (added("commit"),)
+COMMITS = (added("commit"),)
 """Every change of a page is a commit; only tasks that ask for its message look at it."""
 
 
@@ -48,11 +48,12 @@ def _reads(text: str) -> Callable[[Any], bool]:
     return lambda value: lines(value) == wanted
 
 
-def _rewritten(page: str, text: str) -> Expected:
+def expect_text(page: str, text: str) -> Expected:
+    """Expect a page to have a new text."""
     return changed("page", {"path": page}, text=_reads(text))
 
 
-def _replaced(text: str, old: str, new: str) -> str:
+def replace_once(text: str, old: str, new: str) -> str:
     """Return a text with one place changed.
 
     Raises:
@@ -65,11 +66,33 @@ def _replaced(text: str, old: str, new: str) -> str:
 
 def _after(text: str, line: str, new: str) -> str:
     """Return a text with a new line after a line."""
-    return _replaced(f"{text}\n", f"{line}\n", f"{line}\n{new}\n").rstrip()
+    return replace_once(f"{text}\n", f"{line}\n", f"{line}\n{new}\n").rstrip()
 
 
-def _row(*cells: object) -> str:
+def table_row(*cells: object) -> str:
+    """Return a row of a table, as pages write it."""
     return f"| {' | '.join(map(str, cells))} |"
+
+
+def seat(facts: Facts, team: Facts, member: Facts, **new: str) -> str:
+    """Return the page of a team with a member's new `room` or `extension`."""
+    rows = [
+        table_row(*(one[name] for name in ("name", "role", "room", "extension")))
+        for one in (member, {**member, **new})
+    ]
+    return replace_once(facts["pages"][team["page"]], *rows)
+
+
+def open_points(
+    facts: Facts, rng: random.Random, least: int
+) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+    """Draw a meeting with open points of different words, and return it with these points."""
+    while True:
+        meeting = rng.choice(facts["meetings"])
+        points = [point for point in meeting["points"] if not point["done"]]
+        words = {point["what"] for point in meeting["points"]}
+        if len(points) >= least and len(words) == len(meeting["points"]):
+            return meeting, points
 
 
 def _revisions(facts: Facts, page: str) -> list[dict[str, Any]]:
@@ -88,7 +111,7 @@ def _path(page: str) -> str:
     return "/" + quote(page, safe="/&")
 
 
-def _go_to(page: str) -> tuple[Step, ...]:
+def open_page(page: str) -> tuple[Step, ...]:
     """Open a page from the index of all pages."""
     return (
         click('.sidebar-link[href="/-/index"]'),
@@ -100,7 +123,7 @@ def _search(words: str) -> tuple[Step, ...]:
     return fill("#search-query", words), press("#search-query", "Enter")
 
 
-def _found(words: str, page: str) -> tuple[Step, ...]:
+def search_page(words: str, page: str) -> tuple[Step, ...]:
     """Search for words, and open a page from the results."""
     return (*_search(words), click(f'#column-main a[href^="{_path(page)}"]'))
 
@@ -131,22 +154,23 @@ def _write(text: str, message: str = "") -> tuple[Step, ...]:
     )
 
 
-def _edit(page: str, text: str, message: str = "") -> tuple[Step, ...]:
+def edit_page(page: str, text: str, message: str = "") -> tuple[Step, ...]:
     """Go to a page and give it a new text."""
-    return (*_go_to(page), _EDIT, *_write(text, message))
+    return (*open_page(page), _EDIT, *_write(text, message))
 
 
 def _revert(page: str, revision: str) -> tuple[Step, ...]:
     """Take a revision of a page back."""
     return (
-        *_go_to(page),
+        *open_page(page),
         *_menu("/history"),
         click(f'a[href="/-/revert/{revision[:6]}"]'),
         click('input[value="Revert"], button.btn-primary[type="submit"]'),
     )
 
 
-def _create(page: str, text: str) -> tuple[Step, ...]:
+def write_page(page: str, text: str) -> tuple[Step, ...]:
+    """Create a page with a text."""
     return (
         click("#create-page-btn"),
         fill("#pagename", page),
@@ -155,7 +179,8 @@ def _create(page: str, text: str) -> tuple[Step, ...]:
     )
 
 
-def _made(page: str, text: str) -> Expected:
+def expect_page(page: str, text: str) -> Expected:
+    """Expect a new page."""
     return added("page", path=page, text=_reads(text))
 
 
@@ -164,9 +189,9 @@ def _change(facts: Facts, goal: str, page: str, text: str, message: str = "") ->
     return Assignment(
         goal=goal,
         user=facts["user"],
-        expect=_rewritten(page, text),
-        allow=_COMMITS,
-        steps=_edit(page, text, message),
+        expect=expect_text(page, text),
+        allow=COMMITS,
+        steps=edit_page(page, text, message),
     )
 
 
@@ -182,7 +207,7 @@ def find_extension(facts: Facts, rng: random.Random) -> Assignment:
     return Assignment(
         goal=f"What is the {what} of {member['name']}? Answer with the {what}.",
         answer=f"{what} {member[what]}",
-        steps=_found(member["name"], team["page"]),
+        steps=search_page(member["name"], team["page"]),
     )
 
 
@@ -195,7 +220,7 @@ def find_price(facts: Facts, rng: random.Random) -> Assignment:
         goal=f"What does {product['name']} cost {users} users in the first year, the setup fee "
         "included? Answer with the number of pounds.",
         answer=f"{total} pounds",
-        steps=_go_to(product["page"]),
+        steps=open_page(product["page"]),
     )
 
 
@@ -208,7 +233,7 @@ def find_step(facts: Facts, rng: random.Random) -> Assignment:
         goal=f"What is step {number} of the procedure “{procedure['name']}”? Answer with its "
         "words.",
         answer=procedure["steps"][number - 1],
-        steps=_go_to(procedure["page"]),
+        steps=open_page(procedure["page"]),
     )
 
 
@@ -221,7 +246,7 @@ def contact_of_customer(facts: Facts, rng: random.Random) -> Assignment:
         "looks after this customer? Answer with the customer's name and the person's full name, "
         "separated by a semicolon.",
         answer=(customer["name"], customer["manager"]),
-        steps=_found(customer["contract"], customer["page"]),
+        steps=search_page(customer["contract"], customer["page"]),
     )
 
 
@@ -237,7 +262,7 @@ def team_of_product(facts: Facts, rng: random.Random) -> Assignment:
         goal=f"Find the team that develops {product['name']}, and {who}. Answer with the full "
         f"name and the {what} of that person, separated by a comma.",
         answer=(name, f"{what} {member[what]}"),
-        steps=(_go_to(product["page"]), _follow(team["page"])),
+        steps=(open_page(product["page"]), _follow(team["page"])),
     )
 
 
@@ -257,7 +282,7 @@ def find_server(facts: Facts, rng: random.Random) -> Assignment:
         goal=f"Which server is for {server['what']}? Answer with its name and {what}, separated "
         "by a comma.",
         answer=(server["name"], value),
-        steps=(_go_to("Servers"), _follow(server["page"])),
+        steps=(open_page("Servers"), _follow(server["page"])),
     )
 
 
@@ -269,7 +294,7 @@ def sum_memory(facts: Facts, rng: random.Random) -> Assignment:
     return Assignment(
         goal=f"How much memory do the servers {names} have together? Answer with the number of GB.",
         answer=f"{sum(server['memory'] for server in found)} GB",
-        steps=[(_go_to("Servers"), _follow(server["page"])) for server in found],
+        steps=[(open_page("Servers"), _follow(server["page"])) for server in found],
     )
 
 
@@ -287,7 +312,7 @@ def largest_customer(facts: Facts, rng: random.Random) -> Assignment:
         "most users, all sites together? Answer with the name and the number of users, separated "
         "by a semicolon.",
         answer=(best["name"], str(max(totals))),
-        steps=[_go_to(customer["page"]) for customer in seven],
+        steps=[open_page(customer["page"]) for customer in seven],
     )
 
 
@@ -304,7 +329,7 @@ def first_contract_to_end(facts: Facts, rng: random.Random) -> Assignment:
         "renewed. Which one ends first? Answer with its number and its last day (YYYY-MM-DD), "
         "separated by a comma.",
         answer=(first["contract"], first["ends"]),
-        steps=[_go_to(customer["page"]) for customer in seven],
+        steps=[open_page(customer["page"]) for customer in seven],
     )
 
 
@@ -321,7 +346,7 @@ def open_points_of_person(facts: Facts, rng: random.Random) -> Assignment:
         goal=f"Look through the minutes of all meetings of the team {team['name']}. How many of "
         f"their open points belong to {name} and are not ticked off yet? Answer with the number.",
         answer=str(counts[name]),
-        steps=[_go_to(meeting["page"]) for meeting in held],
+        steps=[open_page(meeting["page"]) for meeting in held],
     )
 
 
@@ -339,7 +364,7 @@ def next_meeting(facts: Facts, rng: random.Random) -> Assignment:
         "which day do they announce the next one? Answer with the full name and the date "
         "(YYYY-MM-DD), separated by a comma.",
         answer=(last["minutes"], last["next"]),
-        steps=_go_to(last["page"]),
+        steps=open_page(last["page"]),
     )
 
 
@@ -353,7 +378,7 @@ def who_changed(facts: Facts, rng: random.Random) -> Assignment:
         goal=f"Who made the last change to the page {page}, and on which day? Answer with the "
         "full name and the date (YYYY-MM-DD), separated by a comma.",
         answer=(last["author"], last["when"][:10]),
-        steps=(_go_to(page), _menu("/history")),
+        steps=(open_page(page), _menu("/history")),
     )
 
 
@@ -367,7 +392,7 @@ def old_price(facts: Facts, rng: random.Random) -> Assignment:
         "before, in pounds? Answer with the number.",
         answer=f"{product['old_price']} pounds",
         steps=(
-            _go_to(product["page"]),
+            open_page(product["page"]),
             _menu("/history"),
             click(f'a[href="/-/commit/{name[:6]}"]'),
         ),
@@ -384,7 +409,7 @@ def change_extension(facts: Facts, rng: random.Random) -> Assignment:
     member = rng.choice(team["members"])
     new = str(other_than(rng, map(str, range(700, 999)), member["extension"]))
     old = facts["pages"][team["page"]]
-    text = _replaced(old, f"| {member['extension']} |", f"| {new} |")
+    text = replace_once(old, f"| {member['extension']} |", f"| {new} |")
     goal = f"{member['name']} has a new extension: {new}. Correct the page of the team."
     return _change(facts, goal, team["page"], text)
 
@@ -397,8 +422,8 @@ def add_member(facts: Facts, rng: random.Random) -> Assignment:
     room, extension = f"0.{rng.randint(30, 60)}", str(rng.randint(700, 999))
     role = rng.choice(("developer", "tester", "analyst"))
     last = team["members"][-1]
-    row = _row(last["name"], last["role"], last["room"], last["extension"])
-    text = _after(facts["pages"][team["page"]], row, _row(user, role, room, extension))
+    row = table_row(last["name"], last["role"], last["room"], last["extension"])
+    text = _after(facts["pages"][team["page"]], row, table_row(user, role, room, extension))
     goal = (
         f"Add yourself at the end of the table of members of the team {team['name']}: {user}, "
         f"{role}, room {room}, extension {extension}."
@@ -406,11 +431,11 @@ def add_member(facts: Facts, rng: random.Random) -> Assignment:
     return _change(facts, goal, team["page"], text)
 
 
-@task("wiki/correct-spelling", level=1, split="train", allow=_COMMITS)
+@task("wiki/correct-spelling", level=1, split="train", allow=COMMITS)
 def correct_spelling(facts: Facts, rng: random.Random) -> Assignment:
     """Correct a typing mistake, which a search finds."""
     mistake = rng.choice(facts["mistakes"])
-    text = _replaced(facts["pages"][mistake["page"]], mistake["wrong"], mistake["right"])
+    text = replace_once(facts["pages"][mistake["page"]], mistake["wrong"], mistake["right"])
     return Assignment(
         goal=f"A page has “{mistake['wrong']}” instead of “{mistake['right']}” on it. "
         + (
@@ -418,9 +443,9 @@ def correct_spelling(facts: Facts, rng: random.Random) -> Assignment:
             if sum(m["wrong"] == mistake["wrong"] for m in facts["mistakes"]) == 1
             else f"Correct it on the page {mistake['page']}; other pages are looked after already."
         ),
-        expect=_rewritten(mistake["page"], text),
+        expect=expect_text(mistake["page"], text),
         steps=(
-            _found(mistake["wrong"], mistake["page"]),
+            search_page(mistake["wrong"], mistake["page"]),
             _EDIT,
             _write(text),
         ),
@@ -433,33 +458,33 @@ def change_price(facts: Facts, rng: random.Random) -> Assignment:
     product = rng.choice(facts["products"])
     new = product["price"] + rng.randint(2, 9)
     message = f"Price from {rng.choice(('April', 'May', 'June'))} on"
-    text = _replaced(
+    text = replace_once(
         facts["pages"][product["page"]], f"month: {product['price']} pounds", f"month: {new} pounds"
     )
     return Assignment(
         goal=f"{product['name']} costs {new} pounds for a user and month now. Change its page, "
         f"with the commit message “{message}”.",
         expect=(
-            _rewritten(product["page"], text),
+            expect_text(product["page"], text),
             added("commit", message=same_text(message)),
         ),
-        allow=_COMMITS,
-        steps=_edit(product["page"], text, message),
+        allow=COMMITS,
+        steps=edit_page(product["page"], text, message),
     )
 
 
-@task("wiki/extend-contract", level=1, split="test", allow=_COMMITS)
+@task("wiki/extend-contract", level=1, split="test", allow=COMMITS)
 def extend_contract(facts: Facts, rng: random.Random) -> Assignment:
     """Change the end of a contract, which is found by its number."""
     customer = rng.choice(facts["customers"])
     new = f"2031-{rng.randint(1, 12):02}-15"
-    text = _replaced(facts["pages"][customer["page"]], customer["ends"], new)
+    text = replace_once(facts["pages"][customer["page"]], customer["ends"], new)
     return Assignment(
         goal=f"The contract {customer['contract']} is extended and now runs until {new}. Change "
         "the page of the customer.",
-        expect=_rewritten(customer["page"], text),
+        expect=expect_text(customer["page"], text),
         steps=(
-            _found(customer["contract"], customer["page"]),
+            search_page(customer["contract"], customer["page"]),
             _EDIT,
             _write(text),
         ),
@@ -491,12 +516,12 @@ def new_reviewer(facts: Facts, rng: random.Random) -> Assignment:
     """Change who is responsible for a procedure, and the date of its review."""
     procedure = rng.choice(facts["procedures"])
     name = other_than(rng, _colleagues(facts), procedure["owner"])
-    text = _replaced(
+    text = replace_once(
         facts["pages"][procedure["page"]],
         f"Responsible: {procedure['owner']}",
         f"Responsible: {name}",
     )
-    text = _replaced(text, f"reviewed: {procedure['reviewed']}", "reviewed: 2026-03-02")
+    text = replace_once(text, f"reviewed: {procedure['reviewed']}", "reviewed: 2026-03-02")
     goal = (
         f"{name} is responsible for the procedure “{procedure['name']}” from today on, and has "
         "reviewed it. Change the name and set the date of the last review to 2026-03-02."
@@ -509,7 +534,7 @@ def tick_off(facts: Facts, rng: random.Random) -> Assignment:
     """Tick off an open point of a meeting."""
     meeting, point = _open_point(facts, rng)
     line = f"{point['name']}: {point['what']}"
-    text = _replaced(facts["pages"][meeting["page"]], f"[ ] {line}", f"[x] {line}")
+    text = replace_once(facts["pages"][meeting["page"]], f"[ ] {line}", f"[x] {line}")
     goal = (
         f"In the minutes {meeting['page'].removeprefix('Meetings/')}, tick off this open point: "
         f"“{line}”. It is done."
@@ -533,7 +558,7 @@ def pass_on_point(facts: Facts, rng: random.Random) -> Assignment:
     meeting, point = _open_point(facts, rng)
     taker = other_than(rng, _colleagues(facts), point["name"])
     line = f"{point['name']}: {point['what']}"
-    text = _replaced(
+    text = replace_once(
         facts["pages"][meeting["page"]], f"[ ] {line}", f"[ ] {taker}: {point['what']}"
     )
     goal = (
@@ -551,7 +576,7 @@ def add_to_glossary(facts: Facts, rng: random.Random) -> Assignment:
     page = "Company/Glossary"
     lines = facts["pages"][page].splitlines()
     place = next((i for i, line in enumerate(lines) if i > 3 and line > f"| {word}"), len(lines))
-    text = "\n".join([*lines[:place], _row(word, meaning), *lines[place:]])
+    text = "\n".join([*lines[:place], table_row(word, meaning), *lines[place:]])
     goal = (
         f"Add “{word}” to the glossary, with the meaning “{meaning}”. Keep the table in "
         "alphabetical order."
@@ -559,22 +584,26 @@ def add_to_glossary(facts: Facts, rng: random.Random) -> Assignment:
     return _change(facts, goal, page, text)
 
 
-@task("wiki/move-server", level=2, split="train", allow=_COMMITS)
+@task("wiki/move-server", level=2, split="train", allow=COMMITS)
 def move_server(facts: Facts, rng: random.Random) -> Assignment:
     """Change the location of a server on both pages that name it."""
     server = rng.choice(facts["servers"])
     city = other_than(rng, (one["town"] for one in COMPANY.sites), server["city"])
     page = server["page"]
-    text = _replaced(facts["pages"][page], _row("Location", server["city"]), _row("Location", city))
+    text = replace_once(
+        facts["pages"][page], table_row("Location", server["city"]), table_row("Location", city)
+    )
     link, what = f"[[{page}]]", server["what"]
-    listed = _replaced(
-        facts["pages"]["Servers"], _row(link, what, server["city"]), _row(link, what, city)
+    listed = replace_once(
+        facts["pages"]["Servers"],
+        table_row(link, what, server["city"]),
+        table_row(link, what, city),
     )
     return Assignment(
         goal=f"The server {server['name']} has moved to {city}. Change the location on its own "
         "page and in the list on the page Servers.",
-        expect=(_rewritten(page, text), _rewritten("Servers", listed)),
-        steps=(_edit(page, text), _edit("Servers", listed)),
+        expect=(expect_text(page, text), expect_text("Servers", listed)),
+        steps=(edit_page(page, text), edit_page("Servers", listed)),
     )
 
 
@@ -583,13 +612,15 @@ def change_lead(facts: Facts, rng: random.Random) -> Assignment:
     """Make a member the lead of a team, in the sentence and in the table."""
     team = rng.choice(facts["teams"])
     old, new = team["members"][0], rng.choice(team["members"][1:])
-    text = _replaced(
+    text = replace_once(
         facts["pages"][team["page"]], f"Its lead is {old['name']}.", f"Its lead is {new['name']}."
     )
     for member, role in ((old, new["role"]), (new, "lead")):
         rest = (member["room"], member["extension"])
-        text = _replaced(
-            text, _row(member["name"], member["role"], *rest), _row(member["name"], role, *rest)
+        text = replace_once(
+            text,
+            table_row(member["name"], member["role"], *rest),
+            table_row(member["name"], role, *rest),
         )
     goal = (
         f"{new['name']} becomes the lead of the team {team['name']}. Change the page of the team: "
@@ -611,7 +642,7 @@ def remove_section(facts: Facts, rng: random.Random) -> Assignment:
 # New pages, names and old texts.
 
 
-@task("wiki/create-page", level=1, split="train", allow=_COMMITS)
+@task("wiki/create-page", level=1, split="train", allow=COMMITS)
 def create_page(facts: Facts, rng: random.Random) -> Assignment:
     """Create a page with a given text."""
     name, line = rng.choice(
@@ -626,12 +657,12 @@ def create_page(facts: Facts, rng: random.Random) -> Assignment:
     page, text = f"Company/{name}", f"# {name}\n\n{line}\n\nContact: {host}"
     return Assignment(
         goal=f"Create the page {page} with this text:\n\n{text}",
-        expect=_made(page, text),
-        steps=_create(page, text),
+        expect=expect_page(page, text),
+        steps=write_page(page, text),
     )
 
 
-@task("wiki/announce-page", level=3, split="train", allow=_COMMITS)
+@task("wiki/announce-page", level=3, split="train", allow=COMMITS)
 def announce_page(facts: Facts, rng: random.Random) -> Assignment:
     """Create a procedure and link it from the list of procedures."""
     name, first, second = rng.choice(
@@ -648,12 +679,12 @@ def announce_page(facts: Facts, rng: random.Random) -> Assignment:
     return Assignment(
         goal=f"Create the page {page} with this text:\n\n{text}\n\nThen add a link to it, in the "
         "same form as the others, at the end of the list on the page Procedures.",
-        expect=(_made(page, text), _rewritten("Procedures", listed)),
-        steps=(_create(page, text), _edit("Procedures", listed)),
+        expect=(expect_page(page, text), expect_text("Procedures", listed)),
+        steps=(write_page(page, text), edit_page("Procedures", listed)),
     )
 
 
-@task("wiki/write-minutes", level=2, split="test", allow=_COMMITS)
+@task("wiki/write-minutes", level=2, split="test", allow=COMMITS)
 def write_minutes(facts: Facts, rng: random.Random) -> Assignment:
     """Write the minutes of a meeting, with facts from the team's page."""
     team = rng.choice(facts["teams"])
@@ -667,12 +698,12 @@ def write_minutes(facts: Facts, rng: random.Random) -> Assignment:
         goal=f"Create the page {page} with four lines, each a paragraph: the heading "
         f"“# 2026-03-02 {team['name']}”, then “Topic: {topic}”, then “Lead: ” and the lead of the "
         "team, then “On duty: ” and who is on duty this quarter. The page of the team knows both.",
-        expect=_made(page, text),
-        steps=(_go_to(team["page"]), _create(page, text)),
+        expect=expect_page(page, text),
+        steps=(open_page(team["page"]), write_page(page, text)),
     )
 
 
-@task("wiki/collect-points", level=3, split="train", allow=_COMMITS)
+@task("wiki/collect-points", level=3, split="train", allow=COMMITS)
 def collect_points(facts: Facts, rng: random.Random) -> Assignment:
     """Copy the open points of four meetings to a new page."""
     held = [m for m in facts["meetings"] if 1 <= sum(not p["done"] for p in m["points"]) <= 3]
@@ -689,15 +720,15 @@ def collect_points(facts: Facts, rng: random.Random) -> Assignment:
         goal=f"Create the page {page}. It has a line for each point that is still open in the "
         f"minutes {names}, in this order and that of the minutes, and nothing "
         "else; no heading. A line has the form “- Name: what is to be done”.",
-        expect=_made(page, "\n".join(lines)),
+        expect=expect_page(page, "\n".join(lines)),
         steps=(
-            [_go_to(meeting["page"]) for meeting in four],
-            _create(page, "\n".join(lines)),
+            [open_page(meeting["page"]) for meeting in four],
+            write_page(page, "\n".join(lines)),
         ),
     )
 
 
-@task("wiki/rename-page", level=1, split="train", allow=_COMMITS)
+@task("wiki/rename-page", level=1, split="train", allow=COMMITS)
 def rename_page(facts: Facts, rng: random.Random) -> Assignment:
     """Rename a page that no other page links to."""
     meeting = rng.choice(facts["meetings"])
@@ -707,10 +738,10 @@ def rename_page(facts: Facts, rng: random.Random) -> Assignment:
         goal=f"Rename the page {old} to “{new}”.",
         expect=(
             removed("page", path=old),
-            _made(new, facts["pages"][old]),
+            expect_page(new, facts["pages"][old]),
         ),
         steps=(
-            _go_to(old),
+            open_page(old),
             _menu("/rename"),
             fill("#new_pagename", new),
             click('input[value="Rename"]'),
@@ -718,7 +749,7 @@ def rename_page(facts: Facts, rng: random.Random) -> Assignment:
     )
 
 
-@task("wiki/delete-page", level=1, split="train", allow=_COMMITS)
+@task("wiki/delete-page", level=1, split="train", allow=COMMITS)
 def delete_page(facts: Facts, rng: random.Random) -> Assignment:
     """Delete the minutes of a meeting that did not take place."""
     meeting = rng.choice(facts["meetings"])
@@ -726,11 +757,11 @@ def delete_page(facts: Facts, rng: random.Random) -> Assignment:
     return Assignment(
         goal=f"The meeting of the team {team} on {day} did not take place. Delete its minutes.",
         expect=removed("page", path=meeting["page"]),
-        steps=(_go_to(meeting["page"]), _menu("/delete"), click('input[value="Delete"]')),
+        steps=(open_page(meeting["page"]), _menu("/delete"), click('input[value="Delete"]')),
     )
 
 
-@task("wiki/revert", level=2, split="train", allow=_COMMITS)
+@task("wiki/revert", level=2, split="train", allow=COMMITS)
 def revert(facts: Facts, rng: random.Random) -> Assignment:
     """Take back the last change of a page, which is nonsense."""
     spoiled = rng.choice(facts["spoiled"])
@@ -739,12 +770,12 @@ def revert(facts: Facts, rng: random.Random) -> Assignment:
     return Assignment(
         goal=f"Somebody wrote nonsense at the end of the page {page}. Bring back the text from "
         "before.",
-        expect=_rewritten(page, spoiled["good"]),
+        expect=expect_text(page, spoiled["good"]),
         steps=_revert(page, name),
     )
 
 
-@task("wiki/revert-mistake", level=2, split="test", allow=_COMMITS)
+@task("wiki/revert-mistake", level=2, split="test", allow=COMMITS)
 def revert_mistake(facts: Facts, rng: random.Random) -> Assignment:
     """Bring back the text from before the last change."""
     # Some pages got a typing mistake in the same change, which an editor would keep.
@@ -755,7 +786,7 @@ def revert_mistake(facts: Facts, rng: random.Random) -> Assignment:
     return Assignment(
         goal=f"The last change of the page {page}, with the message “{last['message']}”, was a "
         "mistake. Take it back.",
-        expect=_rewritten(page, before["files"][page]),
+        expect=expect_text(page, before["files"][page]),
         steps=_revert(page, last["name"]),
     )
 
@@ -924,7 +955,7 @@ def unknown_fact(facts: Facts, rng: random.Random) -> Assignment:
     what = rng.choice(("turnover of last year", "number of employees", "bank account"))
     return Assignment(
         goal=f"According to the wiki, what is the {what} of the customer {customer['name']}?",
-        steps=_go_to(customer["page"]),
+        steps=open_page(customer["page"]),
     )
 
 

@@ -1,7 +1,7 @@
-// Changes what surrounds a task in every document of a tab: a style, other names of controls, and a
-// cookie dialog that covers the page until it is answered. Pages without storage, such as data
-// URLs, show no dialog.
-({css, consent, names}) => {
+// Changes what surrounds a task in every document of a tab: a style, other names of controls,
+// another order of them, and a cookie dialog that covers the page until it is answered. Pages without
+// storage, such as data URLs, show no dialog.
+({css, consent, names, shuffle}) => {
   if (window !== top) return;
   if (css) {
     const sheet = new CSSStyleSheet();
@@ -28,6 +28,70 @@
       }
     };
     new MutationObserver(rename).observe(document, {childList: true, subtree: true});
+  }
+  if (shuffle !== null) {
+    const MARK = "data-shuffled";
+    const BUTTON = "button, [role=button], input[type=submit], input[type=button]";
+    const CONTROL = `a[href], [role=menuitem], [role=tab], ${BUTTON}`;
+    // Other lists of links are content, whose order means something.
+    const MENU = "nav, menu, header, footer, aside, [role=navigation], [role=toolbar], " +
+      "[role=menu], [role=menubar], [role=tablist], .nav, .navbar, .menu, .toolbar, .btn-group, " +
+      ".dropdown-menu, .actions, .form-actions";
+    const ORDERED = "table, [role=grid], .breadcrumb, [aria-label*=breadcrumb i], " +
+      "[aria-label*=paginat i], [class*=paginat]";
+    const UNSEEN = "script, style, template, input[type=hidden]";
+    const label = item =>
+      item.textContent.trim() || item.value || item.getAttribute("aria-label") || item.className;
+    // FNV-1a.
+    const rank = item => [...`${shuffle} ${label(item)}`].reduce(
+      (hash, letter) => Math.imul(hash ^ letter.codePointAt(0), 16777619) >>> 0, 2166136261);
+    const itemOf = control =>
+      control.closest("li")?.querySelectorAll(CONTROL).length === 1 ? control.closest("li") : control;
+    const rearrange = () => {
+      const rows = new Map();
+      for (const control of document.querySelectorAll(CONTROL)) {
+        const item = itemOf(control), row = item.parentElement;
+        if (!rows.has(row)) rows.set(row, []);
+        if (!rows.get(row).includes(item)) rows.get(row).push(item);
+      }
+      for (const [row, items] of rows) {
+        const seen = [...row.children].filter(child => !child.matches(UNSEEN));
+        const text = [...row.childNodes].some(node => node.nodeType === 3 && node.data.trim());
+        const buttons = items.some(item => item.matches(BUTTON));
+        if (items.length < 2 || seen.length !== items.length || text || row.closest(ORDERED) ||
+            !(buttons || row.closest(MENU)) || items.every(item => /^\W*\d*\W*$/.test(label(item)))) {
+          continue;
+        }
+        const ranks = new Map(items.map(item => [item, rank(item)]));
+        const wanted = items.toSorted((one, two) => ranks.get(one) - ranks.get(two));
+        // Once chosen, a row's direction stays, so that what comes later falls into place.
+        if (!row.hasAttribute(MARK)) {
+          const same = wanted.every((item, place) => item === items[place]);
+          row.setAttribute(MARK, same ? "down" : "up");
+        }
+        if (row.getAttribute(MARK) === "down") wanted.reverse();
+        if (items.some(item => item.form && item.type === "submit")) {
+          // Enter presses the first button of a form: only the layout changes.
+          if (!getComputedStyle(row).display.includes("flex")) {
+            row.style.cssText += ";display:flex;flex-wrap:wrap;gap:.3em";
+          }
+          wanted.forEach((item, place) => { item.style.order = place; });
+        } else if (wanted.some((item, place) => item !== items[place])) {
+          const places = items.map(item => {
+            const place = document.createComment("");
+            item.replaceWith(place);
+            return place;
+          });
+          places.forEach((place, at) => place.replaceWith(wanted[at]));
+        }
+      }
+    };
+    const start = () => {
+      rearrange();
+      new MutationObserver(rearrange).observe(document, {childList: true, subtree: true});
+    };
+    if (document.readyState === "loading") addEventListener("DOMContentLoaded", start);
+    else start();
   }
   if (!consent) return;
   const KEY = "cookie-consent";

@@ -19,7 +19,7 @@ from webtraj_apps.shop.assignments.common import (
 from webtraj_apps.tasks import Assignment, Facts, added, changed, find, same_text
 
 
-def _to_category(facts: Facts, name: str) -> tuple[Step, ...]:
+def open_category(facts: Facts, name: str) -> tuple[Step, ...]:
     """Open a category by its department."""
     leaf = find(facts["categories"], name=name)
     return (
@@ -29,7 +29,7 @@ def _to_category(facts: Facts, name: str) -> tuple[Step, ...]:
     )
 
 
-def _leaf(facts: Facts, rng: random.Random) -> tuple[str, list[Facts]]:
+def draw_category(facts: Facts, rng: random.Random) -> tuple[str, list[Facts]]:
     """Return a category and its products, the cheapest first; no two cost the same."""
     while True:
         name = rng.choice(facts["products"])["category"]
@@ -108,13 +108,13 @@ def sum_of_prices(facts: Facts, rng: random.Random) -> Assignment:
 @task("shop/cheapest", level=1, split="train")
 def cheapest(facts: Facts, rng: random.Random) -> Assignment:
     """Find the cheapest or the dearest product of a category."""
-    name, found = _leaf(facts, rng)
+    name, found = draw_category(facts, rng)
     dearest = rng.random() < 0.5
     wanted = found[-1] if dearest else found[0]
     return assignment(
         f"Which product in the category {name} is the {'most expensive' if dearest else 'cheapest'}"
         "? Answer with its full name.",
-        _to_category(facts, name),
+        open_category(facts, name),
         select("#id_sort_by", "price-desc" if dearest else "price-asc"),
         click(f".product_pod h3 a[href='{wanted['url']}']"),
         answer=wanted["title"],
@@ -124,11 +124,11 @@ def cheapest(facts: Facts, rng: random.Random) -> Assignment:
 @task("shop/two-cheapest", level=1, split="train")
 def two_cheapest(facts: Facts, rng: random.Random) -> Assignment:
     """Add up the prices of a category's two cheapest products."""
-    name, found = _leaf(facts, rng)
+    name, found = draw_category(facts, rng)
     return assignment(
         f"What do the two cheapest products in the category {name} cost together, one of each, "
         "before any offers? Answer with the amount.",
-        _to_category(facts, name),
+        open_category(facts, name),
         select("#id_sort_by", "price-asc"),
         [(click(f".product_pod h3 a[href='{one['url']}']"), act(GoBack())) for one in found[:2]],
         answer=pounds(found[0]["price"] + found[1]["price"]),
@@ -175,7 +175,7 @@ def best_rated(facts: Facts, rng: random.Random) -> Assignment:
     return assignment(
         f"Which product in the category {name} has the best customer rating, and what does it "
         "cost? Answer with its full name and the price, separated by a semicolon.",
-        _to_category(facts, name),
+        open_category(facts, name),
         select("#id_sort_by", "rating"),
         click(f".product_pod h3 a[href='{rated[0]['url']}']"),
         answer=(rated[0]["title"], pounds(rated[0]["price"])),

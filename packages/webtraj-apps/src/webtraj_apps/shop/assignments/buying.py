@@ -41,7 +41,7 @@ from webtraj_apps.tasks import (
 _ADD = click(".add-to-basket button, #add_to_basket_form button", "Add to basket")
 
 
-def _set_quantity(product: Facts, count: int) -> tuple[Step, ...]:
+def set_quantity(product: Facts, count: int) -> tuple[Step, ...]:
     """Change the quantity of a product in the basket, whose page is open."""
     row = f".basket-items:has(a[href='{product['url']}'])"
     return (
@@ -49,6 +49,17 @@ def _set_quantity(product: Facts, count: int) -> tuple[Step, ...]:
         click(f"{row} button", "Update"),
         saved(),
     )
+
+
+def add_to_basket(product: Facts, count: int = 1) -> tuple[Step, ...]:
+    """Put pieces of a product into the basket; more than one end on its page."""
+    more = (to_basket(), *set_quantity(product, count)) if count > 1 else ()
+    return (*to_product(product), _ADD, *more)
+
+
+def check_out(address: Facts, method: str) -> tuple[Step, ...]:
+    """Order what is in the basket, whose page is open, to an address of the address book."""
+    return (click("a", "Proceed to checkout"), *_choose_address(address), *_finish_order(method))
 
 
 def _any_voucher(facts: Facts, rng: random.Random) -> dict[str, Any]:
@@ -66,7 +77,8 @@ def _use_voucher(code: str) -> tuple[Step, ...]:
     )
 
 
-def _put(facts: Facts, product: Facts, count: int) -> Expected:
+def expect_line(facts: Facts, product: Facts, count: int) -> Expected:
+    """Expect a product in the user's basket."""
     return added(
         "basket_line", basket_id=facts["basket"]["id"], product_id=product["id"], quantity=count
     )
@@ -78,9 +90,8 @@ def add(facts: Facts, rng: random.Random) -> Assignment:
     product = rng.choice(free(facts))
     return assignment(
         f"Put one {product['title']} in the basket.",
-        to_product(product),
-        _ADD,
-        expect=_put(facts, product, 1),
+        add_to_basket(product),
+        expect=expect_line(facts, product, 1),
     )
 
 
@@ -90,11 +101,8 @@ def add_several(facts: Facts, rng: random.Random) -> Assignment:
     product, count = rng.choice(free(facts)), rng.randint(2, 12)
     return assignment(
         f"Put {count} pieces of the {product['title']} in the basket.",
-        to_product(product),
-        _ADD,
-        to_basket(),
-        _set_quantity(product, count),
-        expect=_put(facts, product, count),
+        add_to_basket(product, count),
+        expect=expect_line(facts, product, count),
     )
 
 
@@ -108,7 +116,7 @@ def remove(facts: Facts, rng: random.Random) -> Assignment:
         f"{second['title']} to {new}.",
         to_basket(),
         take_out(first),
-        _set_quantity(second, new),
+        set_quantity(second, new),
         expect=(
             removed("basket_line", id=line),
             changed("basket_line", {"id": other}, quantity=new),
@@ -126,7 +134,7 @@ def later(facts: Facts, rng: random.Random) -> Assignment:
         f"{second['title']} to {new}.",
         to_basket(),
         take_out(first, "Save for later"),
-        _set_quantity(second, new),
+        set_quantity(second, new),
         allow=(
             added("basket_basket", status="Saved", owner_id=facts["people"][0]["id"]),
             changed("basket_basket", {"id": facts["basket"]["id"]}, date_merged=anything),
@@ -148,11 +156,8 @@ def swap(facts: Facts, rng: random.Random) -> Assignment:
         f"the {product['title']}.",
         to_basket(),
         take_out(old),
-        to_product(product),
-        _ADD,
-        to_basket(),
-        _set_quantity(product, count),
-        expect=(removed("basket_line", id=line), _put(facts, product, count)),
+        add_to_basket(product, count),
+        expect=(removed("basket_line", id=line), expect_line(facts, product, count)),
     )
 
 
@@ -174,7 +179,7 @@ def list_to_basket(facts: Facts, rng: random.Random) -> Assignment:
             )
             for product in products
         ],
-        expect=[_put(facts, product, 1) for product in products],
+        expect=[expect_line(facts, product, 1) for product in products],
     )
 
 
@@ -207,7 +212,7 @@ def three_cheapest(facts: Facts, rng: random.Random) -> Assignment:
             )
             for name in names
         ],
-        expect=[_put(facts, cheapest[name], 1) for name in names],
+        expect=[expect_line(facts, cheapest[name], 1) for name in names],
     )
 
 
@@ -221,7 +226,7 @@ def voucher(facts: Facts, rng: random.Random) -> Assignment:
         f"Change the quantity of the {product['title']} in my basket to {new}, and use the voucher "
         f"code {chosen['code']} for the basket. Do not order yet.",
         to_basket(),
-        _set_quantity(product, new),
+        set_quantity(product, new),
         _use_voucher(chosen["code"]),
         expect=(
             changed("basket_line", {"id": line}, quantity=new),
@@ -237,13 +242,13 @@ def voucher(facts: Facts, rng: random.Random) -> Assignment:
 # Checkout.
 
 
-def _ship(address: Facts) -> tuple[Step, ...]:
+def _choose_address(address: Facts) -> tuple[Step, ...]:
     """Choose an address of the address book."""
     card = f"form:has(input[name=address_id][value='{address['id']}'])"
     return (click(f"{card} button[type=submit]"),)
 
 
-def _finish(method: str) -> tuple[Step, ...]:
+def _finish_order(method: str) -> tuple[Step, ...]:
     """Choose the shipping method, and order."""
     return (
         click(f"form:has(input[value='{_CODES[method]}']) button"),
@@ -255,10 +260,10 @@ def _finish(method: str) -> tuple[Step, ...]:
 _CODES = dict(zip(CHECKOUT, ("standard", "express", "pickup"), strict=True))
 
 
-def _ordered(
+def expect_order(
     facts: Facts, lines: Iterable[tuple[Facts, int]], method: str, address: Facts
 ) -> tuple[Expected, ...]:
-    """Return what an order adds."""
+    """Expect what an order adds."""
     fields: dict[str, Any] = {
         name: address[name] for name in ("first_name", "last_name", "line1", "line4", "postcode")
     }
@@ -279,7 +284,8 @@ def _ordered(
     )
 
 
-def _name(address: Facts) -> str:
+def name_of(address: Facts) -> str:
+    """Return what goals call an address."""
     return f"{address['line1']}, {address['line4']}"
 
 
@@ -292,16 +298,14 @@ def checkout(facts: Facts, rng: random.Random) -> Assignment:
     bought = [(one, new if one == product else n) for one, _, n in lines_of(facts)]
     return assignment(
         f"Change the quantity of the {product['title']} in my basket to {new}, then order "
-        f"everything in it. Ship it to {_name(address)}; shipping method: {method}.",
+        f"everything in it. Ship it to {name_of(address)}; shipping method: {method}.",
         to_basket(),
-        _set_quantity(product, new),
-        click("a", "Proceed to checkout"),
-        _ship(address),
-        _finish(method),
+        set_quantity(product, new),
+        check_out(address, method),
         allow=ORDERED,
         expect=(
             changed("basket_line", {"id": line}, quantity=new),
-            _ordered(facts, bought, method, address),
+            expect_order(facts, bought, method, address),
         ),
     )
 
@@ -313,21 +317,16 @@ def buy(facts: Facts, rng: random.Random) -> Assignment:
     product, count = rng.choice(free(facts)), rng.randint(2, 9)
     return assignment(
         f"Remove everything from my basket, then order {count} pieces of the {product['title']} "
-        f"and nothing else. Ship it to {_name(address)}; shipping method: {method}.",
+        f"and nothing else. Ship it to {name_of(address)}; shipping method: {method}.",
         to_basket(),
         empty_basket(facts),
-        to_product(product),
-        _ADD,
-        to_basket(),
-        _set_quantity(product, count),
-        click("a", "Proceed to checkout"),
-        _ship(address),
-        _finish(method),
+        add_to_basket(product, count),
+        check_out(address, method),
         allow=ORDERED,
         expect=(
             [removed("basket_line", id=line) for _, line, _ in lines_of(facts)],
-            _put(facts, product, count),
-            _ordered(facts, [(product, count)], method, address),
+            expect_line(facts, product, count),
+            expect_order(facts, [(product, count)], method, address),
         ),
     )
 
@@ -342,17 +341,16 @@ def ship_to_new_address(facts: Facts, rng: random.Random) -> Assignment:
         f"Add one {product['title']} to my basket and order everything in it. Ship it to this new "
         f"address: {fields['first_name']} {fields['last_name']}, {fields['line1']}, "
         f"{fields['line4']}, {fields['postcode']}, United Kingdom; shipping method: {method}.",
-        to_product(product),
-        _ADD,
+        add_to_basket(product),
         to_basket(),
         click("a", "Proceed to checkout"),
         fill_all(fields),
         select("#id_country", "United Kingdom"),
         click("#new_shipping_address button[type=submit]"),
-        _finish(method),
+        _finish_order(method),
         # The address is kept for the next time.
         allow=(*ORDERED, added("address_useraddress", **{"country_id": "GB"} | fields)),
-        expect=(_put(facts, product, 1), _ordered(facts, bought, method, fields)),
+        expect=(expect_line(facts, product, 1), expect_order(facts, bought, method, fields)),
     )
 
 
@@ -365,14 +363,11 @@ def order_with_voucher(facts: Facts, rng: random.Random) -> Assignment:
     bought = [*((one, n) for one, _, n in lines_of(facts)), (product, 1)]
     return assignment(
         f"Add one {product['title']} to my basket and order everything in it with the voucher code "
-        f"{chosen['code']}. Ship it to {_name(address)}; shipping method: {method}.",
-        to_product(product),
-        _ADD,
+        f"{chosen['code']}. Ship it to {name_of(address)}; shipping method: {method}.",
+        add_to_basket(product),
         to_basket(),
         _use_voucher(chosen["code"]),
-        click("a", "Proceed to checkout"),
-        _ship(address),
-        _finish(method),
+        check_out(address, method),
         allow=(
             *ORDERED,
             added(
@@ -382,8 +377,8 @@ def order_with_voucher(facts: Facts, rng: random.Random) -> Assignment:
             ),
         ),
         expect=(
-            _put(facts, product, 1),
-            _ordered(facts, bought, method, address),
+            expect_line(facts, product, 1),
+            expect_order(facts, bought, method, address),
             added("voucher_voucherapplication", voucher_id=chosen["id"]),
         ),
     )
@@ -397,20 +392,18 @@ def order_again(facts: Facts, rng: random.Random) -> Assignment:
     bought = [(product_of(facts, line["product"]), line["quantity"]) for line in order["lines"]]
     return assignment(
         f"Remove everything from my basket. Then order everything from my order {order['number']} "
-        f"once more, in the same quantities. Ship it to {_name(address)}; shipping method: "
+        f"once more, in the same quantities. Ship it to {name_of(address)}; shipping method: "
         f"{method}.",
         to_basket(),
         empty_basket(facts),
         to_order(order["number"]),
         click("button", "Re-order all items"),
-        click("a", "Proceed to checkout"),
-        _ship(address),
-        _finish(method),
+        check_out(address, method),
         allow=ORDERED,
         expect=(
             [removed("basket_line", id=line) for _, line, _ in lines_of(facts)],
-            [_put(facts, product, count) for product, count in bought],
-            _ordered(facts, bought, method, address),
+            [expect_line(facts, product, count) for product, count in bought],
+            expect_order(facts, bought, method, address),
         ),
     )
 

@@ -338,7 +338,8 @@ def _find_customer(person: Facts) -> tuple[Step, ...]:
     )
 
 
-def _to_order(number: str) -> tuple[Step, ...]:
+def open_order(number: str) -> tuple[Step, ...]:
+    """Open an order in the back office."""
     return (
         *in_office("Fulfilment", "Orders"),
         fill("#id_order_number", number),
@@ -362,7 +363,7 @@ def office_status(facts: Facts, rng: random.Random) -> Assignment:
     status = rng.choice(_NEXT[order["status"]])
     return assignment(
         f"Set the status of order {order['number']} to {status}.",
-        _to_order(order["number"]),
+        open_order(order["number"]),
         select("#id_new_status", status),
         click("button", "Change status"),
         expect=_moved(order, status),
@@ -387,7 +388,7 @@ def office_returns(facts: Facts, rng: random.Random) -> Assignment:
         click("tr a.btn", "View"),
         [
             (
-                _to_order(order["number"]),
+                open_order(order["number"]),
                 select("#id_new_status", "Returned"),
                 click("button", "Change status"),
             )
@@ -408,7 +409,7 @@ def office_note(facts: Facts, rng: random.Random) -> Assignment:
     )
     return assignment(
         f"Add this note to order {order['number']}: {text}",
-        _to_order(order["number"]),
+        open_order(order["number"]),
         _tab("Notes"),
         fill("#id_message", text),
         click("input[type=submit]"),
@@ -425,7 +426,7 @@ def office_address(facts: Facts, rng: random.Random) -> Assignment:
     return assignment(
         f"Order {order['number']} must go to another address in {order['town']}: change the first "
         f"line to {street} and the postcode to {postcode}.",
-        _to_order(order["number"]),
+        open_order(order["number"]),
         _tab("Shipping"),
         click("#shipping a.btn"),
         fill("#id_line1", street),
@@ -505,7 +506,7 @@ def office_impossible_status(facts: Facts, rng: random.Random) -> Assignment:
     )
     return assignment(
         f"Set the status of order {order['number']} to {rng.choice(('Shipped', 'Complete'))}.",
-        _to_order(order["number"]),
+        open_order(order["number"]),
     )
 
 
