@@ -6,7 +6,9 @@ const scriptsAreOff = () => window.matchMedia("(scripting: none)").matches;
 const isTaskFurniture = node => page.furniture !== "" &&
   (dom.nodeType(node) === Node.ELEMENT_NODE ? node : dom.parentElement(node))?.closest(page.furniture) != null;
 const mutationObserver = new MutationObserver(records => {
-  if (records.some(record => !isTaskFurniture(record.target))) lastMutation = now();
+  if (!records.some(record => !isTaskFurniture(record.target))) return;
+  lastMutation = now();
+  noteMoment();
 });
 const watchedRoots = new WeakSet();
 
