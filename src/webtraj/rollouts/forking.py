@@ -12,7 +12,9 @@ An observation agrees with a recorded one if it has the same content:
 
 * On a page: the URL, title and goal, and the tree without its refs. Without a tree in both, the
   marks' roles and names; without marks in both, the screenshot. A notice comes and goes by the
-  clock: one that both have shown so far does not count.
+  clock: one that both have shown so far does not count. Before the step of the fork, a page agrees
+  that has shown what is on record since the last action: the record may be from before a timer. A
+  page that agrees at no later step departs at the first one after which it went on.
 * Elsewhere: the whole observation.
 
 Rewards and the ends of episodes are compared too.
@@ -396,6 +398,9 @@ class ForkedEnvironment:
         # The notices so far, on record and in this world.
         self._recorded_notices: set[str] = set()
         self._notices: set[str] = set()
+        self._passed: tuple[int, str] | None = None
+        """The first step after which the page had shown what is on record, but no longer did, and
+        how it differed; None once a page agrees as it stays."""
 
     @property
     def is_in_copy(self) -> bool:
@@ -409,8 +414,9 @@ class ForkedEnvironment:
             ForkDepartedError: The first observation differs from the recorded one.
         """
         self.settle()
-        self._index, self._timesteps = 0, []
+        self._index, self._timesteps, self._passed = 0, [], None
         self._recorded_notices, self._notices = set(), set()
+        self._keep_moments(True)
         self._from_copy = await self._start_copy()
         if self._from_copy:
             return self._from_copy[0]
@@ -463,22 +469,52 @@ class ForkedEnvironment:
         return ()
 
     async def _check(self, timestep: Any) -> Any:
-        """Return the timestep if it agrees with the record; a page gets some time to do so."""
+        """Return the timestep if it agrees with the record; a page gets some time to do so.
+
+        Before the step of the fork, a page agrees that has shown what is on record since the last
+        action, since the record may be from before a timer.
+        """
         if self._index > self._step:
             return timestep
+        if self._index == self._step:
+            self._keep_moments(False)
         again: Any = getattr(self._environment, "look_again", None)
         looks = _LOOKS if callable(again) else 0
         self._recorded_notices |= _find_notices(self._parent.steps[self._index].observation)
         while differs := self._difference(timestep, self._index):
+            moments = [
+                shown
+                for shown in self._moments(timestep)
+                if not self._difference(shown, self._index)
+            ]
+            if moments and self._index < self._step:
+                self._passed = self._passed or (self._index, differs)
+                timestep = moments[-1]
+                break
             if not looks:
+                index, differs = self._passed or (self._index, differs)
                 raise errors.ForkDepartedError(
                     f"The fork of {self._parent.info.episode_id!r} at step {self._step} departs "
-                    f"from the record at step {self._index}: {differs}."
+                    f"from the record at step {index}: {differs}."
                 )
             await asyncio.sleep(_PAUSE)
             timestep, looks = await again(), looks - 1
+        else:
+            self._passed = None
         self._timesteps.append(timestep)
         return timestep
+
+    def _keep_moments(self, kept: bool) -> None:
+        """Have the environment note what its page shows between observations, or not, if it can."""
+        if callable(keep := getattr(self._environment, "keep_moments", None)):
+            keep(kept)
+
+    def _moments(self, timestep: Any) -> Iterator[Any]:
+        """Yield the timestep as it was at each moment since the last action."""
+        observation = timestep.observation
+        for moment in getattr(self._environment, "moments", ()):
+            shown = {name: value for name, value in moment.items() if name in observation}
+            yield timestep._replace(observation={**observation, **shown})
 
     def _difference(self, timestep: Any, index: int) -> str:
         recorded = self._parent.steps[index]

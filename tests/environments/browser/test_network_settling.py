@@ -128,6 +128,29 @@ async def test_a_document_on_its_way_to_a_frame_is_waited_for(open_page, server)
     assert "fetched" in (await click_and_answer(environment, server)).observation["axtree"]
 
 
+FRAME = """
+    <iframe hidden onload="if (this.srcdoc) document.body.append('shown')"></iframe>
+    <button value="{url}" onclick="frames[0].frameElement.srcdoc = `<img src='${{this.value}}'>`">
+    </button>"""
+
+
+@pytest.mark.browser
+async def test_what_a_frame_loads_is_waited_for_once(open_page, server):
+    """Its scripts, and handlers of its `load`, may change the page around it."""
+    html = FRAME.format(url=server.url)
+    environment = open_page(html, settle=SettlePolicy(cap=60.0), policy=ANY_NETWORK)
+    await environment.reset()
+    assert "shown" in (await click_and_answer(environment, server)).observation["axtree"]
+    server.may_answer.clear()
+    environment = open_page(html, settle=SettlePolicy(cap=2.0), policy=ANY_NETWORK)
+    await environment.reset()
+    ends = [
+        (await environment.step(action)).observation["last_action"]["settled"]
+        for action in (Click("1"), Wait(0.0))
+    ]
+    assert ends == ["cap", "quiet"]
+
+
 def page_of_pictures(server):
     show = (
         "this.after(Object.assign(new Image(), {src: this.value, onerror: () => this.append('!')}))"

@@ -1,15 +1,26 @@
 """Waiting for the page's short timers that an action set, and for no others."""
 
 import asyncio
+import contextlib
 import dataclasses
 import re
 
 import pytest
 
-from webtraj import Outcome
+from webtraj import (
+    EndReason,
+    EpisodeEnd,
+    EpisodeInfo,
+    EpisodeTrajectory,
+    Outcome,
+    StepRecord,
+    errors,
+)
 from webtraj.environments.actions import Click, TypeInto, Wait
 from webtraj.environments.browser.page_script import LOCAL_PAGE, SERVED_PAGE
 from webtraj.environments.miniwob.environment import MiniwobEnvironment
+from webtraj.rollouts.forking import ForkedEnvironment
+from webtraj.trajectory import StepType
 
 pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.browser]
 
@@ -87,13 +98,21 @@ async def settled(open_page, script, *, steps=1, **policy):
 async def test_timers_without_an_end_hold_up_one_step_at_most(open_page):
     for what, script in ENDLESS.items():
         assert await settled(open_page, script, cap=60.0) == ["quiet"], what
-        ends = await settled(open_page, script, steps=2, timers=1.0, cap=1.5)
+        ends = await settled(open_page, script, steps=2, timers=3.0, cap=1.5)
         assert ends == ["cap", "quiet"], what
 
 
+LONG = {
+    "a timer": "setTimeout(() => {}, 600000)",
+    "a timer that is set no more": "clearTimeout(setTimeout(() => {}, 9000))",
+    "an interval that cannot come twice": "setInterval(() => {}, 6000)",
+    "a timer that a timer sets": "setTimeout(() => setTimeout(() => {}, 9900), 200)",
+}
+
+
 async def test_long_timers_are_not_waited_for(open_page):
-    for script in ("setTimeout(() => {}, 600000)", "clearTimeout(setTimeout(() => {}, 9000))"):
-        assert await settled(open_page, script, timers=10.0, cap=5.0) == ["quiet"], script
+    for what, script in LONG.items():
+        assert await settled(open_page, script, timers=10.0, cap=5.0) == ["quiet"], what
     assert await settled(open_page, "setTimeout(() => {}, 60000)", timers=61.0, cap=1.0) == ["cap"]
 
 
@@ -153,6 +172,49 @@ async def test_pages_see_the_functions_that_they_expect(open_page):
             "setInterval 1 true true true true; requestAnimationFrame 1 true true true true; "
             "true a b; TypeError; TypeError"
         ) in timestep.observation["axtree"], timers
+
+
+BUSY = """
+    <button onclick="
+      this.after('busy');
+      setTimeout(() => {{ this.nextSibling.data = 'done' }}, {})">go</button>"""
+NEVER, SOON, LATE = 600_000, 500, 900  # Milliseconds; a step waits for 600.
+
+
+@pytest.mark.parametrize(
+    ("recorded", "replayed", "at", "told"),
+    [
+        (["done", "done"], LATE, 2, ""),
+        (["busy", "done"], SOON, 2, ""),
+        (["busy", "done"], SOON, 1, "step 1: the page has the line .*done.*, but .*busy"),
+        (["busy", "busy"], SOON, 2, "step 1: the page has the line .*done.*, but .*busy"),
+    ],
+)
+async def test_a_replay_is_not_a_departure_because_of_a_timer(
+    open_page, recorded, replayed, at, told
+):
+    """Its page may be before the timer where the record is after it, and the other way round."""
+    shown = {}
+    for delay in (NEVER, SOON):
+        environment = open_page(BUSY.format(delay))
+        first = await environment.reset()
+        after = await environment.step(Click("1"))
+        shown["busy" if delay == NEVER else "done"] = after.observation
+    assert all(text in observation["axtree"] for text, observation in shown.items())
+    observations = [first.observation, *(shown[text] for text in recorded)]
+    records = [
+        StepRecord(number, StepType.MID if number else StepType.FIRST, observation, reward=0.0)
+        for number, observation in enumerate(observations)
+    ]
+    end = EpisodeEnd(reason=EndReason.TRUNCATED)
+    parent = EpisodeTrajectory(EpisodeInfo(), tuple(records), end)
+    world = ForkedEnvironment(open_page(BUSY.format(replayed)), parent, at)
+    departs = pytest.raises(errors.ForkDepartedError, match=told or "at step")
+    with departs if told else contextlib.nullcontext():
+        await world.reset()
+        for action in (Click("1"), Wait(0.0))[:at]:
+            timestep = await world.step(action)
+            assert recorded[0 if action == Click("1") else 1] in timestep.observation["axtree"]
 
 
 async def test_the_last_observation_can_be_looked_at_again_too(open_page):

@@ -195,6 +195,10 @@ class BrowserEnvironment(base_lib.Environment):
         """The last timestep of an episode that has ended."""
         self._last_step: tuple[actions_lib.Action | None, observation_lib.LastAction, float, float]
         """The arguments of `_result` for the last step; the reset has no action."""
+        self._keeps_moments = False
+        self.moments: list[Mapping[str, str]] = []
+        """The page's `url`, `title` and `axtree` after each change since the last action, if they
+        are kept (`keep_moments`). Frames of another origin are left out."""
 
     @property
     def secret_keeper(self) -> secret_keeper_lib.SecretKeeper:
@@ -344,6 +348,10 @@ class BrowserEnvironment(base_lib.Environment):
         with self._one_at_a_time():
             found = await self.session.call("find", [observation_lib.selector_path(selector), None])
         return None if found is None else str(found)
+
+    def keep_moments(self, kept: bool) -> None:
+        """Note in `moments` what the page shows from now on, or stop."""
+        self._keeps_moments = kept
 
     async def look_again(self) -> dm_env.TimeStep:
         """Observe the page again, without an action or a step, and return a new last timestep.
@@ -566,6 +574,7 @@ class BrowserEnvironment(base_lib.Environment):
 
     async def _set_up(self, task: tasks_lib.BrowserTask) -> dict[str, Any]:
         """Set up a session for the episode; return the first observation."""
+        self.moments = []
         begun = time.perf_counter()
         session, executor = await self._session_for(task)
         begin = await task.setup(session, self._episode_seed)
@@ -616,7 +625,11 @@ class BrowserEnvironment(base_lib.Environment):
         self, session: session_lib.BrowserSession, *, begin: Mapping[str, Any] | None = None
     ) -> Any:
         capture = begin is None and self._observer.camera.may_shoot_early(self._steps + 1)
-        seen = await session.look(hidden=self.task.hidden, begin=begin, capture=capture)
+        moments = self._keeps_moments
+        seen = await session.look(
+            hidden=self.task.hidden, begin=begin, capture=capture, moments=moments
+        )
+        self.moments += seen["moments"]
         self._note_secrets(seen)
         return seen
 
@@ -629,6 +642,7 @@ class BrowserEnvironment(base_lib.Environment):
     async def _act(self, action: actions_lib.Action) -> dm_env.TimeStep:
         session, executor = self.session, self._executor
         assert executor is not None
+        self.moments = []
         begun = time.perf_counter()
         error = error_kind = ""
         self._observer.camera.asked = isinstance(action, actions_lib.Screenshot)

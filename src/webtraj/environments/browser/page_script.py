@@ -59,9 +59,9 @@ class SettlePolicy:
     """Wait until the page has been still for `quiet`, at most `cap`. Times are in seconds.
 
     Still means: the document is parsed, the DOM does not change, no finite animation runs, no image
-    in view is loading, an editor has had 0.11 s to notice text selected in it, no timer that
-    `timers` counts is pending, and, if `network_quiet` is given, no request was in flight for that
-    long.
+    in view and no frame is loading, an editor has had 0.11 s to notice text selected in it, no
+    timer that `timers` counts is pending, and, if `network_quiet` is given, no request was in
+    flight for that long.
     The end of the wait is part of the observation: `quiet`, `cap`, `navigated`.
     """
 
@@ -82,10 +82,10 @@ class SettlePolicy:
     `cap`, or 2 s if that is less."""
     pictures: float = 1.0
     """The longest wait for each image in view that is loading; 0 does not wait."""
-    timers: float = 0.3
-    """The longest delay of the page's timers that are waited for, if they are due to what happened
-    since the last observation; what they lead to is waited for twice as long in all. For this, the
-    page's timer functions are replaced, which a page can notice; 0 leaves them alone."""
+    timers: float = 0.6
+    """The longest wait for the page's timers that are due to what happened since the last
+    observation, with all that they lead to. For this, the page's timer functions are replaced,
+    which a page can notice; 0 leaves them alone."""
     departure: float = 0.0
     """The longest wait for the document to which the page is on its way, until it is parsed; 0 does
     not wait."""

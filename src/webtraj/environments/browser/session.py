@@ -410,6 +410,7 @@ class BrowserSession:
         hidden: str = "",
         begin: Mapping[str, Any] | None = None,
         capture: bool = False,
+        moments: bool = False,
     ) -> Any:
         """Wait until the page has settled, and observe it.
 
@@ -421,12 +422,16 @@ class BrowserSession:
             begin: The argument for the task script's `begin`, to begin an episode first.
             capture: Whether to take a screenshot while the page settles, since most pages do not
                 change meanwhile.
+            moments: Whether to ask for what the page shows after each change from now on.
 
         Returns:
             The result of the page script's `observe`. Its `settle.ended` is `navigated` if the page
             navigated meanwhile. `capture` is an early screenshot, absent if the page moved after
             it. `tabs` are the URLs of all tabs, and `active_tab` is the index of the observed one.
+            `moments` are the URL, title and axtree after each change since the last look, if that
+            look or this one asked.
         """
+        noted: list[Any] = []
         navigated = False
         begun = time.monotonic()
         network_quiet = await self._network_settled()
@@ -440,6 +445,7 @@ class BrowserSession:
                 **self._look_options(hidden),
                 "first_ref": self._next_ref,
                 "clipboard": self._copied,
+                "moments": moments,
                 "settle": {
                     "quiet": self._settle.quiet * 1e3,
                     "cap": self._time_left(begun) * 1e3,
@@ -476,6 +482,7 @@ class BrowserSession:
                     "the browser rejects as a CSS selector."
                 )
             self._next_ref = seen["next_ref"]
+            noted += seen["moments"]
             if "foreign" in seen or self.foreign_frames.knows(self._active):
                 async with self.lease.turns.at("observe"):
                     await self.foreign_frames.look_into(self._active, seen, options)
@@ -499,6 +506,7 @@ class BrowserSession:
             if self.lease.crashed and not self.lease.borrowed:
                 self.lost_tab = True
                 await self.replace_page()
+            seen["moments"] = noted
             seen["tabs"] = [page.url for page in self.tabs]
             seen["active_tab"] = self.tabs.index(self._active)
             if navigated:

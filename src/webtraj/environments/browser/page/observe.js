@@ -14,8 +14,31 @@ async function observe(options) {
   if (options.ref_prefix) refPrefix = options.ref_prefix;
   else continueRefsFrom(options.first_ref);
   held = options.clipboard ?? held;
+  momentOptions = options.moments ? options : null;
+  noteMoment();
   result.settle = await settle(options.settle);
-  return toJson({...result, ...seenNow(options), copied: takeCopied()});
+  return toJson({...result, ...seenNow(options), copied: takeCopied(), moments: takeMoments()});
+}
+
+// If asked for: what the page showed after each change since the last look, and as this one began. Pages that
+// never rest change often, so reading them takes at most MOMENTS_MS between two looks.
+const MOMENTS_MS = 500;
+let momentOptions = null;
+let moments = [];
+let momentsTook = 0;
+
+function noteMoment() {
+  if (!momentOptions || momentsTook > MOMENTS_MS) return;
+  const start = now();
+  const {hidden, axtree_limit, all_covered} = momentOptions;
+  const axtree = treeOf(hidden, axtree_limit, all_covered).lines.join("\n");
+  if (axtree !== moments.at(-1)?.axtree) moments.push({url: location.href, title: document.title, axtree});
+  momentsTook += now() - start;
+}
+
+function takeMoments() {
+  momentsTook = 0;
+  return moments.splice(0);
 }
 
 // What the page shows at this moment.

@@ -6,7 +6,9 @@ const scriptsAreOff = () => window.matchMedia("(scripting: none)").matches;
 const isTaskFurniture = node => page.furniture !== "" &&
   (dom.nodeType(node) === Node.ELEMENT_NODE ? node : dom.parentElement(node))?.closest(page.furniture) != null;
 const mutationObserver = new MutationObserver(records => {
-  if (records.some(record => !isTaskFurniture(record.target))) lastMutation = now();
+  if (!records.some(record => !isTaskFurniture(record.target))) return;
+  lastMutation = now();
+  noteMoment();
 });
 const watchedRoots = new WeakSet();
 
@@ -16,7 +18,6 @@ function watchMutations(root) {
   mutationObserver.observe(
     root, {subtree: true, childList: true, attributes: true, characterData: true});
 }
-watchMutations(document);
 
 function isAnimating() {
   return inRoot(document, "getAnimations").some(animation =>
@@ -81,21 +82,33 @@ function hearLeaving(view) {
     view.addEventListener(type, noteInput, {capture: true, passive: true});
   }
 }
-keepListening(window, hearLeaving);
+
+const watched = new WeakSet();  // Documents: the page's, and those in frames of the same origin.
+function watch(shown) {
+  if (watched.has(shown)) return;
+  watched.add(shown);
+  watchMutations(shown);
+  if (windowOf(shown)) keepListening(windowOf(shown), hearLeaving);
+}
+watch(document);
 
 // A document is parsed once its deferred scripts ran, too: before that its buttons may do nothing.
 const entriesOf = performance.getEntriesByType.bind(performance);
 
+const readyStateOf = accessor(Document.prototype, "readyState");
+
 function isParsed() {
-  if (document.readyState !== "interactive") return document.readyState === "complete";
+  const state = readyStateOf(document);
+  if (state !== "interactive") return state === "complete";
   const [navigation] = entriesOf("navigation");
   return !navigation || navigation.domContentLoadedEventEnd > 0;
 }
 
-// The page's timers of at most `timers` ms are waited for, if they are due to what was done since the last
-// look (see timers.js). With all that they lead to, they are waited for at most CHAINS times as long; the
-// time by which our own timers come late, on a busy machine, does not count.
-const CHAINS = 2;
+// What a frame loads may change the page around it, by its scripts or by handlers of its `load`. One that
+// was waited for until the cap is not waited for again.
+const endless = new WeakSet();
+const loadingIn = documents => documents.filter(shown =>
+  shown !== document && readyStateOf(shown) !== "complete" && !endless.has(shown));
 
 // The documents in a window and in its frames of the same origin.
 function documentsIn(view) {
@@ -108,13 +121,17 @@ function documentsIn(view) {
   return [shown, ...Array.from({length: view.length}, (_, index) => documentsIn(view[index])).flat()];
 }
 
-// How many ms until the last of those timers is due; null without any.
-function timersAreDue() {
+// The page's timers that are due to what was done since the last look (see timers.js) are waited for, with
+// all that they lead to for `timers` ms. The time by which our own timers come late, on a busy machine, does
+// not count.
+//
+// How many ms until the last of those that are due within `patience` ms; null without any.
+function timersAreDue(documents, patience) {
   let last = null;
-  for (const shown of documentsIn(window)) {
+  for (const shown of documents) {
     const take = ({detail}) => { if (detail !== null) last = Math.max(last ?? -Infinity, detail); };
     dom.addEventListener(shown, `${page.timers}-answer`, take);
-    dom.dispatchEvent(shown, new Event(page.timers));
+    dom.dispatchEvent(shown, new CustomEvent(page.timers, {detail: patience}));
     dom.removeEventListener(shown, `${page.timers}-answer`, take);
   }
   return last;
@@ -124,7 +141,7 @@ async function settle(options) {
   const settled = await untilSettled(options);
   for (const shown of documentsIn(window)) {
     dom.dispatchEvent(shown, new Event(`${page.timers}-end`));
-    if (shown !== document && windowOf(shown)) keepListening(windowOf(shown), hearLeaving);
+    watch(shown);
   }
   return settled;
 }
@@ -143,29 +160,35 @@ async function untilSettled(
   // With scripts disabled nothing moves by itself, and no timers run, including ours.
   if (scriptsAreOff()) return {ended: "quiet", ms: 0, moved: false};
   noteSelection(start - waited);
-  let patience = timers * CHAINS;
+  let patience = timers;
   // Anything that ended before the page settled may have moved during a screenshot.
-  let busy = isAnimating() || lacksPictures(pictures);
+  const isBusy = documents => isAnimating() || lacksPictures(pictures) || loadingIn(documents).length > 0;
+  let busy = isBusy(documentsIn(window));
   let animated = start - scriptBegan < YOUNG_MS || busy;
   for (;;) {
     const time = now();
-    const leaving = documentsIn(window).map(shown => windowOf(shown)?.navigation).filter(each => leavers.has(each));
+    const documents = documentsIn(window);
+    documents.forEach(watch);
+    const leaving = documents.map(shown => windowOf(shown)?.navigation).filter(each => leavers.has(each));
     if (grace <= 0) leaving.splice(0).forEach(each => leavers.delete(each));
     const still = time - Math.max(start - waited, lastMutation);
     const unheard = HEARD_MS - (time - selectedAt);
-    const due = patience > 0 ? timersAreDue() : null;
+    const due = patience > 0 ? timersAreDue(documents, patience) : null;
     if (due !== null) animated = true;
     else if (still >= quiet && unheard <= 0 && isReady()) {
-      // When an animation has ended, or a picture has come, their handlers are still to run.
+      // When an animation has ended, or a picture or a frame has come, their handlers are still to run.
       const wasBusy = busy;
-      busy = isAnimating() || lacksPictures(pictures);
+      busy = isBusy(documents);
       if (busy || wasBusy) lastMutation = time;
       else if (!isOnItsWay() && !leaving.length) {
         return {ended: "quiet", ms: time - start, moved: animated || lastMutation > start};
       }
       animated = true;
     }
-    if (time - start >= cap && !isOnItsWay()) return {ended: "cap", ms: time - start, moved: true};
+    if (time - start >= cap && !isOnItsWay()) {
+      loadingIn(documents).forEach(shown => endless.add(shown));
+      return {ended: "cap", ms: time - start, moved: true};
+    }
     const pause = Math.max(quiet - still, unheard, Math.min(due ?? 0, quiet), 4);
     if (due !== null) patience -= pause;
     if (leaving.length) grace -= pause;

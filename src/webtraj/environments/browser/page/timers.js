@@ -1,7 +1,8 @@
 // The page's short timers and frame callbacks that are still to run: in the page's own world, around the
 // browser's functions. settle.js asks for them by events whose name no page knows.
 //
-// A timer that a callback sets has the cause of the callback's own timer. So a loop that began before the
+// An interval counts if it comes twice within the longest delay: one that ends is done soon after. A timer
+// that a callback sets has the cause of the callback's own timer. So a loop that began before the
 // last action is not due to it, but a whole chain of timers that the action's handlers began is.
 ((token, longest) => {
 "use strict";
@@ -56,10 +57,11 @@ const methods = {
     const origin = cause ?? looks;
     const milliseconds = +delay;
     const number = natives.setInterval(function (...got) {
-      if (pending.has(number)) note(number, milliseconds, origin);  // It is due once more.
+      if (pending.has(number)) noteInterval();  // It is due once more.
       return within(origin, handler, this, got);
     }, milliseconds, ...given);
-    note(number, milliseconds, origin);
+    const noteInterval = () => { if (!(milliseconds * 2 > longest)) note(number, milliseconds, origin); };
+    noteInterval();
     return number;
   },
   requestAnimationFrame(handler) {
@@ -93,11 +95,13 @@ for (const [name, method] of Object.entries(methods)) {
   });
 }
 
-// Answers with the milliseconds until the last one since the last look is due; null without any.
-function answer() {
+// Answers with the milliseconds until the last one since the last look is due, of those that are due within
+// as many milliseconds as the event says; null without any.
+function answer({detail: patience}) {
   let last = null;
   for (const [due, origin] of pending.values()) {
-    if (origin === looks) last = Math.max(last ?? -Infinity, due - now());
+    const left = due - now();
+    if (origin === looks && left <= patience) last = Math.max(last ?? -Infinity, left);
   }
   dispatch(new CustomEvent(`${token}-answer`, {detail: last}));
 }
