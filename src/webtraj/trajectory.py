@@ -482,7 +482,7 @@ def fit_fields(record: Any, changes: Mapping[str, Any]) -> dict[str, Any]:
     cls: Any = type(record)
     if not issubclass(cls, Record):
         return dict(changes)
-    convert = {name: conversion for name, conversion, _ in _conversions(cls)}
+    convert = {name: conversion for name, _, _, _, conversion, _ in _conversions(cls)}
     fitted = dict(changes)
     for field in dataclasses.fields(record):
         if field.name in changes and field.name in convert:
