@@ -19,6 +19,7 @@ import datetime
 import enum
 import functools
 import itertools
+import math
 import operator
 import secrets
 import time
@@ -307,8 +308,10 @@ class Record(Shown):
 
     def __post_init__(self) -> None:
         cls: Any = type(self)
-        for name, convert, expected in _conversions(cls):
+        for name, usual, least, below, convert, expected in _conversions(cls):
             value = getattr(self, name)
+            if type(value) is usual and least <= value < below:
+                continue
             try:
                 converted = convert(value)
             except Exception as error:  # Converting a foreign value may run any code.
@@ -330,13 +333,35 @@ class _ItemError(ValueError):
         self.item = item
 
 
+_Checked = tuple[str, type, Any, Any, Callable[[Any], Any], str]
+
+
 @functools.cache
-def _conversions(cls: Any) -> tuple[tuple[str, Callable[[Any], Any], str], ...]:
-    """Return the checked fields of a record: their names, conversions, and what they hold."""
+def _conversions(cls: Any) -> tuple[_Checked, ...]:
+    """Return the checked fields of a record.
+
+    Each with its name, the type and bounds of values that need no conversion, the conversion of all
+    others, and what the field holds.
+    """
     record: Any = next(base for base in cls.__mro__ if base.__module__ == __name__)
     hints = typing.get_type_hints(record, include_extras=True)
-    found = ((field, _conversion(hints[field.name])) for field in dataclasses.fields(record))
-    return tuple((field.name, *known) for field, known in found if known is not None)
+    found = ((field.name, hints[field.name]) for field in dataclasses.fields(record))
+    return tuple(
+        (name, *_usual(hint), *known) for name, hint in found if (known := _conversion(hint))
+    )
+
+
+def _usual(hint: Any) -> tuple[type, Any, Any]:
+    """Return the type and bounds of numbers that need no conversion, if there are any.
+
+    NaN is within no bounds, so it is converted.
+    """
+    origin, arguments = typing.get_origin(hint), typing.get_args(hint)
+    if origin in (typing.Union, types.UnionType):
+        return _usual(next(argument for argument in arguments if argument is not type(None)))
+    if origin is Annotated:
+        return arguments[0], arguments[1].least, arguments[1].below
+    return _USUAL.get(hint, (_ItemError, 0, 0))  # No value has this type.
 
 
 def _conversion(hint: Any) -> tuple[Callable[[Any], Any], str] | None:
@@ -388,6 +413,14 @@ _NUMBERS: dict[Any, tuple[Callable[[Any], Any], str]] = {
     float: (_number, "a number"),
     bool: (bool, "true or false"),
 }
+
+
+_USUAL: dict[Any, tuple[type, Any, Any]] = {
+    int: (int, 1 - 2**INT_BITS, 2**INT_BITS),
+    float: (float, -math.inf, math.inf),
+    bool: (bool, False, 2),
+}
+"""Types and bounds of unbounded numbers that need no conversion."""
 
 
 def _within(convert: Callable[[Any], Any], bounds: Within, value: Any) -> Any:
@@ -449,7 +482,7 @@ def fit_fields(record: Any, changes: Mapping[str, Any]) -> dict[str, Any]:
     cls: Any = type(record)
     if not issubclass(cls, Record):
         return dict(changes)
-    convert = {name: conversion for name, conversion, _ in _conversions(cls)}
+    convert = {name: conversion for name, _, _, _, conversion, _ in _conversions(cls)}
     fitted = dict(changes)
     for field in dataclasses.fields(record):
         if field.name in changes and field.name in convert:

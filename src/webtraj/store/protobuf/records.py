@@ -323,6 +323,9 @@ class _ObservationKind:
         values = []
         used: set[int] = set()
         for entry in message.map_value.values:
+            if content := entry.json_value:
+                values.append(reader.get_json(content))
+                continue
             if entry.WhichOneof("kind") != "place":
                 values.append(reader.get(entry))
                 continue

@@ -88,9 +88,10 @@ class ValueReader:
         Raises:
             CorruptDataError: It does not follow the schema.
         """
-        if message.WhichOneof("kind") != "json_value":
+        content = message.json_value  # Empty if the value is of another kind.
+        if not content:
             self.corrupt("a value is empty or of a wrong kind")
-        return self.get_json(message.json_value)
+        return self.get_json(content)
 
     def corrupt(self, why: str) -> Never:
         """Raise the error for a file that does not follow the schema."""
