@@ -289,10 +289,10 @@ class _Maker:
             ticket.update(new)
             return {"when": moment.isoformat(), "author": author, "comment": comment, "new": new}
 
-        milestone = self._milestone(created, age)
+        is_closed = rng.random() < (0.25 if age < 60 else 0.45 if age < 150 else 0.8)
+        milestone = self._milestone(created, age, is_closed)
         if milestone:
             yield event(rng.choice(self.developers[1:]), milestone=milestone)
-        is_closed = rng.random() < (0.25 if age < 60 else 0.45 if age < 150 else 0.8)
         resolution = self._resolution(ticket, said, earlier) if is_closed else ""
         turns = (ticket["owner"], ticket["reporter"])
         heard = {"": said[: rng.randint(0, len(said))], "fixed": said}.get(resolution, [])
@@ -327,7 +327,7 @@ class _Maker:
         """Return how a ticket ends, so that it fits what is said about it."""
         if ticket["type"] == "task" or (ticket["type"] == "enhancement" and said):
             return "fixed"
-        resolution = self.rng.choices(WORDS.resolutions, (12, 2, 2, 2, 2))[0]
+        resolution = self.rng.choices(WORDS.resolutions, (14, 1, 2, 2, 2))[0]
         if ticket["type"] == "enhancement":
             return resolution if resolution == "wontfix" else "fixed"
         same = [
@@ -361,12 +361,17 @@ class _Maker:
         if again:
             yield event(ticket["reporter"], again, status="reopened", resolution="")
 
-    def _milestone(self, created: datetime, age: int) -> str:
+    def _milestone(self, created: datetime, age: int, is_closed: bool) -> str:
+        """Return what a ticket is planned for: if it is open, seldom what is completed."""
         rng = self.rng
         if rng.random() < 0.15:
             return ""
         date = created.date().isoformat()
         later = [name for name, due, _, _ in WORDS.milestones if due and due > date]
+        if is_closed:
+            return rng.choice(("Backlog", later[0], later[0]))
+        if rng.random() > 0.12:
+            later = [name for name, due, done, _ in WORDS.milestones if due and not done]
         if age < 90:
             return rng.choices(later, [4, 2, 2, 1, 1, 1, 1][: len(later)])[0]
         return rng.choices(["Backlog", *later], [1, 5, 3, 1, 1, 1, 1, 1][: len(later) + 1])[0]
