@@ -48,6 +48,22 @@ async def test_an_oracle_succeeds_while_others_act_and_the_record_tells_what_the
 
 
 @pytest.mark.browser
+async def test_the_same_seed_lets_others_do_the_same(errands):
+    async def trees(seed):
+        async with AppEnvironment(
+            "errands/finish-all-of-a-kind", seed=seed, fault=Fault(others=0.5), observe=("axtree",)
+        ) as environment:
+            seen = [await environment.reset()]
+            while not seen[-1].last():
+                seen.append(await environment.step(await environment.cheat()))
+            return [timestep.observation["axtree"] for timestep in seen]
+
+    first = await trees(2)
+    assert first == await trees(2)
+    assert "Feed the fish" in first[-1] or "Bring cake" in first[-1]
+
+
+@pytest.mark.browser
 async def test_what_others_do_is_not_the_agents_deed(errands, monkeypatch):
     assignment = find_template("errands/add").begin(1)
     (wanted,) = assignment.expect
