@@ -8,12 +8,14 @@ import random
 
 import pytest
 
+import webtraj
+from webtraj import errors
 from webtraj.environments import actions as a
 from webtraj_apps import AppEnvironment, Fault, Meanwhile, names
 from webtraj_apps import app as app_lib
 from webtraj_apps.forms import find_form
 from webtraj_apps.state import rebased
-from webtraj_apps.tasks import find_template
+from webtraj_apps.tasks import Assignment, added, find_template, same_text
 
 ALWAYS = Fault(others=1.0)
 
@@ -26,17 +28,39 @@ def by_others(errands, monkeypatch, do):
 
 @pytest.mark.browser
 async def test_an_oracle_succeeds_while_others_act_and_the_record_tells_what_they_did(errands):
-    async with AppEnvironment("errands/finish-all-of-a-kind", seed=1, fault=ALWAYS) as env:
+    collector = webtraj.MemoryTrajectoryCollector()
+    async with webtraj.make(
+        "apps/errands/finish-all-of-a-kind", seed=1, fault=ALWAYS, trajectory_collector=collector
+    ) as env:
         timestep = await env.reset()
-        known = env.describe_episode()["metadata"]["meanwhile"]
-        assert [one["after_steps"] for one in known] == list(range(env.max_steps))
         while not timestep.last():
             timestep = await env.step(await env.cheat())
-        assert timestep.reward == 1.0
         (after,) = env.app_task.after.values()
-        added = [row["text"] for row in after["errand"].values()][15:]
-        assert added == [one["what"].split("“")[1][:-1] for one in known][: len(added)]
-        assert len(added) >= 3
+        steps = env.max_steps
+    (episode,) = collector.trajectories
+    assert episode.outcome is webtraj.Outcome.SUCCESS
+    assert episode.info.metadata["fault"] == {"others": 1.0}
+    known = episode.info.metadata["meanwhile"]
+    assert [one["after_steps"] for one in known] == list(range(steps))
+    added = [row["text"] for row in after["errand"].values()][15:]
+    assert added == [one["what"].split("“")[1][:-1] for one in known][: len(episode.steps) - 1]
+    assert len(added) >= 3
+
+
+@pytest.mark.browser
+async def test_the_same_seed_lets_others_do_the_same(errands):
+    async def trees(seed):
+        async with AppEnvironment(
+            "errands/finish-all-of-a-kind", seed=seed, fault=Fault(others=0.5), observe=("axtree",)
+        ) as environment:
+            seen = [await environment.reset()]
+            while not seen[-1].last():
+                seen.append(await environment.step(await environment.cheat()))
+            return [timestep.observation["axtree"] for timestep in seen]
+
+    first = await trees(2)
+    assert first == await trees(2)
+    assert "Feed the fish" in first[-1] or "Bring cake" in first[-1]
 
 
 @pytest.mark.browser
@@ -77,6 +101,28 @@ def test_a_state_takes_over_what_others_changed_by_row_and_column():
         3: {"text": "c", "done": 0},
     }
     assert rebased(start, mine, mine) == {**start, "own": {}}
+
+
+def test_an_assignment_concerns_what_it_names():
+    assignment = Assignment(
+        goal='Reply in the topic "Old bike".',
+        user="ann",
+        users={"mail": "ben"},
+        expect={"forum": added("comment", topic_id=7, text=same_text("It is in Leeds."))},
+        answer=("42", "Hull"),
+        prepare=[("INSERT INTO ticket VALUES (?)", ("Lamp flickers",))],
+    )
+    for value in ("old bike", "ann", "ben", "in Leeds", "Hull", "Lamp flickers", 7):
+        assert assignment.concerns(value), value
+    for value in ("new bike", "cem", "York", 8):
+        assert not assignment.concerns(value), value
+
+
+def test_faults_have_names():
+    assert Fault.of("others").others > 0
+    assert Fault.of(None) == Fault()
+    with pytest.raises(errors.InvalidInputError, match="Unknown fault 'other'; expected one of"):
+        AppEnvironment("errands/add", fault="other")
 
 
 def test_a_form_is_sent_as_its_page_fills_it_in():

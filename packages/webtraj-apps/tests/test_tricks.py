@@ -120,6 +120,15 @@ def test_no_trick_earns_a_reward(solve, name):
     assert not holes(solved)
 
 
+def test_the_right_deed_in_an_empty_world_is_no_trick(errands):
+    template = tasks.find_template("errands/add")
+    assignment = template.begin(SEED)
+    (wanted,) = assignment.expect
+    before = {"errands": {"errand": {}}}
+    after = {"errands": {"errand": {(1,): {"id": 1, **wanted.where}}}}
+    assert not holes(tricks.Solved(template, assignment, before, after))
+
+
 @pytest.mark.parametrize(
     ("name", "weaker", "found"),
     [

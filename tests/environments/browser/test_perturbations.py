@@ -68,6 +68,7 @@ async def test_controls_have_other_names(open_page):
 
 
 ROWS = """<nav><a href="#a">One</a> <a href="#b">Two</a> <a href="#c">Three</a></nav>
+<menu><button type=button>Up</button><button type=button>Up</button></menu>
 <ul><li><a href="#1">First</a></li><li><a href="#2">Second</a></li><li><a href="#3">Third</a></li>
 </ul><div class=paginator><a href="#1">1</a><a href="#2">2</a></div>
 <form onsubmit="sent.textContent = event.submitter.textContent; return false"><input name=q>
@@ -90,9 +91,9 @@ async def test_controls_are_in_another_order(open_page):
         # stay: Enter presses the first button.
         assert links[4:] == ["First", "Second", "Third"]
         assert re.findall(r'link "(\d)"', tree) == ["1", "2"]
-        assert re.findall(r'button "(\w+)"', tree) == ["Save", "Preview", "Delete"]
+        assert re.findall(r'button "(\w+)"', tree) == ["Up", "Up", "Save", "Preview", "Delete"]
         page = PageView(environment.session, goal="")
-        boxes = [(button.box[0], button.text) for button in await page.all("button")]
+        boxes = [(button.box[0], button.text) for button in await page.all("form button")]
         field = await environment.ref_of("input")
         sent = (await environment.step(actions.Press(field, "Enter"))).observation["axtree"]
         assert sent.count("Save") > 1

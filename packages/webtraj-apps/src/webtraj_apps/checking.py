@@ -52,7 +52,8 @@ async def check(
 
     The oracle must succeed, at the second try at the latest. Every trick of an adversary must fail,
     and so must the oracle of the same template with other values. A goal that wants an answer must
-    say what to answer with: "It is 42." is not 42.
+    say what to answer with: "It is 42." is not 42. Tricks are left out under a perturbation or a
+    fault, which change nothing about the judge.
 
     Args:
         templates: The templates' names.
@@ -72,6 +73,8 @@ async def check(
     ]
     results: asyncio.Queue[Checked | None] = asyncio.Queue()
 
+    tricks = perturbation is None and fault is None
+
     async def work() -> None:
         while waiting:
             name, some = waiting.pop()
@@ -83,7 +86,7 @@ async def check(
                 fault=fault,
             ) as environment:
                 for seed in some:
-                    await results.put(await _check_one(environment, name, seed, quick))
+                    await results.put(await _check_one(environment, name, seed, quick, tricks))
 
     workers = [asyncio.ensure_future(work()) for _ in range(min(parallel, len(waiting)))]
     ended = asyncio.gather(*workers)
@@ -101,7 +104,7 @@ async def check(
 
 
 async def _check_one(
-    environment: environment_lib.AppEnvironment, name: str, seed: int, quick: bool
+    environment: environment_lib.AppEnvironment, name: str, seed: int, quick: bool, tricks: bool
 ) -> Checked:
     template = tasks_lib.find_template(name)
     assignment = template.begin(seed)
@@ -115,7 +118,7 @@ async def _check_one(
         if wrong:
             problems.append(f"the oracle fails twice: {first}; {wrong}")
     failed: collections.Counter[str] = collections.Counter()
-    if not wrong:
+    if tricks and not wrong:
         before, after = environment.app_task.before, environment.app_task.after
         solved = tricks_lib.Solved(template, assignment, before, after)
         for trick, attempt in tricks_lib.attempts(solved):

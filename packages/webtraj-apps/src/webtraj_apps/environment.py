@@ -52,12 +52,13 @@ class AppEnvironment(browser.BrowserEnvironment):
     ) -> None:
         names = [tasks] if isinstance(tasks, str) else list(tasks)
         templates = [tasks_lib.find_template(name) for name in names]
+        chosen = tasks_lib.Fault.of(fault)
         used = {name for template in templates for name in template.apps}
         hosts = tuple(f"http://{name}.test" for name in sorted(used))
         for app in sorted(used):
             app_lib.find_app(app).require()
         super().__init__(
-            [tasks_lib.AppTask(template, tasks_lib.Fault.of(fault)) for template in templates],
+            [tasks_lib.AppTask(template, chosen) for template in templates],
             seed=seed,
             pool=pool,
             observe=observe,

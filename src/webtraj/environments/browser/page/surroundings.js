@@ -35,42 +35,61 @@
     const CONTROL = `a[href], [role=menuitem], [role=tab], ${BUTTON}`;
     // Other lists of links are content, whose order means something.
     const MENU = "nav, menu, header, footer, aside, [role=navigation], [role=toolbar], " +
-      "[role=menu], [role=menubar], [role=tablist], .nav, .navbar, .menu, .toolbar, .btn-group, " +
-      ".dropdown-menu, .actions, .form-actions";
+      "[role=menu], [role=menubar], [role=tablist], .nav, .btn-group, .actions, .form-actions, " +
+      "[class*=navbar], [class*=menu], [class*=sidebar], [class*=toolbar], [class*=dropdown]";
+    const CONTENT = "main, [role=main], h1, table";
     const ORDERED = "table, [role=grid], .breadcrumb, [aria-label*=breadcrumb i], " +
       "[aria-label*=paginat i], [class*=paginat]";
     const UNSEEN = "script, style, template, input[type=hidden]";
-    const label = item =>
-      item.textContent.trim() || item.value || item.getAttribute("aria-label") || item.className;
+    const LIST = "ul, ol, nav, menu, form, header, footer, aside, main, section, body";
+    const SUBMIT = "form button:not([type=button]):not([type=reset]), form input[type=submit]";
+    const OPENS_MENU = "[aria-haspopup], [data-popup], [data-toggle=dropdown], " +
+      "[data-bs-toggle=dropdown]";
+    const has = (item, selector) => item.matches(selector) || item.querySelector(selector) !== null;
+    const label = item => item.textContent.trim() || item.value ||
+      item.getAttribute("aria-label") || item.getAttribute("href") ||
+      item.querySelector("[href]")?.getAttribute("href") || item.className;
     // FNV-1a.
     const rank = item => [...`${shuffle} ${label(item)}`].reduce(
       (hash, letter) => Math.imul(hash ^ letter.codePointAt(0), 16777619) >>> 0, 2166136261);
-    const itemOf = control =>
-      control.closest("li")?.querySelectorAll(CONTROL).length === 1 ? control.closest("li") : control;
+    const inMenu = control => {
+      const menu = control.closest(MENU);
+      return menu !== null && !menu.querySelector(CONTENT);
+    };
+    // The largest part of a list that has no other control.
+    const itemOf = control => {
+      let item = control;
+      while (!item.parentElement.matches(LIST) &&
+             item.parentElement.querySelectorAll(CONTROL).length === 1) item = item.parentElement;
+      return item;
+    };
+    const isRow = (row, items) =>
+      [...row.children].filter(child => !child.matches(UNSEEN)).length === items.length &&
+      ![...row.childNodes].some(node => node.nodeType === Node.TEXT_NODE && node.data.trim());
     const rearrange = () => {
       const rows = new Map();
       for (const control of document.querySelectorAll(CONTROL)) {
+        const menu = inMenu(control);
+        if (!(menu || control.matches(BUTTON)) || control.closest(ORDERED)) continue;
         const item = itemOf(control), row = item.parentElement;
-        if (!rows.has(row)) rows.set(row, []);
-        if (!rows.get(row).includes(item)) rows.get(row).push(item);
+        if (!rows.has(row)) rows.set(row, {items: [], menu});
+        rows.get(row).items.push(item);
       }
-      for (const [row, items] of rows) {
-        const seen = [...row.children].filter(child => !child.matches(UNSEEN));
-        const text = [...row.childNodes].some(node => node.nodeType === 3 && node.data.trim());
-        const buttons = items.some(item => item.matches(BUTTON));
-        if (items.length < 2 || seen.length !== items.length || text || row.closest(ORDERED) ||
-            !(buttons || row.closest(MENU)) || items.every(item => /^\W*\d*\W*$/.test(label(item)))) {
-          continue;
-        }
+      for (const [row, {items, menu}] of rows) {
+        const submits = items.some(item => has(item, SUBMIT));
+        const isSplit = items.length === 2 && items.some(item => has(item, OPENS_MENU));
+        if (items.length < 2 || isSplit || !(isRow(row, items) || menu && !submits) ||
+            items.every(item => /^\W*\d*\W*$/.test(label(item)))) continue;
         const ranks = new Map(items.map(item => [item, rank(item)]));
-        const wanted = items.toSorted((one, two) => ranks.get(one) - ranks.get(two));
+        const sorted = sign =>
+          items.toSorted((one, two) => sign * (ranks.get(one) - ranks.get(two)));
         // Once chosen, a row's direction stays, so that what comes later falls into place.
         if (!row.hasAttribute(MARK)) {
-          const same = wanted.every((item, place) => item === items[place]);
+          const same = sorted(1).every((item, place) => item === items[place]);
           row.setAttribute(MARK, same ? "down" : "up");
         }
-        if (row.getAttribute(MARK) === "down") wanted.reverse();
-        if (items.some(item => item.form && item.type === "submit")) {
+        const wanted = sorted(row.getAttribute(MARK) === "down" ? -1 : 1);
+        if (submits) {
           // Enter presses the first button of a form: only the layout changes.
           if (!getComputedStyle(row).display.includes("flex")) {
             row.style.cssText += ";display:flex;flex-wrap:wrap;gap:.3em";

@@ -98,7 +98,7 @@ def to_basket() -> Step:
 
 def to_account(section: str = "") -> tuple[Step, ...]:
     """Open a section of the account."""
-    account = click("nav.accounts a[href^='/accounts/']")
+    account = click("nav.accounts a[href^='/accounts/']:not(#logout_link)")
     return (account, click(".page a.nav-link", section)) if section else (account,)
 
 
