@@ -71,8 +71,8 @@ const leavers = new WeakSet();
 const staying = new WeakSet();
 const addressOf = accessor(Document.prototype, "URL");
 const isLeaving = shown => leavers.has(windowOf(shown)?.navigation) || (
-  shown !== document && addressOf(shown) === "about:blank" && !staying.has(shown) &&
-  !dom.childNodes(contentOf(shown)).length);
+  shown !== document && addressOf(shown) === "about:blank" && !staying.has(shown) && isEmpty(contentOf(shown)));
+const isEmpty = content => !content || !dom.childNodes(content).length;
 
 function stay(shown) {
   leavers.delete(windowOf(shown)?.navigation);
