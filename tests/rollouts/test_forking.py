@@ -529,3 +529,14 @@ def test_refs_are_those_of_the_same_channel():
     now = {"set_of_marks": {**marks, "refs": ["1", "2"]}, "axtree": f"[9] heading\n{tree}"}
     assert forking._current_refs(then, now) == {"3": "1", "6": "2"}
     assert forking._current_refs(then, {"axtree": tree}) == {}
+
+
+def test_refs_are_those_of_the_same_elements_where_only_one_page_shows_a_notice():
+    notice = '[4] alert\n  [5] generic "Sent"\n'
+    for then, now in ((notice, ""), ("", notice.replace("5", "8"))):
+        trees = (
+            then + '[6] button "Go"\n[9] button "Go"',
+            now + '[7] button "Go"\n[3] button "Go"',
+        )
+        recorded, current = ({"axtree": "[1] list\n" + tree} for tree in trees)
+        assert forking._current_refs(recorded, current) == {"1": "1", "6": "7", "9": "3"}

@@ -77,8 +77,8 @@ _PARENTS = 64
 _COPIES = 8
 """Most copies kept of worlds. The rows of one step are played one after another."""
 _REF_FIELDS = ("ref", "target_ref")
-_NOTICE = re.compile(r"^( *)(?:- )?(?:alert|status)\b.*(?:\n\1 +.*)*\n?", re.MULTILINE)
-"""A notice in a tree without refs, with all that is in it."""
+_NOTICE = re.compile(r"^( *)(?:- |\[[^\]]+\] )?(?:alert|status)\b.*(?:\n\1 +.*)*\n?", re.MULTILINE)
+"""A notice in a tree, with all that is in it."""
 
 _PlanOf = Callable[[str], Sequence[PlannedEpisode]]
 """Returns the plan of a run by its id; an empty one if the dataset has no such run."""
@@ -593,19 +593,21 @@ def _leave_out(tree: str, notices: Collection[str]) -> str:
 
 
 def _current_refs(then: Any, now: Any) -> dict[str, str]:
-    """Return the current ref of each recorded one, by their order in a channel of both."""
+    """Return the current ref of each recorded one, by their order in a channel of both.
+
+    Notices do not count if one of two trees has others.
+    """
     both = isinstance(then, Mapping) and isinstance(now, Mapping)
-    for name in (*_TREES, _MARKS):
+    for name in _TREES:
         if both and name in then and name in now:
-            return dict(zip(_refs_in(then, name), _refs_in(now, name), strict=False))
+            trees = [text_of(then, name), text_of(now, name)]
+            if without_refs(trees[0]) != without_refs(trees[1]):
+                trees = [_NOTICE.sub("", tree) for tree in trees]
+            return dict(zip(*map(refs_of, trees), strict=False))
+    if both and _MARKS in then and _MARKS in now:
+        refs = (texts_of(channel_of(each, _MARKS), "refs") or [] for each in (then, now))
+        return dict(zip(*refs, strict=False))
     return {}
-
-
-def _refs_in(observation: Any, name: str) -> list[str]:
-    """Return the refs in a channel, in the order of the page."""
-    if name in _TREES:
-        return refs_of(text_of(observation, name))
-    return texts_of(channel_of(observation, _MARKS), "refs") or []
 
 
 def _marks_of(observation: Any) -> Iterator[str]:

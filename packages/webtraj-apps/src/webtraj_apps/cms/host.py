@@ -109,9 +109,7 @@ def _still() -> str:
 @hooks.register("insert_global_admin_js")
 def _unwatched() -> str:
     """Keep editors from looking for changes twice a second: their notice comes sooner or later."""
-    take = "form.dataset.controller = form.dataset.controller.replace('w-unsaved', '')"
-    forms = "document.querySelectorAll('[data-controller~=w-unsaved]')"
-    return mark_safe(f"<script>{forms}.forEach(form => {{ {take} }})</script>")
+    return mark_safe("<script>wagtail.app.unload('w-unsaved')</script>")
 
 
 urlpatterns = [
