@@ -102,9 +102,9 @@ WORK: dict[str, Callable[[Path], dict[str, float]]] = {
 }
 
 
-def measure(names: list[str]) -> dict[str, float]:
-    """Do the work in this process, with the tree that it imports."""
-    sys.path[:0] = ["benchmarks", "tests/support"]
+def measure(tree: str, names: list[str]) -> dict[str, float]:
+    """Do the work in this process, with a tree."""
+    sys.path[:0] = [f"{tree}/benchmarks", f"{tree}/tests/support"]
     costs: dict[str, float] = {}
     for name in names:
         with tempfile.TemporaryDirectory() as folder:
@@ -115,14 +115,15 @@ def measure(names: list[str]) -> dict[str, float]:
 def measure_in(tree: Path, names: list[str]) -> dict[str, float]:
     """Do the work in a process of its own, in a tree."""
     sources = [tree / "src", *tree.glob("packages/*/src")]
-    result = subprocess.run(
-        [sys.executable, __file__, "--here", "--only", *names],
-        cwd=tree,
-        env={**os.environ, "PYTHONPATH": os.pathsep.join(map(str, sources))},
-        stdout=subprocess.PIPE,
-        text=True,
-        check=True,
-    )
+    with tempfile.TemporaryDirectory() as folder:  # Some rows write where they are.
+        result = subprocess.run(
+            [sys.executable, __file__, "--tree", str(tree), "--only", *names],
+            cwd=folder,
+            env={**os.environ, "PYTHONPATH": os.pathsep.join(map(str, sources))},
+            stdout=subprocess.PIPE,
+            text=True,
+            check=True,
+        )
     costs: dict[str, float] = json.loads(result.stdout.splitlines()[-1])
     return costs
 
@@ -132,10 +133,10 @@ def main() -> None:
     parser.add_argument("commit", nargs="?", help="the tree to compare this one with")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--only", nargs="*", metavar="WORK", choices=WORK, default=list(WORK))
-    parser.add_argument("--here", action="store_true", help=argparse.SUPPRESS)
+    parser.add_argument("--tree", help=argparse.SUPPRESS)
     options = parser.parse_args()
-    if options.here:
-        print(json.dumps(measure(options.only)))
+    if options.tree:
+        print(json.dumps(measure(options.tree, options.only)))
         return
     pairs: list[tuple[dict[str, float], dict[str, float]]] = []
     loads = []
