@@ -128,16 +128,6 @@ async def test_a_document_on_its_way_to_a_frame_is_waited_for(open_page, server)
     assert "fetched" in (await click_and_answer(environment, server)).observation["axtree"]
 
 
-@pytest.mark.browser
-async def test_a_form_on_its_way_to_a_new_frame_is_waited_for(open_page, server):
-    frame = "Object.assign(document.createElement('iframe'), {name: 'in'})"
-    go = f"this.after({frame}); document.forms[0].submit()"
-    html = f'<button onclick="{go}">go</button><form target="in" action="{server.url}"></form>'
-    environment = open_page(html, settle=SettlePolicy(departure=60.0), policy=ANY_NETWORK)
-    await environment.reset()
-    assert "fetched" in (await click_and_answer(environment, server)).observation["axtree"]
-
-
 FRAME = """
     <iframe hidden onload="if (this.srcdoc) document.body.append('shown')"></iframe>
     <button value="{url}" onclick="frames[0].frameElement.srcdoc = `<img src='${{this.value}}'>`">

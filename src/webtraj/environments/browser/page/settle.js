@@ -65,20 +65,8 @@ function noteSelection(at) {
 }
 
 // The navigations of the documents that are on their way to another one. A download or an answer without
-// content ends with an error; a navigation that a dialog prevented ends without any event. The empty document
-// that a new frame begins with leaves without any event: it counts as leaving until it turns out to stay.
+// content ends with an error; a navigation that a dialog prevented ends without any event.
 const leavers = new WeakSet();
-const staying = new WeakSet();
-const addressOf = accessor(Document.prototype, "URL");
-const isLeaving = shown => leavers.has(windowOf(shown)?.navigation) || (
-  shown !== document && addressOf(shown) === "about:blank" && !staying.has(shown) && isEmpty(contentOf(shown)));
-const isEmpty = content => !content || !dom.childNodes(content).length;
-
-function stay(shown) {
-  leavers.delete(windowOf(shown)?.navigation);
-  staying.add(shown);
-}
-
 function noteLeaving(event) {
   const stays = event.destination.sameDocument || event.downloadRequest !== null;
   leavers[stays ? "delete" : "add"](event.currentTarget);
@@ -181,8 +169,8 @@ async function untilSettled(
     const time = now();
     const documents = documentsIn(window);
     documents.forEach(watch);
-    const leaving = documents.filter(isLeaving);
-    if (grace <= 0) leaving.splice(0).forEach(stay);
+    const leaving = documents.map(shown => windowOf(shown)?.navigation).filter(each => leavers.has(each));
+    if (grace <= 0) leaving.splice(0).forEach(each => leavers.delete(each));
     const still = time - Math.max(start - waited, lastMutation);
     const unheard = HEARD_MS - (time - selectedAt);
     const due = patience > 0 ? timersAreDue(documents, patience) : null;
