@@ -104,7 +104,7 @@ class Sidecar(Closing):
             self._read[name] = len(lines)
             return
         try:
-            if self._file is not None and self._file.find_size() is None:
+            if self._file is not None and self._file.removed:
                 self.close()  # The dataset may have been recorded anew.
             if self._file is None:
                 self._file = self._open()

@@ -78,23 +78,22 @@ class LineFile:
         self._size = 0
         self._torn = False
 
-    def find_size(self) -> int | None:
-        """Return the file's size in bytes; None if the file was deleted."""
-        status = os.fstat(self._descriptor)
-        return status.st_size if status.st_nlink else None
+    @property
+    def removed(self) -> bool:
+        """Whether the file was deleted."""
+        return os.fstat(self._descriptor).st_nlink == 0
 
-    def append(self, lines: bytes, *, size: int | None = None, sync: bool = False) -> None:
+    def append(self, lines: bytes, *, sync: bool = False) -> None:
         """Add whole lines; after an OSError, the file is unchanged.
 
         Args:
             lines: The lines, each with its end.
-            size: The file's size, if `find_size` has just returned it.
             sync: Whether to wait until they are on the disk.
         """
         if self._torn:
             os.ftruncate(self._descriptor, self._size)
         else:  # Others may have changed it: a person with an editor, a forked child.
-            self._size = os.fstat(self._descriptor).st_size if size is None else size
+            self._size = os.fstat(self._descriptor).st_size
         self._torn = True
         try:
             write_all(self._descriptor, lines)

@@ -131,16 +131,14 @@ class JournalRecorder:
     def _write(self, fields: Mapping[str, Any]) -> None:
         self._check_open()
         try:
-            size = self._file.find_size()
-            if size is None:
+            if self._file.removed:
                 raise FileNotFoundError(errno.ENOENT, "its journal was deleted")
             line, kept_as_repr = encoding.dumps_fields(fields, self._sink)
             if self._sync:
                 blobs = set(self._sink.blobs)
                 self._sink.blobs.clear()  # If one cannot be synced, this step fails, not all.
                 self._blobs.sync(blobs)
-                size = None  # Waiting for the disk took time.
-            self._file.append(line + b"\n", size=size, sync=self._sync)
+            self._file.append(line + b"\n", sync=self._sync)
         except OSError as error:
             raise self._make_error("recorded", error) from error
         warn(kept_as_repr)
