@@ -644,9 +644,7 @@ def milestone_complete(facts: Facts, rng: random.Random) -> Assignment:
 )
 def release_status(facts: Facts, rng: random.Random) -> Assignment:
     """Tell in the forum how far a release is."""
-    name, due, _, _ = rng.choice(
-        [m for m in tracker_content.WORDS.milestones if m[0] in tracker.DATED]
-    )
+    name, due = tracker.draw_release(facts["tracker"], rng)
     component = rng.choice(tracker.unclosed_tickets(facts["tracker"], milestone=name))["component"]
     count = len(tracker.unclosed_tickets(facts["tracker"], milestone=name, component=component))
     board, title = rng.choice(BOARDS), f"{name}: {component}"

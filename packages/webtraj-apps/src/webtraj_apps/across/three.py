@@ -247,21 +247,20 @@ def buy_and_share(facts: Facts, rng: random.Random) -> Assignment:
 @task("across/page-of-release", apps=("tracker", "wiki", "forum"), split="test")
 def page_of_release(facts: Facts, rng: random.Random) -> Assignment:
     """Make a page of the wiki that tells how far a release is, and announce it."""
-    name, due, _, _ = rng.choice(
-        [one for one in tracker_content.WORDS.milestones if one[0] in tracker.DATED]
-    )
+    name, due = tracker.draw_release(facts["tracker"], rng, components=2)
     open_tickets = tracker.unclosed_tickets(facts["tracker"], milestone=name)
     first, second = rng.sample(sorted({one["component"] for one in open_tickets}), 2)
     counts = [sum(one["component"] == part for one in open_tickets) for part in (first, second)]
-    page, own = f"Company/Release {name}", facts["forum"]
-    text = f"# Release {name}\n\nDue: {due}\n\n{first}: {counts[0]}\n\n{second}: {counts[1]}"
+    short = name.replace(".", "-")  # The wiki takes no full stop in a page's name.
+    page, own = f"Company/{short}", facts["forum"]
+    text = f"# {name}\n\nDue: {due}\n\n{first}: {counts[0]}\n\n{second}: {counts[1]}"
     board, title = rng.choice(between.BOARDS), f"How far is {name}?"
-    says = f"See the page “Release {name}” in the wiki."
+    says = f"See the page “{short}” in the wiki."
     return Assignment(
         goal=f"Look up in the tracker when the milestone {name} is due, and how many of its "
         f"tickets are not closed, of the component {first} and of the component {second}. Create "
         f"the page “{page}” in the wiki. It has four lines, each a paragraph: the heading “# "
-        f"Release {name}”, then “Due: ” and the day, written like 2026-03-02, then “{first}: ” and "
+        f"{name}”, then “Due: ” and the day, written like 2026-03-02, then “{first}: ” and "
         f"the number, then “{second}: ” and the number. Then create a topic in the category "
         f"“{board}” of the forum with the title “{title}” and the text “{says}”",
         expect={

@@ -514,7 +514,7 @@ def _forwarded(
         "to": to,
         "subject": subject or contains(mail["subject"]),
         "text": same_text("\n".join(texts)),
-        "body": contains(*texts, mail["text"].split("\n\n")[1].splitlines()[0], more=5_000),
+        "body": contains(*texts, max(mail["text"].splitlines(), key=len), more=5_000),
         "attachments": ", ".join(sorted(mail["attachments"])),
     }
     return (

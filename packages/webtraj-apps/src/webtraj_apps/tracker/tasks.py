@@ -44,7 +44,7 @@ task = functools.partial(template, user="user")
 Ticket = dict[str, Any]
 _CUSTOMERS = [one["name"] for one in COMPANY.customers]
 UPCOMING = [name for name, _, completed, _ in WORDS.milestones if not completed]
-DATED = [name for name, due, completed, _ in WORDS.milestones if due and not completed]
+DATED = {name: due for name, due, completed, _ in WORDS.milestones if due and not completed}
 _OPEN = ("accepted", "assigned", "new", "reopened")
 _CUSTOM = ("customer", "estimate", "billable")
 
@@ -70,6 +70,22 @@ def find_tickets(facts: Facts, **wanted: Any) -> list[Ticket]:
 def unclosed_tickets(facts: Facts, **wanted: Any) -> list[Ticket]:
     """Return the tickets with these values that are not closed. See `find_tickets`."""
     return find_tickets(facts, status=_OPEN, **wanted)
+
+
+def draw_release(facts: Facts, rng: random.Random, components: int = 1) -> tuple[str, str]:
+    """Return a milestone that is to come, and when it is due, as YYYY-MM-DD.
+
+    Args:
+        facts: The facts of the world.
+        rng: The source of what the goal draws.
+        components: Of how many components it has unclosed tickets, at least.
+    """
+
+    def concerned(name: str) -> set[str]:
+        return {one["component"] for one in unclosed_tickets(facts, milestone=name)}
+
+    name = rng.choice([name for name in DATED if len(concerned(name)) >= components])
+    return name, DATED[name]
 
 
 def name_of(facts: Facts, username: str) -> str:
@@ -1164,7 +1180,7 @@ def add_milestone(facts: Facts, rng: random.Random) -> Assignment:
 @task("tracker/postpone-milestone", level=1, split="train")
 def postpone_milestone(facts: Facts, rng: random.Random) -> Assignment:
     """Change the due date of a milestone."""
-    name = rng.choice(DATED)
+    name = rng.choice([*DATED])
     due = f"2026-12-{rng.randint(1, 28):02}"
     return Assignment(
         goal=f"The milestone {name} is delayed. Set its due date to {spoken(due)}, at any time.",
@@ -1180,7 +1196,7 @@ def postpone_milestone(facts: Facts, rng: random.Random) -> Assignment:
 @task("tracker/complete-milestone", level=2, split="test")
 def complete_milestone(facts: Facts, rng: random.Random) -> Assignment:
     """Complete a milestone, and move its open tickets to another."""
-    name = rng.choice(DATED)
+    name = rng.choice([*DATED])
     target = other_than(rng, UPCOMING, name)
     found = unclosed_tickets(facts, milestone=name)
     return Assignment(
