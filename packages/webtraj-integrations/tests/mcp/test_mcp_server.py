@@ -195,7 +195,7 @@ async def test_clients_that_never_finish_their_start_are_forgotten(monkeypatch):
     ended = []
 
     class Tools(mcp_lib.BrowserTools):
-        async def disconnected(self, connection):
+        async def close_connection(self, connection):
             ended.append(connection)
 
     tools = Tools(None, shared=True, session_timeout=None)
