@@ -7,6 +7,7 @@ Run by the documentation's build (`scripts/docs_hooks.py`). By itself it prints 
 
 from __future__ import annotations
 
+import typing
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
@@ -26,19 +27,15 @@ HEAD = """\
 The keys of files for `--config`, and of `key=value`. `--print-config` prints the values in use.
 [Rollouts](../rollouts.md#configurations) explains configurations.
 """
-PHASES: Mapping[str, tuple[type[Any], str]] = {
-    "rollout": (RunSpec, "`webtraj rollout`"),
-    "evaluation": (RunSpec, "`webtraj rollout`"),
-    "first.rollout": (RunSpec, "`webtraj rollout`"),
-    "groups.rollout": (RunSpec, "`webtraj rollout`"),
-    "judge": (JudgeConfig, "`webtraj judge run`"),
-    "postprocess": (ProcessingConfig, "`webtraj postprocess`"),
-    "export": (ExportSettings, "`webtraj train export`"),
-    "groups.train": (TrainingSettings, "`webtraj train`"),
-    "train": (TrainingSettings, "`webtraj train`"),
-    "train.llamafactory": (UpdateSettings, "`webtraj train update`"),
+COMMANDS: Mapping[type[Any], str] = {
+    RunSpec: "webtraj rollout",
+    JudgeConfig: "webtraj judge run",
+    ProcessingConfig: "webtraj postprocess",
+    ExportSettings: "webtraj train export",
+    TrainingSettings: "webtraj train",
+    UpdateSettings: "webtraj train update",
 }
-"""The sections of a loop that have the settings of a command, and the command."""
+"""The commands by their settings."""
 
 
 def keys_reference() -> str:
@@ -52,7 +49,7 @@ def keys_reference() -> str:
             *_table(keys_of(RunSpec)),
             "\n## Loops\n",
             "The keys of `webtraj loop`. These sections have the settings of a command as well:\n",
-            *(f"- `{section}`: {command}" for section, (_, command) in PHASES.items()),
+            *(f"- `{name}`: `{COMMANDS[model]}`" for name, model in _sections(LoopConfig)),
             "",
             *_table(_keys_of_loops()),
             "\n## Training\n",
@@ -79,9 +76,19 @@ def keys_reference() -> str:
 def _keys_of_loops() -> Iterator[tuple[str, Any]]:
     """Yield the keys of a loop that are not settings of a command."""
     of_commands = {
-        f"{section}.{key}" for section, (model, _) in PHASES.items() for key, _ in keys_of(model)
+        f"{name}.{key}" for name, model in _sections(LoopConfig) for key, _ in keys_of(model)
     }
     return ((key, field) for key, field in keys_of(LoopConfig) if key not in of_commands)
+
+
+def _sections(config: Any, prefix: str = "") -> Iterator[tuple[str, type[Any]]]:
+    """Yield the sections that have the settings of a command, with these settings."""
+    for name, field in config.model_fields.items():
+        for kind in (field.annotation, *typing.get_args(field.annotation)):
+            if isinstance(kind, type) and hasattr(kind, "model_fields"):
+                for settings in COMMANDS.keys() & set(kind.__mro__):
+                    yield f"{prefix}{name}", settings
+                yield from _sections(kind, f"{prefix}{name}.")
 
 
 def _table(keys: Iterable[tuple[str, Any]]) -> Iterator[str]:

@@ -308,7 +308,7 @@ class Record(Shown):
 
     def __post_init__(self) -> None:
         cls: Any = type(self)
-        for name, usual, least, below, convert, expected in _conversions(cls):
+        for name, usual, least, below, convert, expected in _checks(cls):
             value = getattr(self, name)
             if type(value) is usual and least <= value < below:
                 continue
@@ -333,21 +333,27 @@ class _ItemError(ValueError):
         self.item = item
 
 
-_Checked = tuple[str, type, Any, Any, Callable[[Any], Any], str]
+class _Check(typing.NamedTuple):
+    """The check of a field."""
+
+    name: str
+    usual: type
+    """The type of numbers that need no conversion if they are within the bounds."""
+    least: Any
+    below: Any
+    convert: Callable[[Any], Any]
+    """Converts all other values, or raises."""
+    expected: str
 
 
 @functools.cache
-def _conversions(cls: Any) -> tuple[_Checked, ...]:
-    """Return the checked fields of a record.
-
-    Each with its name, the type and bounds of values that need no conversion, the conversion of all
-    others, and what the field holds.
-    """
+def _checks(cls: Any) -> tuple[_Check, ...]:
+    """Return the checks of a record's fields."""
     record: Any = next(base for base in cls.__mro__ if base.__module__ == __name__)
     hints = typing.get_type_hints(record, include_extras=True)
     found = ((field.name, hints[field.name]) for field in dataclasses.fields(record))
     return tuple(
-        (name, *_usual(hint), *known) for name, hint in found if (known := _conversion(hint))
+        _Check(name, *_usual(hint), *known) for name, hint in found if (known := _conversion(hint))
     )
 
 
@@ -420,7 +426,7 @@ _USUAL: dict[Any, tuple[type, Any, Any]] = {
     float: (float, -math.inf, math.inf),
     bool: (bool, False, 2),
 }
-"""Types and bounds of unbounded numbers that need no conversion."""
+"""Types and bounds of numbers that need no conversion, where a field has no bounds of its own."""
 
 
 def _within(convert: Callable[[Any], Any], bounds: Within, value: Any) -> Any:
@@ -482,7 +488,7 @@ def fit_fields(record: Any, changes: Mapping[str, Any]) -> dict[str, Any]:
     cls: Any = type(record)
     if not issubclass(cls, Record):
         return dict(changes)
-    convert = {name: conversion for name, _, _, _, conversion, _ in _conversions(cls)}
+    convert = {check.name: check.convert for check in _checks(cls)}
     fitted = dict(changes)
     for field in dataclasses.fields(record):
         if field.name in changes and field.name in convert:

@@ -12,9 +12,9 @@ An observation agrees with a recorded one if it has the same content:
 
 * On a page: the URL, title and goal, and the tree without its refs. Without a tree in both, the
   marks' roles and names; without marks in both, the screenshot. A notice comes and goes by the
-  clock: one that both have shown so far does not count. Before the step of the fork, a page agrees
-  that has shown what is on record since the last action: the record may be from before a timer. A
-  page that agrees at no later step departs at the first one after which it went on.
+  clock: one that both have shown so far does not count. Before the fork's own step, it is enough
+  that the page agreed at some moment since the last action, since the record may be from before a
+  timer. If it agrees at no later step, it departs at the first step at which it had gone on.
 * Elsewhere: the whole observation.
 
 Rewards and the ends of episodes are compared too.
@@ -399,8 +399,8 @@ class ForkedEnvironment:
         self._recorded_notices: set[str] = set()
         self._notices: set[str] = set()
         self._passed: tuple[int, str] | None = None
-        """The first step after which the page had shown what is on record, but no longer did, and
-        how it differed; None once a page agrees as it stays."""
+        """The first step at which the page had shown what is on record and gone on, and how it
+        differed then; None once the page agrees again."""
 
     @property
     def is_in_copy(self) -> bool:
@@ -469,11 +469,7 @@ class ForkedEnvironment:
         return ()
 
     async def _check(self, timestep: Any) -> Any:
-        """Return the timestep if it agrees with the record; a page gets some time to do so.
-
-        Before the step of the fork, a page agrees that has shown what is on record since the last
-        action, since the record may be from before a timer.
-        """
+        """Return the timestep if it agrees with the record; a page gets some time to do so."""
         if self._index > self._step:
             return timestep
         if self._index == self._step:
@@ -482,14 +478,12 @@ class ForkedEnvironment:
         looks = _LOOKS if callable(again) else 0
         self._recorded_notices |= _find_notices(self._parent.steps[self._index].observation)
         while differs := self._difference(timestep, self._index):
-            moments = [
-                shown
-                for shown in self._moments(timestep)
-                if not self._difference(shown, self._index)
+            agreed = [
+                one for one in self._moments(timestep) if not self._difference(one, self._index)
             ]
-            if moments and self._index < self._step:
+            if agreed and self._index < self._step:
                 self._passed = self._passed or (self._index, differs)
-                timestep = moments[-1]
+                timestep = agreed[-1]
                 break
             if not looks:
                 index, differs = self._passed or (self._index, differs)

@@ -40,7 +40,7 @@ from webtraj.environments import browser
 from webtraj_apps import forms, names
 from webtraj_apps import state as state_lib
 
-__all__ = ["App", "Meanwhile", "World", "WorldCopy", "find_app", "find_apps", "home"]
+__all__ = ["App", "Concerns", "Meanwhile", "World", "WorldCopy", "find_app", "find_apps", "home"]
 
 CONTENTS: Final = 4
 """How many contents each application has; a world's seed chooses one."""
@@ -105,7 +105,20 @@ class Meanwhile:
     what: str
     """For people: "oliver replies in the topic “Old bike”"."""
     happen: Callable[[World], Awaitable[None]]
-    """Does it. LookupError if it can no longer be done."""
+    """Does it. Raises LookupError if it can no longer be done."""
+
+    @classmethod
+    def by_sql(cls, what: str, *statements: tuple[str, tuple[Any, ...]]) -> Meanwhile:
+        """Return what SQL does. See `World.execute`."""
+
+        async def happen(world: World) -> None:
+            world.execute(statements)
+
+        return cls(what, happen)
+
+
+Concerns: TypeAlias = Callable[[Any], bool]
+"""Whether a task is about a name or an id."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -133,12 +146,10 @@ class App:
     neither a task nor this names must be empty in a new row, apart from `id`."""
     read_state: Callable[[Path], state_lib.State] | None = None
     """Reads a world's state, if it is more than its database."""
-    meanwhile: (
-        Callable[[Mapping[str, Any], random.Random, Callable[[Any], bool]], Meanwhile] | None
-    ) = None
-    """Chooses what somebody else does meanwhile, from the facts of a world, at random. It must
-    concern no task: nothing for which the test, of a name or an id, holds; it must not change what
-    other tasks count, list or compare. None if nobody else acts there."""
+    meanwhile: Callable[[Mapping[str, Any], random.Random, Concerns], Meanwhile] | None = None
+    """Draws what somebody else does meanwhile, from the facts of a world. It must be nothing that
+    the task is about, and must not change what other tasks count, list or compare. None if nobody
+    else acts there."""
     debian: tuple[str, ...] = ()
     """Debian packages that it needs; none for what pip installs alone."""
     megabytes: int = 2048
@@ -512,7 +523,7 @@ class World:
 
     @contextlib.asynccontextmanager
     async def closed(self) -> AsyncIterator[None]:
-        """Let browsers wait for their answers within the context."""
+        """Hold back all requests within the context."""
         await self.idle()
         self._open.clear()
         try:
@@ -521,7 +532,7 @@ class World:
             self._open.set()
 
     async def submit(self, user: str, path: str, **fields: str) -> None:
-        """Fill in and send a form of a page as somebody who is logged in. See `forms.submit`.
+        """Fill in a form of a page as a logged-in user, and send it. See `forms.submit`.
 
         Raises:
             LookupError: There is no such user, page or form, or the application refuses it.

@@ -61,7 +61,7 @@ async def check(
         parallel: How many episodes play at once.
         quick: Whether to leave out the other oracle, which takes half of the time.
         perturbation: Other surroundings (see `BrowserEnvironment`).
-        fault: What goes wrong meanwhile (see `Fault.of`).
+        fault: What goes wrong meanwhile, by name (see `Fault.of`).
         pool: The browser pool; None shares one.
     """
     seeds = tuple(seeds)

@@ -34,8 +34,7 @@ NOW: Final = datetime.combine(COMPANY.today, time(9), UTC)
 """When every world begins."""
 
 HELD_OUT: Final = 3
-"""The content of the tasks of the split `test`, which no other task plays in: it has texts of its
-own."""
+"""The content in which tasks of the split `test` play, and no others. It has its own texts."""
 
 _HOLIDAYS: Final = frozenset(
     one["date"] + timedelta(days)

@@ -1,4 +1,4 @@
-"""Forms of pages, filled in and sent without a browser, as other people do it meanwhile."""
+"""Fills in forms of pages and sends them without a browser, for what other people do meanwhile."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from urllib.parse import urldefrag, urlencode, urljoin
 __all__ = ["Form", "find_form", "submit"]
 
 Ask = Callable[[bytes], Awaitable[bytes]]
-"""Sends a request of HTTP, and returns the response."""
+"""Sends an HTTP request, and returns the response."""
 
 
 @dataclasses.dataclass(slots=True)
@@ -93,7 +93,7 @@ def find_form(page: str, *names: str) -> Form:
     """Return the first form of a page that has fields or buttons of these names.
 
     Raises:
-        LookupError: There is none.
+        LookupError: No form has them.
     """
     parser = _Forms()
     parser.feed(page)
@@ -113,7 +113,7 @@ async def submit(
         origin: The site's origin, as browsers see it.
         path: The path of the page.
         fields: Values of fields, and of the button to press, by name; others stay as they are.
-        cookies: The cookies of who does it.
+        cookies: The user's cookies.
 
     Raises:
         LookupError: There is no such page or form, or the site refuses it.

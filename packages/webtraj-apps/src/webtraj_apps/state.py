@@ -145,7 +145,7 @@ def changes(
 
 
 def rebased(start: State, before: State, after: State) -> State:
-    """Return a state as it is with the changes between two others, by row and column.
+    """Return a state with the changes between two others made to it, by row and column.
 
     Args:
         start: The state.

@@ -40,6 +40,7 @@ from webtraj.environments import actions as actions_lib
 from webtraj.environments import browser
 from webtraj.environments import tasks as webtraj_tasks
 from webtraj.environments.browser.oracles import PATIENCE, OracleError, PageView, Step
+from webtraj.settings.named import nearest
 from webtraj_apps import app as app_lib
 from webtraj_apps import names as names_lib
 from webtraj_apps import state as state_lib
@@ -191,7 +192,7 @@ class Assignment:
         return _part_of(self.expect, app, apps), _part_of(self.allow, app, apps)
 
     def concerns(self, value: Any) -> bool:
-        """Return whether it is about something: a name that it tells, or an id that it expects."""
+        """Return whether its texts mention a name, or an expected change has an id."""
         if value in (self.user, *self.users.values()):
             return True
         parts = self.expect.values() if isinstance(self.expect, Mapping) else [self.expect]
@@ -571,7 +572,7 @@ class AppTask(browser.BrowserTask):
         return plan
 
     async def _let_others_act(self, app: str, deed: app_lib.Meanwhile) -> None:
-        """Let somebody else change a world. The agent has not done that, and need not."""
+        """Let somebody else change a world, as if it had begun so: the agent did not do it."""
         world = self.worlds[app]
         async with world.closed():
             before = world.read()
@@ -765,7 +766,7 @@ def _as_text(answer: str | tuple[str, ...]) -> str:
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Fault:
-    """What goes wrong with the applications of an episode, or happens there besides."""
+    """What goes wrong in the applications of an episode, and what other people do there."""
 
     slow: float = 0.0
     """Seconds that every response takes longer."""
@@ -778,11 +779,11 @@ class Fault:
     """After how many steps the user's session ends; None for never."""
     others: float = 0.0
     """The share of steps after which somebody else changes something that the task is not about, in
-    one of the applications. The seed chooses them, and the record of the episode lists them."""
+    one of the applications. The seed chooses the steps, and the episode's metadata lists them."""
 
     @classmethod
     def of(cls, given: str | Fault | None) -> Fault:
-        """Return a fault by its name; None is none.
+        """Return the fault of this name; without a name, no fault.
 
         Raises:
             InvalidInputError: There is no such fault.
@@ -792,8 +793,10 @@ class Fault:
         if given is None:
             return Fault()
         if not isinstance(given, str) or given not in FAULTS:
+            hint = nearest(str(given), FAULTS)
             raise errors.InvalidInputError(
-                f"Unknown fault {given!r:.60}; expected one of {', '.join(FAULTS)}, or a Fault."
+                f"Unknown fault {given!r:.60}; expected one of {', '.join(FAULTS)}, or a Fault. "
+                f"{hint}".rstrip()
             )
         return FAULTS[given]
 

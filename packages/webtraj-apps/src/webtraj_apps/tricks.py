@@ -311,7 +311,7 @@ def _everything(solved: Solved) -> Iterator[Attempt]:
                 others = [one for one in solved.column(deed, name) if one != value]
                 text = "\n".join([value, *map(str, others), *solved.texts])[:_MOST_WORDS]
                 new = {**(deed.new or {}), name: text}
-                if not _same(text, value):  # In an empty world, it is everything.
+                if not _same(text, value):  # In an empty world, the right text is everything.
                     yield solved.but(deed, {deed.key: new}, f"{name} lists everything")
 
 

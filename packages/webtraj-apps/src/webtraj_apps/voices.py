@@ -66,12 +66,12 @@ _SHORT: Final = (
     (rf"{_NOT_AS}\b([Ii]t|[Tt]hat|[Tt]here) is (?=\w)", r"\1's "),
     (rf"\b(I|{_WE}) have {_DONE}", r"\1've "),
 )
-"""What is written in full, or short, wherever that cannot change the meaning."""
+"""Contractions, and what they stand for, where exchanging them cannot change the meaning."""
 _SENTENCE: Final = re.compile(r"(^|[.!?:]\s+|\n\s*)([A-Z][\w'-]*)")
 
 
 def _names() -> frozenset[str]:
-    """Return the words that keep their capital letter: all but the first ones of texts."""
+    """Return the words that always have a capital letter: names, months, days."""
     found = {*people.NAMES, "Mr", "Ms", "Dr", "St", "Scotland", "Yorkshire", "Dutch", "French"}
     found |= {f"{date(2026, month, 1):%B}" for month in range(1, 13)}
     found |= {f"{date(2026, 6, day):%A}" for day in range(1, 8)}

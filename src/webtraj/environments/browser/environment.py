@@ -350,7 +350,7 @@ class BrowserEnvironment(base_lib.Environment):
         return None if found is None else str(found)
 
     def keep_moments(self, kept: bool) -> None:
-        """Note in `moments` what the page shows from now on, or stop."""
+        """Begin, or stop, to note in `moments` what the page shows."""
         self._keeps_moments = kept
 
     async def look_again(self) -> dm_env.TimeStep:

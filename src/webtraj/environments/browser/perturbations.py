@@ -8,13 +8,13 @@ so episodes with and without it are pairs.
 from __future__ import annotations
 
 import dataclasses
-import difflib
 import json
 from collections.abc import Mapping
 from typing import Any, Final
 
 from webtraj import errors
 from webtraj.environments.browser import page as page_lib
+from webtraj.settings import named
 
 __all__ = ["PERTURBATIONS", "Perturbation"]
 
@@ -55,11 +55,10 @@ class Perturbation:
         if name == _SHUFFLED and seed.isdecimal():
             return Perturbation(name=given, shuffle=int(seed))
         if not isinstance(given, str) or given not in PERTURBATIONS:
-            near = difflib.get_close_matches(str(given), PERTURBATIONS, n=1)
-            hint = f" Did you mean {near[0]!r}?" if near else ""
+            hint = named.nearest(str(given), PERTURBATIONS)
             raise errors.InvalidInputError(
                 f"Unknown perturbation {given!r:.60}; expected one of {', '.join(PERTURBATIONS)}, "
-                f"{_SHUFFLED}:SEED, or a Perturbation.{hint}"
+                f"{_SHUFFLED}:SEED, or a Perturbation. {hint}".rstrip()
             )
         return PERTURBATIONS[given]
 

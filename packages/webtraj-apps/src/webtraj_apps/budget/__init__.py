@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from webtraj_apps.app import App, Meanwhile
+from webtraj_apps.app import App, Concerns, Meanwhile
 from webtraj_apps.state import State, filled, read_sqlite
 
 __all__ = ["APP"]
@@ -37,9 +37,7 @@ def _read(folder: Path) -> State:
 _THINGS: Final = ("Parking", "Matches", "Napkins", "Newspaper", "Light bulbs", "Bin bags")
 
 
-def _bill_elsewhere(
-    facts: Mapping[str, Any], rng: random.Random, concerns: Callable[[Any], bool]
-) -> Meanwhile:
+def _bill_elsewhere(facts: Mapping[str, Any], rng: random.Random, concerns: Concerns) -> Meanwhile:
     """Let somebody enter what they have paid, in another project."""
     payers = [
         (project, member, user)

@@ -77,7 +77,7 @@ class _Writer:
         if rng.random() > all_of:
             owers = sorted(rng.sample(owers, rng.randint(2, len(owers) - 1)), key=owers.index)
         amount = round(rng.uniform(low, high), 2)
-        if low >= 100 or amount == low:  # Rents and hires are round, a fixed price stays.
+        if low >= 100 or amount == low:  # Rents, hires and fixed prices are in whole pounds.
             amount = float(round(amount))
         return Bill(what, amount, rng.choice(self.names), owers, min(day, _LAST))
 
@@ -118,7 +118,7 @@ class _Writer:
             yield self.bill(what, low, high, begun + timedelta(days=6))
 
     def monthly(self, entries: Sequence[Any], *, all_of: float = 0.5) -> Iterator[Bill]:
-        """Entries that come again every month; the same amount each time if they say so."""
+        """Monthly entries. Those marked as fixed have the same amount each time."""
         prices = []
         for what, low, high, *same in entries:
             if same:

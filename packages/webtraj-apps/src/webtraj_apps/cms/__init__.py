@@ -2,11 +2,11 @@
 
 import json
 import random
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from webtraj_apps.app import App, Meanwhile, World
+from webtraj_apps.app import App, Concerns, Meanwhile
 from webtraj_apps.state import State, filled, read_sqlite
 
 _UNSET = {
@@ -60,18 +60,17 @@ def _read(folder: Path) -> State:
 
 
 def _reword_elsewhere(
-    facts: Mapping[str, Any], rng: random.Random, concerns: Callable[[Any], bool]
+    facts: Mapping[str, Any], rng: random.Random, concerns: Concerns
 ) -> Meanwhile:
     """Let somebody add a sentence to a term of the glossary."""
     known = [one for one in facts["glossary"] if not (concerns(one["id"]) or concerns(one["word"]))]
     term = rng.choice(known or facts["glossary"])
     meaning = f"{term['meaning']} {rng.choice(('See the wiki.', 'Ask sales.', 'An old word.'))}"
-
-    async def happen(world: World) -> None:
-        statement = "UPDATE northfield_term SET meaning = ? WHERE id = ?"
-        world.execute([(statement, (meaning, term["id"]))])
-
-    return Meanwhile(f"the glossary explains “{term['word']}” anew: {meaning}", happen)
+    statement = "UPDATE northfield_term SET meaning = ? WHERE id = ?"
+    return Meanwhile.by_sql(
+        f"the glossary explains “{term['word']}” anew: {meaning}",
+        (statement, (meaning, term["id"])),
+    )
 
 
 APP = App(

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from webtraj_apps.app import App, Meanwhile
+from webtraj_apps.app import App, Concerns, Meanwhile
 from webtraj_apps.state import filled
 
 __all__ = ["APP"]
@@ -21,9 +21,7 @@ _REPLIES: Final = (
 )
 
 
-def _reply_elsewhere(
-    facts: Mapping[str, Any], rng: random.Random, concerns: Callable[[Any], bool]
-) -> Meanwhile:
+def _reply_elsewhere(facts: Mapping[str, Any], rng: random.Random, concerns: Concerns) -> Meanwhile:
     """Let a member reply in a topic."""
     users = [name for name in facts["cookies"] if not concerns(name)] or [facts["admin"]]
     user, text = rng.choice(users), rng.choice(_REPLIES)

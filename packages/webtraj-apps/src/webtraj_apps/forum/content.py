@@ -353,7 +353,7 @@ class _Writer:
 
 
 def _lengths(posts: Sequence[Sequence[Any]]) -> dict[str, float]:
-    """Return the mean words of the posts of each part: few are for people of few words."""
+    """Return the mean number of words in the posts of each part."""
     found: dict[str, list[int]] = {}
     for who, text, *_ in posts:
         found.setdefault(who, []).append(len(text.split()))

@@ -1,11 +1,11 @@
 """The help desk: django-helpdesk, with the tickets of Northfield's customers and colleagues."""
 
 import random
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from webtraj_apps.app import App, Meanwhile, World
+from webtraj_apps.app import App, Concerns, Meanwhile
 from webtraj_apps.state import filled
 
 _COMMENTS: Final = (
@@ -17,7 +17,7 @@ _COMMENTS: Final = (
 
 
 def _comment_elsewhere(
-    facts: Mapping[str, Any], rng: random.Random, concerns: Callable[[Any], bool]
+    facts: Mapping[str, Any], rng: random.Random, concerns: Concerns
 ) -> Meanwhile:
     """Let an agent comment on a ticket."""
     agent = rng.choice([one for one in facts["agents"] if not concerns(one["username"])])
@@ -34,11 +34,10 @@ def _comment_elsewhere(
         "INSERT INTO helpdesk_followup (date, title, comment, public, ticket_id, user_id) "
         "VALUES (?, 'Comment', ?, 1, ?, ?)"
     )
-
-    async def happen(world: World) -> None:
-        world.execute([(comment, (moment, text, ticket["id"], agent["id"]))])
-
-    return Meanwhile(f"{agent['username']} comments on ticket #{ticket['id']}: {text}", happen)
+    return Meanwhile.by_sql(
+        f"{agent['username']} comments on ticket #{ticket['id']}: {text}",
+        (comment, (moment, text, ticket["id"], agent["id"])),
+    )
 
 
 APP = App(

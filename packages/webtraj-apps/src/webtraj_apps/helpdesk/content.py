@@ -116,7 +116,7 @@ class _Writer:
                 not any(one["kind"] == by for one in said),
             )
             text = text.format(**slots)
-            if by != "end":  # Tasks tell the resolution.
+            if by != "end":  # Tasks quote the resolution.
                 text = voices.say(who, text)
             if by == "agent" and said_first and not text.startswith(("Hi ", "Hello ", "Dear ")):
                 text = voices.letter(agent, text, name, self.staff[agent].name)

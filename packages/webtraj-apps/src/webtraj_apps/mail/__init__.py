@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, Final
 
-from webtraj_apps.app import App, Meanwhile, World
+from webtraj_apps.app import App, Concerns, Meanwhile
 from webtraj_apps.mail.state import read_state
 from webtraj_apps.state import filled
 
@@ -22,9 +22,7 @@ _NEWS: Final = (
 )
 
 
-def _arrive(
-    facts: Mapping[str, Any], rng: random.Random, concerns: Callable[[Any], bool]
-) -> Meanwhile:
+def _arrive(facts: Mapping[str, Any], rng: random.Random, concerns: Concerns) -> Meanwhile:
     """Let a mail arrive in the inbox."""
     from webtraj_apps.mail import tasks  # Not needed before an episode.
 
@@ -33,11 +31,7 @@ def _arrive(
     moment = datetime(2026, 3, 2, 9, tzinfo=UTC) + timedelta(seconds=rng.randrange(3600))
     mail = {**sender, "subject": subject, "moment": moment}
     delivery = tasks.deliver(facts, mail, text=text)
-
-    async def happen(world: World) -> None:
-        world.execute(delivery)
-
-    return Meanwhile(f"{sender['name']} sends the mail “{subject}”", happen)
+    return Meanwhile.by_sql(f"{sender['name']} sends the mail “{subject}”", *delivery)
 
 
 APP: Final = App(

@@ -469,7 +469,7 @@ def written(
 
 
 _NEWEST: Final = datetime(2026, 3, 2, 8, 45, tzinfo=UTC)
-"""When a mail came that waits when a world begins: a quarter of an hour ago."""
+"""When the newest mail came: a quarter of an hour before a world begins."""
 
 
 # What is expected.

@@ -1,38 +1,33 @@
 """The shop: django-oscar, with the storefront and the back office of Northfield."""
 
 import random
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from webtraj_apps.app import App, Meanwhile, World
+from webtraj_apps.app import App, Concerns, Meanwhile
 from webtraj_apps.state import filled
 
 _PLENTY: Final = 20
-"""So many pieces are no longer few: neither a page nor a task calls the stock low."""
+"""With more pieces than this, neither a page nor a task calls the stock low."""
 
 
-def _delivery(
-    facts: Mapping[str, Any], rng: random.Random, concerns: Callable[[Any], bool]
-) -> Meanwhile:
+def _delivery(facts: Mapping[str, Any], rng: random.Random, concerns: Concerns) -> Meanwhile:
     """Let the warehouse take in a delivery of a product."""
-    count, product = (
-        rng.randint(5, 40),
-        rng.choice(
-            [
-                one
-                for one in facts["products"]
-                if one["stock"] > _PLENTY
-                and not any(map(concerns, (one["id"], one["stock_id"], one["title"])))
-            ]
-        ),
+    count = rng.randint(5, 40)
+    product = rng.choice(
+        [
+            one
+            for one in facts["products"]
+            if one["stock"] > _PLENTY
+            and not any(map(concerns, (one["id"], one["stock_id"], one["title"])))
+        ]
     )
     statement = "UPDATE partner_stockrecord SET num_in_stock = num_in_stock + ? WHERE id = ?"
-
-    async def happen(world: World) -> None:
-        world.execute([(statement, (count, product["stock_id"]))])
-
-    return Meanwhile(f"{count} pieces of the {product['title']} arrive in the stock", happen)
+    return Meanwhile.by_sql(
+        f"{count} pieces of the {product['title']} arrive in the stock",
+        (statement, (count, product["stock_id"])),
+    )
 
 
 APP = App(

@@ -2,11 +2,11 @@
 
 import random
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from webtraj_apps.app import App, Meanwhile
+from webtraj_apps.app import App, Concerns, Meanwhile
 from webtraj_apps.state import State, filled, read_sqlite
 
 _VIEWED = re.compile(r"query_\w+|diff_\w+|timeline\..*|search\..*|chrome\..*|wiki_\w+|ticket_\w+")
@@ -42,7 +42,7 @@ _COMMENTS: Final = (
 
 
 def _comment_elsewhere(
-    facts: Mapping[str, Any], rng: random.Random, concerns: Callable[[Any], bool]
+    facts: Mapping[str, Any], rng: random.Random, concerns: Concerns
 ) -> Meanwhile:
     """Let a developer comment on a ticket."""
     user = rng.choice([name for name in facts["developers"] if not concerns(name)])

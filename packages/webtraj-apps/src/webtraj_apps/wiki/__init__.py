@@ -1,18 +1,16 @@
 """The wiki: An Otter Wiki, with what Northfield's people write down for each other."""
 
 import random
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from webtraj_apps.app import App, Meanwhile
+from webtraj_apps.app import App, Concerns, Meanwhile
 from webtraj_apps.state import filled
 from webtraj_apps.wiki import state
 
 
-def _note_elsewhere(
-    facts: Mapping[str, Any], rng: random.Random, concerns: Callable[[Any], bool]
-) -> Meanwhile:
+def _note_elsewhere(facts: Mapping[str, Any], rng: random.Random, concerns: Concerns) -> Meanwhile:
     """Let somebody write a page of their own."""
     author = rng.choice(
         [
