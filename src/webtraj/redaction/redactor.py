@@ -35,7 +35,7 @@ _DEEPEST = 70
 PAINTED: Final = "screenshots_painted"
 """The name under which redacted screenshots are counted."""
 DROPPED: Final = "screenshots_dropped"
-"""The name under which screenshots are counted that could not be painted over, and so left out."""
+"""The name under which left-out screenshots are counted: those that could not be painted over."""
 
 _T = TypeVar("_T")
 _LOGGER = logging.getLogger(__name__)

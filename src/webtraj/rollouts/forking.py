@@ -587,9 +587,9 @@ def _leave_out(tree: str, notices: Collection[str]) -> str:
 
 
 def _current_refs(then: Any, now: Any) -> dict[str, str]:
-    """Return the current ref of each recorded one, by their order in a channel of both.
+    """Return the current ref of each recorded one, paired by their order in the same channel.
 
-    Notices do not count if one of two trees has others.
+    Notices are left out if the two trees have different ones.
     """
     both = isinstance(then, Mapping) and isinstance(now, Mapping)
     for name in _TREES:

@@ -36,9 +36,9 @@ class Perturbation:
     names: Mapping[str, str] = dataclasses.field(default_factory=dict)
     """Other names for buttons and links, by their text in lower case."""
     shuffle: int | None = None
-    """The seed of another order of the controls in each row of buttons, toolbar and menu, which
-    follows from their texts; None leaves their order. The buttons of a form move in its layout
-    alone, because Enter presses the first one of the document."""
+    """The seed of another order of the controls in rows of buttons, toolbars and menus; None leaves
+    their order. It depends on their texts too. A form's buttons move in the layout only, because
+    Enter presses the first one in the document."""
 
     @classmethod
     def of(cls, given: str | Perturbation | None) -> Perturbation:

@@ -206,7 +206,7 @@ class RelabelClicks(options.PlainStep):
     kind_wording: str = 'Click on a "{role}".'
     """Its goal."""
     most: int = 20
-    """The most episodes to make from one: of single clicks, of pairs and of kinds, each. The first
+    """The most episodes to make from one, for each of single clicks, pairs and kinds. The first
     ones are made."""
     keep_original: bool = True
     """Whether to keep the original episode too."""

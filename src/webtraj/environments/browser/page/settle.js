@@ -104,8 +104,8 @@ function isParsed() {
   return !navigation || navigation.domContentLoadedEventEnd > 0;
 }
 
-// What a frame loads may change the page around it, by its scripts or by handlers of its `load`. One that
-// was waited for until the cap is not waited for again.
+// Loading frames: their scripts, and handlers of their `load`, may change the page around them. A frame that
+// still loads at the cap is not waited for again.
 const endless = new WeakSet();
 const loadingIn = documents => documents.filter(shown =>
   shown !== document && readyStateOf(shown) !== "complete" && !endless.has(shown));
@@ -121,11 +121,10 @@ function documentsIn(view) {
   return [shown, ...Array.from({length: view.length}, (_, index) => documentsIn(view[index])).flat()];
 }
 
-// The page's timers that are due to what was done since the last look (see timers.js) are waited for, with
-// all that they lead to for `timers` ms. The time by which our own timers come late, on a busy machine, does
-// not count.
+// Timers that what was done since the last look has set (see timers.js) are waited for, and what they lead to,
+// for `timers` ms in all. If our own timers come late, on a busy machine, the delay does not count.
 //
-// How many ms until the last of those that are due within `patience` ms; null without any.
+// Returns the ms until the last of them that is due within `patience` ms; null if there is none.
 function timersAreDue(documents, patience) {
   let last = null;
   for (const shown of documents) {

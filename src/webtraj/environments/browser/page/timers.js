@@ -1,8 +1,8 @@
 // The page's short timers and frame callbacks that are still to run: in the page's own world, around the
 // browser's functions. settle.js asks for them by events whose name no page knows.
 //
-// An interval counts if it comes twice within the longest delay: one that ends is done soon after. A timer
-// that a callback sets has the cause of the callback's own timer. So a loop that began before the
+// An interval counts if it comes twice within the longest delay. A timer that a callback sets has the cause
+// of the callback's own timer. So a loop that began before the
 // last action is not due to it, but a whole chain of timers that the action's handlers began is.
 ((token, longest) => {
 "use strict";
@@ -95,8 +95,8 @@ for (const [name, method] of Object.entries(methods)) {
   });
 }
 
-// Answers with the milliseconds until the last one since the last look is due, of those that are due within
-// as many milliseconds as the event says; null without any.
+// Answers with the milliseconds until the last timer set since the last look is due. Timers that are due later
+// than the event says do not count; null if there is none.
 function answer({detail: patience}) {
   let last = null;
   for (const [due, origin] of pending.values()) {
