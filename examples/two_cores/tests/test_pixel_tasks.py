@@ -1,10 +1,13 @@
 """Pages of pixels: oracles solve them, words do not tell them apart, and a model trains on them."""
 
 import importlib.util
+import io
 import json
 
+import numpy
 import pytest
 import pytest_asyncio
+from PIL import Image
 
 import webtraj
 from two_cores.learn_from_pixels import mean_of_seeds, table_of
@@ -58,20 +61,36 @@ async def test_a_page_is_that_of_its_seed_and_a_wrong_click_ends_it(pool):
         assert seen[0] == seen[2] != seen[1]
 
 
+@pytest.mark.browser
+async def test_a_faded_page_is_the_same_page_in_other_colors(pool):
+    seen, clicks = {}, {}
+    for faded in (False, True):
+        options = {"pool": pool, "observe": ["goal", "screenshot"], "faded": faded}
+        async with webtraj.make("pixels/number", **options) as env:
+            env.set_seed(3)
+            image = Image.open(io.BytesIO((await env.reset()).observation["screenshot"]))
+            seen[faded] = numpy.asarray(image.convert("RGB"), dtype=float)
+            clicks[faded] = await env.cheat()
+            assert (await env.step(clicks[faded])).reward == 1.0
+    assert clicks[True] == clicks[False]
+    middle = 255 / 2
+    assert abs(seen[True] - (middle + 0.6 * (seen[False] - middle))).mean() < 2  # JPEG.
+
+
 def test_an_unknown_kind_is_named():
     with pytest.raises(errors.InvalidInputError, match="No page of pixels 'colour'"):
         make_environment(["colour"])
 
 
 def test_the_table_has_kinds_by_stages_and_the_spread_of_seeds():
-    stages = ("clicks", "random", "supervised", "policy gradient")
+    stages = ("clicks", "random", "supervised", "faded", "policy gradient")
     one, other = (
         {stage: {kind: [won, 10] for kind in KINDS} for stage in stages} for won in (4, 6)
     )
     lines = table_of({"seeds": {"1": one, "2": other}}).splitlines()
     assert lines[2].startswith("| color | 50% (30 to 70) |")
     assert lines[6].startswith(f"| mean | {mean_of_seeds([0.4, 0.6])} |")
-    assert lines[-2:] == [f"| seed {n} |" + f" {r} |" * 4 for n, r in ((1, "40.0%"), (2, "60.0%"))]
+    assert lines[-2:] == [f"| seed {n} |" + f" {r} |" * 5 for n, r in ((1, "40.0%"), (2, "60.0%"))]
 
 
 @pytest.mark.slow

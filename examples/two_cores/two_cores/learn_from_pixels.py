@@ -9,9 +9,10 @@ and its own pages to practise on. The stages of a seed:
 1. `random`: the model of `two_cores.pixel_model`, its weights random.
 2. `supervised`: trained on the oracle's clicks, the same demonstrations for all seeds, which are
    exported in the format `openai`, with the prompts that the model will get.
-3. `policy gradient`: groups of eight attempts at new pages, sampled by the model itself, exported
-   in the format `tokens`, and trained on with the group's mean as baseline; repeated. No oracle has
-   a part in it.
+3. `faded`: the same model on faded pages, of which there are no demonstrations.
+4. `policy gradient`: groups of eight attempts at new faded pages, sampled by the model itself,
+   exported in the format `tokens`, and trained on with the group's mean as baseline; repeated, at a
+   learning rate that falls to 0. Rewards are all that it learns from.
 
 These are the steps of `webtraj rollout`, `webtraj train export` and `webtraj train`, called from
 Python in one process.
@@ -53,7 +54,7 @@ from webtraj.training.sft import SftSettings, publish, train
 SHOWN, PRACTICE = 7, 3_000_000
 """Run seeds of the demonstrations, and of the pages for policy gradient."""
 GROUP: Final = 8
-STAGES: Final = ("clicks", "random", "supervised", "policy gradient")
+STAGES: Final = ("clicks", "random", "supervised", "faded", "policy gradient")
 _CHANCE: Final = random.Random(HELD_OUT)
 _T: Final = {1: 12.706, 2: 4.303, 3: 3.182, 4: 2.776}
 """The 97.5 % quantile of Student's distribution by its degrees of freedom."""
@@ -70,12 +71,12 @@ class Scale:
     """Supervised steps, of `batch_size` samples each."""
     batch_size: int = 32
     learning_rate: float = 1e-3
-    iterations: int = 3
+    iterations: int = 10
     """Of policy gradient."""
     groups: int = 64
     """New pages in an iteration."""
-    policy_rate: float = 3e-5
-    """The learning rate of policy gradient."""
+    policy_rate: float = 1.5e-4
+    """The learning rate of the first iteration."""
     epochs: int = 1
     """Passes over an iteration's episodes."""
     episodes: int = 120
@@ -98,23 +99,35 @@ class Lab(experiments.Lab[Scale]):
     """Plays and trains."""
 
     async def play(
-        self, out: Path, agent: Agent | Act, episodes: int, seed: int, group: int = 1
+        self,
+        out: Path,
+        agent: Agent | Act,
+        episodes: int,
+        seed: int,
+        group: int = 1,
+        *,
+        faded: bool = False,
     ) -> RolloutSummary:
         """Play pages of all kinds."""
         spec = RunSpec(
             preset=["pixels/all"], episodes=episodes, seed=seed, group_size=group, out=str(out),
             observe=list(CHANNELS), parallel=self.parallel, max_retries=2,
+            environment_options={"faded": faded},
         )  # fmt: skip
         return await collect(spec, agent=agent, pool=self.pool)
 
-    async def evaluated(self, name: str, agent: Agent | Act) -> dict[str, list[int]]:
+    async def evaluated(
+        self, name: str, agent: Agent | Act, *, faded: bool = False
+    ) -> dict[str, list[int]]:
         """Return successes and episodes of each kind on the held-out pages."""
         name = f"evaluation/{name}"
-        found: dict[str, list[int]] = await self.kept(name, self._evaluated(name, agent))
+        found: dict[str, list[int]] = await self.kept(name, self._evaluated(name, agent, faded))
         return found
 
-    async def _evaluated(self, name: str, agent: Agent | Act) -> dict[str, list[int]]:
-        played = await self.play(fresh(self.out / name), agent, self.scale.episodes, HELD_OUT)
+    async def _evaluated(self, name: str, agent: Agent | Act, faded: bool) -> dict[str, list[int]]:
+        played = await self.play(
+            fresh(self.out / name), agent, self.scale.episodes, HELD_OUT, faded=faded
+        )
         found = {kind: [0, 0] for kind in KINDS}
         for result in played.results:
             if result.counts:
@@ -159,33 +172,35 @@ class Lab(experiments.Lab[Scale]):
             schedule="linear", warmup_steps=min(50, scale.steps - 1), adam_beta2=0.98,
         )  # fmt: skip
         found["supervised"] = await self.evaluated(f"supervised_{seed}", agent_of(model, 0.0))
+        found["faded"] = await self.evaluated(f"faded_{seed}", agent_of(model, 0.0), faded=True)
         for number in range(1, scale.iterations + 1):
             model = await self._practised(folder / f"iteration_{number}", model, seed, number)
         found["policy gradient"] = await self.evaluated(
-            f"policy_gradient_{seed}", agent_of(model, 0.0)
+            f"policy_gradient_{seed}", agent_of(model, 0.0), faded=True
         )
         return found
 
     async def _practised(self, folder: Path, model: Path, seed: int, number: int) -> Path:
-        """Play groups, and train on them."""
-        pages = PRACTICE + 1000 * seed + number
+        """Play groups of faded pages, and train on them."""
+        scale, pages = self.scale, PRACTICE + 1000 * seed + number
         rows = await self.sampled(
-            folder, agent_of(model, 1.0, pages), model, groups=self.scale.groups, seed=pages
+            folder, agent_of(model, 1.0, pages), model, groups=scale.groups, seed=pages
         )
+        rate = scale.policy_rate * (1 - (number - 1) / scale.iterations)
         return await self.trained(
             folder / "run", model, rows, policy={"advantage": "group_mean"}, seed=seed,
-            learning_rate=self.scale.policy_rate, batch_size=self.scale.batch_size,
-            epochs=self.scale.epochs, schedule="constant",
+            learning_rate=rate, batch_size=scale.batch_size, epochs=scale.epochs,
+            schedule="constant", adam_beta2=0.99,
         )  # fmt: skip
 
     async def sampled(
         self, folder: Path, agent: Agent, model: Path, *, groups: int, seed: int
     ) -> Path:
-        """Return rows of groups of attempts, as the model saw and sampled them."""
+        """Return rows of groups of attempts at faded pages, as the model saw and sampled them."""
         rows = folder / "rows"
         if not rows.exists():
             episodes = fresh(folder / "episodes")
-            await self.play(episodes, agent, GROUP * groups, seed, GROUP)
+            await self.play(episodes, agent, GROUP * groups, seed, GROUP, faded=True)
             every = Filters(
                 filter_successful_only=False, distinct=False, valid_actions_only=False,
                 filter_same_screenshot=False,

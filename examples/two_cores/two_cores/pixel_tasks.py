@@ -10,7 +10,9 @@ goal does not say where anything is. The first click ends the episode.
 | `odd` | the shape that differs from eight others in form or colour |
 | `button` | the button with a word, one of three that are drawn, and nothing else |
 
-`pixels.html` draws the pages, with the constants that are here.
+`pixels.html` draws the pages, with the constants that are here. `faded=True` shows them with little
+contrast, as a site looks after a redesign: for a policy that has learned from the others, it is the
+same work with other pictures.
 """
 
 from __future__ import annotations
@@ -73,6 +75,7 @@ class PixelTask(browser.BrowserTask):
 
     Args:
         kind: One of `KINDS`.
+        faded: Whether the picture has little contrast.
     """
 
     site = _HOST
@@ -80,8 +83,9 @@ class PixelTask(browser.BrowserTask):
     max_steps = 1
     shares_context = True  # The page stores nothing.
 
-    def __init__(self, kind: str) -> None:
+    def __init__(self, kind: str, *, faded: bool = False) -> None:
         self._kind = kind
+        self._faded = faded
         self._goal = ""
 
     @property
@@ -98,7 +102,8 @@ class PixelTask(browser.BrowserTask):
         """See `BrowserTask.setup`."""
         if session.page.url != URL:
             await session.open(URL)
-        self._goal = GOALS[self._kind].format(await _call(session, "begin", [self._kind, seed]))
+        named = await _call(session, "begin", [self._kind, seed, self._faded])
+        self._goal = GOALS[self._kind].format(named)
 
     def goal_of(self, begun: Any) -> str:
         """See `BrowserTask.goal_of`."""
@@ -148,11 +153,14 @@ _SITES: Final[browser.LocalSites] = {(_HOST, 80): _serve}
 _POLICY: Final = browser.WebAccess(network=browser.OriginPolicy(allow=(f"http://{_HOST}",)))
 
 
-def make_environment(tasks: Sequence[str], **options: Any) -> browser.BrowserEnvironment:
+def make_environment(
+    tasks: Sequence[str], *, faded: bool = False, **options: Any
+) -> browser.BrowserEnvironment:
     """Make an environment of pages of pixels.
 
     Args:
         tasks: Kinds of pages, played in turn.
+        faded: Whether the pictures have little contrast.
         options: Options of `BrowserEnvironment`.
 
     Raises:
@@ -168,7 +176,7 @@ def make_environment(tasks: Sequence[str], **options: Any) -> browser.BrowserEnv
         "policy": _POLICY,
         **options,
     }
-    return browser.BrowserEnvironment([PixelTask(kind) for kind in tasks], **settings)
+    return browser.BrowserEnvironment([PixelTask(kind, faded=faded) for kind in tasks], **settings)
 
 
 def register() -> None:
