@@ -87,10 +87,14 @@ def test_the_table_has_kinds_by_stages_and_the_spread_of_seeds():
     one, other = (
         {stage: {kind: [won, 10] for kind in KINDS} for stage in stages} for won in (4, 6)
     )
-    lines = table_of({"seeds": {"1": one, "2": other}}).splitlines()
+    curves = {"1": [(1, 10), (4, 10)], "2": [(2, 10), (6, 10)]}
+    lines = table_of({"seeds": {"1": one, "2": other}, "curves": curves}).splitlines()
     assert lines[2].startswith("| color | 50% (30 to 70) |")
     assert lines[6].startswith(f"| mean | {mean_of_seeds([0.4, 0.6])} |")
-    assert lines[-2:] == [f"| seed {n} |" + f" {r} |" * 5 for n, r in ((1, "40.0%"), (2, "60.0%"))]
+    assert lines[-1] == f"| 1 | 40% | 60% | {mean_of_seeds([0.4, 0.6])} |"
+    assert lines[10:12] == [
+        f"| seed {n} |" + f" {r} |" * 5 for n, r in ((1, "40.0%"), (2, "60.0%"))
+    ]
 
 
 @pytest.mark.slow

@@ -71,7 +71,7 @@ class Scale:
     """Supervised steps, of `batch_size` samples each."""
     batch_size: int = 32
     learning_rate: float = 1e-3
-    iterations: int = 10
+    iterations: int = 16
     """Of policy gradient."""
     groups: int = 64
     """New pages in an iteration."""
@@ -159,8 +159,15 @@ class Lab(experiments.Lab[Scale]):
             publish(folder, folder)
         return made
 
-    async def learned(self, seed: int) -> dict[str, dict[str, list[int]]]:
-        """Take a seed through all stages; return what each stage's model achieves."""
+    async def learned(
+        self, seed: int
+    ) -> tuple[dict[str, dict[str, list[int]]], list[tuple[int, int]]]:
+        """Take a seed through all stages.
+
+        Returns:
+            What each stage's model achieves by kind; and on faded pages, before policy gradient and
+            after each of its iterations, successes and episodes.
+        """
         scale, folder = self.scale, self.out / f"seed_{seed}"
         base = folder / "base"
         if not base.exists():
@@ -173,12 +180,15 @@ class Lab(experiments.Lab[Scale]):
         )  # fmt: skip
         found["supervised"] = await self.evaluated(f"supervised_{seed}", agent_of(model, 0.0))
         found["faded"] = await self.evaluated(f"faded_{seed}", agent_of(model, 0.0), faded=True)
+        found["policy gradient"] = found["faded"]
+        curve = [pooled(found["faded"].values())]
         for number in range(1, scale.iterations + 1):
             model = await self._practised(folder / f"iteration_{number}", model, seed, number)
-        found["policy gradient"] = await self.evaluated(
-            f"policy_gradient_{seed}", agent_of(model, 0.0), faded=True
-        )
-        return found
+            found["policy gradient"] = await self.evaluated(
+                f"iteration_{number}_{seed}", agent_of(model, 0.0), faded=True
+            )
+            curve.append(pooled(found["policy gradient"].values()))
+        return found, curve
 
     async def _practised(self, folder: Path, model: Path, seed: int, number: int) -> Path:
         """Play groups of faded pages, and train on them."""
@@ -266,7 +276,7 @@ def mean_of_seeds(rates: Sequence[float]) -> str:
 
 
 def table_of(results: Mapping[str, Any]) -> str:
-    """Return the results as Markdown: kinds by stages, and seeds by stages."""
+    """Return the results as Markdown: kinds by stages, seeds by stages, and seeds by iterations."""
     seeds: Mapping[str, Mapping[str, Mapping[str, Sequence[int]]]] = results["seeds"]
     found = list(seeds.values())
     heading = [f"| {' | '.join(('', *STAGES))} |", "|---" * (1 + len(STAGES)) + "|"]
@@ -283,6 +293,14 @@ def table_of(results: Mapping[str, Any]) -> str:
     for number, seed in enumerate(seeds):
         cells = [f"{rates[stage][number]:.1%}" for stage in STAGES]
         lines.append(f"| {' | '.join((f'seed {seed}', *cells))} |")
+    curves = {
+        seed: [won / max(of, 1) for won, of in curve] for seed, curve in results["curves"].items()
+    }
+    lines += ["", f"| {' | '.join(('iteration', *(f'seed {seed}' for seed in curves), 'mean'))} |"]
+    lines.append("|---" * (2 + len(curves)) + "|")
+    for number, found_then in enumerate(zip(*curves.values(), strict=True)):
+        cells = [*(f"{rate:.0%}" for rate in found_then), mean_of_seeds(found_then)]
+        lines.append(f"| {' | '.join((str(number), *cells))} |")
     return "\n".join(lines) + "\n"
 
 
@@ -291,9 +309,12 @@ async def experiment(lab: Lab) -> dict[str, Any]:
     import torch
 
     torch.set_num_threads(1)
-    seeds = {str(seed): await lab.learned(seed) for seed in lab.scale.seeds}
+    learned = {str(seed): await lab.learned(seed) for seed in lab.scale.seeds}
     clicks = await lab.evaluated("clicks", click_somewhere)
-    return {"seeds": {seed: {"clicks": clicks, **found} for seed, found in seeds.items()}}
+    return {
+        "seeds": {seed: {"clicks": clicks, **found} for seed, (found, _) in learned.items()},
+        "curves": {seed: curve for seed, (_, curve) in learned.items()},
+    }
 
 
 if __name__ == "__main__":
