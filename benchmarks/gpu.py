@@ -11,9 +11,9 @@ serves on this machine. The shares of the model and of the page in an episode's 
 for whom. `webtraj serve --install` or `sh scripts/environment.sh vllm` installs vLLM.
 
 Pixels (`--pixels MODEL`): the recipe of `two_cores.learn_from_pixels` with a real model, such as
-Qwen/Qwen3-VL-2B-Instruct: as it is, after supervised learning on an oracle's clicks, and after each
-iteration of policy gradient, by adapters. vLLM serves it for every rollout. It was never run on a
-GPU.
+Qwen/Qwen3-VL-2B-Instruct: as it is, after supervised learning on an oracle's clicks, and on faded
+pages before policy gradient and after each of its iterations, by adapters. vLLM serves it for every
+rollout. It was never run on a GPU.
 
 It writes `gpu.json` and `gpu.md` into `--out`, and prints the table.
 """
@@ -106,6 +106,10 @@ async def roll_out(arguments: argparse.Namespace, results: dict[str, Any]) -> No
             save(results, arguments.out)
 
 
+FADED = ("--set", "faded=true")
+"""Pages that no demonstration shows."""
+
+
 async def learn_from_pixels(arguments: argparse.Namespace, results: dict[str, Any]) -> None:
     """Take the model through all stages, and evaluate each on the same held-out pages."""
     from two_cores.learn_from_pixels import GROUP, PRACTICE, SHOWN
@@ -128,11 +132,13 @@ async def learn_from_pixels(arguments: argparse.Namespace, results: dict[str, An
     settings = ["learning_rate=1e-4", "warmup_steps=10", "max_steps=200", "batch_size=16"]
     model = await train_adapters(model, out / "rows", out / "supervised", *settings)
     await evaluate_on_pixels(arguments, results, "supervised", model, prompts)
+    await evaluate_on_pixels(arguments, results, "faded", model, prompts, *FADED)
     for number in range(1, arguments.iterations + 1):
         folder = out / f"iteration_{number}"
         await play_pixels(
             model, folder / "episodes", GROUP * arguments.groups, PRACTICE + number,
-            [*prompts, "temperature=1.0", "top_p=1.0", "top_k=-1"], "--group-size", str(GROUP),
+            [*prompts, "temperature=1.0", "top_p=1.0", "top_k=-1"],
+            *("--group-size", str(GROUP), *FADED),
         )  # fmt: skip
         await run(
             *("train", "export", str(folder / "episodes"), "--format", "tokens"),
@@ -140,7 +146,7 @@ async def learn_from_pixels(arguments: argparse.Namespace, results: dict[str, An
         )
         settings = ["learning_rate=2e-5", "policy.advantage=group_mean", "batch_size=16"]
         model = await train_adapters(model, folder / "rows", folder / "run", *settings)
-        await evaluate_on_pixels(arguments, results, f"iteration {number}", model, prompts)
+        await evaluate_on_pixels(arguments, results, f"iteration {number}", model, prompts, *FADED)
 
 
 async def evaluate_on_pixels(
@@ -149,12 +155,13 @@ async def evaluate_on_pixels(
     stage: str,
     model: str,
     prompts: list[str],
+    *more: str,
 ) -> None:
     """Play held-out pages with the likeliest replies, and note the success."""
     from two_cores.experiments import HELD_OUT
 
     out = arguments.out / "pixels" / f"evaluation {stage}"
-    await play_pixels(model, out, arguments.held_out, HELD_OUT, [*prompts, "temperature=0"])
+    await play_pixels(model, out, arguments.held_out, HELD_OUT, [*prompts, "temperature=0"], *more)
     told = json.loads(await run("metrics", str(out), "--json"))
     results["pixels"].append({"stage": stage, "success": told["overall"]["success_rate"]})
     save(results, arguments.out)
