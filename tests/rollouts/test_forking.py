@@ -21,6 +21,7 @@ from webtraj import (
     StepRecord,
     errors,
     open_dataset,
+    registry,
 )
 from webtraj.agents.base import seed_text
 from webtraj.cli.app import make_app
@@ -366,6 +367,50 @@ async def test_forks_of_all_that_ended_leave_forks_out_and_resume_by_their_own_s
     longer = spec.model_copy(update={"fork": ForkConfig(dataset=dataset.path, at=[2])})
     with pytest.raises(errors.InvalidInputError, match="cannot be changed"):
         await collect(longer, agent=Model(), resume=True)
+
+
+async def test_fork_has_the_options_that_its_episode_was_recorded_with(tmp_path, caplog):
+    """Those of each episode, also of a fork and in a copy without the runs."""
+    out, copied = tmp_path / "d", tmp_path / "copied"
+    for height in (4, 2):
+        spec = RunSpec(preset=["ladder/climb"], environment_options={"height": height}, out=out)
+        await collect(spec, agent=Model())
+    spec = RunSpec(fork=ForkConfig(dataset=out, at=[1]), out=out)
+    summary = await collect(spec, agent=Model())
+    assert [result.num_steps for result in summary.results] == [4, 2]
+    assert [result.outcome for result in summary.results] == [Outcome.SUCCESS] * 2
+    copy(out, copied)
+    plan = plan_forks(
+        open_dataset(copied), [ForkPoint(one.episode_id, 1) for one in summary.results]
+    )
+    assert [planned.options for planned in plan] == [{"height": 4}, {"height": 2}]
+    assert plan_from_bytes(plan_to_bytes(plan, seed=0), "plan") == plan
+    assert not caplog.records
+    override = {"environment_options": {"height": 3}}
+    results, _ = await forked(open_dataset(copied), plan[0].fork, Model(), **override)
+    assert (results[0].num_steps, results[0].outcome) == (3, Outcome.SUCCESS)
+    assert "height=3 instead of 4" in caplog.text
+    point = ForkPoint(plan[0].fork.episode_id, 3)
+    results, _ = await forked(open_dataset(copied), point, Model(), **override)
+    assert "at step 3: the episode ends here, but the recorded one goes on" in results[0].error
+
+
+async def test_fork_asks_for_an_option_that_is_not_on_record(ladder, tmp_path):
+    class Ladder(ladder):
+        def __init__(self, tasks, *, password=""):
+            super().__init__(tasks)
+            assert password == "correct horse"
+
+    registry.register("ladder/locked", Ladder, tasks=("climb",))
+    out, options = tmp_path / "d", {"environment_options": {"password": "correct horse"}}
+    spec = RunSpec(preset=["ladder/locked"], out=out, **options)
+    (first,) = (await collect(spec, agent=Model())).results
+    assert not any(b"correct horse" in one.read_bytes() for one in out.rglob("*") if one.is_file())
+    point = ForkPoint(first.episode_id, 1)
+    with pytest.raises(errors.InvalidInputError, match=r"password .* not on record.* --set"):
+        await forked(open_dataset(out), point, Model())
+    (result,), _ = await forked(open_dataset(out), point, Model(), **options)
+    assert result.outcome is Outcome.SUCCESS
 
 
 async def test_task_that_its_environment_describes_is_played_by_its_preset(

@@ -28,9 +28,10 @@ import dataclasses
 import functools
 import inspect
 import itertools
+import logging
 import re
 import time
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, cast
 
 import orjson
@@ -51,7 +52,7 @@ from webtraj.environments.browser.reading import (
 from webtraj.environments.tasks import TaskSpec
 from webtraj.judging.masked_fields import is_redacted
 from webtraj.runs.plan import ForkPoint, PlannedEpisode, check_groups, specs_of_presets
-from webtraj.runs.run import Run, run_ids
+from webtraj.runs.run import Run, options_on_record, run_ids
 from webtraj.store import records
 from webtraj.store.decoding import decode
 from webtraj.store.encoding import dumps
@@ -60,6 +61,8 @@ if TYPE_CHECKING:
     from webtraj.datasets import Dataset
 
 __all__ = ["ForkAgent", "ForkedEnvironment", "WorldCopies", "difference", "goes_on", "plan_forks"]
+
+_logger = logging.getLogger(__name__)
 
 _HEAD = ("goal", "url", "title")
 _TREES = ("axtree", "aria")
@@ -85,14 +88,21 @@ _PlanOf = Callable[[str], Sequence[PlannedEpisode]]
 
 
 def plan_forks(
-    dataset: Dataset, points: Sequence[ForkPoint], *, group_size: int = 1
+    dataset: Dataset,
+    points: Sequence[ForkPoint],
+    *,
+    group_size: int = 1,
+    options: Mapping[str, Any] | None = None,
 ) -> tuple[PlannedEpisode, ...]:
     """Plan forks of recorded episodes. The forks at one point are a group.
+
+    A fork has the options of its preset with which the episode was recorded.
 
     Args:
         dataset: The dataset with the recorded episodes.
         points: Where to fork.
         group_size: The number of forks at each point.
+        options: Options that the run of the forks has instead. A warning lists what they change.
 
     Raises:
         InvalidInputError: There is no point, or an episode cannot be forked at its step.
@@ -103,6 +113,7 @@ def plan_forks(
     check_groups(None, group_size)
     plan: list[PlannedEpisode] = []
     specs: dict[str, tuple[TaskSpec, int, int]] = {}
+    recorded: dict[str, dict[str, Any]] = {}
     storage = dataset.place.storage
 
     @functools.cache
@@ -111,7 +122,9 @@ def plan_forks(
 
     for number, point in enumerate(points):
         if point.episode_id not in specs:
-            specs[point.episode_id] = _find_task(dataset[point.episode_id], plan_of)
+            parent = dataset[point.episode_id]
+            specs[point.episode_id] = _find_task(parent, plan_of)
+            recorded[point.episode_id] = _options_of(parent.info)
         spec, seed, last = specs[point.episode_id]
         if last < 0:
             raise errors.InvalidInputError(
@@ -126,11 +139,44 @@ def plan_forks(
         first = len(plan)
         plan += [
             PlannedEpisode(
-                row=first + member, spec=spec, attempt=member, seed=seed, group=number, fork=point
+                row=first + member,
+                spec=spec,
+                attempt=member,
+                seed=seed,
+                group=number,
+                fork=point,
+                options=_without(recorded[point.episode_id], options or {}),
             )
             for member in range(group_size)
         ]
+    _warn_of_changes(recorded.values(), options or {})
     return tuple(plan)
+
+
+def _options_of(info: trajectory_lib.EpisodeInfo) -> dict[str, Any]:
+    """Return the recorded options of an episode's preset, except `har`, which only records more."""
+    place = info.metadata.get("rollout")
+    options = place.get("options") if isinstance(place, Mapping) else None
+    return _without(options, ("har",)) if isinstance(options, Mapping) else {}
+
+
+def _without(options: Mapping[str, Any], names: Collection[str]) -> dict[str, Any]:
+    return {name: value for name, value in options.items() if name not in names}
+
+
+def _warn_of_changes(recorded: Iterable[Mapping[str, Any]], options: Mapping[str, Any]) -> None:
+    """Warn if options differ from recorded ones: the forks may depart from their record."""
+    now = options_on_record(options)
+    changes = {
+        f"{name}={now[name]} instead of {then[name]}": None
+        for then in recorded
+        for name in now.keys() & then.keys()
+        if now[name] != then[name]
+    }
+    if changes:
+        _logger.warning(
+            "The forks have other options than were recorded: %s.", ", ".join(sorted(changes))
+        )
 
 
 def _find_task(

@@ -18,6 +18,7 @@ from webtraj.environments import bridges
 from webtraj.rollouts.deadlines import GuardedEnvironment
 from webtraj.runs.plan import PlannedEpisode
 from webtraj.runs.spec import RunSpec
+from webtraj.settings.configuration import MISSING
 
 if TYPE_CHECKING:
     from webtraj.agents.base import Agent
@@ -151,13 +152,21 @@ def make_environment(
 
     Args:
         planned: The episode.
-        options: For the preset's factory.
+        options: For the preset's factory. They override those of the episode; only channels to
+            observe are added to its own.
         pool: For factories that use browsers; None to start a browser of its own.
 
     Raises:
-        InvalidInputError: The factory rejects the options.
+        InvalidInputError: The factory rejects the options, or one is not on record.
     """
-    given = dict(options)
+    given = {**planned.options, **options}
+    if "observe" in planned.options and "observe" in options:
+        given["observe"] = _observe_both(planned.options["observe"], options["observe"])
+    if lost := [name for name, value in given.items() if value == MISSING]:
+        raise errors.InvalidInputError(
+            f"The option {lost[0]} of the recorded run is not on record. Give it again, with "
+            f"--set {lost[0]}=... or environment_options."
+        )
     selection = planned.selection
     if selection.uses_browser:
         given["pool"] = pool
@@ -168,6 +177,18 @@ def make_environment(
     if planned.spec.max_steps and "max_steps" not in given and callable(set_max_steps):
         set_max_steps(planned.spec.max_steps)
     return environment
+
+
+def _observe_both(recorded: Any, given: Any) -> Any:
+    """Return the recorded settings of observations, with more channels."""
+    from webtraj.environments.browser.observation import Observe
+
+    first, more = Observe.of(recorded), Observe.of(given)
+    return dataclasses.replace(
+        first,
+        channels=(*first.channels, *more.channels),
+        body_limit=max(first.body_limit, more.body_limit),
+    )
 
 
 async def check_environments(
@@ -264,22 +285,21 @@ async def close_quietly(environment: environment_lib.Environment) -> None:
 
 
 def _one_of_each(plan: Iterable[PlannedEpisode], *, lenient: bool) -> Iterator[PlannedEpisode]:
-    """Yield the first episode of each factory; a factory's options do not depend on the task."""
+    """Yield the first episode of each factory and its options."""
     seen: list[Any] = []
-    presets: set[str] = set()
     for planned in plan:
         name = planned.spec.preset.partition(":")[0]
-        if name in presets:
+        if (name, planned.options) in seen:
             continue
-        presets.add(name)
+        seen.append((name, planned.options))
         try:
             factory: Any = planned.selection.preset.factory
         except errors.UnknownPresetError:
             if lenient:
                 continue
             raise
-        if factory not in seen:
-            seen.append(factory)
+        if (factory, planned.options) not in seen:
+            seen.append((factory, planned.options))
             yield planned
 
 

@@ -30,7 +30,7 @@ from webtraj.rollouts.scheduler import (
     grace_begins,
 )
 from webtraj.runs.plan import ForkPoint, PlannedEpisode
-from webtraj.runs.run import EpisodeResult, Run
+from webtraj.runs.run import EpisodeResult, Run, options_on_record
 from webtraj.runs.spec import RunSpec
 from webtraj.trajectory import EpisodeInfo, new_episode_id
 
@@ -47,7 +47,8 @@ _logger = logging.getLogger(__name__)
 class Runner:
     """Plays turns until none is left.
 
-    Workers take turns from a scheduler. Each keeps its environment while the task stays the same.
+    Workers take turns from a scheduler. Each keeps its environment while the task and its options
+    stay the same.
     An exception in a worker ends the rollout, and so does a cancellation; both leave every episode
     sealed and every environment closed.
     """
@@ -152,13 +153,13 @@ class Runner:
     async def _play_turns(self) -> None:
         """Play until no turn is left."""
         async with contextlib.AsyncExitStack() as stack:
-            spec = environment = None
+            kind = environment = None
             agent: Any = self.agent
             while (turn := await self._scheduler.take()) is not None:
                 planned = turn.planned
-                if environment is None or planned.spec != spec:
+                if environment is None or (planned.spec, planned.options) != kind:
                     await stack.aclose()
-                    spec = planned.spec
+                    kind = planned.spec, planned.options
                     made = self._make(planned)
                     environment = GuardedEnvironment(made)
                     agent = _Nobody(self.agent.name) if isinstance(made, NotMade) else self.agent
@@ -243,6 +244,8 @@ class Runner:
             place["run"] = self.run.run_id
         if planned.fork is not None:
             place["fork"] = planned.fork.step
+        if options := {**planned.options, **self.spec.environment_options}:
+            place["options"] = options_on_record(options)
         metadata: dict[str, Any] = {"rollout": place}
         if planned.spec.is_described:
             metadata["task"] = planned.spec.to_data()

@@ -15,7 +15,8 @@ the remaining episodes::
     {"row": 1, "attempt": 1, "seed": 2088891589, "task": {"name": "click-test", ...}}
 
 A row of a group also has `"group"`: the group's number among those of its task. A row that forks
-a recorded episode has `"fork": {"episode_id": "...", "step": 3}`.
+a recorded episode has `"fork": {"episode_id": "...", "step": 3}`, and `"options"` if the episode
+was recorded with options of its preset.
 """
 
 from __future__ import annotations
@@ -76,6 +77,9 @@ class PlannedEpisode:
     """Number of the group among those of the task; None without groups."""
     fork: ForkPoint | None = None
     """The point at which the episode forks a recorded one; None if it does not."""
+    options: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    """Options of the preset with which the forked episode was recorded. Those of the run override
+    them."""
 
     @property
     def task(self) -> str:
@@ -240,6 +244,7 @@ def plan_to_bytes(plan: Sequence[PlannedEpisode], *, seed: int) -> bytes:
             "seed": planned.seed,
             **({} if planned.group is None else {"group": planned.group}),
             **({} if planned.fork is None else {"fork": dataclasses.asdict(planned.fork)}),
+            **({"options": planned.options} if planned.options else {}),
             "task": planned.spec.to_data(),
         }
         for planned in plan
@@ -262,6 +267,7 @@ class _Row:
     task: Mapping[str, object]
     group: Count | None = None
     fork: ForkPoint | None = None
+    options: Mapping[str, object] | None = None
 
 
 def plan_from_bytes(content: bytes, where: str) -> tuple[PlannedEpisode, ...]:
@@ -295,6 +301,7 @@ def plan_from_bytes(content: bytes, where: str) -> tuple[PlannedEpisode, ...]:
                 seed=row.seed,
                 group=row.group,
                 fork=row.fork,
+                options=row.options or {},
             )
         )
     if [planned.row for planned in plan] != list(range(header.episodes)):

@@ -37,7 +37,7 @@ import webtraj
 from webtraj import errors
 from webtraj.runs.plan import PlannedEpisode, plan_from_bytes, plan_to_bytes
 from webtraj.runs.spec import RunSpec
-from webtraj.settings.configuration import MISSING
+from webtraj.settings.configuration import MISSING, without_secrets
 from webtraj.store import files
 from webtraj.store.index import EpisodeSummary
 from webtraj.store.storage import FolderStorage, Storage
@@ -63,6 +63,7 @@ __all__ = [
     "all_numbers",
     "is_done",
     "new_run_id",
+    "options_on_record",
     "progress_of",
     "retry_policy",
     "run_ids",
@@ -614,6 +615,15 @@ def retry_policy(settings: Mapping[str, Any]) -> RetryPolicy:
 
 _RETRY = {"max_retries": "max_retries", "pause": "retry_pause", "max_pause": "max_retry_pause"}
 """Fields of `RetryPolicy`, and their names in `RunSpec`."""
+
+
+def options_on_record(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Return options as JSON data; in place of secrets and objects, `MISSING`."""
+    content = orjson.dumps(
+        without_secrets(options), default=_not_in_json, option=orjson.OPT_PASSTHROUGH_DATACLASS
+    )
+    recorded: dict[str, Any] = orjson.loads(content)
+    return recorded
 
 
 def _not_in_json(value: Any) -> str:

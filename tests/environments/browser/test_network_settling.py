@@ -7,7 +7,8 @@ import pytest_asyncio
 
 from webtraj.environments.actions import Click, Goto, TypeInto, Wait
 from webtraj.environments.browser.access import NoAccess, WebAccess
-from webtraj.environments.browser.page_script import SettlePolicy
+from webtraj.environments.browser.page_script import NetworkWatch, SettlePolicy
+from webtraj.environments.browser.session import BrowserSession
 from webtraj.environments.local_server import LocalServer
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -126,6 +127,78 @@ async def test_a_document_on_its_way_to_a_frame_is_waited_for(open_page, server)
     environment = open_page(html, settle=SettlePolicy(departure=60.0), policy=ANY_NETWORK)
     await environment.reset()
     assert "fetched" in (await click_and_answer(environment, server)).observation["axtree"]
+
+
+@pytest.mark.browser
+async def test_a_form_sent_to_a_frame_that_was_just_made_is_waited_for(open_page, server):
+    make = "i = document.createElement('iframe'); i.name = 'new'; document.body.append(i)"
+    html = f"""<button onclick="{make}; f.submit()">go</button>
+        <form id=f target=new action="{server.url}"></form>"""
+    settle = SettlePolicy(quiet=0.0, cap=60.0, network_quiet=0.001, answers=60.0)
+    environment = open_page(html, settle=settle, policy=ANY_NETWORK)
+    await environment.reset()
+    assert "fetched" in (await click_and_answer(environment, server)).observation["axtree"]
+
+
+class Told:
+    """A debugging session whose browser tells what the test says."""
+
+    def __init__(self):
+        self._handlers = {}
+
+    def on(self, event, handler):
+        self._handlers[event] = handler
+
+    def emit(self, event, told):
+        self._handlers[event](told)
+
+    async def send(self, method):
+        assert method == "Page.enable"
+
+
+@pytest.mark.parametrize("end", ["frameStartedNavigating", "frameNavigated", "frameDetached"])
+async def test_a_frame_that_will_ask_for_a_document_is_waited_for_until_it_does(end):
+    """A busy browser asks for it long after the page sent the frame there."""
+    page, told = Told(), Told()
+    watch = NetworkWatch(Told())
+    await watch.attend(page, told)
+    wait = {"quiet": 0.0, "cap": 60.0, "restless": 60.0, "departure": 0.0}
+    assert await watch.wait_until_quiet(page, **wait)
+    for url, where in (("about:blank", "currentTab"), ("http://a.test/", "newTab")):
+        asks = {"frameId": "F", "url": url, "disposition": where}
+        told.emit("Page.frameRequestedNavigation", asks)
+        assert await watch.wait_until_quiet(page, **wait)
+    told.emit("Page.frameRequestedNavigation", {**asks, "disposition": "currentTab"})
+    waiting = asyncio.ensure_future(watch.wait_until_quiet(page, **wait))
+    await asyncio.sleep(0.1)
+    assert not waiting.done()
+    told.emit(f"Page.{end}", {"frame": {"id": "F"}} if end == "frameNavigated" else asks)
+    assert await waiting
+
+
+@pytest.mark.browser
+async def test_what_was_fetched_and_answered_while_the_page_was_looked_at_is_seen(
+    open_page, server, monkeypatch
+):
+    """The answer changes the page after its tree was taken."""
+    observe, looks = BrowserSession._observe_page, []
+
+    async def slowly(self, options, **settings):
+        seen = await observe(self, options, **settings)
+        looks.append(seen["axtree"])
+        if len(looks) == 2:
+            ask = "fetch(document.querySelector('button').value).then(r => r.text())"
+            script = f"{ask}.then(text => document.body.append(text))"
+            await self.page.evaluate(script)
+        return seen
+
+    monkeypatch.setattr(BrowserSession, "_observe_page", slowly)
+    server.may_answer.set()
+    environment = open_page(page(server), settle=PATIENT, policy=ANY_NETWORK)
+    await environment.reset()
+    timestep = await environment.step(Wait(0))
+    assert "fetched" not in looks[1]
+    assert "fetched" in timestep.observation["axtree"]
 
 
 FRAME = """

@@ -136,6 +136,14 @@ def timers_script(policy: SettlePolicy) -> str:
 _NEVER_END = frozenset({"websocket", "eventsource", "ping", "media"})
 """Kinds of requests that do not affect whether a page is complete."""
 
+_NO_LONGER_COMING: Final = (
+    "frameStartedNavigating",
+    "frameNavigated",
+    "frameStoppedLoading",
+    "frameDetached",
+)
+"""Events after which a frame has asked for its document, or will not."""
+
 _FORGOTTEN_AFTER = 2.0
 """Seconds after which a request is ignored, unless a policy's `answers` says otherwise: long polls,
 trackers. Stagehand's rule."""
@@ -163,8 +171,16 @@ class _Fetching:
     without an answer in time."""
     acted: float = 0.0
     """When the last action began."""
+    caused: float = 0.0
+    """When the last request began that an action caused."""
     leaving: Request | None = None
     """The request for the document to which the page is on its way."""
+    coming: dict[str, float] = dataclasses.field(default_factory=dict)
+    """The frames that will ask for a document, and until when that is believed."""
+
+    def is_coming(self, now: float) -> bool:
+        """Return whether a frame will ask for a document."""
+        return any(end > now for end in self.coming.values())
 
     def is_caused(self, request: Request) -> bool:
         """Return whether an action caused a request, as far as that can be known."""
@@ -193,6 +209,17 @@ class NetworkWatch:
         context.on("requestfinished", self._on_end)
         context.on("requestfailed", self._on_end)
 
+    async def attend(self, page: Page, debugger: CDPSession) -> None:
+        """Hear from a tab's debugging session that a frame will ask for a document.
+
+        It does so some time after a script sent it there, or a form, and the page script cannot see
+        that of a frame that was just made. Frames of another process are not heard.
+        """
+        debugger.on("Page.frameRequestedNavigation", lambda told: self._on_asked(page, told))
+        for event in _NO_LONGER_COMING:
+            debugger.on(f"Page.{event}", lambda told: self._on_asking(page, told))
+        await debugger.send("Page.enable")
+
     def begin_action(self, page: Page) -> None:
         """Note that what a page asked for again and again is not caused by what comes now."""
         fetching = self._of(page)
@@ -210,14 +237,13 @@ class NetworkWatch:
         """Return whether a page is on its way to another document."""
         return self._of(page).leaving is not None
 
-    def is_fetching(self, page: Page) -> bool:
-        """Return whether a request is in flight that an action caused."""
-        now = asyncio.get_running_loop().time()
+    def asked_since(self, page: Page, since: float) -> bool:
+        """Return whether an action caused a request since then, or a frame will ask for one.
+
+        It counts even if it was answered: what the page did with the answer came later.
+        """
         fetching = self._of(page)
-        return any(
-            self._end_of(fetching, request) > now and fetching.is_caused(request)
-            for request in fetching.begun
-        )
+        return fetching.caused > since or fetching.is_coming(asyncio.get_running_loop().time())
 
     async def wait_until_quiet(
         self, page: Page, *, quiet: float, cap: float, restless: float, departure: float
@@ -250,8 +276,9 @@ class NetworkWatch:
                 # One that was not answered in time may be a long poll.
                 fetching.habits |= {_place(one) for one in awaited if one not in in_flight}
             since = max([begun, fetching.changed, *(end for end in ends.values() if end <= now)])
+            coming = fetching.is_coming(now)
             if not leaving:
-                if not in_flight and now - since >= quiet:
+                if not in_flight and not coming and now - since >= quiet:
                     return True
                 if now >= resumed + cap and not answering:
                     return False
@@ -263,7 +290,8 @@ class NetworkWatch:
                 if now >= resumed + restless and not caused:
                     return False
             wakes = [begun + departure if leaving else resumed + cap, *in_flight.values()]
-            if not in_flight and not leaving:
+            wakes += fetching.coming.values()
+            if not in_flight and not leaving and not coming:
                 wakes.append(since + quiet)
             if now < resumed + restless:
                 wakes.append(resumed + restless)
@@ -282,6 +310,17 @@ class NetworkWatch:
     def _of(self, page: Page) -> _Fetching:
         return self._pages.setdefault(page, _Fetching())
 
+    def _on_asked(self, page: Page, told: Mapping[str, Any]) -> None:
+        here = told["disposition"] == "currentTab"
+        if here and told["url"].startswith(("http:", "https:")):
+            fetching = self._of(page)
+            fetching.coming[told["frameId"]] = self._note(fetching) + _FORGOTTEN_AFTER
+
+    def _on_asking(self, page: Page, told: Mapping[str, Any]) -> None:
+        fetching = self._of(page)
+        if fetching.coming.pop(told.get("frameId") or told["frame"]["id"], None) is not None:
+            self._note(fetching)
+
     def _on_request(self, request: Request) -> None:
         fetching = self._fetching_of(request)
         if fetching is None or request.resource_type in _NEVER_END:
@@ -290,6 +329,8 @@ class NetworkWatch:
             fetching.leaving = request
         fetching.asked[_place(request)] += 1
         fetching.begun[request] = self._note(fetching)
+        if fetching.is_caused(request):
+            fetching.caused = fetching.begun[request]
 
     def _on_response(self, response: Response) -> None:
         fetching = self._fetching_of(response.request)

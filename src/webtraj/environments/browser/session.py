@@ -435,7 +435,7 @@ class BrowserSession:
         navigated = False
         begun = time.monotonic()
         network_quiet = await self._network_settled()
-        waited = time.monotonic()
+        waited = looked = time.monotonic()
         shown = False
         for left in reversed(range(_MAX_NAVIGATIONS)):
             if self._opened is not None:
@@ -499,8 +499,9 @@ class BrowserSession:
                 if not self._network.is_leaving(self._active):
                     continue
             # Not after `begin`, which would begin the episode a second time.
-            if left and begin is None and network_quiet and self._began_to_fetch(waited):
+            if left and begin is None and network_quiet and self._began_to_fetch(waited, looked):
                 network_quiet = await self._network_settled()
+                looked = time.monotonic()
                 continue
             await self.downloads.settle()
             if self.lease.crashed and not self.lease.borrowed:
@@ -716,9 +717,13 @@ class BrowserSession:
         if page not in self._cdp:
             async with self._attaching:
                 if page not in self._cdp:
-                    self._cdp[page] = await self.run(
+                    debugger = await self.run(
                         self.lease.context.new_cdp_session(page), what="open a debugging session"
                     )
+                    if self._network is not None:
+                        hears = self._network.attend(page, debugger)
+                        await self.run(hears, what="tell of its frames")
+                    self._cdp[page] = debugger
         return self._cdp[page]
 
     def begin_action(self, *, types: bool) -> None:
@@ -744,12 +749,16 @@ class BrowserSession:
         departure = self._settle.departure
         return departure if self._network is None else min(departure, _ASKS_WITHIN)
 
-    def _began_to_fetch(self, waited: float) -> bool:
-        """Return whether the page began to fetch after the wait for the network, and has time left.
+    def _began_to_fetch(self, waited: float, looked: float) -> bool:
+        """Return whether the page has fetched since it was looked at, and has time left.
 
         A timer that was waited for may have begun it, or a script that took long to start.
+
+        Args:
+            waited: When the first wait for the network ended.
+            looked: When the last one ended, before the last look.
         """
-        if self._network is None or not self._network.is_fetching(self._active):
+        if self._network is None or not self._network.asked_since(self._active, looked):
             return False
         settle = self._settle
         limit = settle.cap if settle.restless is None else settle.restless

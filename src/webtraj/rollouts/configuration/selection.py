@@ -164,7 +164,7 @@ def _plan_of_forks(spec: RunSpec, fork: ForkConfig) -> tuple[PlannedEpisode, ...
             f"max_steps={spec.max_steps} counts repeated steps too, so a fork at step {late[0]} "
             "would end before the agent decides. Give a larger limit, or none."
         )
-    return plan_forks(dataset, points, group_size=spec.group_size)
+    return plan_forks(dataset, points, group_size=spec.group_size, options=spec.environment_options)
 
 
 _BY_VALUE = {"last-good": last_good, "most-open": most_open}
