@@ -72,6 +72,7 @@ from webtraj.trajectory import (
     EpisodeEnd,
     EpisodeInfo,
     EpisodeTrajectory,
+    Outcome,
     StepRecord,
     StepType,
 )
@@ -691,15 +692,22 @@ def copying(place: Path) -> list[tuple[str, float, float]]:
     return rows
 
 
-def opening(count: int, place: Path) -> float:
-    """Returns the seconds of CPU to open a dataset of many episodes, best of 3."""
+def opening(count: int, place: Path) -> tuple[float, float]:
+    """Returns the seconds of CPU to open a dataset of many episodes, and to filter it then.
+
+    Each the best of 3.
+    """
     root = make_many(count, place / "many")
-    times = []
+    opened, filtered = [], []
     for _ in range(3):
         started = time.process_time()
-        assert len(webtraj.open_dataset(root)) == count
-        times.append(time.process_time() - started)
-    return min(times)
+        dataset = webtraj.open_dataset(root)
+        assert len(dataset) == count
+        between = time.process_time()
+        assert len(dataset.filter(outcome=Outcome.SUCCESS)) == count // 2
+        opened.append(between - started)
+        filtered.append(time.process_time() - between)
+    return min(opened), min(filtered)
 
 
 def make_many(count: int, root: Path) -> Path:
@@ -707,11 +715,14 @@ def make_many(count: int, root: Path) -> Path:
     layout = DatasetLayout(root)
     layout.create()
     index = IndexWriter(layout.index)
+    outcomes = (Outcome.FAILURE, Outcome.SUCCESS)
     for n in range(count):
         summary = EpisodeSummary(
             episode_id=f"20261120T130405-{n:016x}", task=f"task-{n % 50}", goal=f"Click on {n}.",
             environment="BrowserEnvironment", policy="oracle", seed=n, group_id=f"g{n // 8}",
-            num_steps=n % 30, start_time=1.7e9 + n, end_time=1.7e9 + n + 5.5, sha256=f"{n:064x}",
+            end_reason=EndReason.TERMINATED, outcome=outcomes[n % 2], num_steps=n % 30,
+            total_reward=float(n % 2), start_time=1.7e9 + n, end_time=1.7e9 + n + 5.5,
+            sha256=f"{n:064x}",
         )  # fmt: skip
         index.append(summary)
         layout.episode(summary.episode_id).touch()
@@ -751,7 +762,7 @@ def main() -> None:
         absent = absences(place)
         scanned = scanning(scan, place)
         copied = copying(place)
-        opened = opening(scan, place)
+        opened, filtered = opening(scan, place)
     table = Table(title=f"The same {steps} steps, best of {repeats}; reads: median of {tries}")
     for column in (
         "way",
@@ -790,7 +801,10 @@ def main() -> None:
     console.print(table)
     for name, rate, cpu in copied:
         console.print(f"copy {name}: {rate:.0f} episodes/s, {cpu * 1e3:.2f} ms of CPU each")
-    console.print(f"opening {scan:,} episodes: {opened:.3f} s of CPU (at most {OPEN} for 100,000)")
+    console.print(
+        f"opening {scan:,} episodes: {opened:.3f} s of CPU (at most {OPEN} for 100,000); "
+        f"filtering them then: {filtered:.3f} s"
+    )
     for name, seconds in absent.items():
         console.print(f"absent endpoint, {name}: named after {seconds:.1f} s (at most {NAMED:.0f})")
 

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import dataclasses
-
+import msgspec
 import orjson
 
 from rows import each
@@ -23,14 +22,14 @@ def line(**changes: object) -> bytes:
 
 KEPT = {
     "as written": (line(), USUAL),
-    "no seed": (line(seed=None), dataclasses.replace(USUAL, seed=None)),
-    "no time": (line(start_time=None), dataclasses.replace(USUAL, start_time=None)),
+    "no seed": (line(seed=None), msgspec.structs.replace(USUAL, seed=None)),
+    "no time": (line(start_time=None), msgspec.structs.replace(USUAL, start_time=None)),
     "a whole number": (line(start_time=5), USUAL),
-    "unknown outcome": (line(outcome="x"), dataclasses.replace(USUAL, outcome=Outcome.UNKNOWN)),
+    "unknown outcome": (line(outcome="x"), msgspec.structs.replace(USUAL, outcome=Outcome.UNKNOWN)),
     "unknown field": (line(more=1), USUAL),
     "upper case": (line(outcome="SUCCESS"), USUAL),
     "few fields": (b'{"episode_id":"e1"}\n', EpisodeSummary(episode_id="e1")),
-    "null": (line(task=None), dataclasses.replace(USUAL, task="")),
+    "null": (line(task=None), msgspec.structs.replace(USUAL, task="")),
 }
 REFUSED = {
     "no id": line(episode_id="../x"),

@@ -46,7 +46,7 @@ def test_every_field_of_every_summary_is_there(path):
         assert row["start_time"] == summary.start_time
     assert [row["seed"] for row in rows[:4]] == [None, 3, None, -(2**63)]
     assert pq.ParquetFile(path).num_row_groups == 3
-    assert set(rows[0]) == {*EpisodeSummary.__dataclass_fields__, "superseded"}
+    assert set(rows[0]) == {*EpisodeSummary.__struct_fields__, "superseded"}
 
 
 @pytest.mark.slow

@@ -1,6 +1,6 @@
 """The version of the weights that acted is in the index, whoever writes that; old ones lack it."""
 
-import dataclasses
+import msgspec
 
 import webtraj
 from rows import each
@@ -95,7 +95,7 @@ def test_a_false_one_does_not_agree_with_its_file(tmp_path):
         writer.add(episode(("7",)))
     (path,) = (tmp_path / "d" / "index").iterdir()
     summary = EpisodeSummary.from_line(path.read_bytes().rstrip())
-    path.write_bytes(dataclasses.replace(summary, policy_version="8").to_line())
+    path.write_bytes(msgspec.structs.replace(summary, policy_version="8").to_line())
     assert not verify(tmp_path / "d").clean
 
 

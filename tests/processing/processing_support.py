@@ -2,6 +2,7 @@
 
 import dataclasses
 
+import msgspec
 import orjson
 
 from webtraj import open_dataset
@@ -133,7 +134,7 @@ def without_times(data):
 def index_lines(place, options=None):
     """Returns what the index says, files' sizes and hashes aside, which hold times."""
     return [
-        dataclasses.replace(one, size=0, sha256="")
+        msgspec.structs.replace(one, size=0, sha256="")
         for one in open_dataset(place, storage_options=options).summaries
     ]
 

@@ -10,7 +10,6 @@ recover` writes the missing lines.
 from __future__ import annotations
 
 import ast
-import dataclasses
 import enum
 import functools
 import math
@@ -39,7 +38,14 @@ from webtraj.store.decoding import Budget
 from webtraj.store.formats import format_named
 from webtraj.store.index import EpisodeSummary, merge, parse_index_file, summarize
 from webtraj.store.journal import warn
-from webtraj.store.layout import INDEX, SCHEMA_VERSION, check_episode_id, episode_key, is_episode_id
+from webtraj.store.layout import (
+    FORMATS,
+    INDEX,
+    SCHEMA_VERSION,
+    check_episode_id,
+    episode_key,
+    is_episode_id,
+)
 from webtraj.store.storage import FolderStorage, Storage
 from webtraj.store.tries import find_superseded
 
@@ -68,7 +74,7 @@ __all__ = [
 # None, such as the reward of an episode that was not scored, is neither above nor below a number.
 
 _LONGEST = 2000
-_FIELDS = tuple(field.name for field in dataclasses.fields(EpisodeSummary))
+_FIELDS = EpisodeSummary.__struct_fields__
 _COMPARISONS: dict[type[ast.cmpop], Callable[[Any, Any], Any]] = {
     ast.Eq: operator.eq,
     ast.NotEq: operator.ne,
@@ -364,6 +370,8 @@ class IndexTail:
 
 Blobs = Literal["eager", "lazy"]
 _ID = operator.attrgetter("episode_id")
+_FORMAT = operator.attrgetter("format")
+_SUFFIXES = {name: f".{name}" for name in FORMATS}
 _Enum = TypeVar("_Enum", trajectory_lib.EndReason, trajectory_lib.Outcome)
 _EPISODES_AHEAD = 4
 
@@ -417,9 +425,12 @@ class Dataset:
         self._place = place
         self._blobs: Blobs = blobs
         self._summaries = tuple(summaries)
-        self._by_id = dict(zip(map(_ID, self._summaries), self._summaries, strict=True))
         self._judgements = judgements
         self._superseded = superseded
+
+    @functools.cached_property
+    def _by_id(self) -> dict[str, EpisodeSummary]:
+        return dict(zip(map(_ID, self._summaries), self._summaries, strict=True))
 
     @property
     def path(self) -> Path:
@@ -719,7 +730,8 @@ def add_unindexed(
     """
     summaries = list(indexed.values())
     if complete or not place.is_remote or not indexed:
-        stored = place.sealed_episodes({f"{one.episode_id}.{one.format}" for one in summaries})
+        suffixes = map(_SUFFIXES.__getitem__, map(_FORMAT, summaries))
+        stored = place.sealed_episodes(set(map(operator.add, map(_ID, summaries), suffixes)))
         lost = [episode_id for episode_id in stored if episode_id not in indexed]
         if lost:
             find = functools.partial(_summarize, place, stored)

@@ -24,6 +24,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
+import msgspec
 import orjson
 
 from webtraj import errors
@@ -212,7 +213,7 @@ class Judgements(Closing):
             total = None
         if outcome is summary.outcome and total is summary.total_reward:
             return summary
-        return dataclasses.replace(summary, outcome=outcome, total_reward=total)
+        return msgspec.structs.replace(summary, outcome=outcome, total_reward=total)
 
     def apply(
         self, trajectory: EpisodeTrajectory, *, blobs: BlobSource | None = None

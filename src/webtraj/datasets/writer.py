@@ -17,6 +17,7 @@ import threading
 from collections.abc import Mapping
 from typing import Any
 
+import msgspec
 import orjson
 
 from webtraj import errors
@@ -216,7 +217,7 @@ class DatasetWriter(Closing):
                 f"The dataset {self.url!r} already has a different episode {summary.episode_id!r}. "
                 "Give this one another id."
             )
-        return dataclasses.replace(summary, size=len(found), sha256=sha256)
+        return msgspec.structs.replace(summary, size=len(found), sha256=sha256)
 
     def _complete(self, summary: EpisodeSummary) -> EpisodeSummary:
         """Add the index line of an existing episode, unless it has one."""

@@ -432,7 +432,7 @@ def _way_out(root: Path, found: DatasetHeader, wanted: DatasetHeader) -> str:
 def _files_in(folder: Path, known: Set[str] = frozenset()) -> list[str]:
     """Return the names of a folder's files, without known ones."""
     try:
-        with os.scandir(folder) as entries:
-            return [one.name for one in entries if one.name not in known and one.is_file()]
+        names = set(os.listdir(folder)) - known  # noqa: PTH208 - Five times as fast.
     except FileNotFoundError:  # Not made yet, or not copied because it was empty.
         return []
+    return [name for name in names if (folder / name).is_file()]

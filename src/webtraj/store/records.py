@@ -13,6 +13,7 @@ import collections.abc
 import dataclasses
 import enum
 import functools
+import inspect
 import types
 import typing
 from collections.abc import Callable, Iterable, Mapping
@@ -226,15 +227,14 @@ class _Kind(NamedTuple):
 
 @functools.cache
 def _kinds_of(cls: type) -> dict[str, _Kind]:
-    """Return the kind of each field of a dataclass, by name."""
+    """Return the kind of each field of a dataclass or Struct, by name."""
     hints = typing.get_type_hints(cls, include_extras=True)
+    signature = inspect.signature(cls).parameters
     kinds = {}
-    for field in dataclasses.fields(cls):
-        kind = _kind(hints[field.name])
-        required = (
-            field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING
-        )
-        kinds[field.name] = kind._replace(takes_null=True) if required else kind
+    for name in signature:
+        kind = _kind(hints[name])
+        required = signature[name].default is inspect.Parameter.empty
+        kinds[name] = kind._replace(takes_null=True) if required else kind
     return kinds
 
 

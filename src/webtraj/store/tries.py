@@ -157,11 +157,17 @@ def _rows(episodes: Iterable[Try]) -> list[list[tuple[tuple[object, ...], str]]]
 def _candidates(episodes: Sequence[Try]) -> Iterator[Try]:
     """Yield the episodes that may have another try, at a glance: in most datasets, few or none."""
     retried = {one.retry_of for one in episodes if one.retry_of}
-    alike = collections.Counter(one.episode_id.rpartition("-")[0] for one in episodes)
-    for one in episodes:
-        is_retried = one.retry_of or one.episode_id in retried
-        if is_retried or alike[one.episode_id.rpartition("-")[0]] > 1:
+    rows = list(map(_row_in, episodes))
+    alike = collections.Counter(rows)
+    for one, row in zip(episodes, rows, strict=True):
+        if one.retry_of or one.episode_id in retried or (row and alike[row] > 1):
             yield one
+
+
+def _row_in(one: Try) -> str:
+    """Return what may name a row in an episode's id: all but the try; empty if none is named."""
+    row, _, number = one.episode_id.rpartition("-")
+    return row if number.isdigit() and row[-6:].isdigit() else ""
 
 
 def _chains(known: Mapping[str, Try]) -> dict[str, list[tuple[Try, int]]]:

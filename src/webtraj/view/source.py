@@ -10,6 +10,8 @@ import time
 from collections.abc import Sequence
 from typing import Any
 
+import msgspec
+
 from webtraj import errors
 from webtraj import trajectory as trajectory_lib
 from webtraj.datasets.dataset import IndexTail, add_unindexed, decode_episode
@@ -144,7 +146,7 @@ class Follower:
             summary = summarize(data, b"", store, place.header.format)
         except errors.DatasetError:  # `webtraj recover` reports the problem.
             return EpisodeSummary(episode_id=episode_id)
-        return dataclasses.replace(summary, sha256="")
+        return msgspec.structs.replace(summary, sha256="")
 
 
 def journal_data(journal: Journal) -> dict[str, Any]:

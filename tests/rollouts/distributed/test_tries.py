@@ -24,7 +24,7 @@ def summary(run, row, number, end):
         EndReason.ERRORED: Outcome.ENV_ERROR,
         EndReason.CANCELLED: Outcome.CANCELLED,
     }
-    values = {field.name: None for field in dataclasses.fields(EpisodeSummary)}
+    values = dict.fromkeys(EpisodeSummary.__struct_fields__)
     values |= {
         "episode_id": f"one-{row:06d}-{number:02d}", "task": "climb", "end_reason": end,
         "outcome": outcomes.get(end, Outcome.UNKNOWN), "num_steps": 3, "total_reward": 1.0,
