@@ -130,6 +130,37 @@ async def test_a_document_on_its_way_to_a_frame_is_waited_for(open_page, server)
 
 
 @pytest.mark.browser
+async def test_an_answer_is_waited_for_though_the_page_often_asks_the_same_address(open_page):
+    """Webmail asks one address for everything; what it asks for is in the query."""
+    asked, may_answer = asyncio.Event(), asyncio.Event()
+
+    async def handle(reader, writer):
+        if b"action=move" in await reader.readuntil(b"\r\n\r\n"):
+            asked.set()
+            await may_answer.wait()
+        head = b"HTTP/1.1 200 OK\r\nConnection: close\r\nAccess-Control-Allow-Origin: *\r\n"
+        writer.write(head + b"Content-Length: 5\r\n\r\nmoved")
+        await writer.drain()
+
+    async with LocalServer(handle) as listening:
+        url = f"http://{listening.address}/?action="
+        move = f"fetch('{url}move').then(r => r.text()).then(t => document.body.append(t))"
+        html = f"""<button onclick="{move}">go</button>
+            <script>for (let n = 0; n < 3; n++) fetch("{url}news&_=" + n)</script>"""
+        settle = SettlePolicy(quiet=0.0, cap=1.0, network_quiet=0.05, answers=60.0)
+        environment = open_page(html, settle=settle, policy=ANY_NETWORK)
+        await environment.reset()
+        step = asyncio.ensure_future(environment.step(Click("1")))
+        try:
+            await asked.wait()
+            await asyncio.sleep(2.5)  # Longer than for what the page asks by itself.
+            assert not step.done()
+        finally:
+            may_answer.set()
+        assert "moved" in (await step).observation["axtree"]
+
+
+@pytest.mark.browser
 async def test_a_form_sent_to_a_frame_that_was_just_made_is_waited_for(open_page, server):
     make = "i = document.createElement('iframe'); i.name = 'new'; document.body.append(i)"
     html = f"""<button onclick="{make}; f.submit()">go</button>

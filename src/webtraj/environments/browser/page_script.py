@@ -152,6 +152,9 @@ trackers. Stagehand's rule."""
 _MANY: Final = 2
 """A page that asks for a URL more often than this between two actions does so by itself."""
 
+_WITH_DIGITS: Final = re.compile(r"=[^&]*\d[^&]*")
+"""The values of a query that differ from one request for the same to the next."""
+
 _NO_CONTENT: Final = (204, 205)
 """Answers to a navigation that leave the page as it is."""
 
@@ -165,9 +168,9 @@ class _Fetching:
     changed: float = 0.0
     """When a request last began or ended."""
     asked: Counter[str] = dataclasses.field(default_factory=Counter)
-    """How often each URL was asked for since the last action began, without its query."""
+    """How often each place was asked for since the last action began, see `_place`."""
     habits: frozenset[str] = frozenset()
-    """The URLs that the page asks for by itself: more than `_MANY` times between two actions, or
+    """The places that the page asks for by itself: more than `_MANY` times between two actions, or
     without an answer in time."""
     acted: float = 0.0
     """When the last action began."""
@@ -362,7 +365,14 @@ class NetworkWatch:
 
 
 def _place(request: Request) -> str:
-    return request.url.partition("?")[0]
+    """Return what a request asks for: the method and the URL, without what counts or is drawn.
+
+    >>> class Poll: method, url = "GET", "http://a.test/?_action=refresh&_unlock=0&_=1795"
+    >>> _place(Poll())
+    'GET http://a.test/?_action=refresh&_unlock=&_='
+    """
+    url, mark, query = request.url.partition("?")
+    return f"{request.method} {url}{mark}{_WITH_DIGITS.sub('=', query)}"
 
 
 # The script has one source, the files in `page/`.
