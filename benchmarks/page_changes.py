@@ -87,10 +87,10 @@ def main() -> None:
     parser.add_argument("--tasks", type=int, default=60, help="MiniWoB++ tasks")
     parser.add_argument("--seed", type=int, default=0)
     options = parser.parse_args()
-    from webtraj.environments.miniwob.oracles import solved_tasks
+    from webtraj.environments.miniwob.oracles import list_solved_tasks
 
     fixture_site.register_presets()
-    every = [f"miniwob/{task}" for task in solved_tasks()]
+    every = [f"miniwob/{task}" for task in list_solved_tasks()]
     sets = {
         "MiniWoB++": every[:: max(len(every) // options.tasks, 1)],
         "fixture site": list(fixture_site.PRESETS),

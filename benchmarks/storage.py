@@ -15,8 +15,9 @@ the goal and the last five screenshots with their trees, as vision agents send t
      stores and webtraj does not.
    * WebGym: a list of steps by `torch.save`, a PNG a step beside it; the prompt of each step as
      JSON text, its images by path.
-2. S3: plain obstore puts of some objects to `rclone serve s3`; beside that, `webtraj push` of a
-   spool that holds the same episodes, and the collector from the first step on. Then an endpoint
+2. S3: plain obstore puts of some objects to `rclone serve s3`; the same with what a push must do as
+   well, reading the files and hashing what is sent and what arrived; beside that, `webtraj push` of
+   a spool that holds the same episodes, and the collector from the first step on. Then an endpoint
    that is absent: how long until a command names it.
 3. One step, or one episode, read at random.
 4. A scan over all steps of many small episodes, beside `torch.load` of the same as `.pt`; copying
@@ -34,6 +35,7 @@ import contextlib
 import dataclasses
 import functools
 import gzip
+import hashlib
 import io
 import json
 import logging
@@ -425,8 +427,8 @@ class Cost:
 
 def sending(
     episodes: Sequence[EpisodeTrajectory], copies: int, place: Path
-) -> tuple[int, Cost, Cost, Cost, Cost]:
-    """Returns bytes, and costs: by plain puts, by a push, by the collector, recorded only.
+) -> tuple[int, Cost, Cost, Cost, Cost, Cost]:
+    """Returns bytes, and costs: plain puts, checked puts, a push, the collector, recorded only.
 
     Medians of five, the last the only one.
     """
@@ -453,11 +455,12 @@ def sending(
     }
     server = S3Server("rclone")
     server.start()
-    plain, pushed, collected = [], [], []
+    plain, checked, pushed, collected = [], [], [], []
     try:
         for attempt in range(5):
             bucket, target = server.make_bucket(), f"{server.make_bucket()}/data"
-            store = S3Store(
+            make_store = functools.partial(
+                S3Store,
                 bucket.removeprefix("s3://"),
                 endpoint=server.endpoint,
                 region="us-east-1",
@@ -466,10 +469,25 @@ def sending(
                 client_options={"allow_http": True},
             )
 
-            def put_all(store: Any = store) -> None:
-                put = functools.partial(obstore.put, store)
+            def put_all(make_store: Any = make_store) -> None:
+                put = functools.partial(obstore.put, make_store())
                 with ThreadPoolExecutor(16) as threads:
                     list(threads.map(put, objects.keys(), objects.values()))
+
+            def put_checked(make_store: Any = make_store) -> None:
+                store = make_store(prefix="checked", checksum_algorithm="SHA256")
+
+                def put(key: str) -> None:
+                    data = (local / key).read_bytes()
+                    hashlib.sha256(data)
+                    arrived = obstore.put(store, key, data)["e_tag"]
+                    assert arrived is not None
+                    assert (
+                        arrived.strip('"') == hashlib.md5(data, usedforsecurity=False).hexdigest()
+                    )
+
+                with ThreadPoolExecutor(16) as threads:
+                    list(threads.map(put, objects))
 
             def collect_all(target: str = target, spool: Path = place / f"spool{attempt}") -> None:
                 collector = webtraj.S3TrajectoryCollector(
@@ -478,6 +496,7 @@ def sending(
                 asyncio.run(collect(collector, many))
 
             plain.append(Cost.of(put_all))
+            checked.append(Cost.of(put_checked))
             collected.append(Cost.of(collect_all))
             sent = webtraj.open_dataset(target, storage_options=server.options())
             assert len(sent) == len(many)
@@ -485,7 +504,8 @@ def sending(
     finally:
         server.close()
     size = sum(map(len, objects.values()))
-    return size, Cost.median(plain), Cost.median(pushed), Cost.median(collected), recorded
+    measured = map(Cost.median, (plain, checked, pushed, collected))
+    return (size, *measured, recorded)
 
 
 def pushing(episodes: Sequence[EpisodeTrajectory], spool: Path, server: S3Server) -> Cost:
@@ -783,10 +803,12 @@ def main() -> None:
             f"{read[name][1] * 1e3:.2f}",
         )
     console.print(table)
-    size, plain, pushed, collected, recorded = sent
+    size, plain, checked, pushed, collected, recorded = sent
     console.print(
         f"S3 (rclone serve s3): {size / 2**20:.0f} MiB; plain puts "
-        f"{size / plain.seconds / 2**20:.1f} MiB/s in {plain.seconds:.2f} s; webtraj push "
+        f"{size / plain.seconds / 2**20:.1f} MiB/s in {plain.seconds:.2f} s; puts that read and "
+        f"hash {plain.seconds / checked.seconds:.0%} of that, and {plain.cpu / checked.cpu:.0%} by "
+        f"processor time; webtraj push "
         f"{plain.seconds / pushed.seconds:.0%} of that, {pushed.seconds:.2f} s, and "
         f"{plain.cpu / pushed.cpu:.0%} by processor time, {pushed.cpu:.2f} s with the server's (at "
         f"least {AT_LEAST:.0%}); the collector from the first step on "

@@ -25,7 +25,7 @@ from hand import Hand, until  # noqa: E402
 
 import fixture_site  # noqa: E402
 from webtraj.collectors.memory import MemoryTrajectoryCollector  # noqa: E402
-from webtraj.demonstrating import Recorder, headed_pool, preset_environment  # noqa: E402
+from webtraj.demonstrating import Recorder, make_headed_pool, preset_environment  # noqa: E402
 from webtraj.demonstrating.bar import Bar  # noqa: E402
 
 FILE = ROOT / "docs" / "images" / "record.webp"
@@ -72,7 +72,7 @@ class Film:
 async def make(file: Path) -> str:
     """Record the demonstration, write the picture, and say what it is."""
     fixture_site.register_presets()
-    pool = headed_pool(confined=True)
+    pool = make_headed_pool(confined=True)
     environment = preset_environment(TASK, pool=pool, seed=2)
     bar = Bar(pool, lambda: recorder)
     recorder = Recorder(environment, MemoryTrajectoryCollector(), on_progress=bar.show)

@@ -596,4 +596,4 @@ def _register_ours() -> None:
 def _list_solved_miniwob() -> tuple[str, ...]:
     from webtraj.environments.miniwob import oracles
 
-    return oracles.solved_tasks()
+    return oracles.list_solved_tasks()

@@ -102,7 +102,7 @@ def census(folder: Path, url: str, format_name: str, options: dict[str, Any]) ->
     """Counts how far the episodes had come when who recorded them was killed."""
     keys = [entry.key for entry in open_storage(url, options).list()]
     stored = {key.rpartition("/")[2] for key in keys if key.startswith("episodes/")}
-    waiting = {f"{name}.{format_name}" for name in Spool(folder, format_name).waiting()}
+    waiting = {f"{name}.{format_name}" for name in Spool(folder, format_name).list_waiting()}
     return {
         "in_the_spool": len(waiting - stored),
         "not_in_the_index": len(waiting & stored),

@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 
 from rows import each
 from webtraj.environments import actions as a
-from webtraj.judging.masked_fields import is_masked, typed_texts
+from webtraj.judging.masked_fields import find_typed_texts, is_masked
 from webtraj.trajectory import Decision, StepRecord, StepType
 
 
@@ -73,24 +73,24 @@ def test_what_was_typed_last_is_known(case):
     if known is None:  # What it was done to, only the observation says.
         steps[1].observation["last_action"]["ref"] = "1"
         known = {"1": "abc"}
-    assert typed_texts(steps)[-1] == known
+    assert find_typed_texts(steps)[-1] == known
 
 
 @each("case", UNKNOWN)
 def test_what_is_not_sure_is_not_known(case):
-    assert typed_texts(steps_of(*UNKNOWN[case]))[-1] == {}
+    assert find_typed_texts(steps_of(*UNKNOWN[case]))[-1] == {}
 
 
 def test_each_step_has_what_was_known_then():
     steps = steps_of(FILLED, (a.Fill("1", "xyz"), tree(3)), (a.Click("4"), tree()))
-    assert typed_texts(steps) == [{}, {"1": "abc"}, {"1": "xyz"}, {}]
-    assert typed_texts([]) == []
+    assert find_typed_texts(steps) == [{}, {"1": "abc"}, {"1": "xyz"}, {}]
+    assert find_typed_texts([]) == []
 
 
 def test_without_word_of_how_the_action_went_nothing_is_known():
     steps = steps_of(FILLED)
     del steps[1].observation["last_action"]
-    assert typed_texts(steps)[-1] == {}
+    assert find_typed_texts(steps)[-1] == {}
 
 
 _TEXTS = st.text("ab", max_size=2)
@@ -133,7 +133,7 @@ def test_what_is_known_is_so(actions, begun):
         held[focus] = _done(action, held[focus], focus)
         done.append((action, tree(len(held["1"]), len(held["2"]))))
         truths.append(dict(held))
-    known = typed_texts(steps_of(*done, begun=tree(len(begun))))
+    known = find_typed_texts(steps_of(*done, begun=tree(len(begun))))
     for told, truth in zip(known[1:], truths, strict=True):
         assert told.items() <= truth.items()
     assert not known[0]

@@ -53,7 +53,7 @@ def problems(given: list[str]) -> Iterator[str]:
     line = metrics.read_lines(places.metrics)[number]
     told = line.get("policy_gradient", {})
     print(f"iteration {number}: {orjson.dumps(told).decode()}")
-    played = list(open_dataset(places.recorded(number)))
+    played = list(open_dataset(places.rollout_dataset(number)))
     for trajectory in played:
         versions = {call.policy_version for call in calls_of(trajectory)}
         if versions - {version_name(number - 1)}:

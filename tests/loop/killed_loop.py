@@ -122,11 +122,11 @@ class KilledLoop:
     def _count(self, kill: Kill) -> int:
         match kill.phase:
             case "rollout":
-                return _episodes(self.places.recorded(kill.iteration))
+                return _episodes(self.places.rollout_dataset(kill.iteration))
             case "evaluate":
-                return _episodes(self.places.evaluated(kill.iteration))
+                return _episodes(self.places.evaluation_dataset(kill.iteration))
             case "train":
-                log = Path(self.places.training(kill.iteration)) / "train_log.jsonl"
+                log = Path(self.places.training_folder(kill.iteration)) / "train_log.jsonl"
                 return log.read_bytes().count(b"\n") if log.exists() else 0
         return 0
 

@@ -52,9 +52,11 @@ class Audit:
             match slot.name:
                 case "rollout":
                     policy = slot.iteration - 1
-                    yield from self._played(self.places.recorded(slot.iteration), policy)
+                    yield from self._played(self.places.rollout_dataset(slot.iteration), policy)
                 case "evaluate":
-                    yield from self._played(self.places.evaluated(slot.iteration), slot.iteration)
+                    yield from self._played(
+                        self.places.evaluation_dataset(slot.iteration), slot.iteration
+                    )
                 case "train":
                     yield from self._trained(slot.iteration)
         yield from self._metrics()
@@ -117,7 +119,7 @@ class Audit:
 
     def _trained(self, iteration: int) -> Iterator[str]:
         """Each export was trained on as often as it was to be, and each step was made once."""
-        name, folder = f"training {iteration}", Path(self.places.training(iteration))
+        name, folder = f"training {iteration}", Path(self.places.training_folder(iteration))
         manifest, _ = read_manifest(Path(self.places.export(iteration)) / MANIFEST)
         rows = manifest["splits"]["train"]["rows"]
         told = self.places.log(iteration, "train").read_text()

@@ -60,7 +60,7 @@ async def test_a_failed_episode_is_tried_again_while_its_bucket_refuses(
     )
     assert [result.number for result in summary.results] == [0, 1, 2]
     ids = sorted(result.episode_id for result in summary.results)
-    assert Spool(tmp_path / "spool", "json").waiting() == ids  # Sealed, each of them.
+    assert Spool(tmp_path / "spool", "json").list_waiting() == ids  # Sealed, each of them.
     assert refused.status().sent_episodes == 0
     assert sorted(await sent_after_all(refused, fault_proxy, bucket_options)) == ids
 
@@ -76,6 +76,6 @@ async def test_a_rollout_that_is_cancelled_ends_while_its_bucket_refuses(
     rollout.cancel()
     with pytest.raises(asyncio.CancelledError):
         await rollout
-    ids = Spool(tmp_path / "spool", "json").waiting()
+    ids = Spool(tmp_path / "spool", "json").list_waiting()
     assert len(ids) == 1
     assert list(await sent_after_all(refused, fault_proxy, bucket_options)) == ids

@@ -11,10 +11,10 @@ from webtraj_apps import names
 
 def main() -> None:
     """Write them."""
-    for source in names.installed().values():
+    for source in names.find_installed().values():
         if source.is_ours:
             source.load_tasks()
-            found = names.registered(source.name)
+            found = names.list_registered(source.name)
             lines = (f"{name} {level} {split}\n" for name, (level, split) in found.items())
             file = Path(webtraj_apps.__file__).parent / source.name / names.NAMES
             file.write_text("".join(lines), "utf-8")

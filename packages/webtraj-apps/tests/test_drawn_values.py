@@ -96,7 +96,7 @@ def loose(seen):
 
 
 @pytest.mark.parametrize(
-    "app", [name for name, source in names.installed().items() if source.is_ours]
+    "app", [name for name, source in names.find_installed().items() if source.is_ours]
 )
 def test_each_value_that_a_goal_draws_is_expected_and_no_other(app):
     wrong = []

@@ -145,7 +145,7 @@ lines</textarea><input name=off disabled><button name=send value=1>Send</button>
         find_form(page, "text", "other")
 
 
-OURS = [name for name, one in names.installed().items() if one.is_ours and one.app is not None]
+OURS = [name for name, one in names.find_installed().items() if one.is_ours and one.app is not None]
 
 
 @pytest.mark.slow

@@ -14,7 +14,7 @@ from webtraj_apps import find_app, names, presets, register_app, tasks
 def offer(tmp_path, monkeypatch):
     """Return a function that installs a package which offers applications."""
     monkeypatch.syspath_prepend(tmp_path)
-    names.installed.cache_clear()
+    names.find_installed.cache_clear()
 
     def install(package, entry_points):
         info = tmp_path / f"{package}-1.0.dist-info"
@@ -23,7 +23,7 @@ def offer(tmp_path, monkeypatch):
         (info / "entry_points.txt").write_text(f"[webtraj.apps]\n{entry_points}\n")
 
     yield install
-    names.installed.cache_clear()
+    names.find_installed.cache_clear()
 
 
 def test_a_broken_application_stops_no_other(offer):

@@ -9,7 +9,7 @@ from webtraj_apps import AppEnvironment, names
 from webtraj_apps import app as app_lib
 from webtraj_apps.tasks import find_templates
 
-OURS = [name for name, one in names.installed().items() if one.is_ours and one.app is not None]
+OURS = [name for name, one in names.find_installed().items() if one.is_ours and one.app is not None]
 CONTROLS = """() => [...document.querySelectorAll("a[href], button, input[type=submit]")]
   .map(one => [one.textContent.trim() || one.value || one.getAttribute("href") || one.className,
                ...["x", "y"].map(axis => Math.round(one.getBoundingClientRect()[axis]))])"""

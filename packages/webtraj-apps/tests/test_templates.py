@@ -32,14 +32,16 @@ def test_the_order_counts_where_only_it_tells_answers_apart(name):
     assert tasks.find_template(name).assign(facts, random.Random(0)).ordered
 
 
-OURS = [source for source in names.installed().values() if source.is_ours]
+OURS = [source for source in names.find_installed().values() if source.is_ours]
 
 
 @each("source", OURS)
 def test_the_list_of_names_is_that_of_the_templates(source):
     source.load_tasks()
     listed = source.templates()
-    assert listed == names.registered(source.name), "run packages/webtraj-apps/scripts/names.py"
+    assert listed == names.list_registered(source.name), (
+        "run packages/webtraj-apps/scripts/names.py"
+    )
     for name in listed:
         assert webtraj.info(f"apps/{name}").num_tasks == 1
 

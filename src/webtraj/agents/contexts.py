@@ -131,10 +131,10 @@ class ContextSettings:
         pictures = ("screenshot",) if needs_screenshot else ()
         return ("goal", "url", "title", "scroll", "last_action", *shown[self.mode], *pictures)
 
-    def shown_in_full(self, rounds: int) -> int:
+    def count_full_rounds(self, rounds: int) -> int:
         """Return how many of the earlier rounds are shown in full.
 
-        >>> [ContextSettings(full_rounds=2, slide=3).shown_in_full(n) for n in range(9)]
+        >>> [ContextSettings(full_rounds=2, slide=3).count_full_rounds(n) for n in range(9)]
         [0, 1, 2, 3, 4, 2, 3, 4, 2]
         """
         return rounds - max(rounds - self.full_rounds, 0) // self.slide * self.slide
@@ -463,7 +463,7 @@ def build_context(
     count: CountTokens = estimate_tokens,
 ) -> Context:
     """Return the messages for a conversation, within the limits of the settings."""
-    full = settings.shown_in_full(len(conversation.rounds))
+    full = settings.count_full_rounds(len(conversation.rounds))
     budget = settings.page_tokens or None
     draft = _draft(conversation, settings, full, budget, count)
     if settings.text_tokens is None:

@@ -297,7 +297,7 @@ class ModelActor:
         line = _shorten(f"{where}{_describe_reply(reply, self._dialect)} -> {effect}")
         round_ = contexts_lib.Round(before, shown, line, notice, reply.calls, items)
         self._rounds.append(round_)
-        past = len(self._rounds) - self._settings.shown_in_full(len(self._rounds))
+        past = len(self._rounds) - self._settings.count_full_rounds(len(self._rounds))
         for index in range(self._forgotten, past):
             # Never shown in full again, so do not keep the pictures of hundreds of episodes.
             line_only = dataclasses.replace(

@@ -367,7 +367,7 @@ def _global_options(
     from webtraj.cli import logs, options
 
     del version  # Handled by its callback.
-    modules = options.imported_modules()
+    modules = options.list_imported_modules()
     os.environ.pop(options.IMPORTED, None)
     options.import_now(modules)
     if verbose:

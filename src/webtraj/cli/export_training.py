@@ -208,12 +208,12 @@ def export(
     )
     leaking = 0 if parts is None else parts.left_out
     contents = drawn.buffer.contents
-    unreadable = contents.dropped_by_reason().get(Reason.UNREADABLE, 0)
+    unreadable = contents.count_dropped().get(Reason.UNREADABLE, 0)
     table = _table(report, drawn, leaking)
     columns = ("what", "why", "how many")
     terminal.save_table(csv, (dict(zip(columns, row, strict=True)) for row in table), columns)
     if json:
-        skipped = contents.dropped_by_reason()
+        skipped = contents.count_dropped()
         terminal.print_json(
             {
                 "target": out,
@@ -311,7 +311,7 @@ def _with_seed(made: SampleFormat, settings: Mapping[str, Any], seed: int) -> di
 
 
 def _table(report: ExportReport, drawn: Selection, leaking: int) -> list[tuple[str, str, int]]:
-    left = drawn.buffer.contents.dropped_by_reason()
+    left = drawn.buffer.contents.count_dropped()
     table = [("skipped", reason.value, count) for reason, count in left.items()]
     if leaking:
         why = "validation samples that also occur in training"
@@ -328,7 +328,7 @@ def _table(report: ExportReport, drawn: Selection, leaking: int) -> list[tuple[s
 def _print_report(
     report: ExportReport, out: str, drawn: Selection, table: list[tuple[str, str, int]]
 ) -> None:
-    left = drawn.buffer.contents.dropped_by_reason()
+    left = drawn.buffer.contents.count_dropped()
     if table:
         console = terminal.make_console()
         counted_rows = ((what, why, f"{count:,}") for what, why, count in table)
@@ -341,7 +341,7 @@ def _print_report(
     reasons = Counter({reason.value: count for reason, count in left.items()})
     for split in report.splits.values():
         reasons.update(split.left_out)
-    say(f"{out}: {report.format}: {rows}{pictures}{_left_out(reasons)}")
+    say(f"{out}: {report.format}: {rows}{pictures}{_say_left_out(reasons)}")
 
 
 def _account(name: str, split: Split, episodes: int) -> str:
@@ -353,7 +353,7 @@ def _account(name: str, split: Split, episodes: int) -> str:
     )
 
 
-def _left_out(reasons: Counter[str]) -> str:
+def _say_left_out(reasons: Counter[str]) -> str:
     if not reasons:
         return ""
     ((why, most),) = reasons.most_common(1)

@@ -49,7 +49,7 @@ __all__ = [
     "condition_of",
     "format_settings",
     "import_now",
-    "imported_modules",
+    "list_imported_modules",
     "options_for",
     "read_pairs",
     "read_setting",
@@ -170,10 +170,10 @@ def import_now(modules: Sequence[str] | None) -> None:
     from webtraj.settings.named import import_modules
 
     import_modules(modules)
-    os.environ[IMPORTED] = os.pathsep.join((*imported_modules(), *modules))
+    os.environ[IMPORTED] = os.pathsep.join((*list_imported_modules(), *modules))
 
 
-def imported_modules() -> list[str]:
+def list_imported_modules() -> list[str]:
     """Return the modules of `--import`."""
     return [module for module in os.environ.get(IMPORTED, "").split(os.pathsep) if module]
 

@@ -17,7 +17,7 @@ import typer
 from webtraj import errors
 from webtraj.cli import logs, signals, terminal
 from webtraj.cli.judge_quality import judging_data, say_unjudged
-from webtraj.cli.options import imported_modules, storage_options
+from webtraj.cli.options import list_imported_modules, storage_options
 from webtraj.cli.propose import proposals_data, report_proposed
 from webtraj.cli.terminal import pluralize, say
 from webtraj.settings.configuration import (
@@ -95,7 +95,7 @@ def dataset_command(built: Rollout) -> str:
             with contextlib.suppress(errors.InvalidInputError):
                 storage_options([text])
                 buckets += ("--option", text)
-    modules = [part for module in imported_modules() for part in ("--import", module)]
+    modules = [part for module in list_imported_modules() for part in ("--import", module)]
     return errors.command("rollout", *modules, "--out", built.out, *buckets)
 
 
@@ -135,7 +135,7 @@ def play(
         from webtraj.rollouts.distributed import Cluster
         from webtraj.rollouts.distributed.collecting import play_on_ray
 
-        modules = imported_modules()
+        modules = list_imported_modules()
         setup = functools.partial(import_modules, modules) if modules else None
         player = functools.partial(play_on_ray, Cluster(address=ray, setup=setup))
     with terminal.json_output(json) as give:

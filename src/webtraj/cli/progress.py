@@ -17,7 +17,7 @@ from webtraj.metrics.rates import Rate
 from webtraj.rollouts.results import RolloutSummary, TaskSummary
 from webtraj.runs.plan import PlannedEpisode
 from webtraj.runs.run import EpisodeResult
-from webtraj.store.tries import counting
+from webtraj.store.tries import pick_counting
 from webtraj.trajectory import EndReason, Outcome, has_succeeded
 
 if TYPE_CHECKING:
@@ -87,7 +87,7 @@ class RolloutProgress:
         self._outcomes[result.outcome] += 1
         self._steps += result.num_steps
         before = self._last.get(result.row)
-        counted = result if before is None else counting((before, result))[0]
+        counted = result if before is None else pick_counting((before, result))[0]
         if before is not None:
             self._graded[_has_succeeded(before)] -= 1
         self._graded[_has_succeeded(counted)] += 1

@@ -37,14 +37,14 @@ def propose(
     again to propose for the rest. The default proposer is model if a model is given, else
     hindsight. The exit code is 1 if proposing failed for an episode.
     """
-    from webtraj.rollouts.recipes import proposing_of
+    from webtraj.rollouts.recipes import make_proposing
     from webtraj.runs.spec import RunSpec
     from webtraj.settings.configuration import COMMAND_LINE, validate
 
     fields = fields_of(given)
     fields.setdefault("proposer", "hindsight" if "model" not in fields else "model")
     spec = validate(fields, RunSpec, COMMAND_LINE)
-    proposing = proposing_of(spec)
+    proposing = make_proposing(spec)
     assert proposing is not None
     with signals.resumable("run the same command"):
         proposed = signals.run(

@@ -204,10 +204,10 @@ class _Recording:
         from webtraj import demonstrating
 
         if self.attach is not None:
-            return demonstrating.borrowed_environment(self.attach, **self.named, **self.seen)
+            return demonstrating.borrow_environment(self.attach, **self.named, **self.seen)
         port = self.debugging_port
         arguments = () if port is None else (f"--remote-debugging-port={port}",)
-        pool = demonstrating.headed_pool(arguments=arguments, headless=self.headless)
+        pool = demonstrating.make_headed_pool(arguments=arguments, headless=self.headless)
         if self.preset is not None:
             made = demonstrating.preset_environment(
                 self.preset, pool=pool, seed=self.seed, **self.seen

@@ -172,7 +172,7 @@ class Spool:
                 "endpoint and region to `webtraj push`."
             ) from error
 
-    def waiting(self) -> list[str]:
+    def list_waiting(self) -> list[str]:
         """Return the ids of the waiting episodes, in order."""
         sealed = self.layout.sealed_episodes()
         # Read in this order: an episode that had a file then and has no journal now is complete.

@@ -530,7 +530,7 @@ def push(
         seen: set[str] = set()
 
         def send() -> list[Unsent]:
-            for episode_id in opened.waiting():
+            for episode_id in opened.list_waiting():
                 if episode_id not in seen:
                     seen.add(episode_id)
                     uploader.add(episode_id, opened.size(episode_id))

@@ -8,8 +8,8 @@ from webtraj import _homes
 
 if TYPE_CHECKING:
     from webtraj.demonstrating.places import attached as attached
-    from webtraj.demonstrating.places import borrowed_environment as borrowed_environment
-    from webtraj.demonstrating.places import headed_pool as headed_pool
+    from webtraj.demonstrating.places import borrow_environment as borrow_environment
+    from webtraj.demonstrating.places import make_headed_pool as make_headed_pool
     from webtraj.demonstrating.places import page_environment as page_environment
     from webtraj.demonstrating.places import preset_environment as preset_environment
     from webtraj.demonstrating.recorder import Progress as Progress
@@ -21,8 +21,8 @@ _HOMES = {
     "Recorded": "recorder",
     "Recorder": "recorder",
     "attached": "places",
-    "borrowed_environment": "places",
-    "headed_pool": "places",
+    "borrow_environment": "places",
+    "make_headed_pool": "places",
     "page_environment": "places",
     "preset_environment": "places",
 }

@@ -27,8 +27,8 @@ from webtraj.redaction import RedactionRules
 __all__ = [
     "SETTLED",
     "attached",
-    "borrowed_environment",
-    "headed_pool",
+    "borrow_environment",
+    "make_headed_pool",
     "page_environment",
     "preset_environment",
 ]
@@ -55,7 +55,9 @@ class _RunningTask(tasks_lib.WebTask):
         """See `BrowserTask.setup`."""
 
 
-def headed_pool(*, arguments: tuple[str, ...] = (), headless: bool = False) -> pool_lib.BrowserPool:
+def make_headed_pool(
+    *, arguments: tuple[str, ...] = (), headless: bool = False
+) -> pool_lib.BrowserPool:
     """Return a pool of one browser with a window.
 
     Args:
@@ -162,7 +164,7 @@ def preset_environment(
     return environment
 
 
-def borrowed_environment(
+def borrow_environment(
     endpoint: str,
     *,
     goal: str = "",
@@ -233,7 +235,7 @@ async def attached(
     Raises:
         BrowserError: No connection to the browser could be made.
     """
-    environment, pool = borrowed_environment(
+    environment, pool = borrow_environment(
         endpoint, goal=goal, name=name, observe=observe, redaction=redaction
     )
     recorder = Recorder(

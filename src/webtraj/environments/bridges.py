@@ -239,7 +239,7 @@ class LoopThread:
         if not self.running:
             self._unfinished = None
             self._left.clear()
-            self._host = _Host.shared_by(self) if self._shared else _Host(self._name, self)
+            self._host = _Host.share_with(self) if self._shared else _Host(self._name, self)
         if (unfinished := self._unfinished) is not None:  # Another thread may clear it.
             _wait_for(unfinished)
             self._unfinished = None
@@ -343,7 +343,7 @@ class _Host:
         self._started.wait()
 
     @classmethod
-    def shared_by(cls, user: LoopThread) -> _Host:
+    def share_with(cls, user: LoopThread) -> _Host:
         """Return the shared host, starting it if needed."""
         with cls._lock:
             if cls._shared is None or not cls._shared.alive:

@@ -31,7 +31,6 @@ __all__ = [
     "Request",
     "Response",
     "UploadedFile",
-    "found",
     "json_answer",
     "see_other",
     "serve",
@@ -214,11 +213,6 @@ class Response:
 def see_other(location: str, *headers: tuple[str, str]) -> Response:
     """Return a redirect to show after a form was posted (303)."""
     return Response(status=303, headers=(("location", location), *headers))
-
-
-def found(location: str) -> Response:
-    """Return a plain redirect (302)."""
-    return Response(status=302, headers=(("location", location),))
 
 
 def json_answer(value: Any) -> Response:

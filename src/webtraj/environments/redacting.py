@@ -139,7 +139,7 @@ class _RedactingRecorder:
     def record_intent(
         self, action: Any, *, decision: trajectory_lib.Decision | None = None
     ) -> None:
-        safe_action = self._safe(self._redacts.redact_action, action, "action", _left_out)
+        safe_action = self._safe(self._redacts.redact_action, action, "action", _leave_out)
         safe_decision = decision
         if decision is not None and safe_action is not decision.action:
             safe_decision = dataclasses.replace(decision, action=safe_action)
@@ -281,7 +281,7 @@ def _safely(
         return bare(value), errors.UnwritableValueError(message)
 
 
-def _left_out(value: Any) -> Any:
+def _leave_out(value: Any) -> Any:
     return _LEFT_OUT
 
 

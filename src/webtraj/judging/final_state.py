@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from webtraj.environments.actions import Action
 from webtraj.environments.actions.recorded import final_answer, verb_of
 from webtraj.environments.browser.reading import channel_of, last_action_of
-from webtraj.judging.masked_fields import typed_texts
+from webtraj.judging.masked_fields import find_typed_texts
 from webtraj.store.foreign import valid_text
 from webtraj.trajectory import EpisodeTrajectory, StepRecord
 
@@ -106,7 +106,7 @@ class FinalState:
 
     def find_typed(self) -> Mapping[str, str]:
         """Return the content of masked fields, by ref, as far as the actions show it."""
-        known = typed_texts(self.trajectory.steps)
+        known = find_typed_texts(self.trajectory.steps)
         return known[-1] if known else {}
 
     def captions(self) -> Mapping[str, str]:

@@ -14,7 +14,7 @@ from webtraj.environments import actions as a
 from webtraj.environments.browser.reading import channel_of, last_action_of, read_string
 from webtraj.trajectory import Decision, StepRecord
 
-__all__ = ["is_masked", "is_redacted", "typed_texts"]
+__all__ = ["is_masked", "is_redacted", "find_typed_texts"]
 
 _MASKS: Final = frozenset("*\u2022\u25cf")
 _REDACTED = re.compile(r"<secret:[A-Za-z0-9][A-Za-z0-9_.-]*>|<not recorded: ")
@@ -50,7 +50,7 @@ def is_redacted(text: str) -> bool:
     return bool(_REDACTED.search(text))
 
 
-def typed_texts(steps: Sequence[StepRecord]) -> list[Mapping[str, str]]:
+def find_typed_texts(steps: Sequence[StepRecord]) -> list[Mapping[str, str]]:
     """Return the known content of masked fields after each step, by ref.
 
     The content is known after a `fill`, or after typing into an empty field, that succeeded and

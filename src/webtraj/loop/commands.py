@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -110,7 +110,7 @@ class _Build:
             "iteration": {**(settings.get("iteration") or {}), **own},
         }
         command = self._webtraj("rollout", *_option("--ray", given.ray), settings=settings)
-        dataset = self.places.played(number, split=split)
+        dataset = self.places.played_dataset(number, split=split)
         return self._phase(
             command,
             Output(dataset, "dataset"),
@@ -149,27 +149,27 @@ class _Build:
     def _judge(self, given: JudgePhaseConfig) -> Phase:
         settings = self._fill(given_settings(given, JudgeConfig))
         return self._phase(
-            self._webtraj("judge run", self.places.recorded(self.number), settings=settings)
+            self._webtraj("judge run", self.places.rollout_dataset(self.number), settings=settings)
         )
 
     def _postprocess(self, given: PostprocessPhaseConfig) -> Phase:
         command = self._webtraj(
             "postprocess",
-            *_option("--read", self.places.played(self.number)),
-            *_option("--write", self.places.processed(self.number)),
+            *_option("--read", self.places.played_dataset(self.number)),
+            *_option("--write", self.places.processed_dataset(self.number)),
             *_each("--import", given.imports),
             settings=self._fill(given_settings(given, ProcessingConfig)),
         )
         # If there is other data to train on, this may be empty.
         alone = (
-            len(self.places.trained_on(self.number)) == 1
+            len(self.places.training_datasets(self.number)) == 1
             and self.config.algorithm(self.number) != "grpo"
         )
-        processed = self.places.processed(self.number)
+        processed = self.places.processed_dataset(self.number)
         return self._phase(command, Output(processed, "dataset" if alone else "kept"))
 
     def _export(self, given: ExportPhaseConfig) -> Phase:
-        datasets = self.places.trained_on(self.number)
+        datasets = self.places.training_datasets(self.number)
         settings = given_settings(given, ExportSettings)
         return self._build_export(settings, datasets, self.places.export(self.number))
 
@@ -202,7 +202,7 @@ class _Build:
         return self._phase(command, model, at_once=True, links=self._links(given))
 
     def _by_ourselves(self) -> tuple[str, ...]:
-        training = self.places.training(self.number)
+        training = self.places.training_folder(self.number)
         algorithm = self.config.algorithm(self.number)
         data = [self.places.groups(self.number)] if algorithm != "sft" else []
         data += [self.places.export(self.number)] if algorithm != "grpo" else []
@@ -219,7 +219,7 @@ class _Build:
     def _by_llamafactory(self, given: LlamaFactoryConfig) -> tuple[str, ...]:
         begun = {"base_model": self.places.base(self.number), "init_model_from_hf": True}
         own = {
-            "save_path": self.places.training(self.number),
+            "save_path": self.places.training_folder(self.number),
             "policy_config": begun,
             "algorithm_config": {"seed": self.seed},
         }
@@ -232,8 +232,8 @@ class _Build:
         """Return links that put the datasets where LLaMA-Factory's update looks for them."""
         if given.llamafactory is None or given.command is not None:
             return {}
-        folder = Path(self.places.training(self.number)) / "train_trajectories"
-        datasets = enumerate(reversed(self.places.trained_on(self.number)))
+        folder = Path(self.places.training_folder(self.number)) / "train_trajectories"
+        datasets = enumerate(reversed(self.places.training_datasets(self.number)))
         return {str(folder / version_name(self.number - age)): dataset for age, dataset in datasets}
 
     def _publish(self, given: PublishConfig) -> Phase:
@@ -267,12 +267,12 @@ class _Build:
             "previous": str(number - 1),
             "seed": str(self.seed),
             "python": self.python,
-            "evaluated": places.evaluated(number),
+            "evaluated": places.evaluation_dataset(number),
             "version": version_name(policy.version),
         }
         if number:
-            values |= {name: getattr(places, name)(number) for name in _PLACES}
-            values["datasets"] = places.trained_on(number)
+            values |= {name: place(places, number) for name, place in _PLACES.items()}
+            values["datasets"] = places.training_datasets(number)
         if policy.weights:
             values["weights"] = policy.weights
         if policy.urls:
@@ -281,8 +281,17 @@ class _Build:
 
 
 _SECTIONS = {"evaluate": "evaluation"}
-_PLACES = ("recorded", "processed", "latest", "export", "groups", "training", "model", "base")
-"""Placeholders that are called like their place."""
+_PLACES: dict[str, Callable[[Places, int], str]] = {
+    "recorded": Places.rollout_dataset,
+    "processed": Places.processed_dataset,
+    "latest": Places.latest,
+    "export": Places.export,
+    "groups": Places.groups,
+    "training": Places.training_folder,
+    "model": Places.model,
+    "base": Places.base,
+}
+"""The places that placeholders stand for, by name."""
 
 
 def _option(flag: str, value: Any) -> tuple[str, ...]:

@@ -131,7 +131,7 @@ class _Loop:
         self._sink = IterationSink(config)
 
     async def run(self) -> LoopResult:
-        lanes = [self._left(lane) for lane in self._all]
+        lanes = [self._find_left(lane) for lane in self._all]
         total = sum(map(len, self._all))
         self._observer.loop_begins(total, total - sum(map(len, lanes)))
         for group in ("rollout", "update"):
@@ -156,7 +156,7 @@ class _Loop:
             out=self._places.out, finished=finished, run=self._run, lines=tuple(lines)
         )
 
-    def _left(self, lane: Sequence[Slot]) -> list[Slot]:
+    def _find_left(self, lane: Sequence[Slot]) -> list[Slot]:
         """Return the phases that are not done, and mark the others as done.
 
         A phase that was skipped when it was not configured is not made up for, unless its data is
@@ -213,9 +213,9 @@ class _Loop:
 
     def _is_owed(self, slot: Slot, passed: Collection[tuple[int, str]]) -> bool:
         """Return whether a coming export needs data of this iteration that was never processed."""
-        processed = self._places.processed(slot.iteration)
+        processed = self._places.processed_dataset(slot.iteration)
         return self._state.find_end(slot.key) is None and any(
-            name == "export" and processed in self._places.trained_on(iteration)
+            name == "export" and processed in self._places.training_datasets(iteration)
             for iteration, name in self._order.keys() - passed
         )
 
@@ -247,7 +247,7 @@ class _Loop:
         phase = make_phase(self._config, slot, policy)
         self._check_base(slot)
         begun = self._state.find_begun(slot.key)
-        if begun is not None and await asyncio.to_thread(_found, phase, begun):
+        if begun is not None and await asyncio.to_thread(_has_outputs, phase, begun):
             await self._take_as_found(phase)
         else:
             await self._run_phase(phase, policy)
@@ -273,7 +273,7 @@ class _Loop:
                 self._observer.phase_ended(slot, seconds)
                 return
             self._state.add_failed(slot, status, seconds)
-            if status > _SIGNALLED and await asyncio.to_thread(_found, phase, begun):
+            if status > _SIGNALLED and await asyncio.to_thread(_has_outputs, phase, begun):
                 await self._take_as_found(phase)
                 return
             if status in _NOT_AGAIN or tries >= phase.retries:
@@ -397,10 +397,10 @@ class _Loop:
         # Keep weights that may still play.
         last = published - max(keep, 2 + phases.staleness(self._config))
         for number in range(1, last + 1):
-            shutil.rmtree(self._places.training(number), ignore_errors=True)
+            shutil.rmtree(self._places.training_folder(number), ignore_errors=True)
 
 
-def _found(phase: Phase, begun: Begun) -> bool:
+def _has_outputs(phase: Phase, begun: Begun) -> bool:
     """Return whether an interrupted try made all promised outputs."""
     return (
         phase.at_once

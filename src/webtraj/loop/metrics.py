@@ -63,18 +63,18 @@ def measure_iteration(config: LoopConfig, state: LoopState, iteration: int) -> d
         begun = state.find_begun((iteration, "rollout"))
         policy = 0 if begun is None else begun.policy
         line |= {"policy": policy, "staleness": _staleness(config, iteration, policy)}
-        line |= _measure_rollout(places.played(iteration))
+        line |= _measure_rollout(places.played_dataset(iteration))
     if state.find_end((iteration, "postprocess")) is not None:
-        line |= _count_processed(places.processed(iteration))
+        line |= _count_processed(places.processed_dataset(iteration))
     exports = {"export": places.export(iteration), "groups": places.groups(iteration)}
     for name, folder in exports.items():
         if state.find_end((iteration, name)) is not None:
             for key, count in _measure_export(folder).items():
                 line[key] = line.get(key, 0) + count
     if state.find_end((iteration, "train")) is not None:
-        line |= _measure_training(places.training(iteration))
+        line |= _measure_training(places.training_folder(iteration))
     if state.find_end((iteration, "evaluate")) is not None:
-        played = _measure_rollout(places.played(iteration + 1, split="test"), by_task=True)
+        played = _measure_rollout(places.played_dataset(iteration + 1, split="test"), by_task=True)
         line["evaluation"] = {"policy": iteration, **played}
     slots = [slot for lane in lanes(config) for slot in lane if slot.iteration == iteration]
     line["seconds"] = {

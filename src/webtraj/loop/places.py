@@ -77,27 +77,28 @@ class Places:
         """The log of the policy's server."""
         return self.out / "logs" / "server.log"
 
-    def recorded(self, iteration: int) -> str:
+    def rollout_dataset(self, iteration: int) -> str:
         """Return the dataset that the iteration's rollout records."""
         return Iterations(self.config.out, "train").dataset(iteration)
 
-    def evaluated(self, iteration: int) -> str:
+    def evaluation_dataset(self, iteration: int) -> str:
         """Return the dataset that evaluates the weights at the iteration's end."""
         return Iterations(self.config.out, "test").dataset(iteration + 1)
 
-    def played(self, iteration: int, *, split: Split = "train") -> str:
+    def played_dataset(self, iteration: int, *, split: Split = "train") -> str:
         """Return the dataset of what was played."""
         return Iterations(self.config.out, split).dataset(iteration)
 
-    def processed(self, iteration: int) -> str:
+    def processed_dataset(self, iteration: int) -> str:
         """Return the post-processed dataset."""
         return str(self.out / "processed" / version_name(iteration))
 
     def latest(self, iteration: int) -> str:
         """Return the processed dataset if there is that phase, else the recorded one."""
-        return (self.played if self.config.postprocess is None else self.processed)(iteration)
+        place = self.played_dataset if self.config.postprocess is None else self.processed_dataset
+        return place(iteration)
 
-    def trained_on(self, iteration: int) -> list[str]:
+    def training_datasets(self, iteration: int) -> list[str]:
         """Return the datasets that an iteration is trained on, the oldest first."""
         export = self.config.export
         window = None if export is None else export.iterations
@@ -111,7 +112,7 @@ class Places:
         """
         first = max(iteration - self.config.groups.iterations + 1, 1)
         numbers = [n for n in range(first, iteration + 1) if self.config.algorithm(n) != "sft"]
-        return [self.played(number) for number in numbers]
+        return [self.played_dataset(number) for number in numbers]
 
     def groups(self, iteration: int) -> str:
         """Return the folder of the iteration's groups of attempts."""
@@ -121,13 +122,13 @@ class Places:
         """Return the folder of the iteration's training data."""
         return str(self.out / "exports" / version_name(iteration))
 
-    def training(self, iteration: int) -> str:
+    def training_folder(self, iteration: int) -> str:
         """Return the folder of the iteration's training run."""
         return str(self.out / "training" / version_name(iteration))
 
     def model(self, iteration: int) -> str:
         """Return the folder of the iteration's trained model."""
-        return f"{self.training(iteration)}/{MODEL}"
+        return f"{self.training_folder(iteration)}/{MODEL}"
 
     def weights(self, version: int) -> str:
         """Return the model of a version: an iteration's, or the initial one for 0."""

@@ -209,7 +209,7 @@ class _OwnServer(PolicyServer):
             return weights
         from webtraj.training.sft.checkpoints import find_latest
 
-        checkpoint = find_latest(self._places.training(version))
+        checkpoint = find_latest(self._places.training_folder(version))
         if checkpoint is None or not (checkpoint.model / "adapter_config.json").is_file():
             raise errors.InvalidInputError(
                 f"serve.update=lora needs an adapter, but the training of iteration {version} has "

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from webtraj.metrics.rates import Rate, success_rate
 from webtraj.runs.run import EpisodeResult, Run, run_ids, tries_of
-from webtraj.store.tries import counting
+from webtraj.store.tries import pick_counting
 
 if TYPE_CHECKING:
     from webtraj.store.index import EpisodeSummary
@@ -70,7 +70,7 @@ def step_values(
             EpisodeResult.of_summary(summary, planned, number)
             for planned, number, summary in tries_of(run, plan, summaries)
         )
-        for result in counting(tries):
+        for result in pick_counting(tries):
             point = plan[result.row].fork
             if point is not None:
                 found.setdefault((point.episode_id, point.step), []).append(result)

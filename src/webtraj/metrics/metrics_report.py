@@ -31,7 +31,7 @@ from webtraj.metrics.facts import CrashRule, EpisodeFacts, Origin, check_rule, s
 from webtraj.metrics.tally import RolloutMetrics, Tally
 from webtraj.runs.run import EpisodeResult, Run, run_ids
 from webtraj.store import records
-from webtraj.store.tries import counting, find_superseded
+from webtraj.store.tries import find_superseded, pick_counting
 from webtraj.trajectory import Count, counts_for_agent
 
 if TYPE_CHECKING:
@@ -396,7 +396,7 @@ def measure_results(
     """
     measuring = Measuring(**options)
     played = tuple(results)
-    counted = {id(result) for result in counting(played)}
+    counted = {id(result) for result in pick_counting(played)}
     for result in played:
         facts = EpisodeFacts.of_result(result, policy)
         superseded = id(result) not in counted

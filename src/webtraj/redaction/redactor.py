@@ -158,7 +158,7 @@ class Redactor(Walker):
 
     def secrets_in(self, text: str) -> list[tuple[str, str]]:
         """Return the known secrets in a text, and what rules match there, each with its name."""
-        found = [*self._secrets_in(text), *self._searcher.found(text)]
+        found = [*self._secrets_in(text), *self._searcher.search(text)]
         return [(text[start:end], name) for start, end, name in found]
 
     def learn_all(self, name_by_value: Mapping[str, str]) -> int:

@@ -292,7 +292,7 @@ class Searcher:
         for start, end, _ in self._find(text):
             yield text[start:end]
 
-    def found(self, text: str) -> list[Found]:
+    def search(self, text: str) -> list[Found]:
         """Return the places that rules match, with names; none if that takes too long."""
         try:
             return self._find(text)

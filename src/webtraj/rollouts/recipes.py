@@ -20,7 +20,7 @@ __all__ = [
     "Proposing",
     "make_agent",
     "make_judge",
-    "proposing_of",
+    "make_proposing",
     "with_forks",
 ]
 
@@ -141,7 +141,7 @@ class Proposing(Protocol):
         """
 
 
-def proposing_of(spec: RunSpec) -> Proposing | None:
+def make_proposing(spec: RunSpec) -> Proposing | None:
     """Return the proposer's recipe; None if there is no proposer.
 
     Raises:

@@ -10,7 +10,7 @@ from webtraj.metrics.metrics_report import measure_results
 from webtraj.metrics.rates import Rate
 from webtraj.runs.plan import PlannedEpisode
 from webtraj.runs.run import EpisodeResult
-from webtraj.store.tries import counting
+from webtraj.store.tries import pick_counting
 from webtraj.trajectory import EndReason
 
 if TYPE_CHECKING:
@@ -169,7 +169,7 @@ class RolloutSummary:
     @property
     def last_tries(self) -> tuple[EpisodeResult, ...]:
         """The counting try of each row of the plan, by row (`webtraj.store.tries`)."""
-        return counting(self.results)
+        return pick_counting(self.results)
 
     @property
     def total(self) -> TaskSummary:

@@ -41,7 +41,7 @@ from webtraj.settings.configuration import MISSING, without_secrets
 from webtraj.store import files
 from webtraj.store.index import EpisodeSummary
 from webtraj.store.storage import FolderStorage, Storage
-from webtraj.store.tries import counting
+from webtraj.store.tries import pick_counting
 from webtraj.trajectory import (
     EndReason,
     Outcome,
@@ -653,7 +653,7 @@ class Progress:
     @property
     def counting(self) -> tuple[EpisodeResult, ...]:
         """The counting try of every row that was played, by row."""
-        return counting(self.done)
+        return pick_counting(self.done)
 
 
 def progress_of(

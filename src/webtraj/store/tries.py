@@ -27,8 +27,8 @@ __all__ = [
     "PlayedRow",
     "Try",
     "find_counted_only_in_part",
-    "counting",
     "place_in",
+    "pick_counting",
     "rank",
     "rows_of",
     "find_superseded",
@@ -195,7 +195,7 @@ def _chains(known: Mapping[str, Try]) -> dict[str, list[tuple[Try, int]]]:
     return chains
 
 
-def counting(results: Iterable[_Played]) -> tuple[_Played, ...]:
+def pick_counting(results: Iterable[_Played]) -> tuple[_Played, ...]:
     """Return the counting result of each row of one run that was played, by row.
 
     Results without a row follow, and count each for itself.

@@ -471,7 +471,7 @@ class RunMonitor:
             steps=self._pace.steps + sum(tail.steps for tail in tails.values()),
             minute=self._pace.minute(tails.values(), now),
             whole=whole,
-            remaining=None if writer is Writer.GONE else self._remaining(whole),
+            remaining=None if writer is Writer.GONE else self._estimate_seconds_left(whole),
             judged=None if judged is None else len(judged),
             unsent=len(unsent),
             underway=self._underway(tails, away, phases, now),
@@ -508,7 +508,7 @@ class RunMonitor:
             self._judged = known, self._rows.summarize_judged(verdicts or {}, waiting=coming)
         return self._judged[1]
 
-    def _remaining(self, whole: Rates) -> float | None:
+    def _estimate_seconds_left(self, whole: Rates) -> float | None:
         """Return the estimated seconds left at the overall speed."""
         if not whole.episodes_per_second or not self._rows.over:
             return None

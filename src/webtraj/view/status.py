@@ -15,7 +15,7 @@ from webtraj.metrics.rates import Rate
 from webtraj.runs.plan import PlannedEpisode
 from webtraj.runs.run import EpisodeResult, RetryPolicy, is_done
 from webtraj.store.index import EpisodeSummary
-from webtraj.store.tries import counting
+from webtraj.store.tries import pick_counting
 from webtraj.trajectory import INFRASTRUCTURE_FAILURES, Outcome, has_succeeded
 
 if TYPE_CHECKING:
@@ -408,7 +408,7 @@ class Rows:
         cells, outcomes = {}, self.outcomes.copy()
         graded: list[bool | None] = []
         for row, tries in self._tries.items():
-            (counted,) = counting(tries)
+            (counted,) = pick_counting(tries)
             outcome = verdicts.get(counted.episode_id, counted.outcome)
             graded.append(has_succeeded(outcome, counted.end_reason))
             for result in tries:
@@ -426,7 +426,7 @@ class Rows:
         """Return whether a row is done, and its state."""
         if not is_done(tries, self._retry):
             return False, Cell.AGAIN if tries[-1].failed else Cell.CUT_SHORT
-        (counted,) = counting(tries)
+        (counted,) = pick_counting(tries)
         if counted.broke and counted.outcome not in INFRASTRUCTURE_FAILURES:
             return True, Cell.ENV_ERROR
         return True, CELL_OF_OUTCOME[counted.outcome]

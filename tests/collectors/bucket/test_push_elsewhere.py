@@ -48,7 +48,7 @@ def strand(collect, records, shot):
             record(records, collector.begin_episode(records.info(f"e{number}")), shot, number)
         with pytest.raises(errors.CollectorError, match="add `--to PLACE` to send them elsewhere"):
             collector.close()
-        assert Spool(collector.spool, format_name).waiting() == ["e1", "e2", "e3"]
+        assert Spool(collector.spool, format_name).list_waiting() == ["e1", "e2", "e3"]
         return collector.spool
 
     return strand
@@ -153,7 +153,7 @@ def test_what_cannot_go_stays_and_is_told(waiting, records, shot, tmp_path):
     assert "e1  not sent: " in result.stdout
     assert "e2  not sent: " in result.stdout
     assert "1 sent" in result.stdout
-    assert Spool(waiting, "json").waiting() == ["e1", "e2"]
+    assert Spool(waiting, "json").list_waiting() == ["e1", "e2"]
     dataset = open_dataset(saved)
     assert set(dataset.episode_ids) == {"e1", "e3"}
     assert dataset["e1"].steps[0].observation["number"] == 100

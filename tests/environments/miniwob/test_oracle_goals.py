@@ -22,7 +22,7 @@ class EmptyPage:
         raise OracleError("No script in the page.")
 
 
-@each("task", oracles.solved_tasks())
+@each("task", oracles.list_solved_tasks())
 async def test_a_page_of_another_kind_is_an_oracle_error(task):
     with pytest.raises(OracleError):
         await oracles.solve(task, EmptyPage()).next_action()

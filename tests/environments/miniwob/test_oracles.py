@@ -19,7 +19,7 @@ MOST_STEPS = 40
 
 @pytest.mark.gate
 @pytest.mark.slow
-@pytest.mark.parametrize("task", oracles.solved_tasks())
+@pytest.mark.parametrize("task", oracles.list_solved_tasks())
 async def test_oracle_solves_every_seed(pool, task):
     seeds = range(SEEDS)
     failures = await asyncio.gather(

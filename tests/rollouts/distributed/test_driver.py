@@ -20,15 +20,16 @@ from webtraj.datasets.verification import verify
 from webtraj.rollouts import RunSpec
 from webtraj.rollouts.distributed.node import Played
 from webtraj.rollouts.results import NullRolloutObserver
-from webtraj.runs.run import EpisodeResult, RetryPolicy, Run, counting, progress_of
+from webtraj.runs.run import EpisodeResult, RetryPolicy, Run, progress_of
 from webtraj.store.places import open_storage
+from webtraj.store.tries import pick_counting
 from webtraj.trajectory import StepType
 
 QUICK = {"max_retries": 2, "retry_pause": 0}
 
 
 def counted_rows(results):
-    return [result.row for result in counting(results)]
+    return [result.row for result in pick_counting(results)]
 
 
 def record_end(out, episode_id):
@@ -243,7 +244,7 @@ async def test_rows_of_a_machine_that_can_no_longer_play_are_played_elsewhere(ma
     settings = {**QUICK}
     results, driver = await cluster.play("ladder/climb", episodes=20, settings=settings)
     assert counted_rows(results) == list(range(20))
-    assert {result.outcome for result in counting(results)} == {Outcome.SUCCESS}
+    assert {result.outcome for result in pick_counting(results)} == {Outcome.SUCCESS}
     assert sorted(cluster.started) == ["bad", "good"]
     assert driver.lost_nodes == 1
 

@@ -10,7 +10,7 @@ from webtraj.rollouts import plan_episodes
 from webtraj.runs.run import TRIES_A_SESSION, EpisodeResult, RetryPolicy, Run, progress_of
 from webtraj.store.index import EpisodeSummary
 from webtraj.store.places import open_storage
-from webtraj.store.tries import counting
+from webtraj.store.tries import pick_counting
 
 
 @pytest.fixture
@@ -99,4 +99,4 @@ def test_results_count_in_any_order():
         outcome=Outcome.SUCCESS, num_steps=1, total_reward=1.0, seconds=1.0, row=4,
     )  # fmt: skip
     results = [dataclasses.replace(result, number=number) for number in (2, 0, 1)]
-    assert counting(results) == (results[0],)
+    assert pick_counting(results) == (results[0],)

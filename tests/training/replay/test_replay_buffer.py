@@ -36,7 +36,7 @@ def uncompared(selection):
 
 
 def dropped(buffer):
-    return {reason.value: n for reason, n in buffer.contents.dropped_by_reason().items()}
+    return {reason.value: n for reason, n in buffer.contents.count_dropped().items()}
 
 
 def test_samples_are_loaded_as_they_were_recorded(episode, dataset):

@@ -49,7 +49,7 @@ def same_answer(given: str, wanted: str | tuple[str, ...], *, ordered: bool = Fa
             commas, semicolons, line breaks, "and" and the like.
         ordered: Whether several must be given in their order.
     """
-    text = _unmarked(given)
+    text = _strip_markup(given)
     if isinstance(wanted, str):  # What looks like markup may belong to the answer: `__init__`.
         return _plain(given) == _plain(wanted) or _same(text, wanted)
     return _lists(text, wanted, ordered=ordered)
@@ -112,7 +112,7 @@ _LABEL: Final = re.compile(
 )
 
 
-def _unmarked(text: str) -> str:
+def _strip_markup(text: str) -> str:
     """Return an answer without markup, with plain quotes and dashes, line by line."""
     text = html.unescape(_TAG.sub("", _BREAK.sub("\n", text)))
     text = re.sub(r"^\s*```\w*\n(.*?)\n?```\s*$", r"\1", text, flags=re.DOTALL)
@@ -166,12 +166,12 @@ def _same(given: str, wanted: str) -> bool:
     said, right = _plain(given), _plain(wanted)
     if said == right:
         return True
-    own, bare = _unlabelled(said)
+    own, bare = _strip_label(said)
     # 1200 is a number, not a time.
     for read in (_day, _time, _phone) if ":" in right else (_day, _phone):
         if value := read(right):
             return value in (read(said), read(bare))
-    label, rest = _unlabelled(right)
+    label, rest = _strip_label(right)
     if (label and re.fullmatch(r"\S*\d\S*", rest)) or re.fullmatch(
         r"0\d+|(?=.*\d)(?=.*[a-z])[a-z\d-]+", right
     ):
@@ -192,7 +192,7 @@ def _same_text(said: str, right: str) -> bool:
     if right.endswith("?"):
         said, right = said.rstrip("?"), right.rstrip("?")
     words = _words(right)
-    readings = {said, _unlabelled(said)[1]}
+    readings = {said, _strip_label(said)[1]}
     last, comma, first = said.partition(", ")
     if comma and re.fullmatch(r"[^\W\d]+(?: [^\W\d]+){1,2}", right):  # A name: "Raman, Emma".
         readings.add(f"{first} {last}")
@@ -221,7 +221,7 @@ _BEFORE: Final = re.compile(
 _AFTER: Final = re.compile(rf"(.+[^,;:]) ({_NOUNS})")
 
 
-def _unlabelled(text: str) -> tuple[str, str]:
+def _strip_label(text: str) -> tuple[str, str]:
     """Return the noun that says what a plain text is, and the text without it."""
     text = re.sub(r"^(?:#|no\.? ?(?=#?\d))", "", text).strip()
     if found := _BEFORE.match(text) or re.match(r"(v)(?=\d)", text):
@@ -417,7 +417,7 @@ class _Quantity:
 @functools.lru_cache(1024)
 def _quantity(text: str) -> _Quantity | None:
     """Return the number that a plain text is, or None if it is anything else."""
-    text = _unlabelled(text)[1] if re.match("[#a-z]", text) else text
+    text = _strip_label(text)[1] if re.match("[#a-z]", text) else text
     text = text.removeprefix("the ")
     if parts := re.fullmatch(r"(\d+ ?[a-z]+)(?:,? and | |, ?|)(\d+ ?[a-z]+)", text):
         large, small = _one(parts[1]), _one(parts[2])
@@ -440,7 +440,7 @@ def _one(text: str) -> _Quantity | None:
         is_negative = "-" in (found["sign"], found["late"]) or found["sign"] == "minus"
         rest, money, scale = found["rest"], found["money"], found["scale"]
     else:
-        value, rest = _spoken(text)
+        value, rest = _parse_spoken(text)
         is_negative, money, scale = False, "", None
     if value is None:
         return None
@@ -493,7 +493,7 @@ _SPOKEN: Final = re.compile(
 )
 
 
-def _spoken(text: str) -> tuple[Fraction | None, str]:
+def _parse_spoken(text: str) -> tuple[Fraction | None, str]:
     """Return a number in words at the start of a plain text, and the rest."""
     found = _SPOKEN.match(text)
     if not found:

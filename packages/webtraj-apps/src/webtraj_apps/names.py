@@ -35,8 +35,8 @@ __all__ = [
     "TEMPLATES",
     "add",
     "find",
-    "installed",
-    "registered",
+    "find_installed",
+    "list_registered",
     "sources",
     "subsets",
 ]
@@ -101,7 +101,7 @@ class Source:
                 rows = map(str.split, file.read_text("utf-8").splitlines())
                 return {name: (int(level), split) for name, level, split in rows}
         self.load_tasks()
-        return registered(self.name)
+        return list_registered(self.name)
 
     @contextlib.contextmanager
     def _importing(self) -> Iterator[None]:
@@ -121,7 +121,7 @@ TEMPLATES: Final[dict[str, Template]] = {}
 """The templates of the modules that are imported, by name."""
 
 
-def registered(app: str) -> dict[str, tuple[int, str]]:
+def list_registered(app: str) -> dict[str, tuple[int, str]]:
     """Return the level and split of an application's imported templates, by name."""
     return {
         name: (one.level, one.split)
@@ -140,13 +140,13 @@ def add(source: Source) -> None:
     Raises:
         InvalidInputError: The name is taken.
     """
-    if source.name in installed() or source.name in _added:
+    if source.name in find_installed() or source.name in _added:
         raise errors.InvalidInputError(f"There is an application {source.name!r} already.")
     _added[source.name] = source
 
 
 @functools.cache
-def installed() -> Mapping[str, Source]:
+def find_installed() -> Mapping[str, Source]:
     """Return what installed packages offer, by name; that of webtraj-apps first.
 
     A name that two packages offer is that of the first one.
@@ -169,12 +169,12 @@ def installed() -> Mapping[str, Source]:
 def sources() -> Mapping[str, Source]:
     """Return all applications, and templates over several, by name."""
     registry.names()  # The presets of a package may add an application when they are loaded.
-    return {**installed(), **_added}
+    return {**find_installed(), **_added}
 
 
 def find(name: str) -> Source | None:
     """Return what has this name; None if nothing does."""
-    return installed().get(name) or sources().get(name)
+    return find_installed().get(name) or sources().get(name)
 
 
 def subsets(templates: Mapping[str, tuple[int, str]]) -> dict[str, tuple[str, ...]]:

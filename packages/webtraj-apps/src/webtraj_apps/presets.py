@@ -31,7 +31,7 @@ def register_presets() -> None:
     their tasks are the same everywhere.
     """
     benchmark: dict[str, tuple[int, str]] = {}
-    for source in names.installed().values():
+    for source in names.find_installed().values():
         try:
             templates = source.templates()
         except errors.WebtrajError as error:  # One package must not stop the others.

@@ -363,7 +363,7 @@ def find_templates(names: Sequence[str] | None) -> tuple[str, ...]:
     for name in names:
         if known := names_lib.find(name):
             known.load_tasks()
-            found += names_lib.registered(name)
+            found += names_lib.list_registered(name)
         else:
             found.append(find_template(name).name)
     return tuple(found)

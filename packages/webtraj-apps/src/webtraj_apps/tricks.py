@@ -87,7 +87,10 @@ class Solved:
         self.before = before
         # Equal rows and tables become the same object, which makes each comparison fast.
         self.after: Mapping[str, state_lib.State] = {
-            app: {table: _shared(before[app].get(table, {}), rows) for table, rows in state.items()}
+            app: {
+                table: _share_rows(before[app].get(table, {}), rows)
+                for table, rows in state.items()
+            }
             for app, state in after.items()
         }
         wanted = assignment.answer
@@ -284,14 +287,14 @@ def _other_value(solved: Solved) -> Iterator[Attempt]:
                 new = {**deed.new, name: other}
                 empty = value in state_lib.EMPTY and other in state_lib.EMPTY
                 harmless = not deed.needed and (
-                    new == deed.old or new in rows or other in _allowed(solved, deed, name)
+                    new == deed.old or new in rows or other in _find_allowed(solved, deed, name)
                 )
                 if not empty and not harmless:
                     what = f"{name} {other!r:.60}, not {value!r:.60}"
                     yield solved.but(deed, {deed.key: new}, what)
 
 
-def _allowed(solved: Solved, deed: Deed, name: str) -> list[Any]:
+def _find_allowed(solved: Solved, deed: Deed, name: str) -> list[Any]:
     """Return what the rows that are allowed beside a deed, but not needed, have in a column."""
     return [
         one.new[name]
@@ -353,7 +356,7 @@ TRICKS: Final[Mapping[str, Trick]] = {
 """The tricks by name."""
 
 
-def _shared(old: Mapping[Any, Any], new: Mapping[Any, Any]) -> Mapping[Any, Any]:
+def _share_rows(old: Mapping[Any, Any], new: Mapping[Any, Any]) -> Mapping[Any, Any]:
     """Return the rows of a table, those that are as before as the same objects."""
     if old == new:
         return old

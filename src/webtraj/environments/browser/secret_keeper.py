@@ -48,7 +48,7 @@ __all__ = [
     "SecretKeeper",
     "Snapshot",
     "in_view_transition",
-    "matching_nodes",
+    "find_matching_nodes",
     "paint_over",
     "secret_boxes",
     "take_snapshot",
@@ -424,7 +424,7 @@ class Snapshot:
     shown: Mapping[str, Any]
     """The answer to `SNAPSHOT`."""
     noted: frozenset[int] = frozenset()
-    """The result of `matching_nodes`."""
+    """The result of `find_matching_nodes`."""
     in_transition: bool = False
     """Whether images of the page's previous content are on the screen."""
 
@@ -438,7 +438,7 @@ async def take_snapshot(session: BrowserSession, selector: str = "") -> Snapshot
     """
     send = (await session.debugger(session.page)).send
     try:
-        noted = await session.run(matching_nodes(send, selector), what="find private elements")
+        noted = await session.run(find_matching_nodes(send, selector), what="find private elements")
         shown = await session.run(send(*SNAPSHOT), what="tell what it shows")
         moving = await session.run(in_view_transition(send), what="tell what it shows")
     except errors.BrowserCrashedError:
@@ -458,7 +458,7 @@ async def in_view_transition(send: Send) -> bool:
         await send("DOM.disable", {})
 
 
-async def matching_nodes(send: Send, selector: str) -> frozenset[int]:
+async def find_matching_nodes(send: Send, selector: str) -> frozenset[int]:
     """Return the nodes of a page that a CSS selector matches, as the snapshot numbers them.
 
     It searches all documents of the page's process and all shadow roots, including closed ones.
@@ -517,14 +517,14 @@ def secret_boxes(
         snapshot: The answer to `SNAPSHOT`.
         spellings: What to look for. Case and white space do not matter.
         find: Returns further secret parts of a text.
-        noted: Completely secret nodes, from `matching_nodes`; None if there is no selector.
+        noted: Completely secret nodes, from `find_matching_nodes`; None if there is no selector.
     """
     given = set(map(_normalize, spellings)) - {""}
     if not given and find is None and noted is None:
         return []
     nodes = frozenset(noted or ())
     documents = [_Document(raw, snapshot["strings"]) for raw in snapshot["documents"]]
-    boxes_of = [list(d.find_shown(given | d.found(find), nodes)) for d in documents]
+    boxes_of = [list(d.find_shown(given | d.find_parts(find), nodes)) for d in documents]
     found = dict.fromkeys(range(len(documents)), False)
     # Documents come after their parents.
     for index in reversed(range(len(documents))):
@@ -603,7 +603,7 @@ class _Document:
         self.framed_documents = dict(zip(framed["index"], framed["value"], strict=True))
         """Index of the document in a frame, by node."""
 
-    def found(self, find: Find | None) -> set[str]:
+    def find_parts(self, find: Find | None) -> set[str]:
         """Return the secret parts of the document's texts, without white space."""
         if find is None:
             return set()
@@ -618,13 +618,13 @@ class _Document:
             noted: Nodes whose boxes are yielded too, with all their descendants'.
         """
         if noted:
-            yield from self._noted_boxes(noted)
+            yield from self._find_noted_boxes(noted)
         if needles:
             yield from self._text_boxes(needles)
             yield from self._field_boxes(needles)
-            yield from self._copied_boxes(needles)
+            yield from self._find_copied_boxes(needles)
 
-    def _noted_boxes(self, noted: Collection[int]) -> Iterator[Box]:
+    def _find_noted_boxes(self, noted: Collection[int]) -> Iterator[Box]:
         parents, numbers = self._nodes["parentIndex"], self._nodes["backendNodeId"]
         within = [False] * len(parents)
         for node, number in enumerate(numbers):  # Parents come before their children.
@@ -715,7 +715,7 @@ class _Document:
             if any(needle in squeezed for needle in needles):
                 yield from self.boxes_of(node)
 
-    def _copied_boxes(self, needles: Collection[str]) -> Iterator[Box]:
+    def _find_copied_boxes(self, needles: Collection[str]) -> Iterator[Box]:
         """Yield all SVG boxes if some SVG, even hidden, holds a needle and some is copied."""
         names = [self._string(name).upper() for name in self._nodes["nodeName"]]
         if _COPIES.isdisjoint(names):

@@ -14,7 +14,7 @@ from webtraj.environments.browser.reading import last_action_of, text_of
 from webtraj.judging.masked_fields import is_redacted
 from webtraj.processing.base import Changed, Drop
 from webtraj.processing.steps import looking, options
-from webtraj.processing.steps.relabel import RELABELLED, derived_id, for_goal, of_any_goal
+from webtraj.processing.steps.relabel import RELABELLED, derive_id, for_goal, of_any_goal
 from webtraj.trajectory import EndReason, EpisodeEnd, EpisodeTrajectory, Outcome, StepType
 
 __all__ = [
@@ -136,7 +136,7 @@ def derive(
         )
     info = dataclasses.replace(
         trajectory.info,
-        episode_id=derived_id(trajectory.episode_id, suffix),
+        episode_id=derive_id(trajectory.episode_id, suffix),
         task=task,
         goal=goal,
         group_id="",

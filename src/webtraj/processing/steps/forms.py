@@ -13,7 +13,7 @@ from webtraj import errors
 from webtraj.environments import actions as actions_lib
 from webtraj.environments.browser.observation import Ref, captions_in, is_cut, refs_in
 from webtraj.environments.browser.reading import last_action_of, read_string, text_of
-from webtraj.judging.masked_fields import is_masked, typed_texts
+from webtraj.judging.masked_fields import find_typed_texts, is_masked
 from webtraj.processing.base import Changed, Drop
 from webtraj.processing.steps import clicks, looking, options
 from webtraj.processing.steps.relabel import RELABELLED
@@ -335,7 +335,7 @@ def _goal(
 def _states_of(trajectory: EpisodeTrajectory) -> list[FormState | None]:
     return [
         form_in(text_of(step.observation, "axtree"), typed)
-        for step, typed in zip(trajectory.steps, typed_texts(trajectory.steps), strict=True)
+        for step, typed in zip(trajectory.steps, find_typed_texts(trajectory.steps), strict=True)
     ]
 
 

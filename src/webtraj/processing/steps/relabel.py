@@ -16,7 +16,7 @@ from webtraj.processing.steps import asker, options
 from webtraj.processing.steps.difficulty import DIFFICULTY
 from webtraj.trajectory import EpisodeTrajectory, Outcome, StepRecord
 
-__all__ = ["RELABELLED", "Relabel", "derived_id", "for_goal", "of_any_goal"]
+__all__ = ["RELABELLED", "Relabel", "derive_id", "for_goal", "of_any_goal"]
 
 RELABELLED: Final = "relabelled"
 """Key in `EpisodeInfo.metadata` of the original task and how the episode was relabelled."""
@@ -161,7 +161,7 @@ def _relabel(trajectory: EpisodeTrajectory, reply: _Hindsight, model: str) -> Ep
     }
     made_info = dataclasses.replace(
         info,
-        episode_id=derived_id(info.episode_id, _ID_SUFFIX),
+        episode_id=derive_id(info.episode_id, _ID_SUFFIX),
         task=f"{_TASK_PREFIX}{info.task}",
         goal=goal,
         group_id="",
@@ -191,7 +191,7 @@ def for_goal(step: StepRecord, goal: str) -> StepRecord:
     return dataclasses.replace(step, observation=observation, reward=None)
 
 
-def derived_id(episode_id: str, suffix: str) -> str:
+def derive_id(episode_id: str, suffix: str) -> str:
     """Return a deterministic id for an episode made from another."""
     made = f"{episode_id}{suffix}"
     if len(made) <= _LONGEST_ID:

@@ -15,7 +15,7 @@ from webtraj.rollouts.configuration.loading import Configuration
 from webtraj.rollouts.configuration.ranks import rows_of, scale, suffix_of
 from webtraj.rollouts.configuration.selection import digest_of, plan_iteration, plan_run
 from webtraj.rollouts.making import channels_for, environment_options
-from webtraj.rollouts.recipes import make_agent, make_judge, proposing_of, with_forks
+from webtraj.rollouts.recipes import make_agent, make_judge, make_proposing, with_forks
 from webtraj.rollouts.rollout import Rollout
 from webtraj.rollouts.sampling import Blocklist
 from webtraj.runs.iterations import Iterations
@@ -323,7 +323,7 @@ def _playable(
         agent = with_forks(spec, agent)
     made_judge = judge is None
     judge = _check_judge(spec, make_judge(spec) if made_judge else judge)
-    blocklist, proposing = _blocklist_of(spec), proposing_of(spec)
+    blocklist, proposing = _blocklist_of(spec), make_proposing(spec)
     channels = [] if agent is None else channels_for(agent)
     if proposing is not None:
         channels = proposing.channels(channels)

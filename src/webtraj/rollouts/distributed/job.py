@@ -27,7 +27,7 @@ from webtraj.rollouts.distributed.node import Cluster
 from webtraj.rollouts.results import RolloutSummary
 from webtraj.rollouts.rollout import Milestones
 from webtraj.runs.spec import RunSpec
-from webtraj.store.tries import counting
+from webtraj.store.tries import pick_counting
 
 __all__ = ["JobSpec", "MODULE", "follow_job", "main", "submit_job"]
 
@@ -175,7 +175,7 @@ def main() -> None:
         summary = asyncio.run(_play(job, variables))
     except errors.WebtrajError as error:
         sys.exit(f"webtraj: {error}")
-    counted = counting(summary.results)
+    counted = pick_counting(summary.results)
     finished = sum(result.counts for result in counted)
     sys.stdout.write(
         f"{len(counted)} rows, {finished} finished, {len(summary.results)} episodes recorded in "

@@ -339,7 +339,7 @@ class NodeRunner:
     def _unsent_episodes(self) -> set[str]:
         """Return the episodes whose records are on this machine and not yet in the store."""
         waiting = set(self._layout.open_episodes())
-        return waiting if self._spool is None else waiting.union(self._spool.waiting())
+        return waiting if self._spool is None else waiting.union(self._spool.list_waiting())
 
     def _status(self, found: Iterable[str] = ()) -> Status:
         stored = self._unstored - self._unsent_episodes() if self._unstored else set()

@@ -133,7 +133,7 @@ class Pictures:
         def look(sample: Sample) -> Sample:
             # Do not wait for a check in another thread: this sample may show more pictures.
             for image in sample.images:
-                self._found(image)
+                self._find_error(image)
             return sample
 
         for shows, some in itertools.groupby(samples, lambda sample: bool(sample.images)):
@@ -146,7 +146,7 @@ class Pictures:
         Raises:
             CorruptDataError: It cannot be decoded.
         """
-        found = self._found(image)
+        found = self._find_error(image)
         if problem := found if isinstance(found, str) else found.result():
             raise errors.CorruptDataError(problem)
 
@@ -171,7 +171,7 @@ class Pictures:
             self._written.add(key)
         return name
 
-    def _found(self, image: Image) -> str | Future[str]:
+    def _find_error(self, image: Image) -> str | Future[str]:
         """Return what is wrong with a picture. Start the check if no thread has."""
         key = bytes.fromhex(image.uuid)
         ours: Future[str] = Future()

@@ -25,7 +25,7 @@ from webtraj import errors
 from webtraj.datasets.dataset import Dataset
 from webtraj.datasets.place import map_in_order
 from webtraj.store.index import EpisodeSummary
-from webtraj.training.replay.cutter import Rendered, Renderer, rendered_sample, sample_of
+from webtraj.training.replay.cutter import Rendered, Renderer, make_rendered_sample, sample_of
 from webtraj.training.replay.filler import Contents, Places, fill, open_sources
 from webtraj.training.replay.filters import (
     EPISODE_REASONS,
@@ -33,7 +33,7 @@ from webtraj.training.replay.filters import (
     HeldOut,
     Reason,
     check_parts,
-    leaking_rows,
+    find_leaking_rows,
 )
 from webtraj.training.replay.scanner import digests_of, unit_digest
 from webtraj.training.replay.weights import (
@@ -304,7 +304,7 @@ class ReplayBuffer:
             InvalidInputError: The buffer is empty.
         """
         if not len(self):
-            dropped = self.contents.dropped_by_reason()
+            dropped = self.contents.count_dropped()
             reasons = ", ".join(f"{reason}: {count}" for reason, count in dropped.items())
             ways = [f"{way} ({reason})" for reason, way in (ways_in or {}).items()
                     if way and reason in dropped]  # fmt: skip
@@ -473,7 +473,7 @@ class Selection(Sequence[Sample]):
         train = self._some(np.flatnonzero(~held), {**how, "part": "train"})
         candidates = np.flatnonzero(held)
         if shared == "drop":
-            leaking = leaking_rows(train.records, self.records[candidates])
+            leaking = find_leaking_rows(train.records, self.records[candidates])
             candidates = candidates[~leaking]
         validation = self._some(candidates, {**how, "part": "validation"})
         if ratio > 0.0 and held.any() and not len(validation):
@@ -573,7 +573,7 @@ class Selection(Sequence[Sample]):
                 sample = sample_of(trajectory, step, int(record["call"]), iteration=iteration)
             else:
                 told = render.reference
-                sample = rendered_sample(trajectory, step, rendered[step], told, iteration)
+                sample = make_rendered_sample(trajectory, step, rendered[step], told, iteration)
             same = digests_of(sample) == record["sample"].tobytes()
         except (errors.InvalidInputError, KeyError):
             same = False

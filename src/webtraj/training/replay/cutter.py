@@ -42,7 +42,7 @@ __all__ = [
     "Renderer",
     "Turn",
     "action_of",
-    "answered_call",
+    "find_answered_call",
     "calls_of",
     "has_calls",
     "is_repeated",
@@ -50,7 +50,7 @@ __all__ = [
     "outline",
     "outline_of_messages",
     "read_messages",
-    "rendered_sample",
+    "make_rendered_sample",
     "reward_of",
     "sample_of",
     "samples_of",
@@ -371,12 +371,14 @@ def samples_of(
         return
     rendered = render.render(trajectory) if render is not None else {}
     for step, record in enumerate(trajectory.steps):
-        call = answered_call(record.decision)
+        call = find_answered_call(record.decision)
         if call is not None:
             yield _cut_sample(trajectory, step, call, iteration)
         elif step in rendered and not (has_calls(record.decision) or is_repeated(record.decision)):
             assert render is not None
-            yield rendered_sample(trajectory, step, rendered[step], render.reference, iteration)
+            yield make_rendered_sample(
+                trajectory, step, rendered[step], render.reference, iteration
+            )
 
 
 def sample_of(
@@ -412,8 +414,10 @@ def sample_of(
     if render is not None and not has_calls(decision) and not call:
         rendered = render.render(trajectory)
         if step in rendered:
-            return rendered_sample(trajectory, step, rendered[step], render.reference, iteration)
-    index = answered_call(decision) if call is None else call
+            return make_rendered_sample(
+                trajectory, step, rendered[step], render.reference, iteration
+            )
+    index = find_answered_call(decision) if call is None else call
     calls = () if decision is None else decision.model_calls
     if index is None or not 0 <= index < len(calls) or calls[index].error:
         raise errors.InvalidInputError(
@@ -423,7 +427,7 @@ def sample_of(
     return _cut_sample(trajectory, step, index, iteration)
 
 
-def answered_call(decision: Decision | None) -> int | None:
+def find_answered_call(decision: Decision | None) -> int | None:
     """Return the index of the call that was acted on: the last with a reply; None if none has."""
     if decision is None:
         return None
@@ -510,7 +514,7 @@ def _cut_sample(trajectory: EpisodeTrajectory, step: int, index: int, iteration:
     )
 
 
-def rendered_sample(
+def make_rendered_sample(
     trajectory: EpisodeTrajectory,
     step: int,
     rendered: Rendered,

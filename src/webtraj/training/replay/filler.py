@@ -150,7 +150,7 @@ class Contents:
     problems: tuple[str, ...]
     """The errors of the first episodes that could not be read."""
 
-    def dropped_by_reason(self) -> dict[Reason, int]:
+    def count_dropped(self) -> dict[Reason, int]:
         """Return the number of episodes or steps left out, by reason."""
         found: collections.Counter[Reason] = collections.Counter()
         for (reason, _), count in self.dropped.items():
@@ -342,7 +342,7 @@ class _Filling:
         if self._filters.distinct:
             rewards = np.nan_to_num(episodes["reward"][steps["episode"]], nan=-np.inf)
             keep = _best(steps["sample"], rewards)
-            steps = self._left(steps, keep, episodes, Reason.DUPLICATE)
+            steps = self._drop_steps(steps, keep, episodes, Reason.DUPLICATE)
         for name, cap, reason in (
             ("task", self._filters.max_per_task, Reason.TASK_CAP),
             ("site", self._filters.max_per_site, Reason.SITE_CAP),
@@ -379,9 +379,9 @@ class _Filling:
         keep = rank(groups, keys, seed=seed) < cap
         if name == "site" and "" in self._sites:
             keep |= groups == self._sites.number("")
-        return self._left(steps, keep, episodes, reason)
+        return self._drop_steps(steps, keep, episodes, reason)
 
-    def _left(
+    def _drop_steps(
         self, steps: NDArray[Any], keep: NDArray[np.bool_], episodes: NDArray[Any], reason: Reason
     ) -> NDArray[Any]:
         if keep.all():

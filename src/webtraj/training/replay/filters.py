@@ -26,7 +26,7 @@ __all__ = [
     "LeakError",
     "Reason",
     "check_parts",
-    "leaking_rows",
+    "find_leaking_rows",
     "matches",
 ]
 
@@ -264,7 +264,7 @@ def check_parts(
             )
 
 
-def leaking_rows(train: NDArray[Any], validation: NDArray[Any]) -> NDArray[np.bool_]:
+def find_leaking_rows(train: NDArray[Any], validation: NDArray[Any]) -> NDArray[np.bool_]:
     """Return a mask of the validation rows whose prompt or page is in the training rows too."""
     found: NDArray[np.bool_] = np.isin(_pack(validation["prompt"]), _pack(train["prompt"]))
     pages = _pack(train["page"])

@@ -300,7 +300,7 @@ class _Rows:
         decision = trajectory.steps[step].decision
         if cutter.is_repeated(decision):
             return Reason.REPEATED
-        index = cutter.answered_call(decision)
+        index = cutter.find_answered_call(decision)
         call: ModelCall | None = None
         calls: tuple[ToolCall, ...] = ()
         completion: str | LazyBlob
@@ -386,7 +386,7 @@ def _is_none(observation: Any, never: frozenset[str]) -> bool:
 
 
 def _has_no_response(record: StepRecord) -> bool:
-    index = cutter.answered_call(record.decision)
+    index = cutter.find_answered_call(record.decision)
     if index is None or record.decision is None:
         return False
     call = record.decision.model_calls[index]

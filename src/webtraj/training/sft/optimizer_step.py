@@ -120,7 +120,7 @@ def evaluate(accelerator: Any, model: Any, batches: Iterable[Batch]) -> dict[str
     return {"eval_loss": loss / weight, "eval_accuracy": right / tokens}
 
 
-def sampled_logprobs(
+def compute_sampled_logprobs(
     accelerator: Any,
     model: Any,
     batches: Iterable[tuple[MicroBatch, Batch]],

@@ -26,11 +26,11 @@ from webtraj.training.sft.encoding import Encoder, ModelTools, load_tools
 from webtraj.training.sft.failures import TrainingError
 from webtraj.training.sft.logs import NullTrainObserver, TrainLog, TrainObserver
 from webtraj.training.sft.optimizer_step import (
+    compute_sampled_logprobs,
     evaluate,
     learning_rate,
     make_optimizer,
     make_step,
-    sampled_logprobs,
 )
 from webtraj.training.sft.policy_gradient import PolicyGradient
 from webtraj.training.sft.settings import SftSettings
@@ -400,7 +400,7 @@ class _Run:
         if fresh:
             accelerator, temperature = self._accelerator, self._data.temperature
             shares = self._shares(self._data)
-            found = sampled_logprobs(accelerator, model, shares, temperature=temperature)
+            found = compute_sampled_logprobs(accelerator, model, shares, temperature=temperature)
             if accelerator.is_main_process:
                 written = io.BytesIO()
                 np.save(written, np.concatenate(found))

@@ -480,7 +480,7 @@ def order_to_budget(facts: Facts, rng: random.Random) -> Assignment:
     """Enter an order of the shop as a bill."""
     order, project = (
         rng.choice(_mine(facts["shop"])),
-        rng.choice(budget.known_projects(facts["budget"])),
+        rng.choice(budget.find_known_projects(facts["budget"])),
     )
     bill = budget.bill_for_everyone(
         facts["budget"], project, f"Order {order['number']}", order["total"]
@@ -504,7 +504,7 @@ def order_to_budget(facts: Facts, rng: random.Random) -> Assignment:
 def products_to_budget(facts: Facts, rng: random.Random) -> Assignment:
     """Enter each product of an order as a bill."""
     order = rng.choice([one for one in _mine(facts["shop"]) if 2 <= len(one["lines"]) <= 3])
-    project = rng.choice(budget.known_projects(facts["budget"]))
+    project = rng.choice(budget.find_known_projects(facts["budget"]))
     bills = [
         budget.bill_for_everyone(
             facts["budget"], project, line["title"], line["price"] * line["quantity"]
@@ -529,7 +529,7 @@ def products_to_budget(facts: Facts, rng: random.Random) -> Assignment:
 @task("across/missing-order", level=2, split="train", apps=("shop", "budget"), infeasible=True)
 def missing_order(facts: Facts, rng: random.Random) -> Assignment:
     """Ask to enter an order that the user never made."""
-    project = rng.choice(budget.known_projects(facts["budget"]))
+    project = rng.choice(budget.find_known_projects(facts["budget"]))
     number = f"100{rng.randint(400, 990)}"
     return Assignment(
         goal=f"Enter my order {number} of the shop as a bill in the budget "
@@ -545,7 +545,7 @@ def missing_order(facts: Facts, rng: random.Random) -> Assignment:
 @task("across/second-hand", level=2, split="train", apps=("forum", "budget"))
 def second_hand(facts: Facts, rng: random.Random) -> Assignment:
     """Enter as a bill what somebody sells in the forum."""
-    forum_facts, project = facts["forum"], rng.choice(budget.known_projects(facts["budget"]))
+    forum_facts, project = facts["forum"], rng.choice(budget.find_known_projects(facts["budget"]))
     topic = rng.choice(
         [
             one
@@ -581,10 +581,10 @@ def who_paid_most(facts: Facts, rng: random.Random) -> Assignment:
     project = rng.choice(
         [
             one
-            for one in budget.known_projects(facts["budget"])
+            for one in budget.find_known_projects(facts["budget"])
             if len({member["paid"] for member in one["members"]}) == len(one["members"])
         ]
-        or budget.known_projects(facts["budget"])[:1]
+        or budget.find_known_projects(facts["budget"])[:1]
     )
     best = max(project["members"], key=lambda one: float(one["paid"]))
     board, title = rng.choice(BOARDS), f"{project['name']}: thank you"

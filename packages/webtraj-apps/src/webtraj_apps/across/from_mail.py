@@ -78,7 +78,7 @@ def _requests(facts: Facts, app: str) -> list[Mapping[str, Any]]:
     return [one for one in facts["mail"]["requests"] if one["app"] == app]
 
 
-def _known(facts: Facts, username: str) -> bool:
+def _is_known(facts: Facts, username: str) -> bool:
     """Return whether somebody else is in the address book."""
     email = _person(facts, username)["email"]
     contacts = {contact["email"] for contact in facts["mail"]["contacts"]}
@@ -271,7 +271,7 @@ def note_decision(facts: Facts, rng: random.Random) -> Assignment:
 def mail_owner(facts: Facts, rng: random.Random) -> Assignment:
     """Write a mail to the owner of a ticket."""
     ticket = rng.choice(
-        tracker.unclosed_tickets(facts["tracker"], owner=lambda name: _known(facts, name))
+        tracker.unclosed_tickets(facts["tracker"], owner=lambda name: _is_known(facts, name))
     )
     owner = _person(facts, ticket["owner"])
     text = rng.choice(mail.TEXTS)
@@ -317,7 +317,7 @@ def no_such_ticket(facts: Facts, rng: random.Random) -> Assignment:
 def basket_for_colleague(facts: Facts, rng: random.Random) -> Assignment:
     """Put what a colleague wants into the basket, and say so."""
     request, product = rng.choice(_requests(facts, "shop")), rng.choice(shop.free(facts["shop"]))
-    letter, delivery = _ordering(facts, request, product["title"])
+    letter, delivery = _order_product(facts, request, product["title"])
     answer = rng.choice(("It is in the basket.", "I will order it tomorrow.", "Done, thank you."))
     count = request["quantity"]
     return _across(
@@ -337,7 +337,7 @@ def basket_for_colleague(facts: Facts, rng: random.Random) -> Assignment:
     )
 
 
-def _ordering(
+def _order_product(
     facts: Facts, request: Mapping[str, Any], product: str
 ) -> tuple[dict[str, Any], tuple[Statement, ...]]:
     """Deliver a request for a product. See `mail.written`."""
@@ -350,7 +350,7 @@ def order_for_colleague(facts: Facts, rng: random.Random) -> Assignment:
     """Order what a colleague wants, and tell the order's number."""
     own = facts["shop"]
     request, product = rng.choice(_requests(facts, "shop")), rng.choice(shop.free(own))
-    letter, delivery = _ordering(facts, request, product["title"])
+    letter, delivery = _order_product(facts, request, product["title"])
     address, method = rng.choice(own["addresses"]), rng.choice(shop.CHECKOUT)
     count = request["quantity"]
     bought = [*((one, n) for one, _, n in shop.lines_of(own)), (product, count)]
@@ -407,7 +407,7 @@ def unknown_product(facts: Facts, rng: random.Random) -> Assignment:
     """Ask for something that the shop does not have."""
     request = rng.choice(_requests(facts, "shop"))
     wanted = shop.absent(facts["shop"], rng)
-    letter, delivery = _ordering(facts, request, wanted)
+    letter, delivery = _order_product(facts, request, wanted)
     return _across(
         "shop",
         f"{request['from']} wants something from our shop, see {mail.name_of(letter)} in the "
@@ -448,7 +448,7 @@ def announce_vote(facts: Facts, rng: random.Random) -> Assignment:
     vote, own = rng.choice(facts["mail"]["votes"]), facts["forum"]
     first = mail.find_mail(facts["mail"], vote["mail"])
     count = vote["counts"][vote["winner"]]
-    topic = rng.choice(forum.unclosed_topics(own["topics"]))
+    topic = rng.choice(forum.find_unclosed_topics(own["topics"]))
     text = f"{vote['title']}: {count} votes for {vote['winner']}."
     return _across(
         "forum",
@@ -473,7 +473,7 @@ def mail_author(facts: Facts, rng: random.Random) -> Assignment:
     topics = [
         one
         for one in forum.visible_topics(facts["forum"]["topics"])
-        if _known(facts, one["author"])
+        if _is_known(facts, one["author"])
     ]
     topic = rng.choice(topics)
     author = _person(facts, topic["author"])
@@ -676,7 +676,7 @@ def enter_expenses(facts: Facts, rng: random.Random) -> Assignment:
 def ask_budget(facts: Facts, rng: random.Random) -> Assignment:
     """Tell a participant how much they paid or spent."""
     own = facts["budget"]
-    project = rng.choice(budget.known_projects(own))
+    project = rng.choice(budget.find_known_projects(own))
     members = [one for one in budget.active_members(project) if one["name"] != own["name"]]
     member = rng.choice([one for one in members if one["paid"] and one["spent"]])
     column = rng.choice(("paid", "spent"))

@@ -67,7 +67,7 @@ def points_for_colleague(facts: Facts, rng: random.Random) -> Assignment:
 @task("across/list-to-bills", apps=("forum", "shop", "budget"), split="test")
 def list_to_bills(facts: Facts, rng: random.Random) -> Assignment:
     """Enter what a list of the forum costs, product by product, and tell the sum."""
-    own, project = facts["forum"], rng.choice(budget.known_projects(facts["budget"]))
+    own, project = facts["forum"], rng.choice(budget.find_known_projects(facts["budget"]))
     titles = budget.titles_of(project)
     products = [one for one in shop.free(facts["shop"]) if one["title"] not in titles]
     chosen = [(one, rng.randint(2, 5)) for one in rng.sample(products, 3)]
@@ -196,7 +196,7 @@ def new_desk(facts: Facts, rng: random.Random) -> Assignment:
 @task("across/buy-and-share", apps=("mail", "shop", "budget"), split="train")
 def buy_and_share(facts: Facts, rng: random.Random) -> Assignment:
     """Put what a colleague wants into the basket, enter its price as a bill, and answer."""
-    project = rng.choice(budget.known_projects(facts["budget"]))
+    project = rng.choice(budget.find_known_projects(facts["budget"]))
     products = rng.sample(shop.free(facts["shop"]), 2)
     counts = [rng.randint(2, 6) for _ in products]
     lines = "\n".join(f"- {n} x {one['title']}" for one, n in zip(products, counts, strict=True))

@@ -39,7 +39,7 @@ _NEW = 1000
 # Facts.
 
 
-def known_projects(facts: Facts) -> list[Project]:
+def find_known_projects(facts: Facts) -> list[Project]:
     """Return the projects that the user's browser knows."""
     return [project for project in facts["projects"] if project["joined"]]
 
@@ -70,13 +70,13 @@ def _plain(project: Project) -> list[Bill]:
     ]
 
 
-def _chosen(
+def _choose_bill(
     facts: Facts, rng: random.Random, test: Callable[[Project, Bill], bool] = lambda *_: True
 ) -> tuple[Project, Bill]:
     """Return a project and a plain bill of it that passes a test."""
     fit = [
         (project, bills)
-        for project in known_projects(facts)
+        for project in find_known_projects(facts)
         if (bills := [bill for bill in _plain(project) if test(project, bill)])
     ]
     project, bills = rng.choice(fit)
@@ -114,7 +114,7 @@ def _paid(bill: Bill, *, day: str = _TODAY, kind: str = "EXPENSE", **payer: Any)
     )
 
 
-def _owed_by(project: Project, names: Iterable[str]) -> Callable[[Any], bool]:
+def _is_owed_by(project: Project, names: Iterable[str]) -> Callable[[Any], bool]:
     wanted = {_member(project, name)["id"] for name in names}
     return lambda value: set(value) == wanted
 
@@ -242,7 +242,7 @@ PURCHASES = (
 
 def draw_bill(facts: Facts, rng: random.Random, *, everyone: bool) -> tuple[Project, Bill]:
     """Draw a project, and a new bill for it."""
-    project = rng.choice(known_projects(facts))
+    project = rng.choice(find_known_projects(facts))
     names = [one["name"] for one in active_members(project)]
     what = rng.choice([one for one in PURCHASES if one not in titles_of(project)])
     some = sorted(rng.sample(names, rng.randint(2, len(names) - 1)), key=names.index)
@@ -295,7 +295,7 @@ def add_bill_for_some(facts: Facts, rng: random.Random) -> Assignment:
 @task("budget/add-reimbursement", level=2, split="test")
 def add_reimbursement(facts: Facts, rng: random.Random) -> Assignment:
     """Enter that somebody gave money back."""
-    project = rng.choice(known_projects(facts))
+    project = rng.choice(find_known_projects(facts))
     payer, receiver = rng.sample([one["name"] for one in active_members(project)], 2)
     bill = {
         "what": f"Cash for {receiver}",
@@ -324,7 +324,7 @@ def add_reimbursement(facts: Facts, rng: random.Random) -> Assignment:
 @task("budget/add-three-bills", level=3, split="train")
 def add_three_bills(facts: Facts, rng: random.Random) -> Assignment:
     """Add three bills of one day."""
-    project = rng.choice(known_projects(facts))
+    project = rng.choice(find_known_projects(facts))
     names = [one["name"] for one in active_members(project)]
     things = rng.sample([one for one in PURCHASES if one not in titles_of(project)], 3)
     bills = [
@@ -349,7 +349,7 @@ def add_three_bills(facts: Facts, rng: random.Random) -> Assignment:
 @task("budget/change-amount", level=1, split="train")
 def change_amount(facts: Facts, rng: random.Random) -> Assignment:
     """Correct the amount of a bill."""
-    project, bill = _chosen(facts, rng)
+    project, bill = _choose_bill(facts, rng)
     amount = draw_amount(rng)
     return Assignment(
         goal=(
@@ -364,7 +364,7 @@ def change_amount(facts: Facts, rng: random.Random) -> Assignment:
 @task("budget/change-payer", level=1, split="train")
 def change_payer(facts: Facts, rng: random.Random) -> Assignment:
     """Correct who paid a bill."""
-    project, bill = _chosen(facts, rng)
+    project, bill = _choose_bill(facts, rng)
     payer = rng.choice([one for one in active_members(project) if one["name"] != bill["payer"]])
     return Assignment(
         goal=(
@@ -379,7 +379,7 @@ def change_payer(facts: Facts, rng: random.Random) -> Assignment:
 @task("budget/change-date-and-title", level=2, split="train")
 def change_date_and_title(facts: Facts, rng: random.Random) -> Assignment:
     """Correct the date and the description of a bill."""
-    project, bill = _chosen(facts, rng)
+    project, bill = _choose_bill(facts, rng)
     day = draw_day(rng)
     what = f"{bill['what']} ({rng.choice(('with receipt', 'no receipt', 'by card', 'in cash'))})"
     return Assignment(
@@ -395,7 +395,7 @@ def change_date_and_title(facts: Facts, rng: random.Random) -> Assignment:
 @task("budget/leave-out", level=2, split="test")
 def leave_out(facts: Facts, rng: random.Random) -> Assignment:
     """Take somebody out of a bill."""
-    project, bill = _chosen(facts, rng, lambda _, one: len(one["owers"]) > 2)
+    project, bill = _choose_bill(facts, rng, lambda _, one: len(one["owers"]) > 2)
     name = rng.choice(bill["owers"])
     left = [one for one in bill["owers"] if one != name]
     return Assignment(
@@ -403,7 +403,7 @@ def leave_out(facts: Facts, rng: random.Random) -> Assignment:
             f'{name} had no part in the bill "{bill["what"]}" of the project "{project["name"]}". '
             f"Correct for whom it was paid; change nothing else."
         ),
-        expect=_changed_bill(bill, owers_id=_owed_by(project, left)),
+        expect=_changed_bill(bill, owers_id=_is_owed_by(project, left)),
         steps=_change(project, bill, *_owers(project, bill["owers"], left)),
     )
 
@@ -411,14 +411,16 @@ def leave_out(facts: Facts, rng: random.Random) -> Assignment:
 @task("budget/add-to-bill", level=2, split="train")
 def add_to_bill(facts: Facts, rng: random.Random) -> Assignment:
     """Let everybody share a bill."""
-    project, bill = _chosen(facts, rng, lambda p, one: len(one["owers"]) < len(active_members(p)))
+    project, bill = _choose_bill(
+        facts, rng, lambda p, one: len(one["owers"]) < len(active_members(p))
+    )
     names = [one["name"] for one in active_members(project)]
     return Assignment(
         goal=(
             f'The bill "{bill["what"]}" in the project "{project["name"]}" was for all active '
             "participants. Correct for whom it was paid; change nothing else."
         ),
-        expect=_changed_bill(bill, owers_id=_owed_by(project, names)),
+        expect=_changed_bill(bill, owers_id=_is_owed_by(project, names)),
         steps=_change(project, bill, *_owers(project, bill["owers"], names)),
     )
 
@@ -426,7 +428,7 @@ def add_to_bill(facts: Facts, rng: random.Random) -> Assignment:
 @task("budget/delete-bill", level=1, split="train")
 def delete_bill(facts: Facts, rng: random.Random) -> Assignment:
     """Delete a bill."""
-    project, bill = _chosen(facts, rng)
+    project, bill = _choose_bill(facts, rng)
     return Assignment(
         goal=f'Delete the bill "{bill["what"]}" from the project "{project["name"]}".',
         expect=_no_bill(bill),
@@ -448,7 +450,7 @@ _COPY_BILL = (
 @task("budget/delete-duplicate", level=2, split="test")
 def delete_duplicate(facts: Facts, rng: random.Random) -> Assignment:
     """Find the bill that was entered twice, and delete one of the two."""
-    project, bill = _chosen(facts, rng)
+    project, bill = _choose_bill(facts, rng)
     twin = {**bill, "id": _NEW + bill["id"]}
     return Assignment(
         goal=(
@@ -464,7 +466,7 @@ def delete_duplicate(facts: Facts, rng: random.Random) -> Assignment:
 @task("budget/split-bill", level=3, split="train")
 def split_bill(facts: Facts, rng: random.Random) -> Assignment:
     """Replace a bill by two."""
-    project, bill = _chosen(facts, rng)
+    project, bill = _choose_bill(facts, rng)
     names = [one["name"] for one in active_members(project)]
     first = round(bill["amount"] * rng.choice((0.25, 0.4, 0.6)), 2)
     parts: list[Bill] = [
@@ -500,7 +502,7 @@ def split_bill(facts: Facts, rng: random.Random) -> Assignment:
 @task("budget/add-participant", level=1, split="train")
 def add_participant(facts: Facts, rng: random.Random) -> Assignment:
     """Add a participant."""
-    project = rng.choice(known_projects(facts))
+    project = rng.choice(find_known_projects(facts))
     name = _newcomer(facts, project, rng)
     return Assignment(
         goal=f'Add {name} as a participant to the project "{project["name"]}".',
@@ -528,7 +530,7 @@ def _add_member(name: str) -> tuple[Step, Step]:
 @task("budget/change-weight", level=2, split="train")
 def change_weight(facts: Facts, rng: random.Random) -> Assignment:
     """Change how much a participant counts."""
-    project = rng.choice(known_projects(facts))
+    project = rng.choice(find_known_projects(facts))
     member = rng.choice(active_members(project))
     weight = rng.choice([one for one in (0.5, 1.5, 2.5, 3.0, 4.0) if one != member["weight"]])
     return Assignment(
@@ -543,7 +545,7 @@ def change_weight(facts: Facts, rng: random.Random) -> Assignment:
 @task("budget/rename-participant", level=1, split="test")
 def rename_participant(facts: Facts, rng: random.Random) -> Assignment:
     """Rename a participant."""
-    project = rng.choice(known_projects(facts))
+    project = rng.choice(find_known_projects(facts))
     member = rng.choice(active_members(project))
     name = f"{member['name']} {rng.choice('ABCDFGHKLMNPRSTVW')}."
     return Assignment(
@@ -559,7 +561,7 @@ def rename_participant(facts: Facts, rng: random.Random) -> Assignment:
 @task("budget/deactivate-participant", level=1, split="train")
 def deactivate_participant(facts: Facts, rng: random.Random) -> Assignment:
     """Deactivate a participant."""
-    project = rng.choice(known_projects(facts))
+    project = rng.choice(find_known_projects(facts))
     fit = [one for one in active_members(project) if one["bills"] and one["name"] != facts["name"]]
     member = rng.choice(fit)
     button = _of_member(member, "delete")
@@ -578,7 +580,7 @@ _NEW_PERSON = """
 @task("budget/remove-participant", level=2, split="test")
 def remove_participant(facts: Facts, rng: random.Random) -> Assignment:
     """Remove the participant without a bill."""
-    project = rng.choice(known_projects(facts))
+    project = rng.choice(find_known_projects(facts))
     member = {"id": _NEW, "name": _newcomer(facts, project, rng)}
     button = _of_member(member, "delete")
     return Assignment(
@@ -598,7 +600,10 @@ def reactivate_participant(facts: Facts, rng: random.Random) -> Assignment:
     """Bring a participant back."""
     # Those with a balance of zero are not shown.
     fit = [
-        (p, one) for p in known_projects(facts) for one in p["members"] if abs(one["balance"]) > 1
+        (p, one)
+        for p in find_known_projects(facts)
+        for one in p["members"]
+        if abs(one["balance"]) > 1
     ]
     project, member = rng.choice(fit)
     return Assignment(
@@ -651,7 +656,7 @@ def _untick_newcomer(project: Project) -> Step:
 @task("budget/register-settlement", level=2, split="train")
 def register_settlement(facts: Facts, rng: random.Random) -> Assignment:
     """Register that a debt was paid."""
-    fit = [(p, one) for p in known_projects(facts) for one in _settlements(p)]
+    fit = [(p, one) for p in find_known_projects(facts) for one in _settlements(p)]
     project, settlement = rng.choice(fit)
     return Assignment(
         goal=(
@@ -689,7 +694,7 @@ def _register(project: Project, settlement: dict[str, Any]) -> Step:
 @task("budget/settle-all", level=3, split="train")
 def settle_all(facts: Facts, rng: random.Random) -> Assignment:
     """Register all settlements of a project."""
-    project = rng.choice([p for p in known_projects(facts) if 2 < len(_settlements(p)) < 8])
+    project = rng.choice([p for p in find_known_projects(facts) if 2 < len(_settlements(p)) < 8])
     return Assignment(
         goal=(
             f'Everybody in the project "{project["name"]}" has paid what the settlement plan '
@@ -713,7 +718,7 @@ def settle_all(facts: Facts, rng: random.Random) -> Assignment:
 @task("budget/balance", level=1, split="train")
 def balance(facts: Facts, rng: random.Random) -> Assignment:
     """Tell a participant's balance."""
-    project = rng.choice(known_projects(facts))
+    project = rng.choice(find_known_projects(facts))
     member = rng.choice([one for one in active_members(project) if one["bills"]])
     return Assignment(
         goal=(
@@ -728,7 +733,7 @@ def balance(facts: Facts, rng: random.Random) -> Assignment:
 @task("budget/lowest-balance", level=1, split="train")
 def lowest_balance(facts: Facts, rng: random.Random) -> Assignment:
     """Tell who owes most, or is owed most."""
-    project, lowest = rng.choice(known_projects(facts)), rng.random() < 0.5
+    project, lowest = rng.choice(find_known_projects(facts)), rng.random() < 0.5
     choose = min if lowest else max
     best = choose(project["members"], key=lambda one: float(one["balance"]))
     return Assignment(
@@ -744,7 +749,7 @@ def lowest_balance(facts: Facts, rng: random.Random) -> Assignment:
 @task("budget/who-paid", level=1, split="train")
 def who_paid(facts: Facts, rng: random.Random) -> Assignment:
     """Tell who paid a bill."""
-    project, bill = _chosen(facts, rng)
+    project, bill = _choose_bill(facts, rng)
     return Assignment(
         goal=(
             f'Who paid the bill "{bill["what"]}" in the project "{project["name"]}"? '
@@ -758,7 +763,7 @@ def who_paid(facts: Facts, rng: random.Random) -> Assignment:
 @task("budget/share", level=2, split="test")
 def share(facts: Facts, rng: random.Random) -> Assignment:
     """Tell who shares a bill."""
-    project, bill = _chosen(
+    project, bill = _choose_bill(
         facts, rng, lambda p, one: 1 < len(one["owers"]) < len(active_members(p))
     )
     return Assignment(
@@ -774,7 +779,7 @@ def share(facts: Facts, rng: random.Random) -> Assignment:
 @task("budget/settlement-amount", level=1, split="test")
 def settlement_amount(facts: Facts, rng: random.Random) -> Assignment:
     """Tell what somebody has to pay."""
-    fit = [(p, one) for p in known_projects(facts) for one in _settlements(p)]
+    fit = [(p, one) for p in find_known_projects(facts) for one in _settlements(p)]
     project, settlement = rng.choice(fit)
     return Assignment(
         goal=(
@@ -789,7 +794,7 @@ def settlement_amount(facts: Facts, rng: random.Random) -> Assignment:
 @task("budget/total-paid", level=1, split="test")
 def total_paid(facts: Facts, rng: random.Random) -> Assignment:
     """Tell how much a participant paid in all."""
-    project = rng.choice(known_projects(facts))
+    project = rng.choice(find_known_projects(facts))
     member = rng.choice([one for one in active_members(project) if one["paid"]])
     return Assignment(
         goal=(
@@ -804,7 +809,7 @@ def total_paid(facts: Facts, rng: random.Random) -> Assignment:
 @task("budget/month", level=1, split="test")
 def month(facts: Facts, rng: random.Random) -> Assignment:
     """Tell the expenses of a month."""
-    project = rng.choice(known_projects(facts))
+    project = rng.choice(find_known_projects(facts))
     spent = [bill for bill in project["bills"] if not bill["reimbursement"]]
     chosen = rng.choice(sorted({bill["date"][:7] for bill in spent}))
     total = sum(bill["amount"] for bill in spent if bill["date"].startswith(chosen))
@@ -821,7 +826,7 @@ def month(facts: Facts, rng: random.Random) -> Assignment:
 @task("budget/count-bills", level=2, split="train")
 def count_bills(facts: Facts, rng: random.Random) -> Assignment:
     """Count the bills of a payer."""
-    project = rng.choice(known_projects(facts))
+    project = rng.choice(find_known_projects(facts))
     member = rng.choice([one for one in active_members(project) if one["paid"]])
     count = sum(bill["payer"] == member["name"] for bill in project["bills"])
     return Assignment(
@@ -839,7 +844,7 @@ def most_expensive(facts: Facts, rng: random.Random) -> Assignment:
     """Tell the highest bill of a payer."""
     fit = [
         (project, member)
-        for project in known_projects(facts)
+        for project in find_known_projects(facts)
         for member in active_members(project)
         if len(_highest(project, member)) == 1
     ]
@@ -882,7 +887,7 @@ def sum_of_kind(facts: Facts, rng: random.Random) -> Assignment:
     """Add up bills of one kind."""
     fit = [
         (project, word, bills)
-        for project in known_projects(facts)
+        for project in find_known_projects(facts)
         for word in _KEYWORDS
         if 2 < len(bills := [b for b in project["bills"] if word in b["what"]]) < 9
     ]
@@ -901,7 +906,7 @@ def sum_of_kind(facts: Facts, rng: random.Random) -> Assignment:
 @task("budget/own-total", level=3, split="train")
 def own_total(facts: Facts, rng: random.Random) -> Assignment:
     """Add one's balances in several projects."""
-    projects = rng.sample(known_projects(facts), rng.choice((3, 4)))
+    projects = rng.sample(find_known_projects(facts), rng.choice((3, 4)))
     total = sum(float(_member(project, facts["name"])["balance"]) for project in projects)
     names = ", ".join(f'"{project["name"]}"' for project in projects)
     return Assignment(
@@ -967,7 +972,7 @@ def log_in_and_add(facts: Facts, rng: random.Random) -> Assignment:
 @task("budget/rename-project", level=2, split="train")
 def rename_project(facts: Facts, rng: random.Random) -> Assignment:
     """Rename a project."""
-    project = rng.choice(known_projects(facts))
+    project = rng.choice(find_known_projects(facts))
     name = f"{project['name']} {rng.choice(('2025', '2026', 'old', 'new', 'shared'))}"
     return Assignment(
         goal=(
@@ -989,7 +994,7 @@ def _save(project: Project) -> tuple[Step, Step]:
 @task("budget/change-email", level=2, split="test")
 def change_email(facts: Facts, rng: random.Random) -> Assignment:
     """Change the mail address of a project."""
-    project = rng.choice(known_projects(facts))
+    project = rng.choice(find_known_projects(facts))
     name = rng.choice([one["name"] for one in project["members"] if one["name"] != facts["name"]])
     email = f"{name.lower()}@northfield.test"
     return Assignment(
@@ -1086,7 +1091,7 @@ def start_project(facts: Facts, rng: random.Random) -> Assignment:
 @task("budget/delete-project", level=2, split="train")
 def delete_project(facts: Facts, rng: random.Random) -> Assignment:
     """Delete a project."""
-    project = rng.choice(known_projects(facts))
+    project = rng.choice(find_known_projects(facts))
     button = click("#delete-project button")
     return Assignment(
         goal=(
@@ -1112,7 +1117,7 @@ def delete_project(facts: Facts, rng: random.Random) -> Assignment:
 @task("budget/change-currency", level=2, split="train", infeasible=True)
 def change_currency(facts: Facts, rng: random.Random) -> Assignment:
     """A project with bills has to keep its currency."""
-    project = rng.choice(known_projects(facts))
+    project = rng.choice(find_known_projects(facts))
     currency = rng.choice(("EUR", "USD", "GBP", "CHF"))
     return Assignment(
         goal=(
@@ -1126,7 +1131,7 @@ def change_currency(facts: Facts, rng: random.Random) -> Assignment:
 @task("budget/change-missing-bill", level=1, split="train", infeasible=True)
 def change_missing_bill(facts: Facts, rng: random.Random) -> Assignment:
     """There is no such bill."""
-    project = rng.choice(known_projects(facts))
+    project = rng.choice(find_known_projects(facts))
     what = rng.choice(("Helicopter flight", "Grand piano", "Opera box", "Diving course"))
     return Assignment(
         goal=(

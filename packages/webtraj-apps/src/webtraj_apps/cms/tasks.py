@@ -359,7 +359,7 @@ def change_category(facts: Facts, rng: random.Random) -> Assignment:
     names = ("company", "people", "products", "sites")
     category = rng.choice([one for one in names if one != page["fields"]["category"]])
     author = rng.choice(
-        [one for one in _shown_authors(facts) if str(one["id"]) != page["fields"]["author"]]
+        [one for one in _list_first_authors(facts) if str(one["id"]) != page["fields"]["author"]]
     )
     return Assignment(
         goal=f'The news page {name_of(page)} belongs into the category "{category.title()}", and'
@@ -376,17 +376,17 @@ def change_category(facts: Facts, rng: random.Random) -> Assignment:
     )
 
 
-def _shown_authors(facts: Facts) -> list[Mapping[str, Any]]:
+def _list_first_authors(facts: Facts) -> list[Mapping[str, Any]]:
     """Return the authors on the first page of the list to choose from."""
     return sorted(facts["authors"], key=lambda one: str(one["name"]))[:10]
 
 
 def _choose(author: Mapping[str, Any]) -> tuple[Step, ...]:
     link = f'.modal a[href$="/author/chosen/{author["id"]}/"]'
-    return (_shown(link), click(link), _DIALOG_GONE)
+    return (_await_shown(link), click(link), _DIALOG_GONE)
 
 
-def _shown(selector: str, wanted: bool = True) -> Step:
+def _await_shown(selector: str, wanted: bool = True) -> Step:
     """Wait until an element of a dialog can be seen, or until none can."""
 
     async def step(page: OracleView) -> AsyncIterator[actions.Action]:
@@ -398,7 +398,7 @@ def _shown(selector: str, wanted: bool = True) -> Step:
     return step
 
 
-_DIALOG_GONE: Final = _shown(".modal, .modal-backdrop", False)
+_DIALOG_GONE: Final = _await_shown(".modal, .modal-backdrop", False)
 
 
 @task("cms/rename", level=2, split="train", allow=(*_REVISIONS, _REDIRECTS))
@@ -523,7 +523,7 @@ def _move(facts: Facts, page: Mapping[str, Any]) -> tuple[Step, ...]:
         *_action(page, "move"),
         click('main form button[aria-label="Actions"]'),
         click("[data-tippy-root] [data-chooser-action-choose]"),
-        _shown(target),
+        _await_shown(target),
         click(target),
         _DIALOG_GONE,
         click('main input[value="Confirm"]'),
@@ -590,7 +590,7 @@ def copy(facts: Facts, rng: random.Random) -> Assignment:
 def new_article(facts: Facts, rng: random.Random) -> Assignment:
     """Write a piece of news."""
     category = rng.choice(("company", "people", "products", "sites"))
-    author, text = rng.choice(_shown_authors(facts)), rng.choice(_SUMMARIES)
+    author, text = rng.choice(_list_first_authors(facts)), rng.choice(_SUMMARIES)
     title = (
         f"{rng.choice(('Notes', 'Letter', 'Report', 'Greetings'))} from {rng.choice(_WORKSHOPS)}"
     )
@@ -881,9 +881,9 @@ def redirect_to_page(facts: Facts, rng: random.Random) -> Assignment:
             fill("#id_old_path", path),
             uncheck("#id_is_permanent"),
             click(".chooser__choose-button"),
-            _shown(".modal #id_q"),
+            _await_shown(".modal #id_q"),
             fill(".modal #id_q", _words(page)),
-            _shown(link),
+            _await_shown(link),
             click(link),
             _DIALOG_GONE,
             _button("Create"),
@@ -1030,8 +1030,8 @@ def find_drafts(facts: Facts, rng: random.Random) -> Assignment:
         goal=f'Which pages directly below "{section["title"]}" are drafts that are not public at'
         " all? Answer with their titles, separated by semicolons.",
         prepare=(
-            *(_made_live(page, True) for page in mine if page not in drafts),
-            *(_made_live(page, False) for page in drafts),
+            *(_set_live(page, True) for page in mine if page not in drafts),
+            *(_set_live(page, False) for page in drafts),
         ),
         answer=tuple(page["title"] for page in drafts),
         steps=(
@@ -1041,7 +1041,7 @@ def find_drafts(facts: Facts, rng: random.Random) -> Assignment:
     )
 
 
-def _made_live(page: Mapping[str, Any], live: bool) -> tuple[str, tuple[Any, ...]]:
+def _set_live(page: Mapping[str, Any], live: bool) -> tuple[str, tuple[Any, ...]]:
     return "UPDATE wagtailcore_page SET live = ? WHERE id = ?", (int(live), page["id"])
 
 

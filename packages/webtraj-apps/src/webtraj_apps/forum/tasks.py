@@ -82,7 +82,7 @@ def plain_topics(topics: Iterable[Topic]) -> list[Topic]:
     ]
 
 
-def unclosed_topics(topics: Iterable[Topic]) -> list[Topic]:
+def find_unclosed_topics(topics: Iterable[Topic]) -> list[Topic]:
     """Return the topics that one can reply in."""
     return [topic for topic in topics if not (topic["removed"] or topic["closed"])]
 
@@ -161,7 +161,7 @@ def _set_removed(comment: Comment) -> tuple[str, tuple[Any, ...]]:
     return f"UPDATE {_COMMENT} SET is_removed = 1 WHERE id = ?", (comment["id"],)
 
 
-def _reported(facts: Facts, comment: Comment, rng: random.Random) -> list[tuple[str, Any]]:
+def _report_comment(facts: Facts, comment: Comment, rng: random.Random) -> list[tuple[str, Any]]:
     """Report a comment by one to four members, in the name of all of them."""
     members = [one for one in facts["users"][3:39] if one["username"] != comment["by"]]
     flag = f"INSERT INTO {_FLAG} (id, comment_id, date, is_closed) VALUES (?, ?, ?, 0)"
@@ -180,11 +180,11 @@ def _reported(facts: Facts, comment: Comment, rng: random.Random) -> list[tuple[
 
 
 def _new_flag(comment: Comment) -> int:
-    """Return the id of the flag of a comment that `_reported` reports."""
+    """Return the id of the flag of a comment that `_report_comment` reports."""
     return 10_000 + int(comment["id"])
 
 
-def _unreported(facts: Facts, rng: random.Random) -> tuple[Topic, Comment]:
+def _draw_unreported(facts: Facts, rng: random.Random) -> tuple[Topic, Comment]:
     """Return a comment of a topic in which none was reported."""
     reported = {flag["topic"] for flag in facts["flags"]}
     fit = [topic for topic in plain_topics(facts["topics"]) if topic["id"] not in reported]
@@ -456,7 +456,7 @@ def _new_topic(rng: random.Random) -> tuple[str, str, str]:
 @task("forum/reply", level=1, split="train")
 def reply(facts: Facts, rng: random.Random) -> Assignment:
     """Reply in a topic."""
-    topic, text = rng.choice(unclosed_topics(facts["topics"])), _answer_text(rng)
+    topic, text = rng.choice(find_unclosed_topics(facts["topics"])), _answer_text(rng)
     return Assignment(
         goal=f'Reply in the topic "{topic["title"]}" with this text: "{text}"',
         expect=expect_reply(facts, topic, facts["user"], text),
@@ -506,7 +506,7 @@ def append_to_own_comment(facts: Facts, rng: random.Random) -> Assignment:
     user = facts["user"]
     fit = [
         topic
-        for topic in unclosed_topics(facts["topics"])
+        for topic in find_unclosed_topics(facts["topics"])
         if topic["author"] == user and topic["category"] in ("For Sale", "Commuting", "Hardware")
     ]
     topic = rng.choice(fit)
@@ -532,7 +532,7 @@ def append_to_own_comment(facts: Facts, rng: random.Random) -> Assignment:
 def rename_own_topic(facts: Facts, rng: random.Random) -> Assignment:
     """Change the title of one's own topic."""
     user = facts["user"]
-    topic = rng.choice([t for t in unclosed_topics(facts["topics"]) if t["author"] == user])
+    topic = rng.choice([t for t in find_unclosed_topics(facts["topics"]) if t["author"] == user])
     title = f"{topic['title']} ({rng.choice(('solved', 'update', 'still open', 'reserved'))})"
     return Assignment(
         goal=f'Change the title of your topic "{topic["title"]}" to "{title}".',
@@ -631,7 +631,7 @@ def answer_own_question(facts: Facts, rng: random.Random) -> Assignment:
     """Look something up in one topic, and tell it in another."""
     first = rng.choice([t for t in visible_topics(facts["topics"]) if t["category"] == "Book Club"])
     second = rng.choice(
-        [t for t in unclosed_topics(facts["topics"]) if t["category"] == "Board Games"]
+        [t for t in find_unclosed_topics(facts["topics"]) if t["category"] == "Board Games"]
     )
     text = f"The book has {first['details']['pages']} pages."
     return Assignment(
@@ -648,7 +648,7 @@ def answer_own_question(facts: Facts, rng: random.Random) -> Assignment:
 @task("forum/offer-less", level=3, split="test")
 def offer_less(facts: Facts, rng: random.Random) -> Assignment:
     """Find the cheaper of two things, and make an offer for it."""
-    adverts = [t for t in unclosed_topics(facts["topics"]) if t["category"] == "For Sale"]
+    adverts = [t for t in find_unclosed_topics(facts["topics"]) if t["category"] == "For Sale"]
     pair = rng.sample([t for t in adverts if t["author"] != facts["user"]], 2)
     less = rng.randint(2, 9)
     cheap = min(pair, key=lambda topic: int(topic["details"]["price"]))
@@ -675,7 +675,7 @@ def reply_twice(facts: Facts, rng: random.Random) -> Assignment:
     """Write the same reply in two topics."""
     fit = [
         t
-        for t in unclosed_topics(facts["topics"])
+        for t in find_unclosed_topics(facts["topics"])
         if t["category"] in ("Wanted", "Running", "Cooking")
     ]
     topics, text = rng.sample(fit, 2), _answer_text(rng)
@@ -1428,7 +1428,7 @@ def early_car_pool(facts: Facts, rng: random.Random) -> Assignment:
 @task("forum/close-topic", level=1, split="train", user="moderator")
 def close_topic(facts: Facts, rng: random.Random) -> Assignment:
     """Close a topic."""
-    topic = rng.choice(unclosed_topics(facts["topics"]))
+    topic = rng.choice(find_unclosed_topics(facts["topics"]))
     return Assignment(
         goal=f'As a moderator, close the topic "{topic["title"]}".',
         expect=_moderated(facts, topic, facts["moderator"], _CLOSED, is_closed=1),
@@ -1494,7 +1494,7 @@ def delete_topic(facts: Facts, rng: random.Random) -> Assignment:
 @task("forum/move-topic", level=2, split="train", user="moderator")
 def move_topic(facts: Facts, rng: random.Random) -> Assignment:
     """Move a topic to another category."""
-    topic = rng.choice(unclosed_topics(facts["topics"]))
+    topic = rng.choice(find_unclosed_topics(facts["topics"]))
     fit = [c for c in facts["categories"] if c["title"] != topic["category"] and c["parent"]]
     category = rng.choice(fit)
     return Assignment(
@@ -1515,7 +1515,11 @@ def _move_to(category: dict[str, Any]) -> tuple[Step, ...]:
 @task("forum/move-and-close", level=3, split="test", user="moderator")
 def move_and_close(facts: Facts, rng: random.Random) -> Assignment:
     """Move a topic, tell its readers, and close it."""
-    fit = [t for t in unclosed_topics(facts["topics"]) if t["category"] in ("Hardware", "Software")]
+    fit = [
+        t
+        for t in find_unclosed_topics(facts["topics"])
+        if t["category"] in ("Hardware", "Software")
+    ]
     topic = rng.choice(fit)
     target = find(
         facts["categories"], title="Software" if topic["category"] == "Hardware" else "Hardware"
@@ -1602,7 +1606,9 @@ def censor_comment(facts: Facts, rng: random.Random) -> Assignment:
 def clean_up_spam(facts: Facts, rng: random.Random) -> Assignment:
     """Delete all advertisements of an account in a long topic."""
     spammer = facts["spammer"]
-    topic = rng.choice([t for t in unclosed_topics(facts["topics"]) if len(_by(t, spammer)) > 1])
+    topic = rng.choice(
+        [t for t in find_unclosed_topics(facts["topics"]) if len(_by(t, spammer)) > 1]
+    )
     return Assignment(
         goal=(
             f"The account of {name_of(facts, spammer)} was abused for advertising. As a moderator, "
@@ -1653,7 +1659,7 @@ def close_duplicate(facts: Facts, rng: random.Random) -> Assignment:
     """Reply in a topic and close it."""
     fit = [
         t
-        for t in unclosed_topics(facts["topics"])
+        for t in find_unclosed_topics(facts["topics"])
         if t["category"] in ("Network", "Wanted", "Gardening")
     ]
     topic, other = rng.sample(fit, 2)
@@ -1831,13 +1837,13 @@ def settings(facts: Facts, rng: random.Random) -> Assignment:
 @task("forum/settle-flag", level=3, split="train", user="admin")
 def settle_flag(facts: Facts, rng: random.Random) -> Assignment:
     """Delete a reported comment, and close the report."""
-    (topic, comment), admin = _unreported(facts, rng), facts["admin"]
+    (topic, comment), admin = _draw_unreported(facts, rng), facts["admin"]
     return Assignment(
         goal=(
             f'A comment in the topic "{topic["title"]}" was reported. As an administrator, delete '
             "this comment, and close its flag."
         ),
-        prepare=_reported(facts, comment, rng),
+        prepare=_report_comment(facts, comment, rng),
         expect=(
             changed(_COMMENT, {"id": comment["id"]}, is_removed=1),
             changed(_FLAG, {"id": _new_flag(comment)}, is_closed=1, moderator_id=_id(facts, admin)),
@@ -1860,13 +1866,13 @@ def _open_flag(flag: int) -> tuple[Step, ...]:
 @task("forum/dismiss-flag", level=2, split="test", user="admin")
 def dismiss_flag(facts: Facts, rng: random.Random) -> Assignment:
     """Close a report without a deletion."""
-    (topic, comment), admin = _unreported(facts, rng), facts["admin"]
+    (topic, comment), admin = _draw_unreported(facts, rng), facts["admin"]
     return Assignment(
         goal=(
             f'A comment in the topic "{topic["title"]}" was reported, but it is harmless. As an '
             "administrator, close its flag and keep the comment."
         ),
-        prepare=_reported(facts, comment, rng),
+        prepare=_report_comment(facts, comment, rng),
         expect=changed(
             _FLAG, {"id": _new_flag(comment)}, is_closed=1, moderator_id=_id(facts, admin)
         ),
@@ -1906,8 +1912,8 @@ def clean_up_flags(facts: Facts, rng: random.Random) -> Assignment:
 @task("forum/count-reporters", level=1, split="train", user="admin")
 def count_reporters(facts: Facts, rng: random.Random) -> Assignment:
     """Count who reported a comment."""
-    topic, comment = _unreported(facts, rng)
-    prepare = _reported(facts, comment, rng)
+    topic, comment = _draw_unreported(facts, rng)
+    prepare = _report_comment(facts, comment, rng)
     return Assignment(
         goal=(
             f'A comment in the topic "{topic["title"]}" was reported. How many members reported '
@@ -1926,7 +1932,7 @@ def count_reporters(facts: Facts, rng: random.Random) -> Assignment:
 def delete_own_topic(facts: Facts, rng: random.Random) -> Assignment:
     """Members cannot delete their topics."""
     topic = rng.choice(
-        [t for t in unclosed_topics(facts["topics"]) if t["author"] == facts["user"]]
+        [t for t in find_unclosed_topics(facts["topics"]) if t["author"] == facts["user"]]
     )
     return Assignment(
         goal=f'Delete your topic "{topic["title"]}", without asking anybody else.',

@@ -1025,7 +1025,9 @@ def submit_from_article(facts: Facts, rng: random.Random) -> Assignment:
     )
 
 
-def _resolved(ticket: Mapping[str, Any], text: str) -> tuple[tuple[str, tuple[Any, ...]], ...]:
+def _resolve_ticket(
+    ticket: Mapping[str, Any], text: str
+) -> tuple[tuple[str, tuple[Any, ...]], ...]:
     """Return the SQL that makes a ticket a resolved one."""
     return (
         (
@@ -1053,7 +1055,7 @@ def accept_resolution(facts: Facts, rng: random.Random) -> Assignment:
     return Assignment(
         goal=f"Your ticket {_name(ticket)} has been resolved to your satisfaction. Accept the"
         " resolution, so that it is closed.",
-        prepare=_resolved(ticket, ticket["end"]),
+        prepare=_resolve_ticket(ticket, ticket["end"]),
         expect=(
             expect_changed(ticket, status=_CLOSED),
             added(
@@ -1074,7 +1076,7 @@ def my_ticket(facts: Facts, rng: random.Random) -> Assignment:
     return Assignment(
         goal=f"What is written as the resolution of your ticket {_name(ticket)}? Answer with its"
         " whole text.",
-        prepare=_resolved(ticket, text),
+        prepare=_resolve_ticket(ticket, text),
         answer=text,
         steps=_open_mine(ticket),
     )
@@ -1352,7 +1354,7 @@ def save_search(facts: Facts, rng: random.Random) -> Assignment:
             "helpdesk_savedsearch",
             title=name,
             shared=int(shared),
-            query=lambda text: _chosen(text) == wanted,
+            query=lambda text: _read_filter(text) == wanted,
         ),
         steps=(
             _filter(*_by("priority", priority), *_by("queue", queue["id"])),
@@ -1364,7 +1366,7 @@ def save_search(facts: Facts, rng: random.Random) -> Assignment:
     )
 
 
-def _chosen(text: str) -> Any:
+def _read_filter(text: str) -> Any:
     """Return the filter of a saved search, if there is nothing else in it."""
     query = json.loads(base64.b64decode(text, validate=True))
     if query.get("filtering_null") or query.get("search_string"):

@@ -8,9 +8,9 @@ process has limits on its memory and processor time, and imports nothing outside
 library.
 
 Its input is a pickle of what is asked for, and the file. Its output is the position after the last
-pickle in 8 bytes, and each value as a pickle of plain data in which calls of `told` stand for the
-rest. If the file is refused, it ends with status `REFUSED` and the reason on standard error; if it
-needs too much memory, with `NO_MEMORY`.
+pickle in 8 bytes, and each value as a pickle of plain data, with calls of `stand_in` for the rest.
+If the file is refused, it ends with status `REFUSED` and the reason on standard error; if it needs
+too much memory, with `NO_MEMORY`.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class NotPlainError(ValueError):
     """A value cannot become plain data; the message says why."""
 
 
-def told(kind: str, *parts: Any) -> Any:
+def stand_in(kind: str, *parts: Any) -> Any:
     """Stand for a value that is not plain; `pickles` has a function of its own for it."""
 
 
@@ -101,7 +101,7 @@ class StandIn(metaclass=Named):
     def __reduce__(self) -> tuple[Any, ...]:
         """Return how the answer tells it."""
         parts = (self.arguments, self.keywords, self.items, self.elements, self.state)
-        return told, ("object", type(self).full, *parts)
+        return stand_in, ("object", type(self).full, *parts)
 
 
 class Persistent(StandIn):
@@ -155,7 +155,7 @@ def _datetime(state: Any, *rest: Any) -> Any:
     return datetime.datetime(year, month, day, hour, minute, second, microsecond)
 
 
-def _reconstructed(cls: Any, base: Any, state: Any) -> Any:
+def _reconstruct(cls: Any, base: Any, state: Any) -> Any:
     """Return an object as protocols 0 and 1 make it."""
     if type(cls) is not Named or type(base) is not Named or not issubclass(cls, StandIn):
         raise NotPlainError("an object has no valid class")
@@ -186,7 +186,7 @@ _BUILDERS: dict[str, Callable[..., Any]] = {
     "pathlib.PurePosixPath": _path,
     "pathlib.Path": _path,
     "_codecs.encode": _encode,
-    "copyreg._reconstructor": _reconstructed,
+    "copyreg._reconstructor": _reconstruct,
 }
 """The functions that plain data needs, by full name. Calling any other name gives a `StandIn`."""
 
@@ -297,7 +297,7 @@ def _inside(value: Any) -> Iterable[Any]:
 class _Answer(pickle.Pickler):
     def reducer_override(self, value: Any) -> Any:
         """Return how the answer tells a name."""
-        return (told, ("name", value.full)) if type(value) is Named else NotImplemented
+        return (stand_in, ("name", value.full)) if type(value) is Named else NotImplemented
 
 
 def _limit(memory: int, seconds: int) -> None:

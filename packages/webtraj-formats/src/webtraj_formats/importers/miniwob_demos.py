@@ -83,7 +83,7 @@ def chunks(states: Sequence[Mapping[str, Any]]) -> list[Chunk]:
     """Return a demonstration's actions, in order; together they cover all states after 0."""
     if len(states) < 2:
         return []
-    found = _found(_events(states)) or [(None, 1)]
+    found = _find_actions(_events(states)) or [(None, 1)]
     found[0] = (found[0][0], 1)  # Earlier events belong to the first action.
     ends = [first - 1 for _, first in found[1:]] + [len(states) - 1]
     return [Chunk(action, first, last) for (action, first), last in zip(found, ends, strict=True)]
@@ -116,7 +116,7 @@ def _events(states: Sequence[Mapping[str, Any]]) -> list[_Event]:
     return events
 
 
-def _found(events: list[_Event]) -> list[tuple[Any, int]]:
+def _find_actions(events: list[_Event]) -> list[tuple[Any, int]]:
     """Return the actions, each with the index of its first state."""
     found: list[tuple[Any, int]] = []
     i = 0

@@ -91,7 +91,7 @@ def _array(
     return flat.reshape(shape, order="F" if fortran else "C")
 
 
-def _reconstructed(
+def _reconstruct(
     budget: Budget, kind: Any, shape: Any, typecode: Any, state: Any = None
 ) -> np.ndarray[Any, Any]:
     """Return an array as numpy's `_reconstruct` and its state make it."""
@@ -120,7 +120,7 @@ def _bare(*arguments: Any, **state: Any) -> Any:
 _NUMPY: dict[str, Callable[..., Any]] = {
     "numpy.dtype": lambda budget, *parts, state=None: _dtype(*parts, state=state),
     "numpy.ndarray": _bare,
-    "numpy._core.multiarray._reconstruct": _reconstructed,
+    "numpy._core.multiarray._reconstruct": _reconstruct,
     "numpy._core.multiarray.scalar": _scalar,
     "numpy._core.numeric._frombuffer": _from_buffer,
 }
@@ -156,7 +156,7 @@ class _Loader(pickle.Unpickler):
     def find_class(self, module: str, name: str) -> Any:
         """Return a function for one of the names that an answer has."""
         known = {
-            "__main__.told": self._load_call,
+            "__main__.stand_in": self._load_call,
             "builtins.complex": complex,
             "builtins.bytearray": bytes,
             "datetime.datetime": datetime.datetime,

@@ -440,7 +440,7 @@ class BrowserGymDialect(PhrasebookDialect):
             # Only calls, whatever tags or fences their strings may quote.
             with contextlib.suppress(ParseError):
                 return read_calls(reply)
-        text = replies.spoken_part(reply)
+        text = replies.strip_reasoning(reply)
         if marked := replies.find_tagged(text, "action") or replies.find_fenced(text):
             text = replies.only(marked)
             if not text:

@@ -25,7 +25,7 @@ __all__ = [
     "has_no_arguments",
     "json_object",
     "only",
-    "spoken_part",
+    "strip_reasoning",
     "read_object",
     "find_tagged",
     "without_nulls",
@@ -179,7 +179,7 @@ _FENCE = re.compile(r"^[ \t]*```[\w+-]*[ \t]*\n(.*?)\n?^[ \t]*```[ \t]*$", re.DO
 _END_TOKENS = ("<|im_end|>", "<|endoftext|>", "<|eot_id|>", "</s>")
 
 
-def spoken_part(reply: str) -> str:
+def strip_reasoning(reply: str) -> str:
     """Return a reply without the model's reasoning and end tokens.
 
     Raises:
@@ -236,7 +236,7 @@ def read_object(reply: Any) -> Any:
     """Return a structured reply unchanged, or the single JSON object in a text."""
     if not isinstance(reply, str):
         return reply
-    text = spoken_part(reply)
+    text = strip_reasoning(reply)
     candidates = find_fenced(text)
     if not candidates and not text.startswith("{"):
         raise ParseError("no_action", "The reply holds no call; reply with one action.")

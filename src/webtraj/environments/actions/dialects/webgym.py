@@ -138,7 +138,7 @@ class _ToolCallDialect(PhrasebookDialect):
             return reply
         if not isinstance(reply, str):
             raise ParseError("malformed", f"A reply is text; got a {type(reply).__name__}.")
-        text = replies.spoken_part(reply)
+        text = replies.strip_reasoning(reply)
         calls = replies.find_tagged(text, "tool_call") or replies.find_fenced(text)
         if not calls and not text.startswith("{"):
             raise ParseError("no_action", "The reply holds no <tool_call>; reply with exactly one.")

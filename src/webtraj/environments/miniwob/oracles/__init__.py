@@ -34,10 +34,10 @@ from webtraj.environments.miniwob.oracles.base import (
     Solution,
     find_quoted,
     has_oracle,
+    list_solved_tasks,
     match_goal,
     oracle,
     solve,
-    solved_tasks,
 )
 
 __all__ = [
@@ -55,6 +55,6 @@ __all__ = [
     "find_quoted",
     "shapes",
     "solve",
-    "solved_tasks",
+    "list_solved_tasks",
     "widgets",
 ]

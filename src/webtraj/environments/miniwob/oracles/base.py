@@ -26,7 +26,7 @@ __all__ = [
     "wait_until_painted",
     "find_quoted",
     "solve",
-    "solved_tasks",
+    "list_solved_tasks",
     "still",
     "submit",
 ]
@@ -88,7 +88,7 @@ def has_oracle(task: str) -> bool:
     return task in _ORACLES
 
 
-def solved_tasks() -> tuple[str, ...]:
+def list_solved_tasks() -> tuple[str, ...]:
     """Return the tasks that have an oracle, in alphabetical order."""
     return tuple(sorted(_ORACLES))
 
@@ -101,7 +101,7 @@ def solve(task: str, view: OracleView) -> Solution:
     """
     if not has_oracle(task):
         raise errors_lib.InvalidInputError(
-            f"No oracle for task {task!r}; oracles.solved_tasks() lists the tasks that have one."
+            f"No oracle for task {task!r}. oracles.list_solved_tasks() lists those that have one."
         )
     return Solution(_ORACLES[task](view))
 

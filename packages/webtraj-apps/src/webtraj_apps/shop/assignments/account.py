@@ -158,7 +158,7 @@ def reorderable(facts: Facts) -> list[Facts]:
 # Addresses.
 
 
-def _shown(address: Facts) -> str:
+def _format_address(address: Facts) -> str:
     return f"{address['line1']}, {address['line4']}"
 
 
@@ -232,7 +232,7 @@ def delete_address(facts: Facts, rng: random.Random) -> Assignment:
     """Delete an address."""
     address = rng.choice(facts["addresses"])
     return assignment(
-        f"Delete the address {_shown(address)} from my address book.",
+        f"Delete the address {_format_address(address)} from my address book.",
         to_account("Address Book"),
         _menu(address, "/delete/"),
         click(".page form button", "Delete"),
@@ -247,7 +247,7 @@ def default_address(facts: Facts, rng: random.Random) -> Assignment:
     use = rng.choice(("shipping", "billing"))
     column = f"is_default_for_{use}"
     return assignment(
-        f"Make {_shown(address)} my default {use} address.",
+        f"Make {_format_address(address)} my default {use} address.",
         to_account("Address Book"),
         _menu(address, f"/default_for_{use}/"),
         expect=(

@@ -190,7 +190,7 @@ def count_material(facts: Facts, rng: random.Random) -> Assignment:
         kinds = [
             kind
             for kind in sorted({one["department"] for one in facts["products"]})
-            if _matching(facts, kind, material)
+            if _count_matching(facts, kind, material)
         ]
         if len(kinds) > 1:
             break
@@ -201,12 +201,12 @@ def count_material(facts: Facts, rng: random.Random) -> Assignment:
         fill("#id_q", material),
         click("nav form[action='/search/'] button"),
         click("aside dd a", first),
-        answer=tuple(str(_matching(facts, kind, material)) for kind in (first, second)),
+        answer=tuple(str(_count_matching(facts, kind, material)) for kind in (first, second)),
         ordered=True,
     )
 
 
-def _matching(facts: Facts, department: str, text: str) -> int:
+def _count_matching(facts: Facts, department: str, text: str) -> int:
     """Count the products of a department that a search for a text finds."""
     return sum(
         one["department"] == department
