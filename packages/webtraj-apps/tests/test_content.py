@@ -172,6 +172,36 @@ def test_a_question_stays_a_question_when_contractions_are_written_out():
         assert say(number, text) == text
 
 
+def test_nobody_reports_on_a_month_before_it_ends():
+    for seed in SEEDS:
+        writer = load("mail").Writer(people(seed), seed)
+        writer.write()
+        reports = [one for one in writer.mails if one.folder == "Archive" and one.attachments]
+        assert len(reports) == 20
+        for one in reports:
+            month = datetime.strptime(one.attachments[0][-11:-4], "%Y-%m")
+            assert (one.date.year, one.date.month) > (month.year, month.month), one.subject
+
+
+def test_minutes_are_taken_by_somebody_present_and_name_the_next_meeting():
+    for seed in SEEDS:
+        meetings = load("wiki").make(seed, people(seed))["meetings"]
+        for one in meetings:
+            assert one["minutes"] in one["present"]
+            later = [m["date"] for m in meetings if m["team"] == one["team"]]
+            assert one["next"] == min((d for d in later if d > one["date"]), default=one["next"])
+
+
+def test_a_trip_has_one_dinner_a_day_and_contracts_are_paid_on_one_day_by_one_member():
+    for seed in SEEDS:
+        made = load("budget").projects(seed, [person.first for person in people(seed)])
+        for project in made:
+            dinners = Counter(one.day for one in project.bills if one.what.startswith("Dinner"))
+            assert max(dinners.values(), default=1) == 1
+            paid = [one for one in project.bills if one.what.startswith("Internet")]
+            assert len({(one.day.day, one.payer, one.amount) for one in paid}) <= 1
+
+
 @pytest.mark.parametrize("app", ["helpdesk", "tracker", "wiki", "mail"])
 def test_people_write_when_they_work(app):
     moments = [

@@ -79,6 +79,13 @@ def test_noise_does_not_count():
     assert not changes(BEFORE, noisy, columns={"*": ["seen"]})
 
 
+def test_a_text_that_a_form_sends_back_has_not_changed():
+    old = {"page": {1: {"id": 1, "text": "One.\n\nTwo.", "title": "A"}}}
+    sent = {"page": {1: {"id": 1, "text": "One.\r\n\r\nTwo.", "title": "B"}}}
+    assert not differences(changes(old, sent), (changed("page", {"id": 1}, title="B"),))
+    assert "text" in str(changes(old, {"page": {1: {**sent["page"][1], "text": "One. Two."}}})[0])
+
+
 def test_each_expectation_takes_one_change_whatever_their_order():
     both = after(line={**BEFORE["line"], 3: ROW, 4: {**ROW, "id": 4, "count": 9}})
     one = added("line", product=9, count=anything)

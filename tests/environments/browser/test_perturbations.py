@@ -113,6 +113,20 @@ async def test_controls_are_in_another_order(open_page):
 
 
 @pytest.mark.browser
+async def test_no_control_of_a_shuffled_menu_is_lost(open_page):
+    item = "<li role=menuitem><a href=#{0}>{0}</a></li>"
+    split = (
+        "<li role=menuitem><span><a href=#d>Four</a><a href=#e data-popup=f>Five</a></span></li>"
+    )
+    items = [item.format("One"), split, item.format("Two"), item.format("Three")]
+    environment = open_page(f"<ul role=menu>{''.join(items)}</ul>", perturbation="shuffled:1")
+    tree = (await environment.reset()).observation["axtree"]
+    links = re.findall(r'"(One|Two|Three|Four|Five)"', tree)
+    assert set(links) == {"One", "Two", "Three", "Four", "Five"}
+    assert sorted(links, key=links.index) != ["One", "Four", "Five", "Two", "Three"]
+
+
+@pytest.mark.browser
 async def test_consent_covers_the_page_until_it_is_answered_in_each_episode(open_page):
     environment = open_page(PAGE, perturbation="consent")
     for _ in range(2):

@@ -137,11 +137,21 @@ def changes(
                 was = {
                     name: value
                     for name, value in old[key].items()
-                    if name not in quiet and new[key].get(name) != value
+                    if name not in quiet and not _same(new[key].get(name), value)
                 }
                 if was:
                     found.append(Change("changed", table, key, new[key], was))
     return found
+
+
+def _same(one: Any, other: Any) -> bool:
+    """Return whether two values are equal; texts may differ in their ends of lines.
+
+    A form sends each as a carriage return and a line feed, so saving a text may change them.
+    """
+    if isinstance(one, str) and isinstance(other, str):
+        return one.replace("\r\n", "\n") == other.replace("\r\n", "\n")
+    return bool(one == other)
 
 
 def rebased(start: State, before: State, after: State) -> State:

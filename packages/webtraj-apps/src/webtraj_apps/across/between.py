@@ -109,12 +109,12 @@ def fixed_in_build(facts: Facts, rng: random.Random) -> Assignment:
         desk,
         "it",
         helpdesk.draw_sender(desk, rng),
-        f"Error {fixed['code']} on the screen",
-        f"For weeks we have been seeing the error {fixed['code']}. Is there a build without it?",
+        f"What became of report {fixed['code']}?",
+        f"We sent the problem report {fixed['code']}. Is there a build without the problem?",
     )
     text = f"This was fixed in build {fixed['build']}."
     return Assignment(
-        goal=f"In {_from(request)}, somebody asks about an error. Find out in the "
+        goal=f"In {_from(request)}, somebody asks about a problem. Find out in the "
         "tracker in which build it was fixed, and answer the ticket, so that the submitter can "
         "read it, with this sentence: “This was fixed in build X.”, with the build in the place "
         "of X.",
@@ -138,11 +138,12 @@ def pass_on_workaround(facts: Facts, rng: random.Random) -> Assignment:
         desk,
         "it",
         helpdesk.draw_sender(desk, rng),
-        f"We cannot work because of {defect['code']}",
-        f"The error {defect['code']} appears several times a day. What can we do until it is gone?",
+        f"We cannot work: report {defect['code']}",
+        f"The problem that we reported as {defect['code']} appears several times a day. What can "
+        "we do until it is gone?",
     )
     return Assignment(
-        goal=f"In {_from(request)}, somebody asks about an error that the tracker knows. "
+        goal=f"In {_from(request)}, somebody asks about a problem that the tracker knows. "
         "Answer it, so that the submitter can read it, with the workaround from the comments of "
         "the tracker's ticket: the words behind the colon, and nothing else. Then set the priority "
         "of the tracker's ticket to critical.",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import random
+import re
 from collections.abc import Iterator, Sequence
 from datetime import date, timedelta
 from pathlib import Path
@@ -62,7 +63,9 @@ class _Writer:
         self.weights = {member.name: member.weight for member in members}
         self.names = [member.name for member in members]
 
-    def bill(self, what: str, low: float, high: float, day: date, *, all_of: float = 0.5) -> Bill:
+    def bill(
+        self, what: str, low: float, high: float, day: date, kind: Any, *, payer: str = ""
+    ) -> Bill:
         """Return a bill.
 
         Args:
@@ -70,16 +73,21 @@ class _Writer:
             low: The least amount.
             high: The highest amount.
             day: When.
-            all_of: How often it was bought for all.
+            kind: The words of the project's kind. What `for_some` names the beginning of is mostly
+                for some of the members; all else is for all of them.
+            payer: Who paid; empty to draw somebody.
         """
         rng = self.rng
         owers = list(self.names)
-        if rng.random() > all_of:
-            owers = sorted(rng.sample(owers, rng.randint(2, len(owers) - 1)), key=owers.index)
+        if what.startswith(tuple(kind["for_some"])) and rng.random() < 0.8:
+            away = rng.sample(owers, rng.randint(1, max(1, len(owers) // 2)))
+            owers = [name for name in owers if name not in away]
+        # Who pays was mostly there.
+        payer = payer or rng.choice(owers if rng.random() < 0.85 else self.names)
         amount = round(rng.uniform(low, high), 2)
         if low >= 100 or amount == low:  # Rents, hires and fixed prices are in whole pounds.
             amount = float(round(amount))
-        return Bill(what, amount, rng.choice(self.names), owers, min(day, _LAST))
+        return Bill(what, amount, payer, owers, min(day, _LAST))
 
     def day(self, begun: date, days: int) -> date:
         return begun + timedelta(days=self.rng.randrange(days))
@@ -104,54 +112,74 @@ class _Writer:
             what = phrase.format(name=receiver)
             yield Bill(what, amount, payer, [receiver], day, reimbursement=True)
 
-    def some(self, entries: Sequence[Any], begun: date, days: int, count: int) -> Iterator[Bill]:
-        """Some of the entries, within so many days."""
+    def some(
+        self, entries: Sequence[Any], begun: date, days: int, count: int, kind: Any
+    ) -> Iterator[Bill]:
+        """Some of the entries, within so many days. Nobody dines twice a day, or shops twice."""
+        taken: dict[str, set[date]] = {}
         for what, low, high in self.rng.sample(entries, count):
-            yield self.bill(what, low, high, self.day(begun, days))
+            used = taken.setdefault(re.split(r"\W", what)[0], set())
+            free = [day for n in range(days) if (day := begun + timedelta(days=n)) not in used] or [
+                begun
+            ]
+            day = self.rng.choice(free)
+            used.add(day)
+            yield self.bill(what, low, high, day, kind)
 
     def trip(self, begun: date) -> Iterator[Bill]:
         """A few days away together."""
-        for what, low, high in self.words.arrival:
-            yield self.bill(what, low, high, begun, all_of=1)
-        yield from self.some(self.entries, begun, 7, 20)
-        for what, low, high in self.words.departure:
-            yield self.bill(what, low, high, begun + timedelta(days=6))
+        words = self.words.trip
+        for what, low, high in words["arrival"]:
+            yield self.bill(what, low, high, begun, words)
+        yield from self.some(self.entries, begun, 7, 20, words)
+        for what, low, high in words["departure"]:
+            yield self.bill(what, low, high, begun + timedelta(days=6), words)
 
-    def monthly(self, entries: Sequence[Any], *, all_of: float = 0.5) -> Iterator[Bill]:
-        """Monthly entries. Those marked as fixed have the same amount each time."""
-        prices = []
-        for what, low, high, *same in entries:
+    def contracts(self, kind: Any) -> Iterator[Bill]:
+        """What one member pays on the same day of each month.
+
+        Those marked as fixed cost the same each time; the others more in winter.
+        """
+        for what, low, high, *same in kind["monthly"]:
+            payer, day = self.rng.choice(self.names), timedelta(days=self.rng.randrange(26))
             if same:
                 low = high = self.rng.randint(low, high)
-            prices.append((what, low, high))
-        for month, first in zip(self.words.months, self.words.first_days, strict=True):
-            for what, low, high in prices:
-                day = first + timedelta(days=self.rng.randrange(26))
-                yield self.bill(f"{what} {month}", low, high, day, all_of=all_of)
+            for number, month in enumerate(self.words.months):
+                first = self.words.first_days[number]
+                most = low + (high - low) * self.words.cold[number]
+                yield self.bill(
+                    f"{what} {month}", 0.93 * most if low < high else low, most, first + day, kind,
+                    payer=payer,
+                )  # fmt: skip
 
     def flat(self, begun: date) -> Iterator[Bill]:
         """A shared flat."""
-        yield from self.monthly(self.words.flat["monthly"], all_of=1)
-        yield from self.some(self.words.flat["groceries"], begun, 208, 21)
-        yield from self.some(self.words.flat["other"], begun, 190, 4)
+        words = self.words.flat
+        yield from self.contracts(words)
+        yield from self.some(words["groceries"], begun, 208, 21, words)
+        yield from self.some(words["other"], begun, 190, 4, words)
 
     def office(self, begun: date) -> Iterator[Bill]:
         """The coffee fund of a floor."""
-        yield from self.monthly(self.words.office["monthly"])
-        yield from self.some(self.words.office["other"], begun, 190, 5)
+        words = self.words.office
+        for month, first in zip(self.words.months, self.words.first_days, strict=True):
+            for what, low, high in words["monthly"]:
+                yield self.bill(f"{what} {month}", low, high, self.day(first, 26), words)
+        yield from self.some(words["other"], begun, 190, 5, words)
 
     def club(self, begun: date) -> Iterator[Bill]:
         """A club that goes to things."""
-        yield from self.some(self.words.club["entries"], begun, 150, 22)
+        yield from self.some(self.words.club["entries"], begun, 150, 22, self.words.club)
 
     def party(self, begun: date) -> Iterator[Bill]:
-        """A party, for which people buy things in the two weeks before."""
-        before = begun - timedelta(days=13)
-        yield from self.some(
-            self.words.party["always"], before, 12, len(self.words.party["always"])
-        )
-        yield from self.some(self.words.party["last"], begun, 1, len(self.words.party["last"]))
-        yield from self.some(self.entries, before, 14, 8)
+        """A party, for which people buy things in the two weeks before; what is fresh, late."""
+        words, before = self.words.party, begun - timedelta(days=13)
+        yield from self.some(words["always"], before, 12, len(words["always"]), words)
+        yield from self.some(words["last"], begun, 1, len(words["last"]), words)
+        for what, low, high in self.rng.sample(self.entries, 8):
+            days = 2 if what.startswith(tuple(words["fresh"])) else 13
+            day = self.day(begun - timedelta(days=days), days + 1)
+            yield self.bill(what, low, high, day, words)
 
 
 def projects(seed: int, names: Sequence[str]) -> list[Project]:
@@ -168,7 +196,7 @@ def projects(seed: int, names: Sequence[str]) -> list[Project]:
     number, floor = rng.randint(3, 60), rng.choice(("first", "second", "third", "fourth"))
     # Nothing is bought twice: the two projects of a kind share its entries.
     halves = {}
-    for kind, entries in (("trip", words.trip), ("party", words.party["entries"])):
+    for kind, entries in (("trip", words.trip["entries"]), ("party", words.party["entries"])):
         drawn = rng.sample(entries, len(entries))
         halves[kind] = [drawn[::2], drawn[1::2]]
     plans = (

@@ -6,8 +6,9 @@ Runs in the application's own virtual environment, without webtraj. See `serve.p
 
 import hashlib
 import os
+import random
 import sqlite3
-from datetime import datetime
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -220,12 +221,21 @@ def _finish(state: Path) -> None:
     """Date the history back, and make the database small."""
     enter(state)
     connection = _connect()
-    begun = datetime(2025, 8, 1, 9).isoformat(" ", "microseconds")
-    connection.execute('UPDATE "transaction" SET issued_at = ?', (begun,))
-    connection.execute(
-        'UPDATE "transaction" SET issued_at = bill_version.date || " 18:00:00.000000" '
-        'FROM bill_version WHERE bill_version.transaction_id = "transaction".id'
+    rows = connection.execute(
+        'SELECT "transaction".id, min(bill_version.date) FROM "transaction" '
+        'LEFT JOIN bill_version ON bill_version.transaction_id = "transaction".id '
+        "GROUP BY 1 ORDER BY 1 DESC"
     )
+    rng = random.Random("history")
+    moments, first = [], "2026-02-27"
+    for number, day in rows.fetchall():
+        # Bills are entered in the evening, and a project is made on the evening before the first.
+        first = day or first
+        when = datetime.fromisoformat(first) + timedelta(hours=18, minutes=rng.randrange(270))
+        if not day:
+            when = datetime.fromisoformat(first) - timedelta(hours=3, minutes=12)
+        moments.append((f"{when:%Y-%m-%d %H:%M}:{rng.randrange(60):02}.000000", number))
+    connection.executemany('UPDATE "transaction" SET issued_at = ? WHERE id = ?', moments)
     connection.commit()
     connection.close()
     serve.compact(state / _DATABASE)

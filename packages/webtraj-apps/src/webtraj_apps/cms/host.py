@@ -323,6 +323,13 @@ class _Site:
             self._rng, min(before - timedelta(first), last_day - timedelta(9)), last_day
         )
 
+    def _seats(self, row: dict[str, Any]) -> int:
+        """Return how many seats an event has: a number that somebody would choose."""
+        low, high = row["seats"]
+        free = range(low, high + 1)
+        usual = [n for n in free if n % 10 == 0 or (n < 40 and n % 2 == 0) or n < 10]
+        return int(self._rng.choice(usual or free))
+
     def _article(self, row: dict[str, Any]) -> tuple[datetime, Any]:
         return company.moment(self._rng, row["date"], row["date"]), page_types.ArticlePage(
             title=row["title"],
@@ -338,7 +345,7 @@ class _Site:
             title=row["title"],
             date=row["date"],
             place=row["place"],
-            seats=self._rng.randint(*row["seats"]),
+            seats=self._seats(row),
             host=row["host"],
             summary=row["summary"],
         )

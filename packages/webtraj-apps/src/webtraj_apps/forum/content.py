@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import dataclasses
 import random
+import re
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -34,6 +35,8 @@ SPAMMER = 39
 """Whose account posts advertisements."""
 _NORMAL = range(3, 39)
 _POSITIONS = company.positions()
+_COMING = re.compile(r"\b(?:[Oo]n|this|next) (?:Mon|Tues|Wednes|Thurs|Fri|Satur|Sun)day\b")
+"""How a thread names a day to come."""
 _SPANS = ("budget", "pages", "price")
 """Keys of a thread that are spans of numbers."""
 _AT_HOME = ("For Sale", "Wanted", "Running", "Cooking", "Board Games", "Gardening", "Book Club")
@@ -296,9 +299,10 @@ class _Writer:
                 value = rng.randint(low, high)
                 if key == "budget":
                     value = round(value, -2)
-                while key == "price" and value in self.prices:
-                    value = rng.randint(low, high)
                 if key == "price":
+                    free = [n for n in range(low, high + 1) if n not in self.prices]
+                    step = 10 if low >= 200 else 5 if high > 30 else 1
+                    value = rng.choice([n for n in free if n % step == 0] or free)
                     self.prices.add(value)
                 found[key] = str(value)
         if "system" in found:
@@ -320,6 +324,8 @@ class _Writer:
     ) -> list[datetime]:
         """Return when the posts of a thread are written, all before the world begins."""
         rng, pace = self.rng, hours or self.rng.choice((1, 2, 4, 9))
+        if _COMING.search(unit["posts"][0][1]):  # Who is late answers after the day.
+            pace = min(pace, 4)
         while True:
             dates = [begun]
             for _, _, *day in unit["posts"][1:]:

@@ -202,10 +202,9 @@ class Writer:
         number = self.number_of.get(sender.email)
         if number is None:
             rng = random.Random(sender.email)
-            hellos = self.words.strangers_all if to_all else self.words.strangers_open
-            hello = rng.choice(hellos).format(first=first)
-            bye = rng.choice(self.words.strangers_close)
-            return f"{hello}\n\n{text}\n\n{bye}\n{sender.name}\n"
+            styles = self.words.strangers_all if to_all else self.words.strangers
+            hello, bye = rng.choice(styles)
+            return f"{hello.format(first=first)}\n\n{text}\n\n{bye}\n{sender.name}\n"
         said = text if as_is else voices.say(number, text)
         return f"{voices.letter(number, said, '' if to_all else first, sender.name)}\n"
 
@@ -232,18 +231,21 @@ class Writer:
     def invoices(self) -> Iterator[dict[str, Any]]:
         """Suppliers send invoices."""
         days = self.days(3, 40)
-        for i, (supplier, clerk) in enumerate(self.suppliers):
-            name, code, thing = supplier["name"], supplier["prefix"], supplier["sells"]
+        kinds = (self.words.invoice, self.words.payment, self.words.layouts)
+        manners = zip(*(self.few(texts, len(self.suppliers)) for texts in kinds), strict=True)
+        for (supplier, clerk), (intro, payment, layout) in zip(
+            self.suppliers, manners, strict=True
+        ):
+            name, code = supplier["name"], supplier["prefix"]
             low, high = supplier["invoice"]
-            for _ in range(1 + (i % 3 == 0)):
+            for thing in filter(None, (supplier["sells"], supplier.get("also"))):
                 cents = self.rng.randrange(low * 100, high * 100, 5)
                 number = f"{code}-{self.rng.randint(1000, 9899)}"
                 due = days.pop()
-                text = (
-                    f"{self.rng.choice(self.words.invoice).format(number=number, thing=thing)}\n\n"
-                    f"Amount: {_money(cents)}\nPayable by: {_day(due)}\n\n"
-                    f"{self.rng.choice(self.words.payment).format(number=number)}"
-                )
+                text = layout.format(
+                    intro=intro.format(number=number, thing=thing), money=_money(cents),
+                    day=_day(due), payment=payment.format(number=number),
+                )  # fmt: skip
                 file = f"invoice-{number}.pdf"
                 mail = self.add(
                     clerk, f"Invoice {number} from {name}",
@@ -260,6 +262,8 @@ class Writer:
     def meetings(self) -> Iterator[dict[str, Any]]:
         """Colleagues invite to meetings, and move every second one."""
         organisers = self.rng.sample(self.colleagues, len(self.words.meetings))
+        invites = self.few(self.words.invites, len(organisers))
+        moves = self.few(self.words.moves, len(organisers))
         for i, ((title, about, why), organiser) in enumerate(
             zip(self.words.meetings, organisers, strict=True)
         ):
@@ -269,21 +273,20 @@ class Writer:
             day, new_day = sorted((self.future(2, 20), self.future(21, 30)))
             hour, new_hour = self.rng.sample(range(9, 17), 2)
             guests = (self.me, *self.rng.sample(self.colleagues, 3))
-            text = (
-                f"I would like to invite you to the {title.lower()} on {_day(day)} at "
-                f"{hour:02d}:00 in room {room}.\n\n{about}\n\nPlease tell me whether you can come."
-            )
+            text = invites[i].format(
+                title=title[0].lower() + title[1:], day=_day(day), hour=f"{hour:02d}:00",
+                room=room, about=about,
+            )  # fmt: skip
             first = self.add(
                 organiser, f"Invitation: {title}", self.letter(text, organiser, to_all=True),
                 sent, to=guests, flags=self.unread(0.2),
             )  # fmt: skip
             last = first
             if moved:
-                text = (
-                    f"we have to move the {title.lower()}, because {why}. It is now on "
-                    f"{_day(new_day)} at "
-                    f"{new_hour:02d}:00, and in room {new_room} instead of {room}."
-                )
+                text = moves[i].format(
+                    title=title[0].lower() + title[1:], why=why, day=_day(new_day),
+                    hour=f"{new_hour:02d}:00", room=new_room, old=room,
+                )  # fmt: skip
                 last = self.add(
                     organiser, f"Moved: {title}", self.letter(text, organiser, to_all=True),
                     company.later(self.rng, sent + timedelta(hours=12), 6), to=guests,
@@ -329,7 +332,7 @@ class Writer:
             day = self.future(1, 6)
             text = (
                 f"a parcel with {thing} is on its way to you.\n\nTracking number: {number}\n"
-                f"Delivery: {_day(day)}\nSigned for by: {person.name}\n\n{hint}"
+                f"Delivery: {_day(day)}\nFor: {person.name}\n\n{hint}"
             )
             mail = self.add(
                 sender, f"Your parcel {number}", self.letter(text, sender), self.moment(1, 5),
@@ -417,7 +420,7 @@ class Writer:
         salaries = self.rng.sample(range(23, 38), len(self.words.applicants))
         starts = self.days(15, 120)
         letters = self.few(self.words.application, 9)
-        wishes = self.few(self.words.wishes, 9)
+        wishes, ends = self.few(self.words.wishes, 9), self.few(self.words.attached, 9)
         for i, name in enumerate(
             self.rng.sample(self.words.applicants, len(self.words.applicants))
         ):
@@ -426,7 +429,7 @@ class Writer:
             start, position = starts[i], self.words.positions[i % len(self.words.positions)]
             salary = salaries[i] * 1000
             wish = wishes[i].format(start=_day(start), salary=f"{salary:,}")
-            text = f"{letters[i].format(position=position)}\n\n{wish} You find my CV attached."
+            text = f"{letters[i].format(position=position)}\n\n{wish} {ends[i]}"
             mail = self.add(
                 person, f"Application as {position}", self.letter(text, person, to_all=True),
                 self.moment(2, 25), folder="Hiring", attachments=(f"cv-{last}.pdf",),
@@ -560,15 +563,22 @@ class Writer:
                     self.moment(1, 20), flags=self.unread(0.5),
                 )  # fmt: skip
         reports = ("Stock count", "Visitor numbers", "Returns", "Web traffic")
-        remarks = self.few(self.words.figures, 20)
+        remarks, forms = self.few(self.words.figures, 20), self.few(self.words.reports, 20)
         for i, report in enumerate(reports * 5):
-            month = date(2025, 8 + i // 4, 1)
+            month, remark = date(2025, 8 + i // 4, 1), remarks[i]
+            after = (month + timedelta(32)).replace(day=1)
             person = self.colleagues[20 + i % 4]
             name = report.lower().replace(" ", "-")
             self.add(
                 person, f"{report} {month:%B %Y}",
-                self.letter(f"{report.lower()} for {month:%B %Y}: {remarks[i]}", person),
-                company.moment(self.rng, month.replace(day=21), month.replace(day=28)),
+                self.letter(
+                    forms[i].format(
+                        report=report[0].lower() + report[1:], month=f"{month:%B}", remark=remark,
+                        Remark=remark[0].upper() + remark[1:],
+                    ),
+                    person,
+                ),
+                company.moment(self.rng, after + timedelta(1), after + timedelta(8)),
                 folder="Archive", attachments=(f"{name}-{month:%Y-%m}.csv",),
             )  # fmt: skip
         for i, (thing, text) in enumerate(self.words.deleted):
@@ -606,12 +616,11 @@ class Writer:
                 "subject": f"Order for {purpose}", "text": self.letter(text, person, as_is=True),
                 "date": self.moment(1, 3).isoformat(),
             }  # fmt: skip
+        asks = self.few(self.words.asks, 8)
         for summary, description in self.rng.sample(self.words.tickets, 4):
             person = next(askers)
-            text = (
-                f"could you please file a ticket for me? I have no access to the tracker.\n\n"
-                f"Summary: {summary}\nDescription: {description}"
-            )
+            asked = asks.pop().format(what="file a ticket in the tracker")
+            text = f"{asked}\n\nSummary: {summary}\nDescription: {description}"
             mail = self.add(
                 person, f"Bug: {summary}", self.letter(text, person, as_is=True), self.moment(1, 5),
                 flags=self.unread(0.6),
@@ -622,17 +631,16 @@ class Writer:
                 "from": person.name, "email": person.email,
             }  # fmt: skip
         for title, text in self.rng.sample(self.words.threads, 2):
-            yield self._article("forum", next(askers), title, text, self.rng.randrange(4))
+            ask = asks.pop().format(what="start a thread in the forum")
+            yield self._article("forum", next(askers), title, text, self.rng.randrange(4), ask)
         for title, text in self.rng.sample(self.words.pages, 2):
-            yield self._article("wiki", next(askers), title, text, 0)
+            ask = asks.pop().format(what="make a page in the wiki")
+            yield self._article("wiki", next(askers), title, text, 0, ask)
 
     def _article(
-        self, app: str, person: Sender, title: str, text: str, place: int
+        self, app: str, person: Sender, title: str, text: str, place: int, ask: str
     ) -> dict[str, Any]:
-        what = "start a thread in the forum" if app == "forum" else "make a page in the wiki"
-        letter = self.letter(
-            f"could you please {what} for me?\n\nTitle: {title}\nText: {text}", person, as_is=True
-        )
+        letter = self.letter(f"{ask}\n\nTitle: {title}\nText: {text}", person, as_is=True)
         subject = f"For the {app}: {title}"
         mail = self.add(person, subject, letter, self.moment(1, 5), flags=self.unread(0.6))
         return {

@@ -728,11 +728,11 @@ def _parcel(facts: Facts, rng: random.Random) -> Assignment:
     what, kind, answer = rng.choice(
         (
             ("What is the tracking number of", "number", parcel["number"]),
-            ("Who signed for", "name", parcel["person"]),
+            ("For whom is", "name", parcel["person"]),
         )
     )
     return Assignment(
-        goal=f"{what} the parcel with {parcel['thing']}? Kestrel Couriers has written about it. "
+        goal=f"{what} the parcel with {parcel['thing']}? Merlin Couriers has written about it. "
         f"Answer with the {kind}.",
         answer=answer,
         steps=pick(find_mail(facts, parcel["mail"])),
@@ -1570,7 +1570,7 @@ def _candidates(facts: Facts, rng: random.Random) -> Assignment:
 def _new_folder_for(facts: Facts, rng: random.Random) -> Assignment:
     kind, text, mails = rng.choice(
         (
-            ("mails of Kestrel Couriers about parcels", "Your parcel", facts["parcels"]),
+            ("mails of Merlin Couriers about parcels", "Your parcel", facts["parcels"]),
             ("expense reports of colleagues", "Expenses February", facts["expenses"]),
             ("leave requests of colleagues", "Leave request", facts["leaves"]),
         )

@@ -3,6 +3,7 @@
 Imported by the host, so only the standard library is used.
 """
 
+import itertools
 import random
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
@@ -44,38 +45,45 @@ def products(
         known: Products that every world sells: `title`, `category` and `price` in pounds.
         each: How many of each category.
     """
+    dear = {series: rng.uniform(0.75, 1.35) for series in WORDS.series}
     for department, leaves in WORDS.departments.items():
         for leaf in leaves:
             things = {thing["name"]: thing for thing in leaf["things"]}
-            rows = [one for one in known if one["category"] == leaf["name"]]
             made: dict[tuple[str, str], tuple[str, int]] = {}
-            for row in rows:
+            of: dict[str, str] = {}  # What each series of the category is made of.
+            for row in (one for one in known if one["category"] == leaf["name"]):
                 series, rest = row["title"].split(" ", 1)
                 name = max((one for one in things if rest.endswith(one)), key=len)
-                made[name, series] = rest.removesuffix(f" {name}"), round(100 * row["price"])
-            pairs = [(name, series) for name in things for series in WORDS.series]
+                of[series] = rest.removesuffix(f" {name}")
+                made[name, series] = of[series], round(100 * row["price"])
+            # A series has several things of a category, in one material where that is possible.
+            materials = itertools.cycle(rng.sample(leaf["materials"], len(leaf["materials"])))
+            for series in rng.sample(WORDS.series, len(WORDS.series)):
+                if len(of) * len(things) < each + 4:
+                    of.setdefault(series, next(materials))
+            pairs = [(name, series) for name in things for series in of]
             for name, series in rng.sample([one for one in pairs if one not in made], each):
                 thing = things[name]
-                pounds = max(3, round(thing["price"] * rng.uniform(0.6, 1.5)))
+                fitting = thing.get("materials", leaf["materials"])
+                material = of[series] if of[series] in fitting else rng.choice(fitting)
+                pounds = max(3, round(thing["price"] * dear[series] * rng.uniform(0.95, 1.06)))
                 made.setdefault(
-                    (name, series),
-                    (
-                        rng.choice(thing.get("materials", leaf["materials"])),
-                        pounds * 100 - rng.choice((1, 5, 50, 100)),
-                    ),
+                    (name, series), (material, pounds * 100 - rng.choice((1, 5, 50, 100)))
                 )
             for (name, series), (material, pence) in list(made.items())[:each]:
                 thing, (about, *colours) = things[name], WORDS.materials[material]
                 colour, usual = rng.choice(colours), thing["price"] * leaf.get("grams", 30)
+                said = [WORDS.about[series], about]
+                rng.shuffle(said)
                 yield Product(
                     title=f"{series} {material} {name}",
                     department=department,
                     category=leaf["name"],
-                    description=f"{thing['text']} {about}",
+                    description=" ".join([thing["text"], *said[: rng.choice((1, 2, 2))]]),
                     pence=pence,
                     colour=colour,
                     material=material,
-                    weight=round(usual * rng.uniform(0.5, 1.5) / 10) * 10 or 10,
+                    weight=round(usual * rng.uniform(0.85, 1.15) / 10) * 10 or 10,
                     warranty=rng.choice((1, 2, 2, 3, 5, 10)),
                     picture=f"products/{leaf['shape']}-{colour.lower().replace(' ', '-')}.svg",
                 )

@@ -223,9 +223,7 @@ class _Maker:
             "type": kind,
             "component": component,
             "feature": feature,
-            "priority": rng.choices(
-                WORDS.priorities, (1, 3, 8, 5, 2) if kind == "defect" else (0, 1, 6, 6, 3)
-            )[0],
+            "priority": rng.choices(WORDS.priorities, _weights(kind, f"{summary} {text}"))[0],
             "owner": self.owners[component],
             "reporter": rng.choice(
                 [
@@ -236,7 +234,7 @@ class _Maker:
             ),
             "version": (rng.choice(released[-3:]) if released else "") if kind == "defect" else "",
             "milestone": "",
-            "keywords": rng.choice(WORDS.keywords) if rng.random() < 0.5 else "",
+            "keywords": self._keyword(f"{summary} {text}"),
             "cc": ", ".join(sorted(rng.sample(self.support, 2))) if rng.random() < 0.25 else "",
             "customer": customer,
             "estimate": str(rng.choice((1, 2, 3, 4, 6, 8, 12, 16, 24))),
@@ -268,6 +266,11 @@ class _Maker:
             parts = [text, rng.choice(self.words.wished)]
         return "\n\n".join(part.format(**slots) for part in parts)
 
+    def _keyword(self, text: str) -> str:
+        """Return a keyword that fits a text, or none."""
+        fitting = [word for word, fits in WORDS.keywords.items() if re.search(fits, text)]
+        return self.rng.choice(fitting) if fitting and self.rng.random() < 0.55 else ""
+
     def _history(
         self,
         ticket: dict[str, Any],
@@ -282,6 +285,10 @@ class _Maker:
 
         def event(author: str, comment: str = "", **new: str) -> dict[str, Any]:
             nonlocal moment
+            # Work takes its time, and nobody finds out within minutes that it was in vain.
+            least = {"closed": int(ticket["estimate"]), "reopened": 20}.get(new.get("status", ""))
+            if least:
+                moment = min(moment + timedelta(hours=least), _LAST_DAY + timedelta(hours=17))
             when = self.company.later(rng, moment, rng.choice((1, 4, 20, 60, 150)))
             if when > _LAST_DAY + timedelta(hours=18):
                 when = moment + timedelta(minutes=rng.randint(2, 9))
@@ -375,6 +382,13 @@ class _Maker:
         if age < 90:
             return rng.choices(later, [4, 2, 2, 1, 1, 1, 1][: len(later)])[0]
         return rng.choices(["Backlog", *later], [1, 5, 3, 1, 1, 1, 1, 1][: len(later) + 1])[0]
+
+
+def _weights(kind: str, text: str) -> tuple[int, ...]:
+    """Return how often each priority is given; nobody calls a hole in security trivial."""
+    if kind != "defect":
+        return 0, 1, 6, 6, 3
+    return (1, 4, 8, 0, 0) if re.search(WORDS.keywords["security"], text) else (1, 3, 8, 5, 2)
 
 
 def _possible(unit: tuple[Any, ...]) -> date:

@@ -292,10 +292,10 @@ def find_owner(facts: Facts, rng: random.Random) -> Assignment:
 
 @task("tracker/find-error-code", level=1, split="train")
 def find_error_code(facts: Facts, rng: random.Random) -> Assignment:
-    """Ask which ticket is about an error code."""
+    """Ask which ticket is about a problem report."""
     ticket = rng.choice(find_tickets(facts, type="defect"))
     return Assignment(
-        goal=f"A customer reads the error code {ticket['code']} on the screen. "
+        goal=f"A customer asks what became of the problem report {ticket['code']}. "
         "Which ticket is about it? Answer with its number.",
         answer=f"{ticket['id']}",
         steps=search_ticket(ticket, ticket["code"]),
@@ -318,7 +318,7 @@ def find_workaround(facts: Facts, rng: random.Random) -> Assignment:
     """Ask for the workaround in a ticket's comments."""
     ticket = rng.choice(find_tickets(facts, workaround=bool))
     return Assignment(
-        goal=f"Support needs the workaround for the error {ticket['code']}. "
+        goal=f"Support needs the workaround for the problem of report {ticket['code']}. "
         "Answer with the words of the comment that names it, without the words before the colon.",
         answer=ticket["workaround"],
         steps=search_ticket(ticket, ticket["code"]),
@@ -647,11 +647,12 @@ def resolve(facts: Facts, rng: random.Random) -> Assignment:
 
 @task("tracker/reopen", level=1, split="test")
 def reopen(facts: Facts, rng: random.Random) -> Assignment:
-    """Open a closed ticket again, because of an error code."""
+    """Open the closed ticket of a problem report again."""
     ticket = rng.choice(find_tickets(facts, status="closed", type="defect"))
     text = "It happened again this morning."
     return Assignment(
-        goal=f"The error {ticket['code']} is back. Reopen its ticket, with the comment “{text}”.",
+        goal=f"The problem of report {ticket['code']} is back. Reopen its ticket, with the comment "
+        f"“{text}”.",
         expect=expect_changed(ticket, text, status="reopened", resolution=None),
         steps=(
             search_ticket(ticket, ticket["code"]),
@@ -749,7 +750,7 @@ def make_billable(facts: Facts, rng: random.Random) -> Assignment:
 
 @task("tracker/escalate", level=2, split="train")
 def escalate(facts: Facts, rng: random.Random) -> Assignment:
-    """Raise the priority of the ticket of an error code, and hand it to the component's owner."""
+    """Raise the priority of a problem report's ticket, and hand it to the component's owner."""
     leads = {one["name"]: one["owner"] for one in facts["components"]}
     ticket = rng.choice(
         [
@@ -762,8 +763,9 @@ def escalate(facts: Facts, rng: random.Random) -> Assignment:
     )
     owner = leads[ticket["component"]]
     return Assignment(
-        goal=f"Error {ticket['code']} stops a whole site. Set its ticket to the priority blocker "
-        "and reassign it to the owner of its component, as listed in the administration.",
+        goal=f"The problem of report {ticket['code']} stops a whole site. Set its ticket to the "
+        "priority blocker and reassign it to the owner of its component, as listed in the "
+        "administration.",
         expect=expect_changed(ticket, priority="blocker", owner=owner, status="assigned"),
         steps=(
             search_ticket(ticket, ticket["code"]),
@@ -1139,13 +1141,13 @@ def plan_defects(facts: Facts, rng: random.Random) -> Assignment:
 
 @task("tracker/close-fixed", level=3, split="test")
 def close_fixed(facts: Facts, rng: random.Random) -> Assignment:
-    """Close the tickets of three error codes, with the build in a comment."""
+    """Close the tickets of three problem reports, with the build in a comment."""
     found = rng.sample(unclosed_tickets(facts, type="defect"), 3)
     text = f"Fixed in build 4.4.{rng.randint(10, 99)}."
     codes = [ticket["code"] for ticket in found]
     return Assignment(
-        goal=f"The errors {codes[0]}, {codes[1]} and {codes[2]} are gone. Close the ticket of each "
-        f"as fixed, with the comment “{text}”.",
+        goal=f"The problems of the reports {codes[0]}, {codes[1]} and {codes[2]} are gone. Close "
+        f"the ticket of each as fixed, with the comment “{text}”.",
         expect=[expect_changed(t, text, status="closed", resolution="fixed") for t in found],
         steps=[
             (

@@ -334,13 +334,15 @@ class _Maker:
             for team in teams
             for kind in ("decisions", "points")
         }
-        meetings = []
+        meetings, begun = [], datetime(2026, 1, 19, tzinfo=UTC)
         for number in range(_MEETINGS):
             # Each team in turn, so that nobody meets twice in a week.
             team, turn = teams[number % len(teams)], number // len(teams)
-            week = datetime(2026, 1, 19, tzinfo=UTC) + timedelta(days=7 * (number // _PER_WEEK))
-            day = week + timedelta(days=self.words.days.index(team["day"]))
-            meetings.append(self._meeting(team, day, turn, parts))
+            first = begun + timedelta(days=self.words.days.index(team["day"]))
+            day, coming = (
+                first + timedelta(weeks=one // _PER_WEEK) for one in (number, number + len(teams))
+            )
+            meetings.append(self._meeting(team, day, coming, turn, parts))
         self.facts["meetings"] = sorted(meetings, key=lambda meeting: str(meeting["page"]))
 
     def _in_three(self, texts: Sequence[str]) -> list[Sequence[str]]:
@@ -353,6 +355,7 @@ class _Maker:
         self,
         team: dict[str, Any],
         day: datetime,
+        coming: datetime,
         turn: int,
         parts: Mapping[tuple[str, str], list[Sequence[str]]],
     ) -> dict[str, Any]:
@@ -360,15 +363,17 @@ class _Maker:
         rng = self.rng
         name = team["name"]
         members = [member["name"] for member in team["members"]]
+        clerk = rng.choice(members)
+        there = {clerk, *rng.sample(members, rng.randint(1, len(members)))}
         meeting: dict[str, Any] = {
             "page": f"Meetings/{day:%Y-%m-%d} {name}",
             "team": name,
             "date": f"{day:%Y-%m-%d}",
             "topic": self.words.topics[name][turn],
-            "minutes": rng.choice(members),
-            "present": sorted(rng.sample(members, rng.randint(2, len(members)))),
+            "minutes": clerk,
+            "present": sorted(there if len(there) > 1 else members),
             "decisions": list(parts["decisions", name][turn]),
-            "next": f"{day + timedelta(days=rng.choice((7, 14, 21))):%Y-%m-%d}",
+            "next": f"{coming:%Y-%m-%d}",
             "points": [
                 {"name": rng.choice(members), "what": what, "done": rng.random() < 0.4}
                 for what in parts["points", name][turn]
@@ -422,11 +427,9 @@ class _Maker:
             "See also [[Products]], [[Customers]] and [[Company/Sites]]."
         )
         for name, about, rules in self.words.fun:
-            host = rng.choice(self.names[1:37])
-            day = rng.choice(self.words.days)
+            host, asked = rng.choice(self.names[1:37]), rng.choice(self.words.contact)
             self.pages[f"Company/{name}"] = (
-                f"# {name}\n\n{about}\n\n{host} looks after this page, and is there on {day} at "
-                f"{rng.randint(12, 18)}:00.\n\n## Rules\n\n{bullets(rules)}"
+                f"# {name}\n\n{about}\n\n{asked.format(host)}\n\n## Rules\n\n{bullets(rules)}"
             )
         teams = bullets([f"[[{t['name']}|{t['page']}]]" for t in self.facts["teams"]])
         procedures = bullets([f"[[{p['name']}|{p['page']}]]" for p in self.facts["procedures"]])

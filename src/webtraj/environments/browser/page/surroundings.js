@@ -72,10 +72,12 @@
         const menu = inMenu(control);
         if (!(menu || control.matches(BUTTON)) || control.closest(ORDERED)) continue;
         const item = itemOf(control), row = item.parentElement;
-        if (!rows.has(row)) rows.set(row, {items: [], menu});
-        rows.get(row).items.push(item);
+        // An item that is itself a control, such as a list item of a menu, counts once.
+        if (!rows.has(row)) rows.set(row, {found: new Set(), menu});
+        rows.get(row).found.add(item);
       }
-      for (const [row, {items, menu}] of rows) {
+      for (const [row, {found, menu}] of rows) {
+        const items = [...found];
         const submits = items.some(item => has(item, SUBMIT));
         const isSplit = items.length === 2 && items.some(item => has(item, OPENS_MENU));
         if (items.length < 2 || isSplit || !(isRow(row, items) || menu && !submits) ||
