@@ -62,7 +62,7 @@ class Record:
 
 
 def proposer_key(proposer: Proposer, limit: int) -> str:
-    """Return a proposer's name in files, for a limit of tasks per episode.
+    """Return the name of the files of a proposer that has this limit of tasks per episode.
 
     Raises:
         InvalidInputError: Its name is not a valid file name.

@@ -40,7 +40,7 @@ _STRUCTURE: Final = frozenset(
 
 
 class SpelledSecrets:
-    """The secrets that were typed in portions, and what was said meanwhile.
+    """Secrets that an agent typed piece by piece, and the model calls that may spell them.
 
     Args:
         name: The name of their placeholder.
@@ -58,7 +58,7 @@ class SpelledSecrets:
         """The messages that are hidden."""
 
     def learn(self, secret: str, calls: Sequence[RecordedCall]) -> None:
-        """Note a secret that was typed, and the calls that may have spelled it, by their start."""
+        """Add a secret that was typed, and the calls that may spell it, in order of their start."""
         for run in dict.fromkeys(call.run for call in calls):
             known = [call for call in self._said.values() if call.run == run]
             own = [call for call in calls if call.run == run and call.id not in self._said]

@@ -263,7 +263,7 @@ def success_rate(outcomes: Mapping[Outcome, int]) -> Rate:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Ratio:
-    """The amount of one thing for each of another: steps per episode, invalid actions per action.
+    """A ratio of two totals, such as steps per episode or invalid actions per action.
 
     It has no interval: the steps of one episode are not independent.
     """

@@ -98,7 +98,7 @@ class Walker:
         return number
 
     def visit_blob(self, blob: LazyBlob, visit: Visit) -> Any:
-        """Return the replacement for bytes or text that are read on request."""
+        """Return the replacement for bytes or text that are loaded when they are needed."""
         loaded = blob.load()
         walked = self._walk(loaded, visit)
         return blob if walked is loaded else walked

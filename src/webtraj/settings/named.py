@@ -165,7 +165,9 @@ def find_offered(group: str, builtin: Collection[str] = ()) -> dict[str, Any]:
 
 
 def class_at(home: Any) -> Any:
-    """Return the object at `module:Class`, or the module at `module`; an object as it is.
+    """Import and return the class that `module:Class` names, or the module that `module` names.
+
+    An object that is not a string is returned unchanged.
 
     Raises:
         InvalidInputError: It cannot be imported.

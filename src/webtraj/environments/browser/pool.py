@@ -440,11 +440,11 @@ class BrowserPool:
 
     @contextlib.asynccontextmanager
     async def _starting(self) -> AsyncGenerator[None, None]:
-        """Hold the lock on starts.
+        """Hold the lock that lets one browser start at a time.
 
-        A KeyboardInterrupt that escapes from a plain loop destroys the callback that it hits. The
-        task that the callback would have woken never continues and cannot be cancelled. If such a
-        task holds the lock, this replaces the lock and all running browsers.
+        If Ctrl-C interrupts the event loop in the middle of a callback, the task that the callback
+        was to wake never continues. If that task holds the lock, this replaces the lock and all
+        running browsers.
         """
         lock, loop = self._lock, asyncio.get_running_loop()
         while not await self._acquire(lock):

@@ -117,7 +117,7 @@ def find_browser() -> BrowserExecutable:
 
 
 def _first_that_runs(**places: Iterable[Path]) -> BrowserExecutable | None:
-    """Return the first browser that runs. Its `source` is its argument's name."""
+    """Return the first browser that runs; the keyword of its path becomes its `source`."""
     for source, paths in places.items():
         for path in paths:
             if version := _version_of(path):

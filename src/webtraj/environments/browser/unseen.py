@@ -64,14 +64,14 @@ async def show_closed_roots(
 async def show_click_handlers(
     send: page_script_lib.Send, worlds: Sequence[page_script_lib.EnteredWorld]
 ) -> bool:
-    """Show the page script the elements on which the page hears clicks.
+    """Tell the page script which elements have click handlers.
 
     Args:
         send: Sends a command to the documents' process.
         worlds: The worlds of the page script in that process.
 
     Returns:
-        Whether the page hears clicks on other elements than before.
+        Whether any of them is new to the page script.
 
     Raises:
         BrowserError: The browser failed, or a document was replaced.
@@ -93,7 +93,7 @@ async def _show(
     function: str,
     nodes: Sequence[int],
 ) -> bool:
-    """Call a page script function with nodes by their backend ids; return whether any was news."""
+    """Call a page script function with nodes by backend id; return whether any is new to it."""
     group = {"objectGroup": f"webtraj-{function}"}
     try:
         news = [await world.show(send, function, nodes, group) for world in worlds]

@@ -337,7 +337,7 @@ class Composer:
         return f"Screenshot {_when(index)}{', the last one' if last else ''}:"
 
     def _criterion(self, question: Question) -> str:
-        """Return the block to judge."""
+        """Return the part of the prompt that holds what is judged."""
         match question.prompt:
             case "fact":
                 assert question.criterion is not None

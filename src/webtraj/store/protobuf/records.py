@@ -116,7 +116,7 @@ class _Named:
         return True
 
     def get(self, reader: ValueReader, holder: Any, name: str) -> Any:
-        """Return the name of the field's value."""
+        """Return the name of the enum member that the field holds."""
         if not holder.HasField(name):
             return _ABSENT
         number = getattr(holder, name)

@@ -103,7 +103,7 @@ class Growing:
         self._length = end
 
     def take(self) -> NDArray[Any]:
-        """Return the table and leave this one empty."""
+        """Return the rows as an array, without a copy, and become empty."""
         rows = self._rows
         rows.resize(self._length, refcheck=False)
         self._rows, self._length = np.zeros(0, rows.dtype), 0

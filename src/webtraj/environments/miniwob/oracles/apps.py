@@ -138,7 +138,7 @@ async def social_media_all(page: OracleView) -> Actions:
 
 
 async def _parts_of_posts(page: OracleView, user: str, selector: str) -> list[Element]:
-    """Return the part with that selector in each of a user's posts.
+    """Return the element that the selector matches in each of a user's posts.
 
     Raises:
         OracleError: The user has no post.
