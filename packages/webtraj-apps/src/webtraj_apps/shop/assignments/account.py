@@ -99,16 +99,20 @@ def find_order(facts: Facts, rng: random.Random) -> Assignment:
 def biggest_order(facts: Facts, rng: random.Random) -> Assignment:
     """Find the dearest order of a period."""
     mine = orders_of(facts, facts["user"])
-    while True:
-        first = rng.randrange(len(mine) - 3)
-        chosen = mine[first : rng.randint(first + 3, len(mine))]
-        start, end = chosen[0]["date"], chosen[-1]["date"]
-        chosen = sorted(
+    dates = sorted(one["date"] for one in mine)
+    periods = [
+        sorted(
             (one for one in mine if start <= one["date"] <= end),
             key=lambda one: -float(one["total"]),
         )
-        if chosen[0]["total"] != chosen[1]["total"]:
-            break
+        for place, start in enumerate(dates)
+        for end in dates[place + 2 :]
+    ]
+    clear = [one for one in periods if one[0]["total"] != one[1]["total"]]
+    # Who does not look at the period finds another order, if there is such a period.
+    dearest = max(float(one["total"]) for one in mine)
+    chosen = rng.choice([one for one in clear if float(one[0]["total"]) < dearest] or clear)
+    start, end = min(one["date"] for one in chosen), max(one["date"] for one in chosen)
     return assignment(
         f"Which of my orders from {start} to {end}, both days included, had the highest total? "
         "Answer with the order number and the shipping method, separated by a comma.",
