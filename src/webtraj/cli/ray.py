@@ -82,16 +82,12 @@ def submit(
 
     from webtraj.cli.flags import fields_of
     from webtraj.rollouts.distributed import job
-    from webtraj.settings.configuration import COMMAND_LINE, validate
 
     own = without_none(
         preset=preset.split(",") if preset else None,
         out=out or None,
         episodes=episodes,
         max_steps=max_steps,
-        imports=imports,
-        run_id=run_id,
-        resume=True if resume == "last" else resume,
     )
     fields = fields_of({**given, **own}, settings or ())
     if not fields.get("out") or not (fields.get("preset") or resume):
@@ -101,7 +97,12 @@ def submit(
             "SAVE_S3_URI)."
         )
     job_id = job.submit_job(
-        validate(fields, job.JobSpec, COMMAND_LINE),
+        job.Job.of(
+            fields,
+            imports=imports or (),
+            run_id=run_id,
+            resume=True if resume == "last" else resume or False,
+        ),
         address=address,
         working_dir=working_dir,
         pass_variables=pass_variable or ("OPENAI_API_KEY",),

@@ -11,7 +11,7 @@ from webtraj import errors, registry
 from webtraj.cli.app import make_app
 from webtraj.rollouts import RunSpec
 from webtraj.rollouts.distributed import Cluster, collect_on_ray, job
-from webtraj.rollouts.distributed.job import JobSpec
+from webtraj.rollouts.distributed.job import Job
 from webtraj.rollouts.rollout import Rollout
 
 pytest.importorskip("ray")
@@ -50,7 +50,7 @@ def test_fields_of_the_source_come_from_the_environment(submitted):
     assert result.exit_code == 0, result.output
     assert result.output == "job-1\n"
     ((entrypoint, runtime_env, files, modes),) = submitted
-    spec = JobSpec.model_validate_json(files["job.json"])
+    spec = RunSpec(**json.loads(files["job.json"])["spec"])
     assert (spec.preset, spec.out) == (["s3://a/tasks.jsonl"], "s3://a/out")
     assert (spec.episodes, spec.max_steps) == (7, 9)
     assert (spec.agent, spec.agents_options) == ("model", {"model": "gpt-5"})
@@ -63,7 +63,7 @@ def test_the_defaults_are_the_sources(submitted):
     result = run("--no-wait", "--preset=miniwob/all", "--out=s3://a/out", OPENAI_API_KEY="")
     assert result.exit_code == 0, result.output
     ((_, _, files, _),) = submitted
-    spec = JobSpec.model_validate_json(files["job.json"])
+    spec = RunSpec(**json.loads(files["job.json"])["spec"])
     assert (spec.max_steps, spec.agent, spec.max_retries) == (15, "model", 3)
     assert "variables.json" not in files
 
@@ -73,7 +73,7 @@ def test_the_flags_of_a_rollout_are_those_of_a_job(submitted):
     result = run("--no-wait", "--preset=a,b", "--out=s3://a/out", "--episodes=7", *given)
     assert result.exit_code == 0, result.output
     ((_, _, files, _),) = submitted
-    one = JobSpec.model_validate_json(files["job.json"])
+    one = RunSpec(**json.loads(files["job.json"])["spec"])
     assert (one.preset, one.seed, one.timeout) == (["a", "b"], 4, 60.0)
     assert one.max_repetitive_actions == 2
     record = one.record()
@@ -85,7 +85,7 @@ def test_keys_override_the_flags_of_a_job(submitted):
     result = run("--no-wait", "--preset=a", "--episodes=7", "--model=m", *keys)
     assert result.exit_code == 0, result.output
     ((_, _, files, _),) = submitted
-    one = JobSpec.model_validate_json(files["job.json"])
+    one = RunSpec(**json.loads(files["job.json"])["spec"])
     assert (one.preset, one.out, one.episodes) == (["b"], "s3://a/b", 9)
     assert one.judge_options == {"model": "m"}
 
@@ -167,15 +167,15 @@ class Still:
     [({}, 100), ({"group_size": 8}, 104), ({"attempts": 3}, 6), ({"episodes": 4}, 4)],
 )
 async def test_a_job_plays_whole_groups(given, episodes, played, tmp_path):
-    spec = JobSpec(preset=["still"], out=str(tmp_path / "d"), agent="random", **given)
-    await job._play(spec, {})
+    fields = {"preset": ["still"], "out": str(tmp_path / "d"), "agent": "random", **given}
+    await job._play(Job.of(fields), {})
     assert len(played[0].plan) == episodes
 
 
 async def test_a_job_plays_and_resumes_an_iteration(played, tmp_path):
     given = {"out": str(tmp_path / "d"), "iteration": {"sampler": "sequential", "repeat": 3}}
-    await job._play(JobSpec(preset=["still"], agent="random", **given), {})
-    await job._play(JobSpec(resume=True, **given), {})
+    await job._play(Job.of({"preset": ["still"], "agent": "random", **given}), {})
+    await job._play(Job.of(given, resume=True), {})
     first, again = played
     assert len(first.plan) == 6
     assert (again.run_id, again.plan, again.spec.agent) == (first.run_id, first.plan, "random")
@@ -184,12 +184,14 @@ async def test_a_job_plays_and_resumes_an_iteration(played, tmp_path):
 async def test_a_resumed_job_is_as_it_was_begun(played, tmp_path):
     place = str(tmp_path / "d")
     begun = {"agent": "random", "max_steps": 40, "max_retries": 1, "seed": 9, "episodes": 2}
-    await job._play(JobSpec(preset=["still"], out=place, **begun), {})
-    sent = JobSpec(out=place, resume=True, parallel=3).model_dump_json(exclude_unset=True)
-    await job._play(JobSpec.model_validate_json(sent), {})
+    await job._play(Job.of({"preset": ["still"], "out": place, **begun}), {})
+    sent = job._JOB.dump_json(
+        Job.of({"out": place, "preset": ["x"], "parallel": 3}, resume=True), exclude_unset=True
+    )
+    await job._play(job._JOB.validate_json(sent), {})
     first, again = played
     assert again.spec.agents_options == first.spec.agents_options
     assert (again.spec.max_steps, again.spec.max_retries) == (40, 1)
     assert (again.plan, again.spec.parallel) == (first.plan, 3)
     with pytest.raises(errors.InvalidInputError, match="seed cannot be changed"):
-        await job._play(JobSpec(out=place, resume=True, seed=7), {})
+        await job._play(Job.of({"out": place, "seed": 7}, resume=True), {})

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import functools
 import importlib
 import importlib.util
@@ -12,12 +13,11 @@ import os
 import shlex
 import sys
 import tempfile
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any, Self
 
 import pydantic
-from pydantic import Field
 
 from webtraj import errors
 from webtraj.rollouts.configuration.building import build_rollout
@@ -27,9 +27,10 @@ from webtraj.rollouts.distributed.node import Cluster
 from webtraj.rollouts.results import RolloutSummary
 from webtraj.rollouts.rollout import Milestones
 from webtraj.runs.spec import RunSpec
+from webtraj.settings.configuration import COMMAND_LINE, validate
 from webtraj.store.tries import pick_counting
 
-__all__ = ["JobSpec", "MODULE", "follow_job", "main", "submit_job"]
+__all__ = ["Job", "MODULE", "follow_job", "main", "submit_job"]
 
 # Submit a rollout as a Ray job, from a machine that need not be part of the cluster.
 #
@@ -47,41 +48,46 @@ _PERCENT = 5
 """A job prints its progress each time that this many percent more are recorded."""
 _OF_THE_SCRIPT = {"preset", "episodes"}
 """Fields that `ray_job_submit.sh` always sets; they are ignored when a run is resumed."""
+_DEFAULTS = {"agent": "model", "max_steps": 15, "max_retries": 3}
 
 
-class JobSpec(RunSpec):
-    """A run as a job: `RunSpec` with the defaults of `ray_job_submit.sh`."""
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Job:
+    """What is submitted."""
 
-    agent: str = "model"
-    """Name of the agent."""
-    max_steps: Annotated[int, Field(ge=1)] | None = 15
-    """Step limit of an episode, unless its task has one."""
-    max_retries: Annotated[int, Field(ge=0)] = 3
-    """Retries of an episode after an infrastructure failure."""
-    imports: list[str] = Field(default_factory=list)
+    spec: RunSpec
+    """The run; to resume one, its place and what changes."""
+    imports: Sequence[str] = ()
     """Modules to import first on each machine, for example to register presets."""
     run_id: str | None = None
     """Name of a new run."""
     resume: bool | str = False
     """The id of a run to resume, or true for the latest."""
 
-    def as_run(self) -> RunSpec:
-        """Return the run: 100 episodes, in whole groups, or what changes in the resumed one."""
-        if self.resume:
-            given = {
-                name: v for name, v in self.given_fields().items() if name not in _OF_THE_SCRIPT
-            }
-            place = {name: getattr(self, name) for name in ("out", "storage_options", "iteration")}
-            return RunSpec(**place, **given)
-        sampled = self.iteration is not None
-        if self.episodes is None and self.attempts == 1 and not sampled:
-            groups = math.ceil(_EPISODES / self.group_size)
-            return self.model_copy(update={"episodes": groups * self.group_size})
-        return self
+    @classmethod
+    def of(cls, fields: Mapping[str, Any], *, resume: bool | str = False, **more: Any) -> Self:
+        """Return the job of a run's fields, with the defaults of `ray_job_submit.sh`.
+
+        By default it plays 100 episodes, in whole groups.
+
+        Raises:
+            InvalidInputError: A field is unknown or invalid; the message names it.
+        """
+        if resume:
+            given = {name: value for name, value in fields.items() if name not in _OF_THE_SCRIPT}
+            return cls(spec=validate(given, RunSpec, COMMAND_LINE), resume=resume, **more)
+        spec = validate({**_DEFAULTS, **fields}, RunSpec, COMMAND_LINE)
+        if spec.episodes is None and spec.attempts == 1 and spec.iteration is None:
+            groups = math.ceil(_EPISODES / spec.group_size)
+            spec = spec.model_copy(update={"episodes": groups * spec.group_size})
+        return cls(spec=spec, **more)
+
+
+_JOB = pydantic.TypeAdapter(Job)
 
 
 def submit_job(
-    job: JobSpec,
+    job: Job,
     *,
     address: str,
     working_dir: str | os.PathLike[str] | None = None,
@@ -91,7 +97,7 @@ def submit_job(
     """Submit a job.
 
     Args:
-        job: The job's settings.
+        job: The job.
         address: URL of Ray's dashboard, such as `http://10.0.0.1:8265`.
         working_dir: A folder with your modules, sent to the job and all machines.
         pass_variables: Names of environment variables to send; those that are not set here are left
@@ -111,7 +117,7 @@ def submit_job(
         module = Path(folder) / MODULE
         module.mkdir(mode=0o700)
         (module / "__init__.py").write_text('"""A job of webtraj."""\n')
-        (module / "job.json").write_text(job.model_dump_json(exclude_unset=True))
+        (module / "job.json").write_text(_JOB.dump_json(job, exclude_unset=True).decode())
         if values:  # The folder is this user's alone.
             (module / _VARIABLES).touch(mode=0o600)
             (module / _VARIABLES).write_text(json.dumps(values))
@@ -179,20 +185,20 @@ def main() -> None:
     finished = sum(result.counts for result in counted)
     sys.stdout.write(
         f"{len(counted)} rows, {finished} finished, {len(summary.results)} episodes recorded in "
-        f"{job.out}, {summary.seconds:.1f} s\n"
+        f"{job.spec.out}, {summary.seconds:.1f} s\n"
     )
     if finished == 0:
         sys.exit(1)
 
 
-def _take(folder: Path) -> tuple[JobSpec, dict[str, str]]:
-    """Return a job's settings and its variables, whose file is removed.
+def _take(folder: Path) -> tuple[Job, dict[str, str]]:
+    """Return a job and its variables, whose file is removed.
 
     Raises:
         InvalidInputError: A file is missing or invalid; the message names the field.
     """
     try:
-        job = JobSpec.model_validate_json((folder / "job.json").read_bytes())
+        job = _JOB.validate_json((folder / "job.json").read_bytes())
         sent = folder / _VARIABLES
         variables: dict[str, str] = json.loads(sent.read_bytes()) if sent.exists() else {}
         sent.unlink(missing_ok=True)
@@ -204,8 +210,8 @@ def _take(folder: Path) -> tuple[JobSpec, dict[str, str]]:
     return job, variables
 
 
-async def _play(job: JobSpec, variables: dict[str, str]) -> RolloutSummary:
-    rollout = build_rollout(job.as_run(), run_id=job.run_id, resume=job.resume)
+async def _play(job: Job, variables: dict[str, str]) -> RolloutSummary:
+    rollout = build_rollout(job.spec, run_id=job.run_id, resume=job.resume)
     setup = functools.partial(prepare, tuple(job.imports))
     tell = functools.partial(print, flush=True)
     player = functools.partial(play_on_ray, Cluster(setup=setup, variables=variables))
