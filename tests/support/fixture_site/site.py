@@ -123,7 +123,8 @@ class FixtureSite:
             return self._enter(token, request.query.get("to", "/"))
         token = request.query.get(_COOKIE) or request.cookies.get(_COOKIE, "")
         if not token:
-            return self._enter(self.visit().token, request.path)
+            asked = layout.query(request.query)
+            return self._enter(self.visit().token, request.path + (asked and f"?{asked}"))
         world = self._worlds.get(token)
         if world is None:
             return _plain(410, "This visit is over.")
