@@ -10,9 +10,8 @@ goal does not say where anything is. The first click ends the episode.
 | `odd` | the shape that differs from eight others in form or colour |
 | `button` | the button with a word, one of three that are drawn, and nothing else |
 
-`pixels.html` draws the pages, with the constants that are here. `faded=True` shows them with little
-contrast, as a site looks after a redesign: for a policy that has learned from the others, it is the
-same work with other pictures.
+`pixels.html` draws the pages, with the constants that are here. `faded=True` draws them with little
+contrast: the same tasks in colours that a policy has not learned from, as after a redesign.
 """
 
 from __future__ import annotations

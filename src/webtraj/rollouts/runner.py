@@ -48,9 +48,8 @@ class Runner:
     """Plays turns until none is left.
 
     Workers take turns from a scheduler. Each keeps its environment while the task and its options
-    stay the same.
-    An exception in a worker ends the rollout, and so does a cancellation; both leave every episode
-    sealed and every environment closed.
+    stay the same. An exception in a worker ends the rollout, and so does a cancellation; both leave
+    every episode sealed and every environment closed.
     """
 
     agent: agents_lib.Agent

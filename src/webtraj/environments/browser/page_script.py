@@ -153,7 +153,7 @@ _MANY: Final = 2
 """A page that asks for a URL more often than this between two actions does so by itself."""
 
 _WITH_DIGITS: Final = re.compile(r"=[^&]*\d[^&]*")
-"""The values of a query that differ from one request for the same to the next."""
+"""Values of a query that may differ between two requests for the same thing."""
 
 _NO_CONTENT: Final = (204, 205)
 """Answers to a navigation that leave the page as it is."""
@@ -179,7 +179,7 @@ class _Fetching:
     leaving: Request | None = None
     """The request for the document to which the page is on its way."""
     coming: dict[str, float] = dataclasses.field(default_factory=dict)
-    """The frames that will ask for a document, and until when that is believed."""
+    """The frames that will ask for a document, by id, and until when that is expected."""
 
     def is_coming(self, now: float) -> bool:
         """Return whether a frame will ask for a document."""
@@ -215,12 +215,15 @@ class NetworkWatch:
     async def attend(self, page: Page, debugger: CDPSession) -> None:
         """Hear from a tab's debugging session that a frame will ask for a document.
 
-        It does so some time after a script sent it there, or a form, and the page script cannot see
-        that of a frame that was just made. Frames of another process are not heard.
+        A frame asks some time after a script or a form sends it to another document. In a frame
+        that was just made, the page script cannot see this. Frames of other processes are not
+        heard.
         """
-        debugger.on("Page.frameRequestedNavigation", lambda told: self._on_asked(page, told))
+        debugger.on(
+            "Page.frameRequestedNavigation", lambda told: self._on_frame_will_ask(page, told)
+        )
         for event in _NO_LONGER_COMING:
-            debugger.on(f"Page.{event}", lambda told: self._on_asking(page, told))
+            debugger.on(f"Page.{event}", lambda told: self._on_frame_has_asked(page, told))
         await debugger.send("Page.enable")
 
     def begin_action(self, page: Page) -> None:
@@ -243,7 +246,7 @@ class NetworkWatch:
     def asked_since(self, page: Page, since: float) -> bool:
         """Return whether an action caused a request since then, or a frame will ask for one.
 
-        It counts even if it was answered: what the page did with the answer came later.
+        A request that was answered counts too: the page used the answer later.
         """
         fetching = self._of(page)
         return fetching.caused > since or fetching.is_coming(asyncio.get_running_loop().time())
@@ -313,13 +316,13 @@ class NetworkWatch:
     def _of(self, page: Page) -> _Fetching:
         return self._pages.setdefault(page, _Fetching())
 
-    def _on_asked(self, page: Page, told: Mapping[str, Any]) -> None:
+    def _on_frame_will_ask(self, page: Page, told: Mapping[str, Any]) -> None:
         here = told["disposition"] == "currentTab"
         if here and told["url"].startswith(("http:", "https:")):
             fetching = self._of(page)
             fetching.coming[told["frameId"]] = self._note(fetching) + _FORGOTTEN_AFTER
 
-    def _on_asking(self, page: Page, told: Mapping[str, Any]) -> None:
+    def _on_frame_has_asked(self, page: Page, told: Mapping[str, Any]) -> None:
         fetching = self._of(page)
         if fetching.coming.pop(told.get("frameId") or told["frame"]["id"], None) is not None:
             self._note(fetching)

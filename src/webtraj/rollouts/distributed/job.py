@@ -53,7 +53,7 @@ _DEFAULTS = {"agent": "model", "max_steps": 15, "max_retries": 3}
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Job:
-    """What is submitted."""
+    """A rollout to submit."""
 
     spec: RunSpec
     """The run; to resume one, its place and what changes."""
@@ -65,7 +65,14 @@ class Job:
     """The id of a run to resume, or true for the latest."""
 
     @classmethod
-    def of(cls, fields: Mapping[str, Any], *, resume: bool | str = False, **more: Any) -> Self:
+    def of(
+        cls,
+        fields: Mapping[str, Any],
+        *,
+        imports: Sequence[str] = (),
+        run_id: str | None = None,
+        resume: bool | str = False,
+    ) -> Self:
         """Return the job of a run's fields, with the defaults of `ray_job_submit.sh`.
 
         By default it plays 100 episodes, in whole groups.
@@ -75,12 +82,13 @@ class Job:
         """
         if resume:
             given = {name: value for name, value in fields.items() if name not in _OF_THE_SCRIPT}
-            return cls(spec=validate(given, RunSpec, COMMAND_LINE), resume=resume, **more)
+            spec = validate(given, RunSpec, COMMAND_LINE)
+            return cls(spec=spec, imports=imports, run_id=run_id, resume=resume)
         spec = validate({**_DEFAULTS, **fields}, RunSpec, COMMAND_LINE)
         if spec.episodes is None and spec.attempts == 1 and spec.iteration is None:
             groups = math.ceil(_EPISODES / spec.group_size)
             spec = spec.model_copy(update={"episodes": groups * spec.group_size})
-        return cls(spec=spec, **more)
+        return cls(spec=spec, imports=imports, run_id=run_id)
 
 
 _JOB = pydantic.TypeAdapter(Job)
