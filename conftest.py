@@ -56,7 +56,7 @@ def pytest_collection_modifyitems(items):
 @pytest.fixture(autouse=True)
 def own_log():
     """A command that runs in this process changes how webtraj logs; that is put back."""
-    names = ("webtraj", "webtraj.rollouts.configuration.running")
+    names = ("webtraj", "webtraj.rollouts.rollout")
     loggers = [logging.getLogger(name) for name in names]
     before = [(one, one.level, one.handlers[:], one.propagate) for one in loggers]
     yield

@@ -33,8 +33,8 @@ from webtraj.environments.actions import read_action
 from webtraj.environments.base import description_of
 from webtraj.metrics.rates import Rate
 from webtraj.rollouts import RunSpec, collect
-from webtraj.rollouts.forking import ForkAgent, plan_forks
-from webtraj.rollouts.making import close_quietly, make_environment
+from webtraj.rollouts.episode_environment import close_quietly, make_environment
+from webtraj.rollouts.forks import ForkAgent, plan_forks
 from webtraj.runs.plan import ForkPoint, PlannedEpisode, plan_episodes
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests" / "support"))

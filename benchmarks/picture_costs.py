@@ -42,7 +42,7 @@ from export import decoded_only, distinct
 from webtraj import trajectory as t
 from webtraj.agents.models.base import Image, Message
 from webtraj.training.export import export_samples
-from webtraj.training.export.opening import open_samples
+from webtraj.training.export.sample_files import open_samples
 from webtraj.training.samples import Sample, SampleKey
 from webtraj.training.sft import SftSettings
 from webtraj.training.sft.batches import MicroBatch

@@ -183,7 +183,7 @@ async def run_on_site(folder: Path, options: argparse.Namespace) -> list[dict[st
 async def run_on_apps(folder: Path, options: argparse.Namespace) -> list[dict[str, Any]]:
     """Run the scripts of application tasks, each in worlds of its own, and judge these."""
     from webtraj.environments.actions.recorded import final_answer
-    from webtraj_apps.opening import open_task, script_variables
+    from webtraj_apps.local_worlds import open_task, script_variables
     from webtraj_apps.tasks import AppTask, find_template, find_templates
 
     names = find_templates(None)[:: options.apps]

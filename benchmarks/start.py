@@ -30,8 +30,8 @@ COMMAND = "webtraj rollout --preset miniwob/click-test --agent random --episodes
 
 MARKS = {
     "the command line is imported": ("webtraj.cli.app", "main", "begins"),
-    "arguments are read": ("webtraj.cli.playing", "from_fields", "begins"),
-    "the plan is made": ("webtraj.cli.playing", "play", "begins"),
+    "arguments are read": ("webtraj.cli.rollout_run", "from_fields", "begins"),
+    "the plan is made": ("webtraj.cli.rollout_run", "play", "begins"),
     "the rollout is prepared": ("webtraj.rollouts.runner", "Runner.play", "begins"),
     "Playwright's driver runs": (
         "webtraj.environments.browser.processes", "Driver.start", "returns",

@@ -45,16 +45,17 @@ from coverage import CoverageData
 from parso.python import tree
 
 AREAS = {
-    "recording": "collectors/[!s]*.py environments/collecting.py rollouts/recording.py",
+    "recording": "collectors/[!s]*.py environments/collecting_environment.py rollouts/recording.py",
     "sealing and journal": "store/sealing.py store/journal.py store/blobs.py store/files.py "
     "store/layout.py store/encoding.py store/decoding.py datasets/writer.py",
-    "recovery": "datasets/recovery.py datasets/verification.py collectors/s*.py store/retrying.py",
-    "plan and tries": "runs/*.py rollouts/runner.py rollouts/collecting.py rollouts/scheduler.py",
+    "recovery": "datasets/recovery.py datasets/verification.py collectors/s*.py "
+    "store/bucket_requests.py",
+    "plan and tries": "runs/*.py rollouts/runner.py rollouts/collection.py rollouts/scheduler.py",
     "failures and outcomes": "errors.py trajectory.py rollouts/episode.py rollouts/results.py "
     "rollouts/deadlines.py metrics/facts.py metrics/tally.py",
     "judging": "judging/**/*.py rollouts/judging.py",
-    "redaction": "redaction/*.py environments/redacting.py environments/browser/secret_keeper.py "
-    "settings/credentials.py processing/steps/redact.py",
+    "redaction": "redaction/*.py environments/redacting_collector.py "
+    "environments/browser/secret_keeper.py settings/credentials.py processing/steps/redact.py",
     "network": "environments/browser/network.py environments/browser/access.py "
     "environments/browser/guard.py net/hosts.py serving/guard.py",
     "export": "training/export/*.py training/rows.py datasets/exporters/*.py",

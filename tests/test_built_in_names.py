@@ -11,7 +11,7 @@ from webtraj.judging import catalog as judges
 from webtraj.processing import registry as steps
 from webtraj.settings.installed import EXTRAS
 from webtraj.settings.named import find_offered
-from webtraj.training.export.running import all_formats
+from webtraj.training.export.export_folder import all_formats
 
 NAMES = {
     "agents": (["oracle", "curious"], agents.agent_names),

@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from webtraj.environments.browser.environment import BrowserEnvironment as BrowserEnvironment
     from webtraj.environments.browser.tasks import Verdict as Verdict
     from webtraj.environments.browser.tasks import WebTask as WebTask
-    from webtraj.environments.collecting import (
+    from webtraj.environments.collecting_environment import (
         TrajectoryCollectingEnvironment as TrajectoryCollectingEnvironment,
     )
     from webtraj.environments.gymnasium import from_gymnasium as from_gymnasium
@@ -84,7 +84,7 @@ _HOMES = {
     "S3TrajectoryCollector": "collectors.bucket",
     "StepRecord": "trajectory",
     "TeeTrajectoryCollector": "collectors.tee",
-    "TrajectoryCollectingEnvironment": "environments.collecting",
+    "TrajectoryCollectingEnvironment": "environments.collecting_environment",
     "TrajectoryCollector": "collectors.base",
     "Verdict": "environments.browser.tasks",
     "WebTask": "environments.browser.tasks",

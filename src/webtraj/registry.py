@@ -45,7 +45,7 @@ from webtraj.settings import credentials
 if TYPE_CHECKING:
     from webtraj.collectors.base import TrajectoryCollector
     from webtraj.environments.base import Environment
-    from webtraj.environments.collecting import TrajectoryCollectingEnvironment
+    from webtraj.environments.collecting_environment import TrajectoryCollectingEnvironment
 
 __all__ = [
     "ENTRY_POINT_GROUP",
@@ -410,9 +410,9 @@ def make(
     environment = select(selector).make(**kwargs)
     if trajectory_collector is None:
         return environment
-    from webtraj.environments import collecting
+    from webtraj.environments import collecting_environment
 
-    return collecting.TrajectoryCollectingEnvironment(
+    return collecting_environment.TrajectoryCollectingEnvironment(
         environment, trajectory_collector, episode_info=episode_info
     )
 

@@ -11,7 +11,7 @@ from webtraj.datasets.exporters.base import FORMATS
 from webtraj.environments.actions.dialects import DIALECTS
 from webtraj.judging.catalog import JUDGES
 from webtraj.store.layout import FORMATS as EPISODE_FILES
-from webtraj.training.export.running import FORMATS as OF_SAMPLES
+from webtraj.training.export.export_folder import FORMATS as OF_SAMPLES
 
 
 def test_names_are_those_of_the_tables():

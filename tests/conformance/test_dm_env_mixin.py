@@ -15,7 +15,7 @@ from dm_env import test_utils
 from rows import each
 from webtraj import as_async, as_sync, from_gymnasium
 from webtraj.collectors.memory import MemoryTrajectoryCollector
-from webtraj.environments import collecting
+from webtraj.environments import collecting_environment
 from webtraj.testing import assert_no_open_episode, assert_valid_trajectory, fakes
 
 _FIRST = dm_env.restart(observation=0.0)
@@ -71,7 +71,7 @@ BROKEN = {
 
 def _recorded(environment, collector, times):
     for _ in range(times):
-        environment = collecting.TrajectoryCollectingEnvironment(environment, collector)
+        environment = collecting_environment.TrajectoryCollectingEnvironment(environment, collector)
     return environment
 
 

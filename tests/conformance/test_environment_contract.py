@@ -10,7 +10,7 @@ import pytest
 
 from webtraj import as_async, as_sync, from_gymnasium
 from webtraj.collectors.memory import MemoryTrajectoryCollector
-from webtraj.environments import collecting
+from webtraj.environments import collecting_environment
 from webtraj.testing import EnvironmentContract, fakes
 
 
@@ -36,14 +36,14 @@ class TestCatchThroughBothBridges(TestCatch):
 
 class TestRecordedCatch(TestCatch):
     def make_environment(self):
-        return collecting.TrajectoryCollectingEnvironment(
+        return collecting_environment.TrajectoryCollectingEnvironment(
             fakes.CatchEnvironment(), MemoryTrajectoryCollector()
         )
 
 
 class TestRecordedTwice(TestRecordedCatch):
     def make_environment(self):
-        return collecting.TrajectoryCollectingEnvironment(
+        return collecting_environment.TrajectoryCollectingEnvironment(
             super().make_environment(), MemoryTrajectoryCollector()
         )
 
@@ -96,6 +96,6 @@ class TestMiniwob(EnvironmentContract):
 @pytest.mark.browser
 class TestRecordedMiniwob(TestMiniwob):
     def make_environment(self):
-        return collecting.TrajectoryCollectingEnvironment(
+        return collecting_environment.TrajectoryCollectingEnvironment(
             super().make_environment(), MemoryTrajectoryCollector()
         )

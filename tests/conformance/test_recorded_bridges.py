@@ -11,7 +11,7 @@ import pytest
 
 from webtraj import EndReason, as_sync
 from webtraj.collectors.memory import MemoryTrajectoryCollector
-from webtraj.environments import collecting
+from webtraj.environments import collecting_environment
 from webtraj.testing import assert_ended, assert_no_open_episode, assert_valid_trajectory, fakes
 
 
@@ -37,7 +37,7 @@ class _Slow(fakes.Catch):
 
 async def test_the_late_timestep_of_a_cancelled_call_is_in_no_episode():
     inner, collector = _Slow(), MemoryTrajectoryCollector()
-    env = collecting.TrajectoryCollectingEnvironment(inner, collector)
+    env = collecting_environment.TrajectoryCollectingEnvironment(inner, collector)
     await env.reset()
     step = asyncio.create_task(env.step("cancelled"))
     await asyncio.to_thread(inner.entered.wait, 60)
@@ -88,7 +88,7 @@ class _Interrupting(fakes.ScriptedEnvironment):
 def test_an_interrupt_of_a_synchronous_caller_ends_the_episode_before_it_is_raised(interrupt):
     collector = MemoryTrajectoryCollector()
     inner = _Interrupting([dm_env.restart(0.0), fakes.HANG], interrupt)
-    env = as_sync(collecting.TrajectoryCollectingEnvironment(inner, collector))
+    env = as_sync(collecting_environment.TrajectoryCollectingEnvironment(inner, collector))
     env.reset()
     with pytest.raises(KeyboardInterrupt):
         env.step("in flight")
@@ -100,7 +100,7 @@ def test_an_interrupt_of_a_synchronous_caller_ends_the_episode_before_it_is_rais
 
 def test_the_record_names_the_environment_and_not_the_bridge():
     collector = MemoryTrajectoryCollector()
-    recorded = collecting.TrajectoryCollectingEnvironment(fakes.Catch(), collector)
+    recorded = collecting_environment.TrajectoryCollectingEnvironment(fakes.Catch(), collector)
     with as_sync(recorded) as env:
         env.reset()
     assert collector.trajectories[0].info.environment == "Catch"
@@ -132,7 +132,7 @@ class _Numbered:
 async def test_wherever_a_cancellation_strikes_each_record_is_of_one_episode_without_gaps():
     random = random_lib.Random(0)
     collector = MemoryTrajectoryCollector()
-    env = collecting.TrajectoryCollectingEnvironment(_Numbered(random), collector)
+    env = collecting_environment.TrajectoryCollectingEnvironment(_Numbered(random), collector)
     cancelled = 0
     for number in range(500):
         call = asyncio.create_task(env.step(number) if random.random() < 0.9 else env.reset())

@@ -4,7 +4,7 @@ import secrets
 
 import pytest
 
-from removing import remove
+from removal import remove
 from webtraj import EndReason, EpisodeEnd, EpisodeInfo, EpisodeTrajectory
 from webtraj.datasets.dataset import IndexTail
 from webtraj.datasets.recovery import rebuild

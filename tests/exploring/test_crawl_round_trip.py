@@ -21,7 +21,7 @@ from webtraj.environments.browser.pool import BrowserPool
 from webtraj.environments.tasks import Fact, TaskSpec, spec_of_row
 from webtraj.exploring import ModelProposer, propose
 from webtraj.rollouts import RunSpec, collect, read_tasks
-from webtraj.rollouts.configuration.building import resume_run
+from webtraj.rollouts.configuration.builder import resume_run
 from webtraj.testing.model_server import FakeModelServer
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow]

@@ -10,7 +10,7 @@ from rows import each
 from webtraj import errors
 from webtraj.cli.app import make_app
 from webtraj.rollouts import RunSpec, read_tasks
-from webtraj.rollouts.configuration.building import build_rollout, resume_run
+from webtraj.rollouts.configuration.builder import build_rollout, resume_run
 
 
 @pytest.fixture

@@ -17,7 +17,7 @@ from processing_support import (
     record,
 )
 
-from removing import remove
+from removal import remove
 from rows import each
 from webtraj import errors, open_dataset
 from webtraj.datasets.verification import verify

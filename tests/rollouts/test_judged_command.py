@@ -13,8 +13,8 @@ import pytest
 
 from webtraj import Outcome, open_dataset
 from webtraj.datasets.verification import verify
-from webtraj.rollouts.configuration.building import resume_run
-from webtraj.rollouts.sampling import Blocklist
+from webtraj.rollouts.configuration.builder import resume_run
+from webtraj.rollouts.samplers import Blocklist
 from webtraj.testing.model_server import FakeModelServer
 
 pytestmark = pytest.mark.slow

@@ -7,7 +7,7 @@ import pytest
 from webtraj import S3TrajectoryCollector, TeeTrajectoryCollector, open_dataset
 from webtraj.collectors.bucket import Pauses
 from webtraj.collectors.spool import Spool
-from webtraj.environments.redacting import RedactingCollector
+from webtraj.environments.redacting_collector import RedactingCollector
 from webtraj.redaction.rules import RedactionRules
 from webtraj.rollouts import RunSpec, collect
 

@@ -12,7 +12,7 @@ import pytest
 import webtraj
 from webtraj import errors
 from webtraj import trajectory as trajectory_lib
-from webtraj.environments.redacting import RedactingCollector, with_redaction
+from webtraj.environments.redacting_collector import RedactingCollector, with_redaction
 from webtraj.redaction import RedactionRules, Redactor
 from webtraj.testing.fakes import CatchEnvironment
 from whole import whole

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 import webtraj
 from rows import each
 from webtraj import errors
-from webtraj.environments.redacting import RedactingCollector
+from webtraj.environments.redacting_collector import RedactingCollector
 from webtraj.redaction import RedactionRules, Redactor
 from webtraj.redaction.rules import PATTERNS, find_all
 from webtraj.redaction.searcher import LEFT_OUT, MAX_TEXT

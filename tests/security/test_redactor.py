@@ -27,7 +27,7 @@ from rows import each
 from webtraj import errors
 from webtraj.datasets.writer import MemoryBlobs
 from webtraj.environments import actions as a
-from webtraj.environments.redacting import RedactingCollector
+from webtraj.environments.redacting_collector import RedactingCollector
 from webtraj.redaction import RedactionRules, Redactor
 from webtraj.store import encoding, values
 from webtraj.store.blobs import Blob, LazyBlob

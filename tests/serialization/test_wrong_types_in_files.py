@@ -17,14 +17,14 @@ from webtraj.datasets.exporters.base import read_manifest
 from webtraj.datasets.place import open_place
 from webtraj.environments.tasks import Fact, FactGroup, TaskSpec
 from webtraj.exploring.drafts import Rejection
-from webtraj.exploring.proposing import Proposals, Record
+from webtraj.exploring.proposals import Proposals, Record
 from webtraj.judging.quality import Label, read_labels, write_labels
 from webtraj.loop import metrics as loop_metrics
 from webtraj.loop.state import LoopState
 from webtraj.metrics.metrics_report import read_metrics
 from webtraj.processing.ledger import Count, Dropped, Entry, Failure, Ledger, Passage
 from webtraj.processing.target import Identity
-from webtraj.rollouts.configuration.building import resume_run
+from webtraj.rollouts.configuration.builder import resume_run
 from webtraj.rollouts.recording import settle_format
 from webtraj.runs.plan import plan_from_bytes, plan_tasks, plan_to_bytes
 from webtraj.runs.run import Run

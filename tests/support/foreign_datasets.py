@@ -32,7 +32,7 @@ from webtraj.cli.app import main, make_app
 from webtraj.datasets.exporters import base as exporters
 from webtraj.datasets.recovery import rebuild
 from webtraj.exploring.seen import read_seen
-from webtraj.training.export import running as samples
+from webtraj.training.export import export_folder as samples
 from webtraj.trajectory import Decision, EndReason, EpisodeEnd, EpisodeInfo, ModelCall, Outcome
 from webtraj.view.table import Query
 from webtraj.view.viewer import Viewer

@@ -8,7 +8,7 @@ import pytest
 from rows import each
 from webtraj import EndReason, EpisodeEnd, EpisodeInfo, EpisodeTrajectory, StepRecord
 from webtraj.collectors.memory import MemoryTrajectoryCollector
-from webtraj.environments import collecting
+from webtraj.environments import collecting_environment
 from webtraj.testing import (
     assert_ended,
     assert_no_open_episode,
@@ -137,7 +137,9 @@ def test_what_breaks_the_contract_can_be_allowed():
     collector = MemoryTrajectoryCollector()
 
     async def play():
-        env = collecting.TrajectoryCollectingEnvironment(fakes.AresEnvironment(), collector)
+        env = collecting_environment.TrajectoryCollectingEnvironment(
+            fakes.AresEnvironment(), collector
+        )
         async with env:
             timestep = await env.reset()
             while not timestep.last():

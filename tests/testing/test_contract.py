@@ -13,7 +13,7 @@ from dm_env import specs
 
 from rows import each
 from webtraj.collectors.memory import MemoryTrajectoryCollector
-from webtraj.environments import collecting
+from webtraj.environments import collecting_environment
 from webtraj.testing import EnvironmentContract, fakes, messages
 
 FIRST = dm_env.restart(observation=0.0)
@@ -75,7 +75,9 @@ def contract_of(make, *, recorded=False, **attributes):
             env = make()
             if not recorded:
                 return env
-            return collecting.TrajectoryCollectingEnvironment(env, MemoryTrajectoryCollector())
+            return collecting_environment.TrajectoryCollectingEnvironment(
+                env, MemoryTrajectoryCollector()
+            )
 
     for name, value in attributes.items():
         setattr(Contract, name, value)

@@ -22,7 +22,7 @@ import playwright.async_api
 
 from webtraj.environments.browser.observation import is_cut, refs_in, text_in
 from webtraj.environments.browser.page_script import sender
-from webtraj.environments.browser.reading import read_string
+from webtraj.environments.browser.recorded_channels import read_string
 
 ROLES = {
     "Date": "textbox",

@@ -24,7 +24,7 @@ from viewer_server_support import (
 )
 
 import webtraj
-from removing import remove
+from removal import remove
 from webtraj import errors
 from webtraj.agents.models import Message
 from webtraj.testing.fakes import CatchEnvironment

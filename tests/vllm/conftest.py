@@ -8,7 +8,7 @@ import os
 
 import pytest
 import pytest_asyncio
-from vllm_serving import Reference, client_of, serve, start_there
+from vllm_server import Reference, client_of, serve, start_there
 
 ENABLED = "WEBTRAJ_TEST_VLLM"
 

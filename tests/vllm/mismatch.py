@@ -12,7 +12,7 @@ import sys
 import torch
 import transformers
 
-from webtraj.training.export.opening import open_samples
+from webtraj.training.export.sample_files import open_samples
 from webtraj.training.sft import SftSettings
 from webtraj.training.sft.batches import MicroBatch
 from webtraj.training.sft.data import TrainingData

@@ -5,7 +5,7 @@ import os
 import signal
 
 import pytest
-from vllm_serving import client_of, is_text_of
+from vllm_server import client_of, is_text_of
 
 from webtraj import open_dataset
 from webtraj.agents.model import ModelAgent

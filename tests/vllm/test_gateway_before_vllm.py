@@ -3,7 +3,7 @@
 import anthropic
 import openai
 import pytest
-from vllm_serving import is_text_of
+from vllm_server import is_text_of
 
 from webtraj.gateway import Gateway, read_calls
 

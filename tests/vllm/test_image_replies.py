@@ -6,7 +6,7 @@ import httpx
 import pytest
 import pytest_asyncio
 from PIL import Image as Pillow
-from vllm_serving import client_of, serve
+from vllm_server import client_of, serve
 
 from webtraj.agents.models.base import Image, Message, Sampling
 

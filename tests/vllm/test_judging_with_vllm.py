@@ -12,7 +12,7 @@ from collections import Counter
 import pytest
 import pytest_asyncio
 import text_shop
-from vllm_serving import client_of
+from vllm_server import client_of
 
 from webtraj import open_dataset
 from webtraj.datasets.verification import verify

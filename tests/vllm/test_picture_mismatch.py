@@ -13,7 +13,7 @@ import statistics
 import numpy as np
 import pytest
 from PIL import Image as Pillow
-from vllm_serving import TRAINER, client_of, measure_mismatch, serve
+from vllm_server import TRAINER, client_of, measure_mismatch, serve
 
 from webtraj.agents.models.base import Image, Message, Sampling
 from webtraj.training.export import export_samples

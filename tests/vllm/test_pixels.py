@@ -5,7 +5,7 @@ import subprocess
 
 import pytest
 import pytest_asyncio
-from vllm_serving import TRAINER, client_of, measure_mismatch, serve
+from vllm_server import TRAINER, client_of, measure_mismatch, serve
 
 from two_cores.experiments import HELD_OUT
 from two_cores.learn_from_pixels import agent_of

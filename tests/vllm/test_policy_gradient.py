@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from vllm_serving import client_of
+from vllm_server import client_of
 
 from webtraj import open_dataset
 from webtraj.agents.model import ModelAgent

@@ -7,7 +7,7 @@ import re
 
 import httpx
 import pytest
-from vllm_serving import is_text_of
+from vllm_server import is_text_of
 
 import other_user
 from webtraj.agents.models.base import Message, Sampling, Structure

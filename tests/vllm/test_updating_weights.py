@@ -9,7 +9,7 @@ import shutil
 import signal
 
 import pytest
-from vllm_serving import client_of
+from vllm_server import client_of
 
 from webtraj import errors
 from webtraj.agents.models.base import Message, Sampling

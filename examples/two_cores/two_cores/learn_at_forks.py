@@ -46,7 +46,7 @@ from webtraj.environments.actions import InvalidAction
 from webtraj.environments.base import description_of
 from webtraj.metrics.rates import mean_of_tasks, paired_difference_interval
 from webtraj.rollouts import RunSpec, collect
-from webtraj.rollouts.forking import ForkAgent, plan_forks
+from webtraj.rollouts.forks import ForkAgent, plan_forks
 from webtraj.runs.plan import ForkPoint, PlannedEpisode, plan_episodes
 from webtraj.runs.run import EpisodeResult
 from webtraj.training.sft.policy_gradient import advantages_of

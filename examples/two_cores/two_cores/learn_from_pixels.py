@@ -47,7 +47,7 @@ from webtraj.environments.actions import ClickAt
 from webtraj.metrics.rates import wilson_interval
 from webtraj.rollouts import RolloutSummary, RunSpec, collect
 from webtraj.training.export import export_samples
-from webtraj.training.export.opening import open_samples
+from webtraj.training.export.sample_files import open_samples
 from webtraj.training.replay import AgentRenderer, Filters, ReplayBuffer, weights
 from webtraj.training.sft import SftSettings, publish, train
 

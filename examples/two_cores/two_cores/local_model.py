@@ -15,7 +15,7 @@ from typing import Any
 from webtraj import errors
 from webtraj.agents.models.base import Image, Message, Sampling
 from webtraj.agents.models.messages import for_template
-from webtraj.store.closing import AsyncClosing
+from webtraj.store.closeable import AsyncClosing
 from webtraj.trajectory import ModelCall
 
 __all__ = ["LocalModel"]

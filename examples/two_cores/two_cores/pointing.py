@@ -755,7 +755,7 @@ class _Actor:
         self._invalid_in_a_row = 0
 
     def remember(self, observation: Any, decision: trajectory_lib.Decision) -> None:
-        """Take a repeated step of a fork for its own; see `webtraj.rollouts.forking.ForkAgent`."""
+        """Take a repeated step of a fork for its own; see `webtraj.rollouts.forks.ForkAgent`."""
         self._pointer.show(observation)
         self._pointer.done(decision.action)
 

@@ -20,7 +20,7 @@ from rich.console import Console
 from rich.table import Table
 
 from webtraj_apps.app import App, find_app, find_apps
-from webtraj_apps.opening import open_app
+from webtraj_apps.local_worlds import open_app
 
 PAGES = {
     "budget": {

@@ -23,7 +23,7 @@ import httpx
 
 from webtraj_apps import company
 from webtraj_apps.app import CONTENTS, App, find_app
-from webtraj_apps.opening import open_app
+from webtraj_apps.local_worlds import open_app
 
 
 def addresses(app: str, facts: Mapping[str, Any]) -> dict[str, list[str]]:

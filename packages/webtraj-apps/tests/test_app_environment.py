@@ -7,7 +7,7 @@ import pytest
 from webtraj.environments import actions as a
 from webtraj.environments.browser.oracles import PageView
 from webtraj.trajectory import Outcome
-from webtraj_apps import AppEnvironment, Fault, checking, names
+from webtraj_apps import AppEnvironment, Fault, names, template_checks
 from webtraj_apps.tasks import find_template
 
 pytestmark = pytest.mark.browser
@@ -34,7 +34,7 @@ async def finish(environment, timestep):
 async def test_oracles_succeed_and_nothing_else_does(errands):
     found = [
         row
-        async for row in checking.check(
+        async for row in template_checks.check(
             ["errands/add", "errands/finish-all-of-a-kind", "errands/remind"], seeds=(0, 1)
         )
     ]
@@ -51,7 +51,7 @@ async def test_a_goal_has_to_say_what_to_answer_with(errands, monkeypatch):
         return dataclasses.replace(made, goal=made.goal.partition(" Answer with")[0])
 
     monkeypatch.setitem(names.TEMPLATES, name, dataclasses.replace(template, assign=silent))
-    (row,) = [row async for row in checking.check([name], seeds=(0,), quick=True)]
+    (row,) = [row async for row in template_checks.check([name], seeds=(0,), quick=True)]
     assert row.problems == ("the goal does not say what to answer with",)
 
 

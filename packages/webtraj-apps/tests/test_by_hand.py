@@ -20,7 +20,7 @@ from webtraj.environments.actions.recorded import final_answer
 from webtraj.environments.browser.pool import BrowserPool
 from webtraj.environments.browser.processes import find_browser
 from webtraj.rollouts import RunSpec, collect
-from webtraj_apps.opening import open_app, open_task
+from webtraj_apps.local_worlds import open_app, open_task
 from webtraj_apps.tasks import AppTask, find_template
 
 ROOT = Path(__file__).parents[3]

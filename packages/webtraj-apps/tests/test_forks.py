@@ -8,7 +8,7 @@ import pytest
 from webtraj import open_dataset
 from webtraj.agents.oracle import OracleAgent
 from webtraj.rollouts import RunSpec, collect
-from webtraj.rollouts.forking import ForkAgent, _Repetition, difference, plan_forks
+from webtraj.rollouts.forks import ForkAgent, _Repetition, difference, plan_forks
 from webtraj.runs.plan import ForkPoint
 from webtraj.trajectory import Outcome
 from webtraj_apps import AppEnvironment

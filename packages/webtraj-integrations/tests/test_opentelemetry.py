@@ -12,7 +12,7 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 import webtraj
 from otlp_receiver import receiving, values
 from webtraj import MemoryTrajectoryCollector, TeeTrajectoryCollector
-from webtraj.environments.redacting import RedactingCollector
+from webtraj.environments.redacting_collector import RedactingCollector
 from webtraj.redaction import RedactionRules
 from webtraj.testing.fakes import ScriptedEnvironment
 from webtraj.trajectory import Decision, EpisodeInfo, ModelCall

@@ -13,7 +13,7 @@ from webtraj import errors
 from webtraj.agents.contexts import ContextSettings
 from webtraj.environments import actions as a
 from webtraj.environments.browser.environment import BrowserEnvironment
-from webtraj.rollouts.making import Browsers
+from webtraj.rollouts.episode_environment import Browsers
 from webtraj.trajectory import EndReason, Outcome
 from webtraj_integrations.sessions import EpisodeFailedError, Sessions
 

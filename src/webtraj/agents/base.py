@@ -61,7 +61,7 @@ class Agent(Protocol):
         """The policy name in episodes: the agent's kind, and its model and weights if any."""
 
     # An actor may also have `remember(observation, decision)`. Before the first `act`, a fork calls
-    # it with each observation and decision that it repeats (`webtraj.rollouts.forking`).
+    # it with each observation and decision that it repeats (`webtraj.rollouts.forks`).
 
     # An agent that can play only some tasks may also have `can_play(environment) -> bool`. Rollouts
     # check it for each task of their plan before they start.

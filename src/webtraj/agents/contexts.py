@@ -11,7 +11,7 @@ from typing import Any, Literal
 from webtraj import errors
 from webtraj.agents.models.base import Image, Message, Part, Text, ToolCall
 from webtraj.agents.models.messages import without_markup
-from webtraj.environments.browser import reading
+from webtraj.environments.browser import recorded_channels
 
 __all__ = [
     "Context",
@@ -312,7 +312,7 @@ def page_of(observation: Any, settings: ContextSettings) -> Page:
         text = _channel(observation, "axtree" if settings.mode == "text" else "aria", settings, str)
     elif settings.mode == "marks":
         marked = _channel(observation, "set_of_marks", settings, Mapping)
-        marks = tuple(reading.texts_of(marked, "refs") or ())
+        marks = tuple(recorded_channels.texts_of(marked, "refs") or ())
         text = "\n".join(_marks(marked))
         if settings.with_images:
             image = _channel(marked, "image", settings, bytes)
@@ -331,7 +331,7 @@ def page_of(observation: Any, settings: ContextSettings) -> Page:
 def _channel(
     observation: Mapping[str, Any], name: str, settings: ContextSettings, kind: Any
 ) -> Any:
-    value = reading.channel_of(observation, name)
+    value = recorded_channels.channel_of(observation, name)
     if not isinstance(value, kind):
         raise errors.AgentError(
             f"The context mode {settings.mode!r} needs the channel {name!r}, but the observation "
@@ -345,38 +345,41 @@ def _channel(
 
 
 def _marks(marked: Mapping[str, Any]) -> Iterator[str]:
-    roles, names = reading.texts_of(marked, "roles") or (), reading.texts_of(marked, "names") or ()
+    roles, names = (
+        recorded_channels.texts_of(marked, "roles") or (),
+        recorded_channels.texts_of(marked, "names") or (),
+    )
     for number, (role, name) in enumerate(zip(roles, names, strict=False), 1):
         named = f" {json.dumps(_line(name), ensure_ascii=False)}" if name else ""
         yield f"[{number}] {role}{named}"
 
 
 def _heading(observation: Mapping[str, Any]) -> str:
-    title, url = (_line(reading.text_of(observation, name)) for name in ("title", "url"))
+    title, url = (_line(recorded_channels.text_of(observation, name)) for name in ("title", "url"))
     if title and url:
         return f"{title} ({url})"
     return title or url
 
 
 def _notices(observation: Mapping[str, Any]) -> Iterator[str]:
-    last = reading.last_action_of(observation)
+    last = recorded_channels.last_action_of(observation)
     unread = last.get("error_kind", "").startswith(_INVALID)  # The agent reports those itself.
     if (error := last.get("error", "")) and not unread:
         yield f"The last action was not done: {_line(error)}"
     for channel, said in _EVENTS.items():
-        events = reading.texts_of(observation, channel) or []
+        events = recorded_channels.texts_of(observation, channel) or []
         for event in events[:_MOST_LINES]:
             yield f"{said}: {_line(event)}"
         if len(events) > _MOST_LINES:
             yield f"{said}: [... {len(events) - _MOST_LINES} more]"
-    downloads = reading.channel_of(observation, "downloads")
-    for name in (reading.texts_of(downloads, "names") or [])[:_MOST_LINES]:
+    downloads = recorded_channels.channel_of(observation, "downloads")
+    for name in (recorded_channels.texts_of(downloads, "names") or [])[:_MOST_LINES]:
         yield f"A file has arrived: {_line(name)}"
-    if (status := reading.number_of(observation, "http_status") or 0) >= 400:
+    if (status := recorded_channels.number_of(observation, "http_status") or 0) >= 400:
         yield f"The site answered with the HTTP status {status:.0f}."
-    tabs = reading.texts_of(observation, "tabs") or []
+    tabs = recorded_channels.texts_of(observation, "tabs") or []
     if len(tabs) > 1:
-        active = reading.number_of(observation, "active_tab")
+        active = recorded_channels.number_of(observation, "active_tab")
         for index, url in enumerate(tabs[:_MOST_LINES]):
             here = " (this one)" if index == active else ""
             yield f"Tab {index}{here}: {_line(url)}"

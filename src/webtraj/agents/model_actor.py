@@ -25,7 +25,7 @@ from webtraj.environments.actions.verbs import (
     MoveMouse,
     Screenshot,
 )
-from webtraj.environments.browser import reading
+from webtraj.environments.browser import recorded_channels
 
 if TYPE_CHECKING:
     from webtraj.agents.model import ModelAgent
@@ -319,7 +319,7 @@ class ModelActor:
         return viewport or screens.viewport_of(observation)
 
     def _goal(self, observation: Mapping[str, Any]) -> str:
-        goal = reading.text_of(observation, "goal")
+        goal = recorded_channels.text_of(observation, "goal")
         return str(goal or environment_lib.description_of(self._environment).get("goal", ""))
 
 
@@ -340,7 +340,7 @@ def _format(action: Any, dialect: dialects_lib.Dialect) -> str:
 
 
 def _error_of(observation: Mapping[str, Any]) -> str:
-    return str(reading.last_action_of(observation).get("error", ""))
+    return str(recorded_channels.last_action_of(observation).get("error", ""))
 
 
 def _effect(before: contexts_lib.Page, after: contexts_lib.Page) -> str:

@@ -20,7 +20,7 @@ from webtraj import trajectory as trajectory_lib
 from webtraj.environments import actions as actions_lib
 from webtraj.environments import base as environment_lib
 from webtraj.environments.browser.observation import Ref, refs_in
-from webtraj.environments.browser.reading import (
+from webtraj.environments.browser.recorded_channels import (
     channel_of,
     last_action_of,
     text_of,

@@ -8,7 +8,7 @@ from typing import Any
 
 from webtraj import errors
 from webtraj.environments.actions import dialects as dialects_lib
-from webtraj.environments.browser import reading
+from webtraj.environments.browser import recorded_channels
 
 __all__ = ["dialect_for", "enlarge", "viewport_of"]
 
@@ -73,8 +73,8 @@ def viewport_of(observation: Any) -> tuple[int, int] | None:
     >>> viewport_of({"scroll": {"width": 1280.0, "height": 720.0}})
     (1280, 720)
     """
-    scroll = reading.channel_of(observation, "scroll")
-    width, height = (reading.number_of(scroll, side) for side in ("width", "height"))
+    scroll = recorded_channels.channel_of(observation, "scroll")
+    width, height = (recorded_channels.number_of(scroll, side) for side in ("width", "height"))
     if width is None or height is None or min(width, height) < 1:
         return None
     return round(width), round(height)

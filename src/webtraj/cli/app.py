@@ -68,8 +68,8 @@ _BY_HEADING = {
     },
     "Train": {
         "train": ("train:train", "Train a model on samples, or resume a training run."),
-        "train export": ("export_training:export", "Export samples to train on."),
-        "train preview": ("export_training:preview", "Print samples in readable form."),
+        "train export": ("train_export:export", "Export samples to train on."),
+        "train preview": ("train_export:preview", "Print samples in readable form."),
         "train update": ("update:update", "Prepare a LLaMA-Factory training from episodes."),
         "loop": ("loop:loop", "Run a policy, train it on its episodes, and repeat."),
     },

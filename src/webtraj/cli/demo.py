@@ -46,14 +46,14 @@ def demo(
     oracle, which knows the answers. No account, model or network is needed. A demo that was
     interrupted continues; one that is complete is only shown.
     """
-    from webtraj.cli import playing
+    from webtraj.cli import rollout_run
     from webtraj.cli.view import view as show
 
     rates = []
     for number, (agent, built) in enumerate(_rollouts(out).items(), 1):
         print(f"{number}. The {agent} agent plays {len(TASKS)} tasks.", flush=True)
         continue_by = errors.command("demo", "--out", out)
-        total = playing.play(built, None, continue_by).total
+        total = rollout_run.play(built, None, continue_by).total
         tried = total.successes + total.failures
         rate = "-" if total.success_rate is None else f"{total.success_rate:.0%}"
         rates.append(f"{agent} {rate} ({total.successes} of {tried})")
@@ -77,7 +77,7 @@ def _rollouts(out: str) -> dict[str, Rollout]:
     Raises:
         InvalidInputError: The folder holds something else.
     """
-    from webtraj.rollouts.configuration.building import build_rollout, resume_run
+    from webtraj.rollouts.configuration.builder import build_rollout, resume_run
     from webtraj.runs.run import Run
     from webtraj.runs.spec import RunSpec
     from webtraj.store.places import open_storage

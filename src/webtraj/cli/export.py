@@ -84,7 +84,7 @@ def export(
     from webtraj.datasets.exporters import export_dataset
     from webtraj.datasets.exporters.base import make_exporter
     from webtraj.store.layout import FORMATS
-    from webtraj.training.export.running import all_formats as all_sample_formats
+    from webtraj.training.export.export_folder import all_formats as all_sample_formats
 
     selection = without_none(
         task=task, site=site, policy=policy, outcome=outcome, end_reason=end_reason, where=where

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from webtraj import errors
-from webtraj.cli import playing, signals, terminal
+from webtraj.cli import rollout_run, signals, terminal
 from webtraj.cli.flags import fields_of, takes
 from webtraj.cli.options import Csv, Json, WritablePlace
 from webtraj.cli.terminal import say
@@ -82,7 +82,7 @@ def fork(
     fields.setdefault("out", dataset)
     steps = [int(one) if one.isdecimal() else one for one in at or ()]
     forked = {"dataset": dataset, "episodes": names, "at": steps}
-    built, go_on = playing.from_fields(merge({"fork": forked, "group_size": number}, fields))
+    built, go_on = rollout_run.from_fields(merge({"fork": forked, "group_size": number}, fields))
 
     def report_values() -> dict[str, Any]:
         if not values and not json:
@@ -93,7 +93,7 @@ def fork(
         return {"values": {name: [one.to_data() for one in steps] for name, steps in found.items()}}
 
     try:
-        playing.play(
+        rollout_run.play(
             built,
             None,
             f"{go_on} --resume {built.run_id}",

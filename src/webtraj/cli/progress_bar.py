@@ -12,7 +12,7 @@ import time
 
 from webtraj.cli import terminal
 from webtraj.datasets.progress import Progress
-from webtraj.store.closing import Closing
+from webtraj.store.closeable import Closing
 
 __all__ = ["WorkProgress"]
 

@@ -13,7 +13,7 @@ from webtraj.cli.options import Json, WritablePlace
 from webtraj.cli.terminal import pluralize, say
 
 if TYPE_CHECKING:
-    from webtraj.exploring.proposing import Proposed
+    from webtraj.exploring.proposals import Proposed
 
 __all__ = ["propose", "proposals_data", "report_proposed"]
 

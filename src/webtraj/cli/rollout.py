@@ -11,7 +11,7 @@ from typing import Annotated, Any
 import typer
 
 from webtraj import errors
-from webtraj.cli import playing
+from webtraj.cli import rollout_run
 from webtraj.cli.flags import fields_of, flag
 from webtraj.cli.options import Csv, Json
 
@@ -87,7 +87,7 @@ def rollout(
             )
         fields = fields_of(given, overrides)
         if print_config:
-            print(playing.settings_text(fields), end="")
+            print(rollout_run.settings_text(fields), end="")
             return
         if not fields.get("preset") and not resume:
             raise errors.InvalidInputError(
@@ -100,24 +100,24 @@ def rollout(
                 "configuration."
             )
         fields.setdefault("out", _new_place())
-        built, go_on = playing.from_fields(fields, resume=resume, run_id=run_id)
+        built, go_on = rollout_run.from_fields(fields, resume=resume, run_id=run_id)
     else:
-        from webtraj.rollouts.configuration import build_rollout, loading
+        from webtraj.rollouts.configuration import build_rollout, config_file
         from webtraj.rollouts.configuration.ranks import check_no_ranks
 
-        if given and not loading.has_own_keys(config, overrides, config_dir=config_dir):
+        if given and not config_file.has_own_keys(config, overrides, config_dir=config_dir):
             raise errors.InvalidInputError(
                 f"{flag(next(iter(given)))} cannot be combined with the configuration {config!r}, "
                 "whose settings have other names. Override it with KEY=VALUE instead; `webtraj "
                 f"rollout --config {config} --print-config` shows the keys."
             )
         if print_config:
-            text = loading.configuration_text(
+            text = config_file.configuration_text(
                 config, overrides, config_dir=config_dir, flags=fields_of(given)
             )
             print(text, end="")
             return
-        configuration = loading.load_configuration(
+        configuration = config_file.load_configuration(
             config, overrides, config_dir=config_dir, flags=fields_of(given)
         )
         if ray is not None:
@@ -128,11 +128,11 @@ def rollout(
             placed = configuration.spec.model_copy(update={"out": _new_place()})
             configuration = dataclasses.replace(configuration, spec=placed)
         built = build_rollout(configuration, resume=(run_id or True) if resume else False)
-        go_on = playing.dataset_command(built)
+        go_on = rollout_run.dataset_command(built)
     if ray is not None:
         go_on += f" --ray {shlex.quote(ray)}"
     go_on = f"{go_on} --resume {built.run_id}"
-    playing.play(built, ray, go_on, monitor=monitor, csv=csv, json=json)
+    rollout_run.play(built, ray, go_on, monitor=monitor, csv=csv, json=json)
 
 
 def _new_place() -> str:

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TextIO
 
 from webtraj.shown import short
-from webtraj.store.closing import Closing
+from webtraj.store.closeable import Closing
 
 if TYPE_CHECKING:
     from rich.console import Console

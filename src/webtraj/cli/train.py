@@ -109,7 +109,7 @@ def train(
 
 
 def _samples(settings: TrainConfig) -> tuple[Sequence[Sample], Sequence[Sample]]:
-    from webtraj.training.export.opening import open_held_out, open_samples
+    from webtraj.training.export.sample_files import open_held_out, open_samples
 
     held_out = (
         open_held_out(settings.data)

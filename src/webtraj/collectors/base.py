@@ -21,7 +21,7 @@ from types import TracebackType
 from typing import Any, Protocol, Self, runtime_checkable
 
 from webtraj import trajectory as trajectory_lib
-from webtraj.store.closing import Closing
+from webtraj.store.closeable import Closing
 
 __all__ = [
     "EpisodeRecorder",

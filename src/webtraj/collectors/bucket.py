@@ -38,7 +38,7 @@ from webtraj.collectors.base import TrajectoryCollector, raise_first
 from webtraj.collectors.local import Fsync, JournalingCollector, at_exit
 from webtraj.collectors.spool import Spool, spool_for
 from webtraj.collectors.uploader import Pauses, Unsent, Uploader, UploadStatus
-from webtraj.store.closing import Closing
+from webtraj.store.closeable import Closing
 from webtraj.store.formats import format_named
 from webtraj.store.index import EpisodeSummary
 from webtraj.store.journal import JournalRecorder

@@ -32,7 +32,7 @@ from webtraj.collectors.base import TrajectoryCollector, raise_first
 from webtraj.collectors.spool import open_index
 from webtraj.store import sealing
 from webtraj.store.blobs import BlobStore
-from webtraj.store.closing import Closing
+from webtraj.store.closeable import Closing
 from webtraj.store.formats import format_named
 from webtraj.store.index import EpisodeSummary
 from webtraj.store.journal import JournalRecorder, check_process

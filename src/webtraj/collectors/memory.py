@@ -17,7 +17,7 @@ import numpy as np
 from webtraj import errors
 from webtraj import trajectory as trajectory_lib
 from webtraj.collectors.base import EpisodeRecorder, TrajectoryCollector
-from webtraj.store.closing import Closing
+from webtraj.store.closeable import Closing
 from webtraj.store.layout import check_episode_id
 
 __all__ = ["MemoryTrajectoryCollector"]

@@ -19,7 +19,7 @@ from webtraj.collectors.base import (
     raise_first,
     seal,
 )
-from webtraj.store.closing import Closing
+from webtraj.store.closeable import Closing
 
 __all__ = ["TeeTrajectoryCollector"]
 

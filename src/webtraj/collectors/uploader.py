@@ -29,9 +29,9 @@ from webtraj import errors
 from webtraj.collectors.bucket_objects import EpisodeSender
 from webtraj.collectors.spool import Spool, WaitingEpisode
 from webtraj.store.blobs import Blob
+from webtraj.store.bucket_requests import UnreachedError
 from webtraj.store.index import index_file_name
 from webtraj.store.layout import INDEX
-from webtraj.store.retrying import UnreachedError
 from webtraj.store.storage import Storage
 
 __all__ = ["CircuitBreaker", "Pauses", "Unsent", "UploadStatus", "Uploader"]

@@ -33,7 +33,7 @@ from webtraj.datasets.sidecar import Sidecar, check_line, seal_line
 from webtraj.redaction.parts import Stripper
 from webtraj.store import encoding, records
 from webtraj.store.blobs import Blob, BlobSource, blobs_of
-from webtraj.store.closing import Closing
+from webtraj.store.closeable import Closing
 from webtraj.store.decoding import Budget
 from webtraj.store.index import EpisodeSummary
 from webtraj.store.layout import check_episode_id

@@ -21,7 +21,7 @@ import zlib
 from webtraj import errors
 from webtraj.datasets.place import DatasetPlace, map_in_order
 from webtraj.store import files
-from webtraj.store.closing import Closing
+from webtraj.store.closeable import Closing
 from webtraj.store.index import index_file_name
 from webtraj.store.storage import is_key
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from webtraj import errors
-from webtraj.datasets.streaming import EpisodeStream
+from webtraj.datasets.stream import EpisodeStream
 
 try:
     from torch.utils import data

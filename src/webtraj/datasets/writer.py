@@ -25,7 +25,7 @@ from webtraj import trajectory as trajectory_lib
 from webtraj.datasets.dataset import encode_episode
 from webtraj.datasets.place import DatasetPlace, Place, create_place, map_in_order
 from webtraj.store.blobs import Blob, BlobSource, BlobStore, blobs_of
-from webtraj.store.closing import Closing
+from webtraj.store.closeable import Closing
 from webtraj.store.formats import EpisodeFormat, format_named
 from webtraj.store.index import EpisodeSummary, IndexWriter, index_file_name, merge, summarize
 from webtraj.store.layout import INDEX, DatasetHeader, episode_key

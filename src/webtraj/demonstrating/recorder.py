@@ -35,7 +35,7 @@ from webtraj.environments.browser import listener as listener_lib
 from webtraj.environments.browser.environment import BrowserEnvironment
 from webtraj.environments.browser.observation import refs_in
 from webtraj.environments.browser.watched import WatchedEnvironment
-from webtraj.environments.collecting import TrajectoryCollectingEnvironment
+from webtraj.environments.collecting_environment import TrajectoryCollectingEnvironment
 from webtraj.trajectory import EndReason, Outcome, Phase
 
 if TYPE_CHECKING:

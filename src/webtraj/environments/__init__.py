@@ -1,4 +1,4 @@
-"""Environments: the contract (`base`), the recording wrapper (`collecting`), bridges, browsers."""
+"""Environments: contract (`base`), recorder (`collecting_environment`), bridges and browsers."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from webtraj.environments.browser.environment import BrowserEnvironment as BrowserEnvironment
     from webtraj.environments.browser.tasks import Verdict as Verdict
     from webtraj.environments.browser.tasks import WebTask as WebTask
-    from webtraj.environments.collecting import (
+    from webtraj.environments.collecting_environment import (
         TrajectoryCollectingEnvironment as TrajectoryCollectingEnvironment,
     )
     from webtraj.environments.gymnasium import from_gymnasium as from_gymnasium
@@ -32,7 +32,7 @@ _HOMES = {
     "MiniwobEnvironment": "miniwob.environment",
     "Redacts": "base",
     "Seeded": "base",
-    "TrajectoryCollectingEnvironment": "collecting",
+    "TrajectoryCollectingEnvironment": "collecting_environment",
     "Verdict": "browser.tasks",
     "WebTask": "browser.tasks",
     "as_async": "bridges",

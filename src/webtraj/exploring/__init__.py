@@ -4,7 +4,7 @@
 * `seen`: an exploring episode, as proposers read it.
 * `hindsight`, `model_proposer`: proposers without and with a model.
 * `drafts`: the proposer protocol, and the checks that turn proposals into tasks.
-* `proposing`: proposing for a dataset.
+* `proposals`: proposals for a dataset.
 * `catalog`: the agent `explorer` and the proposers by name.
 """
 
@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from webtraj.exploring.explorer import ExplorerAgent as ExplorerAgent
     from webtraj.exploring.hindsight import HindsightProposer as HindsightProposer
     from webtraj.exploring.model_proposer import ModelProposer as ModelProposer
-    from webtraj.exploring.proposing import Proposed as Proposed
-    from webtraj.exploring.proposing import propose as propose
+    from webtraj.exploring.proposals import Proposed as Proposed
+    from webtraj.exploring.proposals import propose as propose
     from webtraj.exploring.seen import Seen as Seen
     from webtraj.exploring.seen import Sight as Sight
 
@@ -37,12 +37,12 @@ _HOMES = {
     "ExplorerAgent": "explorer",
     "HindsightProposer": "hindsight",
     "ModelProposer": "model_proposer",
-    "Proposed": "proposing",
+    "Proposed": "proposals",
     "Proposer": "drafts",
     "Rejection": "drafts",
     "Seen": "seen",
     "Sight": "seen",
-    "propose": "proposing",
+    "propose": "proposals",
 }
 
 __all__ = [*sorted(_HOMES)]

@@ -12,11 +12,11 @@ from webtraj.agents import catalog as agents_catalog
 from webtraj.agents import prompts as prompts_lib
 from webtraj.agents.options import ModelOptions, read_options
 from webtraj.exploring.drafts import Proposer
-from webtraj.exploring.proposing import Proposed, propose
+from webtraj.exploring.proposals import Proposed, propose
 from webtraj.exploring.seen import channels_with
 from webtraj.runs.plan import PlannedEpisode
 from webtraj.settings.named import nearest
-from webtraj.store.closing import aclose
+from webtraj.store.closeable import aclose
 
 if TYPE_CHECKING:
     from webtraj.agents.model import ModelAgent

@@ -10,7 +10,7 @@ The checks, in order; the first that fails is the reason for the rejection:
 5. No goal and no fact names another site's URL.
 6. The answer, if any, appears on a page that is evidence; an information task has an answer.
 
-Duplicates are only known once all tasks are: `webtraj.exploring.proposing` removes them.
+Duplicates are only known once all tasks are: `webtraj.exploring.proposals` removes them.
 """
 
 from __future__ import annotations

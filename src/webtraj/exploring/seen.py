@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 from webtraj.environments.actions import base as actions_lib
 from webtraj.environments.actions import dialects as dialects_lib
 from webtraj.environments.actions import read_action
-from webtraj.environments.browser.reading import last_action_of, number_of, text_of
+from webtraj.environments.browser.recorded_channels import last_action_of, number_of, text_of
 from webtraj.trajectory import EpisodeTrajectory, StepRecord
 
 __all__ = [

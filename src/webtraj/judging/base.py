@@ -21,7 +21,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Protocol, cast
 
 from webtraj import errors
-from webtraj.store.closing import AsyncClosing
+from webtraj.store.closeable import AsyncClosing
 from webtraj.trajectory import EpisodeTrajectory, Judgement, Outcome, is_finished
 
 __all__ = [

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qs, urlsplit
 
-from webtraj.environments.browser.reading import read_string
+from webtraj.environments.browser.recorded_channels import read_string
 from webtraj.judging import predicates
 from webtraj.judging.final_state import Deed, FinalState, MissingError
 from webtraj.judging.masked_fields import is_masked

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from webtraj.environments.actions import Action
 from webtraj.environments.actions.recorded import final_answer, verb_of
-from webtraj.environments.browser.reading import channel_of, last_action_of
+from webtraj.environments.browser.recorded_channels import channel_of, last_action_of
 from webtraj.judging.masked_fields import find_typed_texts
 from webtraj.store.foreign import valid_text
 from webtraj.trajectory import EpisodeTrajectory, StepRecord

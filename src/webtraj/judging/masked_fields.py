@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from webtraj.environments import actions as a
-from webtraj.environments.browser.reading import channel_of, last_action_of, read_string
+from webtraj.environments.browser.recorded_channels import channel_of, last_action_of, read_string
 from webtraj.trajectory import Decision, StepRecord
 
 __all__ = ["is_masked", "is_redacted", "find_typed_texts"]

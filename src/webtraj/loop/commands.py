@@ -239,7 +239,7 @@ class _Build:
     def _publish(self, given: PublishConfig) -> Phase:
         places = self.places
         command = (
-            self.python, "-m", "webtraj.loop.publishing",
+            self.python, "-m", "webtraj.loop.model_link",
             places.model(self.number), str(places.latest_model), *_option("--copy-to", given.to),
         )  # fmt: skip
         return self._phase(command, Output(str(places.latest_model)))
@@ -325,7 +325,7 @@ def check_phases(config: LoopConfig) -> None:
     """
     from webtraj.judging.catalog import judge_names, make_judge
     from webtraj.processing.registry import make_step, step_names
-    from webtraj.training.export.running import all_formats, make_format
+    from webtraj.training.export.export_folder import all_formats, make_format
 
     for name in ("rollout", "evaluation"):
         played = getattr(config, name)

@@ -1,4 +1,4 @@
-"""The configuration of a loop: its keys. `loading` reads it.
+"""The configuration of a loop: its keys. `config_file` reads it.
 
 Placeholders stand for values that are known only later: `{latest}` in a command becomes the path of
 the iteration's dataset.

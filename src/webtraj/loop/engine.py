@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from webtraj import errors
-from webtraj.loop import configuration, loading, metrics, phases, process, servers
+from webtraj.loop import config_file, configuration, metrics, phases, process, servers
 from webtraj.loop.commands import check_first, make_phase
 from webtraj.loop.configuration import LoopConfig
 from webtraj.loop.metrics import IterationSink
@@ -97,7 +97,7 @@ async def run(
         PhaseFailedError: A phase failed, retries included.
         StorageError: The loop's folder cannot be written.
     """
-    config = loading.check_loop(config)
+    config = config_file.check_loop(config)
     check_first(config)
     places = Places(config)
     if not places.state.exists():  # Otherwise a loop that cannot start would claim its folder.

@@ -22,7 +22,7 @@ from webtraj.serving import ModelServer, VllmLaunch, interpreters
 from webtraj.serving.weight_updater import WeightUpdater, make_updater, prepare_launch
 from webtraj.settings.named import nearest
 from webtraj.store import files
-from webtraj.store.closing import AsyncClosing
+from webtraj.store.closeable import AsyncClosing
 
 __all__ = ["PolicyServer", "RunCommand", "check_programs", "open_server"]
 

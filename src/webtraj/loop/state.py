@@ -36,7 +36,7 @@ from webtraj.loop.places import Places
 from webtraj.settings.configuration import flatten, without_secrets
 from webtraj.settings.credentials import conceal
 from webtraj.store import files, records
-from webtraj.store.closing import Closing
+from webtraj.store.closeable import Closing
 from webtraj.trajectory import Count
 
 __all__ = ["Begun", "LoopState", "begin", "own"]

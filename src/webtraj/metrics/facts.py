@@ -25,7 +25,7 @@ from webtraj.environments.actions.recorded import (
     same_action,
     verb_of,
 )
-from webtraj.environments.browser.reading import as_number, last_action_of
+from webtraj.environments.browser.recorded_channels import as_number, last_action_of
 from webtraj.environments.tasks import TaskSpec
 from webtraj.store.blobs import LazyBlob
 from webtraj.trajectory import (

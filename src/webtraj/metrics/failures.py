@@ -22,7 +22,7 @@ from webtraj.environments.actions.recorded import (
     same_action,
     verb_of,
 )
-from webtraj.environments.browser.reading import last_action_of, text_of
+from webtraj.environments.browser.recorded_channels import last_action_of, text_of
 from webtraj.metrics.facts import fault_of, load_text
 from webtraj.runs.run import Run
 from webtraj.shown import one_line

@@ -23,7 +23,7 @@ from webtraj.metrics.tally import RolloutMetrics, Tally
 from webtraj.runs.plan import PlannedEpisode
 from webtraj.runs.run import EpisodeResult
 from webtraj.runs.spec import MetricsConfig
-from webtraj.store.closing import Closing
+from webtraj.store.closeable import Closing
 from webtraj.store.tries import rank
 from webtraj.trajectory import counts_for_agent
 

@@ -1,9 +1,9 @@
 """Rollouts: run an agent on many episodes at once and account for every one.
 
-* `sampling`: which tasks a rollout plays.
-* `collecting`: a rollout in one call, by a `RunSpec`. `rollout`: one that is ready to be played.
+* `samplers`: which tasks a rollout plays.
+* `collection`: a rollout in one call, by a `RunSpec`. `rollout`: one that is ready to be played.
 * `configuration`: reads configurations, and builds rollouts.
-* `recipes`: makes the agent, judge and proposer of a rollout. `forking`: forks recorded episodes.
+* `recipes`: makes the agent, judge and proposer of a rollout. `forks`: forks recorded episodes.
 * `runner`: plays the plan, several episodes at a time, with `scheduler` and `deadlines`.
 * `node_size`: how many episodes a machine plays at a time.
 * `episode`: plays one episode and returns how it ended.
@@ -13,7 +13,7 @@ Its plan and the other files from which it can be resumed are in `webtraj.runs`.
 """
 
 from webtraj.environments.tasks import TaskSpec, read_tasks
-from webtraj.rollouts.collecting import collect
+from webtraj.rollouts.collection import collect
 from webtraj.rollouts.results import RolloutObserver, RolloutSummary, TaskSummary
 from webtraj.runs.plan import PlannedEpisode, plan_episodes, plan_tasks
 from webtraj.runs.run import EpisodeResult

@@ -32,7 +32,7 @@ from webtraj import errors
 from webtraj.agents import base as agents_lib
 from webtraj.environments import base as environment_lib
 from webtraj.environments.bridges import WorkerThread
-from webtraj.environments.collecting import outcome_of_error
+from webtraj.environments.collecting_environment import outcome_of_error
 from webtraj.rollouts.deadlines import Deadline
 from webtraj.runs.plan import PlannedEpisode
 from webtraj.runs.run import EpisodeResult

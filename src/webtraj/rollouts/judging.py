@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from webtraj.datasets.dataset import Dataset
     from webtraj.judging.base import Judge
     from webtraj.judging.judged import Judged
-    from webtraj.rollouts.sampling import Blocklist
+    from webtraj.rollouts.samplers import Blocklist
     from webtraj.runs.plan import PlannedEpisode
 
 __all__ = ["judge_rollout"]

@@ -50,7 +50,7 @@ def with_forks(spec: RunSpec, agent: Agent) -> Agent:
     if spec.fork is None:
         return agent
     from webtraj.datasets.dataset import open_dataset
-    from webtraj.rollouts.forking import ForkAgent
+    from webtraj.rollouts.forks import ForkAgent
 
     return ForkAgent(agent, open_dataset(spec.fork.dataset, storage_options=spec.storage_options))
 

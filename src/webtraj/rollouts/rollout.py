@@ -22,21 +22,21 @@ from webtraj.agents.models.base import check_keys
 from webtraj.judging.base import PARALLEL
 from webtraj.metrics.facts import EpisodeFacts
 from webtraj.metrics.live import MetricsObserver, open_metrics
+from webtraj.rollouts.episode_environment import Browsers, check_environments, check_tasks
 from webtraj.rollouts.judging import judge_rollout
-from webtraj.rollouts.making import Browsers, check_environments, check_tasks
 from webtraj.rollouts.node_size import episodes_here
 from webtraj.rollouts.recipes import Proposing
 from webtraj.rollouts.recording import open_collector, settle_format
 from webtraj.rollouts.results import RolloutObserver, RolloutSummary, TeeRolloutObserver
 from webtraj.rollouts.runner import Runner
-from webtraj.rollouts.sampling import Blocklist
+from webtraj.rollouts.samplers import Blocklist
 from webtraj.rollouts.scheduler import RetryPolicy, Turn
 from webtraj.runs.iterations import Iterations
 from webtraj.runs.plan import PlannedEpisode
 from webtraj.runs.run import EpisodeResult, Progress, Run, progress_of, tries_of
 from webtraj.runs.spec import EpisodeFormat, RunSpec
 from webtraj.settings import configuration as configuration_lib
-from webtraj.store.closing import aclose
+from webtraj.store.closeable import aclose
 
 if TYPE_CHECKING:
     from webtraj.agents.base import Agent

@@ -18,8 +18,8 @@ from webtraj.environments import base as environment_lib
 from webtraj.environments.browser.lease import OperationLimits
 from webtraj.rollouts import episode as episode_lib
 from webtraj.rollouts.deadlines import Deadline, GuardedEnvironment, NotMade
-from webtraj.rollouts.forking import ForkAgent, ForkedEnvironment, WorldCopies
-from webtraj.rollouts.making import close_quietly, make_environment
+from webtraj.rollouts.episode_environment import close_quietly, make_environment
+from webtraj.rollouts.forks import ForkAgent, ForkedEnvironment, WorldCopies
 from webtraj.rollouts.results import RolloutObserver
 from webtraj.rollouts.scheduler import (
     ErrorStreak,
@@ -206,7 +206,7 @@ class Runner:
             )
         episode_id = ""
         if self.trajectory_collector is not None:
-            from webtraj.environments.collecting import TrajectoryCollectingEnvironment
+            from webtraj.environments.collecting_environment import TrajectoryCollectingEnvironment
 
             info = self._info(turn, environment)
             episode_id = info.episode_id

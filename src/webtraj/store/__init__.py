@@ -7,16 +7,16 @@ from typing import TYPE_CHECKING
 from webtraj import _homes
 
 if TYPE_CHECKING:
+    from webtraj.store.bucket_requests import RetryPolicy as RetryPolicy
     from webtraj.store.places import is_url as is_url
     from webtraj.store.places import open_file as open_file
     from webtraj.store.places import open_storage as open_storage
-    from webtraj.store.retrying import RetryPolicy as RetryPolicy
     from webtraj.store.storage import Entry as Entry
     from webtraj.store.storage import Storage as Storage
 
 _HOMES = {
     "Entry": "storage",
-    "RetryPolicy": "retrying",
+    "RetryPolicy": "bucket_requests",
     "Storage": "storage",
     "is_url": "places",
     "open_file": "places",

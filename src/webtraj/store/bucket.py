@@ -22,8 +22,8 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from webtraj import errors
-from webtraj.store import etags, retrying, stores
-from webtraj.store.retrying import RetryPolicy
+from webtraj.store import bucket_requests, etags, stores
+from webtraj.store.bucket_requests import RetryPolicy
 from webtraj.store.storage import Entry, check_key, check_prefix, is_hidden
 
 __all__ = ["BucketStorage"]
@@ -140,7 +140,7 @@ class BucketStorage:
             client_options=client_options,
             credential_provider=credential_provider,
         )
-        self._secrets = retrying.Secrets(config)
+        self._secrets = bucket_requests.Secrets(config)
         self._endpoint = elsewhere
         self._reached = place.kind == "memory"
         """Whether the store has ever answered."""
@@ -221,7 +221,7 @@ class BucketStorage:
 
         what = f"{self.url}/{check_prefix(prefix)} could not be listed"
         under = (self._prefix + prefix).rstrip("/") or None
-        listing = retrying.Listing(
+        listing = bucket_requests.Listing(
             lambda after: obstore.list(self._store(), under, offset=after, chunk_size=_PAGE)
         )
         while (page := self._call(what, listing.next_page)) is not None:
@@ -259,15 +259,15 @@ class BucketStorage:
             raise errors.StorageUnavailableError(f"{what}: its bytes do not match its ETag.")
         return second.data
 
-    def _download(self, what: str, key: str) -> retrying.Download:
-        download = retrying.Download(
+    def _download(self, what: str, key: str) -> bucket_requests.Download:
+        download = bucket_requests.Download(
             what, lambda options: self._once(what, lambda: self._get(key, options))
         )
         while not self._call(what, download.advance):
             pass
         return download
 
-    def _fits(self, download: retrying.Download) -> bool | None:
+    def _fits(self, download: bucket_requests.Download) -> bool | None:
         if not self._compares_etags:
             return None
         fits = etags.matches(download.e_tag, download.data, _PART_SIZE)
@@ -378,18 +378,18 @@ class BucketStorage:
         except errors.StorageError:
             raise
         except (BaseError, OSError, ValueError, NotImplementedError) as error:
-            failure = retrying.understand(error, secrets=self._secrets)
+            failure = bucket_requests.understand(error, secrets=self._secrets)
         else:
             self._bucket_seen = self._reached = True
             return result
         self._reached = self._reached or failure.answered
         missing = failure.kind is errors.StorageMissingError
-        if missing and absent and failure.code not in retrying.NO_BUCKET:
+        if missing and absent and failure.code not in bucket_requests.NO_BUCKET:
             value: _T = absent["absent"]
             return value
         if not self._reached:
             at = f" at {self._endpoint!r:.200}" if self._endpoint else ""
-            raise retrying.UnreachedError(
+            raise bucket_requests.UnreachedError(
                 f"{what}: cannot reach the store{at}, {failure.reason}. Check the endpoint and the "
                 "network."
             )

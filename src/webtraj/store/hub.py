@@ -17,7 +17,7 @@ from typing import Any, NoReturn, TypeVar
 
 import webtraj
 from webtraj import errors
-from webtraj.store.retrying import RetryPolicy
+from webtraj.store.bucket_requests import RetryPolicy
 from webtraj.store.storage import Entry, check_key, check_prefix, is_hidden
 
 __all__ = ["HubPlace", "HubStorage", "ask_hub", "connect", "is_hub_url", "parse_hub_url"]

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from webtraj import errors
-from webtraj.store.retrying import RetryPolicy
+from webtraj.store.bucket_requests import RetryPolicy
 from webtraj.store.storage import check_key
 
 __all__ = ["Place", "StoreMaker", "check_process", "parse_url"]

@@ -11,7 +11,7 @@ import numpy as np
 from webtraj import errors
 from webtraj import trajectory as trajectory_lib
 from webtraj.environments import base as base_lib
-from webtraj.environments.collecting import error_type
+from webtraj.environments.collecting_environment import error_type
 from webtraj.settings.named import nearest
 from webtraj.testing import messages
 from webtraj.trajectory import EndReason, Phase, StepType

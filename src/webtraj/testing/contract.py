@@ -32,7 +32,7 @@ import dm_env
 
 from webtraj.collectors import memory
 from webtraj.environments import base as base_lib
-from webtraj.environments import bridges, collecting
+from webtraj.environments import bridges, collecting_environment
 from webtraj.testing import assertions, messages
 
 __all__ = ["EnvironmentContract"]
@@ -285,7 +285,7 @@ class EnvironmentContract:
     async def test_recording_leaves_no_open_episode(self, environment: Any) -> None:
         """A complete and an unfinished episode are recorded as two valid trajectories."""
         collector = memory.MemoryTrajectoryCollector()
-        recorded = collecting.TrajectoryCollectingEnvironment(environment, collector)
+        recorded = collecting_environment.TrajectoryCollectingEnvironment(environment, collector)
         await recorded.reset()
         for action in self.make_action_sequence(environment):
             if (await recorded.step(action)).last():

@@ -71,14 +71,16 @@ def recorded_environment(
             ...
             assert_ended(trajectory_collector.trajectories[-1], "terminated")
     """
-    from webtraj.environments import collecting
+    from webtraj.environments import collecting_environment
     from webtraj.testing import assertions
 
     lend = _lender(request)
 
     def record(environment: Any, **kwargs: Any) -> Any:
         return lend(
-            collecting.TrajectoryCollectingEnvironment(environment, trajectory_collector, **kwargs)
+            collecting_environment.TrajectoryCollectingEnvironment(
+                environment, trajectory_collector, **kwargs
+            )
         )
 
     yield record

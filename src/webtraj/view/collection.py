@@ -18,7 +18,7 @@ from webtraj import errors
 from webtraj.datasets.judgements import Judgements
 from webtraj.datasets.place import Place, open_place
 from webtraj.runs.run import run_ids
-from webtraj.store.closing import Closing
+from webtraj.store.closeable import Closing
 from webtraj.store.layout import HEADER
 from webtraj.store.places import is_url
 from webtraj.view.labels import LabelBook

@@ -18,7 +18,7 @@ from webtraj import trajectory as trajectory_lib
 from webtraj.agents.models.replies import reasoning_of
 from webtraj.datasets.exporters.plain import action_text
 from webtraj.environments.actions import Action, InvalidAction, parse_action
-from webtraj.environments.browser import reading
+from webtraj.environments.browser import recorded_channels
 from webtraj.store.blobs import LazyBlob
 from webtraj.store.values import OpaqueRecord
 from webtraj.view.values import BlobUrl, Values, number
@@ -90,13 +90,13 @@ def _message(values: Values, message: Any) -> dict[str, Any]:
     made = [_part(values, inner) for part in parts for inner in _within(part)]
     if rest:
         made.append({"text": values.text(rest), "json": True})
-    role = reading.text_of(message, "role") or reading.text_of(message, "type")
+    role = recorded_channels.text_of(message, "role") or recorded_channels.text_of(message, "type")
     return {"role": values.text(role), "parts": made}
 
 
 def _within(part: Any) -> Iterator[Any]:
     """Yield a part of a message, and in place of a tool's result what it holds."""
-    if reading.text_of(part, "type") == "tool_result":
+    if recorded_channels.text_of(part, "type") == "tool_result":
         yield {name: item for name, item in part.items() if name != "content"}
         content = part.get("content")
         yield from content if isinstance(content, (list, tuple)) else [content]
@@ -107,7 +107,7 @@ def _within(part: Any) -> Iterator[Any]:
 def _part(values: Values, part: Any) -> dict[str, Any]:
     if isinstance(part, str):
         return {"text": values.text(part)}
-    match reading.text_of(part, "type"), part:
+    match recorded_channels.text_of(part, "type"), part:
         case "text" | "input_text" | "output_text", {"type": _, "text": text, **rest} if not rest:
             return {"text": values.text(text)}
         case "image_url", {"image_url": {"url": data}}:

@@ -33,7 +33,7 @@ from webtraj.datasets.place import DatasetPlace, Place, open_place
 from webtraj.datasets.sidecar import Sidecar, check_line, seal_line
 from webtraj.judging.quality import Label
 from webtraj.store import records
-from webtraj.store.closing import Closing
+from webtraj.store.closeable import Closing
 from webtraj.store.layout import check_episode_id
 from webtraj.trajectory import Outcome
 

@@ -27,9 +27,9 @@ from webtraj.metrics.metrics_report import plain, read_metrics
 from webtraj.metrics.rates import Rate
 from webtraj.runs.run import Run, retry_policy
 from webtraj.runs.underway import NOTE_INTERVAL, Away, Underway, read_underway
+from webtraj.store.bucket_requests import RetryPolicy
 from webtraj.store.index import EpisodeSummary
 from webtraj.store.places import is_url
-from webtraj.store.retrying import RetryPolicy
 from webtraj.store.storage import FolderStorage
 from webtraj.trajectory import Outcome, ended_in_error
 from webtraj.view.journals import (

@@ -15,7 +15,7 @@ from rich.table import Table
 from rich.text import Text
 
 from webtraj import errors
-from webtraj.store.closing import Closing
+from webtraj.store.closeable import Closing
 from webtraj.view.status import Cell, Rates, RunStatus, Writer
 
 if TYPE_CHECKING:

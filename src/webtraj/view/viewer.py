@@ -22,7 +22,7 @@ from webtraj.datasets.place import Place, absolute_place
 from webtraj.metrics.forks import StepValue, forks_data, step_values
 from webtraj.runs.run import run_ids
 from webtraj.store.blobs import Blob
-from webtraj.store.closing import Closing
+from webtraj.store.closeable import Closing
 from webtraj.store.index import EpisodeSummary
 from webtraj.view.collection import Followed, Gathering
 from webtraj.view.monitor import RunMonitor

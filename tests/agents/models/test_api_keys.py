@@ -12,7 +12,7 @@ from webtraj.agents import models
 from webtraj.agents.model import ModelAgent
 from webtraj.agents.models import endpoint
 from webtraj.agents.models.base import check_keys
-from webtraj.environments.collecting import outcome_of_error
+from webtraj.environments.collecting_environment import outcome_of_error
 from webtraj.redaction import without_keys
 from webtraj.rollouts import RunSpec, collect
 from webtraj.store import encoding

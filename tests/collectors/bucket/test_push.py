@@ -17,8 +17,8 @@ from webtraj.collectors.spool import Spool
 from webtraj.datasets.progress import watching
 from webtraj.datasets.transfer import push
 from webtraj.datasets.verification import verify
+from webtraj.store.bucket_requests import UnreachedError
 from webtraj.store.layout import DatasetHeader
-from webtraj.store.retrying import UnreachedError
 from webtraj.trajectory import EndReason
 
 SOON = Pauses(first=0.001, cap=0.001)

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from rows import each
 from webtraj import EndReason, errors, from_gymnasium
 from webtraj.collectors.memory import MemoryTrajectoryCollector
-from webtraj.environments import collecting
+from webtraj.environments import collecting_environment
 from webtraj.environments import gymnasium as conversion
 from webtraj.testing import assert_ended, assert_valid_trajectory, assertions
 
@@ -77,7 +77,9 @@ class _Walk(gymnasium.Env):
 )
 async def test_ends_become_discounts(limits, discount, reason):
     collector = MemoryTrajectoryCollector()
-    env = collecting.TrajectoryCollectingEnvironment(from_gymnasium(_Walk(**limits)), collector)
+    env = collecting_environment.TrajectoryCollectingEnvironment(
+        from_gymnasium(_Walk(**limits)), collector
+    )
     async with env:
         first = await env.reset()
         assert first == dm_env.restart(first.observation)
@@ -115,7 +117,9 @@ async def test_every_call_is_made_on_one_thread_and_close_closes_once():
 async def test_episode_k_is_reset_with_seed_plus_k(seed, seeds):
     inner = _Walk(terminate_at=1)
     collector = MemoryTrajectoryCollector()
-    env = collecting.TrajectoryCollectingEnvironment(from_gymnasium(inner, seed=seed), collector)
+    env = collecting_environment.TrajectoryCollectingEnvironment(
+        from_gymnasium(inner, seed=seed), collector
+    )
     async with env:
         await env.reset()
         await env.reset()
@@ -140,7 +144,9 @@ async def test_the_record_names_environment_goal_and_versions():
     collector = MemoryTrajectoryCollector()
     frozen_lake = gymnasium.make("FrozenLake-v1")
     for inner in (_Walk(), frozen_lake):
-        env = collecting.TrajectoryCollectingEnvironment(from_gymnasium(inner), collector)
+        env = collecting_environment.TrajectoryCollectingEnvironment(
+            from_gymnasium(inner), collector
+        )
         async with env:
             await env.reset()
     walk, lake = (trajectory.info for trajectory in collector.trajectories)

@@ -19,7 +19,7 @@ from webtraj import (
 from webtraj.environments.actions import Click, TypeInto, Wait
 from webtraj.environments.browser.page_script import LOCAL_PAGE, SERVED_PAGE
 from webtraj.environments.miniwob.environment import MiniwobEnvironment
-from webtraj.rollouts.forking import ForkedEnvironment
+from webtraj.rollouts.forks import ForkedEnvironment
 from webtraj.trajectory import StepType
 
 pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.browser]

@@ -6,7 +6,7 @@ from made_episodes import LIST, SHOP, done, episode, finish, only, page, step
 from rows import each
 from webtraj.environments import actions as a
 from webtraj.processing.base import Changed
-from webtraj.processing.steps.pruning import PruneLoops
+from webtraj.processing.steps.prune import PruneLoops
 from webtraj.testing.assertions import assert_valid_trajectory
 
 AGAIN = SHOP.replace("[1]", "[11]").replace("[2]", "[12]").replace("[3]", "[13]")

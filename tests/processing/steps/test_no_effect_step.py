@@ -8,7 +8,7 @@ from rows import each
 from webtraj import errors
 from webtraj.environments import actions as a
 from webtraj.processing.base import Changed
-from webtraj.processing.steps.pruning import DropNoEffect
+from webtraj.processing.steps.prune import DropNoEffect
 from webtraj.testing.assertions import assert_valid_trajectory
 
 BLUE, RED = b"\x89PNG blue", b"\x89PNG red"

@@ -11,10 +11,10 @@ from made_episodes import LIST, SHOP, done, episode, only, page, step
 
 from webtraj.environments import actions as a
 from webtraj.processing.base import Drop
-from webtraj.processing.steps import looking
+from webtraj.processing.steps import observations
 from webtraj.processing.steps.clean import Clean, Dedupe
 from webtraj.processing.steps.filters import Filter, FilterOutcome, FilterSite, FilterTask
-from webtraj.processing.steps.pruning import DropNoEffect, PruneLoops
+from webtraj.processing.steps.prune import DropNoEffect, PruneLoops
 from webtraj.processing.steps.redact import Redact
 from webtraj.testing import strategies
 from webtraj.testing.assertions import assert_valid_trajectory
@@ -138,7 +138,7 @@ def test_the_key_of_a_content_is_small_and_differs_with_it():
         np.array(["a", "b"]), np.array(["a", "c"]), np.array([{"a": 1}]), np.array([{"a": 2}]),
         np.array(1.5), np.array([]), [1, 2], [2, 1], "a", b"b", None,
     ]  # fmt: skip
-    keys = [looking.content_of(value) for value in made]
+    keys = [observations.content_of(value) for value in made]
     assert len(set(keys)) == len(keys)
     assert max(len(repr(key)) for key in keys) < 200
-    assert keys == [looking.content_of(copy.deepcopy(value)) for value in made]
+    assert keys == [observations.content_of(copy.deepcopy(value)) for value in made]

@@ -11,7 +11,7 @@ from webtraj.processing.configuration import load_config, make_pipeline
 from webtraj.processing.pipeline import process
 from webtraj.processing.steps.clean import Clean, Dedupe
 from webtraj.processing.steps.filters import FilterOutcome
-from webtraj.processing.steps.pruning import DropNoEffect, PruneLoops
+from webtraj.processing.steps.prune import DropNoEffect, PruneLoops
 from webtraj.processing.steps.redact import Redact
 from webtraj.testing.assertions import assert_valid_trajectory
 from webtraj.trajectory import Outcome

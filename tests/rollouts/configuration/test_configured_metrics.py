@@ -7,7 +7,7 @@ import pytest
 
 from webtraj import errors
 from webtraj.rollouts import RunSpec
-from webtraj.rollouts.configuration.building import build_rollout, resume_run
+from webtraj.rollouts.configuration.builder import build_rollout, resume_run
 
 ORACLE = ("policy_config.agent=oracle", "env_config.train_tasks=[ladder/climb, ladder/slip]")
 

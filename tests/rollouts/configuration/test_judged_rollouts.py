@@ -16,9 +16,9 @@ from webtraj.datasets.verification import verify
 from webtraj.judging.environment import EnvironmentJudge
 from webtraj.metrics import read_metrics
 from webtraj.rollouts import RunSpec, TaskSpec, collect
-from webtraj.rollouts.configuration.building import build_rollout, resume_run
+from webtraj.rollouts.configuration.builder import build_rollout, resume_run
 from webtraj.rollouts.judging import judge_rollout
-from webtraj.rollouts.sampling import Blocklist
+from webtraj.rollouts.samplers import Blocklist
 from webtraj.runs.run import Run
 from webtraj.store.places import open_storage
 from webtraj.testing.model_server import FakeModelServer, Reply

@@ -8,7 +8,7 @@ import pytest
 
 from webtraj import errors
 from webtraj.rollouts.configuration.dialects import ORBY, WEBGYM
-from webtraj.rollouts.sampling import Blocklist
+from webtraj.rollouts.samplers import Blocklist
 
 ROLLOUT = """
 format=pb.zst ; metrics.tensorboard=events ; metrics.wandb.project=mine ;

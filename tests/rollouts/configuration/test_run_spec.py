@@ -7,11 +7,11 @@ import pytest
 
 from rows import each
 from webtraj import errors, open_dataset
-from webtraj.cli import flags, playing
+from webtraj.cli import flags, rollout_run
 from webtraj.cli.app import make_command
 from webtraj.rollouts import RunSpec, collect
 from webtraj.rollouts.configuration import build_rollout, load_configuration
-from webtraj.rollouts.configuration.building import resume_run
+from webtraj.rollouts.configuration.builder import resume_run
 from webtraj.runs.run import Run
 from webtraj.settings.configuration import validate
 from webtraj.store.places import open_storage
@@ -73,7 +73,7 @@ def test_flags_of_the_commands_own_stay_beside_keys():
 def test_a_file_without_out_is_played_into_a_new_folder(world, monkeypatch):
     (world / "mine.yaml").write_text(json.dumps({"kind": "run", **SPEC}))
     built = []
-    monkeypatch.setattr(playing, "play", lambda rollout, *_, **__: built.append(rollout))
+    monkeypatch.setattr(rollout_run, "play", lambda rollout, *_, **__: built.append(rollout))
     make_command("rollout").main(["--config", "mine.yaml"], standalone_mode=False)
     assert built[0].out.startswith("runs/")
 

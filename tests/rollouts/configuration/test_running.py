@@ -15,7 +15,7 @@ from webtraj.rollouts import RunSpec
 from webtraj.rollouts.configuration import (
     load_configuration,
 )
-from webtraj.rollouts.configuration.building import build_rollout, resume_run
+from webtraj.rollouts.configuration.builder import build_rollout, resume_run
 from webtraj.runs.iterations import Iterations
 
 ORACLE = ("policy_config.agent=oracle", "env_config.train_tasks=[ladder/climb, ladder/slip]")

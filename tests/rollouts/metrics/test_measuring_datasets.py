@@ -7,7 +7,7 @@ import secrets
 import pytest
 from measured_episodes import make_trajectory, reply
 
-from removing import remove
+from removal import remove
 from rows import each
 from webtraj import EndReason, Outcome, errors, open_dataset
 from webtraj.datasets.writer import DatasetWriter

@@ -36,8 +36,8 @@ from webtraj.processing import Pipeline, process
 from webtraj.rollouts import RolloutSummary, plan_episodes
 from webtraj.runs.run import RetryPolicy, Run, progress_of
 from webtraj.store.places import open_storage
+from webtraj.training.export.export_folder import read_export
 from webtraj.training.export.preferences import export_selection, find_rejected, preferences_of
-from webtraj.training.export.running import read_export
 from webtraj.training.replay import Filters, ReplayBuffer
 from webtraj.training.sft.policy_gradient import Advantages
 from webtraj.training.sft.settings import PolicySettings

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from rows import each
 from webtraj import errors
 from webtraj.environments.tasks import TaskSpec
-from webtraj.rollouts import sampling
-from webtraj.rollouts.sampling import Band, CurriculumSampler, RatioSampler, UniformSampler
+from webtraj.rollouts import samplers
+from webtraj.rollouts.samplers import Band, CurriculumSampler, RatioSampler, UniformSampler
 from webtraj.runs.plan import plan_tasks
 
 
@@ -34,9 +34,9 @@ BANDS = {"easy": Band(1, 3, 2), "medium": Band(4, 6, 5), "hard": Band(7, 99, 3)}
 
 
 def test_a_sequence_takes_the_first_as_they_come_and_repeats_the_whole():
-    picked = sampling.Sequence(3, repeat=2)(tasks(10), seed=5)
+    picked = samplers.Sequence(3, repeat=2)(tasks(10), seed=5)
     assert names(picked) == ["0", "1", "2", "0", "1", "2"]
-    assert names(sampling.Sequence()(tasks(4), seed=0)) == list("0123")
+    assert names(samplers.Sequence()(tasks(4), seed=0)) == list("0123")
 
 
 @pytest.mark.parametrize(
@@ -130,8 +130,8 @@ def test_a_curriculum_too_small_for_its_tasks_is_refused():
     [
         lambda: UniformSampler(0),
         lambda: CurriculumSampler(0),
-        lambda: sampling.Sequence(-1),
-        lambda: sampling.Sequence(1, repeat=0),
+        lambda: samplers.Sequence(-1),
+        lambda: samplers.Sequence(1, repeat=0),
         lambda: RatioSampler(1, {}),
         lambda: RatioSampler(1, {"a": Band(3, 1, 1)}),
         lambda: RatioSampler(1, {"a": Band(1, 3, 0)}),
@@ -144,7 +144,7 @@ def test_what_cannot_be_sampled_is_refused_at_once(make):
 
 @each(
     "sampler",
-    [UniformSampler(3), sampling.Sequence(3), RatioSampler(3, BANDS), CurriculumSampler(3)],
+    [UniformSampler(3), samplers.Sequence(3), RatioSampler(3, BANDS), CurriculumSampler(3)],
 )
 def test_no_task_is_an_error(sampler):
     with pytest.raises(errors.InvalidInputError, match="No tasks to play"):
@@ -157,25 +157,25 @@ def test_distinct_tells_tasks_by_what_they_say():
         TaskSpec(name="b", goal="g", start_url="u"),
     ]
     other = TaskSpec(name="c", goal="g", start_url="u", difficulty=2)
-    assert names(sampling.distinct([*twice, other])) == ["a", "c"]
+    assert names(samplers.distinct([*twice, other])) == ["a", "c"]
     presets = [TaskSpec(name="x", preset="p:0"), TaskSpec(name="y", preset="p:1")]
-    assert names(sampling.distinct(presets)) == ["x", "y"]
+    assert names(samplers.distinct(presets)) == ["x", "y"]
 
 
 def test_blocked_sites_come_back_after_a_while(tmp_path):
     now = 1000.0
-    blocklist = sampling.Blocklist(tmp_path / "deep" / "blocklist.jsonl", ttl=60, clock=lambda: now)
+    blocklist = samplers.Blocklist(tmp_path / "deep" / "blocklist.jsonl", ttl=60, clock=lambda: now)
     assert blocklist.sites() == frozenset()
     blocklist.add("https://www.site1.example/a?b", task="1", episode_id="e")
-    assert names(sampling.drop_blocked(tasks(3), blocklist)) == ["0", "2"]
+    assert names(samplers.drop_blocked(tasks(3), blocklist)) == ["0", "2"]
     now = 1061.0
-    assert names(sampling.drop_blocked(tasks(3), blocklist)) == ["0", "1", "2"]
+    assert names(samplers.drop_blocked(tasks(3), blocklist)) == ["0", "1", "2"]
 
 
 def test_a_blocklist_by_hand_and_what_cannot_be_read_in_it(tmp_path, caplog):
     path = tmp_path / "blocklist.jsonl"
     path.write_text('{"domain": "Site0.example", "blocked_at": 5}\nnonsense\n{"domain": 3}\n')
-    blocklist = sampling.Blocklist(path, clock=lambda: 10.0)
+    blocklist = samplers.Blocklist(path, clock=lambda: 10.0)
     assert blocklist.sites() == {"site0.example"}
     assert "Skipped line 2" in caplog.text
     assert "Skipped line 3" in caplog.text

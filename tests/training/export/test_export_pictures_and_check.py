@@ -15,9 +15,9 @@ from webtraj import errors
 from webtraj.agents.models.base import Image, Message
 from webtraj.cli.app import make_app
 from webtraj.training.export import export_samples, pictures
-from webtraj.training.export.opening import open_samples
+from webtraj.training.export.export_folder import read_export
 from webtraj.training.export.pictures import picture_error
-from webtraj.training.export.running import read_export
+from webtraj.training.export.sample_files import open_samples
 from webtraj.training.export.sharegpt import ShareGptFormat
 from webtraj.training.samples import Sample, SampleKey
 

@@ -11,12 +11,12 @@ from rows import each
 from webtraj import errors
 from webtraj import trajectory as t
 from webtraj.cli.app import make_app
-from webtraj.cli.export_training import _filters
+from webtraj.cli.train_export import _filters
 from webtraj.datasets.writer import DatasetWriter
 from webtraj.environments.actions import Click
 from webtraj.environments.actions.verbs import InvalidAction
 from webtraj.training.export.configuration import ExportSettings
-from webtraj.training.export.running import FORMATS
+from webtraj.training.export.export_folder import FORMATS
 from webtraj.training.replay import ReplayBuffer
 
 EPISODE_FORMATS = ["atif", "otel", "html"]

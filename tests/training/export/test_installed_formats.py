@@ -6,8 +6,8 @@ from installed import install
 from webtraj import errors
 from webtraj.agents.models.base import Message
 from webtraj.training.export import export_samples, make_format, read_export
-from webtraj.training.export.opening import open_samples
-from webtraj.training.export.running import all_formats
+from webtraj.training.export.export_folder import all_formats
+from webtraj.training.export.sample_files import open_samples
 from webtraj.training.export.tokens import TokensFormat
 from webtraj.training.samples import Sample, SampleKey, name_of
 

@@ -22,7 +22,7 @@ from webtraj import errors
 from webtraj.datasets.writer import DatasetWriter
 from webtraj.environments.actions import Click
 from webtraj.training.export import export_selection, make_format
-from webtraj.training.export.running import FORMATS
+from webtraj.training.export.export_folder import FORMATS
 from webtraj.training.replay import Filters, ReplayBuffer, weights
 from webtraj.trajectory import (
     Decision,

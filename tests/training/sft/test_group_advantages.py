@@ -9,7 +9,7 @@ from webtraj import EndReason, Outcome, errors
 from webtraj.datasets.writer import DatasetWriter
 from webtraj.environments.actions import Click
 from webtraj.training.export import export_selection
-from webtraj.training.export.running import read_export
+from webtraj.training.export.export_folder import read_export
 from webtraj.training.replay import Filters, ReplayBuffer, weights
 from webtraj.training.samples import Sample, SampleKey
 from webtraj.training.sft.policy_gradient import Advantages, temperature_of

@@ -14,7 +14,7 @@ from rows import each
 from webtraj import errors
 from webtraj.agents.models.base import Image, Message
 from webtraj.training.export import export_samples
-from webtraj.training.export.opening import open_held_out, open_samples
+from webtraj.training.export.sample_files import open_held_out, open_samples
 from webtraj.training.rows import SampleFile, read_row
 from webtraj.training.samples import Sample, SampleKey
 from webtraj.training.sft import SftSettings

@@ -12,7 +12,7 @@ from training_runs import opened, picture, same, sample, settings, weights
 from webtraj import errors
 from webtraj.agents.models.messages import for_template
 from webtraj.training.export import export_samples
-from webtraj.training.export.opening import open_samples
+from webtraj.training.export.sample_files import open_samples
 from webtraj.training.samples import SampleKey
 from webtraj.training.sft import TrainingError, check_pictures, read_log, train
 from webtraj.training.sft.batches import MicroBatch

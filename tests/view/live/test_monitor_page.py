@@ -113,7 +113,7 @@ def test_the_command_serves_until_a_signal(played):
 def test_a_run_links_to_the_others(played):
     from playwright.sync_api import expect, sync_playwright
 
-    from webtraj.rollouts.making import Browsers
+    from webtraj.rollouts.episode_environment import Browsers
 
     out = played("climb")
     first = RunMonitor(out).run_id
@@ -139,7 +139,7 @@ def test_a_browser_follows_a_run_and_runs_nothing_that_tasks_are_called(
 ):
     from playwright.sync_api import expect, sync_playwright
 
-    from webtraj.rollouts.making import Browsers
+    from webtraj.rollouts.episode_environment import Browsers
 
     rollout = held_rollout("climb", "crash", "hold-act", HOSTILE)
     monitor = rollout.monitor()

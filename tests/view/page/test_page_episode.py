@@ -7,7 +7,7 @@ import pytest
 from playwright.async_api import expect
 
 import webtraj
-from webtraj.environments.collecting import TrajectoryCollectingEnvironment
+from webtraj.environments.collecting_environment import TrajectoryCollectingEnvironment
 from webtraj.testing import fakes
 from webtraj.trajectory import Outcome
 from webtraj.view.page import episode_html

@@ -144,7 +144,7 @@ def open_(
 
 async def _open_app(name: str, seed: int, port: int) -> None:
     from webtraj_apps.app import find_app
-    from webtraj_apps.opening import open_app
+    from webtraj_apps.local_worlds import open_app
 
     app = find_app(name)
     async with open_app(app, seed=seed, port=port) as address:
@@ -157,7 +157,7 @@ async def _open_app(name: str, seed: int, port: int) -> None:
 
 async def _open_task(name: str, seed: int, port: int) -> None:
     from webtraj_apps.app import find_app
-    from webtraj_apps.opening import open_task, script_variables
+    from webtraj_apps.local_worlds import open_task, script_variables
     from webtraj_apps.tasks import AppTask, find_template
 
     task = AppTask(find_template(name))
@@ -207,7 +207,7 @@ def check(
 
     Exits with 1 if any check fails.
     """
-    from webtraj_apps import checking
+    from webtraj_apps import template_checks
     from webtraj_apps.tasks import find_templates
 
     templates = find_templates(names)[::every]
@@ -216,7 +216,7 @@ def check(
 
     async def run() -> int:
         failed = 0
-        async for found in checking.check(
+        async for found in template_checks.check(
             templates,
             seeds=range(seeds),
             parallel=parallel,

@@ -38,9 +38,12 @@ from webtraj.environments.actions.dialects import (
     make_dialect,
 )
 from webtraj.environments.base import outcome_of
-from webtraj.environments.collecting import TrajectoryCollectingEnvironment, outcome_of_error
+from webtraj.environments.collecting_environment import (
+    TrajectoryCollectingEnvironment,
+    outcome_of_error,
+)
 from webtraj.environments.tasks import TaskSpec
-from webtraj.rollouts import making
+from webtraj.rollouts import episode_environment
 from webtraj.rollouts import recording as recording_lib
 from webtraj.rollouts.episode import FATAL
 from webtraj.runs.plan import PlannedEpisode, episode_seed, plan_tasks, specs_of_presets
@@ -192,7 +195,7 @@ class Sessions:
         reward: Literal["outcome", "environment"] = "outcome",
         options: Mapping[str, Any] | None = None,
         storage_options: Mapping[str, Any] | None = None,
-        browsers: making.Browsers | None = None,
+        browsers: episode_environment.Browsers | None = None,
     ) -> None:
         check_whole("sessions", sessions, 1)
         check_whole("seed", seed, 0)
@@ -243,10 +246,10 @@ class Sessions:
         self._seed = seed
         shown = self.context if self.page_dialect is None else self.page_dialect
         channels = (*shown.channels, "timings", "info")
-        self._options = making.environment_options(self._plan, options or {}, channels)
+        self._options = episode_environment.environment_options(self._plan, options or {}, channels)
         self._out, self._storage_options = out, storage_options
         self._collector: TrajectoryCollector | None = None
-        self._browsers = browsers or making.Browsers()
+        self._browsers = browsers or episode_environment.Browsers()
         self.wait_timeout = self._browsers.wait_timeout
         """Seconds that a reset waits for a free page."""
         self._pool: BrowserPool | None = None
@@ -265,7 +268,7 @@ class Sessions:
             BrowserNotFoundError: No browser is installed.
             WebtrajError: The dataset cannot be opened.
         """
-        await making.check_environments(self._plan, self._options)
+        await episode_environment.check_environments(self._plan, self._options)
         executable = await asyncio.to_thread(self._browsers.find)
         if self._out is not None:
             written = recording_lib.settle_format(None, self._out, self._storage_options)
@@ -348,7 +351,7 @@ class Sessions:
 
     def make(self, chosen: PlannedEpisode, info: EpisodeInfo) -> Environment:
         """Make a recorded environment of one task."""
-        environment = making.make_environment(chosen, self._options, self._pool)
+        environment = episode_environment.make_environment(chosen, self._options, self._pool)
         most = self._max_steps
         if self.pictures is not None and self.context.mode == "coordinates":
             own = most or getattr(environment, "max_steps", None)

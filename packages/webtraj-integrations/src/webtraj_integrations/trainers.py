@@ -19,7 +19,7 @@ from typing import Any, TypeVar
 from webtraj import errors
 from webtraj.agents.models.messages import media_type
 from webtraj.environments.bridges import LoopThread, at_end_of
-from webtraj.store.closing import Closing
+from webtraj.store.closeable import Closing
 from webtraj_integrations.sessions import (
     EpisodeFailedError,
     Session,

@@ -21,7 +21,7 @@ from webtraj.agents.models.base import Message, ModelClient, Sampling, check_key
 from webtraj.agents.models.limits import SYSTEM_CLOCK, Clock, RetryPolicy
 from webtraj.agents.models.messages import Base64Cache
 from webtraj.agents.models.openai import OpenAICompatibleClient
-from webtraj.store.closing import AsyncClosing
+from webtraj.store.closeable import AsyncClosing
 
 __all__ = ["BalancedClient", "ServerClient"]
 

@@ -18,7 +18,7 @@ from webtraj.agents.models.endpoint import ApiKey, Endpoint, Transport
 from webtraj.agents.models.limits import SYSTEM_CLOCK, Clock, Limits, RetryPolicy, Turn
 from webtraj.agents.models.messages import Base64Cache
 from webtraj.agents.models.replies import AttemptError, Reply
-from webtraj.store.closing import AsyncClosing
+from webtraj.store.closeable import AsyncClosing
 from webtraj.trajectory import Ending, ending_of
 
 __all__ = [

@@ -48,7 +48,7 @@ from dm_env import specs
 from numpy.typing import NDArray
 
 from webtraj import errors as errors_lib
-from webtraj.environments.browser.reading import read_string
+from webtraj.environments.browser.recorded_channels import read_string
 
 __all__ = [
     "Boxes",

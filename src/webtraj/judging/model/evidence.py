@@ -18,7 +18,7 @@ from webtraj.agents.models.base import Image, Message, Part, Text
 from webtraj.agents.models.messages import media_type
 from webtraj.agents.models.structured_output import Quotes
 from webtraj.environments.actions.recorded import describe, final_answer
-from webtraj.environments.browser.reading import last_action_of
+from webtraj.environments.browser.recorded_channels import last_action_of
 from webtraj.judging.model.case import Case, JudgeSettings, Question, spread
 from webtraj.judging.model.prompts import Prompts
 from webtraj.shown import one_line

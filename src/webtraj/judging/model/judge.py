@@ -19,7 +19,7 @@ from webtraj.judging.model.evidence import Composer, Evidence, gather, halve
 from webtraj.judging.model.procedure import Examined, examine
 from webtraj.judging.model.prompts import load_prompts
 from webtraj.judging.model.votes import Ask, Compose, Recorded, Transcript, read_call, schema_of
-from webtraj.store.closing import AsyncClosing
+from webtraj.store.closeable import AsyncClosing
 from webtraj.trajectory import EpisodeTrajectory, Judgement, ModelCall, Outcome
 
 __all__ = ["ModelJudge", "Rerun", "replay", "rerun"]

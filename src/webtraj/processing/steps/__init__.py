@@ -22,8 +22,8 @@ __all__ = ["STEPS", "step_class"]
 STEPS: Final[Mapping[str, str]] = MappingProxyType(
     {
         "clean": "webtraj.processing.steps.clean:Clean",
-        "drop-no-effect": "webtraj.processing.steps.pruning:DropNoEffect",
-        "prune-loops": "webtraj.processing.steps.pruning:PruneLoops",
+        "drop-no-effect": "webtraj.processing.steps.prune:DropNoEffect",
+        "prune-loops": "webtraj.processing.steps.prune:PruneLoops",
         "judge": "webtraj.processing.steps.judge:JudgeStep",
         "filter": "webtraj.processing.steps.filters:Filter",
         "filter-outcome": "webtraj.processing.steps.filters:FilterOutcome",

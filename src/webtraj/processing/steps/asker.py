@@ -21,9 +21,9 @@ from webtraj.agents.models import structured_output
 from webtraj.agents.models.base import Image, Message, ModelClient, Sampling, Structure
 from webtraj.agents.models.structured_output import Reading
 from webtraj.environments.browser.observation import changes_between
-from webtraj.environments.browser.reading import last_action_of, text_of
+from webtraj.environments.browser.recorded_channels import last_action_of, text_of
 from webtraj.processing.base import Changed
-from webtraj.processing.steps import looking, options
+from webtraj.processing.steps import observations, options
 from webtraj.processing.steps.prompts import load_prompt
 from webtraj.shown import one_line
 from webtraj.trajectory import EpisodeTrajectory, ModelCall, StepRecord
@@ -90,8 +90,8 @@ def changes_text(before: Any, after: Any, characters: int) -> str:
 def picture_of(observation: Any) -> bytes:
     """Return the page's picture; empty if there is none."""
     for found in (
-        looking.channel(observation, "screenshot"),
-        looking.channel(looking.channel(observation, "set_of_marks"), "image"),
+        observations.channel(observation, "screenshot"),
+        observations.channel(observations.channel(observation, "set_of_marks"), "image"),
     ):
         if isinstance(found, bytes):
             return found
@@ -99,12 +99,14 @@ def picture_of(observation: Any) -> bytes:
 
 
 def _describe_deed(before: Any, step: trajectory_lib.StepRecord) -> str:
-    element = looking.element_of(before, step)
+    element = observations.element_of(before, step)
     on = (
         f" on {element.role} {json.dumps(element.name, ensure_ascii=False)}" if element.role else ""
     )
     error = last_action_of(step.observation).get("error", "")
-    return f"{looking.format_action_of(step.action)}{on}{f'; not done: {error}' if error else ''}"
+    return (
+        f"{observations.format_action_of(step.action)}{on}{f'; not done: {error}' if error else ''}"
+    )
 
 
 _AGAIN = (

@@ -15,7 +15,7 @@ import numpy as np
 from webtraj import trajectory as trajectory_lib
 from webtraj.environments.actions.recorded import is_invalid
 from webtraj.processing.base import Drop
-from webtraj.processing.steps import looking, options
+from webtraj.processing.steps import observations, options
 from webtraj.trajectory import EndReason, ended_in_error
 
 __all__ = ["Clean", "Dedupe"]
@@ -68,13 +68,13 @@ class Clean(options.PlainStep):
         if not trajectory.finished or ended_in_error(outcome, reason):
             detail = trajectory.end.detail if trajectory.end is not None else ""
             yield Drop(f"outcome {outcome.name.lower()}", detail)
-        if all(looking.is_empty(step.observation) for step in trajectory.steps):
+        if all(observations.is_empty(step.observation) for step in trajectory.steps):
             yield Drop("empty")
         if trajectory.num_steps < self.min_steps:
             yield Drop("too short", f"{trajectory.num_steps} of {self.min_steps}")
         if trajectory.lost_step is not None:
             yield Drop("gap", f"step {trajectory.lost_step}")
-        never = looking.never_observed(trajectory)
+        never = observations.never_observed(trajectory)
         for step in trajectory.steps:
             if hole := _hole_in(step, never):
                 yield Drop(hole, f"step {step.index}")
@@ -84,7 +84,7 @@ class Clean(options.PlainStep):
 
 
 def _hole_in(step: trajectory_lib.StepRecord, never: frozenset[str]) -> str:
-    if looking.is_unobserved(step.observation, never):
+    if observations.is_unobserved(step.observation, never):
         return "no observation"
     if step.first:
         return ""
@@ -230,17 +230,17 @@ def _steps_of(trajectory: trajectory_lib.EpisodeTrajectory, same_pages: bool) ->
 
 def _page_of(observation: Any) -> str:
     if not isinstance(observation, Mapping):
-        return _hash(repr(looking.content_of(observation)))
-    return looking.fingerprint(observation, screenshot=False) or _hash(
-        repr(looking.content_of(observation))
+        return _hash(repr(observations.content_of(observation)))
+    return observations.fingerprint(observation, screenshot=False) or _hash(
+        repr(observations.content_of(observation))
     )
 
 
 def _describe_deed(before: Any, step: trajectory_lib.StepRecord) -> str:
-    action = looking.action_of(step.action)
+    action = observations.action_of(step.action)
     if action is None or not dataclasses.is_dataclass(action):
-        return repr(looking.content_of(step.action))
-    element = looking.element_of(before, step)
+        return repr(observations.content_of(step.action))
+    element = observations.element_of(before, step)
     fields = {
         field.name: getattr(action, field.name)
         for field in dataclasses.fields(action)

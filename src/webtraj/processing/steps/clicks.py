@@ -10,10 +10,10 @@ from typing import Any
 from webtraj import trajectory as trajectory_lib
 from webtraj.environments import actions as actions_lib
 from webtraj.environments.browser.observation import is_cut, refs_in
-from webtraj.environments.browser.reading import last_action_of, text_of
+from webtraj.environments.browser.recorded_channels import last_action_of, text_of
 from webtraj.judging.masked_fields import is_redacted
 from webtraj.processing.base import Changed, Drop
-from webtraj.processing.steps import looking, options
+from webtraj.processing.steps import observations, options
 from webtraj.processing.steps.relabel import RELABELLED, derive_id, for_goal, of_any_goal
 from webtraj.trajectory import EndReason, EpisodeEnd, EpisodeTrajectory, Outcome, StepType
 
@@ -54,7 +54,7 @@ def is_sayable(text: str) -> bool:
 
 def is_plain_click(step: trajectory_lib.StepRecord) -> bool:
     """Return whether a step's action was a single left click without modifier keys."""
-    action = looking.action_of(step.action)
+    action = observations.action_of(step.action)
     return (
         isinstance(action, (actions_lib.Click, actions_lib.ClickAt))
         and (action.button, tuple(action.modifiers), action.count) == ("left", (), 1)
@@ -120,7 +120,7 @@ def derive(
         if not is_last:
             # The next observation is the page on which the next action was taken.
             seen = steps[positions[index] - 1].observation
-            happened = {n: v for n, v in observation.items() if n not in looking.OF_THE_PAGE}
+            happened = {n: v for n, v in observation.items() if n not in observations.OF_THE_PAGE}
             observation = {**happened, **_page_of(seen)}
             if positions[index] - 1 != position:
                 observation.pop("changes", None)
@@ -167,7 +167,7 @@ def _page_of(observation: Any) -> dict[str, Any]:
     return {
         name: value
         for name, value in observation.items()
-        if name == "goal" or name in looking.OF_THE_PAGE
+        if name == "goal" or name in observations.OF_THE_PAGE
     }
 
 

@@ -12,10 +12,10 @@ from typing import Any, Final
 from webtraj import errors
 from webtraj.environments import actions as actions_lib
 from webtraj.environments.browser.observation import Ref, captions_in, is_cut, refs_in
-from webtraj.environments.browser.reading import last_action_of, read_string, text_of
+from webtraj.environments.browser.recorded_channels import last_action_of, read_string, text_of
 from webtraj.judging.masked_fields import find_typed_texts, is_masked
 from webtraj.processing.base import Changed, Drop
-from webtraj.processing.steps import clicks, looking, options
+from webtraj.processing.steps import clicks, observations, options
 from webtraj.processing.steps.relabel import RELABELLED
 from webtraj.trajectory import EpisodeTrajectory
 
@@ -426,7 +426,7 @@ def _advances(
     changed = _find_changed(before, after)
     return (
         (bool(changed) or before.shape != after.shape)
-        and isinstance(looking.action_of(step.action), _FILLING if changed else _MOVING)
+        and isinstance(observations.action_of(step.action), _FILLING if changed else _MOVING)
         and bool(last)
         and not last.get("error")
         and all(after.values[field] == final.values[field] for field in changed)
@@ -441,7 +441,7 @@ def _find_picked(
     picked: set[Field] = set()
     for position in path:
         before, after = states[position - 1], states[position]
-        action = looking.action_of(trajectory.steps[position].action)
+        action = observations.action_of(trajectory.steps[position].action)
         if after is not None and isinstance(action, actions_lib.Click | actions_lib.ClickAt):
             picked |= set(filter(_is_typed, _find_changed(before, after)))
     return picked

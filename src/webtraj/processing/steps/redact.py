@@ -8,7 +8,7 @@ from typing import Any
 
 from webtraj import errors
 from webtraj import trajectory as trajectory_lib
-from webtraj.environments.redacting import redact_episode
+from webtraj.environments.redacting_collector import redact_episode
 from webtraj.processing.base import Changed
 from webtraj.processing.steps import options
 from webtraj.redaction import RedactionRules, Redactor

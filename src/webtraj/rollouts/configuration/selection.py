@@ -17,9 +17,9 @@ from webtraj.environments.tasks import TaskSpec, read_tasks
 from webtraj.metrics.facts import EpisodeFacts
 from webtraj.metrics.forks import StepValue, last_good, most_open, step_values
 from webtraj.metrics.metrics_report import Measuring
-from webtraj.rollouts import sampling
+from webtraj.rollouts import samplers
 from webtraj.rollouts.configuration.dialects import TASK_FILES
-from webtraj.rollouts.forking import goes_on, plan_forks
+from webtraj.rollouts.forks import goes_on, plan_forks
 from webtraj.runs.iterations import Iterations
 from webtraj.runs.plan import (
     ForkPoint,
@@ -45,7 +45,7 @@ def plan_iteration(
     spec: RunSpec,
     config: IterationConfig,
     *,
-    blocklist: sampling.Blocklist | None,
+    blocklist: samplers.Blocklist | None,
     iterations: Iterations,
     number: int,
 ) -> tuple[PlannedEpisode, ...]:
@@ -69,11 +69,11 @@ def plan_iteration(
             "as miniwob/all."
         )
     # A preset's tasks have unique names; tasks of files are compared by their content.
-    tasks = sampling.distinct(_read(spec))
+    tasks = samplers.distinct(_read(spec))
     if config.split == "train" and blocklist is not None:
-        tasks = sampling.drop_blocked(tasks, blocklist)
+        tasks = samplers.drop_blocked(tasks, blocklist)
     if config.unseen:
-        tasks = sampling.unseen(tasks, iterations.find_played(before=number))
+        tasks = samplers.unseen(tasks, iterations.find_played(before=number))
     sampler = _sampler_of(config, iterations, number)
     # Another one for each iteration of `train`, the same for all of `test`.
     seed = spec.seed + number - 1 if config.split == "train" else spec.seed
@@ -88,7 +88,7 @@ def plan_iteration(
 
 def plan_run(
     spec: RunSpec,
-    blocklist: sampling.Blocklist | None = None,
+    blocklist: samplers.Blocklist | None = None,
     tasks: Iterable[TaskSpec | PlannedEpisode] | None = None,
 ) -> tuple[PlannedEpisode, ...]:
     """Return the plan of a run: `attempts` at each task, or as many `episodes` in all.
@@ -121,9 +121,9 @@ def plan_run(
     check_groups(spec.episodes, spec.group_size)
     tasks = _read(spec)
     if blocklist is not None:
-        tasks = sampling.drop_blocked(tasks, blocklist)
+        tasks = samplers.drop_blocked(tasks, blocklist)
     wanted = None if spec.episodes is None else spec.episodes // spec.group_size
-    picked = list(sampling.Sequence(wanted)(sampling.distinct(tasks), seed=spec.seed))
+    picked = list(samplers.Sequence(wanted)(samplers.distinct(tasks), seed=spec.seed))
     if spec.kind == "crawl":
         picked = [
             dataclasses.replace(task, max_steps=task.max_steps or spec.max_steps) for task in picked
@@ -226,7 +226,7 @@ def _forkable(dataset: Dataset) -> list[str]:
 
 
 def _plan_of(
-    items: Sequence[Any], spec: RunSpec, blocklist: sampling.Blocklist | None
+    items: Sequence[Any], spec: RunSpec, blocklist: samplers.Blocklist | None
 ) -> tuple[PlannedEpisode, ...]:
     """Return the plan for given tasks; a given plan as it is."""
     if spec.preset or spec.episodes is not None:
@@ -235,7 +235,7 @@ def _plan_of(
             "use attempts."
         )
     if all(isinstance(item, TaskSpec) for item in items):
-        kept = items if blocklist is None else list(sampling.drop_blocked(items, blocklist))
+        kept = items if blocklist is None else list(samplers.drop_blocked(items, blocklist))
         return plan_tasks(kept, attempts=spec.attempts, seed=spec.seed, group_size=spec.group_size)
     if all(isinstance(item, PlannedEpisode) for item in items):
         return tuple(items)
@@ -256,22 +256,22 @@ def _read(spec: RunSpec) -> Iterator[TaskSpec]:
             yield from read_tasks(source, storage_options=spec.storage_options)
 
 
-def _sampler_of(config: IterationConfig, iterations: Iterations, number: int) -> sampling.Sampler:
+def _sampler_of(config: IterationConfig, iterations: Iterations, number: int) -> samplers.Sampler:
     match config.samples_by:
         case "sequential":
-            return sampling.Sequence(config.size, repeat=config.repeat)
+            return samplers.Sequence(config.size, repeat=config.repeat)
         case "uniform":
-            return sampling.UniformSampler(config.size)
+            return samplers.UniformSampler(config.size)
         case "curriculum":
             last = last_successes(iterations, before=number)
-            return sampling.CurriculumSampler(config.size, last)
+            return samplers.CurriculumSampler(config.size, last)
     assert config.size is not None  # The configuration's validator checks both.
     assert config.bands is not None
     bands = {
-        name: sampling.Band(low=band.range[0], high=band.range[1], weight=band.weight)
+        name: samplers.Band(low=band.range[0], high=band.range[1], weight=band.weight)
         for name, band in config.bands.items()
     }
-    return sampling.RatioSampler(config.size, bands)
+    return samplers.RatioSampler(config.size, bands)
 
 
 def last_successes(iterations: Iterations, *, before: int) -> dict[str, tuple[int, int]]:

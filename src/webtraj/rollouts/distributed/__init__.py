@@ -1,6 +1,6 @@
 """Rollouts on several machines: one scheduler, whose turns are played on all of them.
 
-* `collecting`: such a rollout in one call.
+* `collection`: such a rollout in one call.
 * `driver`: hands out turns, collects results, and looks up in the store what a lost node has
   recorded.
 * `node`: runs on each machine: a `Runner`, as on one machine alone, that plays the driver's turns.
@@ -20,7 +20,7 @@ What happens on failure:
    the end.
 """
 
-from webtraj.rollouts.distributed.collecting import collect_on_ray
+from webtraj.rollouts.distributed.collection import collect_on_ray
 from webtraj.rollouts.distributed.node import Cluster
 from webtraj.rollouts.node_size import NodeSizing
 

@@ -20,9 +20,9 @@ from typing import Any, Self
 import pydantic
 
 from webtraj import errors
-from webtraj.rollouts.configuration.building import build_rollout
+from webtraj.rollouts.configuration.builder import build_rollout
 from webtraj.rollouts.distributed.cluster import TOKEN_REMEDY, use_own_token
-from webtraj.rollouts.distributed.collecting import play_on_ray
+from webtraj.rollouts.distributed.collection import play_on_ray
 from webtraj.rollouts.distributed.node import Cluster
 from webtraj.rollouts.results import RolloutSummary
 from webtraj.rollouts.rollout import Milestones

@@ -24,14 +24,14 @@ from webtraj.collectors.bucket import S3TrajectoryCollector
 from webtraj.collectors.spool import Spool
 from webtraj.datasets.transfer import push
 from webtraj.environments.browser.lease import OperationLimits
-from webtraj.rollouts.making import Browsers
+from webtraj.rollouts.episode_environment import Browsers
 from webtraj.rollouts.node_size import NodeSizing
 from webtraj.rollouts.recording import open_collector
 from webtraj.rollouts.runner import Runner
 from webtraj.rollouts.scheduler import RetryPolicy, Scheduler, Turn
 from webtraj.runs.run import EpisodeResult, Run
 from webtraj.runs.spec import RunSpec
-from webtraj.store.closing import aclose
+from webtraj.store.closeable import aclose
 from webtraj.store.layout import DatasetLayout
 from webtraj.store.places import open_storage
 

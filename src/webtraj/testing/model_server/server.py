@@ -16,7 +16,7 @@ import orjson
 
 from webtraj import errors
 from webtraj.environments.bridges import LoopThread
-from webtraj.testing.model_server import exchange, streaming
+from webtraj.testing.model_server import event_stream, exchange
 from webtraj.testing.model_server.exchange import ModelRequest, Reply
 
 __all__ = ["Answer", "FakeModelServer", "HttpThread", "Rule"]
@@ -393,7 +393,7 @@ class FakeModelServer:
         if whole is None:
             return reply.text.encode()
         if _is_streamed(request):
-            return b"".join(streaming.events(request, whole))
+            return b"".join(event_stream.events(request, whole))
         return orjson.dumps(whole)
 
     def _whole(self, request: ModelRequest, reply: Reply) -> dict[str, Any] | None:

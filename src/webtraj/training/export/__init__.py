@@ -1,14 +1,14 @@
 """Exports of samples in the files that trainers read.
 
-* `base` defines a format; `running` lists the formats, writes exports atomically and reads them.
+* `base` defines a format; `export_folder` lists the formats, and writes and reads exports.
 * `sharegpt`, `openai`, `trl` and `tokens` are formats; they share `conversations`, `pictures` and
   `lengths`.
 * `preferences` finds pairs in a replay buffer, and exports its samples.
 """
 
 from webtraj.training.export.base import ExportReport, LeftOut, Row, SampleFormat
+from webtraj.training.export.export_folder import FORMATS, export_samples, make_format, read_export
 from webtraj.training.export.preferences import export_selection
-from webtraj.training.export.running import FORMATS, export_samples, make_format, read_export
 
 __all__ = [
     "FORMATS",

@@ -20,7 +20,7 @@ from webtraj import errors
 from webtraj.datasets.exporters.plain import is_unicode
 from webtraj.datasets.place import Place
 from webtraj.training.export.base import ExportReport, LeftOut, SampleFormat, fault_of_reply
-from webtraj.training.export.running import export_samples
+from webtraj.training.export.export_folder import export_samples
 from webtraj.training.replay import Parts, Selection
 from webtraj.training.samples import Sample, name_of
 from webtraj.trajectory import Outcome

@@ -3,7 +3,7 @@
 It runs in its own virtual environment with its own Python; nothing of it is imported here.
 
 * `configuration`: settings of an update.
-* `updating`: from episodes to all files of a training, in `<save_path>/llamafactory_data`.
+* `update`: from episodes to all files of a training, in `<save_path>/llamafactory_data`.
 * `train_config`: LLaMA-Factory's configuration files.
 * `file_check`: the check of the files by LLaMA-Factory itself.
 * `process`: the training; `checkpoints`: resuming, and publishing the last one as `model.pt`.
@@ -14,7 +14,7 @@ from webtraj.training.llamafactory.checkpoints import publish, publish_finished
 from webtraj.training.llamafactory.configuration import UpdateConfig, load_update_config
 from webtraj.training.llamafactory.file_check import CheckReport, Problem, check_export
 from webtraj.training.llamafactory.process import TrainingFailedError, TrainingResult, run_training
-from webtraj.training.llamafactory.updating import Update, prepare_update
+from webtraj.training.llamafactory.update import Update, prepare_update
 
 __all__ = [
     "CheckReport",

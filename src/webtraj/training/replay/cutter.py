@@ -24,7 +24,7 @@ from webtraj import errors
 from webtraj.agents.models import replies
 from webtraj.agents.models.base import Image, Message, Part, Role, Text, ToolCall
 from webtraj.environments.actions import read_action
-from webtraj.environments.browser.reading import as_number
+from webtraj.environments.browser.recorded_channels import as_number
 from webtraj.store.blobs import LazyBlob
 from webtraj.store.foreign import valid_data
 from webtraj.training.samples import Sample, SampleKey
@@ -448,7 +448,7 @@ def has_calls(decision: Decision | None) -> bool:
 
 
 def is_repeated(decision: Decision | None) -> bool:
-    """Return whether a fork repeated the decision from its parent (`webtraj.rollouts.forking`)."""
+    """Return whether a fork repeated the decision from its parent (`webtraj.rollouts.forks`)."""
     return decision is not None and "fork" in decision.metadata
 
 

@@ -106,7 +106,7 @@ class Filters:
     """Whether to use successful episodes only."""
     filter_same_screenshot: bool = True
     """Whether to leave out steps without effect, judged by more than pictures: see
-    `webtraj.processing.steps.pruning`."""
+    `webtraj.processing.steps.prune`."""
     same_screenshot_except: tuple[str, ...] = ()
     """Patterns of tasks and environments that keep steps without effect: `miniwob/*`."""
     min_steps: int = 1

@@ -21,7 +21,7 @@ from webtraj.agents.prompts import Prompt, load_prompt
 from webtraj.environments.actions.base import Action
 from webtraj.environments.actions.dialects import Dialect
 from webtraj.environments.actions.verbs import InvalidAction
-from webtraj.store.closing import AsyncClosing
+from webtraj.store.closeable import AsyncClosing
 from webtraj.training.replay.cutter import Rendered, action_of, load_blob
 from webtraj.trajectory import Decision, EpisodeTrajectory, ModelCall
 

@@ -27,8 +27,8 @@ from webtraj.environments.actions.base import Action
 from webtraj.environments.actions.recorded import is_invalid
 from webtraj.environments.tasks import TaskSpec
 from webtraj.processing.base import Changed
-from webtraj.processing.steps.looking import is_unobserved, never_observed
-from webtraj.processing.steps.pruning import DropNoEffect
+from webtraj.processing.steps.observations import is_unobserved, never_observed
+from webtraj.processing.steps.prune import DropNoEffect
 from webtraj.processing.steps.relabel import RELABELLED
 from webtraj.store import values
 from webtraj.store.blobs import LazyBlob, blob_key

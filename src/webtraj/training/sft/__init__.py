@@ -3,7 +3,7 @@
 Importing it loads neither; `train` and `publish` do.
 """
 
-from webtraj.training.export.opening import open_held_out, open_samples
+from webtraj.training.export.sample_files import open_held_out, open_samples
 from webtraj.training.rows import SampleFile, read_row
 from webtraj.training.sft.checkpoints import publish
 from webtraj.training.sft.data import DataReport

@@ -11,7 +11,8 @@ from webtraj_apps.budget import tasks as budget
 from webtraj_apps.cms import tasks as cms
 from webtraj_apps.forum import tasks as forum
 from webtraj_apps.helpdesk import tasks as helpdesk
-from webtraj_apps.shop.assignments import browsing, buying, common, office
+from webtraj_apps.shop.assignments import basket, common, office
+from webtraj_apps.shop.assignments import products as products_lib
 from webtraj_apps.tasks import (
     Assignment,
     Facts,
@@ -679,7 +680,7 @@ def release_status(facts: Facts, rng: random.Random) -> Assignment:
 )
 def cheapest_for_wish(facts: Facts, rng: random.Random) -> Assignment:
     """Find the cheapest product for a wish in the forum, and reply."""
-    name, found = browsing.draw_category(facts["shop"], rng)
+    name, found = products_lib.draw_category(facts["shop"], rng)
     best, user = found[0], facts["forum"]["user"]
     post = forum.prepare_topic(
         facts["forum"],
@@ -699,7 +700,7 @@ def cheapest_for_wish(facts: Facts, rng: random.Random) -> Assignment:
         steps=(
             forum.find_topic(post.topic["title"]),
             to_site("shop"),
-            browsing.open_category(facts["shop"], name),
+            products_lib.open_category(facts["shop"], name),
             select("#id_sort_by", "price-asc"),
             click(f".product_pod h3 a[href='{best['url']}']"),
             to_site("forum"),
@@ -726,11 +727,11 @@ def list_to_basket(facts: Facts, rng: random.Random) -> Assignment:
         goal=f'Put everything from the list in the forum\'s topic "{post.topic["title"]}" into my '
         "basket of the shop, as many pieces as the list says. Do not order yet.",
         prepare={"forum": post.prepare},
-        expect={"shop": [buying.expect_line(shop, product, count) for product, count in chosen]},
+        expect={"shop": [basket.expect_line(shop, product, count) for product, count in chosen]},
         steps=(
             forum.find_topic(post.topic["title"]),
             to_site("shop"),
-            [buying.add_to_basket(product, count) for product, count in chosen],
+            [basket.add_to_basket(product, count) for product, count in chosen],
         ),
     )
 

@@ -13,7 +13,7 @@ from webtraj_apps.budget import tasks as budget
 from webtraj_apps.forum import tasks as forum
 from webtraj_apps.helpdesk import tasks as helpdesk
 from webtraj_apps.mail import tasks as mail
-from webtraj_apps.shop.assignments import buying
+from webtraj_apps.shop.assignments import basket
 from webtraj_apps.shop.assignments import common as shop
 from webtraj_apps.tasks import (
     Assignment,
@@ -328,11 +328,11 @@ def basket_for_colleague(facts: Facts, rng: random.Random) -> Assignment:
         f"“{answer}”",
         mail.pick(letter),
         between.to_site("shop"),
-        buying.add_to_basket(product, count),
+        basket.add_to_basket(product, count),
         _again(letter),
         mail.reply(answer),
         sent=mail.expect_answer(facts["mail"], letter, answer),
-        expect=buying.expect_line(facts["shop"], product, count),
+        expect=basket.expect_line(facts["shop"], product, count),
         prepare=delivery,
     )
 
@@ -359,19 +359,19 @@ def order_for_colleague(facts: Facts, rng: random.Random) -> Assignment:
         "shop",
         f"{request['from']} wants something from our shop, see {mail.name_of(letter)} in the "
         "inbox. Add what the mail asks for to your basket in the shop, in the right quantity, then "
-        f"order everything in the basket. Ship it to {buying.name_of(address)}; shipping method: "
+        f"order everything in the basket. Ship it to {basket.name_of(address)}; shipping method: "
         f"{method}. Then answer the mail with the text “Order N”, with the number of the order in "
         "place of N.",
         mail.pick(letter),
         between.to_site("shop"),
-        buying.add_to_basket(product, count),
-        buying.check_out(address, method),
+        basket.add_to_basket(product, count),
+        basket.check_out(address, method),
         _again(letter),
         mail.reply(answer),
         sent=mail.expect_answer(facts["mail"], letter, answer),
         expect=(
-            buying.expect_line(own, product, count),
-            buying.expect_order(own, bought, method, address),
+            basket.expect_line(own, product, count),
+            basket.expect_order(own, bought, method, address),
         ),
         allow=shop.ORDERED,
         prepare=delivery,

@@ -12,7 +12,7 @@ from webtraj_apps.cms import tasks as cms
 from webtraj_apps.forum import tasks as forum
 from webtraj_apps.helpdesk import tasks as helpdesk
 from webtraj_apps.mail import tasks as mail
-from webtraj_apps.shop.assignments import buying
+from webtraj_apps.shop.assignments import basket
 from webtraj_apps.shop.assignments import common as shop
 from webtraj_apps.tasks import Assignment, Facts, find, listed, same_text, template
 from webtraj_apps.tracker import content as tracker_content
@@ -224,7 +224,7 @@ def buy_and_share(facts: Facts, rng: random.Random) -> Assignment:
         expect={
             "mail": mail.expect_answer(facts["mail"], letter, answer),
             "shop": [
-                buying.expect_line(facts["shop"], one, count)
+                basket.expect_line(facts["shop"], one, count)
                 for one, count in zip(products, counts, strict=True)
             ],
             "budget": budget.expect_bill(project, bill),
@@ -233,7 +233,7 @@ def buy_and_share(facts: Facts, rng: random.Random) -> Assignment:
         steps=(
             mail.pick(letter),
             between.to_site("shop"),
-            [buying.add_to_basket(one, count) for one, count in zip(products, counts, strict=True)],
+            [basket.add_to_basket(one, count) for one, count in zip(products, counts, strict=True)],
             between.to_site("budget"),
             budget.open_project(project),
             budget.enter_bill(project, bill),

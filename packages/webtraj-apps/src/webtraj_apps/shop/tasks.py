@@ -1,5 +1,5 @@
 """The shop's task templates. Importing this module registers them."""
 
-from webtraj_apps.shop.assignments import account, browsing, buying, office
+from webtraj_apps.shop.assignments import account, basket, office, products
 
-__all__ = ["account", "browsing", "buying", "office"]
+__all__ = ["account", "basket", "office", "products"]

@@ -51,7 +51,7 @@ __all__ = [
 
 _GROUPS: Final = (
     *("dates", "choices", "values", "texts"),
-    *("tables", "dragging", "overlays", "frameworks"),
+    *("tables", "drag_and_drop", "overlays", "frameworks"),
 )
 """The modules that hold the widgets."""
 

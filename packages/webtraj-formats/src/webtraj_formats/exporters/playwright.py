@@ -37,7 +37,7 @@ from webtraj.environments.actions.base import (
 )
 from webtraj.environments.actions.keys import split_chord
 from webtraj.environments.actions.recorded import answer_of, verb_of
-from webtraj.environments.browser.reading import (
+from webtraj.environments.browser.recorded_channels import (
     as_number,
     channel_of,
     last_action_of,

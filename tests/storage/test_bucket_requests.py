@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from rows import each
 from webtraj import errors
+from webtraj.store.bucket_requests import RetryPolicy, Secrets, UnreachedError, understand
 from webtraj.store.places import open_storage
-from webtraj.store.retrying import RetryPolicy, Secrets, UnreachedError, understand
 
 
 class Clock:

@@ -56,7 +56,7 @@ from webtraj.collectors.base import (
     seal,
 )
 from webtraj.environments import base as contract
-from webtraj.environments import bridges, redacting
+from webtraj.environments import bridges, redacting_collector
 from webtraj.store.foreign import bounded_repr
 from webtraj.trajectory import EndReason, Phase, StepType
 
@@ -134,7 +134,7 @@ class TrajectoryCollectingEnvironment(bridges.WrapsEnvironment):
         self._collector = trajectory_collector
         self._passes_decisions = getattr(self._environment, "accepts_decisions", False)
         self.tracker = EpisodeTracker(
-            redacting.with_redaction(trajectory_collector, self._environment),
+            redacting_collector.with_redaction(trajectory_collector, self._environment),
             self._environment,
             episode_info,
             on_collector_error=on_collector_error,
@@ -571,7 +571,7 @@ class EpisodeTracker:
             if (metadata := known.get("metadata")) is not None:
                 is_mapping = isinstance(metadata, Mapping)
                 metadata = metadata if is_mapping else {"value": metadata}
-                fields["metadata"] = _merge_known(metadata, redacting.metadata_of(info))
+                fields["metadata"] = _merge_known(metadata, redacting_collector.metadata_of(info))
         except Exception:  # A failing description must not cost the episode.
             if violations is not None:
                 _LOGGER.exception("describe_episode raised; the episode continues without it")

@@ -1,4 +1,4 @@
-"""Sampling: which tasks a rollout plays, and the filters that exclude tasks."""
+"""Samplers, which choose the tasks that a rollout plays, and filters that exclude tasks."""
 
 from __future__ import annotations
 

@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, Any
 from webtraj import errors
 from webtraj.environments.tasks import TaskSpec
 from webtraj.judging.base import PARALLEL
-from webtraj.rollouts.configuration.loading import Configuration
+from webtraj.rollouts.configuration.config_file import Configuration
 from webtraj.rollouts.configuration.ranks import rows_of, scale, suffix_of
 from webtraj.rollouts.configuration.selection import digest_of, plan_iteration, plan_run
-from webtraj.rollouts.making import channels_for, environment_options
+from webtraj.rollouts.episode_environment import channels_for, environment_options
 from webtraj.rollouts.recipes import make_agent, make_judge, make_proposing, with_forks
 from webtraj.rollouts.rollout import Rollout
-from webtraj.rollouts.sampling import Blocklist
+from webtraj.rollouts.samplers import Blocklist
 from webtraj.runs.iterations import Iterations
 from webtraj.runs.plan import PlannedEpisode
 from webtraj.runs.run import SETTINGS, Run, new_run_id, run_ids, run_of

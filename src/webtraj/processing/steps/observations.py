@@ -1,4 +1,4 @@
-"""Reading observations and actions for steps that compare episodes.
+"""Observations and actions, read for steps that compare episodes.
 
 Observations come from any environment, so no channel is required here. Large values that are read
 lazily (`LazyBlob`) are compared by content hash.
@@ -18,7 +18,12 @@ from webtraj import trajectory as trajectory_lib
 from webtraj.environments import actions as actions_lib
 from webtraj.environments.actions import verbs as verbs_lib
 from webtraj.environments.browser.observation import Ref, refs_in
-from webtraj.environments.browser.reading import channel_of, last_action_of, number_of, text_of
+from webtraj.environments.browser.recorded_channels import (
+    channel_of,
+    last_action_of,
+    number_of,
+    text_of,
+)
 from webtraj.store.blobs import LazyBlob
 
 __all__ = [

@@ -54,7 +54,7 @@ def from_fields(
     Raises:
         InvalidInputError: A value is wrong, or there is no run to resume.
     """
-    from webtraj.rollouts.configuration.building import build_rollout, resume_run
+    from webtraj.rollouts.configuration.builder import build_rollout, resume_run
     from webtraj.runs.spec import RunSpec
 
     if resume and given.get("iteration") is None:
@@ -133,7 +133,7 @@ def play(
     player = None
     if ray is not None:
         from webtraj.rollouts.distributed import Cluster
-        from webtraj.rollouts.distributed.collecting import play_on_ray
+        from webtraj.rollouts.distributed.collection import play_on_ray
 
         modules = list_imported_modules()
         setup = functools.partial(import_modules, modules) if modules else None

@@ -1,4 +1,4 @@
-"""Proposing tasks for a dataset's episodes, exactly once each, even after crashes.
+"""Proposals of tasks for a dataset's episodes, made exactly once each, even after crashes.
 
 Only episodes that ended by themselves get proposals. Those ended by an error, cancellation or crash
 do not: resuming the run repeats them.

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from webtraj import errors
 from webtraj.datasets import DatasetWriter, open_dataset
-from webtraj.datasets.streaming import EpisodeStream
+from webtraj.datasets.stream import EpisodeStream
 from webtraj.trajectory import (
     EndReason,
     EpisodeEnd,

@@ -395,7 +395,7 @@ def preview(
     from webtraj.settings import configuration
     from webtraj.store.places import is_url
     from webtraj.training.export.configuration import RenderSettings
-    from webtraj.training.export.running import read_export
+    from webtraj.training.export.export_folder import read_export
     from webtraj.training.replay import AgentRenderer, Filters, ReplayBuffer
 
     config = configuration.of_command(

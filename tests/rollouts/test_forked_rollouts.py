@@ -27,9 +27,9 @@ from webtraj.agents.base import seed_text
 from webtraj.cli.app import make_app
 from webtraj.datasets import copy
 from webtraj.environments import actions
-from webtraj.rollouts import RunSpec, collect, forking
+from webtraj.rollouts import RunSpec, collect, forks
 from webtraj.rollouts.configuration.selection import plan_run
-from webtraj.rollouts.forking import difference, plan_forks
+from webtraj.rollouts.forks import difference, plan_forks
 from webtraj.runs.plan import ForkPoint, plan_from_bytes, plan_to_bytes
 from webtraj.runs.spec import ForkConfig
 from webtraj.training.export.preferences import find_rejected, preferences_of
@@ -553,7 +553,7 @@ async def test_notice_that_both_have_shown_may_go_sooner_or_later(recorded, show
     parent = EpisodeTrajectory(
         EpisodeInfo(), tuple(records), EpisodeEnd(reason=EndReason.TRUNCATED)
     )
-    world = forking.ForkedEnvironment(Pages(shown), parent, len(records))
+    world = forks.ForkedEnvironment(Pages(shown), parent, len(records))
     departs = pytest.raises(errors.ForkDepartedError, match=told or "at step")
     with departs if told else contextlib.nullcontext():
         await world.reset()
@@ -572,8 +572,8 @@ def test_refs_are_those_of_the_same_channel():
     then = {"set_of_marks": marks}
     tree = '[1] textbox "User"\n[2] button "Go"'
     now = {"set_of_marks": {**marks, "refs": ["1", "2"]}, "axtree": f"[9] heading\n{tree}"}
-    assert forking._current_refs(then, now) == {"3": "1", "6": "2"}
-    assert forking._current_refs(then, {"axtree": tree}) == {}
+    assert forks._current_refs(then, now) == {"3": "1", "6": "2"}
+    assert forks._current_refs(then, {"axtree": tree}) == {}
 
 
 def test_refs_are_those_of_the_same_elements_where_only_one_page_shows_a_notice():
@@ -584,4 +584,4 @@ def test_refs_are_those_of_the_same_elements_where_only_one_page_shows_a_notice(
             now + '[7] button "Go"\n[3] button "Go"',
         )
         recorded, current = ({"axtree": "[1] list\n" + tree} for tree in trees)
-        assert forking._current_refs(recorded, current) == {"1": "1", "6": "7", "9": "3"}
+        assert forks._current_refs(recorded, current) == {"1": "1", "6": "7", "9": "3"}

@@ -1,4 +1,4 @@
-"""Loading a loop's configuration: a YAML file, and `key=value` on top; and its checks."""
+"""The file of a loop's configuration: YAML, with `key=value` on top, read and checked."""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ from webtraj.datasets.verification import verify
 from webtraj.exploring.drafts import DUPLICATE, Claim, Draft, Drafts
 from webtraj.exploring.hindsight import HindsightProposer
 from webtraj.exploring.model_proposer import ModelProposer
-from webtraj.exploring.proposing import Proposals, propose, proposer_key
+from webtraj.exploring.proposals import Proposals, propose, proposer_key
 from webtraj.rollouts import read_tasks
 from webtraj.store.places import open_storage
 from webtraj.testing.model_server import FakeModelServer, Reply

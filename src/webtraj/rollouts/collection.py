@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from webtraj.agents import base as agents_lib
 from webtraj.environments.tasks import TaskSpec
-from webtraj.rollouts.configuration.building import build_rollout
+from webtraj.rollouts.configuration.builder import build_rollout
 from webtraj.rollouts.results import RolloutObserver, RolloutSummary
 from webtraj.runs.plan import PlannedEpisode
 from webtraj.runs.spec import RunSpec

@@ -12,9 +12,9 @@ from typing import Any, Final
 from webtraj import errors
 from webtraj import trajectory as trajectory_lib
 from webtraj.environments.actions.recorded import is_invalid
-from webtraj.environments.browser.reading import last_action_of, text_of
+from webtraj.environments.browser.recorded_channels import last_action_of, text_of
 from webtraj.processing.base import Changed
-from webtraj.processing.steps import looking, options
+from webtraj.processing.steps import observations, options
 from webtraj.trajectory import StepRecord
 
 __all__ = ["COMPARED", "DropNoEffect", "PruneLoops", "is_neutral", "renumber", "without"]
@@ -134,7 +134,7 @@ class PruneLoops(options.PlainStep):
     def _cuts(self, steps: tuple[StepRecord, ...]) -> list[tuple[int, int]]:
         """Return the positions of the two steps with equal state around each detour."""
         states = [
-            looking.fingerprint(step.observation, screenshot=self.compare_screenshots)
+            observations.fingerprint(step.observation, screenshot=self.compare_screenshots)
             for step in steps
         ]
         cuts = []
@@ -160,19 +160,19 @@ class PruneLoops(options.PlainStep):
         return end
 
     def _may_go(self, before: StepRecord, step: StepRecord) -> bool:
-        verb = looking.verb_of(step.action)
+        verb = observations.verb_of(step.action)
         if not is_neutral(step) or verb in _TELLING:
             return False
         if self.cut_side_effects:
             return True
-        if set(looking.events_in(step.observation)) - {"console"}:
+        if set(observations.events_in(step.observation)) - {"console"}:
             return False
         if is_invalid(step):
             return True  # The page was left alone.
         if verb in _VIEW:
             return _view_is_known(step.observation, self.compare_screenshots)
         if verb in _CLICKS:
-            return looking.element_of(before.observation, step).role in _LOOKED_AT
+            return observations.element_of(before.observation, step).role in _LOOKED_AT
         return verb in _HARMLESS
 
 
@@ -191,7 +191,7 @@ def _is_used(trajectory: trajectory_lib.EpisodeTrajectory, begin: int, end: int)
 
 def _words_of_action(action: Any) -> set[str]:
     """Return the words that an action says or types."""
-    found = looking.action_of(action)
+    found = observations.action_of(action)
     if found is None or not dataclasses.is_dataclass(found):
         return set()
     values = [getattr(found, name, ()) for name in _SAID]
@@ -208,9 +208,9 @@ def _words(text: str) -> set[str]:
 
 
 def _view_is_known(observation: Any, compare_screenshots: bool) -> bool:
-    if looking.channel(observation, "scroll") is not None:
+    if observations.channel(observation, "scroll") is not None:
         return True
-    return compare_screenshots and looking.channel(observation, "screenshot") is not None
+    return compare_screenshots and observations.channel(observation, "screenshot") is not None
 
 
 def _arrive_at(step: StepRecord, end: StepRecord) -> StepRecord:
@@ -218,10 +218,14 @@ def _arrive_at(step: StepRecord, end: StepRecord) -> StepRecord:
     before, after = step.observation, end.observation
     if not isinstance(before, Mapping) or not isinstance(after, Mapping):
         return step
-    if looking.content_of(before.get("axtree")) == looking.content_of(after.get("axtree")):
+    if observations.content_of(before.get("axtree")) == observations.content_of(
+        after.get("axtree")
+    ):
         return step
-    page = {name: after[name] for name in looking.OF_THE_PAGE if name in after}
-    observation = {name: value for name, value in before.items() if name not in looking.OF_THE_PAGE}
+    page = {name: after[name] for name in observations.OF_THE_PAGE if name in after}
+    observation = {
+        name: value for name, value in before.items() if name not in observations.OF_THE_PAGE
+    }
     return dataclasses.replace(step, observation={**observation, **page})
 
 
@@ -309,7 +313,7 @@ class DropNoEffect(options.PlainStep):
         dropped = self._find_dropped(trajectory.steps)
         if not dropped:
             return trajectory
-        verbs = (looking.verb_of(trajectory.steps[index].action) for index in dropped)
+        verbs = (observations.verb_of(trajectory.steps[index].action) for index in dropped)
         counts = collections.Counter(verb or "unknown" for verb in verbs)
         return Changed(
             (without(trajectory, dropped),),
@@ -327,9 +331,9 @@ class DropNoEffect(options.PlainStep):
         return dropped
 
     def _goes(self, before: StepRecord, step: StepRecord) -> bool:
-        if not is_neutral(step) or looking.verb_of(step.action) in _TELLING:
+        if not is_neutral(step) or observations.verb_of(step.action) in _TELLING:
             return False
-        if looking.events_in(step.observation):
+        if observations.events_in(step.observation):
             return False
         changed = self._find_changed(before.observation, step.observation)
         if changed is None or changed.difference(_FOCUS_ONLY):
@@ -338,7 +342,7 @@ class DropNoEffect(options.PlainStep):
             return False
         if is_invalid(step) or last_action_of(step.observation).get("error"):
             return not self.keep_errors and not changed
-        element = looking.element_of(before.observation, step)
+        element = observations.element_of(before.observation, step)
         return not (self.keep_interactive and element.is_interactive)
 
     def _find_changed(self, before: Any, after: Any) -> set[str] | None:
@@ -359,10 +363,10 @@ class DropNoEffect(options.PlainStep):
 
 def _took_focus(before: Any, step: StepRecord) -> bool:
     """Return whether a key moved the focus, or anything moved it into a field."""
-    after = looking.focus_in(step.observation)
-    if after is None or after == looking.focus_in(before):
+    after = observations.focus_in(step.observation)
+    if after is None or after == observations.focus_in(before):
         return False
-    return looking.verb_of(step.action) in _KEYS or after.role in _TYPED_INTO
+    return observations.verb_of(step.action) in _KEYS or after.role in _TYPED_INTO
 
 
 def _differs(before: Mapping[str, Any], after: Mapping[str, Any], name: str) -> bool | None:
@@ -378,14 +382,14 @@ def _comparable(observation: Mapping[str, Any], name: str) -> Any:
     if name not in observation:
         return None
     if name == "axtree":
-        return looking.tree_without(text_of(observation, name), focus=True)
+        return observations.tree_without(text_of(observation, name), focus=True)
     if name == "set_of_marks":
-        marks = looking.channel(observation, name)
-        return looking.content_of(marks.get("image")) if isinstance(marks, Mapping) else None
+        marks = observations.channel(observation, name)
+        return observations.content_of(marks.get("image")) if isinstance(marks, Mapping) else None
     value = observation[name]
-    if name == "screenshot" and looking.is_empty(value):
+    if name == "screenshot" and observations.is_empty(value):
         return None  # This step has no picture: `screenshot_stride`, or pictures not shared.
-    return value if isinstance(value, (str, bytes)) else looking.content_of(value)
+    return value if isinstance(value, (str, bytes)) else observations.content_of(value)
 
 
 def _has_changes(observation: Mapping[str, Any]) -> bool | None:
@@ -393,17 +397,17 @@ def _has_changes(observation: Mapping[str, Any]) -> bool | None:
     if "changes" not in observation:
         return None
     gone: collections.Counter[str] = collections.Counter()
-    lines = looking.channel(observation, "changes")
+    lines = observations.channel(observation, "changes")
     for line in () if lines is None else map(str, lines):
         sign, _, rest = line.partition(" ")
-        gone[looking.tree_without(rest, focus=True)] += 1 if sign == "+" else -1
+        gone[observations.tree_without(rest, focus=True)] += 1 if sign == "+" else -1
     return any(gone.values())
 
 
 def _can_tell(step: StepRecord) -> bool:
-    if looking.verb_of(step.action) not in _MOVES_VIEW:
+    if observations.verb_of(step.action) not in _MOVES_VIEW:
         return True
     return any(
-        looking.channel(step.observation, name) is not None
+        observations.channel(step.observation, name) is not None
         for name in ("screenshot", "scroll", "boxes")
     )

@@ -14,12 +14,12 @@ from webtraj import errors
 from webtraj.agents.base import Agent
 from webtraj.datasets.place import create_place
 from webtraj.datasets.recovery import recover
-from webtraj.rollouts.configuration.building import build_rollout
+from webtraj.rollouts.configuration.builder import build_rollout
 from webtraj.rollouts.configuration.ranks import check_no_ranks
 from webtraj.rollouts.distributed.cluster import RayCluster, connect
 from webtraj.rollouts.distributed.driver import Driver
 from webtraj.rollouts.distributed.node import Cluster, Work
-from webtraj.rollouts.making import check_environments, check_tasks
+from webtraj.rollouts.episode_environment import check_environments, check_tasks
 from webtraj.rollouts.results import RolloutObserver, RolloutSummary
 from webtraj.rollouts.rollout import Rollout, episodes_on_record
 from webtraj.rollouts.scheduler import RetryPolicy

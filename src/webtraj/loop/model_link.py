@@ -1,4 +1,4 @@
-"""Make a trained model the latest one: `python -m webtraj.loop.publishing MODEL LINK`.
+"""Make a trained model the latest one: `python -m webtraj.loop.model_link MODEL LINK`.
 
 The link always points to the old model or the new one. With `--copy-to FOLDER`, the model is copied
 there first, completely or not at all. Repeating the command changes nothing.
@@ -59,7 +59,7 @@ def copy(model: str | os.PathLike[str], to: str | os.PathLike[str]) -> None:
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Publish the model given on the command line."""
-    parser = argparse.ArgumentParser(prog="webtraj.loop.publishing")
+    parser = argparse.ArgumentParser(prog="webtraj.loop.model_link")
     parser.add_argument("model")
     parser.add_argument("link")
     parser.add_argument("--copy-to")

@@ -12,7 +12,7 @@ from typing import Any
 from webtraj import errors
 from webtraj.datasets.exporters.base import MANIFEST, read_manifest
 from webtraj.settings.named import class_at, nearest
-from webtraj.training.export.running import all_formats, read_export
+from webtraj.training.export.export_folder import all_formats, read_export
 from webtraj.training.rows import LazySamples, SampleFile
 from webtraj.training.samples import Sample
 
