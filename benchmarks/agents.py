@@ -247,7 +247,7 @@ async def roll_out(url: str, parallel: int, episodes: int, images: bool) -> tupl
         return sum(map(phase_times, dataset), PhaseTimes()), steps
 
 
-def shuffled(ways: dict[str, Way]) -> list[tuple[str, Way]]:
+def shuffle_ways(ways: dict[str, Way]) -> list[tuple[str, Way]]:
     return random.sample(list(ways.items()), len(ways))
 
 
@@ -273,7 +273,7 @@ def main() -> None:
     best = {name: [float("inf")] * 2 for name in ways}
     with server_process(0) as server:
         for _ in range(args.repeats):
-            for name, way in shuffled(ways):
+            for name, way in shuffle_ways(ways):
                 for column, seen in enumerate((new, old)):
                     used = asyncio.run(one_by_one(way, server.url, seen))
                     best[name][column] = min(best[name][column], used)
@@ -287,7 +287,7 @@ def main() -> None:
         held: dict[str, tuple[float, ...]] = {}
         with server_process(HOLD) as server:
             for _ in range(args.repeats):
-                for name, way in shuffled(ways):
+                for name, way in shuffle_ways(ways):
                     row = asyncio.run(at_once(way, server, concurrency, args.rounds))
                     if name not in held or row[2] < held[name][2]:
                         held[name] = row

@@ -14,7 +14,7 @@ from webtraj.environments import actions as a
 from webtraj_apps import AppEnvironment, Fault, Meanwhile, names
 from webtraj_apps import app as app_lib
 from webtraj_apps.forms import find_form
-from webtraj_apps.state import rebased
+from webtraj_apps.state import rebase
 from webtraj_apps.tasks import Assignment, added, find_template, same_text
 
 ALWAYS = Fault(others=1.0)
@@ -96,11 +96,11 @@ def test_a_state_takes_over_what_others_changed_by_row_and_column():
     start = {"line": {1: {"text": "a", "done": 0}, 2: {"text": "b", "done": 0}}}
     mine = {"line": {1: {"text": "mine", "done": 0}, 2: {"text": "b", "done": 0}}, "own": {5: {}}}
     theirs = {"line": {1: {"text": "mine", "done": 1}, 3: {"text": "c", "done": 0}}, "own": {5: {}}}
-    assert rebased(start, mine, theirs)["line"] == {
+    assert rebase(start, mine, theirs)["line"] == {
         1: {"text": "a", "done": 1},
         3: {"text": "c", "done": 0},
     }
-    assert rebased(start, mine, mine) == {**start, "own": {}}
+    assert rebase(start, mine, mine) == {**start, "own": {}}
 
 
 def test_an_assignment_concerns_what_it_names():

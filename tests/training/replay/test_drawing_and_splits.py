@@ -59,7 +59,7 @@ def test_draws_repeat_with_their_seed_and_differ_without(four_iterations):
     one = four_iterations.sample_with_recency(50, seed=1)
     assert one.sha256 == four_iterations.sample_with_recency(50, seed=1).sha256
     assert one.sha256 != four_iterations.sample_with_recency(50, seed=2).sha256
-    shuffled = one.shuffled(3)
+    shuffled = one.shuffle(3)
     assert sorted(shuffled.rows) == sorted(one.rows)
     assert shuffled.sha256 != one.sha256
 

@@ -166,7 +166,7 @@ class _Handler(WSGIRequestHandler):
 
         def application(environ: dict[str, Any], start_response: Any) -> list[bytes]:
             def without_expiry(status: str, headers: Any, exc_info: Any = None) -> Any:
-                return start_response(status, [_lasting(*pair) for pair in headers], exc_info)
+                return start_response(status, [_strip_expiry(*pair) for pair in headers], exc_info)
 
             return self.worlds.answer(world, environ, without_expiry)
 
@@ -196,7 +196,7 @@ class _Handler(WSGIRequestHandler):
         pass
 
 
-def _lasting(name: str, value: str) -> tuple[str, str]:
+def _strip_expiry(name: str, value: str) -> tuple[str, str]:
     """Return a header; a cookie without its expiry, which lies in the past of the browser's clock.
 
     A cookie that is deleted has `Max-Age=0` or expires in 1970, and stays as it is.

@@ -33,9 +33,9 @@ __all__ = [
     "on_day",
     "optional",
     "read_sqlite",
-    "rebased",
+    "rebase",
     "removed",
-    "resolved",
+    "resolve",
     "same_text",
 ]
 
@@ -154,7 +154,7 @@ def _same(one: Any, other: Any) -> bool:
     return bool(one == other)
 
 
-def rebased(start: State, before: State, after: State) -> State:
+def rebase(start: State, before: State, after: State) -> State:
     """Return a state with the changes between two others made to it, by row and column.
 
     Args:
@@ -342,7 +342,7 @@ def in_changed(*tables: str) -> _Changed:
     return _Changed(tables)
 
 
-def resolved(expected: Expected, found: Sequence[Change]) -> Expected:
+def resolve(expected: Expected, found: Sequence[Change]) -> Expected:
     """Return an expectation with each `in_new` and `in_changed` replaced by a test of keys."""
 
     def ids_of(value: Any) -> Any:
@@ -373,11 +373,11 @@ class _Texts:
         return texts if self.whole else f"containing {texts}"
 
     def __call__(self, value: Any) -> bool:
-        given = _squeezed(value)
+        given = _squeeze(value)
         if self.whole:
-            return given.rstrip(".") == _squeezed(self.texts[0]).rstrip(".")
+            return given.rstrip(".") == _squeeze(self.texts[0]).rstrip(".")
         most = sum(map(len, self.texts)) + self.more
-        return len(given) <= most and all(_squeezed(text) in given for text in self.texts)
+        return len(given) <= most and all(_squeeze(text) in given for text in self.texts)
 
 
 def contains(*texts: str, more: int = 200) -> Test:
@@ -416,7 +416,7 @@ def hash_of(secret: str) -> Test:
     return test
 
 
-def _squeezed(text: Any) -> str:
+def _squeeze(text: Any) -> str:
     return re.sub(r"\s+", " ", str(text)).strip().lower()
 
 
@@ -438,8 +438,8 @@ def differences(
             have any value.
         fills: What the application fills into new rows.
     """
-    may = [resolved(one, found) for one in allow]
-    wanted = [resolved(one, found) for one in expected]
+    may = [resolve(one, found) for one in allow]
+    wanted = [resolve(one, found) for one in expected]
     takers: dict[int, int] = {}  # The expectation that takes a change, by the change's position.
 
     def place(wanting: int, tried: set[int]) -> bool:

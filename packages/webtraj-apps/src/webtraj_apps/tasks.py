@@ -78,17 +78,17 @@ __all__ = [
     "find",
     "find_template",
     "find_templates",
+    "format_date",
     "hash_of",
     "in_changed",
     "in_new",
-    "listed",
+    "join_names",
     "on_day",
     "optional",
     "other_than",
     "removed",
     "same_answer",
     "same_text",
-    "spoken",
     "template",
 ]
 
@@ -181,11 +181,11 @@ class Assignment:
         found = []
         for app in apps:
             changes = app.changes(before[app.name], after[app.name])
-            expected, allowed = self.expected(app, apps)
+            expected, allowed = self.expected_changes(app, apps)
             found.append(state_lib.differences(changes, expected, allow=allowed, fills=app.fills))
         return "\n".join(filter(None, found))
 
-    def expected(
+    def expected_changes(
         self, app: app_lib.App, apps: Sequence[app_lib.App]
     ) -> tuple[Sequence[Expected], Sequence[Expected]]:
         """Return the changes that are expected of an application's world, and those allowed."""
@@ -314,7 +314,7 @@ def template(
     def register(assign: Callable[[Any, random.Random], Assignment]) -> Template:
         used = tuple(apps) or (name.partition("/")[0],)
 
-        def assigned(facts: Any, rng: random.Random) -> Assignment:
+        def make_assignment(facts: Any, rng: random.Random) -> Assignment:
             made = assign(facts, rng)
             known = facts if len(used) == 1 else facts[used[0]]
             return dataclasses.replace(
@@ -325,7 +325,9 @@ def template(
                 infeasible=infeasible,
             )
 
-        made = names_lib.TEMPLATES[name] = Template(name, used, level, split, assigned, infeasible)
+        made = names_lib.TEMPLATES[name] = Template(
+            name, used, level, split, make_assignment, infeasible
+        )
         return made
 
     return register
@@ -394,19 +396,19 @@ def other_than(rng: random.Random, choices: Iterable[str], *but: str) -> str:
     return rng.choice([choice for choice in choices if choice not in but])
 
 
-def listed(names: Sequence[str]) -> str:
+def join_names(names: Sequence[str]) -> str:
     """Return names as goals list them.
 
-    >>> listed(["Emma", "Noah", "Priya"])
+    >>> join_names(["Emma", "Noah", "Priya"])
     'Emma, Noah and Priya'
     """
     return f"{', '.join(names[:-1])} and {names[-1]}" if len(names) > 1 else names[0]
 
 
-def spoken(day: str) -> str:
+def format_date(day: str) -> str:
     """Return a date as goals tell it.
 
-    >>> spoken("2026-03-02")
+    >>> format_date("2026-03-02")
     '2 March 2026'
     """
     date = datetime.date.fromisoformat(day)
@@ -579,7 +581,7 @@ class AppTask(browser.BrowserTask):
             with contextlib.suppress(LookupError):
                 await deed.happen(world)
             self.before = {
-                **self.before, app: state_lib.rebased(self.before[app], before, world.read())
+                **self.before, app: state_lib.rebase(self.before[app], before, world.read())
             }  # fmt: skip
 
     def cookies_of(self, app: str) -> Mapping[str, str]:

@@ -106,8 +106,8 @@ class Solved:
         before, after = self.before[app.name], self.after[app.name]
         found = app.changes(before, after)
         expected, allowed = (
-            [state_lib.resolved(one, found) for one in part]
-            for part in self.assignment.expected(app, self.apps)
+            [state_lib.resolve(one, found) for one in part]
+            for part in self.assignment.expected_changes(app, self.apps)
         )
         for change in found:
             fitting = [one for one in expected if one.fits(change, app.fills)]

@@ -114,7 +114,7 @@ def say(number: int | None, text: str) -> str:
     if not own.shouts:
         text = re.sub(r"(?<!!)!(?!!)", ".", text)
     if own.lower:
-        text = _SENTENCE.sub(_lowered, text)
+        text = _SENTENCE.sub(_lower_start, text)
         text = re.sub(r"\bI\b(?!\.)", "i", text)
     if not own.stops and re.search(r"[^.]\.$", text):
         text = text[:-1]
@@ -128,7 +128,7 @@ def _thank(text: str, thanks: str) -> str:
     return re.sub(r"(?<!\w )\bThank(?:s| you)(?= (?:for|to|all|both)\b)", usual, text)
 
 
-def _lowered(found: re.Match[str]) -> str:
+def _lower_start(found: re.Match[str]) -> str:
     before, word = found.groups()
     is_name = word in _NAMES or word[1:] != word[1:].lower() or word.partition("'")[0] in _NAMES
     return found[0] if is_name else before + word[0].lower() + word[1:]

@@ -46,7 +46,7 @@ def read(source: Source) -> Iterator[Found]:
                 "FileDescriptorSet made by protoc --include_imports --descriptor_set_out."
             ) from error
 
-    def found(path: Path, where: str) -> Iterator[Found]:
+    def read_file(path: Path, where: str) -> Iterator[Found]:
         content = source.read(path)
         episode = read_orby(content, where, descriptor_set=descriptor)
         imported = base.provenance(SYSTEM, where, base.digest(content))
@@ -54,7 +54,7 @@ def read(source: Source) -> Iterator[Found]:
         info = dataclasses.replace(episode.info, metadata=metadata)
         yield dataclasses.replace(episode, info=info)
 
-    yield from source.each(_is_wanted, found)
+    yield from source.each(_is_wanted, read_file)
 
 
 def _is_wanted(name: str) -> bool:

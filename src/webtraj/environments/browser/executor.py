@@ -444,7 +444,7 @@ async def _focus_tab(executor: ActionExecutor, action: a.FocusTab) -> None:
     await executor.session.focus(tabs[action.index])
 
 
-async def _nothing(executor: ActionExecutor, action: a.Action) -> None:
+async def _do_nothing(executor: ActionExecutor, action: a.Action) -> None:
     pass
 
 
@@ -500,7 +500,8 @@ _BY_WORK: Mapping[lease_lib.Operation | None, Mapping[type[a.Action], _Performer
         a.NewTab: _new_tab,
         a.Wait: lambda executor, action: asyncio.sleep(action.seconds),
         **dict.fromkeys(
-            (a.Screenshot, a.CursorPosition, a.SendMessage, a.Answer, a.ReportInfeasible), _nothing
+            (a.Screenshot, a.CursorPosition, a.SendMessage, a.Answer, a.ReportInfeasible),
+            _do_nothing,
         ),
         a.InvalidAction: _invalid,
     },

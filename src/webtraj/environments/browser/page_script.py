@@ -30,18 +30,18 @@ if TYPE_CHECKING:
     from webtraj.environments.browser.session import BrowserSession
 
 __all__ = [
+    "LIVE_SITE",
+    "LOCAL_PAGE",
+    "SCRIPT_PROPERTY",
+    "SERVED_PAGE",
+    "WORLD_NAME",
     "EnteredWorld",
     "ForeignFrames",
     "IsolatedWorld",
-    "LIVE_SITE",
-    "LOCAL_PAGE",
-    "SERVED_PAGE",
     "NetworkWatch",
     "PageWorld",
-    "SCRIPT_PROPERTY",
     "Send",
     "SettlePolicy",
-    "WORLD_NAME",
     "World",
     "is_replaced",
     "merge_frame",
@@ -243,7 +243,7 @@ class NetworkWatch:
         """Return whether a page is on its way to another document."""
         return self._of(page).leaving is not None
 
-    def asked_since(self, page: Page, since: float) -> bool:
+    def has_asked_since(self, page: Page, since: float) -> bool:
         """Return whether an action caused a request since then, or a frame will ask for one.
 
         A request that was answered counts too: the page used the answer later.

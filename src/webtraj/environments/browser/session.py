@@ -758,7 +758,7 @@ class BrowserSession:
             waited: When the first wait for the network ended.
             looked: When the last one ended, before the last look.
         """
-        if self._network is None or not self._network.asked_since(self._active, looked):
+        if self._network is None or not self._network.has_asked_since(self._active, looked):
             return False
         settle = self._settle
         limit = settle.cap if settle.restless is None else settle.restless

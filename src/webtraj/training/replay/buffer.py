@@ -423,7 +423,7 @@ class Selection(Sequence[Sample]):
         """Return the samples with a loss weight above 0."""
         return self._some(np.flatnonzero(self.loss_weights > 0.0), {"positive": True})
 
-    def shuffled(self, seed: int = 0) -> Selection:
+    def shuffle(self, seed: int = 0) -> Selection:
         """Return the samples in a seeded random order. Iterating it reloads episodes repeatedly."""
         luck = mix(np.arange(len(self), dtype=np.uint64), seed)
         return self._some(np.argsort(luck, kind="stable"), {"shuffled": seed})

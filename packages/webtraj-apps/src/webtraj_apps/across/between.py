@@ -44,7 +44,7 @@ def to_site(app: str, path: str = "") -> Step:
 # The help desk.
 
 
-def _looking(request: helpdesk.Request, app: str, *steps: Steps, path: str = "") -> Steps:
+def _look_up(request: helpdesk.Request, app: str, *steps: Steps, path: str = "") -> Steps:
     """Read a ticket, find something out in another application, and come back to the ticket."""
     ticket = helpdesk.open_ticket(request.ticket)
     return (ticket, to_site(app, path), steps, to_site("helpdesk"), ticket)
@@ -122,7 +122,7 @@ def fixed_in_build(facts: Facts, rng: random.Random) -> Assignment:
         prepare={"helpdesk": request.prepare},
         expect={"helpdesk": helpdesk.expect_answer(request.ticket, text)},
         steps=(
-            _looking(request, "tracker", tracker.search_ticket(fixed, fixed["code"])),
+            _look_up(request, "tracker", tracker.search_ticket(fixed, fixed["code"])),
             helpdesk.write_reply(text, public=True),
         ),
     )
@@ -133,7 +133,7 @@ def pass_on_workaround(facts: Facts, rng: random.Random) -> Assignment:
     """Answer a customer with the developers' workaround, and raise the defect's priority."""
     desk, trac = facts["helpdesk"], facts["tracker"]
     defect = rng.choice(
-        tracker.unclosed_tickets(trac, workaround=bool, priority=("major", "minor", "trivial"))
+        tracker.find_unclosed_tickets(trac, workaround=bool, priority=("major", "minor", "trivial"))
     )
     request = helpdesk.prepare_ticket(
         desk,
@@ -154,7 +154,7 @@ def pass_on_workaround(facts: Facts, rng: random.Random) -> Assignment:
             "tracker": tracker.expect_changed(defect, priority="critical"),
         },
         steps=(
-            _looking(
+            _look_up(
                 request,
                 "tracker",
                 tracker.search_ticket(defect, defect["code"]),
@@ -242,7 +242,7 @@ def answer_from_wiki(facts: Facts, rng: random.Random) -> Assignment:
         prepare={"helpdesk": request.prepare},
         expect={"helpdesk": helpdesk.expect_answer(request.ticket, question.answer)},
         steps=(
-            _looking(request, "wiki", wiki.open_page(question.page)),
+            _look_up(request, "wiki", wiki.open_page(question.page)),
             helpdesk.write_reply(question.answer, public=True),
         ),
     )
@@ -312,7 +312,7 @@ def correct_the_wiki(facts: Facts, rng: random.Random) -> Assignment:
             "wiki": wiki.expect_text(team["page"], text),
         },
         steps=(
-            _looking(request, "wiki", wiki.edit_page(team["page"], text)),
+            _look_up(request, "wiki", wiki.edit_page(team["page"], text)),
             helpdesk.write_reply(end, check("#st_resolved"), public=True),
         ),
     )
@@ -346,7 +346,7 @@ def status_of_order(facts: Facts, rng: random.Random) -> Assignment:
         prepare={"helpdesk": request.prepare},
         expect={"helpdesk": helpdesk.expect_answer(request.ticket, text)},
         steps=(
-            _looking(request, "shop", office.open_order(order["number"]), path="/dashboard/"),
+            _look_up(request, "shop", office.open_order(order["number"]), path="/dashboard/"),
             helpdesk.write_reply(text, public=True),
         ),
     )
@@ -393,7 +393,7 @@ def tick_off_closed(facts: Facts, rng: random.Random) -> Assignment:
     count = rng.randint(1, len(points) - 1)
     done = set(rng.sample(range(len(points)), count))
     closed = rng.sample(tracker.find_tickets(trac, type="task", status="closed"), count)
-    working = rng.sample(tracker.unclosed_tickets(trac, type="task"), len(points) - count)
+    working = rng.sample(tracker.find_unclosed_tickets(trac, type="task"), len(points) - count)
     text = facts["wiki"]["pages"][meeting["page"]]
     prepare: list[Statement] = []
     looking: list[Step] = []
@@ -426,7 +426,7 @@ def lead_in_copy(facts: Facts, rng: random.Random) -> Assignment:
     trac, team = facts["tracker"], rng.choice(facts["wiki"]["teams"])
     lead = team["lead"].split()[0].lower()
     ticket = rng.choice(
-        tracker.unclosed_tickets(trac, cc=lambda cc: cc and lead not in cc.split(", "))
+        tracker.find_unclosed_tickets(trac, cc=lambda cc: cc and lead not in cc.split(", "))
     )
     wanted = {*ticket["cc"].split(", "), lead}
     return Assignment(
@@ -452,7 +452,7 @@ def defects_of_contract(facts: Facts, rng: random.Random) -> Assignment:
     """Find the customer of a contract in the wiki, and its defects in the tracker."""
     customer = rng.choice(facts["wiki"]["customers"])
     kind = rng.choice(tracker_content.WORDS.types)
-    found = tracker.unclosed_tickets(facts["tracker"], customer=customer["name"], type=kind)
+    found = tracker.find_unclosed_tickets(facts["tracker"], customer=customer["name"], type=kind)
     return Assignment(
         goal=f"Which customer has the contract {customer['contract']} according to the wiki, and "
         f"how many tickets of the type {kind} of this customer are not closed in the tracker? "
@@ -618,7 +618,7 @@ def who_paid_most(facts: Facts, rng: random.Random) -> Assignment:
 def milestone_complete(facts: Facts, rng: random.Random) -> Assignment:
     """Announce in the forum when a milestone was completed."""
     name, _, day, _ = rng.choice([m for m in tracker_content.WORDS.milestones if m[2]])
-    count = len(tracker.unclosed_tickets(facts["tracker"], milestone=name))
+    count = len(tracker.find_unclosed_tickets(facts["tracker"], milestone=name))
     board, title = rng.choice(BOARDS), f"{name} is {rng.choice(('complete', 'finished', 'out'))}"
     text = f"{name} was completed on {day}. Tickets that are not closed: {count}."
     return Assignment(
@@ -647,8 +647,12 @@ def milestone_complete(facts: Facts, rng: random.Random) -> Assignment:
 def release_status(facts: Facts, rng: random.Random) -> Assignment:
     """Tell in the forum how far a release is."""
     name, due = tracker.draw_release(facts["tracker"], rng)
-    component = rng.choice(tracker.unclosed_tickets(facts["tracker"], milestone=name))["component"]
-    count = len(tracker.unclosed_tickets(facts["tracker"], milestone=name, component=component))
+    component = rng.choice(tracker.find_unclosed_tickets(facts["tracker"], milestone=name))[
+        "component"
+    ]
+    count = len(
+        tracker.find_unclosed_tickets(facts["tracker"], milestone=name, component=component)
+    )
     board, title = rng.choice(BOARDS), f"{name}: {component}"
     text = f"{name} is due on {due}. Tickets that are not closed: {count}."
     return Assignment(
@@ -782,7 +786,7 @@ def list_with_unknown_product(facts: Facts, rng: random.Random) -> Assignment:
 )
 def list_with_unknown_ticket(facts: Facts, rng: random.Random) -> Assignment:
     """Ask to close the tickets of a list if all of them exist; one does not."""
-    tickets = rng.sample(tracker.unclosed_tickets(facts["tracker"]), 7)
+    tickets = rng.sample(tracker.find_unclosed_tickets(facts["tracker"]), 7)
     numbers = [rng.randint(400, 990), *(one["id"] for one in tickets)]
     post = forum.prepare_topic(
         facts["forum"],

@@ -22,10 +22,10 @@ from webtraj_apps.tasks import (
     Statement,
     Steps,
     find,
-    listed,
+    format_date,
+    join_names,
     other_than,
     same_text,
-    spoken,
     template,
 )
 from webtraj_apps.tracker import tasks as tracker
@@ -107,7 +107,7 @@ def _question(
     """
     sender = sender or mail.draw_colleague(facts["mail"], rng)
     subject = rng.choice(("A question", "Can you look this up?", "I need to know something"))
-    letter, delivery = mail.written(facts["mail"], sender, subject, question)
+    letter, delivery = mail.write_mail(facts["mail"], sender, subject, question)
     return _across(
         app,
         f"{sender['name']} has sent you a question, the mail “{subject}” in the inbox. Find the "
@@ -187,11 +187,11 @@ def ask_tracker(facts: Facts, rng: random.Random) -> Assignment:
         )
         answer, asked = ticket["build"], "in which build was it fixed? Answer with the build"
     elif kind == "owner":
-        ticket = rng.choice(tracker.unclosed_tickets(own))
+        ticket = rng.choice(tracker.find_unclosed_tickets(own))
         answer = tracker.name_of(own, ticket["owner"])
         asked = "who owns it now? Answer with the full name"
     elif kind == "milestone":
-        ticket = rng.choice(tracker.unclosed_tickets(own, milestone=bool))
+        ticket = rng.choice(tracker.find_unclosed_tickets(own, milestone=bool))
         answer, asked = ticket["milestone"], "which milestone is it in? Answer with its name"
     else:
         ticket = rng.choice(tracker.find_tickets(own, workaround=bool))
@@ -215,11 +215,11 @@ def ask_tracker(facts: Facts, rng: random.Random) -> Assignment:
 def hand_over_ticket(facts: Facts, rng: random.Random) -> Assignment:
     """Give a ticket to whom its owner names."""
     own = facts["tracker"]
-    ticket = rng.choice(tracker.unclosed_tickets(own, owner=lambda name: name != own["user"]))
+    ticket = rng.choice(tracker.find_unclosed_tickets(own, owner=lambda name: name != own["user"]))
     owner = other_than(rng, own["developers"], ticket["owner"])
     name, sender = tracker.name_of(own, owner), _person(facts, ticket["owner"])
     comment = f"{sender['name']} is away until {rng.randint(9, 27)} March."
-    letter, delivery = mail.written(
+    letter, delivery = mail.write_mail(
         facts["mail"],
         sender,
         rng.choice(("While I am away", "My ticket")),
@@ -244,7 +244,7 @@ def note_decision(facts: Facts, rng: random.Random) -> Assignment:
     """Note in a ticket what a thread of mails ends with."""
     thread = rng.choice(facts["mail"]["threads"])
     first = mail.find_mail(facts["mail"], thread["mail"])
-    ticket = rng.choice(tracker.unclosed_tickets(facts["tracker"]))
+    ticket = rng.choice(tracker.find_unclosed_tickets(facts["tracker"]))
     asked = {
         "budget": "the amount that may be spent, as in “4,000.00 GBP”",
         "deadline": "the day by which it has to be ready, as in “Monday, 2 March 2026”",
@@ -271,7 +271,7 @@ def note_decision(facts: Facts, rng: random.Random) -> Assignment:
 def mail_owner(facts: Facts, rng: random.Random) -> Assignment:
     """Write a mail to the owner of a ticket."""
     ticket = rng.choice(
-        tracker.unclosed_tickets(facts["tracker"], owner=lambda name: _is_known(facts, name))
+        tracker.find_unclosed_tickets(facts["tracker"], owner=lambda name: _is_known(facts, name))
     )
     owner = _person(facts, ticket["owner"])
     text = rng.choice(mail.TEXTS)
@@ -293,7 +293,7 @@ def no_such_ticket(facts: Facts, rng: random.Random) -> Assignment:
     """Ask for a change of a ticket that does not exist."""
     sender = mail.draw_colleague(facts["mail"], rng)
     number = rng.randint(400, 990)
-    letter, delivery = mail.written(
+    letter, delivery = mail.write_mail(
         facts["mail"],
         sender,
         rng.choice(("Please close a ticket", "A ticket of mine")),
@@ -340,9 +340,9 @@ def basket_for_colleague(facts: Facts, rng: random.Random) -> Assignment:
 def _order_product(
     facts: Facts, request: Mapping[str, Any], product: str
 ) -> tuple[dict[str, Any], tuple[Statement, ...]]:
-    """Deliver a request for a product. See `mail.written`."""
+    """Deliver a request for a product. See `mail.write_mail`."""
     sender = {**request, "name": request["from"]}
-    return mail.written(facts["mail"], sender, request["subject"], product=product)
+    return mail.write_mail(facts["mail"], sender, request["subject"], product=product)
 
 
 @task("across/order-for-colleague", apps=("mail", "shop"), level=3, split="test")
@@ -525,7 +525,7 @@ def moved_desk(facts: Facts, rng: random.Random) -> Assignment:
     member = rng.choice([one for one in team["members"] if one["name"] != own["name"]])
     room, extension = f"1.{rng.randint(30, 79)}", str(rng.randint(700, 999))
     text = wiki.seat(own, team, member, room=room, extension=extension)
-    letter, delivery = mail.written(
+    letter, delivery = mail.write_mail(
         facts["mail"],
         find(facts["mail"]["people"], name=member["name"]),
         rng.choice(("I have moved", "New desk")),
@@ -571,7 +571,7 @@ def meeting_page(facts: Facts, rng: random.Random) -> Assignment:
     title, organiser = meeting["title"], find(facts["mail"]["people"], name=meeting["organiser"])
     day, hour = f"2026-04-{rng.randint(13, 30)}", f"{rng.randint(8, 16):02d}:00"
     room = rng.choice([one for one in mail.ROOMS if one != meeting["room"]])
-    letter, delivery = mail.written(
+    letter, delivery = mail.write_mail(
         facts["mail"],
         organiser,
         f"Moved again: {title}",
@@ -617,13 +617,13 @@ def enter_expense(facts: Facts, rng: random.Random) -> Assignment:
     """Enter what somebody paid for some."""
     project, bill, sender = _spender(facts, rng, everyone=False)
     day = budget.draw_day(rng)
-    letter, delivery = mail.written(
+    letter, delivery = mail.write_mail(
         facts["mail"],
         sender,
         rng.choice(("I have paid something", "One more bill")),
-        f"on {spoken(day)} I paid {bill['amount']:.2f} for “{bill['what']}”. Could you please "
+        f"on {format_date(day)} I paid {bill['amount']:.2f} for “{bill['what']}”. Could you please "
         f"enter this in our budget “{project['name']}”, with these words? It is only for "
-        f"{listed(bill['owers'])}.",
+        f"{join_names(bill['owers'])}.",
     )
     return _across(
         "budget",
@@ -646,11 +646,11 @@ def enter_expenses(facts: Facts, rng: random.Random) -> Assignment:
     things = rng.sample([one for one in budget.PURCHASES if one not in titles], 3)
     bills = [{**first, "what": what, "amount": budget.draw_amount(rng)} for what in things]
     lines = "\n".join(f"- {bill['what']}: {bill['amount']:.2f}" for bill in bills)
-    letter, delivery = mail.written(
+    letter, delivery = mail.write_mail(
         facts["mail"],
         sender,
         rng.choice(("My shopping", "Three bills")),
-        f"on {spoken(day)} I paid for three things for our budget “{project['name']}”:\n\n"
+        f"on {format_date(day)} I paid for three things for our budget “{project['name']}”:\n\n"
         f"{lines}\n\nEach of them is for everyone. Could you please enter them as three bills, "
         "and tell me what they cost together? Answer with nothing but the amount, please.",
     )
@@ -703,7 +703,7 @@ def report_problem(facts: Facts, rng: random.Random) -> Assignment:
     own, sender = facts["helpdesk"], mail.draw_colleague(facts["mail"], rng)
     slug, title, body = helpdesk.draw_case(rng)
     queue, priority = helpdesk.find_queue(own, slug), rng.choice((1, 2, 4, 5))
-    letter, delivery = mail.written(facts["mail"], sender, title, body)
+    letter, delivery = mail.write_mail(facts["mail"], sender, title, body)
     answer = f"Your ticket has the number {len(own['tickets']) + 1}."
     return _across(
         "helpdesk",
@@ -730,7 +730,7 @@ def resolve_as_told(facts: Facts, rng: random.Random) -> Assignment:
     own, sender = facts["helpdesk"], mail.draw_colleague(facts["mail"], rng)
     ticket = rng.choice(helpdesk.find_tickets(own, lambda one: not one["depends"]))
     text = ticket["end"]
-    letter, delivery = mail.written(
+    letter, delivery = mail.write_mail(
         facts["mail"],
         sender,
         rng.choice(("It is done", "News about a ticket")),

@@ -14,7 +14,7 @@ from webtraj_apps.helpdesk import tasks as helpdesk
 from webtraj_apps.mail import tasks as mail
 from webtraj_apps.shop.assignments import basket
 from webtraj_apps.shop.assignments import common as shop
-from webtraj_apps.tasks import Assignment, Facts, find, listed, same_text, template
+from webtraj_apps.tasks import Assignment, Facts, find, join_names, same_text, template
 from webtraj_apps.tracker import content as tracker_content
 from webtraj_apps.tracker import tasks as tracker
 from webtraj_apps.wiki import tasks as wiki
@@ -29,7 +29,7 @@ def points_for_colleague(facts: Facts, rng: random.Random) -> Assignment:
     component = rng.choice(facts["tracker"]["components"])
     shared = {"component": component["name"], "milestone": rng.choice(tracker.UPCOMING)}
     sender = mail.draw_colleague(facts["mail"], rng)
-    letter, delivery = mail.written(
+    letter, delivery = mail.write_mail(
         facts["mail"],
         sender,
         rng.choice(("Open points", "After the meeting")),
@@ -116,7 +116,7 @@ def report_on_contract(facts: Facts, rng: random.Random) -> Assignment:
     customer, own = rng.choice(facts["wiki"]["customers"]), facts["forum"]
     kinds = sorted(tracker_content.WORDS.types)[:2]
     counts = [
-        len(tracker.unclosed_tickets(facts["tracker"], customer=customer["name"], type=kind))
+        len(tracker.find_unclosed_tickets(facts["tracker"], customer=customer["name"], type=kind))
         for kind in kinds
     ]
     board, title = rng.choice(between.BOARDS), f"Contract {customer['contract']}"
@@ -158,7 +158,7 @@ def new_desk(facts: Facts, rng: random.Random) -> Assignment:
     sender = find(facts["mail"]["people"], name=member["name"])
     queue, priority = helpdesk.find_queue(desk, "it"), rng.choice((2, 4))
     title, body = f"A {thing} for room {room}", f"There is no {thing} in room {room} yet."
-    letter, delivery = mail.written(
+    letter, delivery = mail.write_mail(
         facts["mail"],
         sender,
         rng.choice(("I have moved", "My new desk")),
@@ -204,7 +204,7 @@ def buy_and_share(facts: Facts, rng: random.Random) -> Assignment:
     what = rng.choice([one for one in budget.PURCHASES if one not in budget.titles_of(project)])
     bill = budget.bill_for_everyone(facts["budget"], project, what, total)
     sender = mail.draw_colleague(facts["mail"], rng)
-    letter, delivery = mail.written(
+    letter, delivery = mail.write_mail(
         facts["mail"],
         sender,
         rng.choice(("For the next meeting", "Could you order this?")),
@@ -248,7 +248,7 @@ def buy_and_share(facts: Facts, rng: random.Random) -> Assignment:
 def page_of_release(facts: Facts, rng: random.Random) -> Assignment:
     """Make a page of the wiki that tells how far a release is, and announce it."""
     name, due = tracker.draw_release(facts["tracker"], rng, components=2)
-    open_tickets = tracker.unclosed_tickets(facts["tracker"], milestone=name)
+    open_tickets = tracker.find_unclosed_tickets(facts["tracker"], milestone=name)
     first, second = rng.sample(sorted({one["component"] for one in open_tickets}), 2)
     counts = [sum(one["component"] == part for one in open_tickets) for part in (first, second)]
     short = name.replace(".", "-")  # The wiki takes no full stop in a page's name.
@@ -302,9 +302,9 @@ def event_for_all(facts: Facts, rng: random.Random) -> Assignment:
         goal=f"Look up the event {cms.name_of(page)} in the intranet. Create the page “{note}” in "
         "the wiki, with three paragraphs: the title of the event, then “Place: ” and its place, "
         "then “Seats: ” and the number of seats. Then send one mail to "
-        f"{listed([one['name'] for one in guests])}, whose addresses are in the address book of "
-        f"the webmail, with the subject “{subject}” and the text “It is at PLACE.”, with the place "
-        "of the event in place of PLACE.",
+        f"{join_names([one['name'] for one in guests])}, whose addresses are in the address book "
+        f"of the webmail, with the subject “{subject}” and the text “It is at PLACE.”, with the "
+        "place of the event in place of PLACE.",
         expect={
             "wiki": wiki.expect_page(note, text),
             "mail": mail.expect_sent(

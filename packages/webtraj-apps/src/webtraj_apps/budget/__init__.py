@@ -21,7 +21,7 @@ def _read(folder: Path) -> State:
     for row in state.pop("billowers").values():
         owers.setdefault(row["bill_id"], []).append(row["person_id"])
 
-    def named(bill: Mapping[str, Any]) -> dict[str, Any]:
+    def add_names(bill: Mapping[str, Any]) -> dict[str, Any]:
         payer, ids = people.get(bill["payer_id"], {}), owers.get(bill["id"], [])
         return {
             **bill,
@@ -31,7 +31,7 @@ def _read(folder: Path) -> State:
             "owers_id": tuple(sorted(ids)),
         }
 
-    return {**state, "bill": {key: named(bill) for key, bill in state["bill"].items()}}
+    return {**state, "bill": {key: add_names(bill) for key, bill in state["bill"].items()}}
 
 
 _THINGS: Final = ("Parking", "Matches", "Napkins", "Newspaper", "Light bulbs", "Bin bags")

@@ -17,11 +17,11 @@ from webtraj_apps.tasks import (
     anything,
     changed,
     find,
+    format_date,
     hash_of,
-    listed,
+    join_names,
     removed,
     same_text,
-    spoken,
     template,
 )
 
@@ -284,8 +284,9 @@ def add_bill_for_some(facts: Facts, rng: random.Random) -> Assignment:
     day = draw_day(rng)
     return Assignment(
         goal=(
-            f'Add a bill to the project "{project["name"]}": on {spoken(day)}, {bill["payer"]} '
-            f'paid {bill["amount"]:.2f} for "{bill["what"]}", for {listed(bill["owers"])} only.'
+            f'Add a bill to the project "{project["name"]}": on {format_date(day)}, '
+            f'{bill["payer"]} paid {bill["amount"]:.2f} for "{bill["what"]}", '
+            f"for {join_names(bill['owers'])} only."
         ),
         expect=expect_bill(project, bill, day=day),
         steps=(open_project(project), enter_bill(project, bill, day=day)),
@@ -335,7 +336,7 @@ def add_three_bills(facts: Facts, rng: random.Random) -> Assignment:
     told = "; ".join(f'{one["payer"]}: {one["amount"]:.2f} for "{one["what"]}"' for one in bills)
     return Assignment(
         goal=(
-            f'Add three bills of {spoken(day)} to the project "{project["name"]}", each for '
+            f'Add three bills of {format_date(day)} to the project "{project["name"]}", each for '
             f"everyone. Payers, amounts and descriptions: {told}."
         ),
         expect=[expect_bill(project, bill, day=day) for bill in bills],
@@ -385,7 +386,7 @@ def change_date_and_title(facts: Facts, rng: random.Random) -> Assignment:
     return Assignment(
         goal=(
             f'In the project "{project["name"]}", change the date of the bill "{bill["what"]}" to '
-            f'{spoken(day)} and its description to "{what}".'
+            f'{format_date(day)} and its description to "{what}".'
         ),
         expect=_changed_bill(bill, date=day, what=same_text(what)),
         steps=_change(project, bill, fill("#date", day), fill("#what", what)),
@@ -481,8 +482,8 @@ def split_bill(facts: Facts, rng: random.Random) -> Assignment:
     return Assignment(
         goal=(
             f'Two persons paid the bill "{bill["what"]}" in the project "{project["name"]}". '
-            f"Delete it, and add two new bills of the same date ({spoken(bill['date'])}) instead, "
-            f"both for everyone: {told}."
+            f"Delete it, and add two new bills of the same date ({format_date(bill['date'])}) "
+            f"instead, both for everyone: {told}."
         ),
         expect=[
             _no_bill(bill),
@@ -624,7 +625,7 @@ def join_late(facts: Facts, rng: random.Random) -> Assignment:
         goal=(
             f'Add {name} to the project "{project["name"]}" with the weight {weight:g}. Then add a '
             f'bill of today (2 March 2026): {name} paid {bill["amount"]:.2f} for "{bill["what"]}", '
-            f"for {listed(bill['owers'])} only."
+            f"for {join_names(bill['owers'])} only."
         ),
         expect=[
             _new_member(project["id"], name, weight),
@@ -959,7 +960,7 @@ def log_in_and_add(facts: Facts, rng: random.Random) -> Assignment:
         goal=(
             f'Log in to the project with the identifier "{project["id"]}" and the private code '
             f'"{project["code"]}". Add a bill of today (2 March 2026): {bill["payer"]} paid '
-            f'{bill["amount"]:.2f} for "{bill["what"]}", for {listed(some)} only.'
+            f'{bill["amount"]:.2f} for "{bill["what"]}", for {join_names(some)} only.'
         ),
         expect=expect_bill(project, bill),
         steps=(_log_in(project), enter_bill(project, bill)),
@@ -1063,7 +1064,7 @@ def start_project(facts: Facts, rng: random.Random) -> Assignment:
     return Assignment(
         goal=(
             f'Create a project with the name "{name}", the private code "{code}" and the email '
-            f"address {email}. Add the participants {listed(people)}, and then a bill of today "
+            f"address {email}. Add the participants {join_names(people)}, and then a bill of today "
             f'(2 March 2026): {payer} paid {amount:.2f} for "{what}", for everyone.'
         ),
         expect=[

@@ -107,7 +107,7 @@ def _still() -> str:
 
 
 @hooks.register("insert_global_admin_js")
-def _unwatched() -> str:
+def _stop_watching() -> str:
     """Keep editors from looking for changes twice a second: their notice comes sooner or later."""
     return mark_safe("<script>wagtail.app.unload('w-unsaved')</script>")
 
@@ -245,9 +245,7 @@ class _Site:
             make, rows = makers[slug]
             kind = {"news": "articles"}.get(slug, slug)
             chosen = self._rng.sample(rows, self.words.counts.get(kind, len(rows)))
-            made = [
-                make({key: self._filled(value) for key, value in row.items()}) for row in chosen
-            ]
+            made = [make({key: self._fill(value) for key, value in row.items()}) for row in chosen]
             for moment, page in sorted(made, key=lambda one: one[0]):
                 self._add(section, slug, page, moment)
         for page, moment in self._moments.items():
@@ -310,10 +308,10 @@ class _Site:
             }
         )
 
-    def _filled(self, value: Any) -> Any:
+    def _fill(self, value: Any) -> Any:
         """Return a value with its slots filled."""
         if isinstance(value, list):
-            return [self._filled(one) for one in value]
+            return [self._fill(one) for one in value]
         return value.format(**self._names) if isinstance(value, str) else value
 
     def _moment(self, first: int, last: int, before: date = _TODAY) -> datetime:

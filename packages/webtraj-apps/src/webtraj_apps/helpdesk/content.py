@@ -132,7 +132,7 @@ class _Writer:
         status = rng.choices((RESOLVED, CLOSED), (3, 8))[0]
         made = {
             "title": unit["title"].format(**slots),
-            "text": self.written(sender, unit["text"].format(**slots), email),
+            "text": self.compose(sender, unit["text"].format(**slots), email),
             "queue": unit["queue"],
             "sender": sender,
             "email": email,
@@ -159,7 +159,7 @@ class _Writer:
         """Return the second report of a ticket, which nobody has read yet."""
         title, text = (one.format(**slots) for one in unit["again"])
         sender, email, *_ = self.sender(unit, but=made["email"])
-        text = self.written(sender, text, email)
+        text = self.compose(sender, text, email)
         day = made["created"].date() + timedelta(days=1)
         created = self.moment(sender, min(day, _LAST), min(day + timedelta(days=4), _LAST))
         made["twin"] = title
@@ -178,7 +178,7 @@ class _Writer:
             "twin": made["title"],
         }
 
-    def written(self, sender: int | None, text: str, email: str) -> str:
+    def compose(self, sender: int | None, text: str, email: str) -> str:
         """Return how somebody fills in the form: some write a letter, customers in their way."""
         if sender is not None:
             said = voices.say(sender, text)

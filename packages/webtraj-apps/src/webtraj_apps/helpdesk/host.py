@@ -26,7 +26,7 @@ _NO_RESOLUTION = '{% if "Resolved" == ticket.get_status_display %}'
 _PACKAGES = Path(next(path for path in sys.path if (Path(path) / "helpdesk/models.py").exists()))
 
 
-def _patched() -> dict[str, str]:
+def _patch_templates() -> dict[str, str]:
     """Return the templates that load scripts from elsewhere; jQuery UI can sort rows as well.
 
     A link of an agent's page is left out too, which overwrites the resolution and closes nothing.
@@ -69,7 +69,7 @@ django_worlds.configure(
     ],
     ROOT_URLCONF=__name__,
     SITE_ID=1,
-    TEMPLATES=django_worlds.templates(pages=_patched()),
+    TEMPLATES=django_worlds.templates(pages=_patch_templates()),
 )
 
 from django.contrib import admin  # noqa: E402
@@ -145,7 +145,7 @@ def build(state: Path, seed: int) -> dict[str, Any]:
         "answers": answers,
         "checklist_templates": _checklists(rng, tickets, told),
         "colleague": users[content.COLLEAGUE].username,
-        "ignored": _ignored(rng, told),
+        "ignored": _make_ignored(rng, told),
         "people": [django_worlds.facts_of(user) for user in users],
         "presets": _presets(told),
         "queues": [{"id": at, **queue} for at, queue in enumerate(told.queues, start=1)],
@@ -354,7 +354,7 @@ def _checklists(
     return facts
 
 
-def _ignored(rng: random.Random, told: Any) -> list[dict[str, Any]]:
+def _make_ignored(rng: random.Random, told: Any) -> list[dict[str, Any]]:
     facts = []
     for name, email in told.ignored:
         made = models.IgnoreEmail.objects.create(

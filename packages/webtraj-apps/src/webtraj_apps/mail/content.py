@@ -17,7 +17,7 @@ from typing import Any
 import company
 import voices
 
-__all__ = ["Writer", "named", "settings"]
+__all__ = ["Writer", "replace_mails", "settings"]
 
 EPOCH: datetime = company.NOW
 """When every world begins: where the calendar of the mails ends."""
@@ -588,7 +588,7 @@ class Writer:
                 self.moment(5, 30), folder="Trash",
             )  # fmt: skip
 
-    def written(self) -> Iterator[dict[str, Any]]:
+    def write_own_mails(self) -> Iterator[dict[str, Any]]:
         """Mails of the owner: sent ones, and drafts."""
         for subject, text in self.few(self.words.sent, 18):
             person = self.rng.choice(self.colleagues)
@@ -653,7 +653,7 @@ class Writer:
         kinds = (
             self.invoices, self.meetings, self.trips, self.parcels, self.expenses, self.votes,
             self.leaves, self.applications, self.numbers, self.threads, self.newsletters,
-            self.junk, self.written, self.requests,
+            self.junk, self.write_own_mails, self.requests,
         )  # fmt: skip
         for kind in kinds:
             self.facts[kind.__name__] = list(kind())
@@ -796,12 +796,12 @@ def settings(file: Path, schema: str, writer: Writer) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def named(facts: Any) -> Any:
+def replace_mails(facts: Any) -> Any:
     """Return facts with the mails' ids instead of the mails."""
     if isinstance(facts, Mail):
         return facts.id
     if isinstance(facts, dict):
-        return {key: named(value) for key, value in facts.items()}
+        return {key: replace_mails(value) for key, value in facts.items()}
     if isinstance(facts, list):
-        return [named(one) for one in facts]
+        return [replace_mails(one) for one in facts]
     return facts

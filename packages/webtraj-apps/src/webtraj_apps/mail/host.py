@@ -66,7 +66,7 @@ def build(state: Path, seed: int) -> dict[str, Any]:
         ],
         "folders": ["INBOX", *writer.words.folders],
         "mails": [mail.facts() for mail in writer.mails],
-        **content.named(writer.facts),
+        **content.replace_mails(writer.facts),
         **content.settings(state / "roundcube.sqlite", schema, writer),
     }
 

@@ -313,7 +313,7 @@ class _Imap(_Connection):
             if fitting.fullmatch(name) and (verb == "LIST" or subscribed):
                 parent = any(other.startswith(f"{name}/") for other, _ in folders)
                 mark = "\\HasChildren" if parent else "\\HasNoChildren"
-                self.send(f'* {verb} ({mark}) "/" {_quoted(name)}')
+                self.send(f'* {verb} ({mark}) "/" {_quote(name)}')
 
     def do_lsub(self, reference: str, pattern: str) -> None:
         self.do_list(reference, pattern, "LSUB")
@@ -364,7 +364,7 @@ class _Imap(_Connection):
             "UIDVALIDITY": 1,
         }
         shown = " ".join(f"{item.upper()} {values[item.upper()]}" for item in items)
-        self.send(f"* STATUS {_quoted(name)} ({shown})")
+        self.send(f"* STATUS {_quote(name)} ({shown})")
 
     def do_select(self, name: str, *_: Any) -> str:
         if not self.exists(name):
@@ -399,7 +399,7 @@ class _Imap(_Connection):
         found = self.query(_OF_FOLDER.format("id, uid, flags, received, raw"), self.selected)
         return [_Row(*row) for row in found]
 
-    def chosen(self, numbers: str, uid: bool) -> list[tuple[int, _Row]]:
+    def find_by_number(self, numbers: str, uid: bool) -> list[tuple[int, _Row]]:
         """Return the mails of a set such as `1:3,7`, with their numbers."""
         rows = list(enumerate(self.rows(), 1))
         last = max((row.uid if uid else i for i, row in rows), default=0)
@@ -415,14 +415,14 @@ class _Imap(_Connection):
         items = [item.upper() for item in items]
         if uid and "UID" not in items:
             items = ["UID", *items]
-        for i, row in self.chosen(numbers, uid):
+        for i, row in self.find_by_number(numbers, uid):
             if any(item.startswith("BODY[") for item in items):
                 row = self.change_flags(row, "+FLAGS", ["\\Seen"])
             self.send(b"* %d FETCH (%b)" % (i, b" ".join(_item(row, item) for item in items)))
 
     def do_store(self, numbers: str, how: str, flags: Any, *, uid: bool) -> None:
         how = how.upper()
-        for i, row in self.chosen(numbers, uid):
+        for i, row in self.find_by_number(numbers, uid):
             new = self.change_flags(row, how, flags if isinstance(flags, list) else [flags])
             if not how.endswith(".SILENT"):
                 self.send(f"* {i} FETCH (UID {row.uid} FLAGS ({new.flags}))")
@@ -437,7 +437,7 @@ class _Imap(_Connection):
 
     def do_copy(self, numbers: str, to: str, *, uid: bool) -> str:
         assert self.database is not None
-        rows = [row for _, row in self.chosen(numbers, uid)]
+        rows = [row for _, row in self.find_by_number(numbers, uid)]
         new = [
             add_mail(self.database, to, row.raw, row.flags, _moment(row.received))[1]
             for row in rows
@@ -446,7 +446,7 @@ class _Imap(_Connection):
 
     def do_move(self, numbers: str, to: str, *, uid: bool) -> None:
         assert self.database is not None
-        moved = self.chosen(numbers, uid)
+        moved = self.find_by_number(numbers, uid)
         new = []
         for _, row in moved:
             new.append(_next_uid(self.database, to))
@@ -456,7 +456,7 @@ class _Imap(_Connection):
             self.send(f"* {i} EXPUNGE")
 
     def do_expunge(self, numbers: str = "1:*", *, uid: bool) -> None:
-        for i, row in reversed(self.chosen(numbers, uid)):
+        for i, row in reversed(self.find_by_number(numbers, uid)):
             if "\\Deleted" in row.flags.split():
                 self.query("DELETE FROM mail WHERE id = ?", row.id)
                 self.send(f"* {i} EXPUNGE")
@@ -471,18 +471,18 @@ class _Imap(_Connection):
         return f"OK [APPENDUID 1 {uid}]"
 
     def do_search(self, *criteria: Any, uid: bool) -> None:
-        found = [row.uid if uid else i for i, row in self.matching(list(criteria))]
+        found = [row.uid if uid else i for i, row in self.find_by_criteria(list(criteria))]
         self.send(" ".join(["* SEARCH", *map(str, found)]))
 
     def do_sort(self, fields: list[str], charset: str, *criteria: Any, uid: bool) -> None:
-        found = self.matching(list(criteria))
+        found = self.find_by_criteria(list(criteria))
         backwards = fields[0].upper() == "REVERSE"
         key = _SORT_KEYS[fields[-1].upper()]
         found.sort(key=lambda one: key(one[1]), reverse=backwards)
         numbers = [row.uid if uid else i for i, row in found]
         self.send(" ".join(["* SORT", *map(str, numbers)]))
 
-    def matching(self, criteria: list[Any]) -> list[tuple[int, _Row]]:
+    def find_by_criteria(self, criteria: list[Any]) -> list[tuple[int, _Row]]:
         if criteria and str(criteria[0]).upper() == "CHARSET":
             criteria = criteria[2:]
         rows = list(enumerate(self.rows(), 1))
@@ -537,7 +537,7 @@ def _bytes(text: str) -> bytes:
     return text.encode("utf-8", "surrogateescape")
 
 
-def _quoted(text: str) -> str:
+def _quote(text: str) -> str:
     return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'
 
 
@@ -545,9 +545,7 @@ def _string(text: str | None) -> str:
     """Return a text of a mail's structure."""
     if text is None:
         return "NIL"
-    return _quoted(
-        str(text).replace("\r", "").replace("\n", "").encode("ascii", "replace").decode()
-    )
+    return _quote(str(text).replace("\r", "").replace("\n", "").encode("ascii", "replace").decode())
 
 
 def _moment(seconds: int) -> datetime:
@@ -562,7 +560,7 @@ def _parse_date(text: str) -> datetime:
 
 
 @functools.lru_cache(4096)
-def _parsed(raw: bytes) -> email.message.Message:
+def _parse(raw: bytes) -> email.message.Message:
     return email.message_from_bytes(raw)
 
 
@@ -605,7 +603,7 @@ def _section(raw: bytes, section: str) -> bytes:
         return b"".join(one + b"\r\n" for one in kept) + b"\r\n"
     numbers = re.match(r"[\d.]*", section)[0].strip(".")
     rest = section[len(numbers) :].strip(".")
-    part = _part(_parsed(raw), [int(number) for number in numbers.split(".")])
+    part = _part(_parse(raw), [int(number) for number in numbers.split(".")])
     if rest in ("MIME", "HEADER"):
         if rest == "HEADER" and part.get_content_type() == "message/rfc822":
             part = part.get_payload(0)
@@ -643,7 +641,7 @@ def _raw(message: email.message.Message) -> bytes:
 
 @functools.lru_cache(4096)
 def _structure(raw: bytes) -> bytes:
-    return _bytes(_structure_of(_parsed(raw)))
+    return _bytes(_structure_of(_parse(raw)))
 
 
 def _structure_of(part: email.message.Message) -> str:
@@ -720,13 +718,13 @@ def _one_of(left: list[Any], last: tuple[int, int]) -> _Test:
         day = datetime.strptime(left.pop(0), "%d-%b-%Y").date()
         return lambda one: compare(_date_of(one[1], name.startswith("SENT")).date(), day)
     if name in ("BODY", "TEXT"):
-        text = _folded(left.pop(0))
+        text = _fold(left.pop(0))
         return lambda one: text in _text(one[1].raw, name == "TEXT")
     if name == "HEADER" or name in _HEADERS:
         header = left.pop(0) if name == "HEADER" else name
-        text = _folded(left.pop(0))
+        text = _fold(left.pop(0))
         return lambda one: (
-            text in _header(one[1].raw, header) and (bool(text) or header in _parsed(one[1].raw))
+            text in _header(one[1].raw, header) and (bool(text) or header in _parse(one[1].raw))
         )
     wanted = _ranges(key, last[0])
     return lambda one: any(low <= one[0] <= high for low, high in wanted)
@@ -744,17 +742,17 @@ _DAYS: dict[str, Callable[[Any, Any], bool]] = {
 }
 
 
-def _folded(text: str) -> str:
+def _fold(text: str) -> str:
     return unicodedata.normalize("NFC", text).casefold()
 
 
 @functools.lru_cache(16384)
 def _header(raw: bytes, name: str) -> str:
-    values = _parsed(raw).get_all(name, [])
-    return _folded(" ".join(map(_decoded, values)))
+    values = _parse(raw).get_all(name, [])
+    return _fold(" ".join(map(_decode_header, values)))
 
 
-def _decoded(value: Any) -> str:
+def _decode_header(value: Any) -> str:
     """Return a header's value without its MIME encoding."""
     parts = email.header.decode_header(str(value))
     return "".join(
@@ -765,17 +763,17 @@ def _decoded(value: Any) -> str:
 
 @functools.lru_cache(4096)
 def _text(raw: bytes, with_header: bool) -> str:
-    message = _parsed(raw)
-    texts = [_decoded(value) for value in message.values()] if with_header else []
+    message = _parse(raw)
+    texts = [_decode_header(value) for value in message.values()] if with_header else []
     for part in message.walk():
         if part.get_content_maintype() == "text":
             payload = part.get_payload(decode=True)
             texts.append(payload.decode("utf-8", "replace"))
-    return re.sub(r"\s+", " ", _folded("\n".join(texts)))
+    return re.sub(r"\s+", " ", _fold("\n".join(texts)))
 
 
 def _date_of(row: _Row, sent: bool) -> datetime:
-    date = _parsed(row.raw)["Date"]
+    date = _parse(row.raw)["Date"]
     return email.utils.parsedate_to_datetime(date) if sent and date else _moment(row.received)
 
 

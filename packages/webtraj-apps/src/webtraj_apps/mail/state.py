@@ -114,7 +114,7 @@ def _content(raw: bytes) -> Mapping[str, Any]:
     for part in message.walk():
         name = part.get_filename()
         if name:
-            attachments.append(_decoded(name))
+            attachments.append(_decode_header(name))
         elif part.get_content_type() == "text/plain":
             texts.append(_text(part))
     body = "\n".join(texts).replace("\r\n", "\n")
@@ -124,7 +124,7 @@ def _content(raw: bytes) -> Mapping[str, Any]:
             for name in ("from", "to", "cc", "bcc")
         },
         "reply_to": message.get("Reply-To", ""),
-        "subject": _decoded(message.get("Subject", "")).strip(),
+        "subject": _decode_header(message.get("Subject", "")).strip(),
         "body": body,
         "text": _own_words(body),
         "attachments": ", ".join(sorted(attachments)),
@@ -134,7 +134,7 @@ def _content(raw: bytes) -> Mapping[str, Any]:
     }
 
 
-def _decoded(value: Any) -> str:
+def _decode_header(value: Any) -> str:
     """Return a header's value without its MIME encoding and folding."""
     parts = email.header.decode_header(str(value))
     text = "".join(

@@ -27,11 +27,11 @@ from webtraj_apps.tasks import (
     changed,
     contains,
     find,
+    format_date,
     in_changed,
-    listed,
+    join_names,
     removed,
     same_text,
-    spoken,
     template,
 )
 
@@ -142,7 +142,7 @@ def key(selector: str, keys: str, **more: Any) -> Step:
     return _on(lambda ref: actions_lib.Press(ref, keys), selector, **more)
 
 
-def seen(selector: str, text: str | None = None, **more: Any) -> Step:
+def await_element(selector: str, text: str | None = None, **more: Any) -> Step:
     """Wait for an element."""
     return _on(None, selector, text, **more)
 
@@ -151,7 +151,7 @@ def seen(selector: str, text: str | None = None, **more: Any) -> Step:
 
 _CREATE: Final = tap("#layout-content .header a.create")
 _DELETE: Final = tap("#layout-content .header a.delete")
-READABLE: Final = seen(".message-part, .rcmBody", inside=_MESSAGE)
+READABLE: Final = await_element(".message-part, .rcmBody", inside=_MESSAGE)
 """The mail that was chosen is there."""
 
 
@@ -182,7 +182,7 @@ def move_to(folder: str) -> tuple[Step, ...]:
         tap("#messagemenulink"),
         tap("#message-menu a.move"),
         tap("#folder-selector a", folder),
-        seen("#messagelist"),
+        await_element("#messagelist"),
     )
 
 
@@ -191,7 +191,7 @@ def mark(how: str) -> tuple[Step, ...]:
     return (
         tap("#markmessagemenulink"),
         tap(f"#markmessage-menu a.{how}"),
-        seen("#messagelist"),
+        await_element("#messagelist"),
     )
 
 
@@ -223,7 +223,7 @@ def put_before(text: str) -> Step:
     """Write above the mail that is answered or forwarded."""
 
     async def step(page: OracleView) -> AsyncIterator[actions_lib.Action]:
-        async for action in seen("#composebody")(page):
+        async for action in await_element("#composebody")(page):
             yield action
         rest = await page.evaluate("() => document.querySelector('#composebody').value")
         async for action in put("#composebody", f"{text}\n\n{rest.lstrip()}")(page):
@@ -251,7 +251,7 @@ def whole_folder(name: str, what: str) -> tuple[Step, ...]:
         tap("#layout-sidebar .sidebar-menu"),
         tap(f"#mailboxoptions-menu a.{what}"),
         confirm(),
-        seen("#messagelist"),
+        await_element("#messagelist"),
     )
 
 
@@ -271,13 +271,15 @@ def pick_contact(name: str) -> tuple[Step, ...]:
         put("#searchform", name),
         key("#searchform", "Enter"),
         tap("#contacts-table td.name", name),
-        seen(".formbuttons .edit", inside=_CONTACT),
+        await_element(".formbuttons .edit", inside=_CONTACT),
     )
 
 
 def pick_member(name: str) -> tuple[Step, ...]:
     """Find a contact in the list that is open. What a search finds cannot be put into groups."""
-    return tap("#contacts-table td.name", name), seen(".formbuttons .edit", inside=_CONTACT)
+    return tap("#contacts-table td.name", name), await_element(
+        ".formbuttons .edit", inside=_CONTACT
+    )
 
 
 def edit_contact(**fields: str) -> tuple[Step, ...]:
@@ -286,7 +288,7 @@ def edit_contact(**fields: str) -> tuple[Step, ...]:
         tap(".formbuttons .edit", inside=_CONTACT),
         *(put(f"[name^=_{name}]", value, inside=_CONTACT) for name, value in fields.items()),
         tap("button.submit", inside=_CONTACT),
-        seen("#layout-content a.print.disabled"),
+        await_element("#layout-content a.print.disabled"),
     )
 
 
@@ -304,7 +306,7 @@ def new_group(name: str) -> tuple[Step, ...]:
         tap("#groupoptions-menu a.create"),
         put(".ui-dialog input", name),
         confirm(),
-        seen("#directorylist .contactgroup a", name),
+        await_element("#directorylist .contactgroup a", name),
     )
 
 
@@ -314,7 +316,7 @@ def assign(group: str) -> tuple[Step, ...]:
         tap("#contactmenulink"),
         tap("#contact-menu a.assigngroup"),
         tap("#contactgroup-selector a", group),
-        seen("#contacts-table"),
+        await_element("#contacts-table"),
     )
 
 
@@ -328,7 +330,7 @@ def save(*fields: Step) -> tuple[Step, ...]:
     return (
         *fields,
         tap("button.submit", inside=_FORM),
-        seen("#messagestack .confirmation"),
+        await_element("#messagestack .confirmation"),
     )
 
 
@@ -367,7 +369,7 @@ def write_to_contacts(
 
 def send() -> tuple[Step, ...]:
     """Send the mail that is being written."""
-    return tap("button.send"), seen("#messagelist")
+    return tap("button.send"), await_element("#messagelist")
 
 
 # What is there.
@@ -411,13 +413,13 @@ def name_of(mail: Mapping[str, Any]) -> str:
     return f"the mail “{mail['subject']}” from {mail['from']}"
 
 
-def _joined(addresses: Iterable[str]) -> str:
+def _join(addresses: Iterable[str]) -> str:
     return ", ".join(sorted(addresses))
 
 
 def long_day(day: str) -> str:
     """Return a day as the mails write it."""
-    return f"{date.fromisoformat(day):%A}, {spoken(day)}"
+    return f"{date.fromisoformat(day):%A}, {format_date(day)}"
 
 
 def deliver(
@@ -454,7 +456,7 @@ def deliver(
     )
 
 
-def written(
+def write_mail(
     facts: Facts, sender: Mapping[str, Any], subject: str, text: str = "", **values: str
 ) -> tuple[dict[str, Any], tuple[Statement, ...]]:
     """Let somebody write a mail; return it, and what delivers it. See `deliver`."""
@@ -483,10 +485,10 @@ def expect_sent(
     **columns: Any,
 ) -> tuple[Expected, ...]:
     """Expect a mail to be sent, with its copy in the folder Sent."""
-    shown = {"to": _joined(to), "cc": _joined(cc), "subject": same_text(subject), **columns}
+    shown = {"to": _join(to), "cc": _join(cc), "subject": same_text(subject), **columns}
     return (
-        added("sent", recipients=_joined([*to, *cc, *bcc]), **shown),
-        added("mail", folder="Sent", bcc=_joined(bcc), **shown),
+        added("sent", recipients=_join([*to, *cc, *bcc]), **shown),
+        added("mail", folder="Sent", bcc=_join(bcc), **shown),
     )
 
 
@@ -497,7 +499,7 @@ def expect_answer(
     subject = mail["subject"] if mail["subject"].startswith("Re: ") else f"Re: {mail['subject']}"
     others = {*mail["to"], *mail["cc"]} - {facts["email"], mail["email"]} if to_all else set()
     # An answer to all has the other recipients among either.
-    recipients = _joined({mail["email"], *others})
+    recipients = _join({mail["email"], *others})
     shown = {"subject": same_text(subject), "text": same_text(text)}
     return (
         added("sent", recipients=recipients, **shown),
@@ -608,7 +610,7 @@ def _delete(facts: Facts, rng: random.Random) -> Assignment:
         steps=(
             pick(mail),
             _DELETE,
-            seen("#messagelist"),
+            await_element("#messagelist"),
         ),
     )
 
@@ -820,7 +822,7 @@ def _delete_contact(facts: Facts, rng: random.Random) -> Assignment:
             pick_contact(contact["name"]),
             _DELETE,
             confirm(),
-            seen("#contacts-table"),
+            await_element("#contacts-table"),
         ),
     )
 
@@ -984,7 +986,7 @@ def _delete_folder(facts: Facts, rng: random.Random) -> Assignment:
             tap("#subscription-table a", folder),
             _DELETE,
             confirm(),
-            seen("#subscription-table"),
+            await_element("#subscription-table"),
             tap("#taskmenu a.mail"),
             _select_all(newsletter["name"]),
             move_to("Archive"),
@@ -996,7 +998,7 @@ def _select_all(text: str) -> tuple[Step, ...]:
     """Search the open folder, and choose all that is found."""
     return (
         *search(text),
-        seen("#messagelist tr.message"),
+        await_element("#messagelist tr.message"),
         tap("#messagelist-header a.select"),
         tap("#listselect-menu a.select.all"),
     )
@@ -1133,7 +1135,7 @@ def _new_group(facts: Facts, rng: random.Random) -> Assignment:
     name, members = rng.choice(_GROUPS), rng.sample(facts["contacts"], 2)
     names = [member["name"] for member in members]
     return Assignment(
-        goal=f"Make a group of contacts named “{name}” with {listed(names)} in it.",
+        goal=f"Make a group of contacts named “{name}” with {join_names(names)} in it.",
         expect=(
             added("group", name=name),
             [added("member", group=name, contact=member) for member in names],
@@ -1174,7 +1176,7 @@ def _group_members(facts: Facts, rng: random.Random) -> Assignment:
             tap("#contacts-table td.name", gone),
             tap("#contactmenulink"),
             tap("#contact-menu a.removegroup"),
-            seen("#contacts-table"),
+            await_element("#contacts-table"),
         ),
     )
 
@@ -1201,7 +1203,7 @@ def _delete_notifications(facts: Facts, rng: random.Random) -> Assignment:
         steps=(
             _select_all(sender),
             _DELETE,
-            seen("#messagelist"),
+            await_element("#messagelist"),
         ),
     )
 
@@ -1249,7 +1251,7 @@ def _draft(facts: Facts, rng: random.Random) -> Assignment:
             tap("a.compose"),
             write(to=[person["email"]], subject=subject, text=text),
             tap("#layout-content .header a.save"),
-            seen("#composebody"),
+            await_element("#composebody"),
         ),
     )
 
@@ -1368,10 +1370,10 @@ def _expenses_total(facts: Facts, rng: random.Random) -> Assignment:
     subject = "Expenses February, total"
     return Assignment(
         goal=(
-            f"Add up the February expenses of {listed(names)}; their mails are in the inbox. Send "
-            f"the total to {person['email']}, with the subject “{subject}” and the text “Total: N "
-            f"GBP”, where N is the amount with two decimals and without any other sign, such as "
-            f"1234.50."
+            f"Add up the February expenses of {join_names(names)}; their mails are in the inbox. "
+            f"Send the total to {person['email']}, with the subject “{subject}” and the text "
+            f"“Total: N GBP”, where N is the amount with two decimals and without any other sign, "
+            f"such as 1234.50."
         ),
         expect=expect_sent([person["email"]], subject, text=same_text(f"Total: {amount} GBP")),
         steps=(
@@ -1658,7 +1660,7 @@ def _do_as_asked(facts: Facts, rng: random.Random) -> Assignment:
         f"mail with nothing but the number."
     )
     subject = rng.choice(("Please help", "Two things", "While I am away"))
-    request, delivery = written(facts, person, subject, text)
+    request, delivery = write_mail(facts, person, subject, text)
     number = contact["phone"]
     shown = {"subject": same_text(f"Re: {subject}"), "text": _same(number)}
     return Assignment(
@@ -1696,8 +1698,8 @@ def _circular(facts: Facts, rng: random.Random) -> Assignment:
         f"could you please send just this sentence, and no other text, to everybody in your group "
         f"“{group['name']}”, in one mail with the subject “{subject}”?\n\n{news}"
     )
-    request, delivery = written(facts, sender, f"For the group {group['name']}", text)
-    addresses = _joined(one["email"] for one in members)
+    request, delivery = write_mail(facts, sender, f"For the group {group['name']}", text)
+    addresses = _join(one["email"] for one in members)
     shown = {"subject": same_text(subject), "text": same_text(news)}
     return Assignment(
         goal=f"{sender['name']} has sent you the mail “{request['subject']}”. Do what it says.",
@@ -1710,7 +1712,7 @@ def _circular(facts: Facts, rng: random.Random) -> Assignment:
             pick(request),
             to_contacts(),
             tap("#directorylist .contactgroup a", group["name"]),
-            seen("#contacts-table td.name", members[0]["name"]),
+            await_element("#contacts-table td.name", members[0]["name"]),
             [pick_member(one["name"]) for one in members],
             compose(to=[one["email"] for one in members], subject=subject, text=news),
         ),
@@ -1730,7 +1732,7 @@ def _impossible_file(facts: Facts, rng: random.Random) -> Assignment:
             f"Forward the mail in which {person['name']} sent you the file {file}-{year}.pdf to "
             f"{other['email']}."
         ),
-        steps=(search(person["name"]), seen("#messagelist")),
+        steps=(search(person["name"]), await_element("#messagelist")),
     )
 
 
@@ -1743,7 +1745,7 @@ def _impossible_restore(facts: Facts, rng: random.Random) -> Assignment:
             f"The mail “{thing}” from {person['name']} was deleted by mistake. Move it from the "
             f"trash back to the inbox."
         ),
-        steps=(to_folder("Trash"), seen("#messagelist")),
+        steps=(to_folder("Trash"), await_element("#messagelist")),
     )
 
 
@@ -1755,7 +1757,7 @@ def _impossible_filter(facts: Facts, rng: random.Random) -> Assignment:
             f"Set up a filter rule in the settings of the webmail that moves every future mail "
             f"from {newsletter['name']} to the folder {folder} as it arrives."
         ),
-        steps=(to_settings("Preferences"), seen("#sections-table")),
+        steps=(to_settings("Preferences"), await_element("#sections-table")),
     )
 
 

@@ -29,12 +29,12 @@ from webtraj_apps.tasks import (
     anything,
     changed,
     find,
-    listed,
+    format_date,
+    join_names,
     optional,
     other_than,
     removed,
     same_text,
-    spoken,
     template,
 )
 from webtraj_apps.tracker.content import REPORTS, WORDS
@@ -67,7 +67,7 @@ def find_tickets(facts: Facts, **wanted: Any) -> list[Ticket]:
     ]
 
 
-def unclosed_tickets(facts: Facts, **wanted: Any) -> list[Ticket]:
+def find_unclosed_tickets(facts: Facts, **wanted: Any) -> list[Ticket]:
     """Return the tickets with these values that are not closed. See `find_tickets`."""
     return find_tickets(facts, status=_OPEN, **wanted)
 
@@ -81,10 +81,10 @@ def draw_release(facts: Facts, rng: random.Random, components: int = 1) -> tuple
         components: Of how many components it has unclosed tickets, at least.
     """
 
-    def concerned(name: str) -> set[str]:
-        return {one["component"] for one in unclosed_tickets(facts, milestone=name)}
+    def components_of(name: str) -> set[str]:
+        return {one["component"] for one in find_unclosed_tickets(facts, milestone=name)}
 
-    name = rng.choice([name for name in DATED if len(concerned(name)) >= components])
+    name = rng.choice([name for name in DATED if len(components_of(name)) >= components])
     return name, DATED[name]
 
 
@@ -93,7 +93,7 @@ def name_of(facts: Facts, username: str) -> str:
     return str(find(facts["people"], username=username)["name"])
 
 
-def _quoted(ticket: Ticket) -> str:
+def _quote(ticket: Ticket) -> str:
     return f"“{ticket['summary']}”"
 
 
@@ -282,9 +282,9 @@ def _admin(panel: str) -> tuple[Step, ...]:
 @task("tracker/find-owner", level=1, split="train")
 def find_owner(facts: Facts, rng: random.Random) -> Assignment:
     """Ask who owns a ticket."""
-    ticket = rng.choice(unclosed_tickets(facts))
+    ticket = rng.choice(find_unclosed_tickets(facts))
     return Assignment(
-        goal=f"Who owns the ticket {_quoted(ticket)}? Answer with the full name.",
+        goal=f"Who owns the ticket {_quote(ticket)}? Answer with the full name.",
         answer=name_of(facts, ticket["owner"]),
         steps=search_ticket(ticket),
     )
@@ -307,7 +307,7 @@ def find_build(facts: Facts, rng: random.Random) -> Assignment:
     """Ask in which build something was fixed."""
     ticket = rng.choice(find_tickets(facts, type="defect", status="closed", resolution="fixed"))
     return Assignment(
-        goal=f"In which build was the defect {_quoted(ticket)} fixed? Answer with its number.",
+        goal=f"In which build was the defect {_quote(ticket)} fixed? Answer with its number.",
         answer=ticket["build"],
         steps=search_ticket(ticket),
     )
@@ -344,7 +344,7 @@ def find_last_failure(facts: Facts, rng: random.Random) -> Assignment:
     log = rng.choice(facts["attachments"])
     ticket = find(facts["tickets"], id=log["ticket"])
     return Assignment(
-        goal=f"A log file is attached to the ticket {_quoted(ticket)}. "
+        goal=f"A log file is attached to the ticket {_quote(ticket)}. "
         "What is the number of the last job in it that failed? Answer with the number.",
         answer=log["last_error"].removeprefix("job "),
         steps=(search_ticket(ticket), _to_log(log)),
@@ -410,9 +410,9 @@ def milestone_due(facts: Facts, rng: random.Random) -> Assignment:
 @task("tracker/count-by-query", level=2, split="train")
 def count_by_query(facts: Facts, rng: random.Random) -> Assignment:
     """Ask how many open tickets have a component and a priority."""
-    ticket = rng.choice(unclosed_tickets(facts))
+    ticket = rng.choice(find_unclosed_tickets(facts))
     component, priority = ticket["component"], ticket["priority"]
-    found = unclosed_tickets(facts, component=component, priority=priority)
+    found = find_unclosed_tickets(facts, component=component, priority=priority)
     return Assignment(
         goal=f"How many tickets of the component {component} with the priority {priority} are "
         "not closed? Answer with the number.",
@@ -426,9 +426,9 @@ def count_by_query(facts: Facts, rng: random.Random) -> Assignment:
 @task("tracker/list-by-query", level=2, split="train")
 def list_by_query(facts: Facts, rng: random.Random) -> Assignment:
     """Ask for the numbers of a customer's open tickets in a milestone."""
-    ticket = rng.choice(unclosed_tickets(facts, customer=bool, milestone=bool))
+    ticket = rng.choice(find_unclosed_tickets(facts, customer=bool, milestone=bool))
     customer, milestone = ticket["customer"], ticket["milestone"]
-    found = unclosed_tickets(facts, customer=customer, milestone=milestone)
+    found = find_unclosed_tickets(facts, customer=customer, milestone=milestone)
     return Assignment(
         goal=f"Which tickets of the customer {customer} in the milestone {milestone} are not "
         "closed? Answer with their numbers, separated by commas.",
@@ -442,8 +442,10 @@ def list_by_query(facts: Facts, rng: random.Random) -> Assignment:
 @task("tracker/oldest-ticket", level=2, split="test")
 def oldest_ticket(facts: Facts, rng: random.Random) -> Assignment:
     """Ask for the oldest open ticket of a person."""
-    owner = rng.choice([t["owner"] for t in unclosed_tickets(facts) if t["owner"] != facts["user"]])
-    found = unclosed_tickets(facts, owner=owner)
+    owner = rng.choice(
+        [t["owner"] for t in find_unclosed_tickets(facts) if t["owner"] != facts["user"]]
+    )
+    found = find_unclosed_tickets(facts, owner=owner)
     return Assignment(
         goal=f"Of the tickets that {name_of(facts, owner)} owns and that are not closed, which one "
         "was created first? Answer with its number.",
@@ -461,7 +463,7 @@ def oldest_ticket(facts: Facts, rng: random.Random) -> Assignment:
 def sum_estimates(facts: Facts, rng: random.Random) -> Assignment:
     """Ask for the sum of the estimates of open tickets."""
     field, value = rng.choice(_groups(facts))
-    found = unclosed_tickets(facts, **{field: value})
+    found = find_unclosed_tickets(facts, **{field: value})
     return Assignment(
         goal=f"Add up the estimates of all tickets of the {field} {value} that are not closed. "
         "How many hours is that? Answer with the number.",
@@ -480,7 +482,7 @@ def _groups(facts: Facts) -> list[tuple[str, str]]:
     return sorted(
         {
             (field, ticket[field])
-            for ticket in unclosed_tickets(facts)
+            for ticket in find_unclosed_tickets(facts)
             for field in ("component", "customer", "milestone")
             if ticket[field]
         }
@@ -492,7 +494,7 @@ def busiest_owner(facts: Facts, rng: random.Random) -> Assignment:
     """Ask who has the most open tickets of some kind."""
 
     def winners(field: str, value: str) -> list[str]:
-        counts = Counter(t["owner"] for t in unclosed_tickets(facts, **{field: value}))
+        counts = Counter(t["owner"] for t in find_unclosed_tickets(facts, **{field: value}))
         return [owner for owner, count in counts.items() if count == max(counts.values())]
 
     field, value = rng.choice([group for group in _groups(facts) if len(winners(*group)) == 1])
@@ -513,7 +515,7 @@ def compare_customers(facts: Facts, rng: random.Random) -> Assignment:
     """Ask which of three customers has the most open defects."""
 
     def count(customer: str) -> int:
-        return len(unclosed_tickets(facts, customer=customer, type="defect"))
+        return len(find_unclosed_tickets(facts, customer=customer, type="defect"))
 
     while True:
         three = rng.sample(_CUSTOMERS, 3)
@@ -555,7 +557,7 @@ def billable_report(facts: Facts, rng: random.Random) -> Assignment:
 @task("tracker/set-priority", level=1, split="train")
 def set_priority(facts: Facts, rng: random.Random) -> Assignment:
     """Change a priority."""
-    ticket = rng.choice(unclosed_tickets(facts))
+    ticket = rng.choice(find_unclosed_tickets(facts))
     priority = other_than(rng, WORDS.priorities, ticket["priority"])
     return Assignment(
         goal=f"Set the priority of ticket #{ticket['id']} to {priority}.",
@@ -567,10 +569,10 @@ def set_priority(facts: Facts, rng: random.Random) -> Assignment:
 @task("tracker/set-milestone", level=1, split="train")
 def set_milestone(facts: Facts, rng: random.Random) -> Assignment:
     """Move a ticket to a milestone."""
-    ticket = rng.choice(unclosed_tickets(facts))
+    ticket = rng.choice(find_unclosed_tickets(facts))
     milestone = other_than(rng, UPCOMING, ticket["milestone"])
     return Assignment(
-        goal=f"Move the ticket {_quoted(ticket)} to the milestone {milestone}.",
+        goal=f"Move the ticket {_quote(ticket)} to the milestone {milestone}.",
         expect=expect_changed(ticket, milestone=milestone),
         steps=(search_ticket(ticket), change_ticket(milestone=milestone)),
     )
@@ -589,7 +591,7 @@ _REMARKS = (
 @task("tracker/add-comment", level=1, split="train")
 def add_comment(facts: Facts, rng: random.Random) -> Assignment:
     """Comment on a ticket."""
-    ticket, text = rng.choice(unclosed_tickets(facts)), rng.choice(_REMARKS)
+    ticket, text = rng.choice(find_unclosed_tickets(facts)), rng.choice(_REMARKS)
     return Assignment(
         goal=f"Add this comment to ticket #{ticket['id']}: “{text}”",
         expect=expect_comment(ticket["id"], text),
@@ -602,7 +604,7 @@ def accept(facts: Facts, rng: random.Random) -> Assignment:
     """Accept a ticket."""
     ticket = rng.choice(find_tickets(facts, status=("new", "assigned", "reopened")))
     return Assignment(
-        goal=f"Accept the ticket {_quoted(ticket)}, so that it is yours.",
+        goal=f"Accept the ticket {_quote(ticket)}, so that it is yours.",
         expect=expect_changed(ticket, owner=facts["user"], status="accepted"),
         steps=(search_ticket(ticket), change_ticket(check("#action_accept"))),
     )
@@ -611,7 +613,7 @@ def accept(facts: Facts, rng: random.Random) -> Assignment:
 @task("tracker/reassign", level=1, split="train")
 def reassign(facts: Facts, rng: random.Random) -> Assignment:
     """Give a ticket to somebody else."""
-    ticket = rng.choice(unclosed_tickets(facts))
+    ticket = rng.choice(find_unclosed_tickets(facts))
     owner = other_than(rng, facts["developers"][1:], ticket["owner"])
     name = name_of(facts, owner)
     return Assignment(
@@ -632,7 +634,7 @@ _ENDS = {
 @task("tracker/resolve", level=1, split="train")
 def resolve(facts: Facts, rng: random.Random) -> Assignment:
     """Close a ticket with a resolution and a comment."""
-    ticket, resolution = rng.choice(unclosed_tickets(facts)), rng.choice(list(_ENDS))
+    ticket, resolution = rng.choice(find_unclosed_tickets(facts)), rng.choice(list(_ENDS))
     text = _ENDS[resolution]
     return Assignment(
         goal=f"Close ticket #{ticket['id']} with the resolution {resolution} and the comment "
@@ -664,10 +666,10 @@ def reopen(facts: Facts, rng: random.Random) -> Assignment:
 @task("tracker/close-duplicate", level=2, split="train")
 def close_duplicate(facts: Facts, rng: random.Random) -> Assignment:
     """Close a ticket as a duplicate of another, whose number must be found."""
-    ticket, original = rng.sample(unclosed_tickets(facts, type="defect"), 2)
+    ticket, original = rng.sample(find_unclosed_tickets(facts, type="defect"), 2)
     text = f"Duplicate of #{original['id']}."
     return Assignment(
-        goal=f"The ticket {_quoted(ticket)} is the same problem as {_quoted(original)}. Close the "
+        goal=f"The ticket {_quote(ticket)} is the same problem as {_quote(original)}. Close the "
         "first one as a duplicate, with the comment “Duplicate of #N.”, where N is the number of "
         "the other ticket.",
         expect=expect_changed(ticket, text, status="closed", resolution="duplicate"),
@@ -682,7 +684,7 @@ def close_duplicate(facts: Facts, rng: random.Random) -> Assignment:
 @task("tracker/correct-summary", level=1, split="test")
 def correct_summary(facts: Facts, rng: random.Random) -> Assignment:
     """Correct the summary of a ticket that was prepared with a mistake in it."""
-    ticket = rng.choice(unclosed_tickets(facts))
+    ticket = rng.choice(find_unclosed_tickets(facts))
     words = ticket["summary"].split()
     place = max(range(len(words)), key=lambda i: len(words[i]))
     word = words[place]
@@ -701,7 +703,7 @@ def correct_summary(facts: Facts, rng: random.Random) -> Assignment:
 @task("tracker/add-cc", level=1, split="train")
 def add_cc(facts: Facts, rng: random.Random) -> Assignment:
     """Add a person to the Cc field, besides those who are in it."""
-    ticket = rng.choice(unclosed_tickets(facts, cc=bool))
+    ticket = rng.choice(find_unclosed_tickets(facts, cc=bool))
     there = ticket["cc"].split(", ")
     person = other_than(rng, facts["support"], *there)
     wanted = {*there, person}
@@ -725,7 +727,7 @@ def set_several(facts: Facts, rng: random.Random) -> Assignment:
         "keywords": other_than(rng, ("barcode", "layout", "network"), ticket["keywords"]),
     }
     return Assignment(
-        goal=f"The defect {_quoted(ticket)} is filed wrongly. Set its component to "
+        goal=f"The defect {_quote(ticket)} is filed wrongly. Set its component to "
         f"{new['component']}, its version to {new['version']}, its milestone to "
         f"{new['milestone']}, and replace its keywords by “{new['keywords']}”.",
         expect=expect_changed(ticket, **new),
@@ -736,12 +738,12 @@ def set_several(facts: Facts, rng: random.Random) -> Assignment:
 @task("tracker/make-billable", level=2, split="train")
 def make_billable(facts: Facts, rng: random.Random) -> Assignment:
     """Charge a ticket to a customer."""
-    ticket = rng.choice(unclosed_tickets(facts, customer="", billable="0"))
+    ticket = rng.choice(find_unclosed_tickets(facts, customer="", billable="0"))
     hours = str(other_than(rng, ("5", "7", "10", "14", "20"), ticket["estimate"]))
     customer = rng.choice(_CUSTOMERS)
     new = {"customer": customer, "estimate": hours, "billable": "1"}
     return Assignment(
-        goal=f"{customer} pays for the ticket {_quoted(ticket)}: enter the customer, an estimate "
+        goal=f"{customer} pays for the ticket {_quote(ticket)}: enter the customer, an estimate "
         f"of {hours} hours, and mark it as billable.",
         expect=expect_changed(ticket, **new),
         steps=(search_ticket(ticket), change_ticket(**new)),
@@ -755,7 +757,7 @@ def escalate(facts: Facts, rng: random.Random) -> Assignment:
     ticket = rng.choice(
         [
             one
-            for one in unclosed_tickets(
+            for one in find_unclosed_tickets(
                 facts, type="defect", priority=("major", "minor", "trivial")
             )
             if one["owner"] != leads[one["component"]]
@@ -817,7 +819,7 @@ def edit_comment(facts: Facts, rng: random.Random) -> Assignment:
 def delete_comment(facts: Facts, rng: random.Random) -> Assignment:
     """Delete a comment with advertising from a ticket."""
     ticket = rng.choice(
-        [t for t in unclosed_tickets(facts) if t["events"] and not t["events"][-1]["new"]]
+        [t for t in find_unclosed_tickets(facts) if t["events"] and not t["events"][-1]["new"]]
     )
     number, count = ticket["id"], len(ticket["events"])
     when = _micros(datetime.fromisoformat(ticket["events"][-1]["when"]))
@@ -877,7 +879,7 @@ def delete_attachment(facts: Facts, rng: random.Random) -> Assignment:
     ticket = find(facts["tickets"], id=log["ticket"])
     text = "Removed the log, it contained personal data."
     return Assignment(
-        goal=f"The log file attached to the ticket {_quoted(ticket)} contains personal data. "
+        goal=f"The log file attached to the ticket {_quote(ticket)} contains personal data. "
         f"Delete it, and add the comment “{text}” to the ticket.",
         expect=(
             removed("attachment", id=str(ticket["id"]), filename=log["filename"]),
@@ -1016,7 +1018,7 @@ def create_wish(facts: Facts, rng: random.Random) -> Assignment:
 @task("tracker/split-ticket", level=3, split="train")
 def split_ticket(facts: Facts, rng: random.Random) -> Assignment:
     """File two tasks that follow from a wish, and say so in the wish."""
-    ticket = rng.choice(unclosed_tickets(facts, type="enhancement", milestone=UPCOMING))
+    ticket = rng.choice(find_unclosed_tickets(facts, type="enhancement", milestone=UPCOMING))
     first, second = len(facts["tickets"]) + 1, len(facts["tickets"]) + 2
     summaries = [f"Design: {ticket['summary']}", f"Test: {ticket['summary']}"]
     text = f"Split into #{first} and #{second}."
@@ -1026,7 +1028,7 @@ def split_ticket(facts: Facts, rng: random.Random) -> Assignment:
         for number, summary in zip((first, second), summaries, strict=True)
     ]
     return Assignment(
-        goal=f"Split the wish {_quoted(ticket)} into two new tickets of the type task, with the "
+        goal=f"Split the wish {_quote(ticket)} into two new tickets of the type task, with the "
         f"summaries “{summaries[0]}” and “{summaries[1]}”, in the same component and milestone as "
         "the wish; leave the other fields as they are. File the design first. Then comment on the "
         "wish with “Split into #A and #B.”, where A and B are the numbers of the two, the lower "
@@ -1050,7 +1052,7 @@ def _group(
 ) -> list[Ticket]:
     """Return all open tickets that share two fields with one of them."""
     groups: dict[tuple[str, ...], list[Ticket]] = {}
-    for ticket in unclosed_tickets(facts):
+    for ticket in find_unclosed_tickets(facts):
         if all(ticket[name] for name in names):
             groups.setdefault(tuple(ticket[name] for name in names), []).append(ticket)
     return rng.choice([group for group in groups.values() if least <= len(group) <= most])
@@ -1124,10 +1126,10 @@ def hand_over(facts: Facts, rng: random.Random) -> Assignment:
 @task("tracker/plan-defects", level=3, split="train")
 def plan_defects(facts: Facts, rng: random.Random) -> Assignment:
     """Put the listed tickets into milestones, by their types."""
-    found = rng.sample(unclosed_tickets(facts, milestone="Release 4.4"), 3)
+    found = rng.sample(find_unclosed_tickets(facts, milestone="Release 4.4"), 3)
     found.sort(key=lambda ticket: int(ticket["id"]))
     targets = {"defect": "Release 4.5", "enhancement": "Release 5.0", "task": "Backlog"}
-    numbers = listed([f"#{ticket['id']}" for ticket in found])
+    numbers = join_names([f"#{ticket['id']}" for ticket in found])
     return Assignment(
         goal=f"Release 4.4 is too full. Move the tickets {numbers} out of it: a defect to "
         "Release 4.5, an enhancement to Release 5.0, a task to the Backlog.",
@@ -1142,7 +1144,7 @@ def plan_defects(facts: Facts, rng: random.Random) -> Assignment:
 @task("tracker/close-fixed", level=3, split="test")
 def close_fixed(facts: Facts, rng: random.Random) -> Assignment:
     """Close the tickets of three problem reports, with the build in a comment."""
-    found = rng.sample(unclosed_tickets(facts, type="defect"), 3)
+    found = rng.sample(find_unclosed_tickets(facts, type="defect"), 3)
     text = f"Fixed in build 4.4.{rng.randint(10, 99)}."
     codes = [ticket["code"] for ticket in found]
     return Assignment(
@@ -1168,7 +1170,7 @@ def add_milestone(facts: Facts, rng: random.Random) -> Assignment:
     name = rng.choice(("Release 4.6", "Release 4.7", "Pilot Ghent", "Security review"))
     due = f"2026-{rng.randint(4, 12):02}-{rng.randint(1, 28):02}"
     return Assignment(
-        goal=f"Add a milestone {name} that is due on {spoken(due)}, at any time of that day.",
+        goal=f"Add a milestone {name} that is due on {format_date(due)}, at any time of that day.",
         expect=added("milestone", name=name, due=_on(due), completed=0),
         steps=(
             _admin("Milestones"),
@@ -1185,7 +1187,8 @@ def postpone_milestone(facts: Facts, rng: random.Random) -> Assignment:
     name = rng.choice([*DATED])
     due = f"2026-12-{rng.randint(1, 28):02}"
     return Assignment(
-        goal=f"The milestone {name} is delayed. Set its due date to {spoken(due)}, at any time.",
+        goal=f"The milestone {name} is delayed. Set its due date to {format_date(due)}, at any "
+        "time.",
         expect=changed("milestone", {"name": name}, due=_on(due)),
         steps=(
             _milestone(name, "editmilestone"),
@@ -1200,7 +1203,7 @@ def complete_milestone(facts: Facts, rng: random.Random) -> Assignment:
     """Complete a milestone, and move its open tickets to another."""
     name = rng.choice([*DATED])
     target = other_than(rng, UPCOMING, name)
-    found = unclosed_tickets(facts, milestone=name)
+    found = find_unclosed_tickets(facts, milestone=name)
     return Assignment(
         goal=f"Mark the milestone {name} as completed now, and move its tickets that are not "
         f"closed to the milestone {target}.",
@@ -1255,7 +1258,7 @@ def add_version(facts: Facts, rng: random.Random) -> Assignment:
     name = f"4.3.{rng.randint(1, 9)}"
     released = f"2026-02-{rng.randint(2, 27):02}"
     return Assignment(
-        goal=f"Version {name} was released on {spoken(released)}. Add it to the versions.",
+        goal=f"Version {name} was released on {format_date(released)}. Add it to the versions.",
         expect=added("version", name=name, time=_on(released)),
         steps=(
             _admin("Versions"),
@@ -1430,13 +1433,13 @@ def leave_group(facts: Facts, rng: random.Random) -> Assignment:
             fill("#sg_subject", person),
             fill("#sg_group", "developers"),
             click('#addsubj input[name="add"]'),
-            check(f'#revokeform input[value="{_coded(person)}:{_coded("support")}"]'),
+            check(f'#revokeform input[value="{_encode(person)}:{_encode("support")}"]'),
             click('#revokeform input[name="remove"]'),
         ),
     )
 
 
-def _coded(text: str) -> str:
+def _encode(text: str) -> str:
     return base64.b64encode(text.encode()).decode()
 
 
@@ -1534,7 +1537,7 @@ def no_such_ticket(facts: Facts, rng: random.Random) -> Assignment:
 @task("tracker/no-such-milestone", level=1, split="train", infeasible=True)
 def no_such_milestone(facts: Facts, rng: random.Random) -> Assignment:
     """Ask for a milestone that does not exist."""
-    ticket = rng.choice(unclosed_tickets(facts))
+    ticket = rng.choice(find_unclosed_tickets(facts))
     name = rng.choice(("Release 4.9", "Release 6.0", "Partner portal"))
     return Assignment(
         goal=f"Put ticket #{ticket['id']} into the milestone {name}. Use the existing milestone, "
@@ -1546,7 +1549,7 @@ def no_such_milestone(facts: Facts, rng: random.Random) -> Assignment:
 @task("tracker/not-permitted", level=1, split="train", infeasible=True)
 def not_permitted(facts: Facts, rng: random.Random) -> Assignment:
     """Ask somebody in support to delete a ticket, which they may not."""
-    ticket = rng.choice(unclosed_tickets(facts))
+    ticket = rng.choice(find_unclosed_tickets(facts))
     return Assignment(
         goal=f"Delete ticket #{ticket['id']} completely; closing it is not enough.",
         user=rng.choice(facts["support"]),

@@ -6,7 +6,7 @@ import random
 from typing import Final
 
 from webtraj.environments.browser.oracles import click, fill
-from webtraj_apps.tasks import listed
+from webtraj_apps.tasks import join_names
 from webtraj_apps.widgets.environment import Goal, key, type_text, widget
 
 CITIES: Final = (
@@ -42,7 +42,7 @@ def choices_multiple(rng: random.Random) -> Goal:
     """Tags, one of which goes."""
     chosen = rng.sample(("Arabic", "French", "German", "Hindi", "Polish", "Spanish"), 2)
     return Goal(
-        f"You speak {listed(chosen)}, and no other language.",
+        f"You speak {join_names(chosen)}, and no other language.",
         sorted(chosen),
         click(".choices__button"),
         [
@@ -97,7 +97,7 @@ def slim_select(rng: random.Random) -> Goal:
     toppings = ("Anchovies", "Artichokes", "Capers", "Ham", "Mushrooms", "Olives", "Spinach")
     chosen = rng.sample(toppings, 3)
     return Goal(
-        f"Order a pizza with {listed(chosen).lower()}.",
+        f"Order a pizza with {join_names(chosen).lower()}.",
         sorted(chosen),
         click(".ss-main"),
         [click(".ss-content .ss-option", one) for one in chosen],
@@ -232,7 +232,7 @@ def vue_multiselect(rng: random.Random) -> Goal:
     skills = ("Cooking", "Driving", "First aid", "Gardening", "Music", "Painting", "Teaching")
     chosen = rng.sample(skills, 2)
     return Goal(
-        f"You are good at {listed(chosen).lower()}. Choose these skills.",
+        f"You are good at {join_names(chosen).lower()}. Choose these skills.",
         sorted(chosen),
         click(".multiselect"),
         [click(".multiselect__element", one) for one in chosen],
@@ -248,7 +248,7 @@ def treeselect(rng: random.Random) -> Goal:
     opened = [name for name, members in regions.items() if set(members.split()) & set(chosen)]
     arrow = ".treeselect-list__item[title={}] .treeselect-list__item-icon"
     return Goal(
-        f"Subscribe to the news from {listed(order)}.",
+        f"Subscribe to the news from {join_names(order)}.",
         sorted(one.lower() for one in order),
         click(".treeselect-input"),
         [click(arrow.format(name)) for name in opened],

@@ -17,7 +17,7 @@ from webtraj.environments.browser.oracles import (
     upload,
 )
 from webtraj.environments.local_server import Request, Response, json_answer
-from webtraj_apps.tasks import listed
+from webtraj_apps.tasks import join_names
 from webtraj_apps.widgets.environment import Goal, drag_by, drag_to, times, widget
 
 _COMPOSERS: Final = ("Bach", "Chopin", "Holst", "Liszt", "Verdi")
@@ -61,7 +61,7 @@ def jquery_ui_droppable(rng: random.Random) -> Goal:
     """Things for a basket."""
     fruit = rng.sample(("Apple", "Pear", "Plum"), 2)
     return Goal(
-        f"Put the {listed(fruit).lower()} into the basket, in this order.",
+        f"Put the {join_names(fruit).lower()} into the basket, in this order.",
         fruit,
         [drag_to("#fruit span", "#basket", text=one) for one in fruit],
     )
@@ -116,7 +116,7 @@ def jkanban(rng: random.Random) -> Goal:
 # Files.
 
 
-def _received(request: Request) -> Response:
+def _answer_upload(request: Request) -> Response:
     """Answer an upload."""
     return json_answer({"files": [file.name for file in request.files]})
 
@@ -126,7 +126,7 @@ _NAMES: Final = ("invoice.txt", "report.txt", "letter.txt", "minutes.txt")
 
 @widget(
     state="dropzone.files.filter(file => file.status === 'success').map(file => file.name)",
-    answers=_received,
+    answers=_answer_upload,
 )
 def dropzone(rng: random.Random) -> Goal:
     """Files that are sent at once."""

@@ -8,7 +8,7 @@ from typing import Final
 from webtraj.environments import actions as a
 from webtraj.environments.browser.oracles import act, check, click, fill, press, select
 from webtraj.environments.local_server import Request, Response
-from webtraj_apps.tasks import listed
+from webtraj_apps.tasks import join_names
 from webtraj_apps.widgets.environment import Goal, times, widget
 
 
@@ -154,7 +154,7 @@ def antd_transfer(rng: random.Random) -> Goal:
     """Two lists with arrows between them."""
     rights = sorted(rng.sample(("Delete", "Edit", "Export", "Print", "Read", "Share"), 2))
     return Goal(
-        f"Give the rights to {listed(rights).lower()}.",
+        f"Give the rights to {join_names(rights).lower()}.",
         rights,
         [click(f".ant-transfer-list-content-item[title={one}]") for one in rights],
         click(".ant-transfer-operation button:not([disabled])"),
@@ -232,7 +232,7 @@ def quasar(rng: random.Random) -> Goal:
     """Boxes and a switch that are no inputs."""
     chosen = sorted(rng.sample(("Blues", "Folk", "Jazz", "Soul"), 2))
     return Goal(
-        f"Play {listed(chosen).lower()}, shuffled.",
+        f"Play {join_names(chosen).lower()}, shuffled.",
         [chosen, True],
         [check(f".q-checkbox[aria-label={one}]") for one in chosen],
         check(".q-toggle"),
@@ -259,7 +259,7 @@ def shoelace_select(rng: random.Random) -> Goal:
     """A list in a web component."""
     teas = sorted(rng.sample(("assam", "ceylon", "mint", "rooibos"), 2))
     return Goal(
-        f"Order {listed([tea.capitalize() for tea in teas])}.",
+        f"Order {join_names([tea.capitalize() for tea in teas])}.",
         teas,
         click("#tea"),
         [click(f"sl-option[value={tea}]") for tea in teas],

@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator
 
 from webtraj.environments import actions as a
 from webtraj.environments.browser.oracles import OracleView, Step, click, fill, press, select
-from webtraj_apps.tasks import listed
+from webtraj_apps.tasks import join_names
 from webtraj_apps.widgets.environment import Goal, double_click, key, type_text, widget
 
 
@@ -53,7 +53,7 @@ def ag_grid(rng: random.Random) -> Goal:
     firms = ("Acorn", "Birch", "Cedar", "Elm", "Fir", "Hazel", "Larch", "Maple")
     rows = sorted(rng.sample(range(8), 2))
     return Goal(
-        f"Tick the rows of {listed([firms[row] for row in rows])}.",
+        f"Tick the rows of {join_names([firms[row] for row in rows])}.",
         [firms[row] for row in rows],
         [click(f".ag-row[row-index='{row}'] input") for row in rows],
     )
@@ -147,7 +147,7 @@ def jstree_checkbox(rng: random.Random) -> Goal:
     """Boxes in a tree."""
     chosen = sorted(rng.sample(("read", "write", "invite", "remove"), 2))
     return Goal(
-        f"Give the permissions to {listed(chosen)}, and no others.",
+        f"Give the permissions to {join_names(chosen)}, and no others.",
         chosen,
         [click(f"#{one} > .jstree-anchor") for one in chosen],
     )

@@ -21,7 +21,7 @@ from webtraj_apps.tasks import (
     anything,
     changed,
     find,
-    listed,
+    join_names,
     other_than,
     removed,
     same_text,
@@ -290,7 +290,7 @@ def find_server(facts: Facts, rng: random.Random) -> Assignment:
 def sum_memory(facts: Facts, rng: random.Random) -> Assignment:
     """Ask for the memory of five servers."""
     found = rng.sample(facts["servers"], 5)
-    names = listed([one["name"] for one in found])
+    names = join_names([one["name"] for one in found])
     return Assignment(
         goal=f"How much memory do the servers {names} have together? Answer with the number of GB.",
         answer=f"{sum(server['memory'] for server in found)} GB",
@@ -308,7 +308,7 @@ def largest_customer(facts: Facts, rng: random.Random) -> Assignment:
             break
     best = seven[totals.index(max(totals))]
     return Assignment(
-        goal=f"Which of the customers {listed([one['name'] for one in seven])} has the "
+        goal=f"Which of the customers {join_names([one['name'] for one in seven])} has the "
         "most users, all sites together? Answer with the name and the number of users, separated "
         "by a semicolon.",
         answer=(best["name"], str(max(totals))),
@@ -325,7 +325,7 @@ def first_contract_to_end(facts: Facts, rng: random.Random) -> Assignment:
         if first["ends"] < second["ends"]:
             break
     return Assignment(
-        goal=f"The contracts of {listed([one['name'] for one in seven])} are to be "
+        goal=f"The contracts of {join_names([one['name'] for one in seven])} are to be "
         "renewed. Which one ends first? Answer with its number and its last day (YYYY-MM-DD), "
         "separated by a comma.",
         answer=(first["contract"], first["ends"]),

@@ -262,7 +262,7 @@ def _check_version(source: Source, path: Path) -> None:
 def read(source: Source) -> Iterator[Found]:
     """Yield the episodes of a file, or of all files in a folder."""
 
-    def found(path: Path, where: str) -> Iterator[Found]:
+    def read_file(path: Path, where: str) -> Iterator[Found]:
         content = source.read(path)
         pictures = Pictures(source, path.parent)
         parts = (base.digest(content),)
@@ -270,7 +270,7 @@ def read(source: Source) -> Iterator[Found]:
         if pictures.missing:
             yield Skipped(where, f"{pictures.missing} of its pictures were not found")
 
-    return source.each(_is_wanted, found)
+    return source.each(_is_wanted, read_file)
 
 
 def _is_wanted(name: str) -> bool:

@@ -220,14 +220,14 @@ def recognises(path: Path) -> bool:
 def read(source: Source) -> Iterator[Found]:
     """Yield the episodes of a file, or of all files in a folder."""
 
-    def found(path: Path, where: str) -> Iterator[Found]:
+    def read_file(path: Path, where: str) -> Iterator[Found]:
         content, data = _data(source, path)
         sha256 = base.digest(content)
         identity = base.episode_id(SYSTEM, sha256)
         imported = base.provenance(SYSTEM, where, sha256)
         yield source.already(identity, where) or _trajectory(data, identity, imported)
 
-    return source.each(_is_wanted, found)
+    return source.each(_is_wanted, read_file)
 
 
 def _is_wanted(name: str) -> bool:

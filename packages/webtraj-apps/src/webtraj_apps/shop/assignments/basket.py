@@ -12,13 +12,13 @@ from webtraj_apps.shop.assignments.common import (
     CHECKOUT,
     ORDERED,
     assignment,
+    await_saved,
     empty_basket,
     fill_all,
     free,
     lines_of,
     orders_of,
     product_of,
-    saved,
     search,
     take_out,
     task,
@@ -47,7 +47,7 @@ def set_quantity(product: Facts, count: int) -> tuple[Step, ...]:
     return (
         fill(f"{row} input[type=number]", str(count)),
         click(f"{row} button", "Update"),
-        saved(),
+        await_saved(),
     )
 
 

@@ -26,6 +26,7 @@ __all__ = [
     "ORDERED",
     "absent",
     "assignment",
+    "await_saved",
     "empty_basket",
     "fill_all",
     "free",
@@ -34,7 +35,6 @@ __all__ = [
     "money",
     "orders_of",
     "product_of",
-    "saved",
     "search",
     "take_out",
     "task",
@@ -122,7 +122,7 @@ def to_products(product: Facts) -> tuple[Step, ...]:
     )
 
 
-def saved() -> Step:
+def await_saved() -> Step:
     """Wait until the basket's page has told the shop of a change, which it does by script."""
 
     async def step(page: OracleView) -> AsyncIterator[Action]:
@@ -134,7 +134,7 @@ def saved() -> Step:
 
 def take_out(product: Facts, how: str = "Remove") -> tuple[Step, ...]:
     """Remove a product from the basket, whose page is open, or save it for later."""
-    return click(f".basket-items:has(a[href='{product['url']}']) a", how), saved()
+    return click(f".basket-items:has(a[href='{product['url']}']) a", how), await_saved()
 
 
 def empty_basket(facts: Facts) -> tuple[Step, ...]:
