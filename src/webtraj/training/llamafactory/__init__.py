@@ -7,7 +7,7 @@ It runs in its own virtual environment with its own Python; nothing of it is imp
 * `train_config`: LLaMA-Factory's configuration files.
 * `file_check`: the check of the files by LLaMA-Factory itself.
 * `process`: the training; `checkpoints`: resuming, and publishing the last one as `model.pt`.
-* `encoding`, `rate_setter`: scripts that run in its Python.
+* `encoding_check`, `rate_setter`: scripts that run in its Python.
 """
 
 from webtraj.training.llamafactory.checkpoints import publish, publish_finished

@@ -1,7 +1,7 @@
 """A check of a training's files by LLaMA-Factory itself, in its own Python.
 
 LLaMA-Factory parses `train_config.yaml` and encodes every row, as it does before training. Errors,
-and rows that it would drop or cut, are reported. `encoding` is the script that runs there.
+and rows that it would drop or cut, are reported. `encoding_check` is the script that runs there.
 """
 
 from __future__ import annotations
@@ -94,9 +94,9 @@ def check_export(folder: str | os.PathLike[str], *, python: str | os.PathLike[st
         raise errors.InvalidInputError(
             f"No {FILE} in {str(path)!r}; expected a folder that `webtraj train update` wrote."
         )
-    from webtraj.training.llamafactory import encoding
+    from webtraj.training.llamafactory import encoding_check
 
-    script = str(Path(encoding.__file__))
+    script = str(Path(encoding_check.__file__))
     try:
         output, wrong = run_python(Path(python).absolute(), script, FILE, folder=path)
     except OSError as error:

@@ -4,7 +4,7 @@
 A standalone script for its Python. It runs in the folder of the configuration, and prints a JSON
 line for each problem and a last line with totals::
 
-    python encoding.py train_config.yaml
+    python encoding_check.py train_config.yaml
     {"webtraj": {"where": "finetune_train.json, row 3", "what": "it is dropped"}}
     {"webtraj": {"version": "0.9.5", "rows": {"webtraj_train": 12}, "longest": 310}}
 """
