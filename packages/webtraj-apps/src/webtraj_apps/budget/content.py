@@ -17,6 +17,11 @@ __all__ = ["Bill", "Member", "Project", "projects"]
 _LAST = date(2026, 2, 27)
 _RETURNS = {"trip": 2, "flat": 5, "office": 3, "club": 3, "party": 2}
 """How often money went back in projects of a kind."""
+_FESTIVE = {
+    date(2025, 12, 24), date(2025, 12, 25), date(2025, 12, 26), date(2025, 12, 31),
+    date(2026, 1, 1), date(2026, 1, 2),
+}  # fmt: skip
+"""Days on which nobody buys anything."""
 
 
 @dataclasses.dataclass(slots=True)
@@ -25,7 +30,13 @@ class Member:
 
     name: str
     weight: float = 1.0
-    activated: bool = True
+    left: date | None = None
+    """The day from which this participant shares and pays nothing."""
+
+    @property
+    def activated(self) -> bool:
+        """Whether this participant is still there."""
+        return self.left is None
 
 
 @dataclasses.dataclass(slots=True)
@@ -60,8 +71,14 @@ class _Writer:
         self, rng: random.Random, words: Any, members: Sequence[Member], entries: Sequence[Any]
     ) -> None:
         self.rng, self.words, self.entries = rng, words, entries
+        self.members = members
         self.weights = {member.name: member.weight for member in members}
-        self.names = [member.name for member in members]
+        self.sharing: dict[str, set[str]] = {}
+        """Who takes what is a matter of habit, by the word that it begins with."""
+
+    def here(self, day: date) -> list[str]:
+        """Return the names of those who take part on a day."""
+        return [one.name for one in self.members if one.left is None or day < one.left]
 
     def bill(
         self, what: str, low: float, high: float, day: date, kind: Any, *, payer: str = ""
@@ -74,27 +91,36 @@ class _Writer:
             high: The highest amount.
             day: When.
             kind: The words of the project's kind. What `for_some` names the beginning of is mostly
-                for some of the members; all else is for all of them.
+                for some of the members; what `habits` names, always for the same of them; all else
+                is for all of them.
             payer: Who paid; empty to draw somebody.
         """
-        rng = self.rng
-        owers = list(self.names)
-        if what.startswith(tuple(kind["for_some"])) and rng.random() < 0.8:
-            away = rng.sample(owers, rng.randint(1, max(1, len(owers) // 2)))
-            owers = [name for name in owers if name not in away]
+        rng, day = self.rng, min(day, _LAST)
+        owers = here = self.here(day)
+        word = what.partition(" ")[0]
+        if word in kind.get("habits", ()):
+            if word not in self.sharing:
+                count = len(self.members) - rng.randint(1, 3)
+                self.sharing[word] = {one.name for one in rng.sample(self.members, count)}
+            owers = [name for name in here if name in self.sharing[word]]
+        elif what.startswith(tuple(kind.get("for_some", ()))) and rng.random() < 0.8:
+            away = rng.sample(here, rng.randint(1, max(1, len(here) // 2)))
+            owers = [name for name in here if name not in away]
         # Who pays was mostly there.
-        payer = payer or rng.choice(owers if rng.random() < 0.85 else self.names)
+        payer = payer or rng.choice(owers if rng.random() < 0.85 else here)
         amount = round(rng.uniform(low, high), 2)
         if low >= 100 or amount == low:  # Rents, hires and fixed prices are in whole pounds.
             amount = float(round(amount))
-        return Bill(what, amount, payer, owers, min(day, _LAST))
+        return Bill(what, amount, payer, owers, day)
 
     def day(self, begun: date, days: int) -> date:
-        return begun + timedelta(days=self.rng.randrange(days))
+        """Draw one of so many days on which people buy something."""
+        found = (begun + timedelta(days=number) for number in range(days))
+        return self.rng.choice([day for day in found if day not in _FESTIVE])
 
     def back(self, bills: Sequence[Bill], count: int) -> Iterator[Bill]:
         """Money that went back: each time, who owes most pays a part of it to who is owed most."""
-        owed = dict.fromkeys(self.names, 0.0)
+        owed = dict.fromkeys(self.weights, 0.0)
         ordered = sorted(bills, key=lambda bill: bill.day)
         for number, phrase in enumerate(self.rng.sample(self.words.returned, count)):
             part = ordered[len(bills) * number // count : len(bills) * (number + 1) // count]
@@ -103,12 +129,13 @@ class _Writer:
                 shares = sum(self.weights[name] for name in bill.owers)
                 for name in bill.owers:
                     owed[name] -= bill.amount * self.weights[name] / shares
-            payer, receiver = min(owed, key=owed.__getitem__), max(owed, key=owed.__getitem__)
+            day = min(part[-1].day + timedelta(days=self.rng.randint(1, 4)), _LAST)
+            here = self.here(day)
+            payer, receiver = min(here, key=owed.__getitem__), max(here, key=owed.__getitem__)
             due = min(-owed[payer], owed[receiver])
             amount = float(max(5, round(due * self.rng.uniform(0.4, 0.8) / 5) * 5))
             owed[payer] += amount
             owed[receiver] -= amount
-            day = min(part[-1].day + timedelta(days=self.rng.randint(1, 4)), _LAST)
             what = phrase.format(name=receiver)
             yield Bill(what, amount, payer, [receiver], day, reimbursement=True)
 
@@ -119,10 +146,9 @@ class _Writer:
         taken: dict[str, set[date]] = {}
         for what, low, high in self.rng.sample(entries, count):
             used = taken.setdefault(re.split(r"\W", what)[0], set())
-            free = [day for n in range(days) if (day := begun + timedelta(days=n)) not in used] or [
-                begun
-            ]
-            day = self.rng.choice(free)
+            every = [begun + timedelta(days=number) for number in range(days)]
+            free = [day for day in every if day not in used | _FESTIVE]
+            day = self.rng.choice(free or every)
             used.add(day)
             yield self.bill(what, low, high, day, kind)
 
@@ -141,7 +167,7 @@ class _Writer:
         Those marked as fixed cost the same each time; the others more in winter.
         """
         for what, low, high, *same in kind["monthly"]:
-            payer, day = self.rng.choice(self.names), timedelta(days=self.rng.randrange(26))
+            payer, day = self.rng.choice(self.here(_LAST)), timedelta(days=self.rng.randrange(22))
             if same:
                 low = high = self.rng.randint(low, high)
             for number, month in enumerate(self.words.months):
@@ -194,16 +220,19 @@ def projects(seed: int, names: Sequence[str]) -> list[Project]:
     town, other = rng.sample(company.COMPANY.town["weekends"], 2)
     street = rng.choice(company.COMPANY.town["streets"])
     number, floor = rng.randint(3, 60), rng.choice(("first", "second", "third", "fourth"))
+    autumn, winter = (  # Fridays.
+        first + timedelta(weeks=rng.randrange(4)) for first in (date(2025, 9, 26), date(2026, 1, 9))
+    )
     # Nothing is bought twice: the two projects of a kind share its entries.
     halves = {}
     for kind, entries in (("trip", words.trip["entries"]), ("party", words.party["entries"])):
         drawn = rng.sample(entries, len(entries))
         halves[kind] = [drawn[::2], drawn[1::2]]
     plans = (
-        (f"Autumn week in {town}", "trip", 5, date(2025, 10, 3), True),
+        (f"Autumn week in {town}", "trip", 5, autumn, True),
         (f"Flat {number} {street}", "flat", 4, date(2025, 8, 1), True),
         (f"Coffee fund, {floor} floor", "office", 7, date(2025, 8, 1), True),
-        (f"Holidays near {other}", "trip", 6, date(2026, 1, 9), True),
+        (f"Holidays near {other}", "trip", 6, winter, True),
         ("Excursion club", "club", 6, date(2025, 9, 6), True),
         ("Winter party", "party", 8, date(2025, 12, 5), True),
         ("Spring party", "party", 5, date(2026, 2, 21), False),
@@ -211,15 +240,15 @@ def projects(seed: int, names: Sequence[str]) -> list[Project]:
     made = []
     for title, kind, count, begun, joined in plans:
         members = [Member(name) for name in (names[0], *rng.sample(names[1:], count - 1))]
-        if kind in ("flat", "trip"):
-            rng.choice(members[1:]).weight = 2.0
+        if kind in ("flat", "trip") and rng.random() < 0.6:  # A couple.
+            rng.choice(members[1:-1]).weight = 2.0
+        if kind in ("flat", "office", "club"):
+            members[-1].left = begun + timedelta(days=rng.randint(70, 140))
         writer = _Writer(rng, words, members, halves[kind].pop() if kind in halves else ())
         bills = list(getattr(writer, kind)(begun))
         bills += writer.back(bills, _RETURNS[kind])
         project = "".join(c if c.isalnum() else "-" for c in title.lower()).replace("--", "-")
         code = f"{rng.choice(('amber', 'cobalt', 'linen', 'walnut'))}-{rng.randint(1000, 9999)}"
-        if kind in ("flat", "office", "club"):
-            members[-1].activated = False
         bills.sort(key=lambda bill: bill.day)
         made.append(Project(project, title, code, members, bills, joined))
     return made

@@ -227,14 +227,20 @@ def _finish(state: Path) -> None:
         "GROUP BY 1 ORDER BY 1 DESC"
     )
     rng = random.Random("history")
-    moments, first = [], "2026-02-27"
+    moments, first, begun = [], "2026-02-27", None
     for number, day in rows.fetchall():
-        # Bills are entered in the evening, and a project is made on the evening before the first.
-        first = day or first
-        when = datetime.fromisoformat(first) + timedelta(hours=18, minutes=rng.randrange(270))
-        if not day:
-            when = datetime.fromisoformat(first) - timedelta(hours=3, minutes=12)
-        moments.append((f"{when:%Y-%m-%d %H:%M}:{rng.randrange(60):02}.000000", number))
+        if day:  # Bills are entered at noon or in the evening, some a day or two later.
+            first, begun = day, None
+            days = rng.choices((0, 1, 2), (12, 2, 1))[0] if day < "2026-02-26" else 0
+            minutes = rng.choice((725, 1080, 1080, 1080)) + rng.randrange(60)
+            minutes += rng.choice((0, 30, 60, 120, 160)) if minutes > 1000 else 0
+            when = datetime.fromisoformat(day) + timedelta(days, 60 * minutes + rng.randrange(60))
+        else:  # Backwards: on the evening before, the participants, and before them the project.
+            begun = begun or datetime.fromisoformat(first) - timedelta(
+                minutes=rng.randrange(110, 390)
+            )
+            when = begun = begun - timedelta(seconds=rng.randint(5, 40))
+        moments.append((f"{when:%Y-%m-%d %H:%M:%S}.000000", number))
     connection.executemany('UPDATE "transaction" SET issued_at = ? WHERE id = ?', moments)
     connection.commit()
     connection.close()

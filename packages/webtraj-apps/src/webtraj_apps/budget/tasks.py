@@ -875,8 +875,6 @@ _KEYWORDS = (
     "Internet",
     "Milk",
     "Biscuits",
-    "Outing",
-    "Evening",
     "Train",
     "Drinks",
     "Buffet",
