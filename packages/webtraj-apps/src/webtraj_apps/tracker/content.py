@@ -193,13 +193,12 @@ class _Maker:
         made: list[dict[str, Any]] = []
         for moment, number in begun:
             unit = self.units[number]
-            made.append({"id": len(made) + 1, **self._ticket(moment, made, *unit)})
+            made.append({"id": len(made) + 1, **self._ticket(moment, *unit)})
         return made
 
     def _ticket(
         self,
         created: datetime,
-        earlier: list[dict[str, Any]],
         component: str,
         kind: str,
         feature: str,
@@ -210,8 +209,11 @@ class _Maker:
         workaround: str = "",
     ) -> dict[str, Any]:
         rng = self.rng
-        needed = "{" in text + " ".join(talk)
-        asked = needed or (kind != "task" and rng.random() < 0.7)
+        told = f"{summary} {text} {' '.join(talk)}"
+        # What happened in a hall of our own is no customer's story.
+        asked = "{" in told or (
+            kind != "task" and not re.search(WORDS.own, told) and rng.random() < 0.8
+        )
         of = rng.choice(self.company.COMPANY.customers) if asked else None
         customer, site = (of["name"], rng.choice(of["sites"])) if of else ("", "")
         slots = {"customer": customer, "site": site, "code": f"NF-{next(self.codes)}"}
@@ -223,7 +225,7 @@ class _Maker:
             "type": kind,
             "component": component,
             "feature": feature,
-            "priority": rng.choices(WORDS.priorities, _weights(kind, f"{summary} {text}"))[0],
+            "priority": rng.choices(WORDS.priorities, _weights(kind, told))[0],
             "owner": self.owners[component],
             "reporter": rng.choice(
                 [
@@ -235,36 +237,32 @@ class _Maker:
             "version": (rng.choice(released[-3:]) if released else "") if kind == "defect" else "",
             "milestone": "",
             "keywords": self._keyword(f"{summary} {text}"),
-            "cc": ", ".join(sorted(rng.sample(self.support, 2))) if rng.random() < 0.25 else "",
+            "cc": "",
             "customer": customer,
             "estimate": str(rng.choice((1, 2, 3, 4, 6, 8, 12, 16, 24))),
             "billable": "1" if customer and rng.random() < 0.35 else "0",
             "created": created.isoformat(),
             "code": slots["code"] if kind == "defect" else "",
             "site": site,
-            "description": self._description(kind, text, slots),
+            "description": "\n\n".join(
+                part.format(**slots)
+                for part in ((text, rng.choice(self.words.codes)) if kind == "defect" else (text,))
+            ),
             "status": "new",
             "resolution": "",
             "build": "",
             "workaround": "",
             "cause": "",
-            "duplicate_of": 0,
         }
+        if rng.random() < 0.25:
+            others = [name for name in self.support if name != ticket["reporter"]]
+            ticket["cc"] = ", ".join(sorted(rng.sample(others, 2)))
         ticket["first"] = {name: ticket[name] for name in ("owner", "priority", "milestone")}
         said = [one.format(**slots) for one in talk]
         ticket["events"] = []
-        for event in self._history(ticket, created, age, slots, said, earlier):
+        for event in self._history(ticket, created, age, slots, said):
             ticket["events"].append(event)
         return ticket
-
-    def _description(self, kind: str, text: str, slots: dict[str, str]) -> str:
-        rng, parts = self.rng, [text]
-        if kind == "defect":
-            begun = rng.choice(self.words.reported if slots["customer"] else self.words.found)
-            parts = [begun, text, rng.choice(self.words.codes)]
-        elif slots["customer"]:
-            parts = [text, rng.choice(self.words.wished)]
-        return "\n\n".join(part.format(**slots) for part in parts)
 
     def _keyword(self, text: str) -> str:
         """Return a keyword that fits a text, or none."""
@@ -278,7 +276,6 @@ class _Maker:
         age: int,
         slots: dict[str, str],
         said: list[str],
-        earlier: list[dict[str, Any]],
     ) -> Iterator[dict[str, Any]]:
         """Yield what happened to a ticket, and set its fields to what they end as."""
         rng, moment = self.rng, created
@@ -300,7 +297,7 @@ class _Maker:
         milestone = self._milestone(created, age, is_closed)
         if milestone:
             yield event(rng.choice(self.developers[1:]), milestone=milestone)
-        resolution = self._resolution(ticket, said, earlier) if is_closed else ""
+        resolution = self._resolution(ticket, said) if is_closed else ""
         turns = (ticket["owner"], ticket["reporter"])
         heard = {"": said[: rng.randint(0, len(said))], "fixed": said}.get(resolution, [])
         for number, text in enumerate(heard):
@@ -328,23 +325,16 @@ class _Maker:
         if rng.random() < 0.35:
             yield event(ticket["owner"], owner=ticket["owner"], status="accepted")
 
-    def _resolution(
-        self, ticket: dict[str, Any], said: list[str], earlier: list[dict[str, Any]]
-    ) -> str:
+    def _resolution(self, ticket: dict[str, Any], said: list[str]) -> str:
         """Return how a ticket ends, so that it fits what is said about it."""
         if ticket["type"] == "task" or (ticket["type"] == "enhancement" and said):
             return "fixed"
-        resolution = self.rng.choices(WORDS.resolutions, (14, 1, 2, 2, 2))[0]
-        if ticket["type"] == "enhancement":
-            return resolution if resolution == "wontfix" else "fixed"
-        same = [
-            one["id"]
-            for one in earlier
-            if one["type"] == "defect" and one["component"] == ticket["component"]
-        ]
-        if resolution == "duplicate" and same:
-            ticket["duplicate_of"] = self.rng.choice(same)
-        return "fixed" if resolution == "duplicate" and not same else str(resolution)
+        ends = ("fixed", "wontfix", "invalid", "worksforme")
+        resolution = self.rng.choices(ends, (14, 3, 1, 2))[0]
+        fit = ends[:2] if ticket["type"] == "enhancement" else ends
+        # Nobody waves a serious defect aside.
+        serious = ticket["type"] == "defect" and ticket["priority"] in WORDS.priorities[:2]
+        return resolution if resolution in fit and not serious else "fixed"
 
     def _close(
         self, ticket: dict[str, Any], resolution: str, slots: dict[str, str], event: Any
@@ -352,7 +342,7 @@ class _Maker:
         rng, new = self.rng, {}
         text = next(self.closing[resolution], "") if resolution in self.closing else ""
         if not text:
-            resolution, ticket["duplicate_of"] = "fixed", 0
+            resolution = "fixed"
             release = _next_release(ticket)
             if ticket["milestone"]:
                 new = {"milestone": f"Release {release}"}
@@ -362,7 +352,7 @@ class _Maker:
                 ticket["build"] = f"{release}.{rng.randint(100, 999)}"
                 ticket["cause"] = slots["cause"]
                 text = rng.choice(self.words.fixed if ticket["cause"] else self.words.done)
-        done = text.format(build=ticket["build"], number=ticket["duplicate_of"], **slots)
+        done = text.format(build=ticket["build"], **slots)
         yield event(ticket["owner"], done, status="closed", resolution=resolution, **new)
         again = next(self.after, "") if ticket["cause"] and rng.random() < 0.12 else ""
         if again:
@@ -376,7 +366,7 @@ class _Maker:
         date = created.date().isoformat()
         later = [name for name, due, _, _ in WORDS.milestones if due and due > date]
         if is_closed:
-            return rng.choice(("Backlog", later[0], later[0]))
+            return later[0]
         if rng.random() > 0.12:
             later = [name for name, due, done, _ in WORDS.milestones if due and not done]
         if age < 90:
@@ -385,10 +375,12 @@ class _Maker:
 
 
 def _weights(kind: str, text: str) -> tuple[int, ...]:
-    """Return how often each priority is given; nobody calls a hole in security trivial."""
+    """Return how often each priority is given to what a text tells."""
     if kind != "defect":
         return 0, 1, 6, 6, 3
-    return (1, 4, 8, 0, 0) if re.search(WORDS.keywords["security"], text) else (1, 3, 8, 5, 2)
+    if re.search(f"{WORDS.serious}|{WORDS.keywords['security']}", text):
+        return 1, 5, 7, 0, 0
+    return (0, 0, 1, 6, 3) if re.search(WORDS.slight, text) else (0, 1, 8, 4, 0)
 
 
 def _possible(unit: tuple[Any, ...]) -> date:
@@ -426,7 +418,7 @@ def _attachments(
             {
                 "ticket": ticket["id"],
                 "filename": f"{ticket['feature'].replace(' ', '-').lower()}.log",
-                "description": f"Log of {ticket['site'] or 'the test system'}",
+                "description": f"Log of {ticket['site']}" if ticket["site"] else "Log",
                 "author": ticket["reporter"],
                 "when": (start + timedelta(hours=2)).isoformat(),
                 "text": "\n".join(lines) + "\n",
