@@ -2,7 +2,7 @@
 
 import random
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from datetime import UTC, date, datetime, time, timedelta
 from pathlib import Path
 from typing import Any
@@ -136,8 +136,7 @@ class _Maker:
         rows = [(m["name"], m["role"], m["room"], m["extension"]) for m in team["members"]]
         return (
             f"# {team['name']}\n\n"
-            f"The team {team['name']} looks after {team['what']}. "
-            f"Its lead is {team['lead']}.\n\n"
+            f"We look after {team['what']}. Our lead is {team['lead']}.\n\n"
             f"## Members\n\n{table(('Name', 'Role', 'Room', 'Extension'), *rows)}\n\n"
             f"## Meetings\n\n"
             f"The weekly meeting is on {team['day']} at {team['time']}. "
@@ -221,8 +220,8 @@ class _Maker:
             }
             products.append(product)
             head = (
-                f"# {name}\n\n{name}: {what}. {self.words.about[name]}\n\nThe team "
-                f"[[{team}|Teams/{team}]] develops it; the product owner is {product['owner']}. "
+                f"# {name}\n\n{name}: {what}. {self.words.about[name]}\n\nThe "
+                f"[[{team}|Teams/{team}]] team develops it; product owner is {product['owner']}. "
                 f"The first version is from {row['since']}.\n\n## Facts\n\n"
             )
             tail = (
@@ -314,7 +313,7 @@ class _Maker:
             listed = "\n".join(f"{i}. {step}" for i, step in enumerate(procedure["steps"], 1))
             head = (
                 f"# {name}\n\nResponsible: {procedure['owner']} "
-                f"(team [[{team}|Teams/{team}]])\n\n"
+                f"([[{team}|Teams/{team}]])\n\n"
                 f"Last reviewed: {procedure['reviewed']}\n\n## Steps\n\n"
             )
             tail = f"\n\n## Good to know\n\n{about}"
@@ -329,11 +328,6 @@ class _Maker:
     def _meetings(self) -> None:
         rng = self.rng
         teams = rng.sample(self.facts["teams"], len(self.facts["teams"]))
-        parts = {
-            (kind, team["name"]): self._in_three(getattr(self.words, kind)[team["name"]])
-            for team in teams
-            for kind in ("decisions", "points")
-        }
         meetings, begun = [], datetime(2026, 1, 19, tzinfo=UTC)
         for number in range(_MEETINGS):
             # Each team in turn, so that nobody meets twice in a week.
@@ -342,14 +336,8 @@ class _Maker:
             day, coming = (
                 first + timedelta(weeks=one // _PER_WEEK) for one in (number, number + len(teams))
             )
-            meetings.append(self._meeting(team, day, coming, turn, parts))
+            meetings.append(self._meeting(team, day, coming, turn))
         self.facts["meetings"] = sorted(meetings, key=lambda meeting: str(meeting["page"]))
-
-    def _in_three(self, texts: Sequence[str]) -> list[Sequence[str]]:
-        """Return the texts of three meetings; some have more of them than others."""
-        few = max(1, len(texts) // 3 - 1)
-        first, second = self.rng.sample((few, few + 1, few + 2), 2)
-        return [texts[:first], texts[first : first + second], texts[first + second :]]
 
     def _meeting(
         self,
@@ -357,26 +345,26 @@ class _Maker:
         day: datetime,
         coming: datetime,
         turn: int,
-        parts: Mapping[tuple[str, str], list[Sequence[str]]],
     ) -> dict[str, Any]:
-        """Return a team's meeting; each turn has its own part of what teams talk about."""
+        """Return a team's meeting; each turn has its own topic."""
         rng = self.rng
         name = team["name"]
         members = [member["name"] for member in team["members"]]
+        topic, decisions, points = self.words.minutes[name][turn]
         clerk = rng.choice(members)
         there = {clerk, *rng.sample(members, rng.randint(1, len(members)))}
         meeting: dict[str, Any] = {
             "page": f"Meetings/{day:%Y-%m-%d} {name}",
             "team": name,
             "date": f"{day:%Y-%m-%d}",
-            "topic": self.words.topics[name][turn],
+            "topic": topic,
             "minutes": clerk,
             "present": sorted(there if len(there) > 1 else members),
-            "decisions": list(parts["decisions", name][turn]),
+            "decisions": list(decisions),
             "next": f"{coming:%Y-%m-%d}",
             "points": [
-                {"name": rng.choice(members), "what": what, "done": rng.random() < 0.4}
-                for what in parts["points", name][turn]
+                {"name": doer, "what": what, "done": rng.random() < 0.4}
+                for doer, what in zip(self._doers(members), points, strict=False)
             ],
         }
         points = [
@@ -392,6 +380,11 @@ class _Maker:
             f"## Next meeting\n\nThe next meeting is on {meeting['next']}."
         )
         return meeting
+
+    def _doers(self, members: Sequence[str]) -> Iterator[str]:
+        """Yield members of a team, so that all get something to do before one gets it twice."""
+        while True:
+            yield from self.rng.sample(members, len(members))
 
     def _company(self) -> None:
         rng = self.rng

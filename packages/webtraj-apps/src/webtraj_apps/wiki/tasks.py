@@ -613,7 +613,7 @@ def change_lead(facts: Facts, rng: random.Random) -> Assignment:
     team = rng.choice(facts["teams"])
     old, new = team["members"][0], rng.choice(team["members"][1:])
     text = replace_once(
-        facts["pages"][team["page"]], f"Its lead is {old['name']}.", f"Its lead is {new['name']}."
+        facts["pages"][team["page"]], f"Our lead is {old['name']}.", f"Our lead is {new['name']}."
     )
     for member, role in ((old, new["role"]), (new, "lead")):
         rest = (member["room"], member["extension"])
