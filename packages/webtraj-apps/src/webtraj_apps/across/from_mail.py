@@ -246,8 +246,8 @@ def note_decision(facts: Facts, rng: random.Random) -> Assignment:
     first = mail.find_mail(facts["mail"], thread["mail"])
     ticket = rng.choice(tracker.find_unclosed_tickets(facts["tracker"]))
     asked = {
-        "budget": "the amount that may be spent, as in “4,000.00 GBP”",
-        "deadline": "the day by which it has to be ready, as in “Monday, 2 March 2026”",
+        "budget": "the amount that may be spent, as in “£4,000”",
+        "deadline": "the day by which it has to be ready, as in “Monday 2 March”",
         "supplier": "the name of the company that shall deliver",
     }[thread["topic"]]
     comment = f"Decided by mail: {thread['value']}"

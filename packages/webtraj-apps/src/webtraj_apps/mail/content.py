@@ -5,7 +5,10 @@ Everything is made from word lists and the seed. Only the standard library is im
 
 import dataclasses
 import random
+import re
 import sqlite3
+import textwrap
+from calendar import monthrange
 from collections.abc import Iterator, Sequence
 from datetime import date, datetime, timedelta
 from email.message import EmailMessage
@@ -76,7 +79,7 @@ class Mail:
             message["References"] = self.parent.message_id
         message.set_content(self.text, charset="utf-8", cte="8bit")
         for name in self.attachments:
-            _attach(message, name)
+            _attach(message, name, self.text)
         if self.attachments:
             message.set_boundary(f"=_part_{self.number:04d}")
         return message.as_bytes()
@@ -100,19 +103,70 @@ class Mail:
         }
 
 
-def _attach(message: EmailMessage, name: str) -> None:
-    kinds = {
-        "pdf": ("application", "pdf", b"%PDF-1.4\n% " + name.encode() + b"\n%%EOF\n"),
-        "csv": ("text", "csv", b"name;value\n" + name.encode() + b";1\n"),
-        "txt": ("text", "plain", b"Notes: " + name.encode() + b"\n"),
-    }
-    other = ("application", "octet-stream", b"File: " + name.encode() + b"\n")
-    kind, subtype, data = kinds.get(name.rpartition(".")[2], other)
-    message.add_attachment(data, maintype=kind, subtype=subtype, filename=name)
+def _attach(message: EmailMessage, name: str, text: str) -> None:
+    """Attach a file: a table of figures, or a page with a text."""
+    if name.endswith(".csv"):
+        message.add_attachment(_table(name), maintype="text", subtype="csv", filename=name)
+    else:
+        data = _page(name, text)
+        message.add_attachment(data, maintype="application", subtype="pdf", filename=name)
+
+
+def _table(name: str) -> bytes:
+    """Return a month's figures; the file's name ends with the month."""
+    rng, month = random.Random(name), name[-11:-4]
+    if name.startswith("stock-count"):
+        lines = ["shelf;article;expected;counted"]
+        for _ in range(rng.randint(240, 420)):
+            shelf = f"{rng.randint(1, 40):02}-{rng.randint(100, 180)}-{rng.randint(1, 9)}"
+            expected = rng.randint(4, 180)
+            counted = expected + (rng.randint(-3, 3) if rng.random() < 0.06 else 0)
+            lines.append(f"{shelf};{rng.randint(100000, 499999)};{expected};{counted}")
+    else:
+        last = monthrange(int(month[:4]), int(month[5:]))[1]
+        lines = ["day;hour;count"] + [
+            f"{month}-{day:02};{hour}:00;{rng.randint(0, 60)}"
+            for day in range(1, last + 1)
+            for hour in range(7, 20)
+        ]
+    return "\r\n".join([*lines, ""]).encode()
+
+
+def _page(name: str, text: str) -> bytes:
+    """Return a page as PDF, with as many bytes as a font, a logo or a scan take."""
+    rng = random.Random(name)
+    lines = [part for line in text.splitlines() for part in textwrap.wrap(line, 84) or [""]]
+    lines = [re.sub(r"([()\\])", r"\\\1", line) for line in lines]
+    shown = "".join(f"({line}) Tj T*\n" for line in lines)
+    least = 7_000 if name.startswith(("invoice", "ticket")) else 18_000
+    filling = rng.randbytes(rng.randint(least, 2 * least))
+    objects = [
+        b"<< /Type /Catalog /Pages 2 0 R >>",
+        b"<< /Type /Pages /Kids [3 0 R] /Count 1 >>",
+        b"<< /Type /Page /Parent 2 0 R /MediaBox [0 0 595 842] /Contents 4 0 R /Resources 6 0 R >>",
+        _stream(f"BT /F1 11 Tf 15 TL 60 780 Td\n{shown}ET\n".encode("cp1252", "replace")),
+        b"<< /Type /Font /Subtype /Type1 /BaseFont /Helvetica /Encoding /WinAnsiEncoding >>",
+        b"<< /Font << /F1 5 0 R >> >>",
+        _stream(filling),
+    ]
+    file = bytearray(b"%PDF-1.4\n")
+    places: list[int] = []
+    for number, one in enumerate(objects, 1):
+        places.append(len(file))
+        file += b"%d 0 obj\n%b\nendobj\n" % (number, one)
+    count, start = len(objects) + 1, len(file)
+    file += b"xref\n0 %d\n0000000000 65535 f \n" % count
+    file += b"".join(b"%010d 00000 n \n" % place for place in places)
+    file += b"trailer\n<< /Size %d /Root 1 0 R >>\nstartxref\n%d\n%%%%EOF\n" % (count, start)
+    return bytes(file)
+
+
+def _stream(data: bytes) -> bytes:
+    return b"<< /Length %d >>\nstream\n%b\nendstream" % (len(data), data)
 
 
 def _money(cents: int) -> str:
-    return f"{cents // 100:,}.{cents % 100:02d} GBP"
+    return f"£{cents // 100:,}.{cents % 100:02d}"
 
 
 def _plain_money(cents: int) -> str:
@@ -121,6 +175,11 @@ def _plain_money(cents: int) -> str:
 
 def _day(day: date) -> str:
     return f"{day:%A}, {day.day} {day:%B %Y}"
+
+
+def _short_day(day: date) -> str:
+    """Return a day as colleagues write it."""
+    return f"{day:%A} {day.day} {day:%B}"
 
 
 class Writer:
@@ -274,7 +333,7 @@ class Writer:
             hour, new_hour = self.rng.sample(range(9, 17), 2)
             guests = (self.me, *self.rng.sample(self.colleagues, 3))
             text = invites[i].format(
-                title=title[0].lower() + title[1:], day=_day(day), hour=f"{hour:02d}:00",
+                title=title[0].lower() + title[1:], day=_short_day(day), hour=f"{hour:02d}:00",
                 room=room, about=about,
             )  # fmt: skip
             first = self.add(
@@ -284,7 +343,7 @@ class Writer:
             last = first
             if moved:
                 text = moves[i].format(
-                    title=title[0].lower() + title[1:], why=why, day=_day(new_day),
+                    title=title[0].lower() + title[1:], why=why, day=_short_day(new_day),
                     hour=f"{new_hour:02d}:00", room=new_room, old=room,
                 )  # fmt: skip
                 last = self.add(
@@ -345,11 +404,11 @@ class Writer:
 
     def expenses(self) -> Iterator[dict[str, Any]]:
         """Colleagues list what they spent."""
-        texts = zip(self.few(self.words.expenses, 7), self.few(self.words.receipts, 7), strict=True)
+        texts = self.few(self.words.expenses, 7)
         for person, (begins, ends) in zip(self.rng.sample(self.colleagues, 7), texts, strict=True):
             items = [
                 (purpose, self.rng.randrange(low * 100, high * 100, 10))
-                for purpose, low, high in self.few(self.words.purposes, self.rng.randint(1, 3))
+                for purpose, low, high in self.few(self.words.purposes, self.rng.randint(2, 4))
             ]
             lines = "\n".join(f"- {purpose}: {_money(cents)}" for purpose, cents in items)
             total = sum(cents for _, cents in items)
@@ -371,10 +430,8 @@ class Writer:
         for title, question, options in self.words.asked:
             asker, *voters = self.rng.sample(self.colleagues, self.rng.choice((6, 7)))
             sent = self.moment(6, 20)
-            choices = "\n".join(f"- {option}" for option in options)
-            text = f"{question} You can choose from:\n\n{choices}\n\nPlease answer to all."
             first = self.add(
-                asker, f"Vote: {title}", self.letter(text, asker, to_all=True), sent,
+                asker, f"Vote: {title}", self.letter(question, asker, to_all=True), sent,
                 to=(self.me, *voters), folder="Team",
             )  # fmt: skip
             # One option wins with a clear majority.
@@ -403,7 +460,7 @@ class Writer:
             days = self.rng.randint(2, 12)
             end = start + timedelta(days=days)
             stand_in = self.rng.choice([one for one in self.colleagues if one != person])
-            asks = asks.format(start=_day(start), end=_day(end), stand_in=stand_in.name)
+            asks = asks.format(start=_short_day(start), end=_short_day(end), stand_in=stand_in.name)
             text = f"{asks}\n\n{ends}"
             mail = self.add(
                 person, f"Leave request {person.name}", self.letter(text, person),
@@ -420,7 +477,6 @@ class Writer:
         salaries = self.rng.sample(range(23, 38), len(self.words.applicants))
         starts = self.days(15, 120)
         letters = self.few(self.words.application, 9)
-        wishes, ends = self.few(self.words.wishes, 9), self.few(self.words.attached, 9)
         for i, name in enumerate(
             self.rng.sample(self.words.applicants, len(self.words.applicants))
         ):
@@ -428,10 +484,11 @@ class Writer:
             person = Sender(name, f"{first}.{last}@postbox.test")
             start, position = starts[i], self.words.positions[i % len(self.words.positions)]
             salary = salaries[i] * 1000
-            wish = wishes[i].format(start=_day(start), salary=f"{salary:,}")
-            text = f"{letters[i].format(position=position)}\n\n{wish} {ends[i]}"
+            text = letters[i].format(
+                position=position, start=f"{start.day} {start:%B}", salary=f"£{salary:,}"
+            )
             mail = self.add(
-                person, f"Application as {position}", self.letter(text, person, to_all=True),
+                person, f"Application: {position}", self.letter(text, person, to_all=True),
                 self.moment(2, 25), folder="Hiring", attachments=(f"cv-{last}.pdf",),
                 flags=self.unread(0.3),
             )  # fmt: skip
@@ -461,44 +518,36 @@ class Writer:
     def threads(self) -> Iterator[dict[str, Any]]:
         """Questions and answers about projects; the last answer holds."""
         firms = {one["name"]: one["firms"] for one in company.COMPANY.projects}
-        corrections = iter(self.few(self.words.corrections, 2 * _PER_PROJECT))
-        leads = iter(self.few(self.words.leads, 2 * _PER_PROJECT))
-        for project, about in self.words.projects:
-            for what in self.rng.sample(self.words.things[project], _PER_PROJECT):
-                topic, questions, replies = self.rng.choice(self.words.topics)
-                question = self.rng.choice(questions)
+        asked = iter(self.rng.sample(self.words.exchanges, 2 * _PER_PROJECT))
+        for project, things in self.words.things.items():
+            folder = f"Projects/{project}"
+            for what in self.rng.sample(things, _PER_PROJECT):
+                topic, question, *replies = next(asked)
                 asker, other, third = self.rng.sample(self.colleagues, 3)
                 sent = self.moment(8, 30)
-                filled = {"what": what}
+                thing = what.removeprefix("the ")
                 first = self.add(
-                    asker, f"{project}: {topic} of {what}",
-                    self.letter(
-                        next(leads).format(about=about, question=question.format(**filled)),
-                        asker, to_all=True,
-                    ),
-                    sent, to=(self.me, other, third), folder=f"Projects/{project}",
+                    asker, f"{thing[0].upper()}{thing[1:]}: {topic}",
+                    self.letter(question.format(what=what), asker, to_all=True),
+                    sent, to=(self.me, other, third), folder=folder,
                 )  # fmt: skip
+                days = sorted(self.days(10, 60)[:2])
                 values = [
-                    {"money": _money(self.rng.randrange(80000, 900000, 10000)),
-                     "day": _day(self.future(10, 60)), "firm": firm}
-                    for firm in self.rng.sample(firms[project], 2)
+                    {"money": f"£{amount * 100:,}", "day": _short_day(day), "firm": firm}
+                    for amount, day, firm in zip(
+                        self.rng.sample(range(8, 90), 2), days,
+                        self.rng.sample(firms[project], 2), strict=True,
+                    )
                 ]  # fmt: skip
                 texts = [
-                    reply.format(**filled, **value)
-                    for reply, value in zip(self.rng.sample(replies, 2), values, strict=True)
+                    reply.format(**value) for reply, value in zip(replies, values, strict=True)
                 ]
-                texts = [text[0].upper() + text[1:] for text in texts]
                 second = self.answer(
-                    first,
-                    other,
-                    texts[0],
-                    company.later(self.rng, sent, 3),
-                    folder=f"Projects/{project}",
+                    first, other, texts[0], company.later(self.rng, sent, 3), folder=folder
                 )
                 final = self.answer(
-                    second, third, f"{next(corrections)} {texts[1]}",
-                    company.later(self.rng, second.date + timedelta(hours=15), 4),
-                    folder=f"Projects/{project}",
+                    second, third, texts[1],
+                    company.later(self.rng, second.date + timedelta(hours=15), 4), folder=folder,
                 )  # fmt: skip
                 final.cc = ()
                 key = {"budget": "money", "deadline": "day", "supplier": "firm"}[topic]
@@ -547,7 +596,10 @@ class Writer:
     def chatter(self) -> None:
         """What goes on in an office."""
         for subject, text in self.words.chat:
-            filled = {"room": self.rng.choice(self.words.rooms), "day": _day(self.future(2, 12))}
+            filled = {
+                "room": self.rng.choice(self.words.rooms),
+                "day": _short_day(self.future(2, 12)),
+            }
             person = self.rng.choice(self.colleagues)
             text = self.letter(text.format(**filled), person, to_all=True)
             self.add(

@@ -1504,8 +1504,8 @@ def _thread_decision(facts: Facts, rng: random.Random) -> Assignment:
     thread = rng.choice(facts["threads"])
     mail, person = find_mail(facts, thread["mail"]), draw_colleague(facts, rng)
     asked = {
-        "budget": "the amount that may be spent, as in “4,000.00 GBP”",
-        "deadline": "the day by which it has to be ready, as in “Monday, 2 March 2026”",
+        "budget": "the amount that may be spent, as in “£4,000”",
+        "deadline": "the day by which it has to be ready, as in “Monday 2 March”",
         "supplier": "the name of the company that shall deliver",
     }[thread["topic"]]
     subject = f"About {thread['what']}"
