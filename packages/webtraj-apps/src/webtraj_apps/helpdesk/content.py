@@ -25,7 +25,7 @@ AGENTS = {
 """Numbers of `people.people`, with the queues that they work on; the first has all rights."""
 COLLEAGUE = 8
 """Who writes tickets and reads answers only."""
-OPEN, REOPENED, RESOLVED, CLOSED = 1, 2, 3, 4
+OPEN, RESOLVED, CLOSED = 1, 3, 4
 _FROM_CUSTOMERS = ("ord", "ret", "web")
 _FIRST, _LAST = date(2026, 1, 5), date(2026, 2, 27)
 _DAYS_OPEN = 22
@@ -138,9 +138,7 @@ class _Writer:
             "email": email,
             "created": created,
             "owner": agent if said or rng.random() < 0.3 else None,
-            "status": rng.choices((OPEN, REOPENED), (9, 1 if said else 0))[0]
-            if is_open
-            else status,
+            "status": OPEN if is_open else status,
             "priority": unit.get("priority", 3),
             "said": said,
             "end": unit["end"].format(**slots),

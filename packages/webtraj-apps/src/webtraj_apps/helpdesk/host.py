@@ -196,7 +196,7 @@ def _knowledge(rng: random.Random, users: list[User], told: Any) -> list[dict[st
         for order, answer in enumerate(one["answers"]):
             value = rng.choice(answer["values"])
             voters = rng.sample(users[1:], rng.randint(2, 14))
-            up = voters[: rng.randint(1, len(voters))]
+            up = voters[: max(1, round(len(voters) * rng.uniform(0.55, 1)))]
             item = models.KBItem.objects.create(
                 category=category,
                 title=answer["title"],
@@ -236,7 +236,7 @@ def _tickets(rng: random.Random, seed: int, users: list[User]) -> list[dict[str,
     tickets, follow_ups, facts = [], [], []
     for at, one in enumerate(written, start=1):
         owner = None if one["owner"] is None else users[one["owner"]]
-        is_open = one["status"] in (content.OPEN, content.REOPENED)
+        is_open = one["status"] == content.OPEN
         due = (one["created"] + timedelta(days=rng.randint(3, 30))).date()
         due = datetime.combine(
             due + timedelta(days=8 - due.isoweekday() if due.isoweekday() > 5 else 0), time(), UTC
@@ -341,7 +341,7 @@ def _checklists(
         template = next(one for one in facts if one["name"] == ticket["list"])
         made = models.Checklist.objects.create(ticket_id=ticket["id"], name=template["name"])
         texts, tasks = template["tasks"], []
-        is_open = ticket["status"] in (content.OPEN, content.REOPENED)
+        is_open = ticket["status"] == content.OPEN
         done = rng.randint(0, len(texts) - 1) if is_open else len(texts)
         begun = datetime.fromisoformat(ticket["created"])
         for position, text in enumerate(texts):
