@@ -418,16 +418,18 @@ def _spam(rng: random.Random, public: list[Thread], adverts: list[str]) -> None:
 
 
 def _like(rng: random.Random, public: list[Thread]) -> None:
-    """Let members like comments. In each thread one comment is liked most."""
+    """Let members like comments: in each thread one of the longest most, and no short ones."""
     for thread in public:
         usable = [c for c in thread.comments if not (c.spam or c.removed)]
         here = [n for n in _NORMAL if _POSITIONS[n].joined < thread.comments[0].date.date()]
-        for comment in usable:
-            if rng.random() < 0.3:
+        usable.sort(key=lambda one: -len(one.text.split()))
+        for comment in usable[: (len(usable) + 1) // 2]:
+            if rng.random() < 0.6:
                 fans = [one for one in here if one != comment.author]
-                comment.likes = rng.sample(fans, rng.randint(1, 4))
-        best = rng.choice(usable)
-        best.likes = rng.sample([one for one in here if one != best.author], rng.randint(6, 11))
+                comment.likes = rng.sample(fans, rng.randint(1, 3))
+        best = rng.choice(usable[:3])
+        most = rng.choice((5, 5, 6, 6, 7, 9, 11))
+        best.likes = rng.sample([one for one in here if one != best.author], most)
         if rng.random() < 0.12:
             liked = rng.choice(usable)
             if liked.author != USER and liked is not best and len(thread.comments) < 19:

@@ -458,7 +458,7 @@ class Shop:
             sold = [p for p in self.products if self.known[p.pk]["category"] == category]
             liked = self.rng.sample(sold, 6)
             for row in rows:
-                fit = [p for p in sold if len(row) == 3 or p.title.endswith(f" {row[3]}")]
+                fit = [p for p in sold if len(row) == 3 or f" {row[3]} " in f"{p.title} "]
                 if fit:
                     product = self.rng.choice([p for p in fit if p in liked] or fit)
                     pairs.append((product, row))
