@@ -452,9 +452,7 @@ class Writer:
 
     def leaves(self) -> Iterator[dict[str, Any]]:
         """Colleagues ask for leave."""
-        texts = zip(
-            self.few(self.words.leave, 6), self.few(self.words.leave_endings, 6), strict=True
-        )
+        texts = self.few(self.words.leave, 6)
         for person, (asks, ends) in zip(self.rng.sample(self.colleagues, 6), texts, strict=True):
             start = self.future(10, 90)
             days = self.rng.randint(2, 12)
