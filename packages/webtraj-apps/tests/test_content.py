@@ -1,5 +1,7 @@
 """What the worlds' texts are made of, read without servers: one company, told once."""
 
+import email
+import email.policy
 import importlib.util
 import re
 import sys
@@ -200,6 +202,44 @@ def test_a_trip_has_one_dinner_a_day_and_contracts_are_paid_on_one_day_by_one_me
             assert max(dinners.values(), default=1) == 1
             paid = [one for one in project.bills if one.what.startswith("Internet")]
             assert len({(one.day.day, one.payer, one.amount) for one in paid}) <= 1
+
+
+def test_who_takes_milk_takes_it_each_month_and_whoever_left_shares_nothing_more():
+    for seed in SEEDS:
+        made = load("budget").projects(seed, [person.first for person in people(seed)])
+        for project in made:
+            left = {one.name: one.left for one in project.members if one.left}
+            for bill in project.bills:
+                sharing = {bill.payer, *bill.owers}
+                assert not [name for name in sharing if name in left and bill.day >= left[name]]
+            milk = [one.owers for one in project.bills if one.what.startswith("Milk ")]
+            assert len({frozenset(owers) - left.keys() for owers in milk}) <= 1
+
+
+def test_an_attached_file_has_the_bytes_that_such_a_file_has():
+    for seed in SEEDS:
+        writer = load("mail").Writer(people(seed), seed)
+        writer.write()
+        for one in writer.mails:
+            message = email.message_from_bytes(one.raw(), policy=email.policy.default)
+            files = {part.get_filename(): part for part in message.iter_attachments()}
+            assert list(files) == list(one.attachments)
+            for name, part in files.items():
+                data = part.get_payload(decode=True)
+                assert 3_000 < len(data) < 60_000, name
+                assert data.startswith(b"%PDF-") == name.endswith(".pdf")
+
+
+def test_a_priority_and_an_end_follow_from_what_a_ticket_tells():
+    content = load("tracker")
+    for seed in SEEDS:
+        made = content.make(seed, people(seed), company, load("helpdesk").voices.say)
+        for ticket in made["tickets"]:
+            told = f"{ticket['summary']} {ticket['description']}"
+            if ticket["type"] == "defect" and re.search(content.WORDS.serious, told):
+                assert ticket["first"]["priority"] in ("blocker", "critical", "major"), told
+            assert ticket["reporter"] not in ticket["cc"].split(", "), ticket["summary"]
+            assert ticket["resolution"] != "duplicate"
 
 
 @pytest.mark.parametrize("app", ["helpdesk", "tracker", "wiki", "mail"])
