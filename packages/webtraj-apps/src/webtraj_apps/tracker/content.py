@@ -295,7 +295,9 @@ class _Maker:
 
         is_closed = rng.random() < (0.25 if age < 60 else 0.45 if age < 150 else 0.8)
         milestone = self._milestone(created, age, is_closed)
-        if milestone:
+        if milestone and rng.random() < 0.6:  # Whoever wrote the ticket chose it.
+            ticket["milestone"] = ticket["first"]["milestone"] = milestone
+        elif milestone:
             yield event(rng.choice(self.developers[1:]), milestone=milestone)
         resolution = self._resolution(ticket, said) if is_closed else ""
         turns = (ticket["owner"], ticket["reporter"])
