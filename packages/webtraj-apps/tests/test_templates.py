@@ -32,6 +32,17 @@ def test_the_order_counts_where_only_it_tells_answers_apart(name):
     assert tasks.find_template(name).assign(facts, random.Random(0)).ordered
 
 
+def test_an_answer_in_a_ticket_counts_however_it_is_written():
+    article = {"id": 1, "slug": "it", "asks": "Which extension?", "value": "extension 4411"}
+    people = [{"id": 1, "name": "Ann Lee", "email": "ann@northfield.test"}]
+    facts = {"user": "bob", "agents": [], "people": people, "tickets": [], "answers": [article]}
+    assigned = tasks.find_template("helpdesk/answer-from-article").assign(facts, random.Random(0))
+    _, reply = assigned.expect
+    says = reply.where["comment"]
+    assert all(map(says, ("4411", "Please call extension 4411.", "The extension is 4411, Ann.")))
+    assert not any(map(says, ("4412", "Please call us.", f"4411 {'and others ' * 30}")))
+
+
 OURS = [source for source in names.find_installed().values() if source.is_ours]
 
 

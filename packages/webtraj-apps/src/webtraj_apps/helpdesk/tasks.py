@@ -6,7 +6,6 @@ import base64
 import functools
 import json
 import random
-import re
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from typing import Any, Final, NamedTuple
@@ -30,12 +29,12 @@ from webtraj_apps.tasks import (
     added,
     anything,
     changed,
-    contains,
     find,
     in_new,
     on_day,
     optional,
     removed,
+    same_answer,
     same_text,
     template,
 )
@@ -485,7 +484,7 @@ def triage(facts: Facts, rng: random.Random) -> Assignment:
         _field("due_date", date),
     )
     return Assignment(
-        goal=f"Sort the ticket {_name(ticket)}: give it to {agent['name']} with priority"
+        goal=f"Triage the ticket {_name(ticket)}: give it to {agent['name']} with priority"
         f' "{PRIORITIES[priority]}", due on {date}. Add the private note "{text}"',
         expect=(
             expect_changed(
@@ -507,7 +506,7 @@ def resolve(facts: Facts, rng: random.Random) -> Assignment:
     ticket = rng.choice(find_tickets(facts, lambda one: not one["depends"]))
     text = ticket["end"]
     return Assignment(
-        goal=f'Resolve the ticket {_name(ticket)}. The resolution, public, is: "{text}"',
+        goal=f'Resolve the ticket {_name(ticket)} with this public resolution: "{text}"',
         expect=expect_resolved(ticket, text),
         steps=(search_ticket(ticket), write_reply(text, check("#st_resolved"), public=True)),
     )
@@ -1200,9 +1199,20 @@ def answer_from_article(facts: Facts, rng: random.Random) -> Assignment:
 
 
 def _says(value: str) -> Callable[[Any], bool]:
-    """Test that a text contains a word or number, whole, and not much more."""
-    pattern = re.compile(rf"(?<!\w){re.escape(value)}(?!\w)", re.IGNORECASE)
-    return lambda text: bool(contains(value)(text) and pattern.search(text))
+    """Test that a text contains an answer, however it is written, and not much more."""
+
+    def test(text: str) -> bool:
+        words = text.split()
+        parts = (words[at : at + n] for at in range(len(words)) for n in (1, 2, 3))
+        return len(text) <= len(value) + _MORE and any(
+            same_answer(" ".join(part).strip("()"), value) for part in parts
+        )
+
+    return test
+
+
+_MORE: Final = 200
+"""How many characters an answer in a ticket may have besides: who lists everything says nothing."""
 
 
 # Looking into tickets.
@@ -1651,8 +1661,8 @@ def reassign_all(facts: Facts, rng: random.Random) -> Assignment:
     away = find_agent(facts, group[0]["owner"])
     agent = rng.choice(_others(facts, away["username"]))
     return Assignment(
-        goal=f"{away['name']} is ill. Assign all tickets that are open or reopened and belong to"
-        f" {away['name']} to {agent['name']}.",
+        goal=f"{away['name']} is ill. Give {agent['name']} all tickets that are assigned to"
+        f" {away['name']} and are open or reopened.",
         expect=(
             [expect_changed(ticket, assigned_to_id=agent["id"]) for ticket in group],
             allow_notes(*group),
@@ -1698,8 +1708,8 @@ def share_unassigned(facts: Facts, rng: random.Random) -> Assignment:
     agent, queue = rng.choice(_others(facts)), find_queue(facts, group[0]["queue"])
     chosen = [ticket for ticket in group if not ticket["hold"]]
     return Assignment(
-        goal=f"Assign the tickets of the queue {queue['title']} that are open or reopened, belong"
-        f" to nobody and are not on hold to {agent['name']}.",
+        goal=f"Give {agent['name']} the tickets of the queue {queue['title']} that are open or"
+        " reopened, belong to nobody and are not on hold.",
         expect=(
             [expect_changed(ticket, assigned_to_id=agent["id"]) for ticket in chosen],
             allow_notes(*chosen),
