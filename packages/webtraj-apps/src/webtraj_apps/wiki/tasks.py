@@ -388,8 +388,8 @@ def old_price(facts: Facts, rng: random.Random) -> Assignment:
     product = rng.choice(facts["products"])
     name = _revisions(facts, product["page"])[-1]["name"]
     return Assignment(
-        goal=f"The price of {product['name']} was changed. What did a user and month cost "
-        "before, in pounds? Answer with the number.",
+        goal=f"The price of {product['name']} was changed. What was it before, in pounds for a "
+        "user and month? Answer with the number.",
         answer=f"{product['old_price']} pounds",
         steps=(
             open_page(product["page"]),
@@ -615,7 +615,7 @@ def change_lead(facts: Facts, rng: random.Random) -> Assignment:
     text = replace_once(
         facts["pages"][team["page"]], f"Our lead is {old['name']}.", f"Our lead is {new['name']}."
     )
-    for member, role in ((old, new["role"]), (new, "lead")):
+    for member, role in ((old, new["role"]), (new, old["role"])):
         rest = (member["room"], member["extension"])
         text = replace_once(
             text,
@@ -624,8 +624,8 @@ def change_lead(facts: Facts, rng: random.Random) -> Assignment:
         )
     goal = (
         f"{new['name']} becomes the lead of the team {team['name']}. Change the page of the team: "
-        "the sentence at its beginning, and the roles in the table, where "
-        f"{old['name']} becomes {new['role']}."
+        "the sentence at its beginning, and the roles in the table, where the two change places: "
+        f"{new['name']} becomes {old['role']}, and {old['name']} {new['role']}."
     )
     return _change(facts, goal, team["page"], text)
 
@@ -717,9 +717,9 @@ def collect_points(facts: Facts, rng: random.Random) -> Assignment:
     page = "Company/To do"
     names = ", ".join(f"“{meeting['page'].removeprefix('Meetings/')}”" for meeting in four)
     return Assignment(
-        goal=f"Create the page {page}. It has a line for each point that is still open in the "
-        f"minutes {names}, in this order and that of the minutes, and nothing "
-        "else; no heading. A line has the form “- Name: what is to be done”.",
+        goal=f"Create the page {page} with a line for each point that is still open in the minutes "
+        f"{names}. Keep the order of the minutes and of their points. A line has the form “- Name: "
+        "what is to be done”. Nothing else is on the page, not even a heading.",
         expect=expect_page(page, "\n".join(lines)),
         steps=(
             [open_page(meeting["page"]) for meeting in four],
