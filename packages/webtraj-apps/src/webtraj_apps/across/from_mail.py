@@ -185,7 +185,8 @@ def ask_tracker(facts: Facts, rng: random.Random) -> Assignment:
         ticket = rng.choice(
             tracker.find_tickets(own, type="defect", resolution="fixed", build=bool)
         )
-        answer, asked = ticket["build"], "in which build was it fixed? Answer with the build"
+        answer = ticket["build"]
+        asked = "in which build was it fixed? Answer with the number of the build"
     elif kind == "owner":
         ticket = rng.choice(tracker.find_unclosed_tickets(own))
         answer = tracker.name_of(own, ticket["owner"])
@@ -248,7 +249,7 @@ def note_decision(facts: Facts, rng: random.Random) -> Assignment:
     asked = {
         "budget": "the amount that may be spent, as in “£4,000”",
         "deadline": "the day by which it has to be ready, as in “Monday 2 March”",
-        "supplier": "the name of the company that shall deliver",
+        "supplier": "the name of the company that gets the order",
     }[thread["topic"]]
     comment = f"Decided by mail: {thread['value']}"
     return _across(
@@ -740,7 +741,7 @@ def resolve_as_told(facts: Facts, rng: random.Random) -> Assignment:
     return _across(
         "helpdesk",
         f"{sender['name']} has written to you about a ticket of the help desk (“"
-        f"{letter['subject']}”, in the inbox). Do what the mail says: the submitter shall be able "
+        f"{letter['subject']}”, in the inbox). Do what the mail says; the submitter must be able "
         "to read the resolution. The mail needs no answer.",
         mail.pick(letter),
         between.to_site("helpdesk"),

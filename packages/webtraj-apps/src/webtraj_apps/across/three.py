@@ -126,11 +126,11 @@ def report_on_contract(facts: Facts, rng: random.Random) -> Assignment:
     )
     return Assignment(
         goal=f"Find out from the wiki which customer has the contract {customer['contract']} and "
-        "until which day it runs, and from the tracker how many tickets of this customer are not "
-        f"closed, of the type {kinds[0]} and of the type {kinds[1]}. Then create a topic in the "
-        f'category "{board}" of the forum with the title "{title}" and this text: "NAME, until '
-        f"YYYY-MM-DD. {kinds[0].capitalize()}: N, {kinds[1]}: M.\" Write the customer's name, the "
-        "date and the numbers in these places.",
+        f"until which day it runs, and from the tracker how many tickets of the type {kinds[0]} "
+        f"and how many of the type {kinds[1]} of this customer are not closed. Then create a topic "
+        f'in the category "{board}" of the forum with the title "{title}" and this text: "NAME, '
+        f"until YYYY-MM-DD. {kinds[0].capitalize()}: N, {kinds[1]}: M.\" Write the customer's "
+        "name, the date and the numbers in these places.",
         expect={"forum": forum.expect_topic(own, board, title, text)},
         steps=(
             wiki.search_page(customer["contract"], customer["page"]),
@@ -162,11 +162,11 @@ def new_desk(facts: Facts, rng: random.Random) -> Assignment:
         facts["mail"],
         sender,
         rng.choice(("I have moved", "My new desk")),
-        f"I sit in room {room} now; my extension is the old one. Could you please correct the page "
-        f"of the team {team['name']} in the wiki, and enter a ticket for me in the help desk? The "
-        f"queue is {queue['title']}, the summary “{title}”, the description “{body}”, the priority "
-        f"“{helpdesk.PRIORITIES[priority]}”, without an owner and without a date. Please answer "
-        "with the number of the ticket: “It is ticket N.”",
+        f"I sit in room {room} now; my extension has not changed. Could you please correct the "
+        f"page of the team {team['name']} in the wiki, and enter a ticket for me in the help desk? "
+        f"The queue is {queue['title']}, the summary “{title}”, the description “{body}”, the "
+        f"priority “{helpdesk.PRIORITIES[priority]}”, without an owner and without a date. Please "
+        "answer with the number of the ticket: “It is ticket N.”",
     )
     answer = f"It is ticket {len(desk['tickets']) + 1}."
     return Assignment(
@@ -207,7 +207,7 @@ def buy_and_share(facts: Facts, rng: random.Random) -> Assignment:
     letter, delivery = mail.write_mail(
         facts["mail"],
         sender,
-        rng.choice(("For the next meeting", "Could you order this?")),
+        rng.choice(("For the next meeting", "A shopping list")),
         f"could you please put this into your basket in our shop?\n\n{lines}\n\nDo not order it "
         f"yet. Please enter what it costs together, without delivery, in the budget "
         f"“{project['name']}”, as one bill of today that you paid for everyone, with the "
@@ -216,10 +216,10 @@ def buy_and_share(facts: Facts, rng: random.Random) -> Assignment:
     )
     answer = f"{total:.2f}"
     return Assignment(
-        goal=f"{sender['name']} asks you by mail (“{letter['subject']}”, in the inbox) to buy "
-        "something. Do what the mail says, and answer it, only to the sender, in the way it asks "
-        f"for. Today is 2 March 2026, and you are {bill['payer']} in the budget. Leave what is in "
-        "the basket already.",
+        goal=f"{sender['name']} asks you by mail (“{letter['subject']}”, in the inbox) to put "
+        "products into your basket in the shop and to enter what they cost in a shared budget. Do "
+        "what the mail says, and answer it, only to the sender, in the way it asks for. Today is "
+        f"2 March 2026, and you are {bill['payer']} in the budget.",
         prepare={"mail": delivery},
         expect={
             "mail": mail.expect_answer(facts["mail"], letter, answer),
@@ -258,9 +258,9 @@ def page_of_release(facts: Facts, rng: random.Random) -> Assignment:
     says = f"See the page “{short}” in the wiki."
     return Assignment(
         goal=f"Look up in the tracker when the milestone {name} is due, and how many of its "
-        f"tickets are not closed, of the component {first} and of the component {second}. Create "
-        f"the page “{page}” in the wiki. It has four lines, each a paragraph: the heading “# "
-        f"{name}”, then “Due: ” and the day, written like 2026-03-02, then “{first}: ” and "
+        f"tickets of the component {first} and how many of the component {second} are not closed. "
+        f"Create the page “{page}” in the wiki. It has four lines, each a paragraph: the heading "
+        f"“# {name}”, then “Due: ” and the day, written like 2026-03-02, then “{first}: ” and "
         f"the number, then “{second}: ” and the number. Then create a topic in the category "
         f"“{board}” of the forum with the title “{title}” and the text “{says}”",
         expect={

@@ -305,8 +305,8 @@ def edit_event(facts: Facts, rng: random.Random) -> Assignment:
     place = _room(rng)
     seats = rng.choice([one for one in range(8, 40) if str(one) != page["fields"]["seats"]])
     return Assignment(
-        goal=f"The event {name_of(page)} moves to {place} and has {seats} seats there. Publish "
-        "this.",
+        goal=f'The event {name_of(page)} moves: its place is now "{place}", and it has {seats} '
+        "seats there. Publish this.",
         expect=_fields(page, place=same_text(place), seats=seats),
         steps=(
             _open(page),
@@ -362,8 +362,8 @@ def change_category(facts: Facts, rng: random.Random) -> Assignment:
         [one for one in _list_first_authors(facts) if str(one["id"]) != page["fields"]["author"]]
     )
     return Assignment(
-        goal=f'The news page {name_of(page)} belongs into the category "{category.title()}", and'
-        f" its author is {author['name']}. Correct and publish it.",
+        goal=f'The news page {name_of(page)} belongs in the category "{category.title()}", and'
+        f" its author is {author['name']}. Correct both, and publish the page.",
         expect=_fields(page, category=category, author_id=author["id"]),
         steps=(
             _open(page),
@@ -1120,8 +1120,9 @@ def close_jobs(facts: Facts, rng: random.Random) -> Assignment:
     """Take vacancies off the site that are over."""
     jobs = live_pages(facts, sections=("jobs",))
     over = [page for page in jobs if page["fields"]["closing_date"] < _TODAY]
+    still = [page for page in jobs if page["fields"]["closing_date"] > _TODAY]
     late = rng.sample(over, rng.randint(1, 2))
-    chosen = [*late, *rng.sample([page for page in jobs if page not in over], 2)]
+    chosen = [*late, *rng.sample(still, 2)]
     rng.shuffle(chosen)
     names = _names(chosen)
     return Assignment(

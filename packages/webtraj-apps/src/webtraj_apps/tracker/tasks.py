@@ -307,7 +307,8 @@ def find_build(facts: Facts, rng: random.Random) -> Assignment:
     """Ask in which build something was fixed."""
     ticket = rng.choice(find_tickets(facts, type="defect", status="closed", resolution="fixed"))
     return Assignment(
-        goal=f"In which build was the defect {_quote(ticket)} fixed? Answer with its number.",
+        goal=f"In which build was the defect {_quote(ticket)} fixed? Answer with the number of the "
+        "build.",
         answer=ticket["build"],
         steps=search_ticket(ticket),
     )
@@ -638,7 +639,7 @@ def resolve(facts: Facts, rng: random.Random) -> Assignment:
     text = _ENDS[resolution]
     return Assignment(
         goal=f"Close ticket #{ticket['id']} with the resolution {resolution} and the comment "
-        f"“{text}”.",
+        f"“{text}”",
         expect=expect_changed(ticket, text, status="closed", resolution=resolution),
         steps=(
             open_ticket(ticket),
@@ -654,7 +655,7 @@ def reopen(facts: Facts, rng: random.Random) -> Assignment:
     text = "It happened again this morning."
     return Assignment(
         goal=f"The problem of report {ticket['code']} is back. Reopen its ticket, with the comment "
-        f"“{text}”.",
+        f"“{text}”",
         expect=expect_changed(ticket, text, status="reopened", resolution=None),
         steps=(
             search_ticket(ticket, ticket["code"]),
@@ -956,7 +957,7 @@ def create_assigned(facts: Facts, rng: random.Random) -> Assignment:
     }
     name = name_of(facts, owner)
     return Assignment(
-        goal=f"File a new defect with the summary “{summary}” and the description “{text}”. "
+        goal=f"File a new defect with the summary “{summary}” and the description “{text}” "
         f"Component {component}, version {version}, milestone {milestone}, customer {customer}. "
         f"Assign it to {name} straight away; keep the other fields as they are.",
         expect=expect_ticket(
@@ -1065,8 +1066,8 @@ def retarget_component(facts: Facts, rng: random.Random) -> Assignment:
     component, milestone = found[0]["component"], found[0]["milestone"]
     target = other_than(rng, UPCOMING, milestone)
     return Assignment(
-        goal=f"Move all tickets of the component {component} that are in the milestone "
-        f"{milestone} and not closed to the milestone {target}.",
+        goal=f"Move to the milestone {target} all tickets of the component {component} that are in "
+        f"the milestone {milestone} and not closed.",
         expect=[expect_changed(ticket, milestone=target) for ticket in found],
         steps=(
             query_tickets(
@@ -1105,8 +1106,8 @@ def hand_over(facts: Facts, rng: random.Random) -> Assignment:
     taker = other_than(rng, facts["developers"][1:], owner)
     name, new = name_of(facts, owner), name_of(facts, taker)
     return Assignment(
-        goal=f"{name} is ill. Reassign all tickets of the milestone {milestone} that {name} owns "
-        f"and that are not closed to {new}.",
+        goal=f"{name} is ill. Reassign to {new} all tickets of the milestone {milestone} that "
+        f"{name} owns and that are not closed.",
         expect=[expect_changed(ticket, owner=taker, status="assigned") for ticket in found],
         steps=(
             click("#ctxtnav a", "New Custom Query"),
@@ -1149,7 +1150,7 @@ def close_fixed(facts: Facts, rng: random.Random) -> Assignment:
     codes = [ticket["code"] for ticket in found]
     return Assignment(
         goal=f"The problems of the reports {codes[0]}, {codes[1]} and {codes[2]} are gone. Close "
-        f"the ticket of each as fixed, with the comment “{text}”.",
+        f"the ticket of each as fixed, with the comment “{text}”",
         expect=[expect_changed(t, text, status="closed", resolution="fixed") for t in found],
         steps=[
             (
@@ -1188,7 +1189,7 @@ def postpone_milestone(facts: Facts, rng: random.Random) -> Assignment:
     due = f"2026-12-{rng.randint(1, 28):02}"
     return Assignment(
         goal=f"The milestone {name} is delayed. Set its due date to {format_date(due)}, at any "
-        "time.",
+        "time of that day.",
         expect=changed("milestone", {"name": name}, due=_on(due)),
         steps=(
             _milestone(name, "editmilestone"),

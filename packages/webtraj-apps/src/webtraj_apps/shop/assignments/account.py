@@ -63,8 +63,8 @@ def spent(facts: Facts, rng: random.Random) -> Assignment:
     start, end = chosen[0]["date"], chosen[-1]["date"]
     total = sum(one["total"] for one in mine if start <= one["date"] <= end)
     return assignment(
-        f"How much did I spend on all my orders from {start} to {end}, both days included? "
-        "Answer with the amount.",
+        f"What is the total of all my orders from {start} to {end}, both days included, whatever "
+        "their status? Answer with the amount.",
         to_account("Order History"),
         fill_all({"date_from": start, "date_to": end}),
         click(".page button", "Filter results"),
@@ -411,8 +411,8 @@ def list_value(facts: Facts, rng: random.Random) -> Assignment:
     counts = [rng.randint(1, 4) for _ in wishes["lines"]]
     products = [product_of(facts, line["product"]) for line in wishes["lines"]]
     return assignment(
-        f"What would everything on my wish list “{wishes['name']}” cost in the quantities that "
-        "stand there, before offers and delivery? Answer with the amount.",
+        f"What would everything on my wish list “{wishes['name']}” cost in the quantities given "
+        "there, before offers and delivery? Answer with the amount.",
         _to_list(wishes),
         [(click(f"tr a.btn[href='{product['url']}']"), _to_list(wishes)) for product in products],
         prepare=tuple(

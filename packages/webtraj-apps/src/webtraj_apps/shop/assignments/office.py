@@ -453,8 +453,8 @@ def office_revenue(facts: Facts, rng: random.Random) -> Assignment:
     start, end = dates[first], dates[first + rng.randint(8, 19)]
     total = sum(one["total"] for one in facts["orders"] if start <= one["date"] <= end)
     return assignment(
-        f"What was the total revenue of the orders from {start} to {end}, both days included? "
-        "Answer with the amount.",
+        f"By the order statistics, what was the total revenue from {start} to {end}, both days "
+        "included? Answer with the amount.",
         in_office("Fulfilment", "Statistics"),
         fill("#id_date_from", start),
         fill("#id_date_to", end),
