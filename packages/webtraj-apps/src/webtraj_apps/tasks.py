@@ -76,6 +76,7 @@ __all__ = [
     "contains",
     "difficulty_of",
     "find",
+    "find_best",
     "find_template",
     "find_templates",
     "format_date",
@@ -389,6 +390,22 @@ def find(rows: Iterable[Any], **values: Any) -> dict[str, Any]:
         one for one in rows if all(one[name] == value for name, value in values.items())
     )
     return found
+
+
+def find_best(
+    rows: Iterable[Any],
+    value: Callable[[Any], Any],
+    choose: Callable[..., Any] = max,
+) -> Any:
+    """Return the row with the highest value, or the lowest with `min`; None if there is a tie.
+
+    >>> find_best([{"n": 3}, {"n": 5}], lambda one: one["n"]), find_best("aa", str)
+    ({'n': 5}, None)
+    """
+    rows = list(rows)
+    best = choose(map(value, rows), default=None)
+    found = [row for row in rows if value(row) == best]
+    return found[0] if len(found) == 1 else None
 
 
 def other_than(rng: random.Random, choices: Iterable[str], *but: str) -> str:

@@ -19,6 +19,7 @@ from webtraj_apps.tasks import (
     Statement,
     Steps,
     added,
+    find_best,
     same_text,
     template,
 )
@@ -206,7 +207,8 @@ def _question(facts: Facts, rng: random.Random) -> _Question:
             ),
             _Question(
                 f"Price of {product['name']}",
-                f"How many pounds does {product['name']} cost for a user and month?",
+                f"How many pounds does {product['name']} cost for a user and month? Just the "
+                "number, please.",
                 str(product["price"]),
                 product["page"],
             ),
@@ -305,7 +307,7 @@ def correct_the_wiki(facts: Facts, rng: random.Random) -> Assignment:
     end = rng.choice(("Corrected in the wiki.", "Done, thank you.", "The page is right now."))
     return Assignment(
         goal=f"In {_from(request)}, somebody asks for a correction in the wiki. Make "
-        f"it, then resolve the ticket; the resolution, public, is: “{end}”",
+        f"it, then resolve the ticket with this public resolution: “{end}”",
         prepare={"helpdesk": request.prepare},
         expect={
             "helpdesk": helpdesk.expect_resolved(request.ticket, end),
@@ -362,8 +364,8 @@ def points_to_tickets(facts: Facts, rng: random.Random) -> Assignment:
     component = rng.choice(facts["tracker"]["components"])
     shared = {"component": component["name"], "milestone": rng.choice(tracker.UPCOMING)}
     return Assignment(
-        goal=f"In the tracker, file a ticket for each point of the wiki page {meeting['page']} "
-        "that is open and not ticked off yet: type task, component "
+        goal="In the tracker, file a ticket for each open point of the wiki page "
+        f"{meeting['page']} that is not ticked off yet: type task, component "
         f"{shared['component']}, milestone {shared['milestone']}, and as summary the words of the "
         "point without the name of the person. Leave the other fields as they are.",
         expect={
@@ -580,15 +582,13 @@ def second_hand(facts: Facts, rng: random.Random) -> Assignment:
 )
 def who_paid_most(facts: Facts, rng: random.Random) -> Assignment:
     """Tell in the forum who has paid most in a budget."""
-    project = rng.choice(
+    project, best = rng.choice(
         [
-            one
+            (one, best)
             for one in budget.find_known_projects(facts["budget"])
-            if len({member["paid"] for member in one["members"]}) == len(one["members"])
+            if (best := find_best(one["members"], lambda member: member["paid"]))
         ]
-        or budget.find_known_projects(facts["budget"])[:1]
     )
-    best = max(project["members"], key=lambda one: float(one["paid"]))
     board, title = rng.choice(BOARDS), f"{project['name']}: thank you"
     text = f"{best['name']} has paid most, {best['paid']:.2f} in total. Thank you!"
     return Assignment(

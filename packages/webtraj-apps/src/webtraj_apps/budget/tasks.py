@@ -17,6 +17,7 @@ from webtraj_apps.tasks import (
     anything,
     changed,
     find,
+    find_best,
     format_date,
     hash_of,
     join_names,
@@ -481,7 +482,7 @@ def split_bill(facts: Facts, rng: random.Random) -> Assignment:
     )
     return Assignment(
         goal=(
-            f'Two persons paid the bill "{bill["what"]}" in the project "{project["name"]}". '
+            f'Two people paid the bill "{bill["what"]}" in the project "{project["name"]}". '
             f"Delete it, and add two new bills of the same date ({format_date(bill['date'])}) "
             f"instead, both for everyone: {told}."
         ),
@@ -586,9 +587,8 @@ def remove_participant(facts: Facts, rng: random.Random) -> Assignment:
     button = _of_member(member, "delete")
     return Assignment(
         goal=(
-            f'One participant of the project "{project["name"]}" has part in no bill at all, '
-            "neither as payer nor otherwise. Remove this participant with the deactivate button, "
-            "which deletes participants without bills."
+            f'One participant of the project "{project["name"]}" has neither paid nor shared any '
+            "bill. Remove this participant; deactivating somebody without bills does it."
         ),
         prepare=((_NEW_PERSON, (_NEW, project["id"], member["name"])),),
         expect=removed("person", id=_NEW),
@@ -734,9 +734,13 @@ def balance(facts: Facts, rng: random.Random) -> Assignment:
 @task("budget/lowest-balance", level=1, split="train")
 def lowest_balance(facts: Facts, rng: random.Random) -> Assignment:
     """Tell who owes most, or is owed most."""
-    project, lowest = rng.choice(find_known_projects(facts)), rng.random() < 0.5
-    choose = min if lowest else max
-    best = choose(project["members"], key=lambda one: float(one["balance"]))
+
+    def best_of(project: Project, choose: Callable[..., Any]) -> Any:
+        return find_best(project["members"], lambda one: one["balance"], choose)
+
+    fit = [p for p in find_known_projects(facts) if best_of(p, min) and best_of(p, max)]
+    project, lowest = rng.choice(fit), rng.random() < 0.5
+    best = best_of(project, min if lowest else max)
     return Assignment(
         goal=(
             f'Which participant of the project "{project["name"]}" has the '
@@ -843,27 +847,27 @@ def count_bills(facts: Facts, rng: random.Random) -> Assignment:
 @task("budget/most-expensive", level=2, split="train")
 def most_expensive(facts: Facts, rng: random.Random) -> Assignment:
     """Tell the highest bill of a payer."""
+
+    def highest(project: Project, member: Member) -> Any:
+        own = [bill for bill in project["bills"] if bill["payer"] == member["name"]]
+        return find_best(own, lambda bill: bill["amount"])
+
     fit = [
-        (project, member)
+        (project, bill)
         for project in find_known_projects(facts)
         for member in active_members(project)
-        if len(_highest(project, member)) == 1
+        # Transfers are on the list too, but nobody "pays for" something with them.
+        if (bill := highest(project, member)) and not bill["reimbursement"]
     ]
-    project, member = rng.choice(fit)
+    project, bill = rng.choice(fit)
     return Assignment(
         goal=(
-            f'What did {member["name"]} pay most for in the project "{project["name"]}"? Answer '
+            f'What did {bill["payer"]} pay most for in the project "{project["name"]}"? Answer '
             "with the description of the bill with the highest amount."
         ),
-        answer=_highest(project, member)[0],
-        steps=_filter(project, select("#filterCollapse #payer", member["name"])),
+        answer=bill["what"],
+        steps=_filter(project, select("#filterCollapse #payer", bill["payer"])),
     )
-
-
-def _highest(project: Project, member: Member) -> list[str]:
-    own = [bill for bill in project["bills"] if bill["payer"] == member["name"]]
-    most = max((bill["amount"] for bill in own), default=0)
-    return [bill["what"] for bill in own if bill["amount"] == most]
 
 
 _KEYWORDS = (

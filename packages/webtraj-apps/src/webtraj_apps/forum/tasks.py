@@ -30,6 +30,7 @@ from webtraj_apps.tasks import (
     anything,
     changed,
     find,
+    find_best,
     in_new,
     on_day,
     optional,
@@ -649,9 +650,8 @@ def answer_own_question(facts: Facts, rng: random.Random) -> Assignment:
 def offer_less(facts: Facts, rng: random.Random) -> Assignment:
     """Find the cheaper of two things, and make an offer for it."""
     adverts = [t for t in find_unclosed_topics(facts["topics"]) if t["category"] == "For Sale"]
-    pair = rng.sample([t for t in adverts if t["author"] != facts["user"]], 2)
+    pair, cheap = _draw_cheapest([t for t in adverts if t["author"] != facts["user"]], 2, rng)
     less = rng.randint(2, 9)
-    cheap = min(pair, key=lambda topic: int(topic["details"]["price"]))
     offer = int(cheap["details"]["price"]) - less
     text = f"I would pay £{offer}."
     items = " or the ".join(topic["details"]["item"] for topic in pair)
@@ -668,6 +668,16 @@ def offer_less(facts: Facts, rng: random.Random) -> Assignment:
             write_reply(text),
         ),
     )
+
+
+def _draw_cheapest(
+    adverts: Sequence[Topic], count: int, rng: random.Random
+) -> tuple[list[Topic], Topic]:
+    """Draw things for sale of which one is the cheapest, and return them and that one."""
+    while True:
+        drawn = rng.sample(adverts, count)
+        if best := find_best(drawn, lambda topic: int(topic["details"]["price"]), min):
+            return drawn, best
 
 
 @task("forum/reply-twice", level=2, split="train")
@@ -824,6 +834,17 @@ def _polls(facts: Facts, *, closed: bool, voted: bool) -> list[Topic]:
     ]
 
 
+def _draw_decided_poll(facts: Facts, rng: random.Random) -> tuple[Topic, dict[str, Any]]:
+    """Return the topic of an open poll in which one choice leads, and this choice."""
+    return rng.choice(
+        [
+            (topic, leader)
+            for topic in _polls(facts, closed=False, voted=False)
+            if (leader := find_best(topic["poll"]["options"], lambda one: one["votes"]))
+        ]
+    )
+
+
 def _vote(poll: dict[str, Any], option: dict[str, Any]) -> tuple[Step, ...]:
     return (
         check(f"#p{poll['id']} input[type=radio][value='{option['id']}']"),
@@ -900,8 +921,7 @@ def change_vote(facts: Facts, rng: random.Random) -> Assignment:
 @task("forum/vote-for-leader", level=2, split="train")
 def vote_for_leader(facts: Facts, rng: random.Random) -> Assignment:
     """Vote for the option that leads."""
-    topic = rng.choice(_polls(facts, closed=False, voted=False))
-    option = max(topic["poll"]["options"], key=lambda one: int(one["votes"]))
+    topic, option = _draw_decided_poll(facts, rng)
     return Assignment(
         goal=(
             f'In the poll of the topic "{topic["title"]}", vote for the choice that has the most '
@@ -1279,9 +1299,8 @@ def lost_and_found(facts: Facts, rng: random.Random) -> Assignment:
 def cheapest(facts: Facts, rng: random.Random) -> Assignment:
     """Find the cheapest of four things."""
     fit = [t for t in visible_topics(facts["topics"]) if t["category"] == "For Sale"]
-    topics = rng.sample(fit, 4)
+    topics, best = _draw_cheapest(fit, 4, rng)
     items = ", ".join(topic["details"]["item"] for topic in topics)
-    best = min(topics, key=lambda topic: int(topic["details"]["price"]))
     return Assignment(
         goal=(
             f"Which of these is the cheapest in the category For Sale: {items}? "
@@ -1311,9 +1330,13 @@ def total_budget(facts: Facts, rng: random.Random) -> Assignment:
 @task("forum/most-liked", level=2, split="train")
 def most_liked(facts: Facts, rng: random.Random) -> Assignment:
     """Tell who wrote the comment that is liked most."""
-    fit = [t for t in visible_topics(facts["topics"]) if len(t["comments"]) > 8]
-    topic = rng.choice(fit)
-    best = max(topic["comments"], key=lambda one: int(one["likes"]))
+    fit = [
+        (topic, best)
+        for topic in visible_topics(facts["topics"])
+        if len(topic["comments"]) > 8
+        and (best := find_best(topic["comments"], lambda one: one["likes"]))
+    ]
+    topic, best = rng.choice(fit)
     return Assignment(
         goal=(
             f'Who wrote the comment with the most likes in the topic "{topic["title"]}"? '
@@ -1368,8 +1391,7 @@ def count_topics(facts: Facts, rng: random.Random) -> Assignment:
 @task("forum/poll-winner", level=2, split="train")
 def poll_winner(facts: Facts, rng: random.Random) -> Assignment:
     """Tell which choice leads in a poll."""
-    topic = rng.choice(_polls(facts, closed=False, voted=False))
-    best = max(topic["poll"]["options"], key=lambda one: int(one["votes"]))
+    topic, best = _draw_decided_poll(facts, rng)
     return Assignment(
         goal=(
             f'Which choice has the most votes in the poll of the topic "{topic["title"]}"? '
@@ -1663,7 +1685,7 @@ def close_duplicate(facts: Facts, rng: random.Random) -> Assignment:
         if t["category"] in ("Network", "Wanted", "Gardening")
     ]
     topic, other = rng.sample(fit, 2)
-    text, moderator = f"See {other['title']}.", facts["moderator"]
+    text, moderator = f"See also: {other['title']}", facts["moderator"]
     return Assignment(
         goal=(
             f'As a moderator, reply in the topic "{topic["title"]}" with the text "{text}", and '
@@ -1889,8 +1911,8 @@ def clean_up_flags(facts: Facts, rng: random.Random) -> Assignment:
     titles = " and ".join(f'"{topics[flag["topic"]]["title"]}"' for flag in flags)
     return Assignment(
         goal=(
-            f"Advertising was reported in the topics {titles}. As an administrator, go to the "
-            "flags of these two comments, delete both comments, and close both flags."
+            f"Advertising was reported in the topics {titles}. As an administrator, delete the two "
+            "reported comments, and close their flags."
         ),
         expect=[
             (

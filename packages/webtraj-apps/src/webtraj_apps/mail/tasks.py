@@ -27,6 +27,7 @@ from webtraj_apps.tasks import (
     changed,
     contains,
     find,
+    find_best,
     format_date,
     in_changed,
     join_names,
@@ -605,7 +606,7 @@ def _move(facts: Facts, rng: random.Random) -> Assignment:
 def _delete(facts: Facts, rng: random.Random) -> Assignment:
     mail = rng.choice(_unique(facts, "INBOX", "Team", "Archive"))
     return Assignment(
-        goal=f"Delete {name_of(mail)} {place_of(mail)}. It may stay in the trash.",
+        goal=f"Delete {name_of(mail)} {place_of(mail)}; leave it in the trash.",
         expect=expect_moved([mail], "Trash"),
         steps=(
             pick(mail),
@@ -863,7 +864,7 @@ def _compose_options(facts: Facts, rng: random.Random) -> Assignment:
     return Assignment(
         goal=(
             f"Send a mail to {person['email']} with the subject “{subject}”, the text “{text}” and "
-            f"the priority “{name}”. Its copy shall be saved in the folder {folder}, not in Sent."
+            f"the priority “{name}”. Save its copy in the folder {folder}, not in Sent."
         ),
         expect=(
             added("sent", recipients=person["email"], **shown),
@@ -924,7 +925,7 @@ def _reply_all(facts: Facts, rng: random.Random) -> Assignment:
     return Assignment(
         goal=(
             f"Answer {name_of(mail)} in the inbox with the text “{text}” The organiser and "
-            f"everybody else who was invited shall get your answer."
+            f"everybody else who was invited should get your answer."
         ),
         expect=expect_answer(facts, mail, text, to_all=True),
         steps=(pick(mail), reply(text, to_all=True)),
@@ -1325,15 +1326,20 @@ def _largest_invoice(facts: Facts, rng: random.Random) -> Assignment:
     folder = "INBOX"
     found = [one for one in facts["invoices"] if find_mail(facts, one["mail"])["folder"] == folder]
     months = Counter(one["due"][:7] for one in found)
-    month = rng.choice(sorted(month for month, count in months.items() if count >= 2))
-    invoices = [one for one in found if one["due"].startswith(month)]
-    best = max(invoices, key=lambda one: int(one["cents"]))
+    highest = {
+        month: find_best(
+            [one for one in found if one["due"].startswith(month)], lambda one: one["cents"]
+        )
+        for month, count in months.items()
+        if count >= 2
+    }
+    best = highest[rng.choice(sorted(month for month, one in highest.items() if one))]
     mail, person = find_mail(facts, best["mail"]), draw_colleague(facts, rng)
     name = f"{date.fromisoformat(best['due']):%B %Y}"
     return Assignment(
         goal=(
             f"Look at all invoices in the inbox. Of those that are payable in {name}, forward the "
-            f"one with the highest amount to {person['name']} ({person['email']})."
+            f"one with the highest amount to {person['name']} ({person['email']}), without a note."
         ),
         expect=_forwarded(mail, person["email"]),
         steps=(search("Invoice"), _look(found, facts), pick(mail), forward(person["email"])),
@@ -1467,13 +1473,12 @@ def _triage_invoices(facts: Facts, rng: random.Random) -> Assignment:
 def _best_application(facts: Facts, rng: random.Random) -> Assignment:
     position = rng.choice(facts["applications"])["position"]
     found = [one for one in facts["applications"] if one["position"] == position]
-    what, best = rng.choice(
-        (
-            ("who can start first", min(found, key=lambda one: str(one["start"]))),
-            ("who asks for the lowest salary", min(found, key=lambda one: int(one["salary"]))),
-            ("who asks for the highest salary", max(found, key=lambda one: int(one["salary"]))),
-        )
+    firsts = (
+        ("who can start first", find_best(found, lambda one: one["start"], min)),
+        ("who asks for the lowest salary", find_best(found, lambda one: one["salary"], min)),
+        ("who asks for the highest salary", find_best(found, lambda one: one["salary"])),
     )
+    what, best = rng.choice([(what, best) for what, best in firsts if best])
     mail, person, note = (
         find_mail(facts, best["mail"]),
         draw_colleague(facts, rng),
@@ -1506,7 +1511,7 @@ def _thread_decision(facts: Facts, rng: random.Random) -> Assignment:
     asked = {
         "budget": "the amount that may be spent, as in “£4,000”",
         "deadline": "the day by which it has to be ready, as in “Monday 2 March”",
-        "supplier": "the name of the company that shall deliver",
+        "supplier": "the name of the company that gets the order",
     }[thread["topic"]]
     subject = f"About {thread['what']}"
     return Assignment(
@@ -1766,7 +1771,8 @@ def _impossible_contact(facts: Facts, rng: random.Random) -> Assignment:
     known = {contact["email"] for contact in facts["contacts"]}
     person = draw_colleague(facts, rng, *known)
     return Assignment(
-        goal=f"Change the phone number of {person['name']} in the address book to +44 1632 960555.",
+        goal=f"{person['name']} has a new phone number. Change the entry in the address book: the "
+        "number is now +44 1632 960555.",
         steps=(to_contacts(), put("#searchform", person["name"]), key("#searchform", "Enter")),
     )
 
