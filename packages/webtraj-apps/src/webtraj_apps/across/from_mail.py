@@ -255,7 +255,7 @@ def note_decision(facts: Facts, rng: random.Random) -> Assignment:
     return _across(
         "tracker",
         f"In the mail folder Projects/{thread['project']} colleagues write about "
-        f"“{first['subject']}”. Find out what holds in the end; one answer was corrected. Then "
+        f"“{first['subject']}”. Find out what was decided; one answer was corrected. Then "
         f"comment on ticket #{ticket['id']} in the issue tracker with “Decided by mail: ” followed "
         f"by {asked}, and with nothing else.",
         mail.to_folder(first["folder"]),
@@ -588,7 +588,7 @@ def meeting_page(facts: Facts, rng: random.Random) -> Assignment:
         "written like 2026-03-02, in place of DAY. The page has four lines, each a paragraph: the "
         f"heading “# DAY {title}”, then “Time: ” and the time, written like 08:00, then “Room: ” "
         "and the room, then “Invited by: ” and the full name of who wrote the mails. The last mail "
-        "about the meeting holds.",
+        "about the meeting counts.",
         mail.pick(mail.find_mail(facts["mail"], meeting["invitation"])),
         mail.pick(letter),
         between.to_site("wiki"),

@@ -1731,7 +1731,7 @@ def raise_overdue(facts: Facts, rng: random.Random) -> Assignment:
     agent = find_agent(facts, group[0]["owner"])
     chosen = [ticket for ticket in group if ticket["priority"] != priority]
     return Assignment(
-        goal=f"Today is 2 March 2026. Every ticket that is open or reopened, assigned to"
+        goal=f"Today is 2 March 2026. Every open or reopened ticket that is assigned to"
         f" {agent['name']} and was due before today should have the priority"
         f' "{PRIORITIES[priority]}". Change those that do not have it.',
         expect=(

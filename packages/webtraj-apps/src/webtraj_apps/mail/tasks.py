@@ -704,7 +704,7 @@ def _trip_reference(facts: Facts, rng: random.Random) -> Assignment:
         goal=(
             f"A trip to {trip['city']} has been booked for you; the confirmation is in the inbox "
             f"or in the folder Travel. What is the {what} of this booking? Answer "
-            "with it alone."
+            "with nothing else."
         ),
         answer=answer,
         steps=pick(find_mail(facts, trip["mail"])),
@@ -1517,7 +1517,7 @@ def _thread_decision(facts: Facts, rng: random.Random) -> Assignment:
     return Assignment(
         goal=(
             f"In the folder Projects/{thread['project']} your colleagues write about "
-            f"“{mail['subject']}”. Find out what holds in the end; one answer was corrected. "
+            f"“{mail['subject']}”. Find out what was decided; one answer was corrected. "
             f"Send {person['name']} ({person['email']}) a mail with the subject “{subject}” and "
             f"with nothing but {asked}, as the text."
         ),
