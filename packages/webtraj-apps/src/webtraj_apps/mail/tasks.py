@@ -1475,8 +1475,8 @@ def _best_application(facts: Facts, rng: random.Random) -> Assignment:
     found = [one for one in facts["applications"] if one["position"] == position]
     firsts = (
         ("who can start first", find_best(found, lambda one: one["start"], min)),
-        ("who asks for the lowest salary", find_best(found, lambda one: one["salary"], min)),
-        ("who asks for the highest salary", find_best(found, lambda one: one["salary"])),
+        ("who names the lowest salary", find_best(found, lambda one: one["salary"], min)),
+        ("who names the highest salary", find_best(found, lambda one: one["salary"])),
     )
     what, best = rng.choice([(what, best) for what, best in firsts if best])
     mail, person, note = (
