@@ -856,7 +856,7 @@ def most_expensive(facts: Facts, rng: random.Random) -> Assignment:
         (project, bill)
         for project in find_known_projects(facts)
         for member in active_members(project)
-        # Transfers are on the list too, but nobody "pays for" something with them.
+        # Transfers are on the list of bills too, but they pay for nothing.
         if (bill := highest(project, member)) and not bill["reimbursement"]
     ]
     project, bill = rng.choice(fit)
