@@ -638,8 +638,8 @@ class Writer:
                 self.moment(5, 30), folder="Trash",
             )  # fmt: skip
 
-    def write_own_mails(self) -> Iterator[dict[str, Any]]:
-        """Mails of the owner: sent ones, and drafts."""
+    def drafts(self) -> Iterator[dict[str, Any]]:
+        """The owner has sent mails, and begun some; the facts are of those begun."""
         for subject, text in self.few(self.words.sent, 18):
             person = self.rng.choice(self.colleagues)
             text = text[0].upper() + text[1:]
@@ -703,7 +703,7 @@ class Writer:
         kinds = (
             self.invoices, self.meetings, self.trips, self.parcels, self.expenses, self.votes,
             self.leaves, self.applications, self.numbers, self.threads, self.newsletters,
-            self.junk, self.write_own_mails, self.requests,
+            self.junk, self.drafts, self.requests,
         )  # fmt: skip
         for kind in kinds:
             self.facts[kind.__name__] = list(kind())
