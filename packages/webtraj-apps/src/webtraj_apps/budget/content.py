@@ -87,8 +87,8 @@ class _Writer:
 
         Args:
             what: What was bought.
-            low: The least amount.
-            high: The highest amount.
+            low: The least amount, if it is for all.
+            high: The highest amount, if it is for all.
             day: When.
             kind: The words of the project's kind. What `for_some` names the beginning of is mostly
                 for some of the members; what `habits` names, always for the same of them; all else
@@ -97,7 +97,7 @@ class _Writer:
         """
         rng, day = self.rng, min(day, _LAST)
         owers = here = self.here(day)
-        word = what.partition(" ")[0]
+        word = _first_word(what)
         if word in kind.get("habits", ()):
             if word not in self.sharing:
                 count = len(self.members) - rng.randint(1, 3)
@@ -108,15 +108,16 @@ class _Writer:
             owers = [name for name in here if name not in away]
         # Who pays was mostly there.
         payer = payer or rng.choice(owers if rng.random() < 0.85 else here)
-        amount = round(rng.uniform(low, high), 2)
+        amount = round(rng.uniform(low, high) * (0.2 + 0.8 * len(owers) / len(here)), 2)
         if low >= 100 or amount == low:  # Rents, hires and fixed prices are in whole pounds.
             amount = float(round(amount))
         return Bill(what, amount, payer, owers, day)
 
-    def day(self, begun: date, days: int) -> date:
-        """Draw one of so many days on which people buy something."""
-        found = (begun + timedelta(days=number) for number in range(days))
-        return self.rng.choice([day for day in found if day not in _FESTIVE])
+    def day(self, begun: date, first: int, last: int, weekdays: Sequence[int] = range(7)) -> date:
+        """Draw one of the days from `begun + first` to before `begun + last`."""
+        days = [begun + timedelta(days=number) for number in range(first, max(last, first + 1))]
+        fit = [day for day in days if day not in _FESTIVE and day.weekday() in weekdays]
+        return self.rng.choice(fit or days)
 
     def back(self, bills: Sequence[Bill], count: int) -> Iterator[Bill]:
         """Money that went back: each time, who owes most pays a part of it to who is owed most."""
@@ -129,7 +130,10 @@ class _Writer:
                 shares = sum(self.weights[name] for name in bill.owers)
                 for name in bill.owers:
                     owed[name] -= bill.amount * self.weights[name] / shares
-            day = min(part[-1].day + timedelta(days=self.rng.randint(1, 4)), _LAST)
+            # After a few days together people settle at the end.
+            short = ordered[-1].day - ordered[0].day < timedelta(days=30)
+            day = (ordered if short else part)[-1].day + timedelta(days=self.rng.randint(1, 6))
+            day = min(day, _LAST)
             here = self.here(day)
             payer, receiver = min(here, key=owed.__getitem__), max(here, key=owed.__getitem__)
             due = min(-owed[payer], owed[receiver])
@@ -142,22 +146,26 @@ class _Writer:
     def some(
         self, entries: Sequence[Any], begun: date, days: int, count: int, kind: Any
     ) -> Iterator[Bill]:
-        """Some of the entries, within so many days. Nobody dines twice a day, or shops twice."""
-        taken: dict[str, set[date]] = {}
-        for what, low, high in self.rng.sample(entries, count):
-            used = taken.setdefault(re.split(r"\W", what)[0], set())
-            every = [begun + timedelta(days=number) for number in range(days)]
-            free = [day for day in every if day not in used | _FESTIVE]
-            day = self.rng.choice(free or every)
-            used.add(day)
-            yield self.bill(what, low, high, day, kind)
+        """Some of the entries, within so many days.
+
+        What begins with the same word is needed again and again: it is spread over the days.
+        """
+        needed: dict[str, list[Any]] = {}
+        for one in self.rng.sample(entries, min(count, len(entries))):
+            needed.setdefault(_first_word(one[0]), []).append(one)
+        for rows in needed.values():
+            rows = rows[:days]
+            for number, (what, low, high) in enumerate(rows):
+                first, last = (days * at // len(rows) for at in (number, number + 1))
+                day = self.day(begun, first, last, kind.get("weekdays", range(7)))
+                yield self.bill(what, low, high, day, kind)
 
     def trip(self, begun: date) -> Iterator[Bill]:
         """A few days away together."""
         words = self.words.trip
         for what, low, high in words["arrival"]:
             yield self.bill(what, low, high, begun, words)
-        yield from self.some(self.entries, begun, 7, 20, words)
+        yield from self.some(self.entries, begun, 6, self.rng.randint(14, 20), words)
         for what, low, high in words["departure"]:
             yield self.bill(what, low, high, begun + timedelta(days=6), words)
 
@@ -182,30 +190,47 @@ class _Writer:
         """A shared flat."""
         words = self.words.flat
         yield from self.contracts(words)
-        yield from self.some(words["groceries"], begun, 208, 21, words)
+        yield from self.some(words["groceries"], begun, 208, self.rng.randint(18, 23), words)
         yield from self.some(words["other"], begun, 190, 4, words)
 
     def office(self, begun: date) -> Iterator[Bill]:
         """The coffee fund of a floor."""
         words = self.words.office
-        for month, first in zip(self.words.months, self.words.first_days, strict=True):
-            for what, low, high in words["monthly"]:
-                yield self.bill(f"{what} {month}", low, high, self.day(first, 26), words)
-        yield from self.some(words["other"], begun, 190, 5, words)
+        yield from self.some(words["entries"], begun, 207, self.rng.randint(22, 27), words)
 
     def club(self, begun: date) -> Iterator[Bill]:
-        """A club that goes to things."""
-        yield from self.some(self.words.club["entries"], begun, 150, 22, self.words.club)
+        """A club that goes out on weekends: each time the same members share all that it costs.
+
+        An outing's prices are for one person. What is told first is for the warm months.
+        """
+        rng, words = self.rng, self.words.club
+        for what, low, high in words["always"]:
+            yield self.bill(what, low, high, self.day(begun, 0, 60), words)
+        outings = words["outings"]
+        kept = sorted(rng.sample(range(len(outings)), len(outings) - 3))
+        weeks = sorted(rng.sample(range(24), len(kept)))
+        for number, week in zip(kept, weeks, strict=True):
+            day = self.day(begun, 7 * week, 7 * week + 2)
+            here = self.here(day)
+            owers = rng.sample(here, rng.randint(3, len(here)))
+            for what, low, high in outings[number]:
+                amount = round(round(rng.uniform(low, high), 1) * len(owers), 2)
+                yield Bill(what, amount, rng.choice(owers), owers, day)
 
     def party(self, begun: date) -> Iterator[Bill]:
         """A party, for which people buy things in the two weeks before; what is fresh, late."""
         words, before = self.words.party, begun - timedelta(days=13)
         yield from self.some(words["always"], before, 12, len(words["always"]), words)
         yield from self.some(words["last"], begun, 1, len(words["last"]), words)
+        yield from self.some(words["after"], begun + timedelta(days=1), 2, 9, words)
         for what, low, high in self.rng.sample(self.entries, 8):
             days = 2 if what.startswith(tuple(words["fresh"])) else 13
-            day = self.day(begun - timedelta(days=days), days + 1)
+            day = self.day(begun, -days, 1)
             yield self.bill(what, low, high, day, words)
+
+
+def _first_word(text: str) -> str:
+    return re.split(r"\W", text)[0]
 
 
 def projects(seed: int, names: Sequence[str]) -> list[Project]:
