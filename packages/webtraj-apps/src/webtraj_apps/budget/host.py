@@ -229,11 +229,10 @@ def _finish(state: Path, seed: int) -> None:
     rng = random.Random(f"history {seed}")
     moments, first, begun = [], "2026-02-27", None
     for number, day in rows.fetchall():
-        if day:  # Bills are entered at noon or in the evening, some a day or two later.
+        if day:  # Bills are entered late in the evening, or some day after.
             first, begun = day, None
-            days = rng.choices((0, 1, 2), (12, 2, 1))[0] if day < "2026-02-26" else 0
-            minutes = rng.choice((725, 1080, 1080, 1080)) + rng.randrange(60)
-            minutes += rng.choice((0, 30, 60, 120, 160)) if minutes > 1000 else 0
+            days = rng.choices((0, 1, 2, 4), (8, 5, 2, 1))[0] if day < "2026-02-24" else 0
+            minutes = rng.choice((450, 720, 1080, 1200) if days else (1230,)) + rng.randrange(130)
             when = datetime.fromisoformat(day) + timedelta(days, 60 * minutes + rng.randrange(60))
         else:  # Backwards: on the evening before, the participants, and before them the project.
             begun = begun or datetime.fromisoformat(first) - timedelta(

@@ -42,6 +42,9 @@ class Sender:
         return f"{self.name} <{self.email}>"
 
 
+_ALL = Sender("All at Northfield", f"all@{_DOMAIN}")
+
+
 @dataclasses.dataclass(eq=False)
 class Mail:
     """A mail to be."""
@@ -602,7 +605,7 @@ class Writer:
             text = self.letter(text.format(**filled), person, to_all=True)
             self.add(
                 person, subject.format(**filled), text, self.moment(), flags=self.unread(),
-                folder=self.rng.choice(("INBOX", "Team")),
+                folder=self.rng.choice(("INBOX", "Team")), to=(_ALL,),
             )  # fmt: skip
         for name, account, subject, text in self.words.notes:
             sender = Sender(f"Northfield {name}", f"{account}@{_DOMAIN}")
