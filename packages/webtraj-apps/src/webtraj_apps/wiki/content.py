@@ -2,6 +2,7 @@
 
 import random
 import re
+from calendar import monthrange
 from collections.abc import Sequence
 from datetime import UTC, date, datetime, time, timedelta
 from pathlib import Path
@@ -255,6 +256,11 @@ class _Maker:
         rows = company.COMPANY.customers
         numbers = rng.sample(range(3000, 9000), len(rows))
         surnames = rng.sample(self.words.surnames, len(rows))
+        months = [(year, month) for year in range(2026, 2030) for month in range(4, 13)]
+        ends = [
+            f"{year}-{month:02}-{monthrange(year, month)[1]}"
+            for year, month in rng.sample(months, len(rows))
+        ]
         others = [one["name"] for one in company.COMPANY.software[1:]]
         for row, number, surname in zip(rows, numbers, surnames, strict=True):
             name, sells, sites = row["name"], row["sells"], row["sites"]
@@ -265,7 +271,7 @@ class _Maker:
                 "sells": sells,
                 "contact": f"{rng.choice(('Ms', 'Mr'))} {surname}",
                 "contract": f"NC-{number}",
-                "ends": f"202{rng.randint(6, 9)}-{rng.randint(4, 12):02}-{rng.choice((28, 30))}",
+                "ends": ends.pop(),
                 "hours": rng.choice((2, 4, 8, 24)),
                 "manager": rng.choice(self.names[1:37]),
                 "users": [rng.randint(8, 140) for _ in sites],
