@@ -365,8 +365,9 @@ class Writer:
         """Trips are confirmed."""
         for i, (city, hotel, hint, (low, high)) in enumerate(self.few(self.words.journeys, 7)):
             desk = Sender("Rail & Road Travel", "bookings@railandroad.test")
-            there = self.future(5, 50)
-            back = there + timedelta(days=self.rng.randint(1, 4))
+            days = self.rng.randint(1, 4)
+            there = next(day for day in self.days(5, 50) if day.weekday() + days < 5)
+            back = there + timedelta(days)
             reference = "".join(self.rng.choices("ABCDEFGHJKLMNPQRSTUVWXYZ23456789", k=6))
             cents = self.rng.randrange(low * 100, high * 100, 50)
             text = (

@@ -85,7 +85,7 @@ def products(
                     colour=colour,
                     material=material,
                     weight=round(usual * rng.uniform(0.85, 1.15) / 10) * 10 or 10,
-                    warranty=rng.choice(WORDS.warranty[department]),
+                    warranty=rng.choice(leaf.get("warranty", WORDS.warranty[department])),
                     picture=f"products/{leaf['shape']}-{colour.lower().replace(' ', '-')}.svg",
                 )
 
