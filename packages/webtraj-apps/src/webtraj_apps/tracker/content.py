@@ -334,17 +334,17 @@ class _Maker:
     def _close(
         self, ticket: dict[str, Any], resolution: str, text: str, slots: dict[str, str], event: Any
     ) -> Iterator[dict[str, Any]]:
-        rng, new = self.rng, {}
+        rng = self.rng
+        closed = event(ticket["owner"], status="closed", resolution=resolution)
+        release = _next_release(closed["when"])
         if not text:
-            release = _next_release(ticket)
             if ticket["milestone"]:
-                new = {"milestone": f"Release {release}"}
+                closed["new"]["milestone"] = ticket["milestone"] = f"Release {release}"
             if ticket["type"] == "task":
                 text = next(self.finished)
             else:
                 ticket["cause"] = slots["cause"]
                 text = rng.choice(self.words.fixed if ticket["cause"] else self.words.done)
-        closed = event(ticket["owner"], status="closed", resolution=resolution, **new)
         if "{build}" in text:
             ticket["build"] = f"{release}.{_build(release, closed['when'])}"
         closed["comment"] = text.format(build=ticket["build"], **slots)
@@ -390,10 +390,9 @@ def _possible(unit: tuple[Any, ...]) -> date:
     return max((dates.get(name, dates["4.3"]) for name in named), default=_FIRST_DAY.date())
 
 
-def _next_release(ticket: dict[str, Any]) -> str:
-    """Return the release that is being made when a ticket is closed."""
-    today = (ticket["events"] or [{"when": ticket["created"]}])[-1]["when"][:10]
-    released = [when <= today for name, when, _ in WORDS.versions if name.count(".") == 1]
+def _next_release(moment: str) -> str:
+    """Return the release that is being made at a moment."""
+    released = [when <= moment[:10] for name, when, _ in WORDS.versions if name.count(".") == 1]
     return f"4.{sum(released)}"
 
 
