@@ -326,6 +326,7 @@ class _Writer:
         rng, pace = self.rng, hours or self.rng.choice((1, 2, 4, 9))
         if _COMING.search(unit["posts"][0][1]):  # Who is late answers after the day.
             pace = min(pace, 4)
+        tries = 24
         while True:
             dates = [begun]
             for _, _, *day in unit["posts"][1:]:
@@ -336,10 +337,19 @@ class _Writer:
                     dates.append(_awake(rng, dates[-1], pace))
                 else:
                     dates.append(company.later(rng, dates[-1], pace))
-            if dates[-1] < company.NOW - timedelta(hours=10):
+            # Nobody says "on Thursday" on a Thursday, if it can be helped.
+            if tries and any(
+                f"{date:%A}" in text
+                for date, (_, text, *_) in zip(dates, unit["posts"], strict=True)
+            ):
+                tries -= 1
+                if "date" not in unit and not tries % 3:
+                    begun -= timedelta(days=3 if begun.weekday() == 0 else 1)
+            elif dates[-1] < company.NOW - timedelta(hours=10):
                 return [one.replace(microsecond=0) for one in dates]
-            pace *= 0.7
-            begun -= timedelta(days=7 * (pace < 0.3))
+            else:
+                pace *= 0.7
+                begun -= timedelta(days=7 * (pace < 0.3))
 
     def poll(self, question: str, options: list[str], closed: bool) -> Poll:
         """Return a poll in which one option wins clearly, so that no rounding decides."""
