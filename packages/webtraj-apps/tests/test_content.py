@@ -212,8 +212,8 @@ def test_who_takes_milk_takes_it_each_month_and_whoever_left_shares_nothing_more
             for bill in project.bills:
                 sharing = {bill.payer, *bill.owers}
                 assert not [name for name in sharing if name in left and bill.day >= left[name]]
-            milk = [one.owers for one in project.bills if one.what.startswith("Milk ")]
-            assert len({frozenset(owers) - left.keys() for owers in milk}) <= 1
+            milk = [set(one.owers) for one in project.bills if one.what.startswith("Milk ")]
+            assert len({frozenset(owers - left.keys()) for owers in milk}) <= 1
 
 
 def test_an_attached_file_has_the_bytes_that_such_a_file_has():

@@ -136,7 +136,7 @@ def later(rng: random.Random, after: datetime, hours: float) -> datetime:
         morning = datetime.combine(when.date(), time(8, 5), UTC)
         if when >= morning:
             morning += timedelta(days=1)
-        when = morning + timedelta(minutes=rng.randrange(170))
+        when = morning + timedelta(seconds=rng.randrange(170 * 60))
     return when
 
 

@@ -15,7 +15,7 @@ import company
 __all__ = ["Bill", "Member", "Project", "projects"]
 
 _LAST = date(2026, 2, 27)
-_RETURNS = {"trip": 2, "flat": 5, "office": 3, "club": 3, "party": 2}
+_RETURNS = {"trip": (2, 3), "flat": (4, 7), "office": (2, 4), "club": (3, 5), "party": (2, 4)}
 """How often money went back in projects of a kind."""
 _FESTIVE = {
     date(2025, 12, 24), date(2025, 12, 25), date(2025, 12, 26), date(2025, 12, 31),
@@ -68,9 +68,14 @@ class _Writer:
     """Makes the bills of one project."""
 
     def __init__(
-        self, rng: random.Random, words: Any, members: Sequence[Member], entries: Sequence[Any]
+        self,
+        rng: random.Random,
+        words: Any,
+        members: Sequence[Member],
+        entries: Sequence[Any],
+        ways: Sequence[Any],
     ) -> None:
-        self.rng, self.words, self.entries = rng, words, entries
+        self.rng, self.words, self.entries, self.ways = rng, words, entries, ways
         self.members = members
         self.weights = {member.name: member.weight for member in members}
         self.sharing: dict[str, set[str]] = {}
@@ -87,8 +92,8 @@ class _Writer:
 
         Args:
             what: What was bought.
-            low: The least amount.
-            high: The highest amount.
+            low: The least amount, if it is for all.
+            high: The highest amount, if it is for all.
             day: When.
             kind: The words of the project's kind. What `for_some` names the beginning of is mostly
                 for some of the members; what `habits` names, always for the same of them; all else
@@ -97,7 +102,7 @@ class _Writer:
         """
         rng, day = self.rng, min(day, _LAST)
         owers = here = self.here(day)
-        word = what.partition(" ")[0]
+        word = _first_word(what)
         if word in kind.get("habits", ()):
             if word not in self.sharing:
                 count = len(self.members) - rng.randint(1, 3)
@@ -108,57 +113,84 @@ class _Writer:
             owers = [name for name in here if name not in away]
         # Who pays was mostly there.
         payer = payer or rng.choice(owers if rng.random() < 0.85 else here)
-        amount = round(rng.uniform(low, high), 2)
+        amount = round(rng.uniform(low, high) * (0.2 + 0.8 * len(owers) / len(here)), 2)
+        if what.startswith(tuple(kind.get("each", ()))):  # At a price for one.
+            amount = max(1, round(2 * amount / len(owers))) / 2 * len(owers)
         if low >= 100 or amount == low:  # Rents, hires and fixed prices are in whole pounds.
             amount = float(round(amount))
         return Bill(what, amount, payer, owers, day)
 
-    def day(self, begun: date, days: int) -> date:
-        """Draw one of so many days on which people buy something."""
-        found = (begun + timedelta(days=number) for number in range(days))
-        return self.rng.choice([day for day in found if day not in _FESTIVE])
+    def day(self, begun: date, first: int, last: int, weekdays: Sequence[int] = range(7)) -> date:
+        """Draw one of the days from `begun + first` to before `begun + last`."""
+        days = [begun + timedelta(days=number) for number in range(first, max(last, first + 1))]
+        fit = [day for day in days if day not in _FESTIVE and day.weekday() in weekdays]
+        return self.rng.choice(fit or days)
 
     def back(self, bills: Sequence[Bill], count: int) -> Iterator[Bill]:
-        """Money that went back: each time, who owes most pays a part of it to who is owed most."""
-        owed = dict.fromkeys(self.weights, 0.0)
-        ordered = sorted(bills, key=lambda bill: bill.day)
-        for number, phrase in enumerate(self.rng.sample(self.words.returned, count)):
-            part = ordered[len(bills) * number // count : len(bills) * (number + 1) // count]
-            for bill in part:
-                owed[bill.payer] += bill.amount
-                shares = sum(self.weights[name] for name in bill.owers)
-                for name in bill.owers:
-                    owed[name] -= bill.amount * self.weights[name] / shares
-            day = min(part[-1].day + timedelta(days=self.rng.randint(1, 4)), _LAST)
-            here = self.here(day)
+        """Money that goes back: whoever owes most pays a round sum of it to who is owed most.
+
+        After a few days together people settle at the end, and whoever leaves settles before.
+        """
+        rng, known = self.rng, sorted(bills, key=lambda bill: bill.day)
+        first, last = known[0].day, known[-1].day
+        leavers = {one.left - timedelta(days=1): one.name for one in self.members if one.left}
+        days = [last + timedelta(days=rng.randint(1, 8)) for _ in range(count)]
+        if last - first > timedelta(days=30):
+            days = [first + (last - first) * rng.uniform(0.2, 1) for _ in range(count)]
+        phrases = rng.sample(self.words.returned, len(self.words.returned))
+        habits = dict(zip(self.weights, phrases * len(self.weights), strict=False))
+        used: set[str] = set()
+        for day in sorted(min(day, _LAST) for day in (*days, *leavers)):
+            owed = self.owed([bill for bill in known if bill.day <= day])
+            here, leaver = self.here(day), leavers.get(day)
             payer, receiver = min(here, key=owed.__getitem__), max(here, key=owed.__getitem__)
+            if leaver:
+                payer, receiver = (leaver, receiver) if owed[leaver] < 0 else (payer, leaver)
             due = min(-owed[payer], owed[receiver])
-            amount = float(max(5, round(due * self.rng.uniform(0.4, 0.8) / 5) * 5))
-            owed[payer] += amount
-            owed[receiver] -= amount
-            what = phrase.format(name=receiver)
-            yield Bill(what, amount, payer, [receiver], day, reimbursement=True)
+            if not leaver:
+                due *= rng.uniform(0.55, 1)
+            amount = float(int(due / 5) * 5)
+            what = habits[payer].format(name=receiver, month=f"{day:%b}")
+            if amount >= 5 and payer != receiver and what not in used:
+                used.add(what)
+                known.append(Bill(what, amount, payer, [receiver], day, reimbursement=True))
+                yield known[-1]
+
+    def owed(self, bills: Sequence[Bill]) -> dict[str, float]:
+        """Return what each member is owed after some bills; less than nothing if they owe."""
+        owed = dict.fromkeys(self.weights, 0.0)
+        for bill in bills:
+            owed[bill.payer] += bill.amount
+            shares = sum(self.weights[name] for name in bill.owers)
+            for name in bill.owers:
+                owed[name] -= bill.amount * self.weights[name] / shares
+        return owed
 
     def some(
         self, entries: Sequence[Any], begun: date, days: int, count: int, kind: Any
     ) -> Iterator[Bill]:
-        """Some of the entries, within so many days. Nobody dines twice a day, or shops twice."""
-        taken: dict[str, set[date]] = {}
-        for what, low, high in self.rng.sample(entries, count):
-            used = taken.setdefault(re.split(r"\W", what)[0], set())
-            every = [begun + timedelta(days=number) for number in range(days)]
-            free = [day for day in every if day not in used | _FESTIVE]
-            day = self.rng.choice(free or every)
-            used.add(day)
-            yield self.bill(what, low, high, day, kind)
+        """Some of the entries, within so many days.
+
+        What begins with the same word is needed again and again: it is spread over the days.
+        """
+        needed: dict[str, list[Any]] = {}
+        for one in self.rng.sample(entries, min(count, len(entries))):
+            needed.setdefault(_first_word(one[0]), []).append(one)
+        for rows in needed.values():
+            rows = rows[:days]
+            for number, (what, low, high) in enumerate(rows):
+                first, last = (days * at // len(rows) for at in (number, number + 1))
+                day = self.day(begun, first, last, kind.get("weekdays", range(7)))
+                yield self.bill(what, low, high, day, kind)
 
     def trip(self, begun: date) -> Iterator[Bill]:
         """A few days away together."""
         words = self.words.trip
-        for what, low, high in words["arrival"]:
+        arrival, departure = self.ways
+        for what, low, high in arrival:
             yield self.bill(what, low, high, begun, words)
-        yield from self.some(self.entries, begun, 7, 20, words)
-        for what, low, high in words["departure"]:
+        yield from self.some(self.entries, begun, 6, self.rng.randint(14, 20), words)
+        for what, low, high in departure:
             yield self.bill(what, low, high, begun + timedelta(days=6), words)
 
     def contracts(self, kind: Any) -> Iterator[Bill]:
@@ -182,30 +214,47 @@ class _Writer:
         """A shared flat."""
         words = self.words.flat
         yield from self.contracts(words)
-        yield from self.some(words["groceries"], begun, 208, 21, words)
-        yield from self.some(words["other"], begun, 190, 4, words)
+        yield from self.some(words["groceries"], begun, 208, self.rng.randint(18, 23), words)
+        yield from self.some(words["other"], begun, 190, self.rng.randint(3, 6), words)
 
     def office(self, begun: date) -> Iterator[Bill]:
         """The coffee fund of a floor."""
         words = self.words.office
-        for month, first in zip(self.words.months, self.words.first_days, strict=True):
-            for what, low, high in words["monthly"]:
-                yield self.bill(f"{what} {month}", low, high, self.day(first, 26), words)
-        yield from self.some(words["other"], begun, 190, 5, words)
+        yield from self.some(words["entries"], begun, 207, self.rng.randint(22, 27), words)
 
     def club(self, begun: date) -> Iterator[Bill]:
-        """A club that goes to things."""
-        yield from self.some(self.words.club["entries"], begun, 150, 22, self.words.club)
+        """A club that goes out on weekends: each time the same members share all that it costs.
+
+        An outing's prices are for one person. What is told first is for the warm months.
+        """
+        rng, words = self.rng, self.words.club
+        for what, low, high in words["always"]:
+            yield self.bill(what, low, high, self.day(begun, 0, 60), words)
+        outings = words["outings"]
+        kept = sorted(rng.sample(range(len(outings)), len(outings) - rng.randint(2, 7)))
+        weeks = sorted(rng.sample(range(24), len(kept)))
+        for number, week in zip(kept, weeks, strict=True):
+            day = self.day(begun, 7 * week, 7 * week + 2)
+            here = self.here(day)
+            owers = rng.sample(here, rng.randint(3, len(here)))
+            for what, low, high in outings[number]:
+                amount = round(round(rng.uniform(low, high), 1) * len(owers), 2)
+                yield Bill(what, amount, rng.choice(owers), owers, day)
 
     def party(self, begun: date) -> Iterator[Bill]:
         """A party, for which people buy things in the two weeks before; what is fresh, late."""
         words, before = self.words.party, begun - timedelta(days=13)
         yield from self.some(words["always"], before, 12, len(words["always"]), words)
         yield from self.some(words["last"], begun, 1, len(words["last"]), words)
-        for what, low, high in self.rng.sample(self.entries, 8):
+        yield from self.some(words["after"], begun + timedelta(days=1), 2, 9, words)
+        for what, low, high in self.rng.sample(self.entries, self.rng.randint(6, 8)):
             days = 2 if what.startswith(tuple(words["fresh"])) else 13
-            day = self.day(begun - timedelta(days=days), days + 1)
+            day = self.day(begun, -days, 1)
             yield self.bill(what, low, high, day, words)
+
+
+def _first_word(text: str) -> str:
+    return re.split(r"\W", text)[0]
 
 
 def projects(seed: int, names: Sequence[str]) -> list[Project]:
@@ -228,6 +277,7 @@ def projects(seed: int, names: Sequence[str]) -> list[Project]:
     for kind, entries in (("trip", words.trip["entries"]), ("party", words.party["entries"])):
         drawn = rng.sample(entries, len(entries))
         halves[kind] = [drawn[::2], drawn[1::2]]
+    ways = rng.sample(words.trip["ways"], 2)
     plans = (
         (f"Autumn week in {town}", "trip", 5, autumn, True),
         (f"Flat {number} {street}", "flat", 4, date(2025, 8, 1), True),
@@ -244,9 +294,10 @@ def projects(seed: int, names: Sequence[str]) -> list[Project]:
             rng.choice(members[1:-1]).weight = 2.0
         if kind in ("flat", "office", "club"):
             members[-1].left = begun + timedelta(days=rng.randint(70, 140))
-        writer = _Writer(rng, words, members, halves[kind].pop() if kind in halves else ())
+        entries = halves[kind].pop() if kind in halves else ()
+        writer = _Writer(rng, words, members, entries, ways.pop() if kind == "trip" else ())
         bills = list(getattr(writer, kind)(begun))
-        bills += writer.back(bills, _RETURNS[kind])
+        bills += writer.back(bills, rng.randint(*_RETURNS[kind]))
         project = "".join(c if c.isalnum() else "-" for c in title.lower()).replace("--", "-")
         code = f"{rng.choice(('amber', 'cobalt', 'linen', 'walnut'))}-{rng.randint(1000, 9999)}"
         bills.sort(key=lambda bill: bill.day)

@@ -102,7 +102,7 @@ def build(state: Path, seed: int) -> dict[str, Any]:
     made = content.projects(seed, [person.first for person in persons])
     with app.app_context():
         written = [_write(project, persons[0].email) for project in made]
-    _finish(state)
+    _finish(state, seed)
     by_user = {
         person.username: {
             project.id: project.name
@@ -217,7 +217,7 @@ def _write(made: content.Project, email: str) -> dict[str, Any]:
     return facts
 
 
-def _finish(state: Path) -> None:
+def _finish(state: Path, seed: int) -> None:
     """Date the history back, and make the database small."""
     enter(state)
     connection = _connect()
@@ -226,14 +226,13 @@ def _finish(state: Path) -> None:
         'LEFT JOIN bill_version ON bill_version.transaction_id = "transaction".id '
         "GROUP BY 1 ORDER BY 1 DESC"
     )
-    rng = random.Random("history")
+    rng = random.Random(f"history {seed}")
     moments, first, begun = [], "2026-02-27", None
     for number, day in rows.fetchall():
-        if day:  # Bills are entered at noon or in the evening, some a day or two later.
+        if day:  # Bills are entered late in the evening, or some day after.
             first, begun = day, None
-            days = rng.choices((0, 1, 2), (12, 2, 1))[0] if day < "2026-02-26" else 0
-            minutes = rng.choice((725, 1080, 1080, 1080)) + rng.randrange(60)
-            minutes += rng.choice((0, 30, 60, 120, 160)) if minutes > 1000 else 0
+            days = rng.choices((0, 1, 2, 4), (8, 5, 2, 1))[0] if day < "2026-02-24" else 0
+            minutes = rng.choice((450, 720, 1080, 1200) if days else (1230,)) + rng.randrange(130)
             when = datetime.fromisoformat(day) + timedelta(days, 60 * minutes + rng.randrange(60))
         else:  # Backwards: on the evening before, the participants, and before them the project.
             begun = begun or datetime.fromisoformat(first) - timedelta(

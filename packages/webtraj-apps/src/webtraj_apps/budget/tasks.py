@@ -892,7 +892,7 @@ def sum_of_kind(facts: Facts, rng: random.Random) -> Assignment:
         (project, word, bills)
         for project in find_known_projects(facts)
         for word in _KEYWORDS
-        if 2 < len(bills := [b for b in project["bills"] if word in b["what"]]) < 9
+        if 2 < len(bills := [b for b in project["bills"] if word.lower() in b["what"].lower()]) < 9
     ]
     project, word, bills = rng.choice(fit)
     return Assignment(

@@ -365,7 +365,7 @@ class _Site:
             title=f"{row['title']} in {town}",
             department=row["department"],
             place=town,
-            hours=self._rng.choice((16, 20, 24, 32, 36, 40)),
+            hours=row.get("hours", self._rng.choice((32, 36, 37, 40))),
             closing_date=moment.date() + timedelta(days=self._rng.randint(26, 46)),
             contact=self._rng.choice(self._users[1:13]).email,
             summary=row["summary"],

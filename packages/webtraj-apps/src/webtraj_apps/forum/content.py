@@ -326,6 +326,7 @@ class _Writer:
         rng, pace = self.rng, hours or self.rng.choice((1, 2, 4, 9))
         if _COMING.search(unit["posts"][0][1]):  # Who is late answers after the day.
             pace = min(pace, 4)
+        tries = 24
         while True:
             dates = [begun]
             for _, _, *day in unit["posts"][1:]:
@@ -336,10 +337,19 @@ class _Writer:
                     dates.append(_awake(rng, dates[-1], pace))
                 else:
                     dates.append(company.later(rng, dates[-1], pace))
-            if dates[-1] < company.NOW - timedelta(hours=10):
+            # Nobody says "on Thursday" on a Thursday, if it can be helped.
+            if tries and any(
+                f"{date:%A}" in text
+                for date, (_, text, *_) in zip(dates, unit["posts"], strict=True)
+            ):
+                tries -= 1
+                if "date" not in unit and not tries % 3:
+                    begun -= timedelta(days=3 if begun.weekday() == 0 else 1)
+            elif dates[-1] < company.NOW - timedelta(hours=10):
                 return [one.replace(microsecond=0) for one in dates]
-            pace *= 0.7
-            begun -= timedelta(days=7 * (pace < 0.3))
+            else:
+                pace *= 0.7
+                begun -= timedelta(days=7 * (pace < 0.3))
 
     def poll(self, question: str, options: list[str], closed: bool) -> Poll:
         """Return a poll in which one option wins clearly, so that no rounding decides."""
@@ -372,7 +382,7 @@ def _awake(rng: random.Random, after: datetime, hours: float) -> datetime:
     if 7 <= when.hour < 23:
         return when
     morning = datetime(when.year, when.month, when.day, 7, 10, tzinfo=UTC)
-    return morning + timedelta(days=when.hour >= 23, minutes=rng.randrange(150))
+    return morning + timedelta(days=when.hour >= 23, seconds=rng.randrange(150 * 60))
 
 
 def _on(rng: random.Random, after: datetime, day: str | int) -> datetime:
@@ -418,19 +428,18 @@ def _spam(rng: random.Random, public: list[Thread], adverts: list[str]) -> None:
 
 
 def _like(rng: random.Random, public: list[Thread]) -> None:
-    """Let members like comments: in each thread one of the longest most, and no short ones."""
+    """Let members like comments: in each thread a long one most, the more the longer the thread."""
     for thread in public:
         usable = [c for c in thread.comments if not (c.spam or c.removed)]
         here = [n for n in _NORMAL if _POSITIONS[n].joined < thread.comments[0].date.date()]
         usable.sort(key=lambda one: -len(one.text.split()))
-        for comment in usable[: (len(usable) + 1) // 2]:
-            if rng.random() < 0.6:
-                fans = [one for one in here if one != comment.author]
-                comment.likes = rng.sample(fans, rng.randint(1, 3))
-        best = rng.choice(usable[:3])
-        most = rng.choice((5, 5, 6, 6, 7, 9, 11))
-        best.likes = rng.sample([one for one in here if one != best.author], most)
-        if rng.random() < 0.12:
-            liked = rng.choice(usable)
-            if liked.author != USER and liked is not best and len(thread.comments) < 19:
-                liked.likes.append(USER)
+        best = rng.choice(usable[: max(1, len(usable) // 3)])
+        most = min(11, rng.randint(1, 2 + len(usable) // 2) + len(usable) // 4)
+        for comment in usable:
+            fans = [one for one in here if one != comment.author]
+            share = rng.random() ** 2 if comment is not best else 1
+            comment.likes = rng.sample(fans, int(share * most))
+        liked = rng.choice(usable)
+        is_less = len(liked.likes) + 1 < most
+        if rng.random() < 0.25 and is_less and liked.author != USER and len(thread.comments) < 19:
+            liked.likes.append(USER)

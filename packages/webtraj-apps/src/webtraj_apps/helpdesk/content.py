@@ -81,7 +81,9 @@ class _Writer:
         rng = self.rng
         agent = rng.choice([n for n, queues in AGENTS.items() if unit["queue"] in queues])
         waits = unit["title"] in self.waiting or ("list" in unit and rng.random() < 0.8)
-        first = company.NOW.date() - timedelta(days=16) if waits else _FIRST
+        urgent = unit.get("priority") == 1
+        days = 5 if urgent else 16
+        first = company.NOW.date() - timedelta(days=days) if waits else _FIRST
         sender, email, name, business = self.sender(unit)
         slots = {
             "first": name,
@@ -97,11 +99,11 @@ class _Writer:
         }
         created = self.moment(sender, first, _LAST)
         age = (company.NOW - created).days
-        urgent = unit.get("priority") == 1
         is_open = waits or rng.random() > min(0.93, age / (5 if urgent else _DAYS_OPEN))
         turns = unit["turns"]
-        if is_open:
-            turns = turns[: rng.randint(0 if age < 10 else 1, len(turns))]
+        if is_open:  # What was said last would have closed it.
+            most = max(0, min(len(turns) - 1, 1 if waits else len(turns)))
+            turns = turns[: rng.randint(min(most, age // 10), most)]
         said, when, pace = [], created, rng.choice((1.5, 3, 5, 9))
         for by, text in (*turns, *(() if is_open else (("end", unit["end"]),))):
             if by == "end":
@@ -222,5 +224,5 @@ class _Writer:
         if 7 <= when.hour < 22:
             return when
         morning = datetime(when.year, when.month, when.day, 7, 40, tzinfo=UTC)
-        morning += timedelta(days=when.hour >= 22, minutes=self.rng.randrange(170))
+        morning += timedelta(days=when.hour >= 22, seconds=self.rng.randrange(170 * 60))
         return morning

@@ -225,6 +225,10 @@ def _knowledge(rng: random.Random, users: list[User], told: Any) -> list[dict[st
     return facts
 
 
+_DAYS = {1: (1, 3), 2: (2, 8), 3: (4, 16), 4: (8, 28), 5: (14, 40)}
+"""Within how many days tickets of a priority are due."""
+
+
 def _tickets(rng: random.Random, seed: int, users: list[User]) -> list[dict[str, Any]]:
     """Make tickets with follow-ups, dependencies and copies."""
     # Their dates are set below, not by the clock.
@@ -237,7 +241,7 @@ def _tickets(rng: random.Random, seed: int, users: list[User]) -> list[dict[str,
     for at, one in enumerate(written, start=1):
         owner = None if one["owner"] is None else users[one["owner"]]
         is_open = one["status"] == content.OPEN
-        due = (one["created"] + timedelta(days=rng.randint(3, 30))).date()
+        due = (one["created"] + timedelta(days=rng.randint(*_DAYS[one["priority"]]))).date()
         due = datetime.combine(
             due + timedelta(days=8 - due.isoweekday() if due.isoweekday() > 5 else 0), time(), UTC
         )

@@ -1130,7 +1130,8 @@ def most_useful(facts: Facts, rng: random.Random) -> Assignment:
     groups: dict[str, list[Mapping[str, Any]]] = {}
     for article in facts["answers"]:
         groups.setdefault(article["slug"], []).append(article)
-    word, at, beside = rng.choice((("most", -1, -2), ("fewest", 0, 1)))
+    word = rng.choice(("most", "fewest"))
+    at, beside = {"most": (-1, -2), "fewest": (0, 1)}[word]
     ranked = {
         slug: sorted(group, key=lambda one: int(one["useful"])) for slug, group in groups.items()
     }

@@ -42,6 +42,9 @@ class Sender:
         return f"{self.name} <{self.email}>"
 
 
+_ALL = Sender("All at Northfield", f"all@{_DOMAIN}")
+
+
 @dataclasses.dataclass(eq=False)
 class Mail:
     """A mail to be."""
@@ -362,8 +365,9 @@ class Writer:
         """Trips are confirmed."""
         for i, (city, hotel, hint, (low, high)) in enumerate(self.few(self.words.journeys, 7)):
             desk = Sender("Rail & Road Travel", "bookings@railandroad.test")
-            there = self.future(5, 50)
-            back = there + timedelta(days=self.rng.randint(1, 4))
+            days = self.rng.randint(1, 4)
+            there = next(day for day in self.days(5, 50) if day.weekday() + days < 5)
+            back = there + timedelta(days)
             reference = "".join(self.rng.choices("ABCDEFGHJKLMNPQRSTUVWXYZ23456789", k=6))
             cents = self.rng.randrange(low * 100, high * 100, 50)
             text = (
@@ -602,7 +606,7 @@ class Writer:
             text = self.letter(text.format(**filled), person, to_all=True)
             self.add(
                 person, subject.format(**filled), text, self.moment(), flags=self.unread(),
-                folder=self.rng.choice(("INBOX", "Team")),
+                folder=self.rng.choice(("INBOX", "Team")), to=(_ALL,),
             )  # fmt: skip
         for name, account, subject, text in self.words.notes:
             sender = Sender(f"Northfield {name}", f"{account}@{_DOMAIN}")
@@ -638,8 +642,8 @@ class Writer:
                 self.moment(5, 30), folder="Trash",
             )  # fmt: skip
 
-    def write_own_mails(self) -> Iterator[dict[str, Any]]:
-        """Mails of the owner: sent ones, and drafts."""
+    def drafts(self) -> Iterator[dict[str, Any]]:
+        """The owner has sent mails, and begun some; the facts are of those begun."""
         for subject, text in self.few(self.words.sent, 18):
             person = self.rng.choice(self.colleagues)
             text = text[0].upper() + text[1:]
@@ -703,7 +707,7 @@ class Writer:
         kinds = (
             self.invoices, self.meetings, self.trips, self.parcels, self.expenses, self.votes,
             self.leaves, self.applications, self.numbers, self.threads, self.newsletters,
-            self.junk, self.write_own_mails, self.requests,
+            self.junk, self.drafts, self.requests,
         )  # fmt: skip
         for kind in kinds:
             self.facts[kind.__name__] = list(kind())

@@ -1259,7 +1259,7 @@ def _draft(facts: Facts, rng: random.Random) -> Assignment:
 
 @task("mail/finish-draft", level=2, split="test", allow=READ)
 def _finish_draft(facts: Facts, rng: random.Random) -> Assignment:
-    draft, line = rng.choice(facts["written"]), rng.choice(TEXTS)
+    draft, line = rng.choice(facts["drafts"]), rng.choice(TEXTS)
     mail, copy = find_mail(facts, draft["mail"]), draw_colleague(facts, rng, draft["email"])
     return Assignment(
         goal=(

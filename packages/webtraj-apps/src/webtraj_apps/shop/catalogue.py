@@ -72,19 +72,20 @@ def products(
                 )
             for (name, series), (material, pence) in list(made.items())[:each]:
                 thing, (about, *colours) = things[name], WORDS.materials[material]
-                colour, usual = rng.choice(colours), thing["price"] * leaf.get("grams", 30)
+                colour = rng.choice(colours)
+                usual = thing.get("grams", thing["price"] * leaf.get("grams", 30))
                 said = [WORDS.about[series], about]
                 rng.shuffle(said)
                 yield Product(
                     title=f"{series} {material} {name}",
                     department=department,
                     category=leaf["name"],
-                    description=" ".join([thing["text"], *said[: rng.choice((1, 2, 2))]]),
+                    description=" ".join([thing["text"], *said[: rng.choice((0, 0, 1, 1, 2))]]),
                     pence=pence,
                     colour=colour,
                     material=material,
                     weight=round(usual * rng.uniform(0.85, 1.15) / 10) * 10 or 10,
-                    warranty=rng.choice((1, 2, 2, 3, 5, 10)),
+                    warranty=rng.choice(leaf.get("warranty", WORDS.warranty[department])),
                     picture=f"products/{leaf['shape']}-{colour.lower().replace(' ', '-')}.svg",
                 )
 

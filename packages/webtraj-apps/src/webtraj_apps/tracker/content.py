@@ -127,9 +127,9 @@ def make(seed: int, people: Sequence[Any], company: Any, say: Say) -> dict[str, 
     developers = [name for name, one in zip(names, of, strict=False) if one in ("Systems", "IT")]
     callers = ("Support", "Sales", "Logistics")
     support = [name for name, one in zip(names, of, strict=False) if one in callers]
-    owners = dict(
-        zip(WORDS.components, rng.sample(developers[1:], len(WORDS.components)), strict=True)
-    )
+    # One of the owners is in everybody's address book.
+    chosen = [developers[1], *rng.sample(developers[2:], len(WORDS.components) - 1)]
+    owners = dict(zip(WORDS.components, rng.sample(chosen, len(chosen)), strict=True))
     made = _Maker(rng, words, developers, support, owners, company, people[_TRAINER].first)
     tickets = made.tickets()
     numbers = {name: number for number, name in enumerate(names)}
@@ -179,9 +179,6 @@ class _Maker:
         self.insists = iter(rng.sample(self.words.insists, len(self.words.insists)))
         self.finished = iter(rng.sample(self.words.finished, len(self.words.finished)))
         self.after = iter(rng.sample(self.words.after, len(self.words.after)))
-        self.closing = {
-            name: iter(rng.sample(texts, len(texts))) for name, texts in self.words.closing.items()
-        }
 
     def tickets(self) -> list[dict[str, Any]]:
         """Return all tickets, with their numbers, oldest first."""
@@ -212,7 +209,7 @@ class _Maker:
         told = f"{summary} {text} {' '.join(talk)}"
         # What happened in a hall of our own is no customer's story.
         asked = "{" in told or (
-            kind != "task" and not re.search(WORDS.own, told) and rng.random() < 0.8
+            kind != "task" and not re.search(WORDS.own, told) and rng.random() < 0.7
         )
         of = rng.choice(self.company.COMPANY.customers) if asked else None
         customer, site = (of["name"], rng.choice(of["sites"])) if of else ("", "")
@@ -240,13 +237,15 @@ class _Maker:
             "cc": "",
             "customer": customer,
             "estimate": str(rng.choice((1, 2, 3, 4, 6, 8, 12, 16, 24))),
-            "billable": "1" if customer and rng.random() < 0.35 else "0",
+            # Nobody pays for the repair of a defect.
+            "billable": "1" if customer and kind != "defect" and rng.random() < 0.7 else "0",
             "created": created.isoformat(),
             "code": slots["code"] if kind == "defect" else "",
             "site": site,
-            "description": "\n\n".join(
-                part.format(**slots)
-                for part in ((text, rng.choice(self.words.codes)) if kind == "defect" else (text,))
+            "description": (
+                rng.choice(self.words.codes).format(text=text.format(**slots), **slots)
+                if kind == "defect"
+                else text.format(**slots)
             ),
             "status": "new",
             "resolution": "",
@@ -279,14 +278,19 @@ class _Maker:
     ) -> Iterator[dict[str, Any]]:
         """Yield what happened to a ticket, and set its fields to what they end as."""
         rng, moment = self.rng, created
+        is_urgent = ticket["priority"] in WORDS.priorities[:2]
+        pace = (1, 2, 4, 20) if is_urgent else (1, 4, 20, 60, 150)
 
         def event(author: str, comment: str = "", **new: str) -> dict[str, Any]:
             nonlocal moment
             # Work takes its time, and nobody finds out within minutes that it was in vain.
-            least = {"closed": int(ticket["estimate"]), "reopened": 20}.get(new.get("status", ""))
-            if least:
-                moment = min(moment + timedelta(hours=least), _LAST_DAY + timedelta(hours=17))
-            when = self.company.later(rng, moment, rng.choice((1, 4, 20, 60, 150)))
+            days = {"closed": _days_of_work(ticket), "reopened": 1}.get(new.get("status", ""), 0)
+            first, last = (moment + timedelta(days)).date(), _LAST_DAY.date()
+            when = (
+                self.company.moment(rng, first, min(first + timedelta(days=14), last))
+                if moment.date() < first <= last
+                else self.company.later(rng, moment, rng.choice(pace))
+            )
             if when > _LAST_DAY + timedelta(hours=18):
                 when = moment + timedelta(minutes=rng.randint(2, 9))
             moment = when.replace(microsecond=0)
@@ -294,20 +298,20 @@ class _Maker:
             return {"when": moment.isoformat(), "author": author, "comment": comment, "new": new}
 
         is_closed = rng.random() < (0.25 if age < 60 else 0.45 if age < 150 else 0.8)
-        milestone = self._milestone(created, age, is_closed)
+        resolution, end = self.words.ends.get(ticket["summary"], ("fixed", ""))
+        resolution = resolution if is_closed else ""
+        milestone = "" if end and is_closed else self._milestone(created, age, is_closed)
         if milestone and rng.random() < 0.6:  # Whoever wrote the ticket chose it.
             ticket["milestone"] = ticket["first"]["milestone"] = milestone
         elif milestone:
             yield event(rng.choice(self.developers[1:]), milestone=milestone)
-        resolution = self._resolution(ticket, said) if is_closed else ""
         turns = (ticket["owner"], ticket["reporter"])
-        heard = {"": said[: rng.randint(0, len(said))], "fixed": said}.get(resolution, [])
-        for number, text in enumerate(heard):
+        for number, text in enumerate(said if is_closed else said[: rng.randint(0, len(said))]):
             yield event(turns[number % 2], text)
-        if ticket["type"] == "defect" and ticket["customer"] and rng.random() < 0.25:
+        if ticket["type"] == "defect" and ticket["customer"] and not end and rng.random() < 0.25:
             raised = WORDS.priorities[max(0, WORDS.priorities.index(ticket["priority"]) - 1)]
-            insists = next(self.insists, "")
-            if insists and raised != ticket["priority"]:
+            insists = next(self.insists, None)
+            if insists is not None and raised != ticket["priority"]:
                 yield event(ticket["reporter"], insists.format(**slots), priority=raised)
         if slots["workaround"] and resolution in ("", "fixed") and rng.random() < 0.45:
             ticket["workaround"] = slots["workaround"]
@@ -317,8 +321,8 @@ class _Maker:
             other = rng.choice(self.developers[1:])
             if other != ticket["owner"]:
                 yield event(ticket["owner"], owner=other, status="assigned")
-        if is_closed:
-            yield from self._close(ticket, resolution, slots, event)
+        if is_closed and moment + timedelta(days=_days_of_work(ticket)) < _LAST_DAY:
+            yield from self._close(ticket, resolution, end, slots, event)
             return
         # The user of the browser has work too.
         if rng.random() < 0.22:
@@ -327,35 +331,24 @@ class _Maker:
         if rng.random() < 0.35:
             yield event(ticket["owner"], owner=ticket["owner"], status="accepted")
 
-    def _resolution(self, ticket: dict[str, Any], said: list[str]) -> str:
-        """Return how a ticket ends, so that it fits what is said about it."""
-        if ticket["type"] == "task" or (ticket["type"] == "enhancement" and said):
-            return "fixed"
-        ends = ("fixed", "wontfix", "invalid", "worksforme")
-        resolution = self.rng.choices(ends, (14, 3, 1, 2))[0]
-        fit = ends[:2] if ticket["type"] == "enhancement" else ends
-        # Nobody waves a serious defect aside.
-        serious = ticket["type"] == "defect" and ticket["priority"] in WORDS.priorities[:2]
-        return resolution if resolution in fit and not serious else "fixed"
-
     def _close(
-        self, ticket: dict[str, Any], resolution: str, slots: dict[str, str], event: Any
+        self, ticket: dict[str, Any], resolution: str, text: str, slots: dict[str, str], event: Any
     ) -> Iterator[dict[str, Any]]:
-        rng, new = self.rng, {}
-        text = next(self.closing[resolution], "") if resolution in self.closing else ""
+        rng = self.rng
+        closed = event(ticket["owner"], status="closed", resolution=resolution)
+        release = _next_release(closed["when"])
         if not text:
-            resolution = "fixed"
-            release = _next_release(ticket)
             if ticket["milestone"]:
-                new = {"milestone": f"Release {release}"}
+                closed["new"]["milestone"] = ticket["milestone"] = f"Release {release}"
             if ticket["type"] == "task":
                 text = next(self.finished)
             else:
-                ticket["build"] = f"{release}.{rng.randint(100, 999)}"
                 ticket["cause"] = slots["cause"]
                 text = rng.choice(self.words.fixed if ticket["cause"] else self.words.done)
-        done = text.format(build=ticket["build"], **slots)
-        yield event(ticket["owner"], done, status="closed", resolution=resolution, **new)
+        if "{build}" in text:
+            ticket["build"] = f"{release}.{_build(release, closed['when'])}"
+        closed["comment"] = text.format(build=ticket["build"], **slots)
+        yield closed
         again = next(self.after, "") if ticket["cause"] and rng.random() < 0.12 else ""
         if again:
             yield event(ticket["reporter"], again, status="reopened", resolution="")
@@ -376,10 +369,15 @@ class _Maker:
         return rng.choices(["Backlog", *later], [1, 5, 3, 1, 1, 1, 1, 1][: len(later) + 1])[0]
 
 
+def _days_of_work(ticket: dict[str, Any]) -> float:
+    """Return how many days the work on a ticket takes: an hour or two of each belong to it."""
+    return int(ticket["estimate"]) / 4
+
+
 def _weights(kind: str, text: str) -> tuple[int, ...]:
     """Return how often each priority is given to what a text tells."""
     if kind != "defect":
-        return 0, 1, 6, 6, 3
+        return 0, 0, 6, 6, 3
     if re.search(f"{WORDS.serious}|{WORDS.keywords['security']}", text):
         return 1, 5, 7, 0, 0
     return (0, 0, 1, 6, 3) if re.search(WORDS.slight, text) else (0, 1, 8, 4, 0)
@@ -392,11 +390,17 @@ def _possible(unit: tuple[Any, ...]) -> date:
     return max((dates.get(name, dates["4.3"]) for name in named), default=_FIRST_DAY.date())
 
 
-def _next_release(ticket: dict[str, Any]) -> str:
-    """Return the release that is being made when a ticket is closed."""
-    today = (ticket["events"] or [{"when": ticket["created"]}])[-1]["when"][:10]
-    released = [when <= today for name, when, _ in WORDS.versions if name.count(".") == 1]
+def _next_release(moment: str) -> str:
+    """Return the release that is being made at a moment."""
+    released = [when <= moment[:10] for name, when, _ in WORDS.versions if name.count(".") == 1]
     return f"4.{sum(released)}"
+
+
+def _build(release: str, moment: str) -> int:
+    """Return the number of a release's build at a moment: some are built each day."""
+    begun = [when for name, when, _ in WORDS.versions if name.count(".") == 1 and name < release]
+    age = datetime.fromisoformat(moment).replace(tzinfo=None) - datetime.fromisoformat(begun[-1])
+    return 100 + int(age / timedelta(hours=4))
 
 
 def _attachments(

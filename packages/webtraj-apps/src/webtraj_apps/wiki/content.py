@@ -2,7 +2,8 @@
 
 import random
 import re
-from collections.abc import Iterator, Sequence
+from calendar import monthrange
+from collections.abc import Sequence
 from datetime import UTC, date, datetime, time, timedelta
 from pathlib import Path
 from typing import Any
@@ -192,10 +193,11 @@ class _Maker:
             name, team, what = row["name"], row["team"], row["what"]
             lead = next(t["lead"] for t in self.facts["teams"] if t["name"] == team)
             price = rng.randint(*row["price"])
-            major = rng.randint(2, 6)
+            major = 1 + (2025 - row["since"]) // 2
+            months = sorted(rng.sample(range(1, 13), rng.randint(2, 5)))
             releases = [
                 (f"{major}.{minor}", company.workday(rng, first, first + timedelta(25)).isoformat())
-                for minor, first in enumerate(date(2025, month, 3) for month in (3, 6, 9, 12))
+                for minor, first in enumerate(date(2025, month, 3) for month in months)
             ]
             # The releases of the company's main software are told; others have their own.
             if name == company.COMPANY.software[0]["name"]:
@@ -222,7 +224,7 @@ class _Maker:
             head = (
                 f"# {name}\n\n{name}: {what}. {self.words.about[name]}\n\nThe "
                 f"[[{team}|Teams/{team}]] team develops it; product owner is {product['owner']}. "
-                f"The first version is from {row['since']}.\n\n## Facts\n\n"
+                f"First released in {row['since']}.\n\n## Facts\n\n"
             )
             tail = (
                 f"## Releases\n\n{table(('Release', 'Date'), *releases)}\n\n"
@@ -232,9 +234,9 @@ class _Maker:
             def facts(amount: int, product: dict[str, Any] = product) -> str:
                 return bullets(
                     (
-                        f"Price for a user and month: {amount} pounds",
+                        f"Price per user per month: {amount} pounds",
                         f"Setup fee: {product['setup']} pounds",
-                        f"Most users at one site: {product['limit']}",
+                        f"Maximum users per site: {product['limit']}",
                     )
                 )
 
@@ -254,6 +256,11 @@ class _Maker:
         rows = company.COMPANY.customers
         numbers = rng.sample(range(3000, 9000), len(rows))
         surnames = rng.sample(self.words.surnames, len(rows))
+        months = [(year, month) for year in range(2026, 2030) for month in range(4, 13)]
+        ends = [
+            f"{year}-{month:02}-{monthrange(year, month)[1]}"
+            for year, month in rng.sample(months, len(rows))
+        ]
         others = [one["name"] for one in company.COMPANY.software[1:]]
         for row, number, surname in zip(rows, numbers, surnames, strict=True):
             name, sells, sites = row["name"], row["sells"], row["sites"]
@@ -264,7 +271,7 @@ class _Maker:
                 "sells": sells,
                 "contact": f"{rng.choice(('Ms', 'Mr'))} {surname}",
                 "contract": f"NC-{number}",
-                "ends": f"202{rng.randint(6, 9)}-{rng.randint(4, 12):02}-{rng.choice((28, 30))}",
+                "ends": ends.pop(),
                 "hours": rng.choice((2, 4, 8, 24)),
                 "manager": rng.choice(self.names[1:37]),
                 "users": [rng.randint(8, 140) for _ in sites],
@@ -352,19 +359,21 @@ class _Maker:
         members = [member["name"] for member in team["members"]]
         topic, decisions, points = self.words.minutes[name][turn]
         clerk = rng.choice(members)
-        there = {clerk, *rng.sample(members, rng.randint(1, len(members)))}
+        guests = rng.sample(self.names[1:37], rng.choice((0, 0, 0, 1, 1, 2)))
+        there = {clerk, *guests, *rng.sample(members, rng.randint(1, len(members)))}
         meeting: dict[str, Any] = {
             "page": f"Meetings/{day:%Y-%m-%d} {name}",
             "team": name,
             "date": f"{day:%Y-%m-%d}",
             "topic": topic,
             "minutes": clerk,
-            "present": sorted(there if len(there) > 1 else members),
+            "present": sorted(there if len(there) > 1 else {*there, *members}),
             "decisions": list(decisions),
             "next": f"{coming:%Y-%m-%d}",
             "points": [
                 {"name": doer, "what": what, "done": rng.random() < 0.4}
-                for doer, what in zip(self._doers(members), points, strict=False)
+                for what in points
+                for doer in [rng.choice(sorted(there))]
             ],
         }
         points = [
@@ -380,11 +389,6 @@ class _Maker:
             f"## Next meeting\n\nThe next meeting is on {meeting['next']}."
         )
         return meeting
-
-    def _doers(self, members: Sequence[str]) -> Iterator[str]:
-        """Yield members of a team, so that all get something to do before one gets it twice."""
-        while True:
-            yield from self.rng.sample(members, len(members))
 
     def _company(self) -> None:
         rng = self.rng

@@ -522,7 +522,7 @@ def office_review(facts: Facts, rng: random.Random) -> Assignment:
     status = "Approved" if approve else "Rejected"
     return assignment(
         f"{'Approve' if approve else 'Reject'} the review of the {product['title']} by "
-        f"{find(facts['people'], username=review['user'])['name']}, which waits for moderation.",
+        f"{review['by']}, which waits for moderation.",
         in_office("Content", "Reviews"),
         _row(f"reviews/{review['id']}/", "Edit"),
         select("#id_status", status),
