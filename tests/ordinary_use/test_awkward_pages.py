@@ -21,7 +21,7 @@ from webtraj import errors
 from webtraj.environments.browser import network as network_lib
 from webtraj.environments.browser.access import WebAccess
 from webtraj.environments.browser.observation import refs_in
-from webtraj.environments.browser.page_script import SettlePolicy
+from webtraj.environments.browser.settle_policy import SettlePolicy
 from webtraj.environments.local_server import LocalServer
 from webtraj.metrics.facts import step_facts
 

@@ -16,10 +16,10 @@ from webtraj.collectors.base import TrajectoryCollector
 from webtraj.demonstrating.recorder import Decisions, Recorder
 from webtraj.environments.browser import access as access_lib
 from webtraj.environments.browser import network as network_lib
-from webtraj.environments.browser import page_script as page_script_lib
 from webtraj.environments.browser import pool as pool_lib
 from webtraj.environments.browser import processes as processes_lib
 from webtraj.environments.browser import session as session_lib
+from webtraj.environments.browser import settle_policy as settle_policy_lib
 from webtraj.environments.browser import tasks as tasks_lib
 from webtraj.environments.browser.environment import BrowserEnvironment
 from webtraj.redaction import RedactionRules
@@ -33,7 +33,7 @@ __all__ = [
     "preset_environment",
 ]
 
-SETTLED: Final = page_script_lib.SettlePolicy(quiet=0.1, cap=4.0, network_quiet=0.3)
+SETTLED: Final = settle_policy_lib.SettlePolicy(quiet=0.1, cap=4.0, network_quiet=0.3)
 """When a page counts as settled: a little sooner than for agents, since people do not wait."""
 
 _LOGGER = logging.getLogger(__name__)

@@ -37,7 +37,7 @@ from webtraj.environments import actions as a
 from webtraj.environments.browser.access import WebAccess
 from webtraj.environments.browser.network import PUBLIC_WEB, OriginPolicy
 from webtraj.environments.browser.observation import Observe, page_changes, subtree_of
-from webtraj.environments.browser.page_script import LIVE_SITE
+from webtraj.environments.browser.settle_policy import LIVE_SITE
 from webtraj.environments.tasks import TaskSpec
 from webtraj.net.local_pages import serving_programs
 from webtraj.trajectory import Decision, Outcome

@@ -19,8 +19,9 @@ The modules:
 * `tasks`: what a task is; `WebTask`, one for any site. `oracles`: scripted solutions.
 * `session`: the tabs of an episode. `executor`: how each verb is done there.
 * `observation`: what is shown, and the page as text. `observer`: how it is taken, with pictures.
-* `page_script` and `page/`: what runs in every page, frames of another origin included; when a
-  page counts as settled. `listener`: what somebody else does there; `watched`: episodes of it.
+* `page_script` and `page/`: the script that runs in every page. `foreign_frames`: frames of another
+  origin. `settle_policy` and `network_watch`: when a page counts as settled.
+* `listener`: what somebody else does on a page; `watched`: episodes of it.
 * `access`: what agents may reach. `network`: what pages may reach, and the proxy that sees to it.
 * `secret_keeper`: what is not recorded. `traffic`: what is received: HTTP exchanges, files.
 * `perturbations`: the same task in other surroundings.
@@ -44,11 +45,11 @@ if TYPE_CHECKING:
     from webtraj.environments.browser.network import pipe_both as pipe_both
     from webtraj.environments.browser.observation import Observe as Observe
     from webtraj.environments.browser.observation import refs_in as refs_in
-    from webtraj.environments.browser.page_script import SERVED_PAGE as SERVED_PAGE
-    from webtraj.environments.browser.page_script import SettlePolicy as SettlePolicy
     from webtraj.environments.browser.perturbations import Perturbation as Perturbation
     from webtraj.environments.browser.pool import BrowserPool as BrowserPool
     from webtraj.environments.browser.session import BrowserSession as BrowserSession
+    from webtraj.environments.browser.settle_policy import SERVED_PAGE as SERVED_PAGE
+    from webtraj.environments.browser.settle_policy import SettlePolicy as SettlePolicy
     from webtraj.environments.browser.tasks import BrowserTask as BrowserTask
     from webtraj.environments.browser.tasks import ScriptedSolution as ScriptedSolution
     from webtraj.environments.browser.tasks import Verdict as Verdict
@@ -63,10 +64,10 @@ _HOMES = {
     "Observe": "observation",
     "OriginPolicy": "network",
     "Perturbation": "perturbations",
-    "SERVED_PAGE": "page_script",
+    "SERVED_PAGE": "settle_policy",
     "ScriptedSolution": "tasks",
     "Serve": "network",
-    "SettlePolicy": "page_script",
+    "SettlePolicy": "settle_policy",
     "Verdict": "tasks",
     "WebAccess": "access",
     "WebTask": "tasks",

@@ -29,12 +29,12 @@ from webtraj.environments.browser import network as network_lib
 from webtraj.environments.browser import observation as observation_lib
 from webtraj.environments.browser import observer as observer_lib
 from webtraj.environments.browser import page_copy as copying_lib
-from webtraj.environments.browser import page_script as page_script_lib
 from webtraj.environments.browser import perturbations as perturbations_lib
 from webtraj.environments.browser import pool as pool_lib
 from webtraj.environments.browser import recorded_channels as reading_lib
 from webtraj.environments.browser import secret_keeper as secret_keeper_lib
 from webtraj.environments.browser import session as session_lib
+from webtraj.environments.browser import settle_policy as settle_policy_lib
 from webtraj.environments.browser import tasks as tasks_lib
 
 if TYPE_CHECKING:
@@ -127,7 +127,7 @@ class BrowserEnvironment(base_lib.Environment):
         observe: observation_lib.Observe | Mapping[str, Any] | Iterable[str] | None = None,
         max_steps: int | Literal["task"] | None = "task",
         default_max_steps: int | None = None,
-        settle: page_script_lib.SettlePolicy = page_script_lib.LOCAL_PAGE,
+        settle: settle_policy_lib.SettlePolicy = settle_policy_lib.LOCAL_PAGE,
         policy: access_lib.AccessPolicy | None = None,
         secrets: Mapping[str, str] | None = None,
         redact_passwords: bool = True,
@@ -805,7 +805,7 @@ class _Sessions:
     policy: access_lib.AccessPolicy
     """What the agent may reach beyond the page."""
     observe: observation_lib.Observe
-    settle: page_script_lib.SettlePolicy
+    settle: settle_policy_lib.SettlePolicy
     keeper: secret_keeper_lib.SecretKeeper
     """The environment's secrets."""
     context_options: Mapping[str, Any]
@@ -1002,7 +1002,7 @@ def make_web_environment(
     task: tasks_lib.BrowserTask | Iterable[tasks_lib.BrowserTask],
     pool: pool_lib.BrowserPool | None = None,
     max_steps: int | Literal["task"] | None = "task",
-    settle: page_script_lib.SettlePolicy = page_script_lib.LIVE_SITE,
+    settle: settle_policy_lib.SettlePolicy = settle_policy_lib.LIVE_SITE,
     policy: access_lib.AccessPolicy | None = None,
     **options: Any,
 ) -> BrowserEnvironment:

@@ -13,10 +13,13 @@ from urllib.parse import urlsplit
 
 from webtraj import errors
 from webtraj.environments.browser import clipboard as clipboard_lib
+from webtraj.environments.browser import foreign_frames as foreign_frames_lib
 from webtraj.environments.browser import lease as lease_lib
 from webtraj.environments.browser import network as network_lib
+from webtraj.environments.browser import network_watch as network_watch_lib
 from webtraj.environments.browser import observation as observation_lib
 from webtraj.environments.browser import page_script as page_script_lib
+from webtraj.environments.browser import settle_policy as settle_policy_lib
 from webtraj.environments.browser import traffic as traffic_lib
 from webtraj.environments.browser.network import BLANK
 
@@ -118,7 +121,7 @@ class BrowserSession:
         boundary: network_lib.Boundary,
         *,
         observe: observation_lib.Observe,
-        settle: page_script_lib.SettlePolicy,
+        settle: settle_policy_lib.SettlePolicy,
         keeper: SecretKeeper,
         listener: listener_lib.Listener | None = None,
         script: str = "",
@@ -154,7 +157,7 @@ class BrowserSession:
             if self._isolated
             else page_script_lib.PageWorld(self, self._script)
         )
-        self.foreign_frames = page_script_lib.ForeignFrames(
+        self.foreign_frames = foreign_frames_lib.ForeignFrames(
             self, self._world, seconds=settle.cap, listener=listener
         )
         self._opened: Page | None = None
@@ -172,7 +175,7 @@ class BrowserSession:
         self._network = (
             None
             if settle.network_quiet is None
-            else page_script_lib.NetworkWatch(lease.context, answers=settle.answers)
+            else network_watch_lib.NetworkWatch(lease.context, answers=settle.answers)
         )
         self._traffic = (
             traffic_lib.TrafficLog(lease.context, body_limit=observe.body_limit)
