@@ -104,10 +104,10 @@ class BrokenAgent:
         return _BrokenActor(_replay(recording, steps), [_replay(*one) for one in others], end)
 
     def _others(self, recording: Recording) -> list[tuple[Recording, list[Step]]]:
-        """Return some recordings of other tasks on the site with the steps that get there and act.
+        """Return recordings of other tasks on the site, each with its steps up to the first effect.
 
-        Those that type a value come first: the others may only look. A recording without the
-        channel `url` does not tell its site.
+        Recordings that type a value come first, because others may only read. A recording without
+            the channel `url` is skipped, since its site is unknown.
         """
         site = network.origin_of(recording.start)
         others = [
@@ -135,7 +135,7 @@ def _replay(recording: Recording, steps: Sequence[Step]) -> ReplayActor:
 
 @dataclasses.dataclass(slots=True)
 class _BrokenActor:
-    """Does the deeds, then those of the first of some others that can be done, then answers."""
+    """Plays the planned actions, then one other recording that fits the page, then answers."""
 
     deeds: ReplayActor | None
     others: list[ReplayActor]
@@ -181,7 +181,7 @@ def _answer_only(deeds: list[Step], last: Step) -> _Broken:
 
 
 def _side_effect(deeds: list[Step], last: Step) -> _Broken:
-    """Change nothing here: the actor does what another task on the site asks for, too."""
+    """Return the actions unchanged; the actor also does another task of the site."""
     return deeds, last
 
 

@@ -160,7 +160,7 @@ Imports = Annotated[
 
 
 def import_now(modules: Sequence[str] | None) -> None:
-    """Import modules now, and in the commands that this one starts.
+    """Import modules now, and in every command that this one starts.
 
     Raises:
         InvalidInputError: A module does not exist, or fails.
@@ -244,7 +244,7 @@ def options_for(
     Args:
         place: The place.
         given: The values of the flag.
-        others: The other places that the flag is for.
+        others: The other places that the flag applies to.
         flag: The flag, for the error message.
 
     Raises:

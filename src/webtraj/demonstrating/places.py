@@ -62,8 +62,7 @@ def make_headed_pool(
 
     Args:
         arguments: More command-line arguments for the browser.
-        headless: Whether to show no window after all, for programs that act over the debugging
-            protocol.
+        headless: Whether to show no window, for programs that act over the debugging protocol.
 
     Raises:
         BrowserNotFoundError: No browser that can show a window was found.
@@ -93,17 +92,18 @@ def page_environment(
 ) -> BrowserEnvironment:
     """Return an environment that begins at a URL.
 
-    Its pages may reach private addresses, too, by number; by name only as `network.Names` allows.
+    Its pages may also reach private addresses by number. By name, they may reach them only as
+    `network.Names` allows.
 
     Args:
         url: The first page.
         pool: The browsers.
-        goal: What is to be done, for the record.
+        goal: The goal, for the record.
         name: The task's name.
         observe: What to observe (see `BrowserEnvironment`).
-        redaction: What must not be recorded, besides passwords.
+        redaction: What else must not be recorded, besides passwords.
         viewport: Width and height in CSS pixels; None leaves them to the window.
-        context_options: For Playwright's `Browser.new_context`. A proxy in it is used as it is.
+        context_options: For Playwright's `Browser.new_context`. A proxy in it is used unchanged.
 
     Raises:
         InvalidInputError: `url` is not a URL that a browser can open.
@@ -178,10 +178,10 @@ def borrow_environment(
 
     Args:
         endpoint: The browser's debugging address: `http://127.0.0.1:9222`, or its WebSocket.
-        goal: What is to be done, for the record.
+        goal: The goal, for the record.
         name: The task's name.
         observe: What to observe (see `BrowserEnvironment`).
-        redaction: What must not be recorded, besides passwords.
+        redaction: What else must not be recorded, besides passwords.
     """
     pool = pool_lib.BrowserPool(1, 1, endpoint=endpoint, borrow=True)
     environment = BrowserEnvironment(
@@ -224,11 +224,11 @@ async def attached(
     Args:
         endpoint: The browser's debugging address: `http://127.0.0.1:9222`, or its WebSocket.
         collector: Stores the episode.
-        goal: What is to be done, for the record.
+        goal: The goal, for the record.
         name: The task's name.
         policy: Who acts, for the record: `browser-use`, ...
         observe: What to observe (see `BrowserEnvironment`).
-        redaction: What must not be recorded, besides passwords.
+        redaction: What else must not be recorded, besides passwords.
         metadata: More for the record.
         decisions: The source of the steps' decisions, such as a `webtraj.gateway.Joiner`.
 

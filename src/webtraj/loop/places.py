@@ -94,7 +94,7 @@ class Places:
         return str(self.out / "processed" / version_name(iteration))
 
     def latest(self, iteration: int) -> str:
-        """Return the processed dataset if there is that phase, else the recorded one."""
+        """Return the processed dataset if that phase is configured, else the recorded one."""
         place = self.played_dataset if self.config.postprocess is None else self.processed_dataset
         return place(iteration)
 
@@ -108,7 +108,7 @@ class Places:
     def groups_of(self, iteration: int) -> list[str]:
         """Return the datasets whose groups an iteration is trained on, the oldest first.
 
-        They are as recorded: processed episodes are not what the policy did.
+        These are the recorded datasets, because processing changes what the policy did.
         """
         first = max(iteration - self.config.groups.iterations + 1, 1)
         numbers = [n for n in range(first, iteration + 1) if self.config.algorithm(n) != "sft"]

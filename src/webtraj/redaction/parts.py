@@ -209,7 +209,7 @@ class Stripper(Walker):
         return self._walk(value, visit) if part is None else self._drop(part)
 
     def _part_of(self, name: Any, value: Any) -> str | None:
-        """Return the part that a named value belongs to by its name, if that is left out."""
+        """Return the left-out part that a value belongs to by its name; None if it is kept."""
         if not isinstance(name, str) or not isinstance(value, _NAMED) or not value:
             return None
         plain = name.strip().lower().replace("-", "_")

@@ -63,13 +63,13 @@ def _outward(box: Sequence[float], matrix: Sequence[float]) -> list[float]:
 
 
 def merge_frame(seen: dict[str, Any], place: Mapping[str, Any], inside: Mapping[str, Any]) -> None:
-    """Merge a frame's content into that of the document around it.
+    """Merge a frame's content into the content of the document around it.
 
     Args:
-        seen: What the page script's `observe` gave for the document around. It is changed.
+        seen: The result of the page script's `observe` for the document around. Modified in place.
         place: Where the frame is: its `ref`, its `line` in the axtree from 0, that line's `depth`,
             and the `matrix` from its window to the window around.
-        inside: What `observe` gave in the frame.
+        inside: The result of `observe` in the frame.
     """
     if "axtree" in seen:
         _merge_axtree(seen, place, inside["axtree"])
@@ -193,7 +193,7 @@ class ForeignFrames:
         return _REF.fullmatch(ref) is not None
 
     def knows(self, page: Page) -> bool:
-        """Return whether a page had frames of another origin when it was last looked at."""
+        """Return whether a page had frames of another origin at the last look."""
         return any(frame.page is page for frame in self._frames.values())
 
     def find_entered(self, page: Page) -> Iterator[tuple[CDPSession, EnteredWorld]]:
@@ -214,7 +214,7 @@ class ForeignFrames:
         self._made = 0
 
     async def look_into(self, page: Page, seen: dict[str, Any], options: Mapping[str, Any]) -> None:
-        """Add the content of a page's frames to what the page script saw of the top document.
+        """Add the content of a page's frames to an observation of the top document.
 
         Args:
             page: The page.
@@ -241,7 +241,7 @@ class ForeignFrames:
         depth: int,
         budget: list[int],
     ) -> None:
-        """Add the content of a document's frames; `budget` is how many more may be read."""
+        """Add the content of a document's frames; `budget` holds how many more may be read."""
         found = seen.pop("foreign", [])
         for place in found:
             if known := self._frames.get((page, place["ref"])):
@@ -433,7 +433,7 @@ class ForeignFrames:
     async def _keep_marks_in_sight(
         self, page: Page, frame: _Frame, marks: dict[str, list[Any]]
     ) -> None:
-        """Drop marks whose middle is covered or outside in the surrounding document."""
+        """Drop marks whose middle is covered or out of sight in the surrounding document."""
         points = [(x + width / 2, y + height / 2) for x, y, width, height in marks["boxes"]]
         asked = {"ref": frame.ref, "points": points}
         in_sight = await self._call_around(frame, "seenThroughFrame", asked)

@@ -136,7 +136,7 @@ class Verdict:
 
 
 class NetworkPolicy(Protocol):
-    """A rule for what may be reached. It may change; each connection is judged separately."""
+    """A rule for what may be reached. It may change over time; every connection is judged anew."""
 
     @property
     def denies_everything(self) -> bool:
@@ -152,7 +152,7 @@ class NetworkPolicy(Protocol):
             scheme: http or https.
             host: A name or an address.
             port: The port.
-            address: What the host resolved to; empty before that.
+            address: The address that the host resolved to; empty if it is not resolved yet.
         """
 
 
@@ -191,7 +191,7 @@ class OriginPattern:
         return not self.host.startswith("*")
 
     def allows(self, scheme: str, host: str, port: int) -> bool:
-        """Return whether it names an origin in normal form. Without a port: the usual one."""
+        """Return whether the pattern matches an origin. Without a port, it means the usual one."""
         if not self._names(scheme, host):
             return False
         if self.port == _ANY or (self.host == _ANY and not self.port):
@@ -199,7 +199,7 @@ class OriginPattern:
         return port == (int(self.port) if self.port else _DEFAULT_PORTS[scheme])
 
     def denies(self, scheme: str, host: str, port: int) -> bool:
-        """Return whether it names an origin in normal form. Without a port: every port."""
+        """Return whether the pattern matches an origin. A pattern without a port means any."""
         return self._names(scheme, host) and self.port in ("", _ANY, str(port))
 
     def _names(self, scheme: str, host: str) -> bool:
@@ -281,10 +281,10 @@ def origin_of(url: str) -> str:
 
 
 def _parts_of(url: str) -> tuple[str, str, int] | None:
-    """Return a URL's scheme, host as written, and port or the scheme's usual one.
+    """Return a URL's scheme, its host as written, and its port, by default the scheme's.
 
-    None if it is no URL. The host is not in normal form: that may be taken only once, since each
-    time takes off a final dot, and `a.test..` is not a name of `a.test`.
+    None if it is not a URL. The host is not in normal form. Callers normalize it exactly once,
+    because each time removes a final dot, and `a.test..` is not a name of `a.test`.
     """
     try:
         parts = urlsplit(url)
@@ -332,7 +332,7 @@ def is_host(host: str) -> bool:
 
 
 def is_public(address: str) -> bool:
-    """Return whether an address is on the public internet and not one of this machine's.
+    """Return whether an address is on the public internet and does not belong to this machine.
 
     >>> is_public("93.184.216.34"), is_public("10.0.0.1"), is_public("64:ff9b::a00:1")
     (True, False, False)
@@ -380,7 +380,7 @@ def _is_global(ip: _Address) -> bool:
 
 
 def _is_own(ip: _Address) -> bool:
-    """Return whether an address is this machine's: the kernel would connect to it from itself.
+    """Return whether an address is this machine's: the kernel picks it as its own source.
 
     Nothing is sent.
     """
@@ -400,7 +400,7 @@ PUBLIC_WEB = OriginPolicy(allow=(_ANY,))
 
 
 class _Anywhere:
-    """Allows all that names may lead to, and every address but link-local ones."""
+    """Allows every destination but link-local addresses. The rules of `NAMES` still apply."""
 
     denies_everything = False
 
@@ -427,12 +427,12 @@ PRIVATE_HOSTS: Final = "WEBTRAJ_PRIVATE_HOSTS"
 
 
 class Names:
-    """Where names may lead, for as long as the process lives. Safe to use from any thread.
+    """The addresses to which host names may lead, for the whole process. Thread-safe.
 
     The owner of a name decides to which address it leads, and may change that at any time (DNS
-    rebinding). So only these lead to private addresses: `localhost`, to this machine; and names
-    that the person who runs webtraj declared, to the addresses that they had at first. A declared
-    name that once had a public address leads to no private one any more.
+    rebinding). So only these names may lead to private addresses: `localhost`, to this machine; and
+    names that the user declared, to the addresses that they had at first. A declared name that once
+    had a public address may not lead to a private one any more.
     """
 
     def __init__(self) -> None:
@@ -467,8 +467,8 @@ class Names:
         """Return why a host may not lead to an address; empty if it may.
 
         Args:
-            host: A name, whose addresses `saw` was told; or an address.
-            address: One of them.
+            host: A name whose addresses were passed to `saw`, or an address.
+            address: One of these addresses.
         """
         if is_address(host) or is_public(address):
             return ""
@@ -550,7 +550,7 @@ class FilteringProxy(LocalServer):
     Args:
         policy: The network policy.
         local: Sites that the proxy serves without consulting the policy.
-        resolve: Return the addresses of a host; by default the system's resolver.
+        resolve: Returns the addresses of a host. Default: the system's resolver.
     """
 
     def __init__(
@@ -573,7 +573,7 @@ class FilteringProxy(LocalServer):
         return f"socks5://{self.address}"
 
     def take_denials(self) -> list[Denial]:
-        """Return the connections denied since the last call, at most the latest hundred."""
+        """Return the connections denied since the last call; at most the last hundred."""
         taken = list(self._denials)
         self._denials.clear()
         return taken
@@ -581,7 +581,7 @@ class FilteringProxy(LocalServer):
     def failure(self, host: str, port: int) -> tuple[str, bool]:
         """Return why the last connection to a destination failed, and whether it was denied.
 
-        The reason is empty if the connection did not fail on the way.
+        The reason is empty if the connection succeeded.
         """
         return self._failures.get((normal_host(host), port), ("", False))
 
@@ -733,7 +733,7 @@ _Stream = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 
 
 async def pipe_both(near: _Stream, far: _Stream) -> bool:
-    """Copy both ways until either side ends. If the far side aborts, abort the near one.
+    """Copy both ways until either side ends. If the far side aborts, abort the near side.
 
     Returns:
         Whether the far side did its part: it neither aborted nor ended without sending anything.
@@ -803,11 +803,11 @@ class Gateway:
     """One browser context's access to the network: a proxy of its own that enforces a policy.
 
     Args:
-        policy: What may be reached; None for no restriction, and so no proxy. There is none either
-            if it denies everything and there is no local site. Without a proxy there are no denials
-            to report.
+        policy: What may be reached; None for no restriction. There is no proxy without a
+            restriction, or if the policy denies everything and there is no local site. Without a
+            proxy, no denials are reported.
         local: Sites served by this process, by host and port; always allowed.
-        resolve: Return the addresses of a host; by default the system's resolver.
+        resolve: Returns the addresses of a host. Default: the system's resolver.
     """
 
     def __init__(
@@ -839,7 +839,7 @@ class Gateway:
     def failure(self, url: str) -> tuple[str, bool]:
         """Return why the last connection for a URL failed, and whether it was denied.
 
-        The reason is empty if the connection did not fail on the way.
+        The reason is empty if the connection succeeded.
         """
         destination = destination_of(url)
         if self._proxy is None or destination is None:
@@ -1004,7 +1004,7 @@ class Boundary:
 
 
 def with_start(network: NetworkPolicy | None, start_url: str) -> NetworkPolicy | None:
-    """Return a policy that also allows the origin of a task's first page, unless it denies that."""
+    """Return a policy that also allows the origin of a task's first page, unless denied."""
     if not isinstance(network, OriginPolicy):
         return network
     origin = origin_of(start_url)

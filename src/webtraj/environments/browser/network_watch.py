@@ -28,12 +28,12 @@ _NO_LONGER_COMING: Final = (
 """Events after which a frame has asked for its document, or will not."""
 
 _FORGOTTEN_AFTER = 2.0
-"""Seconds after which a request is ignored, unless a policy's `answers` says otherwise: long polls,
-trackers. Stagehand's rule."""
+"""Seconds after which a request, such as a long poll or a tracker, is ignored, unless a policy's
+`answers` says otherwise. Stagehand has the same rule."""
 
 
 _MANY: Final = 2
-"""A page that asks for a URL more often than this between two actions does so by itself."""
+"""If a page asks for a URL more often than this between two actions, no action caused it."""
 
 _WITH_DIGITS: Final = re.compile(r"=[^&]*\d[^&]*")
 """Values of a query that may differ between two requests for the same thing."""
@@ -53,28 +53,28 @@ class _Fetching:
     asked: Counter[str] = dataclasses.field(default_factory=Counter)
     """How often each place was asked for since the last action began, see `_place`."""
     habits: frozenset[str] = frozenset()
-    """The places that the page asks for by itself: more than `_MANY` times between two actions, or
-    without an answer in time."""
+    """The places that the page asks for by itself: those asked for more than `_MANY` times between
+    two actions, or not answered in time."""
     acted: float = 0.0
     """When the last action began."""
     caused: float = 0.0
-    """When the last request began that an action caused."""
+    """When the last request that an action caused began."""
     leaving: Request | None = None
     """The request for the document to which the page is on its way."""
     coming: dict[str, float] = dataclasses.field(default_factory=dict)
-    """The frames that will ask for a document, by id, and until when that is expected."""
+    """The frames that will ask for a document, by id, and how long to expect that."""
 
     def is_coming(self, now: float) -> bool:
         """Return whether a frame will ask for a document."""
         return any(end > now for end in self.coming.values())
 
     def is_caused(self, request: Request) -> bool:
-        """Return whether an action caused a request, as far as that can be known."""
+        """Return whether an action probably caused a request."""
         place = _place(request)
         return place not in self.habits and self.asked[place] <= _MANY
 
     def awaits(self, request: Request) -> bool:
-        """Return whether the last action caused a request, and it began since."""
+        """Return whether a request began since the last action, and that action caused it."""
         return self.begun[request] >= self.acted and self.is_caused(request)
 
 
@@ -96,11 +96,10 @@ class NetworkWatch:
         context.on("requestfailed", self._on_end)
 
     async def attend(self, page: Page, debugger: CDPSession) -> None:
-        """Hear from a tab's debugging session that a frame will ask for a document.
+        """Learn from a tab's debugging session when a frame will ask for a document.
 
-        A frame asks some time after a script or a form sends it to another document. In a frame
-        that was just made, the page script cannot see this. Frames of other processes are not
-        heard.
+        A frame asks some time after a script or a form sends it to another document. The page
+        script cannot see this in a new frame. Frames of other processes are not covered.
         """
         debugger.on(
             "Page.frameRequestedNavigation", lambda told: self._on_frame_will_ask(page, told)
@@ -110,14 +109,14 @@ class NetworkWatch:
         await debugger.send("Page.enable")
 
     def begin_action(self, page: Page) -> None:
-        """Note that what a page asked for again and again is not caused by what comes now."""
+        """Begin an action. What the page has requested repeatedly does not count as its effect."""
         fetching = self._of(page)
         fetching.habits |= {url for url, count in fetching.asked.items() if count > _MANY}
         fetching.asked.clear()
         fetching.acted = asyncio.get_running_loop().time()
 
     def note_arrival(self, page: Page) -> None:
-        """Note that a page shows another document, or that one on its way became a download."""
+        """Note that a page shows another document, or that a navigation became a download."""
         fetching = self._of(page)
         fetching.leaving = None
         self._note(fetching)
@@ -129,7 +128,7 @@ class NetworkWatch:
     def has_asked_since(self, page: Page, since: float) -> bool:
         """Return whether an action caused a request since then, or a frame will ask for one.
 
-        A request that was answered counts too: the page used the answer later.
+        Answered requests count too, because the page may use the answer later.
         """
         fetching = self._of(page)
         return fetching.caused > since or fetching.is_coming(asyncio.get_running_loop().time())
@@ -142,7 +141,8 @@ class NetworkWatch:
         Args:
             page: The page.
             quiet: Seconds.
-            cap: The longest wait; it begins anew with the answer to what an action asked.
+            cap: The longest wait. It starts again when a request that the action caused is
+                answered.
             restless: The longest wait for requests that the page makes by itself.
             departure: The longest wait for a document on its way.
 
@@ -251,7 +251,7 @@ class NetworkWatch:
 
 
 def _place(request: Request) -> str:
-    """Return what a request asks for: the method and the URL, without what counts or is drawn.
+    """Return a request's method and URL, without query values that contain digits.
 
     >>> class Poll: method, url = "GET", "http://a.test/?_action=refresh&_unlock=0&_=1795"
     >>> _place(Poll())

@@ -84,11 +84,11 @@ def page_script(task_script: str = "", *, listening: str = "") -> str:
     """Return the script's source.
 
     Args:
-        listening: The options of a look, as JSON, if the script is to report what is done on the
-            page (see `listener`); `null` if there are none before the first look.
-        task_script: Source that a task adds. It sees `page`, and sets `page.task` to an object with
+        listening: The options of a look as JSON, or `null` before the first look, if the script is
+            to report what is done on the page (see `listener`). Empty if it is not.
+        task_script: Source that a task adds. It sees `page`. It sets `page.task` to an object with
             `begin(argument)` and `state()`, and `page.furniture` to a CSS selector of elements that
-            are not part of the task, whose changes do not count.
+            are not part of the task. Changes in these do not count.
     """
     files = (*_FILES, "listen") if listening else _FILES
     body = "\n".join([*map(page_lib.read_script, files), task_script])
@@ -102,7 +102,7 @@ def page_script(task_script: str = "", *, listening: str = "") -> str:
 
 
 def timers_script(policy: SettlePolicy) -> str:
-    """Return the script that notes a page's timers for the page script; empty if none count."""
+    """Return the script that notes a page's timers; empty if the policy ignores timers."""
     script = page_lib.read_script("timers").rstrip()
     return f'{script}("{_TIMERS}", {policy.timers * 1e3});' if policy.timers else ""
 
@@ -110,7 +110,7 @@ def timers_script(policy: SettlePolicy) -> str:
 def _call_of(function: str) -> str:
     """Return the JavaScript that calls one of the script's functions with one argument.
 
-    In a page older than the script it gives null.
+    The result is null in a page that is older than the script.
     """
     return f"argument => {SCRIPT_PROPERTY}?.{function}(argument) ?? null"
 
@@ -176,7 +176,7 @@ class EnteredWorld:
         Args:
             send: Sends a command to the world's process.
             function: The function.
-            nodes: Their backend ids. Those of other worlds' documents are left out.
+            nodes: The backend ids of nodes. Nodes of other worlds' documents are left out.
             group: The group of objects to which they are added.
         """
         options = {"executionContextId": self.context, **group}
@@ -214,7 +214,7 @@ class World(Protocol):
         """Call a page script function with a value as JSON; return its result, parsed."""
 
     def find_entered(self, page: Page) -> EnteredWorld | None:
-        """Return the world of the last document; None if it is the page's."""
+        """Return the isolated world of the last document; None if the script runs in the page's."""
 
     def forget(self, page: Page) -> None:
         """Forget a closed page."""
@@ -296,9 +296,9 @@ class IsolatedWorld:
 async def enter_world(send: Send, script: str, frame_id: str = "") -> EnteredWorld:
     """Run the script in an isolated world of a frame's current document.
 
-    Each process of the browser numbers its JavaScript contexts anew, so after a navigation the same
-    number may be the page's own world. So the world is known by the id of the script's object,
-    which no other process has, and the document must be the same before and after.
+    Each browser process numbers its JavaScript contexts separately, so after a navigation the same
+    number may mean the page's own world. So the world is identified by the id of the script's
+    object, which is unique over processes, and the document must be the same before and after.
 
     Args:
         send: Sends a command to the frame's process.
@@ -332,7 +332,7 @@ async def enter_world(send: Send, script: str, frame_id: str = "") -> EnteredWor
 
 
 async def _document_in(send: Send, frame_id: str) -> tuple[str, str]:
-    """Return the ids of a frame, the top one by default, and of its document."""
+    """Return the ids of a frame (by default the top one) and of its document."""
     trees = [(await send("Page.getFrameTree", {}))["frameTree"]]
     while trees:
         tree = trees.pop()

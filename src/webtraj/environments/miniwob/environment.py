@@ -227,7 +227,7 @@ class MiniwobEnvironment(environment_lib.BrowserEnvironment):
 
     @property
     def page_name(self) -> str:
-        """The MiniWoB++ page of the current episode, or of the first one before it begins."""
+        """The MiniWoB++ page of the current episode. Before the first episode, its page."""
         return self._pages[max(self._episode, 0) % len(self._pages)].page
 
     def _versions(self) -> dict[str, str]:
