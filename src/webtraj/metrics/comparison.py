@@ -437,7 +437,7 @@ class Comparison:
 
     @property
     def success(self) -> Difference | Pairs:
-        """The difference in success that decides: of the pairs if any, else of all episodes."""
+        """The difference in success that counts: of the pairs if any, otherwise of all episodes."""
         return self.rates[0] if self.pairs is None else self.pairs
 
     @property

@@ -425,7 +425,7 @@ class TypeInto(Action):
 
 @verb("select_option")
 class SelectOption(Action):
-    """Choose options of a select element, or a suggestion of a field, by label or value.
+    """Choose the options of a select element, or a field's suggestion, by label or value.
 
     Example: select_option('12', ['Blue', 'Red'])
     """
