@@ -91,7 +91,7 @@ def unique_name(wanted: str, taken: Collection[str]) -> str:
 
 
 def _below(folder: Path, depth: int, seen: set[tuple[int, int]] | None = None) -> list[Path]:
-    """Return the datasets below a folder, sorted, each once. Datasets are not searched."""
+    """Return the datasets below a folder, sorted, each once. Does not look inside datasets."""
     seen = set() if seen is None else seen
     found: list[Path] = []
     try:

@@ -339,7 +339,7 @@ class Sessions:
         return chosen, seed
 
     def _resolve_name(self, task: str) -> str:
-        """Return the name of a task that may also be written as `miniwob/click-test`."""
+        """Return a task's name, which may be given with its preset: `miniwob/click-test`."""
         name = task
         while name not in self._by_name and "/" in name:
             name = name.partition("/")[2]

@@ -177,7 +177,7 @@ class WebTasks(SharedSessions):
         tokens: _Tokens,
         trainer: GRPOTrainer,
     ) -> None:
-        """Play rollouts, each with what `Rollout.reset` takes, as many at once as have a page."""
+        """Play rollouts with these arguments of `Rollout.reset`, as many at once as pages."""
         playing: list[Rollout] = []
         while coming or playing:
             room = min(self.sessions.size - len(playing), len(coming))
@@ -346,7 +346,7 @@ class Rollout:
 
 
 class _Tokens:
-    """Messages as token ids, by the trainer's chat template. Sampled tokens stay as they are."""
+    """Turns messages into token ids by the trainer's chat template. Keeps sampled tokens."""
 
     def __init__(self, trainer: GRPOTrainer) -> None:
         self._trainer = trainer

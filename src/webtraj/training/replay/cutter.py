@@ -429,7 +429,7 @@ def sample_of(
 
 
 def find_answered_call(decision: Decision | None) -> int | None:
-    """Return the index of the call that was acted on: the last with a reply; None if none has."""
+    """Return the index of the call that was acted on, the last with a reply, or None."""
     if decision is None:
         return None
     for index in range(len(decision.model_calls) - 1, -1, -1):

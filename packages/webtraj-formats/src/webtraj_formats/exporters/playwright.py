@@ -446,7 +446,7 @@ class _Converter:
         return Variable(known[name])
 
     def _free(self, wanted: str) -> str:
-        """Return a name that no variable of the script has: the wanted one or one like it."""
+        """Return a name that no variable of the script has: the wanted name or a similar one."""
         script = self._script
         taken = {*_TAKEN, *script.variables, *script.secrets.values(), *script.origins}
         number, name = 2, wanted
@@ -533,7 +533,7 @@ class _Converter:
             self.add(Call("wait_for_timeout", (_pause(after, coming),)))
 
     def _fits_before(self, before: StepRecord, after: StepRecord, coming: StepRecord) -> bool:
-        """Whether the next action's element, or one like it, was there before this one."""
+        """Return whether the next action's element, or a similar one, was there before."""
         if not isinstance(_action(after), _REACTED_TO) or _action(coming) is None:
             return False
         if self._script.statements[-1:] and self._script.statements[-1].kind == "navigate":
@@ -605,7 +605,7 @@ def _find_new(page: Page, known: set[tuple[str, str]], *, spoken: bool = True) -
 
 
 def _find_removed(old: Page, new: Page, role: str) -> Chain | None:
-    """Return a locator of an element of a role that a filter removed; None if it removed none."""
+    """Return a locator of an element with this role that a filter removed; None without one."""
     known = _texts(new)
     gone = [
         node

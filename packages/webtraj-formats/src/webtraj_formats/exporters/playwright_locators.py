@@ -173,7 +173,7 @@ class Target:
 
     @property
     def text(self) -> str:
-        """Its text; empty if it is unknown, not its name, redacted, or too long to find it by."""
+        """Its text; empty if unknown, not its name, redacted, or too long to search for."""
         if self.node is None or self.named_by & {"title", "aria-label", "parts"}:
             return ""
         words = self.node.words

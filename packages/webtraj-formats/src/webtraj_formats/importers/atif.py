@@ -395,7 +395,7 @@ class _Trajectory:
     def _turns(
         self,
     ) -> tuple[list[dict[str, Any]], list[tuple[dict[str, Any], list[dict[str, Any]]]]]:
-        """Return the steps before the first agent step, and each agent step with those after it."""
+        """Return the steps before the first agent step, and then the steps of each agent step."""
         before: list[dict[str, Any]] = []
         turns: list[tuple[dict[str, Any], list[dict[str, Any]]]] = []
         for step in self._steps:
