@@ -18,7 +18,7 @@ from webtraj import trajectory as trajectory_lib
 from webtraj.agents.replay import Recording, ReplayActor, ReplayAgent, Step
 from webtraj.environments import actions as actions_lib
 from webtraj.environments import base as environment_lib
-from webtraj.environments.browser import network
+from webtraj.environments.browser import network_policy
 
 __all__ = ["FAULTS", "BrokenAgent", "mistype"]
 
@@ -109,12 +109,12 @@ class BrokenAgent:
         Recordings that type a value come first, because others may only read. A recording without
             the channel `url` is skipped, since its site is unknown.
         """
-        site = network.origin_of(recording.start)
+        site = network_policy.origin_of(recording.start)
         others = [
             one
             for one in self.replay.recordings
             if one.start
-            and network.origin_of(one.start) == site
+            and network_policy.origin_of(one.start) == site
             and one.task != recording.task
             and one.steps
             and isinstance(one.steps[-1].action, actions_lib.Answer)

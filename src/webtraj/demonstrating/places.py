@@ -15,7 +15,7 @@ from webtraj import errors
 from webtraj.collectors.base import TrajectoryCollector
 from webtraj.demonstrating.recorder import Decisions, Recorder
 from webtraj.environments.browser import access as access_lib
-from webtraj.environments.browser import network as network_lib
+from webtraj.environments.browser import network_policy as network_policy_lib
 from webtraj.environments.browser import pool as pool_lib
 from webtraj.environments.browser import processes as processes_lib
 from webtraj.environments.browser import session as session_lib
@@ -93,7 +93,7 @@ def page_environment(
     """Return an environment that begins at a URL.
 
     Its pages may also reach private addresses by number. By name, they may reach them only as
-    `network.Names` allows.
+    `network_policy.Names` allows.
 
     Args:
         url: The first page.
@@ -116,7 +116,7 @@ def page_environment(
         observe=observe,
         max_steps=None,
         settle=SETTLED,
-        policy=access_lib.WebAccess(network=None if has_proxy else network_lib.ANYWHERE),
+        policy=access_lib.WebAccess(network=None if has_proxy else network_policy_lib.ANYWHERE),
         redaction=redaction,
         viewport=viewport or (1280, 720),
         context_options={**free, **(context_options or {})},

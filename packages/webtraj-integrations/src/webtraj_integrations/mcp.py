@@ -35,7 +35,7 @@ from webtraj import errors
 from webtraj.agents.contexts import ContextSettings, cut_lines, estimate_tokens
 from webtraj.environments import actions as a
 from webtraj.environments.browser.access import WebAccess
-from webtraj.environments.browser.network import PUBLIC_WEB, OriginPolicy
+from webtraj.environments.browser.network_policy import PUBLIC_WEB, OriginPolicy
 from webtraj.environments.browser.observation import Observe, page_changes, subtree_of
 from webtraj.environments.browser.settle_policy import LIVE_SITE
 from webtraj.environments.tasks import TaskSpec

@@ -2,11 +2,11 @@
 
 Authors of environments and tasks import from here:
 
-* `BrowserEnvironment` plays tasks, a `BrowserTask` or the ready-made `WebTask`. A task gets the
-  `BrowserSession` of its episode, judges with a `Verdict`, and may have a `ScriptedSolution`, whose
-  steps `oracles` has.
-* `LocalSites` of a task are its own servers, each a `Serve`; `pipe_both` connects one to another
-  server.
+* `BrowserEnvironment` plays tasks: your own `BrowserTask`, or the ready-made `WebTask`. A task gets
+  the `BrowserSession` of its episode, judges with a `Verdict`, and may have a `ScriptedSolution`,
+  made of steps from `oracles`.
+* `LocalSites` are a task's own servers. Each is a function `Serve`; with `pipe_both` it can pass
+  connections on to another server.
 * `Perturbation` changes a task's surroundings.
 * `WebAccess` and `OriginPolicy` say what pages may reach, `SettlePolicy` when a page has settled
   (`SERVED_PAGE` suits a server of your own), `Observe` what the agent sees; `refs_in` lists the
@@ -22,7 +22,8 @@ The modules:
 * `page_script` and `page/`: the script that runs in every page. `foreign_frames`: frames of another
   origin. `settle_policy` and `network_watch`: when a page counts as settled.
 * `listener`: what somebody else does on a page; `watched`: episodes of it.
-* `access`: what agents may reach. `network`: what pages may reach, and the proxy that sees to it.
+* `access`: what agents may reach. `network_policy`: what pages may reach.
+  `network`: the proxy that enforces it.
 * `secret_keeper`: what is not recorded. `traffic`: what is received: HTTP exchanges, files.
 * `perturbations`: the same task in other surroundings.
 * `pool`, `lease`, `processes`, `guard`: browsers, from start to end, and one page of them.
@@ -40,9 +41,9 @@ if TYPE_CHECKING:
     from webtraj.environments.browser.access import WebAccess as WebAccess
     from webtraj.environments.browser.environment import BrowserEnvironment as BrowserEnvironment
     from webtraj.environments.browser.network import LocalSites as LocalSites
-    from webtraj.environments.browser.network import OriginPolicy as OriginPolicy
     from webtraj.environments.browser.network import Serve as Serve
     from webtraj.environments.browser.network import pipe_both as pipe_both
+    from webtraj.environments.browser.network_policy import OriginPolicy as OriginPolicy
     from webtraj.environments.browser.observation import Observe as Observe
     from webtraj.environments.browser.observation import refs_in as refs_in
     from webtraj.environments.browser.perturbations import Perturbation as Perturbation
@@ -62,7 +63,7 @@ _HOMES = {
     "BrowserTask": "tasks",
     "LocalSites": "network",
     "Observe": "observation",
-    "OriginPolicy": "network",
+    "OriginPolicy": "network_policy",
     "Perturbation": "perturbations",
     "SERVED_PAGE": "settle_policy",
     "ScriptedSolution": "tasks",

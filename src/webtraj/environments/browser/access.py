@@ -11,8 +11,8 @@ import dataclasses
 from pathlib import Path
 from typing import Protocol
 
-from webtraj.environments.browser.network import (
-    BLANK,
+from webtraj.environments.browser.network import BLANK
+from webtraj.environments.browser.network_policy import (
     NO_NETWORK,
     PUBLIC_WEB,
     NetworkPolicy,
