@@ -219,8 +219,8 @@ def read_pairs(flag: str, given: Iterable[str] | None, expected: str) -> dict[st
     """Return the texts of a repeatable flag, `name=text`, by name.
 
     Raises:
-        InvalidInputError: One has another form, or a name occurs twice. The message has
-            `expected`.
+        InvalidInputError: A text does not have the form `name=text`, or a name occurs twice. The
+            message quotes `expected`.
     """
     pairs: dict[str, str] = {}
     for item in given or ():

@@ -6,8 +6,8 @@
           state.jsonl                             what has been done: see `state`
           metrics.jsonl                           results: see `metrics`
           logs/iteration_0001/train.log           the output of each phase
-          train_trajectories/iteration_0001/      the recordings of iteration 1, with verdicts,
-          processed/iteration_0001/               and after post-processing
+          train_trajectories/iteration_0001/      the recordings of iteration 1, with verdicts
+          processed/iteration_0001/               the same, after post-processing
           test_trajectories/iteration_0001/       the evaluation of the initial weights
                             iteration_0002/       the evaluation of iteration 1's weights
           exports/iteration_0001/                 the training data of iteration 1
@@ -131,7 +131,7 @@ class Places:
         return f"{self.training_folder(iteration)}/{MODEL}"
 
     def weights(self, version: int) -> str:
-        """Return the model of a version: an iteration's, or the initial one for 0."""
+        """Return the model that iteration `version` has trained, or the initial model for 0."""
         if version:
             return self.model(version)
         first = self.config.first

@@ -251,7 +251,7 @@ pages, servers and judges are not, and stand beside the rate."""
 
 
 def success_rate(outcomes: Mapping[Outcome, int]) -> Rate:
-    """Return the success rate, given how many counting episodes had each outcome.
+    """Return the success rate from the number of episodes with each outcome.
 
     >>> success_rate({Outcome.SUCCESS: 2, Outcome.AGENT_ERROR: 1, Outcome.ENV_ERROR: 5})
     Rate(numerator=2, denominator=3)

@@ -6,7 +6,7 @@
     credentials  secrets (`settings.credentials`): keys, and values of headers, fields and URLs
     storage      cookies and storage of a browser context
 
-Bytes become empty, arrays empty ones, and text `<left out: html>`. An image that is encrypted,
+Bytes and arrays become empty, and text becomes `<left out: html>`. An image that is encrypted,
 nested in another file, written as numbers, or split over several texts is not found.
 """
 

@@ -103,7 +103,7 @@ def require_python(tool: Tool, python: str | os.PathLike[str] | None = None) -> 
 
     Raises:
         InvalidInputError: `python` or the variable does not name a program.
-        MissingDependencyError: None was given and none was found.
+        MissingDependencyError: No Python was given, and no Python was found.
     """
     found = find_python(tool, python)
     if found is None:

@@ -246,7 +246,7 @@ def _kind(hint: Any) -> _Kind:
     if hint is object:
         return _Kind(lambda data, _: data, takes_null=True)
     if origin is typing.Annotated:
-        return _Kind(_bound(_kind(arguments[0]), arguments[1]))
+        return _Kind(_with_bounds(_kind(arguments[0]), arguments[1]))
     if origin in (typing.Union, types.UnionType):
         (inner,) = (argument for argument in arguments if argument is not type(None))
         kind = _kind(inner)
@@ -337,7 +337,7 @@ _SCALARS: dict[Any, _Kind] = {
 }
 
 
-def _bound(kind: _Kind, bounds: trajectory_lib.Within) -> _FromJson:
+def _with_bounds(kind: _Kind, bounds: trajectory_lib.Within) -> _FromJson:
     read, plain, _ = kind
     least, below = bounds.least, bounds.below
 

@@ -188,7 +188,7 @@ def read_picture(path: Path) -> Image:
     """Read a picture's file. If its name is a SHA-256, the content must match.
 
     Raises:
-        CorruptDataError: Its content has another.
+        CorruptDataError: The content has another hash.
         OSError: It cannot be read.
     """
     image = Image(path.read_bytes())

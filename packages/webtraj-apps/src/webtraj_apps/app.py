@@ -765,7 +765,7 @@ class _Host:
 
 
 def _ends(process: subprocess.Popen[bytes] | None) -> bool:
-    """Return whether a server has ended or is ending, since its connections close earlier."""
+    """Return whether a server has ended, or ends shortly after its connections were closed."""
     try:
         return process is not None and process.wait(_END_SECONDS) is not None
     except subprocess.TimeoutExpired:

@@ -34,7 +34,7 @@ class SdkTransport:
         package: The SDK's module, which has its exceptions.
         keys: The keys that it uses, to be removed from errors.
         clock: The clock.
-        prefix: The part of paths before those of the client.
+        prefix: The prefix to put before the client's paths.
         headers: More headers for every request.
     """
 

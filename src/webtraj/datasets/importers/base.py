@@ -125,7 +125,7 @@ def problem(where: str, error: Exception) -> Problem:
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """Limits on what a file may ask for: above all known files, below a machine's memory."""
+    """Limits on the content of a file: above all known files, but below a machine's memory."""
 
     file_bytes: int = 4 << 30
     """Bytes in a file, after decompression."""

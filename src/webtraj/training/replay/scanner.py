@@ -229,10 +229,10 @@ class Scanner:
         )
 
     def _before_reading(self, summary: EpisodeSummary) -> Reason | None:
-        """Return why an episode gives no samples and does not count in its group; None if it may.
+        """Return why an episode need not be read; None if it may give samples or a group's reward.
 
-        Other episodes without samples still count in their group, so they must be read for their
-        reward.
+        An episode without samples can still count in its group with its reward, which only reading
+        shows.
         """
         outcome, end = summary.outcome, summary.end_reason
         if self._where is not None and not self._where(summary):

@@ -415,7 +415,7 @@ def _move(items: list[Element], start: int, target: int) -> DragAt:
     """Drag an item to another's place, and then a little back and forth.
 
     A list makes room before or after the item under the mouse, depending on the mouse's direction;
-    moving both ways leaves the gap under the mouse, whatever it passed.
+    moving both ways leaves the gap under the mouse in either case.
     """
     x, y = items[target].center
     forth, back = (x + _NUDGE, y + _NUDGE), (x - _NUDGE, y - _NUDGE)

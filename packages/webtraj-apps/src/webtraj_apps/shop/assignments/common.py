@@ -174,7 +174,7 @@ def lines_of(facts: Facts) -> list[tuple[Facts, int, int]]:
 
 
 def free(facts: Facts) -> list[Facts]:
-    """Return products with enough stock that are in no basket or wish list of the user."""
+    """Return products with enough stock that are not in the user's basket or wish lists."""
     lines = list(facts["basket"]["lines"])
     for wishes in facts["wishlists"]:
         lines += wishes["lines"]
