@@ -43,7 +43,7 @@ _NO_CONTENT: Final = (204, 205)
 
 
 @dataclasses.dataclass(slots=True)
-class _Fetching:
+class _PageRequests:
     """A page's requests."""
 
     begun: dict[Request, float] = dataclasses.field(default_factory=dict)
@@ -88,7 +88,7 @@ class NetworkWatch:
 
     def __init__(self, context: BrowserContext, *, answers: float | None = None) -> None:
         self._answers = answers
-        self._pages: WeakKeyDictionary[Page, _Fetching] = WeakKeyDictionary()
+        self._pages: WeakKeyDictionary[Page, _PageRequests] = WeakKeyDictionary()
         self._changed = asyncio.Event()
         context.on("request", self._on_request)
         context.on("response", self._on_response)
@@ -102,10 +102,10 @@ class NetworkWatch:
         script cannot see this in a new frame. Frames of other processes are not covered.
         """
         debugger.on(
-            "Page.frameRequestedNavigation", lambda told: self._on_frame_will_ask(page, told)
+            "Page.frameRequestedNavigation", lambda event: self._on_frame_will_ask(page, event)
         )
-        for event in _NO_LONGER_COMING:
-            debugger.on(f"Page.{event}", lambda told: self._on_frame_has_asked(page, told))
+        for name in _NO_LONGER_COMING:
+            debugger.on(f"Page.{name}", lambda event: self._on_frame_has_asked(page, event))
         await debugger.send("Page.enable")
 
     def begin_action(self, page: Page) -> None:
@@ -190,24 +190,24 @@ class NetworkWatch:
                     await self._changed.wait()
         return False
 
-    def _end_of(self, fetching: _Fetching, request: Request) -> float:
+    def _end_of(self, fetching: _PageRequests, request: Request) -> float:
         """Return when a request in flight is ignored."""
         if self._answers is None or not fetching.awaits(request):
             return fetching.begun[request] + _FORGOTTEN_AFTER
         return fetching.begun[request] + self._answers
 
-    def _of(self, page: Page) -> _Fetching:
-        return self._pages.setdefault(page, _Fetching())
+    def _of(self, page: Page) -> _PageRequests:
+        return self._pages.setdefault(page, _PageRequests())
 
-    def _on_frame_will_ask(self, page: Page, told: Mapping[str, Any]) -> None:
-        here = told["disposition"] == "currentTab"
-        if here and told["url"].startswith(("http:", "https:")):
+    def _on_frame_will_ask(self, page: Page, event: Mapping[str, Any]) -> None:
+        here = event["disposition"] == "currentTab"
+        if here and event["url"].startswith(("http:", "https:")):
             fetching = self._of(page)
-            fetching.coming[told["frameId"]] = self._note(fetching) + _FORGOTTEN_AFTER
+            fetching.coming[event["frameId"]] = self._note(fetching) + _FORGOTTEN_AFTER
 
-    def _on_frame_has_asked(self, page: Page, told: Mapping[str, Any]) -> None:
+    def _on_frame_has_asked(self, page: Page, event: Mapping[str, Any]) -> None:
         fetching = self._of(page)
-        if fetching.coming.pop(told.get("frameId") or told["frame"]["id"], None) is not None:
+        if fetching.coming.pop(event.get("frameId") or event["frame"]["id"], None) is not None:
             self._note(fetching)
 
     def _on_request(self, request: Request) -> None:
@@ -238,13 +238,13 @@ class NetworkWatch:
         if fetching.begun.pop(request, None) is not None:
             self._note(fetching)
 
-    def _fetching_of(self, request: Request) -> _Fetching | None:
+    def _fetching_of(self, request: Request) -> _PageRequests | None:
         try:
             return self._of(request.frame.page)
         except Exception:  # Playwright's: a service worker's, or the tab has no frame yet.
             return None
 
-    def _note(self, fetching: _Fetching) -> float:
+    def _note(self, fetching: _PageRequests) -> float:
         fetching.changed = asyncio.get_running_loop().time()
         self._changed.set()
         return fetching.changed
