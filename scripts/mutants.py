@@ -56,7 +56,8 @@ AREAS = {
     "judging": "judging/**/*.py rollouts/judging.py",
     "redaction": "redaction/*.py environments/redacting_collector.py "
     "environments/browser/secret_keeper.py settings/credentials.py processing/steps/redact.py",
-    "network": "environments/browser/network.py environments/browser/access.py "
+    "network": "environments/browser/network.py environments/browser/network_policy.py "
+    "environments/browser/access.py "
     "environments/browser/guard.py net/hosts.py serving/guard.py",
     "export": "training/export/*.py training/rows.py datasets/exporters/*.py",
 }

@@ -112,7 +112,7 @@ def reason(error: BaseException) -> str:
 
 
 def command(*words: object) -> str:
-    """Return a webtraj command to suggest, quoted for a shell: the one place that quotes hints.
+    """Return a webtraj command to suggest, quoted for a shell. All hints are quoted here.
 
     >>> command("push", "my runs; rm")
     "webtraj push 'my runs; rm'"
@@ -125,7 +125,7 @@ def command(*words: object) -> str:
 def install_command(extra: str = "", package: str = "webtraj") -> str:
     """Return the command that installs what a package, or one of its extras, needs.
 
-    pip keeps the webtraj that is installed, wherever it came from: a checkout, Git or an index.
+    pip keeps the installed webtraj, whether it came from a checkout, Git or an index.
 
     >>> install_command("web")
     "pip install 'webtraj[web]'"

@@ -304,7 +304,7 @@ def info(name: str | None = None) -> PresetInfo | tuple[PresetInfo, ...]:
 
 
 def names() -> tuple[str, ...]:
-    """Return the names of all presets, sorted, without their facts, which take longer to find."""
+    """Return the names of all presets, sorted. This is faster than `info`."""
     _load_all()
     with _lock:
         return tuple(sorted(_presets))
@@ -468,7 +468,7 @@ def _load_all() -> None:
 
 
 def _all_or_none(load: Callable[[], None]) -> None:
-    """Register presets, or none of them, if it is interrupted: the next call registers all."""
+    """Register all presets, or none if it is interrupted. Then the next call registers all."""
     before = dict(_presets)
     try:
         load()
@@ -511,7 +511,7 @@ def _choose(match: re.Match[str], tasks: Sequence[_T]) -> tuple[_T, ...]:
 
 
 def _shard(index: int, shards: int, count: int) -> tuple[int, int]:
-    """Return where one of even, consecutive shards of some tasks starts and stops."""
+    """Return the start and stop of one of several even, consecutive shards of some tasks."""
     if index >= shards:
         valid = f"give one from 0 to {shards - 1}" if shards > 0 else "use 1 or more"
         raise errors.InvalidSelectorError(

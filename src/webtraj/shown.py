@@ -1,7 +1,7 @@
 """How values and records show themselves: short in a console, as a table in a notebook.
 
-Nothing here copies large data into a repr: a picture, an array or a long text is named by its size.
-In HTML every text is escaped, and pictures are small thumbnails.
+A repr never contains large data: a picture, an array or a long text is shown by its size. In HTML
+every text is escaped, and pictures are small thumbnails.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ def short_record(record: Any, *, depth: int = _DEPTH) -> str:
 
 
 def short(value: Any, *, width: int = _WIDTH, depth: int = _DEPTH, most: int = _MOST_ITEMS) -> str:
-    """Return a value on one line; a long one by its start or its size.
+    """Return a value on one line. A long value is shown by its start or its size.
 
     >>> short({"title": "Shop", "screenshot": bytes(5000), "seen": list(range(100))})
     "{'title': 'Shop', 'screenshot': <5,000 bytes>, 'seen': [0, 1, 2, 3, 4, 5, 6, 7, ...]}"
@@ -93,7 +93,7 @@ def short(value: Any, *, width: int = _WIDTH, depth: int = _DEPTH, most: int = _
 
 
 def _own(value: Any, width: int) -> str:
-    """Return an object's own repr, which may hide what must not be seen."""
+    """Return an object's own repr, which may hide secrets."""
     try:
         return _cut(" ".join(repr(value).split()), 4 * width)
     except Exception as error:  # A foreign object's repr may run any code.
@@ -101,7 +101,7 @@ def _own(value: Any, width: int) -> str:
 
 
 def _has_own_repr(value: Any) -> bool:
-    """Return whether a class of Python's own form says itself how it shows."""
+    """Return whether a value's class has a repr that is written in Python."""
     return isinstance(type(value).__repr__, types.FunctionType)
 
 
@@ -151,7 +151,7 @@ def as_html(
         columns: The columns' names. A column without a value in any row is left out.
         rows: The cells of each row: text, or bytes of a small picture (see `thumbnail`). At most
             50 are shown.
-        total: The number of rows, if it is known to be more than are given.
+        total: The number of rows, if there are more than the given ones.
     """
     given = list(rows)
     shown = given[:_SHOWN_ROWS]

@@ -3,8 +3,8 @@
 Everything here is an immutable record. `webtraj.store` turns records into bytes and
 `webtraj.collectors` stores them. Nothing in this module does I/O.
 
-Fields of any value, of text and of metadata take what a program has; what of it can be kept is
-decided when it is written. Numbers are converted or refused where a record is made (`Record`).
+Fields for any value, text or metadata accept everything. Which parts can be stored is decided when
+the record is written. Numbers are converted or refused when a record is made (`Record`).
 
 Steps follow dm_env's alignment: a `StepRecord` holds an observation together with the action that
 *led to it*, so the first step has no action. `EpisodeTrajectory.transitions` gives the shifted
@@ -76,7 +76,7 @@ __all__ = [
 
 
 class _Named(enum.IntEnum):
-    """A number in files, its name in text: `str(Outcome.SUCCESS)` is `success`."""
+    """An enum that is a number in files and a name in text: `str(Outcome.SUCCESS)` is `success`."""
 
     def __str__(self) -> str:
         """Return the name as tables and conditions write it."""
@@ -84,7 +84,7 @@ class _Named(enum.IntEnum):
 
 
 class EndReason(_Named):
-    """Why an episode's record ends. Zero is never written: unreadable values decode to it."""
+    """Why an episode's record ends. Zero is never written; it stands for unreadable values."""
 
     UNKNOWN = 0
     """Not known; unreadable and missing values decode to this."""
@@ -182,7 +182,7 @@ def ended_in_error(outcome: Outcome, reason: EndReason) -> bool:
 def group_of(group_id: str, policy: str, task: str) -> str:
     """Return a key for the attempts that an episode is compared with.
 
-    They share its group id, or without one its policy and task.
+    They share the group id. Without a group id, they share policy and task.
     """
     return group_id or f"{policy}\0{task}"
 
@@ -199,7 +199,7 @@ def is_scored(outcome: Outcome, reason: EndReason) -> bool:
 
 
 def name_of_end(outcome: Outcome, reason: EndReason) -> str:
-    """Return the word for how an episode ended: its outcome, or what kept it from ending by itself.
+    """Return the word for how an episode ended: its outcome, or what cut it short.
 
     >>> name_of_end(Outcome.SUCCESS, EndReason.CRASHED)
     'crashed'
@@ -298,10 +298,10 @@ convert to float and to print."""
 
 
 class Record(Shown):
-    """A record whose fields of numbers, and of mappings of text or counts, hold just these.
+    """A record that checks its fields of numbers, and of mappings of text or counts.
 
-    Numbers of other libraries become Python's, and rows of them tuples. What a field cannot hold is
-    refused here, where the record is made: no reader would accept it.
+    Numbers of other libraries become Python's, and sequences of them become tuples. A value that a
+    field cannot hold is refused here, when the record is made, because no reader would accept it.
     """
 
     __slots__ = ()
@@ -360,7 +360,7 @@ def _checks(cls: Any) -> tuple[_Check, ...]:
 def _usual(hint: Any) -> tuple[type, Any, Any]:
     """Return the type and bounds of numbers that need no conversion, if there are any.
 
-    NaN is within no bounds, so it is converted.
+    NaN is within no bounds, so it needs conversion.
     """
     origin, arguments = typing.get_origin(hint), typing.get_args(hint)
     if origin in (typing.Union, types.UnionType):
@@ -371,7 +371,7 @@ def _usual(hint: Any) -> tuple[type, Any, Any]:
 
 
 def _conversion(hint: Any) -> tuple[Callable[[Any], Any], str] | None:
-    """Return the conversion for an annotation, and what it holds; None if it holds more."""
+    """Return the conversion for an annotation, and the type it holds; None for other types."""
     origin, arguments = typing.get_origin(hint), typing.get_args(hint)
     if origin in (typing.Union, types.UnionType):
         (inner,) = (argument for argument in arguments if argument is not type(None))
@@ -481,9 +481,9 @@ def _counts(value: Any) -> dict[str, int]:
 
 
 def fit_fields(record: Any, changes: Mapping[str, Any]) -> dict[str, Any]:
-    """Return new values for fields of a dataclass; what a `Record`'s cannot hold is left out.
+    """Return new values for a dataclass's fields, without values that a `Record` cannot hold.
 
-    The field then has its default, or keeps its value if it has none.
+    Such a field gets its default, or keeps its value if it has no default.
     """
     cls: Any = type(record)
     if not issubclass(cls, Record):
@@ -596,7 +596,7 @@ class AsData:
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class FailedAttempt(Record):
-    """An attempt of a model call that gave no reply. The call was made again, or failed."""
+    """An attempt of a model call that gave no reply. It was repeated, or the call failed."""
 
     error: str = ""
     """`status` if the server answered with an HTTP error, `reply` if its answer was incomplete,
@@ -884,7 +884,7 @@ class EpisodeTrajectory(Record):
     def total_reward(self) -> float | None:
         """Sum of all rewards except FIRST's; None if the episode was not scored.
 
-        Arrays count as their sum, non-numbers as NaN. See `is_scored`.
+        An array counts as its sum, and anything else that is not a number as NaN. See `is_scored`.
         """
         if not is_scored(self.outcome, self.end_reason):
             return None
@@ -902,7 +902,7 @@ class EpisodeTrajectory(Record):
 
     @property
     def judgements(self) -> tuple[Judgement, ...]:
-        """The end's judgements, in order; none while the episode is open."""
+        """The end's judgements, in order; empty while the episode is open."""
         return () if self.end is None else self.end.judgements
 
     @property
@@ -922,13 +922,13 @@ class EpisodeTrajectory(Record):
 
     @property
     def lost_step(self) -> int | None:
-        """The lowest index of a step that could not be recorded; None if all are there."""
+        """The lowest index of a step that could not be recorded; None if none is missing."""
         return next((n for n, step in enumerate(self.steps) if step.index != n), None)
 
     def transitions(self) -> Iterator[Transition]:
         """Yield the episode as (o, a, r, d, o') tuples, in order.
 
-        They are `num_steps`, less those of steps that could not be recorded.
+        Their number is `num_steps`, minus the steps that could not be recorded.
         """
         for before, after in zip(self.steps, self.steps[1:], strict=False):
             if after.index != before.index + 1:

@@ -9,7 +9,7 @@ from hand import replayed, until
 from webtraj import Outcome, Verdict, WebTask
 from webtraj.agents.replay import ReplayAgent
 from webtraj.environments import actions as a
-from webtraj.environments.browser import BrowserEnvironment, WebAccess, network
+from webtraj.environments.browser import BrowserEnvironment, WebAccess, network, network_policy
 from webtraj.environments.browser.observation import refs_in
 from webtraj.trajectory import EndReason
 from whole import whole
@@ -277,7 +277,10 @@ async def test_a_verdict_comes_no_earlier_than_the_input_that_it_is_about(
         return Verdict(done=done, reward=float(done), success=done)
 
     task = WebTask(goal="Count to 3", start_url=f"{site}/count", judge=judge)
-    settings = {"policy": WebAccess(network=network.ANYWHERE), "observe": ("axtree", "title")}
+    settings = {
+        "policy": WebAccess(network=network_policy.ANYWHERE),
+        "observe": ("axtree", "title"),
+    }
     async with on_environment(BrowserEnvironment(task, pool=pool, **settings)) as shown:
         await asyncio.gather(*(shown.hand.press("ArrowDown") for _ in range(3)))
         episode = await shown.finished()
@@ -434,7 +437,7 @@ async def test_a_name_leads_a_persons_browser_to_no_private_address_unless_decla
     async def resolve(host, port):
         return ["169.254.1.2" if host == "metadata.test" else "127.0.0.1"]
 
-    names = network.Names()
+    names = network_policy.Names()
     monkeypatch.setattr(network, "NAMES", names)
     monkeypatch.setattr(network, "_system_resolve", resolve)
     port = site.rpartition(":")[2]

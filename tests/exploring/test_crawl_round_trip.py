@@ -16,8 +16,8 @@ from webtraj import EndReason, open_dataset
 from webtraj.agents.model import ModelAgent
 from webtraj.agents.models import OpenAICompatibleClient
 from webtraj.datasets.verification import verify
-from webtraj.environments.browser.page_script import SERVED_PAGE
 from webtraj.environments.browser.pool import BrowserPool
+from webtraj.environments.browser.settle_policy import SERVED_PAGE
 from webtraj.environments.tasks import Fact, TaskSpec, spec_of_row
 from webtraj.exploring import ModelProposer, propose
 from webtraj.rollouts import RunSpec, collect, read_tasks

@@ -161,7 +161,6 @@ async def test_a_damaged_record_is_told_and_not_passed_over(folder):
 KILLED = """
     import asyncio, os, pathlib, signal, sys
     from webtraj.exploring import HindsightProposer, propose
-    from webtraj.exploring import proposing
     from webtraj.store.storage import FolderStorage
 
     folder, at = sys.argv[1], int(sys.argv[2])

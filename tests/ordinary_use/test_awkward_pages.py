@@ -19,9 +19,10 @@ import pytest
 import webtraj
 from webtraj import errors
 from webtraj.environments.browser import network as network_lib
+from webtraj.environments.browser import network_policy as network_policy_lib
 from webtraj.environments.browser.access import WebAccess
 from webtraj.environments.browser.observation import refs_in
-from webtraj.environments.browser.page_script import SettlePolicy
+from webtraj.environments.browser.settle_policy import SettlePolicy
 from webtraj.environments.local_server import LocalServer
 from webtraj.metrics.facts import step_facts
 
@@ -30,7 +31,7 @@ pytestmark = pytest.mark.browser
 Respond = Callable[[asyncio.StreamReader, asyncio.StreamWriter, str], Awaitable[None]]
 
 ANYWHERE = WebAccess(
-    network=network_lib.OriginPolicy(allow=("*", "localhost:*", "127.0.0.1:*", "*.invalid"))
+    network=network_policy_lib.OriginPolicy(allow=("*", "localhost:*", "127.0.0.1:*", "*.invalid"))
 )
 TEXT = ("goal", "url", "axtree", "last_action", "http_status")
 

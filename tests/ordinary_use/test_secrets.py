@@ -20,7 +20,7 @@ import pytest
 import webtraj
 from webtraj.datasets import copy
 from webtraj.environments.browser.access import WebAccess
-from webtraj.environments.browser.network import OriginPolicy
+from webtraj.environments.browser.network_policy import OriginPolicy
 from webtraj.environments.browser.tasks import WebTask
 from webtraj.testing.model_server import FakeModelServer
 

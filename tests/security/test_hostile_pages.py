@@ -12,7 +12,7 @@ from hostile_web import Site
 from webtraj.environments import actions as a
 from webtraj.environments.browser.access import WebAccess
 from webtraj.environments.browser.environment import BrowserEnvironment
-from webtraj.environments.browser.network import OriginPolicy
+from webtraj.environments.browser.network_policy import OriginPolicy
 from webtraj.environments.browser.observation import refs_in
 from webtraj.environments.browser.pool import BrowserPool
 from webtraj.environments.browser.tasks import WebTask

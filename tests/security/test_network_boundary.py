@@ -14,12 +14,8 @@ from playwright.async_api import Error as PlaywrightError
 
 from webtraj import errors
 from webtraj.environments.browser.lease import Lease
-from webtraj.environments.browser.network import (
-    NO_NETWORK,
-    PUBLIC_WEB,
-    Gateway,
-    OriginPolicy,
-)
+from webtraj.environments.browser.network import Gateway
+from webtraj.environments.browser.network_policy import NO_NETWORK, PUBLIC_WEB, OriginPolicy
 from webtraj.environments.browser.pool import BrowserPool
 
 pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.browser, pytest.mark.gate]

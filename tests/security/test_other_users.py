@@ -9,7 +9,8 @@ import sys
 
 import other_user
 from webtraj.datasets.writer import DatasetWriter
-from webtraj.environments.browser.network import FilteringProxy, OriginPolicy
+from webtraj.environments.browser.network import FilteringProxy
+from webtraj.environments.browser.network_policy import OriginPolicy
 from webtraj.serving import VllmLaunch
 from webtraj.view import Viewer
 from webtraj.view.app import serving

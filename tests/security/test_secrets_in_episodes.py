@@ -14,10 +14,10 @@ import webtraj
 from webtraj.environments import actions as a
 from webtraj.environments.browser.access import WebAccess
 from webtraj.environments.browser.environment import BrowserEnvironment
-from webtraj.environments.browser.network import OriginPolicy
+from webtraj.environments.browser.network_policy import OriginPolicy
 from webtraj.environments.browser.observation import CHANNELS, Observe, refs_in
-from webtraj.environments.browser.page_script import LIVE_SITE
 from webtraj.environments.browser.pool import BrowserPool
+from webtraj.environments.browser.settle_policy import LIVE_SITE
 from webtraj.environments.browser.tasks import WebTask
 from whole import whole
 

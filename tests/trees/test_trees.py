@@ -18,7 +18,7 @@ from tree_pages import packages, serve_file
 import webtraj
 from webtraj.environments.browser.access import WebAccess
 from webtraj.environments.browser.observation import refs_in
-from webtraj.environments.browser.page_script import SERVED_PAGE
+from webtraj.environments.browser.settle_policy import SERVED_PAGE
 from webtraj.environments.local_server import HttpServer, Response
 from webtraj_formats.exporters.playwright_locators import Page, locate, target_of
 

@@ -134,10 +134,10 @@ def is_async(act: Act) -> bool:
 
 
 def decision_of(returned: Any) -> trajectory_lib.Decision:
-    """Return the decision that `act` returned; a bare action is wrapped in one.
+    """Return the result of `act` as a decision; a bare action becomes one.
 
-    Mappings, lists and tuples are not taken as actions: they are too often a reply whose action
-    was not taken out, and the environment would be blamed.
+    Mappings, lists and tuples are refused: they are often a reply from which the caller forgot to
+        take the action, and the environment would get the blame.
 
     Raises:
         AgentError: The value is none of these.

@@ -18,7 +18,7 @@ from webtraj import trajectory as trajectory_lib
 from webtraj.agents.replay import Recording, ReplayActor, ReplayAgent, Step
 from webtraj.environments import actions as actions_lib
 from webtraj.environments import base as environment_lib
-from webtraj.environments.browser import network
+from webtraj.environments.browser import network_policy
 
 __all__ = ["FAULTS", "BrokenAgent", "mistype"]
 
@@ -104,17 +104,17 @@ class BrokenAgent:
         return _BrokenActor(_replay(recording, steps), [_replay(*one) for one in others], end)
 
     def _others(self, recording: Recording) -> list[tuple[Recording, list[Step]]]:
-        """Return some recordings of other tasks on the site with the steps that get there and act.
+        """Return recordings of other tasks on the site, each with its steps up to the first effect.
 
-        Those that type a value come first: the others may only look. A recording without the
-        channel `url` does not tell its site.
+        Recordings that type a value come first, because others may only read. A recording without
+            the channel `url` is skipped, since its site is unknown.
         """
-        site = network.origin_of(recording.start)
+        site = network_policy.origin_of(recording.start)
         others = [
             one
             for one in self.replay.recordings
             if one.start
-            and network.origin_of(one.start) == site
+            and network_policy.origin_of(one.start) == site
             and one.task != recording.task
             and one.steps
             and isinstance(one.steps[-1].action, actions_lib.Answer)
@@ -135,7 +135,7 @@ def _replay(recording: Recording, steps: Sequence[Step]) -> ReplayActor:
 
 @dataclasses.dataclass(slots=True)
 class _BrokenActor:
-    """Does the deeds, then those of the first of some others that can be done, then answers."""
+    """Plays the planned actions, then one other recording that fits the page, then answers."""
 
     deeds: ReplayActor | None
     others: list[ReplayActor]
@@ -181,7 +181,7 @@ def _answer_only(deeds: list[Step], last: Step) -> _Broken:
 
 
 def _side_effect(deeds: list[Step], last: Step) -> _Broken:
-    """Change nothing here: the actor does what another task on the site asks for, too."""
+    """Return the actions unchanged; the actor also does another task of the site."""
     return deeds, last
 
 

@@ -193,7 +193,7 @@ def estimate_tokens(text: str) -> int:
     """Estimate the number of tokens of a text: one per three bytes of UTF-8.
 
     Byte-pair vocabularies average three to four characters per token in English or markup, and
-    about one character (three bytes) in Chinese or Japanese. So this rather overestimates. For
+    about one character (three bytes) in Chinese or Japanese. So the estimate tends to be high. For
     exact budgets, use the model's own tokenizer.
 
     >>> estimate_tokens('[12] button "Submit"')
@@ -218,7 +218,7 @@ def cut_lines(text: str, budget: int, count: CountTokens) -> tuple[str, int]:
         count: Counts tokens.
 
     Returns:
-        The text, and the number of lines left out; of characters, if the text has only one line.
+        The text, and how many lines were left out. For a text of one line, how many characters.
     """
     if count(text) <= budget:
         return text, 0
@@ -541,7 +541,7 @@ def _opening_lines(
 def _cut_text(
     page: Page, budget: int | None, what: str, count: CountTokens, cuts: list[Cut]
 ) -> Page:
-    """Return a page with its text cut to the budget, or without text if that is None."""
+    """Return a page with its text cut to the budget; without text if the budget is None."""
     if budget is None or not page.text:
         return dataclasses.replace(page, text="")
     text, left_out = cut_lines(page.text, budget, count)
@@ -555,7 +555,7 @@ _UNCHANGED = "The page is the same as above."
 
 
 def _by_changes(before: Page, after: Page) -> Page:
-    """Return a page as its changes; unchanged if that is shorter, or if it is a different page."""
+    """Return a page as a list of changes; whole if that is shorter, or if the page is new."""
     from webtraj.environments.browser.observation import page_changes
 
     if not before.text or not after.text or before.heading != after.heading:
@@ -604,7 +604,7 @@ def _assistant(round_: Round) -> Message:
 
 
 def _results(calls: tuple[ToolCall, ...], page: Message) -> Iterator[Message]:
-    """Yield the page as the result of the first call, if there is one, and those of the others."""
+    """Yield a result for each tool call: the page for the first, a short note for the others."""
     if not calls:
         yield page
         return

@@ -135,7 +135,7 @@ class ModelOptions(pydantic.BaseModel):
 
     @property
     def prompt_or_usual(self) -> str:
-        """The prompt of an agent without tools; by default that of the dialect."""
+        """The prompt of an agent without tools. Default: the dialect's."""
         return self.prompt or _PROMPTS.get(_base(self.dialect_or_usual), "plain")
 
     def make_context(self) -> contexts_lib.ContextSettings:

@@ -21,7 +21,7 @@ class OracleAgent:
     """Takes the actions of the environment's own solution.
 
     The environment offers `async cheat() -> action or None`, where None means that the solution is
-    stuck; and `has_oracle`, a bool, if only some of its tasks have a solution.
+    stuck. If only some of its tasks have a solution, it also offers the bool `has_oracle`.
     """
 
     name: str = "oracle"

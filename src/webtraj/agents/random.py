@@ -32,10 +32,10 @@ _SCROLL = 400  # CSS pixels: half of a small window.
 class RandomAgent:
     """Chooses a random element, then an action that fits its role.
 
-    It reads `axtree` and, for text to type, `goal` of a browser environment's observation: it types
-    quoted text of the goal, or up to three of its words. Its choices depend on `seed` and on the
-    episode's task and seed, so an episode can be repeated, alone or among others. If the
-    environment does not describe its episodes, the choices are the same in each.
+    It reads `axtree` of a browser environment's observation. It types quoted text from `goal`, or
+    up to three of its words. Its choices depend on `seed` and on the episode's task and seed, so an
+    episode can be repeated, alone or among others. If the environment does not describe its
+    episodes, the choices are the same in each.
 
     A subclass adds kinds of actions by `other_action`.
 
@@ -69,7 +69,7 @@ class RandomAgent:
     def other_action(
         self, observation: Mapping[str, Any], source: random.Random
     ) -> actions.Action | None:
-        """Return an action of a kind that a subclass adds; None for one of the usual kinds.
+        """Return an action of a kind that a subclass adds; None to choose one of the usual kinds.
 
         Args:
             observation: The observation, with `axtree`.
@@ -119,7 +119,7 @@ class _RandomActor:
         return choice(element.ref, _some_text(observation.get("goal", ""), self.random))
 
     def _fill_field(self, observation: Mapping[str, Any]) -> actions.Action | None:
-        """Fill in a field that was not acted on yet; return None if all were."""
+        """Fill in a field that was not acted on yet; return None if there is no such field."""
         from webtraj.environments.browser.observation import refs_in
 
         fields = [
@@ -152,7 +152,8 @@ def check_share(agent: str, name: str, value: Any) -> None:
 def random_end(observation: Mapping[str, Any], source: random.Random) -> actions.Action:
     """Return an action that ends an episode: an answer from the page, or at times a refusal.
 
-    Without it, an agent that cannot read succeeds in no task that is judged by an answer.
+    Without such actions, an agent that cannot read would fail every task that is judged by an
+    answer.
 
     Args:
         observation: The observation, with `axtree`.

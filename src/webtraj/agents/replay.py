@@ -93,8 +93,8 @@ class Recording:
 class ReplayAgent:
     """Replays recorded episodes, each in an episode of its task.
 
-    An episode gets the recording of the same task and seed; otherwise the only recording of the
-    task, or the only recording.
+    An episode gets the recording of the same task and seed. If there is none, it gets the only
+    recording of the task, or the only recording at all.
     """
 
     recordings: Sequence[Recording]

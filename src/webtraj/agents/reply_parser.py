@@ -47,8 +47,8 @@ _MARKUP = re.compile(r"<tool_call>|<action>")
 def reasoning_of(reply: str) -> str:
     """Return the text inside a reply's `<think>...</think>`.
 
-    The opening tag may be missing, since it is often part of the prompt; the closing one too, if
-    the reply is cut off.
+    The opening tag may be missing, since it is often part of the prompt. The closing tag is missing
+    if the reply is cut off.
 
     >>> reasoning_of("<think>It is 12.</think>click('12')")
     'It is 12.'
@@ -60,7 +60,7 @@ def reasoning_of(reply: str) -> str:
 
 
 def without_reasoning(reply: str) -> str:
-    """Return a reply without its `<think>...</think>`; empty if it is cut off inside.
+    """Return a reply without its `<think>...</think>`; empty if the reply ends inside it.
 
     >>> without_reasoning("<think>It is 12.</think>click('12')")
     "click('12')"
@@ -209,8 +209,8 @@ def parse_call(
 ) -> Reply:
     """Parse the reply of a model call: its text, or the tool call that the server took out of it.
 
-    A reply with an action in its text and another in a tool call has two actions. One that a
-    content filter stopped has none.
+    A reply with one action in its text and another in a tool call is invalid, as it has two. A
+    reply that a content filter stopped has no action.
     """
     ending = ending_of(call.finish_reason)
     calls = [_readable(made) for made in model_replies.tool_calls_of(call.response)]
@@ -248,7 +248,8 @@ def parse_tool_call(
     """Parse the reply of a model that was offered the dialect's tools.
 
     The first tool call is the action; the text is the thought. Without a tool call, the text of a
-    finished reply is the answer if the tools have no other way to end, as computer tools.
+    finished reply is the answer if the tools have no other way to end the episode, such as computer
+    tools.
     """
     ending = ending_of(call.finish_reason)
     calls = model_replies.tool_calls_of(call.response)

@@ -46,7 +46,7 @@ def enlarge(image: bytes, region: tuple[float, ...], viewport: tuple[int, int] |
     Args:
         image: The screenshot.
         region: The part (left, top, right, bottom), in CSS pixels.
-        viewport: Width and height in CSS pixels; None if they are the screenshot's.
+        viewport: Width and height in CSS pixels; None if equal to the screenshot's.
     """
     with _open_image(image) as picture:
         width, height = viewport or picture.size
@@ -68,7 +68,7 @@ def enlarge(image: bytes, region: tuple[float, ...], viewport: tuple[int, int] |
 
 
 def viewport_of(observation: Any) -> tuple[int, int] | None:
-    """Return the viewport's size from an observation; None if it is not there.
+    """Return the viewport's size from an observation; None if it has none.
 
     >>> viewport_of({"scroll": {"width": 1280.0, "height": 720.0}})
     (1280, 720)

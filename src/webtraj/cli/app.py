@@ -146,7 +146,7 @@ def _new_typer(name: str, text: str, **settings: Any) -> typer.Typer:
 
 
 class _Command(core.TyperCommand):
-    """A command that takes `-1` as an argument, an episode's position; its help has headings."""
+    """A command that accepts `-1`, an episode's position, as an argument. Its help has headings."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """See click's `Command.parse_args`."""
@@ -203,7 +203,7 @@ class _Command(core.TyperCommand):
 
 
 class _Group(core.TyperGroup):
-    """The commands whose names begin with the group's. Each is made when it is called."""
+    """A group of commands with a common first word. Each is created when it is called."""
 
     def __init__(self, **attributes: Any) -> None:
         """See `TyperGroup`."""
@@ -220,7 +220,7 @@ class _Group(core.TyperGroup):
         }
 
     def _add_offered(self) -> None:
-        """Add the commands of other packages. Finding them takes time, so only where needed."""
+        """Add the commands of other packages. This takes time, so it is done only where needed."""
         if not self._before:
             for name, summary in plugins.read_summaries().items():
                 stub = core.TyperCommand(name, short_help=summary, rich_help_panel=_OTHERS)

@@ -1,4 +1,4 @@
-"""What shells complete beside names of commands and options: values, and second words.
+"""Shell completion beyond names of commands and options: values, and second words.
 
 A shell waits for each completion, so the names are listed here and not read from the tables, whose
 modules take long to import. A test compares them.
@@ -20,7 +20,7 @@ SAMPLES = ("sharegpt", "openai", "trl", "preferences", "trl-preferences", "token
 
 
 def _with_packages(names: tuple[str, ...], group: str) -> list[str]:
-    """Return names, and those that installed packages offer in a group of entry points."""
+    """Return names, together with those that installed packages offer in an entry-point group."""
     import importlib.metadata
 
     offered = importlib.metadata.entry_points(group=group)
@@ -44,11 +44,11 @@ _VALUES: dict[str, Callable[[], Iterable[str]]] = {
 
 
 def complete(command: Any, seconds: Iterable[str]) -> None:
-    """Make a command's options complete their values, and its first argument second words.
+    """Add completion to a command: of its options' values, and of second words.
 
     Args:
         command: The command.
-        seconds: The second words of commands that begin with this one's name, such as `submit`.
+        seconds: The second words of the commands that begin with this name, such as `submit`.
     """
     values = dict(_VALUES)
     if command.name == "export":
@@ -68,9 +68,9 @@ def complete(command: Any, seconds: Iterable[str]) -> None:
 def _completer(
     param: Any, values: Callable[[], Iterable[str]], *, alone: bool = False
 ) -> Callable[[Any, str], list[Any]]:
-    """Return what completes a parameter's value; with `alone`, only its first, if begun.
+    """Return a completer of a parameter's values; with `alone`, only of a first value begun.
 
-    Where a place can be named too, an empty word is left to the shell, which lists folders.
+    If the parameter also accepts a path, an empty word is left to the shell, which lists folders.
     """
     usual = param.shell_complete
 

@@ -72,7 +72,7 @@ def demo(
 
 
 def _rollouts(out: str) -> dict[str, Rollout]:
-    """Return each agent's rollout: a new one, or the one that an earlier demo began in `out`.
+    """Return each agent's rollout: a new one, or the one begun in `out` by an earlier demo.
 
     Raises:
         InvalidInputError: The folder holds something else.

@@ -308,7 +308,7 @@ def presets(
 
 
 def _groups(presets: Sequence[PresetInfo]) -> Iterator[tuple[str, int, str]]:
-    """Give each group of presets, by their names up to the last slash, with some of its names."""
+    """Yield each group of presets (names up to the last slash) with some of its names."""
     groups: dict[str, list[str]] = {}
     for preset in presets:
         groups.setdefault(preset.name.rpartition("/")[0], []).append(preset.name)

@@ -163,7 +163,7 @@ def _data(report: ExportReport, out: str) -> dict[str, Any]:
 
 
 def _table(report: ExportReport) -> list[tuple[Any, ...]]:
-    """Return what an export left out or changed: what, why, how many episodes and values."""
+    """Return a table of what an export left out or changed, why, and in how many episodes."""
     from webtraj.trajectory import name_of_end
 
     unfinished = (item for item in report.written if not item.finished)

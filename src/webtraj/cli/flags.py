@@ -1,4 +1,4 @@
-"""The flags of a command from the fields of `RunSpec`, and the fields from the flags given."""
+"""Turn fields of `RunSpec` into a command's flags, and given flags back into fields."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def takes_flags(function: Callable[..., None]) -> bool:
 
 
 def takes(*names: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Return a decorator that replaces a command's `**given` by the flags of these fields only."""
+    """Return a decorator like `with_flags`, with only the flags of these fields."""
     return functools.partial(with_flags, only=names)
 
 
@@ -64,12 +64,12 @@ def with_flags(
 ) -> Callable[..., None]:
     """Return a command whose parameter `**given` is replaced by the flags.
 
-    The command gets the flags that were given. A parameter of its own replaces the flag of that
-    name.
+    The command gets the flags that were given. If it has a parameter of the same name as a flag,
+    the parameter replaces the flag.
 
     Args:
         function: The command.
-        only: The fields that have a flag; the most used by default.
+        only: The fields that have a flag. Default: the most used.
     """
     every = inspect.signature(function, eval_str=True).parameters.values()
     own = {one.name: one for one in every if one.kind is not one.VAR_KEYWORD}
@@ -98,8 +98,8 @@ def fields_of(given: Mapping[str, Any], settings: Iterable[str] = ()) -> dict[st
 
     Args:
         given: The values by the names of the flags' parameters.
-        settings: More fields as `key=value`, with dotted keys and YAML values; they override flags,
-            and may refer to them. `out=null` is left out.
+        settings: More fields as `key=value`, with dotted keys and YAML values. They override flags,
+            and may refer to them. `out=null` is ignored.
 
     Raises:
         InvalidInputError: A value is malformed, or a key is unknown.
@@ -177,7 +177,7 @@ def _parameter(name: str, panel: str | None) -> inspect.Parameter:
 
 
 def _type_of(annotation: Any) -> Any:
-    """Return the type of a flag: a number where the field takes nothing else, a list, or text."""
+    """Return the type of a flag: a number if the field takes only numbers, a list, or text."""
     options = set(_plain(annotation)) - {type(None)}
     if list in options:
         return list[str]
@@ -185,7 +185,7 @@ def _type_of(annotation: Any) -> Any:
 
 
 def _plain(annotation: Any) -> Iterator[Any]:
-    """Yield the types that an annotation is made of, without constraints."""
+    """Yield the types in an annotation, without constraints."""
     origin = typing.get_origin(annotation)
     if origin is Annotated:
         yield from _plain(typing.get_args(annotation)[0])

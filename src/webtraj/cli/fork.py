@@ -67,9 +67,9 @@ def fork(
 
     The recorded actions are played again in a fresh world with the same seed, and each observation
     is compared with the record. At the step, the agent takes over, with the earlier steps as its
-    own past. If the world departs from the record, the fork ends with the first difference. The
-    forks are recorded in the same dataset unless --out is given. To play what is left, run
-    `webtraj rollout --resume`; to see the forks and the values of the steps, `webtraj view`.
+    history. If the world departs from the record, the fork ends with the first difference. The
+    forks are recorded in the same dataset unless --out is given. To play what is left, run `webtraj
+    rollout --resume`; to see the forks and the values of the steps, `webtraj view`.
     """
     if not at and not values:
         raise errors.InvalidInputError(
@@ -109,7 +109,7 @@ def fork(
 
 
 def _values_of(built: Rollout) -> dict[str, tuple[StepValue, ...]]:
-    """Return the values of the steps of each forked episode, from the forks of this run."""
+    """Return the step values of each forked episode, computed from the forks of this run."""
     from webtraj.datasets.dataset import open_dataset
     from webtraj.metrics.forks import step_values
 

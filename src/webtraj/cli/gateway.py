@@ -61,7 +61,7 @@ def addresses(gateway: Gateway) -> str:
 
 
 def base_urls(given: Sequence[str] | None) -> dict[str, str] | None:
-    """Return the URL of each API from `--base-url`. A URL without an API is for all others."""
+    """Return the URL of each API from `--base-url`. A URL without an API counts for the rest."""
     from webtraj.gateway.dialects import DIALECTS
 
     named: dict[str, str] = {}

@@ -201,7 +201,7 @@ def _options(
 async def _judge_of(specs: list[str], options: Mapping[str, Any]) -> AsyncIterator[Judge]:
     """Make a judge, and close it at the end.
 
-    Raise if its model does not work, before every episode becomes a judge_error.
+    If the judge's model does not work, raise here, before every episode becomes a judge_error.
     """
     from webtraj.judging.catalog import make_judge_of
 
@@ -320,7 +320,7 @@ def _judgement_of(trajectory: EpisodeTrajectory, name: str) -> Judgement:
 async def _judge_again(
     trajectory: EpisodeTrajectory, recorded: Judgement, spec: str, options: dict[str, Any]
 ) -> Judgement:
-    """Judge the episode again, as it was before that judgement, with a judge without a model."""
+    """Judge the episode again as it was before that judgement, by a judge that uses no model."""
     from webtraj.judging.base import unwrap_judgement
     from webtraj.judging.catalog import make_judge_of
     from webtraj.trajectory import Outcome

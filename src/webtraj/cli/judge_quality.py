@@ -34,7 +34,7 @@ def judging_data(judged: Judged) -> dict[str, Any]:
 
 
 def say_unjudged(judged: Judged) -> None:
-    """Print why the judge could not decide on episodes, and why others got no verdict."""
+    """Print why the judge could not decide on some episodes, and why others got no verdict."""
     undecided = [f"{one}: judge_error: {why}" for one, why in judged.undecided.items() if why]
     terminal.say_first(undecided, _MAX_UNDECIDED, "were not decided.")
     failures = [f"{one} was not judged: {why}" for one, why in judged.failures.items()]
@@ -44,7 +44,7 @@ def say_unjudged(judged: Judged) -> None:
 
 
 def quality_rows(report: QualityReport) -> Iterator[dict[str, Any]]:
-    """Yield a row for all labelled episodes, with an empty task, then a row for each task."""
+    """Yield a row for all labelled episodes, whose task is empty, then a row for each task."""
     for task, found in (("", report.overall), *report.by_task.items()):
         yield {
             "task": task,

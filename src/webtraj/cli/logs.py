@@ -1,4 +1,4 @@
-"""Log messages on stderr: all of them with `-v`, else those that a command shows by itself."""
+"""Log messages on stderr: all with `-v`, otherwise those that a command chooses to show."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class _Handler(logging.StreamHandler[Any]):
         self.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(message)s"))
 
     def format(self, record: logging.LogRecord) -> str:
-        """Return a record without secrets: libraries log what servers answer, headers too."""
+        """Format a record without secrets, because libraries log replies and headers of servers."""
         return private(super().format(record))
 
     @property
@@ -33,7 +33,7 @@ class _Handler(logging.StreamHandler[Any]):
         pass
 
     def handleError(self, record: logging.LogRecord) -> None:  # noqa: N802  The base's name.
-        """Tell of a message that cannot be formatted, without what it holds."""
+        """Report a message that cannot be formatted, without its content."""
         print(f"{record.levelname} a message of {record.name} cannot be shown", file=sys.stderr)
 
 
@@ -42,7 +42,7 @@ _HEADER = re.compile(r"[(\[]b?(['\"])(?P<name>[^'\"]{1,200})\1, b?(['\"])(?P<val
 
 
 def private(text: str) -> str:
-    """Return a text for the terminal: without the keys of this process and other credentials.
+    """Return a text for the terminal, without this process's keys and other credentials.
 
     >>> private("[(b'Set-Cookie', b'a=b'), (b'Server', b'x')] --api-key sk-8fKz02mQx7Lw")
     "[(b'Set-Cookie', b'<hidden>'), (b'Server', b'x')] --api-key <hidden>"
@@ -68,7 +68,7 @@ def show(level: int, logger: str = "webtraj") -> None:
 
     Args:
         level: The lowest level, such as `logging.INFO`.
-        logger: The logger; the empty text for all libraries' messages too, as `-v` shows them.
+        logger: The logger's name. An empty name also shows all libraries' messages, as with `-v`.
     """
     shown, root = logging.getLogger(logger or None), logging.getLogger()
     if any(isinstance(handler, _Handler) for handler in (*root.handlers, *shown.handlers)):

@@ -160,7 +160,7 @@ Imports = Annotated[
 
 
 def import_now(modules: Sequence[str] | None) -> None:
-    """Import modules now, and in the commands that this one starts.
+    """Import modules now, and in every command that this one starts.
 
     Raises:
         InvalidInputError: A module does not exist, or fails.
@@ -219,8 +219,8 @@ def read_pairs(flag: str, given: Iterable[str] | None, expected: str) -> dict[st
     """Return the texts of a repeatable flag, `name=text`, by name.
 
     Raises:
-        InvalidInputError: One has another form, or a name occurs twice. The message has
-            `expected`.
+        InvalidInputError: A text does not have the form `name=text`, or a name occurs twice. The
+            message quotes `expected`.
     """
     pairs: dict[str, str] = {}
     for item in given or ():
@@ -244,7 +244,7 @@ def options_for(
     Args:
         place: The place.
         given: The values of the flag.
-        others: The other places that the flag is for.
+        others: The other places that the flag applies to.
         flag: The flag, for the error message.
 
     Raises:

@@ -38,11 +38,11 @@ _DOCSTRING = re.compile(r'\s*(?:#.*\s+)*[rR]?"""\s*(.+?)\s*(?:\n|""")')
 
 
 def make_command(entry_point: importlib.metadata.EntryPoint, cls: type[core.TyperCommand]) -> Any:
-    """Import a command, and return it as Typer makes it.
+    """Import a command, and return it as a click command.
 
     Args:
         entry_point: The command.
-        cls: The class of its commands, unless they name another.
+        cls: The class of the command, unless it names another.
 
     Raises:
         WebtrajError: The package is broken: its module cannot be imported, or the object is no
@@ -88,8 +88,8 @@ def find_command(name: str) -> importlib.metadata.EntryPoint | None:
 def read_summaries() -> dict[str, str]:
     """Return the names and summaries of the commands that installed packages offer.
 
-    For help and completion, so it must be quick: it reads the packages' files itself, since
-    `importlib.metadata` would add a third to the time of `webtraj --help`.
+    Help and completion call this, so it must be fast. It reads the packages' files itself, since
+        `importlib.metadata` would add a third to the time of `webtraj --help`.
     """
     found: dict[str, str] = {}
     for folder in map(Path, sys.path):

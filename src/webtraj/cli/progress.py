@@ -1,6 +1,6 @@
 """A rollout's progress bar, and the table of its tasks when it ends.
 
-Rich is imported when the bar is first shown: the browser starts meanwhile.
+Rich is imported when the bar is first shown, while the browser starts.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class RolloutProgress:
 
     Args:
         out: The dataset that receives the episodes.
-        go_on: The command that resumes the rollout if it ends early.
+        go_on: The command that resumes the rollout, to show if it ends early.
         bar: Whether to show a bar while it runs.
         clock: Returns the time in seconds.
     """

@@ -24,8 +24,8 @@ class WorkProgress(Closing):
     """Shows the progress of long work. Call it with each `Progress`, on any thread.
 
     Args:
-        first: Seconds before work is first shown; by default 1 for a bar, 5 for a line.
-        between: Seconds between updates; by default 0.2 for a bar, 30 for a line.
+        first: Seconds before work is first shown. Default: 1 for a bar, 5 for a line.
+        between: Seconds between updates. Default: 0.2 for a bar, 30 for a line.
     """
 
     def __init__(self, *, first: float | None = None, between: float | None = None) -> None:
@@ -37,7 +37,7 @@ class WorkProgress(Closing):
         self._lock = threading.RLock()
 
     def __call__(self, progress: Progress) -> None:
-        """Take the progress of the work; ignore that of work nested in it."""
+        """Show the progress of the work; ignore progress of work nested in it."""
         with self._lock:
             self._take(progress)
 

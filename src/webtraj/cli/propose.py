@@ -58,7 +58,7 @@ def propose(
 
 
 def proposals_data(proposed: Proposed) -> dict[str, Any]:
-    """Return proposed tasks as JSON data, as they are in the tasks' file."""
+    """Return proposed tasks as JSON data, in the form of the tasks' file."""
     return {
         "tasks_file": proposed.tasks_place,
         "tasks": len(proposed.tasks),

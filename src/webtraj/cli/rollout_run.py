@@ -44,12 +44,12 @@ def from_fields(
     resume: bool = False,
     run_id: str | None = None,
 ) -> tuple[Rollout, str]:
-    """Return a rollout of settings given to a command, and the command that names it.
+    """Return the rollout for a command's settings, and the command line to resume it with.
 
     Args:
         given: The fields of `RunSpec` that were given, among them `out`.
         resume: Whether to resume a run of `out`.
-        run_id: That run; the latest by default.
+        run_id: The id of that run. Default: the latest.
 
     Raises:
         InvalidInputError: A value is wrong, or there is no run to resume.
@@ -84,8 +84,7 @@ def settings_text(given: Mapping[str, Any]) -> str:
 def dataset_command(built: Rollout) -> str:
     """Return a command that names a rollout's dataset.
 
-    It has the options of buckets, where not only the dataset may lie, but no secrets and none that
-    `--option` does not take.
+    It includes the bucket options, but no secrets and no options that `--option` does not take.
     """
     options = built.spec.storage_options
     buckets: list[str] = []
@@ -116,7 +115,8 @@ def play(
         ray: The address of a Ray cluster to run on; None for this machine.
         go_on: The command that resumes the run.
         monitor: Whether to show each row of the plan while it runs, instead of a bar.
-        csv: A file for the table of tasks, with earlier episodes of a resumed run; None for none.
+        csv: A file for the table of tasks, which includes earlier episodes of a resumed run; None
+            to write none.
         json: Whether to print the results as JSON.
         report: Reports further results, and returns them for the JSON.
 
@@ -236,7 +236,7 @@ def _judge(built: Rollout, summary: RolloutSummary, go_on: str) -> RolloutSummar
 
 
 def _say_nobody_judged(built: Rollout, summary: RolloutSummary) -> None:
-    """Report unknown outcomes of tasks that have what a judge needs."""
+    """Report unknown outcomes of tasks that a judge could have judged."""
     judgeable = {
         planned.spec.name
         for planned in built.plan
@@ -255,7 +255,7 @@ def _say_nobody_judged(built: Rollout, summary: RolloutSummary) -> None:
 
 
 def _log(*, verbose: bool) -> None:
-    """Log details if asked to; without a terminal for the bar, log progress."""
+    """Log details on request. Without a terminal for the bar, log progress."""
     if verbose:
         logs.show(logging.INFO)
     elif not sys.stderr.isatty():

@@ -1,4 +1,4 @@
-"""What SIGINT and SIGTERM do: cancel a coroutine cleanly, or whatever a command needs."""
+"""Handle SIGINT and SIGTERM: cancel a coroutine cleanly, or call a command's own handler."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class SignalReceivedError(Exception):
 
 @contextlib.contextmanager
 def handle_signals(handle: Callable[[int, Callable[[], None]], None]) -> Iterator[None]:
-    """Call `handle` with each signal, and with what gives signals their usual effect again."""
+    """Call `handle` with each signal and a function that restores the signals' usual effect."""
     before = {signum: signal.getsignal(signum) for signum in _SIGNALS}
 
     def restore() -> None:
@@ -43,7 +43,7 @@ def handle_signals(handle: Callable[[int, Callable[[], None]], None]) -> Iterato
 
 @contextlib.contextmanager
 def resumable(how: str) -> Iterator[None]:
-    """Print that the work can be resumed, and how, if a signal ends it."""
+    """If a signal ends the work, print how to resume it."""
     try:
         yield
     except SignalReceivedError:

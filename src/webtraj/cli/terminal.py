@@ -1,6 +1,6 @@
 """The console: lines, tables and bars. Text from pages and models is made safe to print.
 
-What takes long to import is imported when it is first needed, so that commands may import this.
+Slow imports happen when they are first needed, so that commands may import this module.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ def say(text: str, *, stderr: bool = False) -> None:
 
 
 def say_first(lines: Sequence[str], most: int, rest: str) -> None:
-    """Print the first lines, and how many more there are, as in `... and 3 more errors.`."""
+    """Print the first lines, and how many more there are: `... and 3 more errors.`."""
     for line in lines[:most]:
         say(line)
     if (more := len(lines) - most) > 0:
@@ -70,13 +70,13 @@ def make_table(
 ) -> Table:
     """Return a table without lines.
 
-    In a terminal, sentences are folded; columns that then still have no room are left out, the last
-    first, and named below. So the order of the columns is that of their importance.
+    In a terminal, sentences are folded. If there is still no room, the last columns are left out
+    and named below, so put the most important columns first.
 
     Args:
-        columns: The columns' names. One that begins with `>` is for numbers: aligned to the right.
-            Without any name, there is no header. A column after the first in which every cell is
-            empty or `-` is left out.
+        columns: The columns' names. A name that begins with `>` is for numbers, aligned to the
+            right. If all names are empty, there is no header. A column after the first is left out
+            if all its cells are empty or `-`.
         rows: The cells of each row: any values, made printable, or Rich's own text.
         widest: The most characters of the first column before it is folded.
     """
@@ -119,7 +119,7 @@ _NAME = 40
 
 
 def _choose_widths(columns: Sequence[Sequence[str]], widest: int | None) -> list[bool | None]:
-    """Return for each column's texts whether it keeps its width; None if it has no room."""
+    """Return for each column whether it keeps its width; None if there is no room for it."""
     from rich.cells import cell_len
 
     natural = [max(map(cell_len, texts)) for texts in columns]
@@ -157,7 +157,7 @@ def save_table(
     Args:
         csv: The file.
         rows: The rows.
-        columns: The columns; by default all that occur in the rows.
+        columns: The columns. Default: all that occur in the rows.
     """
     if csv is None:
         return
@@ -173,7 +173,7 @@ class Bar(Closing):
     """A progress bar on stderr, if that is a terminal.
 
     Args:
-        what: What is done.
+        what: The work, in words.
         shown: Whether to show it at all.
     """
 
@@ -206,10 +206,10 @@ class Bar(Closing):
 
 @contextlib.contextmanager
 def json_output(wanted: bool) -> Iterator[Callable[[Any], None]]:
-    """Give a function that prints a command's result as JSON, if JSON is wanted.
+    """Yield a function that prints a command's result as JSON, if JSON is wanted.
 
-    Stdout then holds nothing else: what is printed meanwhile goes to stderr. If it is not wanted,
-    the function does nothing.
+    Then stdout holds nothing else, because other output goes to stderr. If JSON is not wanted, the
+        function does nothing.
     """
     if not wanted:
         yield lambda data: None
@@ -259,7 +259,7 @@ def printable(text: str, *, keep_lines: bool = False) -> str:
 
 
 def brief(value: Any, width: int = 60) -> str:
-    """Return a value on one line of at most `width` characters; text without quotes."""
+    """Return a value on one line of at most `width` characters. Text has no quotes."""
     most = width // 5  # An item takes at least five characters: "'a', ".
     shown = value if isinstance(value, str) else short(value, width=width, depth=9, most=most)
     text = printable(shown)
@@ -267,7 +267,7 @@ def brief(value: Any, width: int = 60) -> str:
 
 
 def still_open(number: int) -> str:
-    """Return how many episodes of a dataset are open, as the end of a line; empty for none.
+    """Return how many episodes of a dataset are open, as the end of a line; empty if none are.
 
     >>> still_open(2), still_open(0)
     ('; 2 still open or waiting for recovery (webtraj recover)', '')

@@ -120,7 +120,7 @@ def _samples(settings: TrainConfig) -> tuple[Sequence[Sample], Sequence[Sample]]
 
 
 def _quiet() -> None:
-    """Silence the progress bars of transformers, which shows one for every file."""
+    """Silence the progress bars of transformers: it shows one for every file."""
     os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")
     with contextlib.suppress(ImportError):
         import transformers

@@ -439,7 +439,7 @@ def preview(
 
 
 def _data(sample: Sample) -> dict[str, Any]:
-    """Return a sample as JSON data; of a picture, its name and size."""
+    """Return a sample as JSON data. A picture becomes its name and size."""
     from webtraj.training.export.preferences import find_rejected
     from webtraj.training.samples import name_of
 
@@ -465,7 +465,7 @@ def _data(sample: Sample) -> dict[str, Any]:
 
 
 def render_sample(sample: Sample, *, boxed: bool = True) -> RenderableType:
-    """Return the printable form of a sample; without a box for a file or a pipe."""
+    """Return the printable form of a sample. For a file or a pipe, it has no box."""
     from rich.console import Group
     from rich.panel import Panel
     from rich.text import Text as Shown

@@ -79,7 +79,7 @@ class TrajectoryCollector(Protocol):
         """
 
     async def drain(self) -> None:
-        """Wait while the collector is too far behind. By default, it never is.
+        """Wait while the collector is too far behind. By default, return at once.
 
         Raises:
             CollectorError: Earlier data could not be stored.
@@ -87,7 +87,7 @@ class TrajectoryCollector(Protocol):
         return
 
     async def seal(self) -> None:
-        """Wait until every ended episode is safe on this machine, but no longer.
+        """Wait until every ended episode is safe on this machine.
 
         Rollouts wait for this between episodes, so it must not wait for a network. By default it is
         `flush`; a collector that sends episodes elsewhere overrides it.
@@ -98,7 +98,7 @@ class TrajectoryCollector(Protocol):
         await self.flush()
 
     async def flush(self) -> None:
-        """Wait until every ended episode is at its destination. By default, it always is.
+        """Wait until every ended episode is at its destination. By default, return at once.
 
         Raises:
             CollectorError: Earlier data could not be stored.
@@ -108,7 +108,7 @@ class TrajectoryCollector(Protocol):
     async def aclose(self) -> None:
         """End open episodes as CLOSED, flush, and release all resources. Idempotent.
 
-        By default, only flushes.
+        By default, only flush.
 
         Raises:
             CollectorError: Earlier data could not be stored.
@@ -128,7 +128,7 @@ class TrajectoryCollector(Protocol):
 
 
 def begin(collector: TrajectoryCollector, info: trajectory_lib.EpisodeInfo) -> EpisodeRecorder:
-    """Begin the record of one episode with any collector, also with one for an episode at a time.
+    """Begin the record of one episode, with a collector of either kind.
 
     Raises:
         CollectorError: The record could not be started.
@@ -144,7 +144,7 @@ def begin(collector: TrajectoryCollector, info: trajectory_lib.EpisodeInfo) -> E
 
 
 class _OneAtATime(EpisodeRecorder):
-    """Records an episode on a collector that has the methods of both, and takes a task's name.
+    """Records an episode with a collector that is its own recorder and takes the task's name.
 
     It begins with the first step: only then is the task of many environments known.
     """
@@ -187,7 +187,7 @@ async def drain(collector: TrajectoryCollector) -> None:
 
 
 async def flush(collector: TrajectoryCollector) -> None:
-    """Wait until a collector has caught up; one without `flush` always has."""
+    """Wait until a collector has caught up. Return at once if it has no `flush`."""
     await _if_there(collector, "flush")
 
 
@@ -197,7 +197,7 @@ async def aclose(collector: TrajectoryCollector) -> None:
 
 
 def raise_first(failures: Sequence[Exception]) -> None:
-    """Raise the first of several failures, which names the others; nothing if there are none."""
+    """Raise the first of some failures, with notes on the others; do nothing without failures."""
     if failures:
         first, *others = failures
         for other in others:
@@ -206,7 +206,7 @@ def raise_first(failures: Sequence[Exception]) -> None:
 
 
 def optional(recorder: EpisodeRecorder, name: str) -> Any:
-    """Return a recorder's method, or one that does nothing if it has none."""
+    """Return a recorder's method; if it has none, a function that does nothing."""
     return getattr(recorder, name, lambda *args, **kwargs: None)
 
 

@@ -85,7 +85,7 @@ class BucketTrajectoryCollector(TrajectoryCollector, Closing):
         Args:
             url: The destination: `s3://bucket/prefix`, `gs://`, `az://`, ...
             format: The format of episodes: "json", "pb" or "pb.zst".
-            spool: The folder in which episodes wait; by default one for each destination, under
+            spool: The folder in which episodes wait. Default: a folder for the destination under
                 `$XDG_STATE_HOME/webtraj/spool`. Processes may share it.
             storage_options: The arguments of `webtraj.store.bucket.BucketStorage`: endpoint,
                 region, credentials, ... Those that are not secret are saved in the spool, for

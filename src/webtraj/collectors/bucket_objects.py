@@ -1,7 +1,7 @@
 """The objects that an episode becomes in a bucket: the dataset's header, blobs, its file.
 
-Each may be written again: keys are content hashes and unique ids, and existing objects are not
-written again. An episode with the same id but other content is never overwritten.
+Sending again is safe: keys are content hashes and unique ids, and existing objects are not
+rewritten. An episode with the same id but other content is never overwritten.
 """
 
 from __future__ import annotations

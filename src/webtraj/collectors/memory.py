@@ -145,7 +145,7 @@ _DEEPEST = 100
 
 
 def _snapshot(value: Any, copies: dict[int, Any], depth: int = 0) -> Any:
-    """Return a copy of a value's mutable parts; `copies` holds those already copied."""
+    """Return a value with its mutable parts copied. `copies` holds the parts copied so far."""
     copier = _COPIERS.get(type(value))
     if copier is None and dataclasses.is_dataclass(type(value)):
         copier = _copy_record

@@ -190,7 +190,7 @@ class Spool:
         return size
 
     def claim(self, episode_id: str) -> contextlib.ExitStack:
-        """Lock an episode, so that nobody else sends it, until the result is closed.
+        """Lock an episode, so that nobody else sends it. Closing the result unlocks it.
 
         Raises:
             BlockingIOError: Another thread or process is sending it.
@@ -270,7 +270,7 @@ class Spool:
         return self.layout.index / f"{episode_id}.jsonl"
 
     def _read_index_line(self, episode_id: str) -> tuple[bytes, str]:
-        """Return an episode's index line and its file's hash; nothing if it cannot be read."""
+        """Return an episode's index line and its file's hash; both empty if unreadable."""
         try:
             line = self._line(episode_id).read_bytes()
             summary = EpisodeSummary.from_line(line)
@@ -285,7 +285,7 @@ class Spool:
 
 
 def _remove_folder(folder: Path) -> None:
-    """Remove the blobs of a sent episode, as far as possible. Their folder holds files alone."""
+    """Remove the blobs of a sent episode, as far as possible. Their folder has no subfolders."""
     with contextlib.suppress(OSError):
         with os.scandir(folder) as blobs:
             for blob in list(blobs):

@@ -72,7 +72,7 @@ class Pauses:
 
 
 class CircuitBreaker:
-    """Whether a bucket accepts requests, and if not, when to probe it. Needs a lock to be shared.
+    """Whether a bucket accepts requests, and if not, when to probe it. Not thread-safe by itself.
 
     While it is closed, every request may go. A request that is not answered opens it; then only one
     request at a time may go, a probe, each after a longer pause. The first success closes it.
@@ -92,7 +92,7 @@ class CircuitBreaker:
         self._next_probe = 0.0
 
     def seconds_to_wait(self) -> float | None:
-        """Return the seconds until a request may go; 0 for now, None until the probe is back."""
+        """Return the seconds until the next request; 0 for now, None while a probe is running."""
         if not self.is_open:
             return 0.0
         return None if self._probing else max(self._next_probe - self._clock(), 0.0)
@@ -188,7 +188,7 @@ class _Entry:
 
 @dataclasses.dataclass(slots=True, eq=False)
 class _Sending:
-    """An episode under way, from its claim until its index line is in the bucket."""
+    """An episode that is being sent, from its claim until its index line is in the bucket."""
 
     entry: _Entry
     probe: bool
@@ -358,7 +358,7 @@ class Uploader:
 
     @contextlib.contextmanager
     def flushing(self) -> Iterator[Flush]:
-        """Hurry: send index lines without waiting for more, and the next probe at once."""
+        """Send index lines and the next probe without delay while the context lasts."""
         with self._lock:
             until, failures = self._last_number, self._breaker.failures
             flush = Flush(partial(self._is_done, until, failures), partial(self.unsent, until))
@@ -442,7 +442,7 @@ class Uploader:
             return None
 
     def _choose(self) -> tuple[_Job | None, float | None]:
-        """Return what to do next, or after how many seconds to check again."""
+        """Return the next job, or the seconds after which to check again."""
         now = self._clock()
         times: list[float] = []
         if self._jobs and self._fits(self._jobs[0][0]):
@@ -471,7 +471,7 @@ class Uploader:
         return self._file_size(sending.entry), partial(self._begin, sending)
 
     def _file_size(self, entry: _Entry) -> int:
-        """Return the bytes to hold for an episode's file; 0 for one without its blobs."""
+        """Return the memory to reserve for an episode's file; 0 if its blobs are stored apart."""
         return entry.size if self._spool.self_contained else 0
 
     def _fits(self, size: int) -> bool:
@@ -537,7 +537,7 @@ class Uploader:
         Args:
             sending: The episode.
             error: Its failure, if any.
-            own: Whether that may be the episode's own fault.
+            own: Whether the episode itself may have caused the failure.
         """
         entry = sending.entry
         if error is not None:
@@ -624,7 +624,7 @@ class Uploader:
 
     @contextlib.contextmanager
     def _note_result(self, probe: bool) -> Iterator[None]:
-        """Hold the lock while the result of a piece of work is noted, then notify all."""
+        """Hold the lock while a result is noted, then wake the threads that wait for it."""
         with self._lock:
             try:
                 yield

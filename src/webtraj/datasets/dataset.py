@@ -362,7 +362,7 @@ class IndexTail:
                 yield name, self._mine(content)
 
     def _mine(self, content: bytes) -> bytes:
-        """Return the lines that may match `about`, so that no others are parsed."""
+        """Return the lines that may match `about`. Only these are parsed."""
         if not self._marker:
             return content
         return b"".join(line for line in content.splitlines(keepends=True) if self._marker in line)
@@ -388,8 +388,8 @@ def open_dataset(
 
     Args:
         place: The dataset's folder or URL: `s3://bucket/prefix`, `gs://`, `az://`, ...
-        blobs: How long bytes and text are returned. "eager": as the values that were recorded.
-            "lazy": as `webtraj.store.blobs.LazyBlob` objects, which read the value on demand.
+        blobs: The form of long bytes and texts. "eager": the recorded values. "lazy":
+            `webtraj.store.blobs.LazyBlob` objects, which read the value on demand.
         storage_options: Bucket options; see `webtraj.store.bucket.BucketStorage`.
         blob_cache: Bucket only: a folder that caches blobs for other processes and later runs.
         complete: Bucket only: also look for episodes that the index lacks.
@@ -469,9 +469,9 @@ class Dataset:
 
     @property
     def superseded(self) -> frozenset[str]:
-        """The ids of episodes that do not count, because another try of their row does.
+        """The ids of superseded episodes: another try of the same row counts instead.
 
-        A part of a dataset has them of the whole. See `webtraj.store.tries`.
+        For a part of a dataset, these are the ids of the whole. See `webtraj.store.tries`.
         """
         if self._superseded is None:
             self._superseded = find_superseded(self._summaries)
@@ -580,7 +580,7 @@ class Dataset:
 
         Args:
             summaries: Their summaries, in the order wanted.
-            blobs: As for `open_dataset`; by default as here.
+            blobs: As for `open_dataset`. Default: as in this dataset.
         """
         judgements = self.judgements.part(summary.episode_id for summary in summaries)
         return self._part(summaries, blobs or self._blobs, judgements)

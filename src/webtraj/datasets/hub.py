@@ -176,7 +176,7 @@ def _commit(api: Any, place: HubPlace, private: bool) -> str:
 
 
 def _files_of_others(api: Any, place: HubPlace, commit: str) -> list[str]:
-    """Return the files that a push would remove, if they are not a dataset of webtraj."""
+    """Return the files that a push would remove although they are not part of a dataset."""
     prefix = f"{place.folder}/" if place.folder else ""
     found = ask_hub(
         f"{place.url} could not be read",
@@ -189,10 +189,10 @@ def _files_of_others(api: Any, place: HubPlace, commit: str) -> list[str]:
 
 
 def _settle(stage: Path, pinned: str, options: Mapping[str, Any]) -> list[str]:
-    """Make the staged files follow from the episodes alone, and return ids that only the Hub has.
+    """Make the staged files depend only on the episodes; return the ids that only the Hub has.
 
-    The same episodes then make the same files, so that pushing them again changes nothing. The
-    names of index and judgement files, which tell host and process, go.
+    So pushing the same episodes again changes nothing. Index and judgement files, whose names
+    contain host and process, are merged into one of each.
     """
     staged = open_place(stage)
     summaries = merge(staged.read_index())

@@ -65,7 +65,7 @@ class _Line:
 
 
 class Judgements(Closing):
-    """The judgements beside one dataset, including those that others add. Safe to share.
+    """The judgements beside one dataset, including those of other processes. Safe to share.
 
     Attributes:
         problems: A message for each complete line that is not a judgement.
@@ -113,7 +113,7 @@ class Judgements(Closing):
         """Store another dataset's judgements of some episodes, unless they are here already.
 
         Args:
-            others: The other dataset's.
+            others: The other dataset's judgements.
             episode_ids: The episodes.
             without: Parts to leave out; see `webtraj.redaction.parts`.
 
@@ -163,7 +163,7 @@ class Judgements(Closing):
         ]
 
     def outcome_of(self, episode_id: str) -> Outcome | None:
-        """Return the outcome that the judgements beside an episode give it; None if they do not."""
+        """Return an episode's outcome by the judgements beside it; None if they give none."""
         found = [line.judgement.outcome for line, _ in self._of.get(episode_id, ())]
         return next((outcome for outcome in reversed(found) if outcome), None)
 
@@ -173,7 +173,7 @@ class Judgements(Closing):
         return frozenset(self._of)
 
     def has(self, episode_id: str, judge: str, version: str) -> bool:
-        """Return whether a judge of that version has reached a verdict on an episode."""
+        """Return whether this version of a judge has reached a verdict on an episode."""
         return any(
             (line.judgement.judge, line.judgement.version) == (judge, version)
             and line.judgement.outcome is not Outcome.JUDGE_ERROR
@@ -202,7 +202,7 @@ class Judgements(Closing):
     def summarize(self, summary: EpisodeSummary) -> EpisodeSummary:
         """Return a summary with the outcome that the judgements beside the episode give it.
 
-        Without a score, it has no reward.
+        If the judgement has no score, the summary has no reward.
         """
         outcome = None
         if summary.episode_id in self._of:

@@ -40,8 +40,7 @@ def write_parquet(
     Args:
         summaries: The summaries, consumed as a stream.
         target: The file's path or URL.
-        superseded: The ids of the episodes that do not count, because another try of their row
-            does.
+        superseded: The ids of superseded episodes; see `Dataset.superseded`.
         storage_options: Bucket options; see `webtraj.store.bucket.BucketStorage`.
 
     Returns:

@@ -1,8 +1,8 @@
 """Split datasets by shares, keeping related episodes together, or by conditions.
 
-A split by shares depends only on the episodes, the seed, `together` and what is in the parts. It
-orders the groups by a hash of the seed and their names, and deals them out so that each part gets
-its share of the episodes as nearly as whole groups allow.
+A split by shares depends only on the episodes, the seed, `together` and the parts' present content.
+It orders the groups by a hash of the seed and their names, and deals them out so that each part
+gets its share of the episodes as nearly as whole groups allow.
 """
 
 from __future__ import annotations
@@ -54,8 +54,8 @@ def split(
 ) -> dict[str, TransferReport]:
     """Split the episodes of a dataset into several datasets, each in its own folder.
 
-    An episode that is in a part already, from an earlier split, stays there; with shares, so does
-    its task, site or group. So no episode gets into two parts when the dataset has grown.
+    An episode that an earlier split put into a part stays there. With shares, so does its task,
+    site or group. So no episode gets into two parts when the dataset grows.
 
     Args:
         source: The dataset's folder or URL.
@@ -112,7 +112,7 @@ def split(
 def _check_others(
     dataset: Dataset, into: Place, parts: Iterable[str], options: Options | None
 ) -> None:
-    """Check that no other dataset beside the parts has episodes of this one."""
+    """Check that no other dataset next to the parts has episodes of this dataset."""
     for name in _datasets_in(into, options):
         place = _under(into, name)
         if name in parts or dataset.place.is_at(place):
@@ -136,7 +136,7 @@ def _datasets_in(place: Place, options: Options | None) -> list[str]:
 
 
 def _find_placed(targets: Mapping[str, Place], options: Options | None) -> dict[str, str]:
-    """Return the part that has each episode already, by the episode's id."""
+    """Return the part that each episode is in already, by episode id."""
     placed: dict[str, str] = {}
     for name, target in targets.items():
         with contextlib.suppress(errors.NotADatasetError):

@@ -226,7 +226,7 @@ class BucketBlobs(BlobSource):
 
 
 def read_checked(storage: Storage, key: str, sha256: str) -> bytes | None:
-    """Return an object of a known hash, or None if it has another.
+    """Return an object if it has this hash, else None.
 
     A mismatch may be a transfer error, so the object is read again first.
     """

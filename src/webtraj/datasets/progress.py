@@ -46,7 +46,7 @@ _watcher: contextvars.ContextVar[Callable[[Progress], object] | None] = contextv
 def watching(watcher: Callable[[Progress], object]) -> Iterator[None]:
     """Call a function with the progress of work in this context.
 
-    It is called as the work proceeds and at its end, on any thread.
+    The function is called during the work and at its end, on any thread.
 
     >>> seen = []
     >>> with watching(seen.append):

@@ -43,7 +43,7 @@ _WORKERS = 16
 
 
 def recover(place: Place, *, storage_options: Mapping[str, Any] | None = None) -> RecoveryReport:
-    """Seal every episode whose writer is gone. Safe to run at any time and repeatedly.
+    """Seal every episode whose writer is dead. Safe to run at any time and repeatedly.
 
     Args:
         place: The dataset's folder or URL.
@@ -249,7 +249,7 @@ def _summarize_all(
 
 
 def _remove(place: DatasetPlace, names: Iterable[str]) -> int:
-    """Remove index files, and return how many were kept because a writer has them open."""
+    """Remove index files; return how many were kept because a writer has them open."""
     left = 0
     for name in names:
         if place.layout is None:

@@ -8,8 +8,8 @@ Each writer appends to a file of its own. A line is on disk when `add` returns; 
 a newline was cut off when its writer died, and does not count. In a bucket, which does not support
 appending, each call of `add` writes an object.
 
-A line is a JSON object. Its last key, `crc32`, is that of the line without it, so that damage
-shows. A line without it, such as one that was edited by hand, is not checked.
+A line is a JSON object. Its last key, `crc32`, is the checksum of the rest of the line. A line
+without a checksum, such as one edited by hand, is not checked.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def seal_line(line: bytes) -> bytes:
 
 
 def check_line(line: bytes) -> None:
-    """Check that a line is as it was written, if it has a checksum.
+    """Check a line against its checksum, if it has one.
 
     Raises:
         CorruptDataError: It has changed.
@@ -92,7 +92,7 @@ class Sidecar(Closing):
         return lines
 
     def add(self, lines: bytes) -> None:
-        """Write whole lines. They are in the dataset when this returns; else nothing is.
+        """Write whole lines: all of them, or none if this raises.
 
         Raises:
             StorageError: They cannot be written.

@@ -79,12 +79,12 @@ class EpisodeStream:
         self._position = (0, 0)
 
     def set_epoch(self, epoch: int) -> None:
-        """Choose the epoch: another one has another order. It begins at its first item."""
+        """Choose the epoch, which determines the order, and start at its first item."""
         self._epoch = epoch
         self._begin = self._position = (0, 0)
 
     def state_dict(self) -> dict[str, Any]:
-        """Return the position after the last item that was yielded here, as plain data."""
+        """Return the position after the last item that this process yielded, as plain data."""
         buffers, offset = self._position
         return {**self._identity(), "epoch": self._epoch, "buffers": buffers, "offset": offset}
 
@@ -137,7 +137,7 @@ class EpisodeStream:
         return values
 
     def _shard(self) -> tuple[int, int]:
-        """Return the number of the shard that is read here, and the number of all shards."""
+        """Return the number of this process's shard, and how many shards there are."""
         return self._rank, self._world_size
 
     def _identity(self) -> dict[str, Any]:

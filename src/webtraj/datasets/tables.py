@@ -1,9 +1,10 @@
 """A dataset as tables: a row for each episode, or for each step.
 
 The columns of an episode are the fields of `webtraj.store.index.EpisodeSummary`, and `superseded`:
-whether another try of its row counts. Those of a step are `STEP_COLUMNS`. Times are seconds since
-the epoch (UTC), as in the index; outcomes and end reasons are names in lower case. A seed beyond 64
-bits becomes null, and lone surrogates become question marks; the episode itself keeps both.
+whether another try of its row counts instead. Those of a step are `STEP_COLUMNS`. Times are seconds
+since the epoch (UTC), as in the index; outcomes and end reasons are names in lower case. A seed
+beyond 64 bits becomes null, and lone surrogates become question marks; the episode itself keeps
+both.
 """
 
 from __future__ import annotations

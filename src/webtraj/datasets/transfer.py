@@ -121,7 +121,7 @@ def copy(
         where: The condition; see `webtraj.datasets.dataset.parse_condition`.
         without: Parts to leave out of the copy; see `merge`.
         source_options: Bucket options; see `webtraj.store.bucket.BucketStorage`.
-        target_options: The same, for the target.
+        target_options: Bucket options for the target.
 
     Raises:
         NotADatasetError: The source is not a dataset, or the target holds other files.
@@ -156,7 +156,7 @@ def convert(
         format: The target's format. None: the source's.
         where: Predicate that selects episodes. Default: all.
         source_options: Bucket options; see `webtraj.store.bucket.BucketStorage`.
-        target_options: The same, for the target.
+        target_options: Bucket options for the target.
 
     Raises:
         NotADatasetError: The source is not a dataset, or the target holds other files.
@@ -199,7 +199,7 @@ def merge(
             `metadata["left_out"]` counts the values left out. Files of runs are left out too.
         with_runs: Whether the plans and other files of runs go along, if all episodes do.
         source_options: Bucket options; see `webtraj.store.bucket.BucketStorage`.
-        target_options: The same, for the target.
+        target_options: Bucket options for the target.
 
     Raises:
         InvalidInputError: There are no sources, the target has another format or is inside a
@@ -247,7 +247,7 @@ def transfer(
 
     Args:
         dataset: The dataset, or a part of one.
-        writer: Writes the other.
+        writer: Writes the other dataset.
         without: Parts to leave out of the episodes.
         with_runs: Whether to add the files of its runs too.
 
@@ -282,7 +282,7 @@ def _take_labels(
     episode_ids: frozenset[str],
     parts: frozenset[str],
 ) -> None:
-    """Add people's labels of some episodes, without some parts, unless they are there already."""
+    """Add people's labels of some episodes, except those that the target has already."""
     with Sidecar(source, "labels") as theirs, Sidecar(target, "labels") as ours:
         here = {content for _, content in ours.new_lines()}
         wanted = (
@@ -316,7 +316,7 @@ def _episode_of(line: bytes) -> Any:
 def _take_runs(
     source: Storage, target: Storage, wanted: bool
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Copy the files of runs and the proposed tasks; return the runs copied, and those left out."""
+    """Copy the files of runs and the proposed tasks; return the copied and the skipped runs."""
     keys = [entry.key for entry in source.list("runs/") if is_key(entry.key)]
     runs = sorted({key.split("/")[1] for key in keys if key.endswith("/plan.jsonl")})
     if not wanted:
@@ -341,7 +341,7 @@ def _take_runs(
 
 
 def _same_or_new(source: Storage, target: Storage, key: str) -> bool:
-    """Copy an object unless the target has it; return whether both are the same now."""
+    """Copy an object unless the target has it; return whether both are now the same."""
     content = source.read(key)
     try:
         target.write(key, content, overwrite=False)
@@ -380,7 +380,7 @@ class _Transfer:
         return TransferReport(**{kind: tuple(names) for kind, names in found.items()})
 
     def _send_all(self, summaries: Sequence[EpisodeSummary]) -> Iterator[tuple[str, str]]:
-        """Send all episodes, many from folder to folder by a process per core."""
+        """Send all episodes. Many episodes from folder to folder are sent by a process per core."""
         size, remote = workers.cores(), self._source.is_remote or self._writer.place.is_remote
         if remote or size == 1 or sum(summary.num_steps for summary in summaries) < _LARGE:
             yield from map_in_order(self._send, summaries, workers=_WORKERS)
@@ -391,7 +391,7 @@ class _Transfer:
                 yield from done
 
     def send_batch(self, summaries: Sequence[EpisodeSummary]) -> list[tuple[str, str]]:
-        """Send episodes; return for each what became of it, and its id or an error."""
+        """Send episodes; return for each the result, and its id or an error."""
         return list(map_in_order(self._send, summaries, workers=_WORKERS))
 
     def _send(self, summary: EpisodeSummary) -> tuple[str, str]:

@@ -241,7 +241,7 @@ def _size(found: tuple[str, bytes | None]) -> int:
 def _broken_invariants(
     trajectory: trajectory_lib.EpisodeTrajectory, episode_id: str
 ) -> Iterator[str]:
-    """Yield the violations of the data model that no environment can cause."""
+    """Yield violations of the data model, except those that an environment can cause."""
     if trajectory.episode_id != episode_id:
         yield f"its file holds the episode {trajectory.episode_id!r}"
     if trajectory.end is None:

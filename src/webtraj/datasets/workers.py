@@ -1,8 +1,9 @@
 """Work on many episodes by a process per core.
 
-A process is a fresh interpreter that imports webtraj alone: not the caller's `__main__`, as
-multiprocessing does, and not a fork, which is unsafe if there are threads. Its parent sends jobs
-over a pipe, so it ends with its parent, whatever ends that. Ctrl-C reaches only the parent.
+A process is a fresh interpreter that imports only webtraj. It does not import the caller's
+`__main__`, as multiprocessing does, and is not forked, which is unsafe with threads. Its parent
+sends jobs over a pipe, so it ends with its parent, whatever ends that. Ctrl-C reaches only the
+parent.
 """
 
 from __future__ import annotations
@@ -40,8 +41,8 @@ class Workers(Generic[_Job, _Result]):
         """Start the processes.
 
         Args:
-            work: Does a job; it is pickled once for each process, jobs and results each time. It
-                raises a `WebtrajError` if a job cannot be done.
+            work: The function that does a job. It is pickled once per process, and jobs and results
+                each time. It raises a `WebtrajError` if a job cannot be done.
             size: The number of processes.
         """
         self._work = work
@@ -96,7 +97,7 @@ class Workers(Generic[_Job, _Result]):
 
 
 def serve() -> None:
-    """Do the jobs that come over stdin until it closes: the other end of `Workers`."""
+    """Do the jobs that arrive over stdin until it closes. Runs in each process of `Workers`."""
     results = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)  # Prints go to stderr, not among the results.
     with contextlib.suppress(EOFError, BrokenPipeError):

@@ -45,7 +45,7 @@ _VERDICTS = {"success": Outcome.SUCCESS, "failure": Outcome.FAILURE, "stop": Non
 
 
 def obey(recorder: Recorder, name: str, *, paused: bool = False, answer: str = "") -> None:
-    """Give the recorder the command of a button or key; ignore an unknown one."""
+    """Send the command of a button or key to the recorder. Ignore unknown commands."""
     if name in _VERDICTS:
         recorder.stop(_VERDICTS[name], answer=answer.strip() or None)
     elif name == "pause":

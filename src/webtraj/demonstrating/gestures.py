@@ -1,7 +1,7 @@
-"""From what was heard in a browser to actions: the verbs that an agent would have used.
+"""Turn what was heard in a browser into actions: the verbs that an agent would have used.
 
-Pure functions: `read_deed` reads one message of `browser.listener`, `join_deeds` joins two that
-are one action, such as the two clicks of a double click or the letters of a text.
+Pure functions: `read_deed` reads one message of `browser.listener`. `join_deeds` joins two gestures
+into one action, such as the two clicks of a double click or the letters of a text.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ def read_deed(
     Args:
         kind: The message's kind, such as `up` or `text`.
         message: The message.
-        press: For `up`, the `begin` message of the press.
+        press: For `up`, the `begin` message of the same press.
     """
     try:
         action = _action_of(kind, message, press)

@@ -15,11 +15,11 @@ from webtraj import errors
 from webtraj.collectors.base import TrajectoryCollector
 from webtraj.demonstrating.recorder import Decisions, Recorder
 from webtraj.environments.browser import access as access_lib
-from webtraj.environments.browser import network as network_lib
-from webtraj.environments.browser import page_script as page_script_lib
+from webtraj.environments.browser import network_policy as network_policy_lib
 from webtraj.environments.browser import pool as pool_lib
 from webtraj.environments.browser import processes as processes_lib
 from webtraj.environments.browser import session as session_lib
+from webtraj.environments.browser import settle_policy as settle_policy_lib
 from webtraj.environments.browser import tasks as tasks_lib
 from webtraj.environments.browser.environment import BrowserEnvironment
 from webtraj.redaction import RedactionRules
@@ -33,7 +33,7 @@ __all__ = [
     "preset_environment",
 ]
 
-SETTLED: Final = page_script_lib.SettlePolicy(quiet=0.1, cap=4.0, network_quiet=0.3)
+SETTLED: Final = settle_policy_lib.SettlePolicy(quiet=0.1, cap=4.0, network_quiet=0.3)
 """When a page counts as settled: a little sooner than for agents, since people do not wait."""
 
 _LOGGER = logging.getLogger(__name__)
@@ -62,8 +62,7 @@ def make_headed_pool(
 
     Args:
         arguments: More command-line arguments for the browser.
-        headless: Whether to show no window after all, for programs that act over the debugging
-            protocol.
+        headless: Whether to show no window, for programs that act over the debugging protocol.
 
     Raises:
         BrowserNotFoundError: No browser that can show a window was found.
@@ -93,17 +92,18 @@ def page_environment(
 ) -> BrowserEnvironment:
     """Return an environment that begins at a URL.
 
-    Its pages may reach private addresses, too, by number; by name only as `network.Names` allows.
+    Its pages may also reach private addresses by number. By name, they may reach them only as
+    `network_policy.Names` allows.
 
     Args:
         url: The first page.
         pool: The browsers.
-        goal: What is to be done, for the record.
+        goal: The goal, for the record.
         name: The task's name.
         observe: What to observe (see `BrowserEnvironment`).
-        redaction: What must not be recorded, besides passwords.
+        redaction: What else must not be recorded, besides passwords.
         viewport: Width and height in CSS pixels; None leaves them to the window.
-        context_options: For Playwright's `Browser.new_context`. A proxy in it is used as it is.
+        context_options: For Playwright's `Browser.new_context`. A proxy in it is used unchanged.
 
     Raises:
         InvalidInputError: `url` is not a URL that a browser can open.
@@ -116,7 +116,7 @@ def page_environment(
         observe=observe,
         max_steps=None,
         settle=SETTLED,
-        policy=access_lib.WebAccess(network=None if has_proxy else network_lib.ANYWHERE),
+        policy=access_lib.WebAccess(network=None if has_proxy else network_policy_lib.ANYWHERE),
         redaction=redaction,
         viewport=viewport or (1280, 720),
         context_options={**free, **(context_options or {})},
@@ -178,10 +178,10 @@ def borrow_environment(
 
     Args:
         endpoint: The browser's debugging address: `http://127.0.0.1:9222`, or its WebSocket.
-        goal: What is to be done, for the record.
+        goal: The goal, for the record.
         name: The task's name.
         observe: What to observe (see `BrowserEnvironment`).
-        redaction: What must not be recorded, besides passwords.
+        redaction: What else must not be recorded, besides passwords.
     """
     pool = pool_lib.BrowserPool(1, 1, endpoint=endpoint, borrow=True)
     environment = BrowserEnvironment(
@@ -224,11 +224,11 @@ async def attached(
     Args:
         endpoint: The browser's debugging address: `http://127.0.0.1:9222`, or its WebSocket.
         collector: Stores the episode.
-        goal: What is to be done, for the record.
+        goal: The goal, for the record.
         name: The task's name.
         policy: Who acts, for the record: `browser-use`, ...
         observe: What to observe (see `BrowserEnvironment`).
-        redaction: What must not be recorded, besides passwords.
+        redaction: What else must not be recorded, besides passwords.
         metadata: More for the record.
         decisions: The source of the steps' decisions, such as a `webtraj.gateway.Joiner`.
 

@@ -1,12 +1,12 @@
 """Recording what a person, or another program, does in a browser as an ordinary episode.
 
 The recorder holds the last step back until the next gesture begins, so that it can be joined (a
-click becomes a double click, letters become a text), undone, or redacted. The rest is as everywhere
-else: `TrajectoryCollectingEnvironment` and its collector write the steps. An action other than text
-is noted in the journal at once, as in flight.
+click becomes a double click, letters become a text), undone, or redacted. As in any recording,
+`TrajectoryCollectingEnvironment` and its collector write the steps. An action other than text is
+noted in the journal at once, as in flight.
 
 A model's reply may contain the password that a later step types letter by letter. So with
-`decisions`, a step before one in a password field is put off: it is written when the first step
+`decisions`, a step before another in a password field is put off: it is written when the first step
 elsewhere begins, or five seconds after the last input once a password was typed.
 
 The observation after a step is taken once the page has settled. If the next gesture begins before
@@ -109,7 +109,7 @@ class Decisions(Protocol):
         """Note that the decision returned last was recorded."""
 
     def hide(self, password: str) -> None:
-        """Hide a password in all decisions from now on, even if they have it in portions only."""
+        """Hide a password in all decisions from now on, even if each holds only a part of it."""
 
 
 class _NoDecisions:
@@ -152,7 +152,7 @@ class _Held:
 
     @property
     def secret(self) -> str:
-        """The text that it types into a password field; empty if it does not."""
+        """The text that the step types into a password field; empty if it types none."""
         match self.deed.action:
             case a.Fill(value=text) | a.TypeInto(text=text) if self.deed.is_in_password_field:
                 return text
@@ -166,10 +166,10 @@ class Recorder:
         environment: The environment, not yet reset.
         collector: Stores the episodes.
         policy: Who acts, for the record.
-        metadata: More for the record.
+        metadata: Further metadata for the record.
         ends_with_browser: Whether an episode ends when the last tab is closed. Otherwise only
-            `stop` ends it, which may still say how it went.
-        decisions: The source of the steps' decisions; by default, they have none.
+            `stop` ends it, which can still give a verdict.
+        decisions: The source of the steps' decisions. Default: steps have no decisions.
         on_progress: Called whenever something has changed.
     """
 
@@ -300,7 +300,7 @@ class Recorder:
         )
 
     def _keep_held(self) -> None:
-        """Keep the step held back when the recording fails: with its result, or as in flight."""
+        """Record the step held back when the recording fails, with its result or as in flight."""
         held, self._held = self._held, None
         if held is not None and held.result is not None:
             self._unwritten.append(held)
@@ -342,14 +342,14 @@ class Recorder:
         return self._held is None or self._held.result is not None
 
     async def wait_until_begun(self) -> None:
-        """Wait until the first observation is recorded: what is done from then on is heard."""
+        """Wait until the first observation is recorded. Later actions are recorded."""
         await self._begun.wait()
 
     async def close(self) -> None:
         """Close the environment. Idempotent.
 
-        The step held back and the steps put off are lost, as when the process is killed. The
-        journal keeps the first of them as in flight, unless it is a text.
+        The step held back and the steps put off are lost, as if the process were killed. The
+        journal keeps the first of them as in flight, unless it types text.
         """
         await self._recording.close()
 
@@ -375,7 +375,7 @@ class Recorder:
             await self._stop(None, None)
 
     async def _next(self) -> listener_lib.Event | None:
-        """Return the next message; None if it is time to look at the page, or to write."""
+        """Return the next message; None when it is time to observe the page or to write."""
         held = self._held
         quiet = _TYPED if self._knows_password else None
         if held is not None and self._is_to_be_looked_at:
@@ -394,7 +394,7 @@ class Recorder:
 
     @property
     def _knows_password(self) -> bool:
-        """Whether steps are put off, and the password that they wait for was typed."""
+        """Whether steps are put off, and the password that they wait for is known."""
         steps = (*self._unwritten, self._held)
         return bool(self._unwritten) and any(step is not None and step.secret for step in steps)
 
@@ -444,7 +444,7 @@ class Recorder:
             self._element = message["element"]
 
     async def _end_press(self) -> None:
-        """Note a press whose release was not heard, because the page went away meanwhile."""
+        """Note a press whose release was not heard because the page went away."""
         press, self._press = self._press, None
         if press is not None and self._page is not None:
             up = {"path": None, "count": press["count"]}
@@ -487,7 +487,7 @@ class Recorder:
             await self._hold(deed)
 
     async def _hold(self, deed: gestures_lib.Deed) -> None:
-        """Hold a step back; write those before it, unless it is in a password field."""
+        """Hold a step back, and write the steps before it, unless it is in a password field."""
         if self._over:
             return
         if not (self._puts_off and deed.is_in_password_field):
@@ -502,7 +502,7 @@ class Recorder:
         return _Held(deed, metadata, looked=looked, after=self._last_time)
 
     async def _hold_new(self, action: a.Action) -> None:
-        """Hold an action of the browser's own, which is a gesture by itself."""
+        """Hold back an action of the browser itself, such as navigation, which is never joined."""
         self._gesture += 1
         await self._hold(self._date(gestures_lib.Deed(action=action)))
 
@@ -518,10 +518,11 @@ class Recorder:
         return _refs(result.observation) <= _refs(self._last.observation)
 
     def _note(self, held: _Held) -> None:
-        """Note an action in the journal, unless it has text, which may yet be redacted.
+        """Note an action in the journal, unless it has text, which may be redacted later.
 
-        Its decision may name a password that is yet to be typed, so it is not noted. Neither is an
-        action after steps that were put off: the first of them is in flight for the journal.
+        Its decision is not noted, because it may name a password that is typed later. An action
+        after steps that were put off is not noted either, because the first of those is in flight
+        for the journal.
         """
         if held.deed.is_text or held.noted is held.deed.action or self._unwritten:
             return
@@ -570,7 +571,7 @@ class Recorder:
                 await self._commit()
 
     async def _observe_result(self, held: _Held) -> dm_env.TimeStep | None:
-        """Return the result of a step; None if a dialog opened meanwhile, which stops the page."""
+        """Return the result of a step; None if a dialog opened, which stops the page."""
         again, held.looked = held.looked, True
         looking = asyncio.ensure_future(
             self._watched.observe_external(held.deed.action, held.deed.touched, again=again)
@@ -603,7 +604,7 @@ class Recorder:
             await self._commit()
 
     async def _commit(self) -> None:
-        """Record the step held back. It is written when the next is held, or the episode ends."""
+        """Commit the step held back. It is written when the next is held or the episode ends."""
         held = self._held
         while held is not None and held.result is None:
             held.result = await self._observe_result(held)
@@ -710,7 +711,7 @@ class Recorder:
         self._before = self._left = None
 
     def _takes_effect(self, seconds: float) -> bool:
-        """Return whether what the page does now may come from the step that is held back."""
+        """Return whether the step held back may have caused what the page does now."""
         held = self._held
         if held is None or self._now - held.deed.time > seconds:
             return False
@@ -860,7 +861,7 @@ def _web_url(url: str) -> str:
 
 
 def _describe_deed(deed: gestures_lib.Deed) -> str:
-    """Return an action and its element for the screen: never the text that was typed."""
+    """Return an action and its element for the screen, without the text that was typed."""
     action, element = deed.action, deed.touched or {}
     done = a.format_action(action)
     if isinstance(action, a.Fill | a.TypeInto):

@@ -117,7 +117,7 @@ class DescribesEpisode(Protocol):
 
 
 def description_of(environment: Any) -> Mapping[str, Any]:
-    """Return what an environment says of its current or next episode; empty if it says nothing."""
+    """Return an environment's description of its current or next episode; empty if it has none."""
     describe = getattr(environment, "describe_episode", None)
     return describe() if callable(describe) else {}
 
@@ -134,7 +134,7 @@ class JudgesEpisode(Protocol):
 
 
 def outcome_of(environment: Any) -> trajectory_lib.Outcome:
-    """Return what an environment says of its last episode; UNKNOWN if it does not judge.
+    """Return the outcome that an environment gives its last episode; UNKNOWN if it does not judge.
 
     Raises:
         TypeError: It says something else than an outcome.
@@ -178,26 +178,26 @@ class Redacts(Protocol):
 class CopiesWorld(Protocol):
     """An environment whose world can be copied during an episode. Optional.
 
-    The first of several forks at a step then repeats the record, and the others start from a copy.
-    Both methods may be plain ones.
+    With such an environment, only the first of several forks at a step replays the record; the
+    others start from a copy. Both methods may be plain or `async`.
     """
 
     async def snapshot(self) -> Any:
-        """Return a copy of the running episode's world as it is now, which no step changes.
+        """Return a copy of the running episode's world. Later steps do not change the copy.
 
-        Any environment of the same task in this process takes it, any number of times. What it
-        holds is freed when nothing refers to it.
+        Any environment of the same task in this process can restore it, any number of times. Its
+        resources are freed when nothing refers to it.
 
         Returns:
             None if the world cannot be copied now.
         """
 
     async def restore(self, snapshot: Any) -> dm_env.TimeStep | None:
-        """Begin an episode in a copy of the world, in place of `reset`.
+        """Begin an episode in a copy of the world, instead of `reset`.
 
         Returns:
-            The timestep that was the last one when the world was copied; None if the world cannot
-            be brought there. The next call is then `reset`.
+            The last timestep before the world was copied; None if the world cannot be restored.
+            After None, the next call is `reset`.
         """
 
 
@@ -246,7 +246,7 @@ def step_type_of(timestep: Any) -> StepType | None:
 
 
 def is_termination(discount: Any) -> bool:
-    """Return whether a LAST timestep's discount means termination: all of it is 0.
+    """Return whether a LAST timestep's discount means termination: every value in it is 0.
 
     A missing discount counts as truncation, so that a learner does not take the state as terminal.
     """
@@ -287,7 +287,7 @@ def _in_range(discount: Any) -> bool:
 
 
 def _holds(nest: Any, condition: Any, *, least: int = 0) -> bool:
-    """Return whether a condition holds for all leaves of a nest, and there are enough of them."""
+    """Return whether a nest has enough leaves, and a condition holds for all of them."""
     try:
         leaves = list(_leaves(nest))
     except RecursionError:  # It contains itself.

@@ -119,7 +119,8 @@ class WorkerThread:
     """A daemon thread that runs calls one at a time, in the order of submission.
 
     The thread starts with the first call and ends with `stop`; a later call starts another. Unlike
-    a ThreadPoolExecutor's it is a daemon, so a hanging call cannot keep Python from exiting.
+    the threads of a ThreadPoolExecutor it is a daemon, so a hanging call cannot keep Python from
+    exiting.
 
     Args:
         name: The thread's name, for debuggers and logs.
@@ -287,7 +288,7 @@ class LoopThread:
             raise
 
     def stop(self) -> None:
-        """Cancel what still runs on the thread and join it, unless others share it."""
+        """Cancel whatever still runs on the thread, and join it unless others share it."""
         self._refuse_own_thread()
         self._leave()
         self.join()

@@ -241,7 +241,7 @@ class TrajectoryCollectingEnvironment(bridges.WrapsEnvironment):
         """End the open episode as TRUNCATED, for a run loop with its own limits.
 
         Args:
-            reason: The limit that was reached, for people: "context window", "60 s".
+            reason: The limit that was reached, in words: "context window", "60 s".
             decision: The decision at which the episode ended, if its action was never taken.
 
         Raises:
@@ -328,10 +328,10 @@ class EpisodeTracker:
 
         Args:
             collector: Stores the episodes.
-            environment: Is asked to describe and judge its episodes, if it can.
+            environment: The environment, which may describe and judge its episodes.
             episode_info: See `TrajectoryCollectingEnvironment`.
-            on_collector_error: Whether a failure to record is raised, or logged and noted in the
-                episode's end.
+            on_collector_error: Whether to raise a failure to record, or to log it and note it in
+                the episode's end.
         """
         self._collector = collector
         self._environment = environment
@@ -357,7 +357,7 @@ class EpisodeTracker:
     def step_called(
         self, action: Any, decision: trajectory_lib.Decision | None, *, at: float | None = None
     ) -> None:
-        """Note the action that is about to go to the environment, or was taken `at` some time."""
+        """Note the action that the environment is about to get, or that was taken at time `at`."""
         episode = self._episode or self._begin()
         self._start_time = trajectory_lib.now() if at is None else at
         episode.action_in_flight = True
@@ -374,13 +374,13 @@ class EpisodeTracker:
             self.handle_failures([_note_error(episode, error)])
 
     def withdrawn(self) -> None:
-        """Forget the action in flight: somebody took it back before its result was recorded."""
+        """Forget the action in flight, which was taken back before its result was recorded."""
         if self._episode is not None:
             self._episode.action_in_flight = False
             self._episode.action = self._episode.decision = None
 
     def record_return(self, timestep: Any, phase: Phase, *, at: float | None = None) -> None:
-        """Record the timestep that `reset` or `step` returned, now or `at` some time.
+        """Record the timestep that `reset` or `step` returned, now or at time `at`.
 
         If `close` or `mark_truncated` has ended the episode meanwhile, the timestep is dropped;
         that episode's end names the action in flight.
@@ -497,7 +497,7 @@ class EpisodeTracker:
         return self._episode
 
     def _begin_at_first(self, episode: _OpenEpisode, failures: list[Exception]) -> _OpenEpisode:
-        """Return the episode of a FIRST: a new one if the environment reset itself."""
+        """Return the episode that a FIRST belongs to; a new one if the environment reset itself."""
         if episode.num_records:
             episode.violations.append(contract.RESET_BY_ITSELF)
             action, decision, start_time = episode.action, episode.decision, self._start_time
@@ -695,7 +695,7 @@ def _error_info(error: BaseException) -> trajectory_lib.ErrorInfo:
 
 
 def _without_folders(text: str) -> str:
-    """Return a text without the folders of this machine: modules by their names, home as `~`."""
+    """Return a text without this machine's folders: modules by name, and home as `~`."""
     places = {f"{place}/": "" for place in sys.path if len(place) > 1}
     with contextlib.suppress(RuntimeError):  # A user without a home.
         places.setdefault(f"{Path.home()}/", "~/")
@@ -705,7 +705,7 @@ def _without_folders(text: str) -> str:
 
 
 def _merge_known(known: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
-    """Return both, at every level; what was given counts where they differ."""
+    """Merge two mappings at every level. Where they differ, the given value counts."""
     both = {
         name: _merge_known(known[name], value)
         if isinstance(value, Mapping) and isinstance(known.get(name), Mapping)

@@ -153,7 +153,7 @@ class GymnasiumAdapter(dm_env.Environment):  # type: ignore[misc]  # dm_env has 
         self._set_seed = seed
 
     def describe_episode(self) -> Mapping[str, Any]:
-        """Return the environment's Gymnasium id, the seed, and the goal if it shows one."""
+        """Return the environment's Gymnasium id, the seed, and the goal if it has one."""
         spec = self._environment.spec
         name = type(self._environment.unwrapped).__name__ if spec is None else spec.id
         description: dict[str, Any] = {
@@ -322,7 +322,7 @@ class SpaceSpec(specs.Array):  # type: ignore[misc]  # dm_env has no types.
         return value
 
     def generate_value(self) -> Any:
-        """Return a value in the space, always the same one.
+        """Return a value in the space; the same on every call.
 
         Raises:
             NotImplementedError: The space cannot be sampled and contains no empty value.
@@ -389,7 +389,7 @@ class GymnasiumEnvironment(_Env):
     Other attributes are forwarded to the environment.
 
     Args:
-        environment: A synchronous environment. Its reward must be a number.
+        environment: A synchronous environment whose reward is a number.
     """
 
     metadata: dict[str, Any] = {"render_modes": []}  # noqa: RUF012 - as Gymnasium declares it.

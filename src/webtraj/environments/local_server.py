@@ -47,9 +47,9 @@ class LocalServer:
 
     On Linux, connections of other users of the machine are dropped.
 
-    `asyncio.start_server` with a coroutine function leaks connections whose task is cancelled or
-    whose peer does not read to the end, and the listening socket if the start is cancelled or
-    nobody stops the server.
+    Unlike this class, `asyncio.start_server` with a coroutine function leaks connections whose task
+    is cancelled or whose peer does not read to the end. It also leaks the listening socket if the
+    start is cancelled or nobody stops the server.
 
     Args:
         answer: Answers a connection.

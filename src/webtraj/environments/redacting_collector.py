@@ -59,7 +59,7 @@ class RedactingCollector(TrajectoryCollector):
     Args:
         collector: Stores the episodes.
         redacts: The redaction: `RedactionRules`, or usually an environment.
-        secrets: Only with rules: values by name to search for too.
+        secrets: Only with rules: further values to search for, by name.
 
     Raises:
         InvalidInputError: A secret is invalid, or was given without rules.
@@ -220,7 +220,7 @@ def redact_episode(
     secrets: Mapping[str, str] | None = None,
     rules: RedactionRules | None = None,
 ) -> tuple[trajectory_lib.EpisodeTrajectory, dict[str, int]]:
-    """Redact a recorded episode; the placeholders of earlier redactions stay whole.
+    """Redact a recorded episode. Placeholders of earlier redactions stay unchanged.
 
     Args:
         trajectory: The episode. It is not changed.
@@ -228,7 +228,8 @@ def redact_episode(
         rules: Further secrets, by their form.
 
     Returns:
-        The redacted episode, whose description has all counts, and the counts of this call.
+        The redacted episode, whose description has the counts of all redactions, and the counts of
+        this call.
 
     Raises:
         InvalidInputError: A name or value is invalid.
@@ -249,13 +250,13 @@ def redact_episode(
 
 
 def metadata_of(info: trajectory_lib.EpisodeInfo) -> dict[str, Any]:
-    """Return an episode's metadata as a mapping, as it is written, whatever a program gave."""
+    """Return an episode's metadata as a plain mapping, whatever type it was given as."""
     plain = {} if info.metadata is None else foreign.to_plain(info.metadata)
     return {**plain} if isinstance(plain, Mapping) else {"value": plain}
 
 
 def _counts_of(info: trajectory_lib.EpisodeInfo) -> dict[str, int]:
-    """Return the redaction counts in an episode's description; none if it has something else."""
+    """Return the redaction counts in an episode's description; empty if they are not counts."""
     known = metadata_of(info).get(REDACTIONS)
     if not isinstance(known, Mapping):
         return {}

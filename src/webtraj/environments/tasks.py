@@ -215,7 +215,7 @@ _PARTS = frozenset({*_GradedFact.model_fields, *_GroupOfFacts.model_fields})
 
 
 def groups_of(facts: Facts) -> tuple[FactGroup, ...]:
-    """Return a list of facts as groups; a fact without a group becomes a group of one."""
+    """Return facts in groups. A fact without a group becomes a group of its own."""
     return tuple(map(_group, facts))
 
 
@@ -230,7 +230,7 @@ def _fact(item: str | _GradedFact) -> Fact:
 
 
 def place_of(location: tuple[int | str, ...]) -> str:
-    """Return the path of a value in a row, without the names of forms and types.
+    """Return the path of a value in a row, without the names that pydantic adds for types.
 
     >>> place_of(("facts", 1, "group", "facts", 0, "fact", "difficulty"))
     'facts[1].facts[0].difficulty'
@@ -284,7 +284,7 @@ def site_of(url: str) -> str:
 
 
 def check_same(one: TaskSpec, other: TaskSpec) -> None:
-    """Check that two tasks of one name are the same task.
+    """Check that two tasks with the same name are equal.
 
     Raises:
         InvalidInputError: They have different goals or start URLs.
@@ -440,7 +440,7 @@ _LONGEST_WORDS = 48
 def _make_name(site: str, goal: str, *parts: object) -> str:
     """Return a name for a row without one: the site, the goal's first words, and a short digest.
 
-    The digest covers everything that tells the task from others.
+    The digest covers everything that distinguishes the task from others.
     """
     words = ""
     for word in re.findall(r"\w+", goal.lower()):

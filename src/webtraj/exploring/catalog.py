@@ -105,7 +105,7 @@ class Proposing:
     """Episodes to ask about at a time."""
 
     def channels(self, channels: Iterable[str]) -> list[str]:
-        """Return what to observe: those channels and what the proposer reads."""
+        """Return the channels to observe: the given ones, and those that the proposer reads."""
         return channels_with(channels)
 
     def check(self, plan: Iterable[PlannedEpisode]) -> None:
@@ -136,7 +136,7 @@ class Proposing:
     async def propose(
         self, out: str, run_id: str | None, *, storage_options: Mapping[str, Any] | None
     ) -> Proposed:
-        """Propose tasks for the episodes of a run, by default the latest, without proposals yet.
+        """Propose tasks for a run's episodes that have no proposals yet. Default: the latest run.
 
         Raises:
             Exception: See `webtraj.exploring.propose`.

@@ -1,6 +1,6 @@
 """The curious agent explores a site without a model, trying new elements first.
 
-It clicks elements, fills in and submits forms, and returns to pages with something left to try. It
+It clicks elements, fills in and submits forms, and returns to pages that have untried elements. It
 stays on the site, types no secrets, and avoids elements whose name suggests an irreversible action
 (`AVOIDED`).
 """
@@ -105,7 +105,7 @@ _MOST_WORDS = 200
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class CuriousAgent:
-    """An explorer whose choices follow from its seed, the episode's task and seed, and the pages.
+    """An explorer whose choices depend only on seeds, the task and the pages.
 
     When nothing is left to try, it answers `done`, which ends the episode.
     """
@@ -214,7 +214,7 @@ class _CuriousActor:
         return None
 
     def _first_of_form(self, chosen: Ref, elements: list[Ref], untried: list[Ref]) -> Ref:
-        """Return the first open field of the chosen element's form, or else the element itself."""
+        """Return the first untried field of the chosen element's form, or the element itself."""
         if chosen.role not in ("button", *TEXT_ROLES, *_CHOSEN):
             return chosen
         open_refs = {element.ref for element in untried}
@@ -244,10 +244,10 @@ class _CuriousActor:
         return trajectory_lib.Decision(action=action, thought=f"{why} {_describe(element)}")
 
     def _elsewhere(self, *, new: bool) -> str:
-        """Return the page with the most left to try; empty if there is none.
+        """Return the page with the most untried elements; empty if there is none.
 
         Args:
-            new: Whether to count only elements that were tried nowhere.
+            new: Whether to count only elements that were not tried on any page.
         """
         counts = {
             page: sum(not new or key not in self.tried for key in keys)

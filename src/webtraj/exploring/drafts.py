@@ -182,8 +182,8 @@ def check_drafts(
 def task_of(draft: Draft, seen: Seen, provenance: Mapping[str, Any]) -> TaskSpec:
     """Return the task made from a valid draft.
 
-    It starts at the URL as it was visited. Its name depends only on that URL and the goal, so it is
-    the same whichever episode it comes from.
+    The task starts at the visited URL. Its name depends only on that URL and the goal, so every
+    episode gives it the same name.
     """
     goal = one_line(draft.goal)
     digest = hashlib.sha256(f"{normal(goal)}\0{page_key(draft.start_url)}".encode()).hexdigest()
@@ -209,7 +209,7 @@ def task_of(draft: Draft, seen: Seen, provenance: Mapping[str, Any]) -> TaskSpec
 
 
 def _problems(draft: Draft, seen: Seen) -> Iterator[str]:
-    """Yield the reasons against a draft. Each check may rely on those before it."""
+    """Yield the reasons against a draft. Each check may rely on the earlier ones."""
     texts = [draft.goal, draft.reference_answer, *(fact.description for fact in draft.facts)]
     try:
         "".join(texts).encode()

@@ -1,7 +1,7 @@
 """The explorer: a model agent with a list of what it has already seen and tried.
 
-Before the question, it adds the visited pages and what was tried on the current one. Both come from
-pages, so they are quoted (`webtraj.agents.models.structured_output`).
+It puts the visited pages, and what was tried on the current page, before the question. Both come
+from pages, so they are quoted (`webtraj.agents.models.structured_output`).
 """
 
 from __future__ import annotations
@@ -111,7 +111,7 @@ class _ExploringActor(ModelActor):
 
 
 def _element(observation: Mapping[str, Any], ref: str) -> str:
-    """Return an element's role and name, or its ref if they were not observed."""
+    """Return an element's role and name, or its ref if these were not observed."""
     from webtraj.environments.browser.observation import refs_in
 
     for element in refs_in(str(observation.get("axtree") or "")):

@@ -61,7 +61,7 @@ class HindsightProposer:
     async def propose(self, seen: Seen, limit: int) -> Drafts:
         """See `Proposer.propose`. It proposes only drafts that pass the checks.
 
-        Drafts that would fail, or the lack of any, are reported as rejections.
+        Drafts that would fail are reported as rejections. So is an episode without drafts.
         """
         clean = _find_first_change(seen)
         rules = (_navigation(seen, clean), _information(seen, clean), _presses(seen, clean))

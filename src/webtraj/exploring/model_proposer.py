@@ -4,7 +4,7 @@ The reply is parsed strictly and never executed: one JSON object, with exactly t
 prompt. An unreadable reply is retried with the error; after `max_attempts` the episode has no
 proposals, and its record says why. A single malformed proposal is rejected alone.
 
-Page text goes to the model in one block per step that no page can end
+Page text goes to the model in one block per step, which no page can close
 (`webtraj.agents.models.structured_output`). JSON strings would escape line ends too, but not a
 tokenizer's turn markup, and a page is hard to read as one line.
 """
@@ -158,8 +158,8 @@ class ModelProposer:
 def read_reply(call: ModelCall) -> Reading[Drafts]:
     """Parse the proposals of a call, ignoring the model's reasoning (`<think>`).
 
-    Malformed proposals are rejected one by one; the whole reply is broken if it is not an object of
-    the requested form.
+    Malformed proposals are rejected one by one. The whole reply is broken if it does not fit the
+    requested schema.
     """
     if incomplete := structured_output.problem_of(call):
         return Reading(broken=incomplete)

@@ -62,7 +62,7 @@ class Record:
 
 
 def proposer_key(proposer: Proposer, limit: int) -> str:
-    """Return the name of the files of a proposer that has this limit of tasks per episode.
+    """Return the name of the files of a proposer with this limit of tasks per episode.
 
     Raises:
         InvalidInputError: Its name is not a valid file name.
@@ -206,7 +206,7 @@ def _rejection_data(record: Record, rejection: Rejection) -> dict[str, Any]:
 
 
 def _row(task: TaskSpec) -> dict[str, Any]:
-    """Return a task's row as plain JSON data, with lists for tuples."""
+    """Return a task's row as plain JSON data, with lists instead of tuples."""
     row: dict[str, Any] = orjson.loads(orjson.dumps(task.to_data()))
     return row
 

@@ -99,7 +99,7 @@ def assemble(dialect: Dialect, stream: bytes) -> tuple[Any, str]:
     """Assemble the body of a reply from its stream.
 
     Returns:
-        The body, None if nothing of it arrived, and an error; empty if the body is complete.
+        The body, None if nothing arrived; and an error, empty if the body is complete.
     """
     lines = (line[5:] for line in stream.splitlines() if line.startswith(b"data:"))
     # A line that is not JSON is `[DONE]`, or was cut off.
@@ -144,7 +144,7 @@ _WORDS: Final = ("role", "id", "type", "name")
 
 
 def _grow(whole: dict[str, Any], delta: Mapping[str, Any]) -> None:
-    """Add a delta of chat completions: extend texts and lists, and indexed items one by one."""
+    """Add a delta of chat completions: extend texts, lists and indexed items."""
     for name, value in delta.items():
         before = whole.get(name)
         match value:
@@ -252,7 +252,7 @@ class Extras:
     usage: bool
 
     def without(self, data: Mapping[str, Any]) -> dict[str, Any] | None:
-        """Return a body, or a chunk of a stream, without the extras; None if nothing is left."""
+        """Remove the extras from a body, or a chunk of a stream; return None if nothing is left."""
         is_chunk = data.get("object") == "chat.completion.chunk"
         if self.usage and is_chunk and not data.get("choices") and "usage" in data:
             return None
@@ -267,7 +267,7 @@ class Extras:
         return {**data, "choices": choices} if "choices" in data else data
 
     def without_in_event(self, event: bytes) -> bytes:
-        """Return an event of a stream without the extras; empty if nothing is left."""
+        """Remove the extras from an event of a stream; return an empty text if nothing is left."""
         head, field, rest = event.partition(b"data:")
         try:
             chunk = orjson.loads(rest)
@@ -280,7 +280,7 @@ class Extras:
 
 
 def with_extras(request: Mapping[str, Any]) -> tuple[dict[str, Any], Extras]:
-    """Return a chat completion's request to vLLM with the extras, and which those are.
+    """Return a chat completion's request to vLLM with the extras, and a list of the extras.
 
     The extras are token ids, log-probabilities and, for a stream, the usage.
     """

@@ -6,7 +6,7 @@ A call led to a step by one of two rules:
 * `order`: it is the only candidate. Since the last step, only one conversation had replies, and no
   call was in flight when the step was taken.
 
-Earlier calls led to the step, too, if the call's request contains their replies or continues their
+Earlier calls also led to the step if the call's request contains their replies or continues their
 conversation. A step without calls of its own belongs to the call before, whose reply may request
 several actions. If no rule applies, nothing is guessed: `by` is empty. The episode's last step
 keeps the calls that led to no step.
@@ -88,7 +88,7 @@ class Joiner:
         )
 
     def note_recorded(self) -> None:
-        """Note that the decision returned last was recorded: its calls lead to no other step."""
+        """Note that the last returned decision was recorded, so its calls lead to no other step."""
         joined, self._joined = self._joined, ()
         if joined:
             self._last = joined[-1]
@@ -103,9 +103,9 @@ class Joiner:
     def _find_calls(
         self, deed: Deed, at: float, calls: Sequence[RecordedCall]
     ) -> tuple[Sequence[RecordedCall], str]:
-        """Return the calls that led to a step, the one that requested it last, and the rule.
+        """Return the calls that led to a step, the last call that requested it, and the rule.
 
-        A rule without calls means that the call before requested this step, too.
+        A rule without calls means that the previous call requested this step too.
         """
         replied = [call for call in calls if not call.call.error and call.start <= at]
         named = [call for call in replied if _names(call.call, deed)]
@@ -124,7 +124,7 @@ class Joiner:
 
 
 def _chain(last: RecordedCall, calls: Sequence[RecordedCall]) -> list[RecordedCall]:
-    """Return the calls that led to a call, and that call, in order."""
+    """Return the calls that led to a call, followed by the call itself."""
     chain = [last]
     for call in reversed(calls):
         if call not in chain and any(_leads_to(call, later) for later in chain):

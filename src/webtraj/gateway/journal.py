@@ -55,7 +55,7 @@ class RecordedCall:
 
     @classmethod
     def of(cls, begun: Mapping[str, Any], ended: Mapping[str, Any] | None) -> RecordedCall:
-        """Return the call of a journal's lines; it is in flight if `ended` is None."""
+        """Return the call that two lines of a journal record; in flight if `ended` is None."""
         result: Mapping[str, Any] = {"error": _LOST} if ended is None else ended
         attempts: tuple[FailedAttempt, ...] = ()
         if failure := result.get("failure"):
@@ -80,7 +80,7 @@ class RecordedCall:
         return cls(id=begun["call"], run=begun["run"], call=call)
 
     def is_attempt_at(self, other: RecordedCall) -> bool:
-        """Return whether both ask a model for the same, by any API, streamed or not."""
+        """Return whether two calls ask a model the same, by any API, streamed or not."""
         mine, theirs = self.call, other.call
         return (
             self.run == other.run
@@ -91,7 +91,7 @@ class RecordedCall:
 
 
 def merge_attempts(calls: Iterable[RecordedCall]) -> list[RecordedCall]:
-    """Return calls in the order of their start, with all attempts at a call as one.
+    """Return calls in the order of their start, with all attempts at a call merged.
 
     A call repeats an earlier one that failed if they have the same request. Each failed call is
     repeated at most once.
@@ -166,7 +166,7 @@ class Journal:
 
 
 def read_calls(path: str | os.PathLike[str]) -> list[RecordedCall]:
-    """Return the calls of a journal in the order of their start, with all attempts at one as one.
+    """Return a journal's calls in the order of their start, with attempts at a call merged.
 
     A call that is in flight, or was when the gateway was killed, has an error and no latency.
 

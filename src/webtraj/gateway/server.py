@@ -121,11 +121,11 @@ class Gateway:
         """The address, with the token if clients need it."""
 
     def openai_url(self, run: str = "") -> str:
-        """Return `OPENAI_BASE_URL` for agents; `run` marks the calls made with it."""
+        """Return the `OPENAI_BASE_URL` for agents. `run` labels the calls made with it."""
         return f"{self.anthropic_url(run)}/v1"
 
     def anthropic_url(self, run: str = "") -> str:
-        """Return `ANTHROPIC_BASE_URL` for agents; `run` marks the calls made with it."""
+        """Return the `ANTHROPIC_BASE_URL` for agents. `run` labels the calls made with it."""
         return f"{self.url}/run/{run}" if run else self.url
 
     async def __aenter__(self) -> Self:
@@ -161,7 +161,7 @@ class Gateway:
     # One request.
 
     async def _wait_for_calls(self) -> None:
-        """Wait until the calls that the end of the server cancelled are recorded."""
+        """Wait until the calls that were cancelled when the server ended are recorded."""
         if self._answering:
             await asyncio.wait(set(self._answering), timeout=_WAIT)
 
@@ -242,7 +242,7 @@ class _Upstream:
         return self.url.copy_with(path=self.url.path + path, query=query or self.url.query or None)
 
     async def is_vllm(self, headers: list[tuple[bytes, bytes]]) -> bool:
-        """Return whether it is vLLM: the owner of its models is "vllm"."""
+        """Return whether the server is vLLM: the owner of its models is "vllm"."""
         async with self._checking:
             if self.vllm is None:
                 known = [(name, value) for name, value in headers if name in _KEYS]
@@ -409,7 +409,7 @@ def _dialect_of(path: str, headers: list[tuple[bytes, bytes]]) -> Dialect:
 
 
 def _read(body: bytes) -> tuple[Any, bool]:
-    """Return a body's data, and whether writing it again would keep it: without NaN, for one."""
+    """Return a body's data, and whether it survives rewriting, which NaN for example would not."""
     try:
         return orjson.loads(body), True
     except orjson.JSONDecodeError:

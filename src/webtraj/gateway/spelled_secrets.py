@@ -1,9 +1,9 @@
 """Hide a password that an agent typed in portions, such as key by key with a call for each.
 
-No text of a call then holds the password, so searching does not find it. But the replies tell how
-it was typed: in texts that differ in one word only, such as `{"key": "h"}` or `press h`, the words
-spell it. What was said from the first of these replies to the request after the last is hidden as a
-whole: the replies, and in all later calls the messages that came up meanwhile.
+No text of a call then holds the password, so searching does not find it. But the replies show how
+it was typed: in texts that differ in one word only, such as `{"key": "h"}` or `press h`, these
+words spell it. So everything from the first of these replies to the request after the last is
+hidden: the replies, and in all later calls the messages added in between.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ class SpelledSecrets:
                 self._follow(call)
 
     def hide(self, call: RecordedCall) -> ModelCall:
-        """Return the record of a call without what was said while a secret was typed."""
+        """Return the record of a call without the messages in which a secret was typed."""
         if not self._said:
             return call.call
         self._follow(call)
@@ -100,7 +100,7 @@ class SpelledSecrets:
         )
 
     def _follow(self, call: RecordedCall) -> None:
-        """Hide what a call's request adds, if it is the next in the conversation."""
+        """Hide the messages that a call's request adds, if it is the next in the conversation."""
         last = self._open
         if last is None or call.run != last.run or call.start < last.end or call.id in self._said:
             return
@@ -113,7 +113,7 @@ class SpelledSecrets:
 
 
 def _find_spelling(secret: str, calls: Sequence[RecordedCall]) -> list[RecordedCall]:
-    """Return the calls whose replies spell a secret, or most of it, in portions."""
+    """Return the calls whose replies together spell a secret, or most of it."""
     secret = secret.lower()
     places: dict[Any, list[tuple[str, RecordedCall]]] = collections.defaultdict(list)
     for call in calls:
@@ -161,7 +161,7 @@ def _find_typed(word: str) -> str:
 
 
 def _leaves(value: Any, field: str) -> Iterator[tuple[str, str]]:
-    """Yield the texts in a value, those in JSON too, each with the name of its field."""
+    """Yield the texts in a value, including JSON texts, each with the name of its field."""
     match value:
         case str():
             try:
@@ -183,7 +183,7 @@ def _leaves(value: Any, field: str) -> Iterator[tuple[str, str]]:
 
 
 def _digest(message: Any) -> bytes:
-    """Return what tells a message from others, wherever an agent marks it for a cache."""
+    """Return a digest of a message that ignores an agent's marks for caching."""
     if isinstance(message, Mapping):
         message = _without_marks(message)
     return repr(message).encode("utf-8", "surrogatepass")

@@ -85,8 +85,8 @@ def name_judge(judge: Judge, name: str = "") -> NamedJudge:
 
     Args:
         judge: The judge.
-        name: Its name if it has none of its own; by default that of its class. The version is
-            empty by default.
+        name: The name for a judge without one. Default: its class's name. The version is empty by
+            default.
 
     Raises:
         InvalidInputError: It is not a judge, or its name or version is not text.
@@ -135,7 +135,7 @@ def make_judgement(
 
 
 async def judgement_by(judge: NamedJudge, trajectory: EpisodeTrajectory) -> Judgement:
-    """Return a judge's judgement of a judgeable episode, with what the judge left out filled in.
+    """Return a judge's judgement of a judgeable episode, with missing fields filled in.
 
     Raises:
         InvalidInputError: What the judge returned is not a judgement that it can give.
@@ -175,7 +175,7 @@ def is_judgeable(trajectory: EpisodeTrajectory) -> bool:
 
 
 def has_verdict(trajectory: EpisodeTrajectory, judge: NamedJudge) -> bool:
-    """Return whether the judge, of the same version, has reached a verdict on an episode."""
+    """Return whether this version of the judge has reached a verdict on an episode."""
     return any(
         (one.judge, one.version) == (judge.name, judge.version)
         and one.outcome is not Outcome.JUDGE_ERROR
@@ -186,7 +186,7 @@ def has_verdict(trajectory: EpisodeTrajectory, judge: NamedJudge) -> bool:
 def is_unanswered(judgement: Judgement) -> bool:
     """Return whether a judge reached no verdict because a model gave no reply.
 
-    That the model was unavailable or refused says nothing about the episode.
+    An unavailable model or a refusal says nothing about the episode.
     """
     if judgement.outcome is not Outcome.JUDGE_ERROR:
         return False
@@ -265,7 +265,7 @@ class FirstKnown(AsyncClosing):
 
 
 def unwrap_judgement(judgement: Judgement) -> Judgement:
-    """Return a `FirstKnown` judgement as its inner judge gave it; return any other unchanged."""
+    """Return the inner judge's judgement from that of a `FirstKnown`; any other unchanged."""
     names, versions = judgement.judge.split(_BETWEEN), judgement.version.split(_BETWEEN)
     by = judgement.findings.get("by")
     if len(names) < 2 or len(versions) != len(names) or by not in names:

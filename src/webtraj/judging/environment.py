@@ -54,7 +54,7 @@ class EnvironmentJudge:
         return make_judgement(self, outcome, reason, findings)
 
     def _read_outcome(self, trajectory: EpisodeTrajectory) -> Outcome:
-        """Return the environment's verdict, as far as it is still on record."""
+        """Return the environment's verdict, if the record still has it."""
         end = trajectory.end
         if end is None:
             return Outcome.UNKNOWN

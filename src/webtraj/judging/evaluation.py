@@ -209,7 +209,7 @@ def _not(truth: bool | None) -> bool | None:
 
 
 def _plain(text: str, *, ends: bool = True) -> str:
-    """Return a text without case, repeated white space and, if `ends`, a final full stop."""
+    """Return a text in lower case with single spaces; with `ends`, without a final full stop."""
     plain = " ".join(text.casefold().split())
     return plain.removesuffix(".").rstrip() if ends else plain
 
@@ -219,7 +219,7 @@ def _host(host: str) -> str:
 
 
 def _numbers(text: str) -> list[float]:
-    """Return the numbers of a text that can be read whole, without their units.
+    """Return the complete numbers in a text, without their units.
 
     >>> _numbers("1,234.5m of 5% and 12 km\u00b2")
     [1234.5, 5.0, 12.0]

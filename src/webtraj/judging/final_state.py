@@ -1,7 +1,7 @@
 """An episode as rules see it: its last observation, actions and answer.
 
-Anything that was not recorded raises `MissingError` and is never an empty text: rules must not
-confuse "not observed" with "not there".
+Anything that was not recorded raises `MissingError` instead of giving an empty text, so that rules
+do not confuse "not observed" with "not there".
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ class FinalState:
 
     @property
     def answer(self) -> str | None:
-        """The agent's answer; None if it gave none, which is not missing data."""
+        """The agent's answer. None means that it gave none, not that data is missing."""
         return final_answer(self.trajectory)
 
     def before(self) -> FinalState | None:
@@ -105,7 +105,7 @@ class FinalState:
         return refs_in(axtree), not is_cut(axtree)
 
     def find_typed(self) -> Mapping[str, str]:
-        """Return the content of masked fields, by ref, as far as the actions show it."""
+        """Return the content of masked fields, by ref, where the actions show it."""
         known = find_typed_texts(self.trajectory.steps)
         return known[-1] if known else {}
 

@@ -2,8 +2,8 @@
 
 A verdict is stored as soon as it is reached, so judging resumes after a crash, and running it again
 judges episodes that were added meanwhile. If a judge was unavailable, the episode waits for the
-next run. If it could not decide, the verdict is JUDGE_ERROR: it is asked again in the next run, and
-the same answer is not stored twice.
+next run. If a judge could not decide, the verdict is JUDGE_ERROR. The next run asks it again, but
+does not store the same answer twice.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ class Judged:
 def check_judging(judge: Judge, *, when: When = "unknown", parallel: int = PARALLEL) -> NamedJudge:
     """Return the judge with a name and a version, if `judge_dataset` takes these arguments.
 
-    It costs nothing.
+    No model is asked.
 
     Raises:
         InvalidInputError: One is invalid.
@@ -106,9 +106,9 @@ async def judge_dataset(
 ) -> Judged:
     """Judge the episodes of a dataset on which this judge has no verdict yet.
 
-    Episodes that did not end by themselves are left out: there is nothing to judge. So are those
-    of which another try counts. Processes that judge one folder do so in turn, so that none judges
-    an episode twice.
+    Episodes that did not end by themselves are left out: there is nothing to judge. So are
+        superseded tries. Processes that judge the same folder take turns, so that no episode is
+        judged twice.
 
     Args:
         place: The dataset's folder or URL. Its episodes do not change.
@@ -142,7 +142,7 @@ async def judge_dataset(
 
 @contextlib.asynccontextmanager
 async def _own_turn(place: DatasetPlace) -> AsyncIterator[None]:
-    """Hold a dataset's lock, after waiting until no other process has it; a bucket has none.
+    """Wait for a dataset's lock, and hold it. A bucket has no lock.
 
     Without a lock, such as on a file system without flock, processes judge at the same time.
     """
@@ -258,7 +258,7 @@ class _Judging:
         await self._store()
 
     async def _is_last(self, episode_id: str, judgement: Judgement) -> bool:
-        """Return whether the same was said of the episode last, for the same reason."""
+        """Return whether the episode's last judgement gave the same verdict and reason."""
         before = await asyncio.to_thread(self._book.of, episode_id)
         return [_identify(one) for one in before[-1:]] == [_identify(judgement)]
 
@@ -285,5 +285,5 @@ class _Judging:
 
 
 def _identify(judgement: Judgement) -> tuple[object, ...]:
-    """Return what a judgement says, without the time and the evidence."""
+    """Return a judgement's content without the time and the evidence."""
     return judgement.judge, judgement.version, judgement.outcome, judgement.reason

@@ -1,4 +1,4 @@
-"""The content of masked fields, as far as the recorded actions show it.
+"""The content of masked fields, where the recorded actions show it.
 
 A password shows as bullets. If the agent typed it, its value is the text typed last, provided that
 the field shows as many bullets and no later action could have changed it. Otherwise it is unknown.
@@ -53,9 +53,9 @@ def is_redacted(text: str) -> bool:
 def find_typed_texts(steps: Sequence[StepRecord]) -> list[Mapping[str, str]]:
     """Return the known content of masked fields after each step, by ref.
 
-    The content is known after a `fill`, or after typing into an empty field, that succeeded and
-    left as many characters. It stays known until the field shows a different number of characters,
-    other typing changes it, or an action may have typed into the focused element.
+    The content is known after a successful `fill`, or after successful typing into an empty field,
+    if the field shows as many characters. It stays known until the field shows a different number
+    of characters, other typing changes it, or an action may have typed into the focused element.
     """
     after: list[Mapping[str, str]] = []
     known: dict[str, str] = {}
@@ -72,7 +72,7 @@ def find_typed_texts(steps: Sequence[StepRecord]) -> list[Mapping[str, str]]:
 
 
 def _after(step: StepRecord, known: Mapping[str, str], before: Mapping[str, int]) -> dict[str, str]:
-    """Return the candidates for known content after a step, before comparing with what is shown."""
+    """Return the content that may be known after a step, before comparing it with the page."""
     observation: Any = step.observation
     last = last_action_of(observation)
     action = _action_of(step.action)

@@ -69,7 +69,7 @@ def names_in(text: str) -> list[str]:
 def match_goal(template: str, goal: str) -> dict[str, str] | None:
     """Return the value of each of a template's names in a goal; None if the goal does not match.
 
-    A run of white space counts as one space, in both texts.
+    In both texts, a run of white space counts as one space.
 
     >>> match_goal('Enter "{text}" and press {button}.', 'Enter "Ada" and press Submit.')
     {'text': 'Ada', 'button': 'Submit'}
@@ -105,7 +105,7 @@ def match_goal(template: str, goal: str) -> dict[str, str] | None:
 
 
 def fill_in(text: str, values: Mapping[str, str]) -> str:
-    """Return a text with each name replaced by its value; other words in braces stay.
+    """Return a text with each name replaced by its value. Other words in braces stay.
 
     >>> fill_in("{user} is {here}", {"user": "anna"})
     'anna is {here}'
@@ -293,7 +293,7 @@ def _texts(key: str, value: Any) -> Iterator[tuple[str, str]]:
 
 
 def describe_errors(error: pydantic.ValidationError, model: type[pydantic.BaseModel]) -> list[str]:
-    """Return one line per mistake: its place, what is wrong, and the allowed keys.
+    """Return a line for each mistake: its place, what is wrong, and the allowed keys.
 
     Args:
         error: The error from validating a list of `model`.

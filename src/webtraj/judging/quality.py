@@ -84,8 +84,8 @@ def labels_of_dataset(dataset: Dataset) -> dict[str, Label]:
     """Return the recorded outcomes of a dataset's episodes as labels.
 
     Judgements beside the episodes do not count. Episodes whose outcome is not in `LABELS` get no
-    label. In a dataset that a step judged, an episode has its last judge's outcome, so use this for
-    datasets whose environment knows the outcome: MiniWoB++, a benchmark.
+    label. If a processing step judged the dataset, an episode has its last judge's outcome. So use
+    this only for datasets whose environment knows the outcome, such as MiniWoB++ or a benchmark.
 
     Raises:
         StorageError: The index cannot be read.
@@ -259,7 +259,7 @@ class Confusion:
 
     @property
     def kappa(self) -> float | None:
-        """Cohen's kappa over the verdicts given: 1 is full agreement, 0 what chance would give.
+        """Cohen's kappa over the given verdicts: 1 is full agreement, 0 is chance level.
 
         None if undefined: there are no verdicts, or all labels and verdicts are the same.
         """

@@ -174,8 +174,8 @@ class RuleJudge:
     """A judge that checks rules.
 
     Args:
-        rules: The rules, of which the first that matches a task applies; or a `.json` or `.yaml`
-            file of them.
+        rules: The rules, or a `.json` or `.yaml` file of them. The first that matches a task
+            applies.
 
     Raises:
         InvalidInputError: The file cannot be read, or does not contain rules.
@@ -287,7 +287,7 @@ _RULES = pydantic.TypeAdapter(Annotated[list[Rule], pydantic.Field(min_length=1)
 
 
 def _decide(truths: Mapping[str, bool | None], problems: Sequence[str]) -> tuple[Outcome, str]:
-    """Return the verdict from which of `blocked`, `success` and `failure` hold."""
+    """Return the verdict, given whether `blocked`, `success` and `failure` hold."""
     blocked, success = truths.get("blocked", False), truths["success"]
     failure = truths.get("failure", None if success is None else not success)
     if blocked:

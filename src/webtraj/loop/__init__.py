@@ -1,4 +1,4 @@
-"""The loop: a policy plays, is trained on what it played, and the better policy plays again.
+"""The loop: run a policy, train it on its episodes, and run the trained policy.
 
 * `configuration`: a loop's settings, and the placeholders in commands. `config_file`: reads
   and checks them, from YAML and `key=value`.

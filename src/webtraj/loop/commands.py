@@ -120,7 +120,7 @@ class _Build:
 
     @property
     def _agent_alone(self) -> bool:
-        """Whether an agent without a model plays, since no model is trained yet."""
+        """Return whether an agent without a model plays, because no model is trained yet."""
         return not self.policy.weights and self.config.first.agent is not None
 
     def _with_policy(self, settings: dict[str, Any], given: RolloutPhaseConfig) -> dict[str, Any]:
@@ -229,7 +229,7 @@ class _Build:
         return self._webtraj("train update", "--python", python, "--train", settings=settings)
 
     def _links(self, given: TrainPhaseConfig) -> dict[str, str]:
-        """Return links that put the datasets where LLaMA-Factory's update looks for them."""
+        """Return the links by which LLaMA-Factory's update finds the datasets."""
         if given.llamafactory is None or given.command is not None:
             return {}
         folder = Path(self.places.training_folder(self.number)) / "train_trajectories"
@@ -318,7 +318,7 @@ def check_first(config: LoopConfig) -> None:
 
 
 def check_phases(config: LoopConfig) -> None:
-    """Check what later phases would refuse: tasks, judges, steps, a format.
+    """Check the settings of later phases in advance: tasks, judges, steps, formats.
 
     Raises:
         InvalidInputError: Something is missing, or has an unknown name.

@@ -1,4 +1,4 @@
-"""The file of a loop's configuration: YAML, with `key=value` on top, read and checked."""
+"""Read and check a loop's configuration: a YAML file, and `key=value` overrides."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def load_loop_config(
 
 
 def check_loop(config: LoopConfig) -> LoopConfig:
-    """Check what spans several keys: placeholders, the folder, names, and rollouts in groups.
+    """Check rules that span several keys: placeholders, the folder, names, groups.
 
     Raises:
         InvalidInputError: A placeholder, format, step or key of the trainer is unknown, `out` is a

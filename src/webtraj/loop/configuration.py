@@ -62,7 +62,7 @@ _Name = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]{0,39}$")]
 
 
 def given_settings(section: Section, model: type[Section]) -> dict[str, Any]:
-    """Return the settings of a command that a section gives, without their defaults."""
+    """Return the command settings that a section sets, without defaults."""
     return section.model_dump(mode="json", include={*model.model_fields}, exclude_unset=True)
 
 
@@ -508,7 +508,7 @@ def fill(value: Any, values: Values) -> Any:
 
 
 def _items(item: Any, values: Values) -> Sequence[Any]:
-    """Return a list's item, filled in: several if it is a placeholder with several values."""
+    """Return a list's item, filled in. A placeholder with several values gives several items."""
     match = _PLACEHOLDER.fullmatch(item) if isinstance(item, str) else None
     several = values.get(match[2]) if match else None
     return [fill(item, values)] if several is None or isinstance(several, str) else several
@@ -558,7 +558,7 @@ def _to_json(value: Any) -> str:
 def to_data(section: Section) -> dict[str, Any]:
     """Return a configuration as data, from which it can be loaded again.
 
-    It has all of the loop's own keys, and of a command's settings those that are given.
+    It has all of the loop's own keys, and those settings of commands that are given.
     """
     plain = section.model_dump(mode="json")
     data: dict[str, Any] = {}

@@ -76,14 +76,15 @@ async def run(
 ) -> LoopResult:
     """Run or resume a loop.
 
-    If cancelled, it ends the running phase in good order, and the loop can be resumed.
+    If cancelled, it stops the running phase cleanly, and the loop can be resumed.
 
     Args:
         config: The loop's configuration.
         resume: Whether to resume a loop that may exist in `config.out`. Done phases are skipped,
             and an interrupted one is resumed.
-        only: Which phases to run: those that play and prepare the episodes (`rollout`), or those
-            that make a model of them (`update`), up to the next one of the other group.
+        only: Which phases to run: those that record and prepare episodes (`rollout`), or those that
+            train a model on them (`update`). The loop stops before the next phase of the other
+            group.
         observer: Receives the loop's events.
 
     Returns:
@@ -159,7 +160,7 @@ class _Loop:
     def _find_left(self, lane: Sequence[Slot]) -> list[Slot]:
         """Return the phases that are not done, and mark the others as done.
 
-        A phase that was skipped when it was not configured is not made up for, unless its data is
+        A phase that was skipped because it was not configured is not run later, unless its data is
         needed now.
         """
         passed = self._find_passed()
@@ -197,8 +198,8 @@ class _Loop:
     def _is_gone(self, slot: Slot) -> bool:
         """Return whether a phase's outputs were removed.
 
-        Removing them is how a user requests that they be made again, for example in another way.
-        Recordings are not made again, since they would be other data.
+        Users remove outputs to have them made again. Recordings are not made again, since the new
+        ones would differ.
         """
         ended = self._state.find_end(slot.key)
         return (
@@ -208,11 +209,11 @@ class _Loop:
         )
 
     def _is_needed(self, slot: Slot) -> bool:
-        """Return whether the training needs data that it did not need with its old algorithm."""
+        """Return whether the training needs data that its previous algorithm did not need."""
         return slot.name in ("export", "groups") and self._state.find_end(slot.key) is None
 
     def _is_owed(self, slot: Slot, passed: Collection[tuple[int, str]]) -> bool:
-        """Return whether a coming export needs data of this iteration that was never processed."""
+        """Return whether a later export needs data of this iteration that was never processed."""
         processed = self._places.processed_dataset(slot.iteration)
         return self._state.find_end(slot.key) is None and any(
             name == "export" and processed in self._places.training_datasets(iteration)
@@ -321,7 +322,7 @@ class _Loop:
         return await self._server.ensure(version, weights)
 
     def _weights(self, version: int) -> str:
-        """Return the model of a version; empty if an agent without one started the loop."""
+        """Return the model of a version; empty if an agent without a model started the loop."""
         if not version and self._config.first.agent is not None:
             return ""
         return self._places.weights(version)
@@ -413,7 +414,7 @@ def _has_outputs(phase: Phase, begun: Begun) -> bool:
 
 
 def _wrong(phase: Phase, status: int) -> str:
-    """Return what is wrong with a phase that ended, as the end of a sentence."""
+    """Return the problem with a phase that ended, as the end of a sentence."""
     if status:
         killed = f", killed by signal {status - _SIGNALLED}" if status > _SIGNALLED else ""
         return f"exited with status {status}{killed}"

@@ -1,4 +1,4 @@
-"""Iterations that train by policy gradient: what their rollouts must be like.
+"""Requirements for the rollouts of iterations that train by policy gradient.
 
 The trainer computes log-probabilities of sampled replies again and compares them with the recorded
 ones. So replies must be sampled from the model's whole distribution. Their temperature is recorded,

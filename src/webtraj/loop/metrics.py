@@ -90,7 +90,7 @@ def measure_iteration(config: LoopConfig, state: LoopState, iteration: int) -> d
 
 
 def read_lines(path: Path) -> list[dict[str, Any]]:
-    """Return the lines of a metrics file by iteration; none if there is no file.
+    """Return the lines of a metrics file by iteration; empty if there is no file.
 
     Raises:
         CorruptDataError: A line is damaged.
@@ -119,7 +119,7 @@ def write_line(path: Path, line: Mapping[str, Any]) -> None:
 
 
 def _staleness(config: LoopConfig, iteration: int, policy: int) -> int:
-    """Return how many trainings behind the weights were, compared to a loop without overlap."""
+    """Return how many trainings the weights lagged behind those of a loop without overlap."""
     if config.first.agent is not None and iteration <= config.first.iterations:
         return 0
     return iteration - 1 - policy
@@ -159,7 +159,7 @@ def _is_dataset(path: str) -> bool:
 
 
 def _measure_export(folder: str) -> dict[str, int]:
-    """Return the size of the training data; nothing for an export in another format."""
+    """Return the size of the training data; empty for an export in another format."""
     from webtraj.datasets.exporters.base import MANIFEST, is_manifest, read_manifest
 
     if not is_manifest(Path(folder) / MANIFEST):
@@ -170,7 +170,7 @@ def _measure_export(folder: str) -> dict[str, int]:
 
 
 def _measure_training(folder: str) -> dict[str, Any]:
-    """Return the last loss of a training that left a log, and what it says of its groups."""
+    """Return the last loss of a training and the metrics of its groups, from its log."""
     from webtraj.training.sft.logs import read_log
 
     log = read_log(folder)
@@ -188,9 +188,9 @@ def _measure_training(folder: str) -> dict[str, Any]:
 
 
 def _gradient(log: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """Return the metrics of policy-gradient training; nothing for another one.
+    """Return the metrics of policy-gradient training; empty for other training.
 
-    The mismatch is that of the first step: later ones include what the training changed.
+    The mismatch is from the first step, because later steps include the training's changes.
     """
     begun = next((entry for entry in log if "policy_groups" in entry), None)
     if begun is None:

@@ -54,7 +54,7 @@ class Output:
 
     @property
     def missing(self) -> str:
-        """The problem with it, as the end of a sentence; empty if it is complete."""
+        """The problem with the phase, as the end of a sentence; empty if it is complete."""
         path = Path(self.path)
         if not path.exists() or (path.is_dir() and not any(path.iterdir())):
             return "is missing or empty"
@@ -81,8 +81,9 @@ class Output:
 def digest(path: str | os.PathLike[str]) -> str:
     """Return a digest of a file's or folder's content; empty if it does not exist.
 
-    It covers the names, sizes and contents of all files. Of files above 4 MiB, it covers the first
-    and the last MiB. A dataset's blobs and episodes count by name only, besides its index.
+    It covers the names, sizes and contents of all files. For files above 4 MiB, it covers only the
+    first and the last MiB. For a dataset, it covers the index in full, and blobs and episodes by
+    name only.
     """
     top = Path(path)
     total = hashlib.sha256()
@@ -160,7 +161,7 @@ class Slot:
 
 
 def lanes(config: LoopConfig, *, overlap: bool | None = None) -> tuple[tuple[Slot, ...], ...]:
-    """Return the loop's phases, as one lane or as two that run at once.
+    """Return the loop's phases, in one lane, or in two that run at once.
 
     Args:
         config: The loop's configuration.
@@ -172,7 +173,7 @@ def lanes(config: LoopConfig, *, overlap: bool | None = None) -> tuple[tuple[Slo
 
 
 def staleness(config: LoopConfig) -> int:
-    """Return the most trainings that the playing weights are behind."""
+    """Return the maximum number of trainings that the playing weights are behind."""
     return config.overlap.max_staleness if config.overlap.enabled else 0
 
 
@@ -312,7 +313,7 @@ class LoopObserver(Protocol):
         """Called once, with the number of phases and of those already done."""
 
     def note(self, text: str) -> None:
-        """Called with other information: changed settings, what the loop waits for."""
+        """Called with other information, such as changed settings or what the loop waits for."""
 
     def phase_began(self, phase: Phase, *, attempt: int, log: str) -> None:
         """Called when a phase's command starts."""
@@ -321,7 +322,7 @@ class LoopObserver(Protocol):
         """Called with some of the lines that a phase prints."""
 
     def phase_ended(self, slot: Slot, seconds: float) -> None:
-        """Called when a phase is done; one that was found done took 0 seconds."""
+        """Called when a phase is done. A phase that was done already took 0 seconds."""
 
     def phase_failed(self, slot: Slot, why: str, *, pause: float) -> None:
         """Called when a phase failed and will be retried after a pause in seconds."""

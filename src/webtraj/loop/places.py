@@ -6,8 +6,8 @@
           state.jsonl                             what has been done: see `state`
           metrics.jsonl                           results: see `metrics`
           logs/iteration_0001/train.log           the output of each phase
-          train_trajectories/iteration_0001/      the recordings of iteration 1, with verdicts,
-          processed/iteration_0001/               and after post-processing
+          train_trajectories/iteration_0001/      the recordings of iteration 1, with verdicts
+          processed/iteration_0001/               the same, after post-processing
           test_trajectories/iteration_0001/       the evaluation of the initial weights
                             iteration_0002/       the evaluation of iteration 1's weights
           exports/iteration_0001/                 the training data of iteration 1
@@ -94,7 +94,7 @@ class Places:
         return str(self.out / "processed" / version_name(iteration))
 
     def latest(self, iteration: int) -> str:
-        """Return the processed dataset if there is that phase, else the recorded one."""
+        """Return the processed dataset if that phase is configured, else the recorded one."""
         place = self.played_dataset if self.config.postprocess is None else self.processed_dataset
         return place(iteration)
 
@@ -108,7 +108,7 @@ class Places:
     def groups_of(self, iteration: int) -> list[str]:
         """Return the datasets whose groups an iteration is trained on, the oldest first.
 
-        They are as recorded: processed episodes are not what the policy did.
+        These are the recorded datasets, because processing changes what the policy did.
         """
         first = max(iteration - self.config.groups.iterations + 1, 1)
         numbers = [n for n in range(first, iteration + 1) if self.config.algorithm(n) != "sft"]
@@ -131,7 +131,7 @@ class Places:
         return f"{self.training_folder(iteration)}/{MODEL}"
 
     def weights(self, version: int) -> str:
-        """Return the model of a version: an iteration's, or the initial one for 0."""
+        """Return the model that iteration `version` has trained, or the initial model for 0."""
         if version:
             return self.model(version)
         first = self.config.first

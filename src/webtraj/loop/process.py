@@ -1,8 +1,8 @@
 """Run one phase's command as a child process, with its output in a log.
 
-The child runs under the guard of `webtraj.serving`, so no part of it outlives us. If we end or are
-killed, it gets SIGTERM and is killed after its patience. It holds a lock while it lives, and a
-resumed loop waits for that lock.
+The child runs under the guard of `webtraj.serving`, so no part of it outlives us. If this process
+ends or is killed, the child gets SIGTERM, and SIGKILL some time later. It holds a lock while it
+lives, and a resumed loop waits for that lock.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ async def run_command(
 ) -> int:
     """Run a command to its end; return its exit status, 128 + n for signal n.
 
-    If cancelled, it ends the command in good order, and waits for that.
+    If cancelled, it stops the command cleanly and waits for its end.
 
     Args:
         command: The program and its arguments.

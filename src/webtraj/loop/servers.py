@@ -1,7 +1,7 @@
-"""The policy's server: what the loop does to have given weights served.
+"""The policy's server: starts it and updates its weights as the loop needs.
 
-The loop names the weights that should play. This module starts a server, updates its weights, or
-does nothing.
+The loop names the weights that should play. Depending on the policy, this module starts a server,
+updates its weights, or does nothing.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class PolicyServer(AsyncClosing):
     async def ensure(self, version: int, weights: str) -> Policy:
         """Make sure that weights are served, and return the policy.
 
-        The caller makes sure that nobody plays with other weights meanwhile.
+        The caller must ensure that nobody plays with other weights meanwhile.
 
         Args:
             version: The iteration of the weights; 0 for the initial ones.
@@ -204,7 +204,7 @@ class _OwnServer(PolicyServer):
         self._version = 0 if adapters else version
 
     def _find_weights(self, version: int, weights: str) -> str:
-        """Return the folder to give to the server: for an adapter, that of the training."""
+        """Return the folder for the server to load; for an adapter, the training's folder."""
         if self._config.update != "lora":
             return weights
         from webtraj.training.sft.checkpoints import find_latest

@@ -1,4 +1,4 @@
-"""`state.jsonl`: what a loop has done, one JSON object per line, appended and synced at once.
+"""`state.jsonl`: a log of what a loop has done, one JSON object per line, synced at once.
 
 ::
 
@@ -143,7 +143,7 @@ class LoopState(Closing):
         return Begun(tries[-1]["policy"], tries[0]["before"], len(tries))
 
     def seconds(self, key: tuple[int, str]) -> float:
-        """Return a phase's duration, with failed tries but without crashed ones."""
+        """Return a phase's duration, including failed tries but not crashed ones."""
         return sum(float(entry.get("seconds", 0.0)) for entry in self._of(key))
 
     def add_loop(self, config: Mapping[str, Any]) -> None:

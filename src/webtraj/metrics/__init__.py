@@ -1,10 +1,10 @@
-"""What episodes came to: success rates with intervals, and everything beside them.
+"""The results of episodes: success rates with intervals, and all other metrics.
 
-* `facts`: what metrics need to know about one episode, whether it counts for the policy, by our
-  rule or WebGym's, and the error that ended it.
+* `facts`: what metrics need to know about one episode, including the error that ended it, and
+  whether it counts for the policy by our rule or WebGym's.
 * `rates`: rates, ratios and spreads with their counts, and intervals.
 * `tally`: the metrics, counted episode by episode.
-* `metrics_report`: from a dataset, a run or results to a report, and `metrics.json`.
+* `metrics_report`: makes a report of a dataset, a run or results, and `metrics.json`.
 * `success`: success by task and iteration, for loops, the viewer and reports.
 * `failures`: why episodes failed, with the steps that show it.
 * `forks`: the values of an episode's steps, from its forks.

@@ -1,4 +1,4 @@
-"""Measure datasets and iterations beside each other, and say whether chance explains the rest.
+"""Compare the metrics of datasets and iterations, and say whether a difference may be chance.
 
 A subject is a dataset, one of its runs, or a loop's save path. It has one point, or one for each
 iteration and split. `compare` gives the differences of two points.
@@ -146,8 +146,8 @@ def subjects_of(
         condition: The condition on episodes.
         steps: Whether to read the episodes; if not, metrics that need steps are left out.
         storage_options: For a bucket: the storage options.
-        compared: Whether to find errors and pairs too, as a report needs them. If so, a place
-            without episodes is an error.
+        compared: Whether to collect errors and pairs too, for a report. A place without episodes is
+            then an error.
         options: Options of `webtraj.metrics.Measuring`; by default `by` is `GROUPINGS`.
 
     Raises:
@@ -276,9 +276,9 @@ def _grade(summaries: Iterable[EpisodeSummary]) -> dict[PairKey, bool]:
 def _faults(
     dataset: Dataset, summaries: Sequence[EpisodeSummary], *, steps: bool
 ) -> tuple[dict[str, int], dict[str, str], dict[str, str]]:
-    """Return the errors by kind, most frequent first: their number, an episode and a message.
+    """Return the errors by kind, most frequent first, each with its number, an episode, a message.
 
-    The kind is the outcome if the episode is not read.
+    The kind is the outcome if episodes are not read.
     """
     broken = [one for one in summaries if ended_in_error(one.outcome, one.end_reason)]
     counts: collections.Counter[str] = collections.Counter()
@@ -437,7 +437,7 @@ class Comparison:
 
     @property
     def success(self) -> Difference | Pairs:
-        """The difference in success that decides: of the pairs if any, else of all episodes."""
+        """The difference in success that counts: of the pairs if any, otherwise of all episodes."""
         return self.rates[0] if self.pairs is None else self.pairs
 
     @property
@@ -502,7 +502,7 @@ def _groups(first: Point, second: Point, by: str) -> tuple[Difference, ...]:
 def _pairs(
     first: Mapping[PairKey, bool], second: Mapping[PairKey, bool], *, least: float
 ) -> Pairs | None:
-    """Return the pairs; None for fewer than `least`, which say little about the other episodes."""
+    """Return the pairs, or None if there are fewer than `least`, which say little."""
     shared = [key for key in first if key in second]
     if not shared or len(shared) < least:
         return None

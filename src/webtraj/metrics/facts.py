@@ -165,7 +165,7 @@ def _seconds(timings: Any, name: str) -> float:
 
 
 def _positive(value: Any) -> float:
-    """Return a valid number of seconds as it is, and anything else in a file as 0."""
+    """Return a valid number of seconds unchanged, and 0 for anything else that a file may hold."""
     number = as_number(value)
     return number if number is not None and number >= 0 else 0.0
 
@@ -278,7 +278,7 @@ _PAGE = ("url", "axtree", "text", "screenshot", "scroll", "tabs")
 
 
 def _page_of(observation: Any) -> dict[str, Any]:
-    """Return an observation's channels of the page, without reading lazy values."""
+    """Return the channels of an observation that show the page, without reading lazy values."""
     seen = _mapping(observation)
     return {name: seen[name] for name in _PAGE if seen.get(name) is not None}
 
@@ -445,7 +445,7 @@ class EpisodeFacts:
 
 
 def _origin(trajectory: EpisodeTrajectory, origin: Origin | None) -> Origin:
-    """Return an episode's origin, completed from its record where the plan does not tell."""
+    """Return an episode's origin, with what the plan lacks taken from its record."""
     info = trajectory.info
     if origin is None:
         place = _mapping(info.metadata.get("rollout"))

@@ -1,8 +1,8 @@
 """Why episodes failed: who caused it, what went wrong, and the steps that show it.
 
 Each failure has one cause and one kind. The cause follows from the episode's outcome and end
-reason. The kind of an agent's failure follows from its last action, or, if it ran out of steps,
-from what filled them. docs/metrics.md lists both.
+reason. The kind of an agent's failure follows from its last action. If it ran out of steps, it
+follows from what it did in them. docs/metrics.md lists both.
 """
 
 from __future__ import annotations
@@ -156,7 +156,7 @@ def summarize(failures: Iterable[Failure]) -> list[FailureKind]:
 
 
 def cause_of(outcome: Outcome, reason: EndReason) -> Cause | None:
-    """Return who caused an episode's failure; None for a success or without a verdict.
+    """Return who caused an episode's failure; None if it succeeded or nobody judged it.
 
     >>> cause_of(Outcome.FAILURE, EndReason.TRUNCATED)
     <Cause.AGENT: 'agent'>
@@ -239,7 +239,7 @@ def _fault_of_agent(
 
 
 def _longest_repeat(taken: Sequence[StepRecord]) -> Sequence[StepRecord]:
-    """Return the ends of the longest row of equal actions; none if it is short."""
+    """Return the first and last step of the longest run of equal actions; empty if it is short."""
     best, start = (0, 0), 0
     for at in range(1, len(taken) + 1):
         if at == len(taken) or not same_action(taken[at].action, taken[start].action):
@@ -249,7 +249,7 @@ def _longest_repeat(taken: Sequence[StepRecord]) -> Sequence[StepRecord]:
 
 
 def _quote(step: StepRecord) -> str:
-    """Return a step as one line: its action, its element, and what kept it from an effect."""
+    """Return a step as one line: its action, its element, and why it had no effect."""
     last, decision = last_action_of(step.observation), step.decision
     problem = (decision.parse_error if decision is not None else "") or last.get("error")
     parts = [describe(step.action)]

@@ -1,4 +1,4 @@
-"""The values of a recorded episode's steps, from the episodes that were forked there.
+"""The values of a recorded episode's steps, measured by the episodes forked at each step.
 
 The value of step k is the success rate of the forks at k, with its interval. The step that lost an
 episode is the one with the largest drop in value, if any.
@@ -116,9 +116,9 @@ def last_good(values: Sequence[StepValue]) -> int | None:
 
 
 def most_open(values: Sequence[StepValue]) -> int | None:
-    """Return the step at which the outcomes of the forks differ most; None if they do nowhere.
+    """Return the step at which the outcomes of forks differ most; None if they never differ.
 
-    That is the step whose value is nearest to one half, or the first of several.
+    This is the first step whose value is nearest to one half.
 
     >>> most_open([StepValue(0, Rate(4, 4)), StepValue(1, Rate(3, 4)), StepValue(2, Rate(1, 4))])
     1
@@ -130,7 +130,7 @@ def most_open(values: Sequence[StepValue]) -> int | None:
 
 
 def _fall(values: Sequence[StepValue]) -> tuple[int, int] | None:
-    """Return the neighbouring steps between which the value falls most; None if it never does."""
+    """Return the neighbouring steps between which the value falls most; None if it never falls."""
     known = [(value.success.value, value.step) for value in values]
     rates = [(rate, step) for rate, step in known if rate is not None]
     falls = [

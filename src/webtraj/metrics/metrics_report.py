@@ -126,7 +126,7 @@ class Measuring:
     Args:
         by: Groupings, from `GROUPINGS`.
         crash_rule: Rule that decides which episodes crashed: "typed" or "webgym".
-        ks: Values of k for pass@k and pass^k; by default 1, 2, 4, 8 and so on, as far as there are
+        ks: Values of k for pass@k and pass^k. Default: 1, 2, 4, 8 and so on, up to the number of
             attempts.
         prices: Prices of models, as `accounting.account_for` takes them.
         max_groups: Leave out groupings with more groups than this, to bound memory; None keeps all.
@@ -187,7 +187,7 @@ class Measuring:
     def add_unreadable(self, facts: EpisodeFacts) -> None:
         """Add an episode whose record could not be read, and list it in the report.
 
-        It counts by its summary, except under WebGym's crash rule, which needs the steps.
+        It is counted by its summary, except under WebGym's crash rule, which needs the steps.
         """
         self._unreadable.append(facts.episode_id)
         if self._rule == "typed":
@@ -255,7 +255,7 @@ _LARGEST = 2**63 - 1
 
 
 def plain(value: Any) -> Any:
-    r"""Return JSON data with valid Unicode, and None for numbers that JSON lacks.
+    r"""Return JSON data with valid Unicode, and None for numbers that JSON cannot hold.
 
     >>> plain({"a": ["\ud800b", float("inf")]})
     {'a': ['?b', None]}
@@ -339,8 +339,8 @@ def measure(
         run: A run's id, or "last" for the latest.
         steps: Whether to read the episodes themselves. If not, only the index is read, and metrics
             that need steps are null. An unreadable episode is listed and counts by its summary.
-        plans: Storage with the runs' plans, if not the dataset's own: for a processed dataset, that
-            of its source.
+        plans: The storage with the runs' plans, if it is not the dataset's own. For a processed
+            dataset, this is the storage of its source.
         options: Options of `Measuring`: `by`, `crash_rule`, `ks`, `prices`, `max_groups`.
 
     Raises:
@@ -481,6 +481,6 @@ def _add_records(
 
 
 def _mark_superseded(facts: EpisodeFacts, dataset: Dataset) -> EpisodeFacts:
-    """Return the facts with a note of whether another try counts instead."""
+    """Return the facts, marked if another try counts instead."""
     gone = facts.episode_id in dataset.superseded
     return dataclasses.replace(facts, superseded=True) if gone else facts

@@ -2,8 +2,8 @@
 
 `success_rate` is the one rule for what a success rate counts. Everything else is a pure
 function of numbers. Intervals of rates are Wilson's; intervals of differences are Newcombe's, built
-from two of Wilson's. Unlike the textbook's they stay within -1 and 1, and are useful for 3 of 3.
-Intervals of pass@k and pass^k are bootstrapped over tasks.
+from two of Wilson's. Unlike the textbook's intervals, they stay within -1 and 1, and are useful for
+3 successes of 3. Intervals of pass@k and pass^k are bootstrapped over tasks.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ def wilson_interval(
     True
 
     Returns:
-        Its bounds; None without trials.
+        The bounds; None without trials.
 
     Raises:
         InvalidInputError: A count is invalid, or `confidence` is not between 0 and 1.
@@ -91,8 +91,8 @@ def wilson_interval(
 def mean_of_tasks(rates: Sequence[tuple[int, int]]) -> dict[str, Any]:
     """Return the mean of tasks' success rates, each task weighted equally, and its interval.
 
-    The variance of each rate is Agresti and Coull's, which does not vanish for a task that always
-    succeeds, so the interval is too wide rather than too narrow.
+    The variance of each rate is Agresti and Coull's. It is not 0 for a task that always succeeds,
+    so the interval tends to be too wide rather than too narrow.
 
     Args:
         rates: Successes and trials of each task; tasks without trials are left out.
@@ -120,7 +120,7 @@ def mean_of_tasks(rates: Sequence[tuple[int, int]]) -> dict[str, Any]:
 
 
 def bounds(interval: tuple[float, float] | None) -> dict[str, float | None]:
-    """Return an interval as JSON data; its bounds are None if there is none."""
+    """Return an interval as JSON data. Without an interval, both bounds are None."""
     low, high = interval or (None, None)
     return {"low": low, "high": high}
 
@@ -159,7 +159,7 @@ def pass_hat_k(attempts: int, successes: int, k: int) -> float:
 
 
 def _draws(attempts: int, successes: int, k: int, name: str) -> int:
-    """Return the ways to draw k attempts: a whole number, so that the one division is exact."""
+    """Return the number of ways to draw k attempts, as an integer to keep it exact."""
     if not 0 <= successes <= attempts or not 1 <= k <= attempts:
         raise errors.InvalidInputError(
             f"{name} of {successes} successes in {attempts} attempts: expected k from 1 to the "
@@ -251,7 +251,7 @@ pages, servers and judges are not, and stand beside the rate."""
 
 
 def success_rate(outcomes: Mapping[Outcome, int]) -> Rate:
-    """Return the success rate from the numbers of counting episodes by outcome.
+    """Return the success rate from the number of episodes with each outcome.
 
     >>> success_rate({Outcome.SUCCESS: 2, Outcome.AGENT_ERROR: 1, Outcome.ENV_ERROR: 5})
     Rate(numerator=2, denominator=3)
@@ -388,7 +388,7 @@ class PassRate:
 def difference_interval(
     first: tuple[int, int], second: tuple[int, int], *, confidence: float = CONFIDENCE
 ) -> tuple[float, float] | None:
-    """Return an interval for how much the second probability exceeds the first.
+    """Return an interval for the second probability minus the first.
 
     Method 10 of Newcombe 1998, Interval estimation for the difference between independent
     proportions: comparison of eleven methods, Statistics in Medicine 17:873-890.
@@ -402,7 +402,7 @@ def difference_interval(
         confidence: The confidence of the interval.
 
     Returns:
-        Its bounds; None if either has no trials.
+        The bounds; None if either has no trials.
 
     Raises:
         InvalidInputError: A count is invalid, or `confidence` is not between 0 and 1.
@@ -420,7 +420,7 @@ def difference_interval(
 def paired_difference_interval(
     both: int, first_only: int, second_only: int, neither: int, *, confidence: float = CONFIDENCE
 ) -> tuple[float, float] | None:
-    """Return an interval for the same difference from pairs: the same episodes, played by two.
+    """Return an interval for the same difference, from pairs of attempts at the same episode.
 
     Method 10 of Newcombe 1998, Improved confidence intervals for the difference between binomial
     proportions based on paired data, Statistics in Medicine 17:2635-2650.
@@ -436,7 +436,7 @@ def paired_difference_interval(
     [0.0562, 0.3292]
 
     Returns:
-        Its bounds; None without pairs.
+        The bounds; None without pairs.
 
     Raises:
         InvalidInputError: A count is negative, or `confidence` is not between 0 and 1.

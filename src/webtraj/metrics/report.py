@@ -98,7 +98,7 @@ def make_report(subjects: Sequence[Subject], *, title: str = "") -> Report:
 
     Args:
         subjects: The subjects, in order; the others are compared with the first.
-        title: The title; by default the subjects' names.
+        title: The title. Default: the subjects' names.
 
     Raises:
         InvalidInputError: There are no subjects, or two have the same name.

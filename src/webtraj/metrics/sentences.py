@@ -37,7 +37,7 @@ _UNKNOWN = "-"
 
 
 def health(report: MetricsReport) -> str:
-    """Return what limits the trust in a report's rates, as a sentence.
+    """Return a sentence on what limits the trust in a report's rates.
 
     Numbers that are 0 or unknown are left out.
     """
@@ -60,7 +60,7 @@ def health(report: MetricsReport) -> str:
 
 
 def details(metrics: RolloutMetrics) -> list[tuple[str, str, str, str]]:
-    """Return rows of a metric's name, value, 95 % interval, and underlying counts."""
+    """Return a row for each metric: its name, value, 95 % interval, and underlying counts."""
     return [row for known, row in _rows(metrics) if known]
 
 
@@ -100,7 +100,7 @@ def group_row(metrics: RolloutMetrics) -> tuple[str, ...]:
 def group_comparison(
     columns: Sequence[Mapping[str, RolloutMetrics]],
 ) -> list[tuple[str, ...]]:
-    """Return rows of a group's name and its success rate in each column."""
+    """Return a row for each group: its name, and its success rate in each column."""
     names = dict.fromkeys(name for groups in columns for name in groups)
     return [
         (
@@ -115,9 +115,9 @@ def group_comparison(
 
 
 def _rows(m: RolloutMetrics) -> Iterator[tuple[bool, tuple[str, str, str, str]]]:
-    """Yield whether these metrics have a number; its name, value, interval, and what is behind it.
+    """Yield for each number whether the metrics have it, its name, value, interval and counts.
 
-    The value of one that they lack is for a comparison with others that have it.
+    A missing number also has a value, for a comparison with metrics that have the number.
     """
     rates = (
         ("success rate", m.success_rate, ""),

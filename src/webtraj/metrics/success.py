@@ -77,7 +77,7 @@ class SuccessSeries:
 
 
 def _shift(home: str, split: str) -> int:
-    """Return a dataset's iteration number minus the number that it is shown at.
+    """Return a dataset's iteration number minus the number under which it is shown.
 
     In both splits, iteration k runs with the weights of iteration k - 1. In a loop, the test split
     therefore evaluates iteration k - 1, and is shown there.

@@ -289,7 +289,7 @@ class BusyTime:
         self._ends: list[float] = []
 
     def add(self, start: float, end: float) -> None:
-        """Add a span. If the clock was set back and it ends before it starts, its length is 0."""
+        """Add a span. Its length is 0 if it ends before it starts: the clock was set back."""
         end = max(start, end)
         first = bisect.bisect_left(self._ends, start - self._pause)
         last = bisect.bisect_right(self._starts, end + self._pause)
@@ -313,16 +313,16 @@ class BusyTime:
 class Tally:
     """Counts episodes and returns their metrics at any time.
 
-    It holds only counts: two for each group of attempts, for pass@k and pass^k, and otherwise a
-    fixed number.
+    It holds only counts: two for each group of attempts (for pass@k and pass^k), and a fixed number
+    of others.
 
     Args:
         crash_rule: Rule that decides which episodes crashed.
-        ks: Values of k for pass@k and pass^k; by default 1, 2, 4, 8 and so on, up to the largest
+        ks: Values of k for pass@k and pass^k. Default: 1, 2, 4, 8 and so on, up to the largest
             group.
         priced: Whether prices were given, so that a cost of 0 is a known cost.
-        timed: Whether to measure wall time. Only a whole rollout has that: the episodes
-            of one task run among those of others.
+        timed: Whether to measure wall time. Only a whole rollout has a wall time, because episodes
+            of different tasks run at the same time.
     """
 
     def __init__(
@@ -503,7 +503,7 @@ class Tally:
         )
 
     def _pass_values(self) -> tuple[Sequence[int], Mapping[_Task, int]]:
-        """Return the values of k, and the number of tasks with the same attempts."""
+        """Return the values of k, and how many tasks have each number of attempts and successes."""
         tasks = collections.Counter(
             tuple(sorted(groups.values())) for groups in self._attempts.values()
         )

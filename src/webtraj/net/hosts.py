@@ -130,7 +130,7 @@ def is_mine(peer: Sequence[Any], here: Sequence[Any]) -> bool | None:
 
 
 def _pack(address: str) -> tuple[int, bytes]:
-    """Return an address's family, and the address as the kernel's requests hold it."""
+    """Return an address's family, and the address in the form of the kernel's requests."""
     parsed = ipaddress.ip_address(address.partition("%")[0])
     family = socket.AF_INET if parsed.version == 4 else socket.AF_INET6
     return family, parsed.packed

@@ -1,4 +1,4 @@
-"""The HTTP client. No other module imports it: a change to httpx2, its successor, is one line."""
+"""The HTTP client. Only this module imports httpx, so a change to its successor is one line."""
 
 from __future__ import annotations
 

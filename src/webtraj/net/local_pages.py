@@ -150,7 +150,7 @@ class Guard:
             await _refuse(send_closed, 401, why)
 
     def _find_refusal(self, scope: Scope, headers: dict[bytes, str]) -> tuple[int, str] | None:
-        """Return the status and the reason of a refusal that a token would not prevent."""
+        """Return the status and reason of a refusal, other than for a missing token."""
         host = headers.get(b"host", "")
         if not self._is_ours(host_of(host)):
             return 421, f"{self._what} only answers at its own address: {self._printed}."
@@ -199,11 +199,11 @@ def _netloc_of(origin: str) -> str:
 
 
 class OnlyPrograms:
-    """ASGI middleware that lets in this user's programs, and those that know the token.
+    """ASGI middleware that admits programs of this user, and programs that know the token.
 
-    Clients of such servers send no password, so the kernel is asked who owns the connection. Where
-    it cannot tell, and at an address that others can reach, the token is the first part of the
-    path. Web pages are refused in any case: their requests carry `Origin`, or a foreign `Host`.
+    Clients of such servers send no password, so the kernel is asked who owns the connection. If the
+    kernel cannot tell, or if others can reach the address, the token is the first part of the path.
+    Web pages are refused in any case: their requests carry `Origin`, or a foreign `Host`.
 
     Args:
         app: The application.
@@ -260,7 +260,7 @@ async def serving_programs(
         **config: Settings for uvicorn.
 
     Yields:
-        The URL for clients, without a slash at its end; with the token if clients need it.
+        The URL for clients, without a final slash. It includes the token if clients need it.
 
     Raises:
         InvalidInputError: The address cannot be listened at.
@@ -328,8 +328,8 @@ async def serving(
     Args:
         app: The application.
         host: The address to listen at.
-        port: The port; 0 lets the system choose a free one. None takes `DEFAULT_PORT`, so that
-            the address is the same each time, or a free port if that one is taken.
+        port: The port; 0 lets the system choose a free one. None means `DEFAULT_PORT`, so that the
+            address is the same each time, or a free port if `DEFAULT_PORT` is taken.
         token: The required token; None makes a new one.
         what: The page's name in refusals, such as "The viewer".
         command: The command that prints its URL.
@@ -413,12 +413,12 @@ async def served(app: ASGIApp, listener: socket.socket, **config: Any) -> AsyncI
 
 
 def _is_error(record: logging.LogRecord) -> bool:
-    """Return False for a request that the server's end has cancelled."""
+    """Return False for a log record of a request that was cancelled when the server stopped."""
     return not (record.exc_info and isinstance(record.exc_info[1], asyncio.CancelledError))
 
 
 def listen(what: str, host: str, port: int | None) -> socket.socket:
-    """Return a listening socket: clients that connect before it is served wait."""
+    """Return a listening socket. Clients that connect before it is served have to wait."""
     if port is None:
         with contextlib.suppress(errors.InvalidInputError):
             return listen(what, host, DEFAULT_PORT)
@@ -447,8 +447,9 @@ def listen(what: str, host: str, port: int | None) -> socket.socket:
 def open_privately(url: str) -> None:
     """Open a URL with a token in the user's browser.
 
-    Every user of the machine sees the arguments of a browser's process, so it is given a file that
-    leads to the URL, which only this user can read. The file is deleted when this process ends.
+    Every user of the machine sees the arguments of a browser's process. So the browser gets the
+    path of a file that only this user can read and that leads to the URL. The file is deleted when
+    this process ends.
     """
     import atexit
     import html

@@ -1,13 +1,13 @@
 """Processing steps: small functions from one trajectory to zero or more.
 
-A step is pure: its result depends only on the trajectory, its settings and the models that it asks.
-So a pipeline may run steps in any order, concurrently, and again after a crash.
+A step is pure: its result depends only on the trajectory, the step's settings and the models it
+asks. So a pipeline may run steps in any order, concurrently, and again after a crash.
 
 A step returns one of:
 
-* a trajectory, changed or not, which goes on to the next step;
+* a trajectory, changed or not, which the next step gets;
 * `Drop(reason)`: the trajectory is dropped, and the report counts the reason;
-* `Changed(trajectories, changes)`: one or more go on, and the changes are recorded.
+* `Changed(trajectories, changes)`: the next step gets each of them, and the changes are recorded.
 
 A step that must compare trajectories (is this one a duplicate?) is an `OrderedStep`: the pipeline
 asks it for signatures in any order, and then, in the dataset's order, whether to admit each

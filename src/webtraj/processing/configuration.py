@@ -125,7 +125,7 @@ def read_choice(written: Any) -> StepChoice:
     (('judge', {'by': 'environment'}), ('clean', {'min_steps': 1}))
 
     Args:
-        written: A text as `--step` takes it, or a mapping of one name to its options or to the
+        written: A text in the form of `--step`, or a mapping from one name to its options or to the
             value of its main option.
 
     Raises:
@@ -202,7 +202,7 @@ def make_pipeline(choices: Sequence[StepChoice], *, client: ModelClient | None =
 
 
 def asks_model(pipeline: Pipeline) -> bool:
-    """Return whether a step asks a model: it has a client, and not only for other options."""
+    """Return whether a step asks a model with its present options."""
     return any(
         getattr(step, "client", None) is not None and bool(step.settings.get("model", True))
         for step in pipeline.steps

@@ -120,7 +120,7 @@ class Flow:
             gate.mark_passed(number)
 
     def leave(self, number: int) -> None:
-        """Mark that an episode will not reach any further step. Idempotent."""
+        """Note that an episode will not reach any further step. Idempotent."""
         for gate in self._gates.values():
             gate.mark_passed(number)
 
@@ -132,8 +132,9 @@ class Flow:
         Args:
             number: Its place in the order of this run, from 0.
             trajectory: The recorded trajectory.
-            earlier: How far it got in an earlier run that failed on it. Ordered steps that admitted
-                it then admit it again, since others may have been dropped as its duplicates.
+            earlier: How far the trajectory got in an earlier run that failed on it. Ordered steps
+                that admitted it then must admit it again, since others may have been dropped as its
+                duplicates.
 
         Returns:
             The resulting trajectories, possibly none, and the passage through the steps.
@@ -256,7 +257,7 @@ def software() -> str:
 
 
 class _Call:
-    """A step's call in a thread, which may return a coroutine after the caller has gone."""
+    """A step's call in a thread. It may return a coroutine after the caller was cancelled."""
 
     def __init__(self, step: Step, trajectory: EpisodeTrajectory) -> None:
         self._step, self._trajectory = step, trajectory
@@ -323,7 +324,7 @@ def derive(
     head: Derivation,
     passage: Mapping[str, Any],
 ) -> EpisodeTrajectory:
-    """Return an output as it is written, with the full record of changes to the source."""
+    """Return an output in its final form, with the full record of changes to the source."""
     head = dataclasses.replace(head, changes={"passage": passage})
     chain = (*source.info.derivation, head, *carried.chain)
     info = dataclasses.replace(carried.trajectory.info, derivation=chain)

@@ -276,7 +276,7 @@ class Ledger:
 
 
 def _rank(entry: Entry) -> tuple[int, int]:
-    """Return an entry's precedence within its episode; one with outputs always wins."""
+    """Return an entry's precedence within its episode. An entry with outputs always wins."""
     return (0 if entry.failure else 2 if entry.passage.outputs else 1), entry.number
 
 
@@ -351,7 +351,7 @@ class ProcessingReport:
     """The number of those that an interrupted run had already processed."""
 
     def to_data(self) -> dict[str, Any]:
-        """Return the report as JSON data, without what depends on the number of runs."""
+        """Return the report as JSON data, without fields that depend on the number of runs."""
         data = dataclasses.asdict(self)
         del data["now"], data["found"], data["stale"]
         return data

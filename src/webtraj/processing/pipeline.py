@@ -316,14 +316,13 @@ async def process(
         read: The recorded dataset: its folder, or its URL.
         write: The destination: a folder or URL that is new, empty, or begun by this pipeline.
         pipeline: The steps to run.
-        where: A filter of episodes; by default all that count are processed. A try that another
-            try of its row supersedes never is.
+        where: A filter of episodes. Default: all that count. Superseded tries are never processed.
         parallel: The number of episodes to process at once.
         format: The output's format; None for that of the recorded dataset.
         retry_failed: Whether to retry episodes that failed in an earlier run.
         patience: The number of consecutive failures after which the run stops.
         read_options: Options for a bucket, as `webtraj.store.bucket.BucketStorage` takes them.
-        write_options: The same for the destination.
+        write_options: Options for the destination's bucket.
         observer: A callback with the number of finished episodes and the total.
 
     Returns:

@@ -8,8 +8,8 @@ The decorator `step` turns a function into a kind of step::
 
     Pipeline([short_enough(most=5)])
 
-The command line uses it by name: a user's module is imported on request (`--import`), never
-because a dataset's file names it. An installed package adds steps through the entry-point group
+The command line uses it by name. A user's module is imported on request (`--import`), never because
+a file of a dataset names it. An installed package adds steps through the entry-point group
 `webtraj.steps`.
 """
 
@@ -87,7 +87,7 @@ class StepKind:
 
         Args:
             client: The client of the model, if the function takes a `client`.
-            options: Plain data; by default the function's own defaults.
+            options: Plain data. Missing options have the function's defaults.
 
         Raises:
             InvalidInputError: An option is unknown, or a required one is missing.
@@ -193,7 +193,7 @@ def make_step(
 def parse_step(text: str) -> tuple[str, dict[str, Any]]:
     """Parse `NAME`, `NAME:VALUE` or `NAME:KEY=VALUE` into a name and options.
 
-    A value is parsed as JSON, or else taken as text.
+    A value is parsed as JSON. If it is not JSON, it is a text.
 
     >>> parse_step("judge:environment"), parse_step("dedupe:threshold=0.8")
     (('judge', {'by': 'environment'}), ('dedupe', {'threshold': 0.8}))
@@ -224,7 +224,7 @@ def _value(text: str) -> Any:
 
 
 def _options_of(maker: Callable[..., Any]) -> dict[str, inspect.Parameter]:
-    """Return the options of a class, or of a function besides the trajectory."""
+    """Return the options of a class, or the parameters of a function except the trajectory."""
     parameters = list(inspect.signature(maker).parameters.values())
     return {
         parameter.name: parameter

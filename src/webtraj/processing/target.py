@@ -3,9 +3,9 @@
 A processed dataset belongs to one pipeline, which `processing/pipeline.json` names. Other pipelines
 are refused, and so is a destination inside the recorded dataset, or the reverse.
 
-Concurrent runs: in a folder the second is refused (flock). In a bucket, which has no locks, both do
-the work and the first write counts: an existing output, made from the same file by the same
-pipeline, is accepted as one's own.
+In a folder, a second concurrent run is refused (flock). In a bucket, which has no locks, both runs
+do the work and the first write counts: each run accepts an existing output that the same pipeline
+made from the same file.
 """
 
 from __future__ import annotations
@@ -202,7 +202,7 @@ class Target:
             )
 
     def _look_at(self, episode_id: str) -> tuple[str, _Found | None]:
-        """Return the source of an output and how it was made; complete its index line."""
+        """Return an output's source and how it was made; add its index line if missing."""
         name = self._writer.format.name
         try:
             content = self._place.storage.read(episode_key(episode_id, name))
@@ -225,7 +225,7 @@ class Target:
 
 
 def check_apart(read: Place, write: Place) -> None:
-    """Check that neither of two places contains the other.
+    """Check that neither of the two places contains the other.
 
     Raises:
         InvalidInputError: One does, or they are the same.

@@ -6,7 +6,7 @@
     credentials  secrets (`settings.credentials`): keys, and values of headers, fields and URLs
     storage      cookies and storage of a browser context
 
-Bytes become empty, arrays empty ones, and text `<left out: html>`. An image that is encrypted,
+Bytes and arrays become empty, and text becomes `<left out: html>`. An image that is encrypted,
 nested in another file, written as numbers, or split over several texts is not found.
 """
 
@@ -209,7 +209,7 @@ class Stripper(Walker):
         return self._walk(value, visit) if part is None else self._drop(part)
 
     def _part_of(self, name: Any, value: Any) -> str | None:
-        """Return the part that a named value belongs to by its name, if that is left out."""
+        """Return the left-out part that a value belongs to by its name; None if it is kept."""
         if not isinstance(name, str) or not isinstance(value, _NAMED) or not value:
             return None
         plain = name.strip().lower().replace("-", "_")

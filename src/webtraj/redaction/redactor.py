@@ -80,8 +80,8 @@ class Redactor(Walker):
     Args:
         secrets: Values by name.
         rules: Further secrets, by their form. (Selectors apply in environments only.)
-        placeholders: Names whose placeholders are kept as they are, besides those of the secrets
-            and rules: what was redacted earlier.
+        placeholders: Further names whose placeholders are kept unchanged, because they were
+            redacted earlier.
 
     Raises:
         InvalidInputError: A name or value is invalid. The message does not contain the value.
@@ -132,13 +132,13 @@ class Redactor(Walker):
         return self.learn_all({value: name}) == 1
 
     def learn_typed(self, name: str, value: str, *, shown: str = "") -> bool:
-        """Add a secret that is typed key by key, with the prefixes that a page sees meanwhile.
+        """Add a secret that is typed key by key, including the prefixes that the page sees.
 
         Args:
             name: The placeholder's name.
             value: The secret.
-            shown: What the page showed before. A prefix that is in it, such as the start of a
-                label, tells nothing about the secret and is left alone.
+            shown: What the page showed before. A prefix that is part of it, such as the start of a
+                label, reveals nothing about the secret and is not redacted.
 
         Returns:
             Whether the value is searched for from now on; False if it is too short.
@@ -157,7 +157,7 @@ class Redactor(Walker):
         return True
 
     def secrets_in(self, text: str) -> list[tuple[str, str]]:
-        """Return the known secrets in a text, and what rules match there, each with its name."""
+        """Return the secrets in a text, known or found by rules, each with its name."""
         found = [*self._secrets_in(text), *self._searcher.search(text)]
         return [(text[start:end], name) for start, end, name in found]
 
@@ -178,7 +178,7 @@ class Redactor(Walker):
         return len(findable)
 
     def learn_line(self, line: str, redacted: str, name: str) -> None:
-        """Redact a whole line of text to another from now on, wherever it occurs.
+        """Replace a whole line of text from now on, wherever it occurs.
 
         Args:
             line: The line, without white space around it.
@@ -197,7 +197,7 @@ class Redactor(Walker):
             self._compile()
 
     def cover_image(self, image: bytes, cover: Callable[[], bytes]) -> None:
-        """Redact an image, as bytes or base64, to the result of `cover` from now on.
+        """Replace an image, as bytes or base64, by the result of `cover` from now on.
 
         Args:
             image: The encoded image.
@@ -216,7 +216,7 @@ class Redactor(Walker):
         return placeholder(name)
 
     def find(self, text: str) -> Iterator[str]:
-        """Yield the parts of a text that rules match.
+        """Yield the parts of a text that match a rule.
 
         Raises:
             TimeoutError: The user's regexes take too long.
@@ -224,7 +224,7 @@ class Redactor(Walker):
         return self._searcher.pieces(text)
 
     def take_counts(self) -> dict[str, int]:
-        """Return the redactions since the last call: by name of secret, and of screenshots."""
+        """Return how often each secret, and screenshots, were redacted since the last call."""
         counts, self._counts = dict(self._counts), collections.Counter()
         return counts
 
@@ -461,14 +461,14 @@ def _check(name: Any, value: Any) -> None:
 
 
 def _any_of(name_by_word: Mapping[str, str], names: list[str], depth: int = 0) -> str:
-    """Return a regex of the longest of some words, whose last group gives the word's name.
+    """Return a regex that matches the longest of some words. The last group gives its name.
 
-    Words that begin alike share their beginning: a secret's prefixes cost no more than itself.
+    Words with the same beginning share it, so a secret's prefixes add no cost.
 
     Args:
         name_by_word: The words, none of them empty.
         names: Receives the name of each group.
-        depth: How deep the regex is nested around it: `re` nests to a limit.
+        depth: The nesting depth of the regex around it, because `re` limits nesting.
     """
     if depth > _DEEPEST:
         longest_first = sorted(name_by_word, key=len, reverse=True)
@@ -496,7 +496,7 @@ def _letters_of(secret: str) -> str:
     r"""Return a regex for a secret spelled letter by letter, such as in quotes or as keys to press.
 
     Blanks or punctuation separate the letters, with at most one word in between, such as the name
-    of a function. The digits of a number must be in quotes: a page may show 1 2 3 4.
+    of a function. The digits of a number must be in quotes, because a page may show 1 2 3 4.
 
     >>> found = re.compile(_letters_of("cat5"))
     >>> [bool(found.search(text)) for text in ('["c", "a", "t", "5"]', "c a t 5", "cat 5", "cat5")]

@@ -49,7 +49,7 @@ _SAFE_IN_URLS = (
 
 
 def spellings(secret: str) -> frozenset[str]:
-    r"""Return the spellings of a secret, including itself, without regard to case.
+    r"""Return the spellings of a secret, including the secret itself; case does not matter.
 
     They are: Unicode's composed and decomposed forms; original and collapsed white space; JSON and
     Python literals, also JSON within JSON; HTML and URL escapes; base64 and hex, alone and inside a
@@ -293,7 +293,7 @@ class Searcher:
             yield text[start:end]
 
     def search(self, text: str) -> list[Found]:
-        """Return the places that rules match, with names; none if that takes too long."""
+        """Return the places that match a rule, with names; none if the search takes too long."""
         try:
             return self._find(text)
         except TimeoutError:
@@ -307,11 +307,11 @@ class Searcher:
         also: Iterable[Found] = (),
         known: Iterable[str],
     ) -> str:
-        """Return a text with placeholders for the matches of rules.
+        """Return a text with matches of rules replaced by placeholders.
 
         Args:
             text: The text.
-            placeholder_of: Returns and counts the placeholder of a name.
+            placeholder_of: Returns the placeholder of a name, and counts it.
             also: Further places to replace: start, end and name.
             known: Names whose placeholders are kept.
         """
@@ -348,7 +348,7 @@ def _placeholders(text: str, known: frozenset[str]) -> list[tuple[int, int]]:
 
 
 def _apart(found: Iterable[Found], placeholders: list[tuple[int, int]]) -> Iterator[Found]:
-    """Yield matches in order, overlapping ones merged, none within a placeholder."""
+    """Yield matches in order. Overlapping ones are merged; those in placeholders are left out."""
     last: Found | None = None
     for start, end, name in found:
         if any(begin <= start and end <= stop for begin, stop in placeholders):

@@ -2,7 +2,7 @@
 
 A subclass replaces texts, bytes, numbers and named values. The walk finds them in nested mappings
 (keys included), sequences, sets, arrays, dataclasses and named tuples, and in the recorded form of
-any other object. An unchanged value is returned itself, not a copy.
+any other object. An unchanged value is returned as is, not as a copy.
 """
 
 from __future__ import annotations
@@ -75,8 +75,8 @@ class Walker:
     def walk(self, value: Any) -> Any:
         """Return the value with everything in it visited.
 
-        A value that is too deep, too large or raises is replaced by a `ReprOnly` with only its
-        class and the reason. Only the errors in `fatal` are raised.
+        A value that is too deep or too large, or that raises an error, is replaced by a `ReprOnly`
+        with only its class and the reason. Only the errors in `fatal` are raised.
         """
         try:
             return self._walk(value, Visit())
@@ -98,7 +98,7 @@ class Walker:
         return number
 
     def visit_blob(self, blob: LazyBlob, visit: Visit) -> Any:
-        """Return the replacement for bytes or text that are loaded when they are needed."""
+        """Return the replacement for lazy bytes or text."""
         loaded = blob.load()
         walked = self._walk(loaded, visit)
         return blob if walked is loaded else walked
@@ -237,7 +237,7 @@ class Walker:
 
 
 def _with_items(array: np.ndarray[Any, Any], items: Sequence[Any]) -> np.ndarray[Any, Any]:
-    """Return an array of the shape of `array`, wide enough for its new items, in C order."""
+    """Return an array in the shape of `array`, with a dtype wide enough for its new items."""
     if array.dtype.kind in "US":
         return np.array(items).reshape(array.shape)
     made = np.empty(len(items), dtype=object)

@@ -1,7 +1,7 @@
 """Rollouts: run an agent on many episodes at once and account for every one.
 
 * `samplers`: which tasks a rollout plays.
-* `collection`: a rollout in one call, by a `RunSpec`. `rollout`: one that is ready to be played.
+* `collection`: a rollout in one call, by a `RunSpec`. `rollout`: a rollout ready to be played.
 * `configuration`: reads configurations, and builds rollouts.
 * `recipes`: makes the agent, judge and proposer of a rollout. `forks`: forks recorded episodes.
 * `runner`: plays the plan, several episodes at a time, with `scheduler` and `deadlines`.

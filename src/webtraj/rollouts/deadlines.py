@@ -80,9 +80,9 @@ class Deadline:
 class GuardedEnvironment:
     """An environment whose faults end its episode, and not the rollout.
 
-    * `reset`, `step` and `restore` have time limits, and so has closing: what hangs is abandoned.
-    * A `CancelledError` that the environment raises by itself is its error. Without this, it would
-      pass for a cancellation of the rollout.
+    * `reset`, `step`, `restore` and `close` have time limits. A call that hangs is abandoned.
+    * A `CancelledError` that the environment raises by itself becomes an error. Otherwise it would
+      look like a cancellation of the rollout.
     * An error of `set_seed` is raised by the next `reset`, so that it is on record.
 
     Other attributes come from the inner environment.
@@ -131,7 +131,7 @@ class GuardedEnvironment:
             await self.close()
 
     async def _call_within(self, what: str, function: Callable[..., Any], *args: Any) -> Any:
-        """Call a method that the environment need not have, a coroutine or a plain one."""
+        """Call an optional method of the environment, which may be plain or `async`."""
         result = function(*args)
         return await self._within(what, result) if inspect.iscoroutine(result) else result
 
@@ -194,7 +194,7 @@ class NotMade:
 
 
 async def _await_call(what: str, call: Coroutine[Any, Any, _T]) -> _T:
-    """Await a call; a `CancelledError` that nobody asked for becomes an error.
+    """Await a call. A `CancelledError` without a request to cancel becomes an error.
 
     Raises:
         RuntimeError: The call raised `CancelledError` by itself.

@@ -59,10 +59,11 @@ _logger = logging.getLogger(__name__)
 
 
 class _Shown:
-    """An environment as its agent sees it: its description has what the plan knows.
+    """An environment as its agent sees it, with the plan's facts in its description.
 
-    An environment whose last episode was cut off still describes that one until it is reset. And an
-    attempt within a group needs its number, for fresh sampling.
+    This is needed because an environment whose last episode was cut off still describes that
+    episode until it is reset, and because an attempt in a group needs its number for fresh
+    sampling.
     """
 
     def __init__(
@@ -237,7 +238,7 @@ class EpisodePlay:
         return False
 
     def _attribute(self, error: Exception) -> Exception:
-        """Return the error to record: an agent's exception becomes the cause of an `AgentError`."""
+        """Return the error to record. An agent's exception becomes the cause of an `AgentError`."""
         if not self.agent_decides or isinstance(error, _NEVER_THE_AGENTS):
             return error
         agent_error = errors.AgentError(f"{type(error).__name__}: {error}")
@@ -278,7 +279,7 @@ class EpisodePlay:
 
 
 def _make_raising_act(error: Exception) -> agents_lib.Act:
-    """Return an act that raises, so that the episode is recorded with its first observation."""
+    """Return an `act` that raises, so that the episode is recorded with its first observation."""
 
     async def act(observation: Any) -> Any:
         raise error
@@ -287,7 +288,7 @@ def _make_raising_act(error: Exception) -> agents_lib.Act:
 
 
 async def _close(environment: environment_lib.Environment, error: BaseException) -> None:
-    """Close an environment as an `async with` block that raised would."""
+    """Close an environment in the way of an `async with` block that raised an error."""
     try:
         await environment.__aexit__(type(error), error, error.__traceback__)
     except Exception:
@@ -303,7 +304,7 @@ def _same(action: Any, other: Any) -> bool:
 
 
 def _outcome(environment: environment_lib.Environment) -> Outcome:
-    """Return the environment's outcome of the episode; UNKNOWN, as recorded, if it fails."""
+    """Return the environment's outcome of the episode; if that raises, UNKNOWN, as recorded."""
     try:
         return environment_lib.outcome_of(environment)
     except Exception:

@@ -95,7 +95,7 @@ _RECORDED = ("timings", "info")
 
 
 def channels_for(agent: Agent) -> list[str]:
-    """Return the channels that an agent names in `channels`, and the recorded ones; else none."""
+    """Return an agent's `channels` and the channels to record; empty if it names no channels."""
     channels = getattr(agent, "channels", ())
     return [*channels, *_RECORDED] if channels else []
 
@@ -152,9 +152,9 @@ def make_environment(
 
     Args:
         planned: The episode.
-        options: For the preset's factory. They override those of the episode; only channels to
-            observe are added to its own.
-        pool: For factories that use browsers; None to start a browser of its own.
+        options: Options for the preset's factory. They override the episode's options, except that
+            channels to observe are added.
+        pool: The pool for factories that use browsers; None lets them start a browser of their own.
 
     Raises:
         InvalidInputError: The factory rejects the options, or one is not on record.
@@ -180,7 +180,7 @@ def make_environment(
 
 
 def _observe_both(recorded: Any, given: Any) -> Any:
-    """Return the recorded settings of observations, with more channels."""
+    """Return recorded settings of observations with further channels added."""
     from webtraj.environments.browser.observation import Observe
 
     first, more = Observe.of(recorded), Observe.of(given)
@@ -198,7 +198,7 @@ async def check_environments(
 
     Args:
         plan: The episodes.
-        options: For the presets' factories.
+        options: Options for the presets' factories.
         elsewhere: Whether the episodes are played on other machines. A preset or package missing
             on this machine is then not an error.
 
@@ -236,7 +236,7 @@ async def check_tasks(
     Args:
         plan: The episodes.
         agent: The agent.
-        options: For the presets' factories.
+        options: Options for the presets' factories.
         elsewhere: Whether the episodes are played on other machines. Tasks whose preset or package
             is missing on this machine are then not checked.
 
@@ -277,7 +277,7 @@ def _some(names: Sequence[str]) -> str:
 
 
 async def close_quietly(environment: environment_lib.Environment) -> None:
-    """Close an environment between episodes; log a failure, since it belongs to no episode."""
+    """Close an environment between episodes. A failure is logged, as it belongs to no episode."""
     try:
         await GuardedEnvironment(environment).close()
     except Exception:

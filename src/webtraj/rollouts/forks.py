@@ -3,10 +3,9 @@
 The repeated part is played again in a fresh world with the recorded seed. `ForkedEnvironment`
 compares each of its timesteps with the record and ends the episode at the first difference, so no
 agent takes over in a world that differs from the record. Of several forks at a step, one repeats
-the record. Where its environment can copy its world (`CopiesWorld`), the others start from the
-copy, if that shows what the record does; they get the timesteps of the one that repeated.
-`ForkAgent` repeats the recorded decisions and shows them to the agent as its own. Their
-`metadata["fork"]` names their source.
+the record. If its environment can copy its world (`CopiesWorld`), and the copy matches the record,
+the others start from the copy and get the timesteps of the first. `ForkAgent` repeats the recorded
+decisions and shows them to the agent as its own. Their `metadata["fork"]` names their source.
 
 An observation agrees with a recorded one if it has the same content:
 
@@ -96,13 +95,13 @@ def plan_forks(
 ) -> tuple[PlannedEpisode, ...]:
     """Plan forks of recorded episodes. The forks at one point are a group.
 
-    A fork has the options of its preset with which the episode was recorded.
+    A fork has the preset options with which the episode was recorded.
 
     Args:
         dataset: The dataset with the recorded episodes.
         points: Where to fork.
         group_size: The number of forks at each point.
-        options: Options that the run of the forks has instead. A warning lists what they change.
+        options: Options that override the recorded ones. A warning lists what they change.
 
     Raises:
         InvalidInputError: There is no point, or an episode cannot be forked at its step.
@@ -165,7 +164,7 @@ def _without(options: Mapping[str, Any], names: Collection[str]) -> dict[str, An
 
 
 def _warn_of_changes(recorded: Iterable[Mapping[str, Any]], options: Mapping[str, Any]) -> None:
-    """Warn if options differ from recorded ones: the forks may depart from their record."""
+    """Warn if options differ from the recorded ones, as forks may then depart from the record."""
     now = options_on_record(options)
     changes = {
         f"{name}={now[name]} instead of {then[name]}": None
@@ -197,14 +196,15 @@ def _find_task(
 
 
 def goes_on(episode: trajectory_lib.EpisodeTrajectory) -> bool:
-    """Return whether an episode's world goes on after its last recorded step."""
+    """Return whether an episode's world continues after its last recorded step."""
     return bool(episode.steps) and episode.steps[-1].step_type is not trajectory_lib.StepType.LAST
 
 
 def _spec_of(info: trajectory_lib.EpisodeInfo, plan_of: _PlanOf) -> TaskSpec:
-    """Return the task as its run planned it, or else as the episode describes it.
+    """Return the task from the plan of its run, or else from the episode's description.
 
-    A description without a start page is one for judges; the preset of the task's name plays it.
+    A description without a start page is only for judges. Then the preset with the task's name is
+    played.
     """
     place = info.metadata.get("rollout")
     if isinstance(place, Mapping):
@@ -228,10 +228,11 @@ class ForkAgent:
     In an episode that is not a fork, the other agent decides from the start.
 
     Args:
-        agent: The agent that takes over. Actors that have `remember(observation, decision)` are
-            shown the repeated part; others start at the fork without a past.
+        agent: The agent that takes over. Its actors get the repeated steps by
+            `remember(observation, decision)` if they have that method. Others start at the fork
+            without a history.
         dataset: The dataset with the recorded episodes.
-        copies: Whether forks may start from copies of worlds. Without, each repeats the record.
+        copies: Whether forks may start from copies of worlds. If not, each repeats the record.
     """
 
     def __init__(self, agent: Any, dataset: Dataset, *, copies: bool = True) -> None:
@@ -359,7 +360,7 @@ class _Repetition:
         return min(max(recorded.start_time - since - passed, 0.0), _LONGEST_PAUSE)
 
     async def _find_ref(self, result: Any) -> str | None:
-        """Return the ref of an element outside the tree, such as an oracle may act on."""
+        """Return the ref of an element outside the tree, which an oracle may act on."""
         last = last_action_of(result)
         find = getattr(self._environment, "ref_of", None)
         if not last.get("selector") or last.get("frame") or not callable(find):
@@ -378,16 +379,16 @@ class _Copy:
 
 
 class WorldCopies:
-    """The copies of the worlds in which a run's forks start.
+    """Copies of worlds, in which a run's forks start.
 
-    The first fork at a step repeats the record and gives a copy. Those that come meanwhile wait.
+    The first fork at a step repeats the record and makes a copy. Later forks wait for it.
     """
 
     def __init__(self) -> None:
         self._by_point: dict[ForkPoint, asyncio.Future[_Copy | None]] = {}
 
     async def take(self, point: ForkPoint) -> tuple[_Copy | None, bool]:
-        """Return the copy at a step, if there is one, and whether one is to be given."""
+        """Return the copy at a step, if there is one, and whether the caller must make it."""
         found = self._by_point.get(point)
         if found is not None:
             return await asyncio.shield(found), False
@@ -415,8 +416,8 @@ class ForkedEnvironment:
     Args:
         environment: The environment that plays it.
         parent: The recorded episode.
-        step: The number of its actions that are repeated.
-        copies: The copies of worlds from which forks may start. Whoever gives them must call
+        step: The number of recorded actions to repeat.
+        copies: The copies of worlds from which forks may start. A caller that passes them must call
             `settle` at the end of the episode.
     """
 
@@ -484,7 +485,7 @@ class ForkedEnvironment:
         return timestep
 
     def settle(self) -> None:
-        """End the wait of other forks for a copy that this one does not give any more."""
+        """Tell waiting forks that this one will not make a copy."""
         if self._is_to_give and self._copies is not None:
             self._copies.give(self._point, None)
         self._is_to_give = False
@@ -498,7 +499,7 @@ class ForkedEnvironment:
         self.settle()
 
     async def _start_copy(self) -> Sequence[Any]:
-        """Start from a copy; return the timesteps up to the step, or none without a copy."""
+        """Start from a copy, and return the timesteps up to the step; empty if there is no copy."""
         if self._copies is None:
             return ()
         copy, self._is_to_give = await self._copies.take(self._point)
@@ -515,7 +516,7 @@ class ForkedEnvironment:
         return ()
 
     async def _check(self, timestep: Any) -> Any:
-        """Return the timestep if it agrees with the record; a page gets some time to do so."""
+        """Return the timestep if it agrees with the record. A page gets some time until it does."""
         if self._index > self._step:
             return timestep
         if self._index == self._step:
@@ -545,12 +546,12 @@ class ForkedEnvironment:
         return timestep
 
     def _keep_moments(self, kept: bool) -> None:
-        """Have the environment note what its page shows between observations, or not, if it can."""
+        """Switch whether the environment notes what its page shows between observations."""
         if callable(keep := getattr(self._environment, "keep_moments", None)):
             keep(kept)
 
     def _moments(self, timestep: Any) -> Iterator[Any]:
-        """Yield the timestep as it was at each moment since the last action."""
+        """Yield the timestep for each state of the page since the last action."""
         observation = timestep.observation
         for moment in getattr(self._environment, "moments", ()):
             shown = {name: value for name, value in moment.items() if name in observation}
@@ -589,8 +590,8 @@ def difference(recorded: Any, observed: Any, *, notices: Collection[str] = ()) -
 
     Args:
         recorded: The recorded observation.
-        observed: The other one.
-        notices: Notices that may be in either, as parts of a tree without refs.
+        observed: The new observation.
+        notices: Notices that may be in either observation, as parts of a tree without refs.
     """
     if not any(name in recorded for name in _PAGE if isinstance(recorded, Mapping)):
         return "" if _same(recorded, observed) else "the observation differs"
@@ -633,9 +634,9 @@ def _leave_out(tree: str, notices: Collection[str]) -> str:
 
 
 def _current_refs(then: Any, now: Any) -> dict[str, str]:
-    """Return the current ref of each recorded one, paired by their order in the same channel.
+    """Return the current ref for each recorded ref, paired by order in the same channel.
 
-    Notices are left out if the two trees have different ones.
+    Notices that differ between the two trees are left out.
     """
     both = isinstance(then, Mapping) and isinstance(now, Mapping)
     for name in _TREES:

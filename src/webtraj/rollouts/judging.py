@@ -43,7 +43,7 @@ async def judge_rollout(
 ) -> Judged:
     """Judge the unjudged episodes of a rollout's dataset.
 
-    Errors are returned, not raised: the recorded episodes stay intact whatever happens here.
+    Errors are returned, not raised. The recorded episodes never change.
 
     Args:
         out: The recorded dataset. All its episodes are judged, of every run.

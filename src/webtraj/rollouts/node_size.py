@@ -1,4 +1,4 @@
-"""How many episodes a machine plays at a time: a plain number from its processors and memory."""
+"""How many episodes a machine plays at a time, from its processors and memory."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ class NodeSizing:
         return max(int(size * weight), 1)
 
     def reserve(self, resources: Mapping[str, float], episodes: int) -> dict[str, float]:
-        """Return the resources to reserve for that many episodes, at most what the machine has."""
+        """Return the resources to reserve for some episodes, limited to what the machine has."""
         wanted = {
             "CPU": episodes * self.cpus_per_episode,
             "memory": float(episodes * self.memory_per_episode),

@@ -46,7 +46,7 @@ def make_agent(spec: RunSpec) -> Agent:
 
 
 def with_forks(spec: RunSpec, agent: Agent) -> Agent:
-    """Return the agent of a run; if the run forks episodes, one that repeats them first."""
+    """Return the agent of a run. If the run forks episodes, the agent repeats them first."""
     if spec.fork is None:
         return agent
     from webtraj.datasets.dataset import open_dataset
@@ -109,13 +109,13 @@ def _with_stages(
 
 
 class Proposing(Protocol):
-    """Recipe for a proposer of tasks for what was seen: what an entry point makes of its options.
+    """The recipe for a proposer of tasks, made from the options of its entry point.
 
     `webtraj.exploring` has the built-in ones.
     """
 
     def channels(self, channels: Iterable[str]) -> list[str]:
-        """Return what to observe: those channels and what the proposer reads."""
+        """Return the channels to observe: the given ones, and those that the proposer reads."""
 
     def check(self, plan: Iterable[PlannedEpisode]) -> None:
         """Check that there is something to propose for.
@@ -134,7 +134,7 @@ class Proposing(Protocol):
     async def propose(
         self, out: str, run_id: str | None, *, storage_options: Mapping[str, Any] | None
     ) -> Any:
-        """Propose tasks for the episodes of a run, by default the latest, without proposals yet.
+        """Propose tasks for a run's episodes that have no proposals yet. Default: the latest run.
 
         Raises:
             Exception: See `webtraj.exploring.propose`.

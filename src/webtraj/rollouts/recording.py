@@ -53,7 +53,7 @@ def settle_format(
     Args:
         wanted: The requested format; None for any.
         out: The dataset.
-        storage_options: For a bucket.
+        storage_options: Bucket options.
         run: The run to resume. A bucket holds the plan before the dataset's header; until then the
             format comes from the run's settings.
         new: The format of a new dataset if none is requested.
@@ -92,8 +92,8 @@ def open_collector(
 
     Args:
         out: A folder or bucket URL.
-        storage_options: For a bucket.
-        format_name: What `settle_format` returned.
+        storage_options: Bucket options.
+        format_name: The result of `settle_format`.
         close_timeout: For a bucket: seconds to wait on close for unsent episodes.
 
     Raises:

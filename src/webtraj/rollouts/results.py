@@ -1,4 +1,4 @@
-"""Results of a rollout: of each episode, their summary, and observers that receive them."""
+"""Results of episodes, the summary of a rollout, and observers of both."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class RolloutObserver(Protocol):
         """Called before the first episode, with the episodes to play."""
 
     def episode_ended(self, result: EpisodeResult) -> None:
-        """Called once for each started episode when it ends, for whatever reason."""
+        """Called once for each started episode when it ends, for any reason."""
 
 
 class NullRolloutObserver:
@@ -168,7 +168,7 @@ class RolloutSummary:
 
     @property
     def last_tries(self) -> tuple[EpisodeResult, ...]:
-        """The counting try of each row of the plan, by row (`webtraj.store.tries`)."""
+        """The try that counts for each row of the plan (`webtraj.store.tries`)."""
         return pick_counting(self.results)
 
     @property
@@ -183,6 +183,6 @@ class RolloutSummary:
 
     @property
     def steps_per_second(self) -> float:
-        """Steps per second of all workers together; earlier results do not count."""
+        """Steps per second of all workers together, without earlier results of a resumed run."""
         steps = sum(result.num_steps for result in self.results[self.earlier :])
         return steps / self.seconds if self.seconds else 0.0

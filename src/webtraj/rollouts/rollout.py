@@ -55,7 +55,7 @@ Player: TypeAlias = "Callable[[Rollout, RolloutObserver], Awaitable[RolloutSumma
 
 
 class Milestones:
-    """Logs progress each time that a given percentage more of the plan is recorded.
+    """Logs progress at every given percentage of the plan.
 
     A row that is tried several times counts once, when its first try has ended.
     """
@@ -289,9 +289,10 @@ class Rollout:
     async def _check_pool(
         self, parallel: int, stack: contextlib.AsyncExitStack
     ) -> BrowserPool | None:
-        """Check that the plan can be played, and return the browsers; None if it needs none.
+        """Check that the plan can be played, and return the browsers; None if it needs no browser.
 
-        Raise, before the plan is written, if the plan cannot be played or its browser is missing.
+        This raises an error before the plan is written if it cannot be played or a browser is
+        missing.
         """
         needs_pool = self.pool is None and any(
             planned.selection.uses_browser for planned in self.plan
@@ -372,7 +373,7 @@ class Rollout:
             )  # fmt: skip
 
     def _warn_of_changes(self) -> None:
-        """Warn if the agent differs from the one that started the run: their episodes will mix."""
+        """Warn if the agent differs from the one that started the run, as the episodes will mix."""
         assert self.run is not None
         try:
             begun = self.run.read_record()
@@ -409,7 +410,7 @@ def episodes_on_record(
     storage_options: Mapping[str, Any] | None,
     spool: Path | None = None,
 ) -> Sequence[EpisodeSummary]:
-    """Return the summaries of all episodes, including those of crashed writers.
+    """Return the summaries of all episodes, including episodes of crashed writers.
 
     Raises:
         CollectorError: Episodes in the spool cannot be sent, or the folder cannot be written.

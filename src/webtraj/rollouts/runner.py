@@ -232,7 +232,7 @@ class Runner:
                 forked.settle()
 
     def _copies_at(self, point: ForkPoint) -> WorldCopies | None:
-        """Return the copies of worlds, if several turns fork at a step."""
+        """Return a store for copies of worlds, if several turns fork at the same step."""
         several = self.scheduler is not None or self._forks[point] > 1
         return self._copies if several else None
 
@@ -287,7 +287,7 @@ class Runner:
         self.observer.episode_ended(result)
 
     def _note_over(self, turn: Turn, again: Turn | None) -> None:
-        """Count done rows. Once enough are done, give the rest a grace period."""
+        """Count done rows. When enough are done, give the rest a grace period."""
         if again is not None:
             return
         self._rows_over += 1
@@ -311,7 +311,7 @@ class Runner:
 
 @dataclasses.dataclass(slots=True)
 class _Nobody:
-    """Stands for the agent where no environment could be made, so that nothing is decided."""
+    """A stand-in for the agent if no environment could be made. It decides nothing."""
 
     name: str
 

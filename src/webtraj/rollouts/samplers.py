@@ -187,7 +187,7 @@ class Blocklist(NullRolloutObserver):
 def distinct(tasks: Iterable[TaskSpec]) -> Iterator[TaskSpec]:
     """Yield each task once.
 
-    Tasks are the same if subdomain, site, difficulty and goal are, as in WebGym.
+    As in WebGym, tasks are the same if they have the same subdomain, site, difficulty and goal.
     """
     seen: set[bytes] = set()
     for task in tasks:
@@ -211,7 +211,7 @@ def unseen(tasks: Iterable[TaskSpec], names: Collection[str]) -> Iterator[TaskSp
 
 
 def drop_blocked(tasks: Iterable[TaskSpec], blocklist: Blocklist) -> Iterator[TaskSpec]:
-    """Yield the tasks whose sites are not blocked. For training only: a test plays all tasks."""
+    """Yield the tasks whose sites are not blocked. Only for training; a test plays all tasks."""
     blocked = blocklist.sites()
     return (task for task in tasks if not task.site or _site_of(task.site) not in blocked)
 
@@ -243,7 +243,7 @@ class Sampler(Protocol):
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Sequence:
-    """Takes the first tasks in order, and repeats the whole sequence if asked to."""
+    """Takes the first tasks in order. On request, repeats the whole sequence."""
 
     size: int | None = None
     """Number of tasks; None for all."""
@@ -354,9 +354,9 @@ class RatioSampler:
 class CurriculumSampler:
     """Repeats each task as often as there is something to learn from it.
 
-    Each task is played once; the rest is shared in proportion to p (1 - p), p being the success
-    rate of the task's last attempts: the learnability of Rutherford et al. (2024), "No Regrets".
-    So a task that always or never succeeds gets little, a new one the most.
+    Each task is played once. The remaining places are shared in proportion to p (1 - p), where p is
+    the success rate of the task's last attempts: the learnability of Rutherford et al. (2024), "No
+    Regrets". So a task that always or never succeeds gets few, and a new task gets the most.
     """
 
     size: int | None = None
@@ -425,7 +425,7 @@ class _Reservoir:
 def _shares(
     size: int, weights: Mapping[str, float], available: Mapping[str, int]
 ) -> dict[str, int]:
-    """Return the number of tasks to take from each band, never more than it has."""
+    """Return the number of tasks to take from each band, at most all of them."""
     shares = dict.fromkeys(weights, 0)
     while (left := size - sum(shares.values())) > 0:
         open_bands = {name: weights[name] for name in weights if shares[name] < available[name]}
@@ -453,7 +453,7 @@ def _source(seed: int, purpose: str) -> random.Random:
 
 
 def _some(tasks: list[TaskSpec], wanted: int | None = None) -> list[TaskSpec]:
-    """Return the tasks; there must be some, and should be as many as wanted."""
+    """Return the tasks. Raise if there are none; warn if there are fewer than wanted."""
     if not tasks:
         raise errors.InvalidInputError(
             "No tasks to play: the task files are empty, or every task was filtered out."

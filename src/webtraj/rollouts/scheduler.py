@@ -47,7 +47,7 @@ _MAX_CONSECUTIVE_ERRORS = 10
 
 
 def grace_begins(spec: RunSpec, over: int, rows: int) -> bool:
-    """Return whether the grace period begins once `over` rows are done.
+    """Return whether the grace period begins when `over` rows are done.
 
     >>> spec = RunSpec(completion_threshold=0.5)
     >>> [grace_begins(spec, over, 4) for over in (1, 2, 3, 4)]
@@ -63,8 +63,8 @@ class ErrorStreak:
     def longest(spec: RunSpec, parallel: int) -> int:
         """Return the number of failures in a row that stops a run.
 
-        By default 10, or twice the episodes at a time if that is more, since a browser that crashes
-        fails all of its episodes before it is replaced.
+        Default: 10, or twice the number of concurrent episodes if that is more, since a browser
+        that crashes fails all of its episodes.
         """
         return spec.max_consecutive_errors or max(_MAX_CONSECUTIVE_ERRORS, 2 * parallel)
 
@@ -142,7 +142,7 @@ class Scheduler:
     async def take(self) -> Turn | None:
         """Wait for a turn; return None when none will come.
 
-        While turns are taken, one may still come: a failed turn is retried.
+        While other turns are being played, one may still come, because failed turns are retried.
         """
         while not self._stopped and (self.left or self._taken):
             self._wake()
@@ -162,9 +162,9 @@ class Scheduler:
 
         Args:
             turn: A turn from `take`.
-            again: The next try, if there is one. It goes behind untried turns of equal priority, so
-                that its tries are not used up while faults are frequent. If the turn was never
-                started, pass the turn itself; it then goes before them.
+            again: The next try, if there is one. It queues behind untried turns of equal priority,
+                so that its tries are not used up while faults are frequent. If the turn was never
+                started, pass the turn itself, which then queues before them.
             delay: Seconds until `again` may be taken.
         """
         self._taken -= 1
@@ -187,12 +187,12 @@ class Scheduler:
         return turn.site if self._apart else ""
 
     def _rank(self, turn: Turn, *, unbegun: bool = False) -> _Rank:
-        """Return a turn's rank: last among its equals, or first if it returns unstarted."""
+        """Return a turn's rank: last among equals, or first if it was returned unstarted."""
         kind = -turn.planned.spec.difficulty if self._longest else 0
         return kind, -1 if unbegun else next(self._serials)
 
     def _make_ready(self, site: str) -> None:
-        """Mark a site as ready, if it has turns, free places and no pause to observe."""
+        """Mark a site as ready if it has turns and free places and is not in a pause."""
         queue = self._queues.get(site)
         limit = self._politeness.per_site
         if not queue or site in self._resting or site in self._ready_sites:
@@ -217,7 +217,7 @@ class Scheduler:
         return turn
 
     def _wake(self) -> None:
-        """Bring back sites whose pause is over, and retries that are due."""
+        """Make sites ready whose pause is over, and queue retries that are due."""
         now = self._clock()
         while self._later and self._later[0][0] <= now:
             _, _, site, item = heapq.heappop(self._later)

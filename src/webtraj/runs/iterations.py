@@ -2,7 +2,7 @@
 
 ::
 
-    <save_path>/train_trajectories/iteration_0001/       a dataset (see `collectors.layout`)
+    <save_path>/train_trajectories/iteration_0001/       a dataset (see `store.layout`)
                                    iteration_0002/
                                    claims/0001.json      who started it, and when
                                    claims/0002.json
@@ -112,10 +112,10 @@ class Iterations:
             return wanted
 
     def release(self, number: int) -> bool:
-        """Release a number if nothing was made of it; return whether it was released.
+        """Release a number if it is unused; return whether it was released.
 
-        A folder that holds only a dataset's header is removed. One that holds anything else stays
-        and keeps its number.
+        A folder that holds only a dataset's header is removed. A folder that holds anything else
+        stays and keeps its number.
 
         Raises:
             OSError: The folder cannot be removed.
@@ -138,7 +138,7 @@ class Iterations:
             number: The iteration's number.
             digest: Distinguishes plans for different purposes: up to 64 letters and digits.
             plan: The plan to share if none exists yet.
-            seed: Its seed.
+            seed: The plan's seed.
 
         Raises:
             InvalidInputError: The existing plan is damaged.
@@ -169,7 +169,7 @@ class Iterations:
         )
 
     def results(self, number: int) -> Iterator[EpisodeResult]:
-        """Yield the result of every row of an iteration that was played, under its planned task.
+        """Yield the result of every played row of an iteration, under its planned task.
 
         Judges' verdicts take precedence over the recorded outcomes.
 
@@ -198,7 +198,7 @@ class Iterations:
 def _remove_bare(place: Path) -> None:
     """Remove a dataset's folder that holds no files but its header, and empty subfolders.
 
-    Only empty folders are removed, so files that appear meanwhile stop it.
+    Only empty folders are removed, so files that appear meanwhile are safe.
     """
     folders = sorted((path for path in place.rglob("*") if path.is_dir()), reverse=True)
     for folder in folders:

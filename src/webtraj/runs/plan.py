@@ -119,15 +119,15 @@ def plan_episodes(
 
     Args:
         presets: One selector or several.
-        episodes: How many episodes to play in all, spread evenly over the tasks; by default one for
+        episodes: How many episodes to play in total, spread evenly over the tasks. Default: one for
             each task.
         seed: The run's seed.
         group_size: How many episodes share a task and a seed. `episodes` counts all of them and
             must be a multiple of it. By default each task has one group.
 
     Returns:
-        The episodes. Those of one task are adjacent, so that a worker rarely has to open another
-        environment.
+        The episodes. Episodes of the same task are adjacent, so that a worker rarely has to open
+        another environment.
 
     Raises:
         InvalidInputError: No preset is given, `episodes` or `group_size` is not positive or too
@@ -166,7 +166,7 @@ def plan_tasks(
     """Plan one or several attempts at each task. A repeated task gets further attempts.
 
     Args:
-        specs: The tasks. Those with the same name must have the same goal and start URL.
+        specs: The tasks. Tasks with the same name must have the same goal and start URL.
         attempts: Attempts at each task, with different seeds.
         seed: The run's seed.
         group_size: Episodes of each attempt, all with the same seed.
@@ -208,7 +208,7 @@ def _check_size(episodes: int) -> None:
 
 
 def check_groups(episodes: int | None, group_size: int) -> None:
-    """Check that so many episodes divide into groups.
+    """Check that the number of episodes is a multiple of the group size.
 
     Raises:
         InvalidInputError: A number is not positive, or they do not.

@@ -90,7 +90,7 @@ _TIME = re.compile(r"\d{8}T\d{6}-")
 def new_run_id() -> str:
     """Return an id that is unique and sorts by time: `20261120T130405-123-9f86d081`.
 
-    The milliseconds order two runs of one second.
+    The milliseconds order runs that start within the same second.
     """
     return f"{_now()}-{secrets.token_hex(4)}"
 
@@ -169,7 +169,8 @@ class Run:
         Args:
             storage: The dataset.
             run_ids: The runs.
-            max_retries: The number of retries to judge by; None for that of each run.
+            max_retries: The number of retries that decides whether a run is done; None for each
+                run's own.
 
         Raises:
             StorageError: The runs or the index cannot be read.
@@ -192,7 +193,7 @@ class Run:
     def write_plan(
         self, plan: Sequence[PlannedEpisode], *, seed: int, settings: Mapping[str, Any]
     ) -> None:
-        """Write the plan and the run's settings; the settings first, so that no plan lacks them.
+        """Write the run's settings, and then the plan, so that no plan lacks settings.
 
         Raises:
             StorageConflictError: The run already has a plan.
@@ -218,7 +219,7 @@ class Run:
         )
 
     def discard_settings(self) -> bool:
-        """Delete the settings of a run that has no plan; return whether it has none.
+        """Delete a run's settings if it has no plan; return whether it has none.
 
         Raises:
             StorageError: The store cannot be read or written.
@@ -286,7 +287,7 @@ class Run:
         return settings
 
     def _find_begin(self) -> str:
-        """Return when the run began, as default ids begin; empty if that is not known."""
+        """Return when the run began, in the form in which default ids begin; empty if unknown."""
         if _TIME.match(self.run_id):
             return self.run_id
         return str(self.read_settings().get(_BEGUN, ""))
@@ -388,7 +389,7 @@ def run_of(
         storage: The dataset.
         run_id: The id of a new run, or of the one to resume.
         resume: Whether to resume a run, or its id.
-        max_retries: The number of retries that the resumed run will have; None for its own.
+        max_retries: The number of retries of the resumed run; None for its own.
 
     Raises:
         InvalidInputError: `resume` and `run_id` name different runs, or there is none to resume.
@@ -470,9 +471,9 @@ class EpisodeResult:
 
     @property
     def failed(self) -> bool:
-        """Whether the episode ended in an error, the agent's own included.
+        """Whether the episode ended in an error, including the agent's own.
 
-        An environment may also end it in good order and say that its machinery failed.
+        An environment may also end it normally and report that its machinery failed.
         """
         return self.end_reason is EndReason.ERRORED or (
             self.end_reason in (EndReason.TERMINATED, EndReason.TRUNCATED)
@@ -481,7 +482,7 @@ class EpisodeResult:
 
     @property
     def counts(self) -> bool:
-        """Whether the result counts for the agent: it finished the episode, or failed itself.
+        """Whether the result counts for the agent: it finished the episode or made an error itself.
 
         A row of the plan with such a result is done.
         """
@@ -494,12 +495,12 @@ class EpisodeResult:
 
     @property
     def finished(self) -> bool:
-        """Whether the episode terminated or was truncated, and the machinery held."""
+        """Whether the episode terminated or was truncated, and the machinery worked."""
         return is_finished(self.outcome, self.end_reason)
 
     @classmethod
     def of(cls, planned: PlannedEpisode, number: int, **ended: Any) -> EpisodeResult:
-        """Return the result of a try at a planned episode. Only a scored one has a reward.
+        """Return the result of a try at a planned episode. Only a scored episode has a reward.
 
         Args:
             planned: The planned episode.
@@ -585,7 +586,7 @@ class RetryPolicy:
         return not isinstance(error, _HOPELESS)
 
     def leaves_open(self, result: EpisodeResult, tries: int) -> bool:
-        """Return whether a row needs another try after this result, the last of its tries.
+        """Return whether a row needs another try after this result of its last try.
 
         Args:
             result: The result.
@@ -598,7 +599,7 @@ class RetryPolicy:
     def delay(self, tries: int, source: random.Random) -> float:
         """Return a random number of seconds to wait after `tries` tries, up to the pause.
 
-        Randomness keeps episodes that failed together from being retried together.
+        The randomness keeps episodes that failed together from being retried together.
         """
         longest: float = min(self.max_pause, self.pause * 2 ** (tries - 1))
         return source.uniform(0, longest)
@@ -627,7 +628,7 @@ def options_on_record(options: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _not_in_json(value: Any) -> str:
-    """Return a path as text; for another object, the mark of a value that must be given again."""
+    """Return a path as text; for any other object, the mark of a value to give again."""
     return os.fspath(value) if isinstance(value, os.PathLike) else MISSING
 
 
@@ -664,10 +665,10 @@ def progress_of(
 ) -> Progress:
     """Return a run's progress, given the recorded episodes.
 
-    A row is done when one of its episodes finished or failed by the agent's own error (of several,
-    `webtraj.store.tries` says which one counts), or when infrastructure failures used up the retry
-    policy. Episodes cut short by a crash or a cancellation do not count as tries and stay as they
-    are.
+    A row is done when one of its episodes finished or failed by the agent's own error, or when
+    infrastructure failures used up the retry policy. Of several episodes, `webtraj.store.tries`
+    says which one counts. Episodes cut short by a crash or a cancellation do not count as tries and
+    stay as they are.
 
     The next try's number is above all recorded ones and above all that sessions on several machines
     may have used.
@@ -711,7 +712,7 @@ def tries_of(
 
 
 def is_done(tries: Sequence[EpisodeResult], retry: RetryPolicy) -> bool:
-    """Return whether a row needs no further try, given its tries in order, one at least."""
+    """Return whether a row needs no further try, given its tries in order (at least one)."""
     counted = any(result.counts for result in tries)
     return counted or not retry.leaves_open(tries[-1], _failures_of(tries))
 

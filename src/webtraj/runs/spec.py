@@ -92,7 +92,7 @@ def _as_list(value: Any) -> Any:
 
 
 def _as_place(value: Any) -> Any:
-    """Return a URL as it is, and a folder as an absolute path, which a resumed run still finds."""
+    """Return a URL unchanged, and a folder as an absolute path, which a resumed run still finds."""
     text = _as_text(value)
     if not isinstance(text, str) or not text or "://" in text:
         return text
@@ -158,7 +158,7 @@ class RankConfig(Section):
 
 
 class IterationConfig(Section):
-    """A run that is one of several iterations: tasks sampled from `preset`, a dataset of its own.
+    """A run that is one of several iterations. It samples tasks and has a dataset of its own.
 
     The datasets are below `out`, such as `train_trajectories/iteration_0001`.
     """
@@ -353,7 +353,7 @@ class RunSpec(Section):
 
     @model_validator(mode="after")
     def _settle(self) -> Self:
-        """Fill in the agent and the judge that a model implies; they do not count as given."""
+        """Fill in the agent and the judge that a model implies. They do not count as given."""
         if self.fork is not None and (self.preset or self.episodes or self.attempts > 1):
             raise ValueError(
                 "a fork plays the tasks of its episodes: leave out preset, episodes and attempts"
@@ -377,7 +377,7 @@ class RunSpec(Section):
 
     @property
     def agents_options(self) -> dict[str, Any]:
-        """All options of the agent. A model may be the proposer's alone."""
+        """All options of the agent. They lack a model that only the proposer uses."""
         proposers = self.proposer == "model" and self.agent in _WITHOUT_MODEL
         asked = {} if proposers else self._collect_given(*MODEL)
         return {**asked, **self._collect_given(*SAMPLING), **self.agent_options}
@@ -393,7 +393,7 @@ class RunSpec(Section):
         return {name: value for name, value in values.items() if value is not None}
 
     def record(self) -> dict[str, Any]:
-        """Return what is kept beside the plan, from which the run can be resumed."""
+        """Return the record that is kept beside the plan, from which the run can be resumed."""
         return self.model_dump(include=_RECORDED)
 
 

@@ -1,11 +1,11 @@
-"""The note of a run on several machines: which episode is running where, for monitoring.
+"""The note of a run on several machines, for monitoring: which machine runs which episode.
 
 It is beside the plan and is rewritten every few seconds::
 
     <dataset>/runs/<run id>/underway.json
 
-Journals of open episodes are on the machines that play them, out of sight for others. The note is
-only for display: a driver that cannot write it continues, and one that fails leaves an old note
+Journals of open episodes are on the machines that play them, where others cannot see them. The note
+is only for display: a driver that cannot write it continues, and one that fails leaves an old note
 behind, recognizable by its time.
 """
 
@@ -53,7 +53,7 @@ class Underway:
     """Running episodes by id, from which `Run.place_of` gives their rows."""
 
     def is_old(self, now: float) -> bool:
-        """Return whether a newer note is long overdue, so that the driver must be gone.
+        """Return whether a newer note is long overdue, so that the driver must be dead.
 
         >>> Underway(100.0, 10.0, {}).is_old(120.0), Underway(100.0, 10.0, {}).is_old(131.0)
         (False, True)

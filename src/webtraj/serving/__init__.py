@@ -1,6 +1,6 @@
-"""Model servers: start and supervise them, update their weights, and end them without leftovers.
+"""Model servers: start and supervise them, update their weights, and stop them cleanly.
 
-* `server`: `ModelServer`, a server for the length of an `async with` block, and kept alive.
+* `server`: `ModelServer`, which keeps a server alive for the length of an `async with` block.
 * `vllm`: how to start vLLM, and how it lends a GPU's memory to a trainer. `interpreters`: the
   Python that has vLLM. `memory`: how much memory models need.
 * `weight_updater`: repeated weight updates, in one of three ways. `control`: requests that change a

@@ -79,7 +79,7 @@ class Control:
             await self._ask("POST", "/collective_rpc", json=call)
 
     async def load_adapter(self, name: str, folder: str) -> None:
-        """Read a LoRA adapter from a folder, replacing one of the same name."""
+        """Read a LoRA adapter from a folder, replacing an adapter of the same name."""
         adapter = {"lora_name": name, "lora_path": folder, "load_inplace": True}
         await self._ask("POST", "/v1/load_lora_adapter", json=adapter)
 
@@ -106,7 +106,7 @@ class Control:
     async def wake_up(
         self, part: Literal["weights", "kv_cache", "scheduling"] | None = None
     ) -> None:
-        """Take back the memory, or a part of it, and resume once all of it is back."""
+        """Take back the memory, or a part of it. Resume when all of it is back."""
         tags = "" if part is None else f"?tags={part}"
         status = (await self._ask("POST", f"/wake_up{tags}"))["status"]
         if part != "weights" and status != "awake":
@@ -228,7 +228,7 @@ class LoadAdapter:
 
     @property
     def label(self) -> str:
-        """Adapter and version, since the server has one label but several models."""
+        """The adapter and its version, since the server has one label but several models."""
         return f"{self.adapter}{_LABEL_SEPARATOR}{self.version}"
 
     def check(self) -> None:

@@ -2,8 +2,8 @@
 
 This script is the parent of every model server. It runs by file name and uses only the standard
 library. vLLM's server has children, the engine and its workers, which hold the memory and survive
-when it is killed. So the guard prints the server's process id, stays, and ends the server with all
-its descendants as soon as one of these happens:
+when it is killed. So the guard prints the server's process id, keeps running, and ends the server
+with all its descendants as soon as one of these happens:
 
 * standard input closes: webtraj closed it, or has died for any reason;
 * the guard receives SIGTERM;
@@ -84,7 +84,7 @@ def _end(server: subprocess.Popen[bytes], patience: float) -> None:
 
 
 def _children() -> Iterator[int]:
-    """Yield our children, including adopted ones; none without /proc."""
+    """Yield this process's children, including adopted ones; nothing without /proc."""
     if sys.platform != "linux":
         return
     for entry in os.scandir("/proc"):

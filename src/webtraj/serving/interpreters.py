@@ -1,6 +1,6 @@
 """Find or install a Python that has vLLM or LLaMA-Factory.
 
-Both pin most of their dependencies, so each runs in a Python of its own, never in ours.
+Both pin most of their dependencies, so each runs in a Python of its own, never in webtraj's.
 """
 
 from __future__ import annotations
@@ -71,9 +71,10 @@ _CPU_INDEX = ("--extra-index-url", "https://download.pytorch.org/whl/cpu")
 def find_python(tool: Tool, python: str | os.PathLike[str] | None = None) -> Path | None:
     """Return the Python to run a tool with, or None if there is none.
 
-    The first of these counts: `python`; the one named by the tool's variable; our own, if it has
-    the tool; the one beside the tool's command on the PATH; the one in the tool's folder
-    (`.venv-vllm`) in the current folder or above; the environment that webtraj installed.
+    The first of these is used: `python`; the Python named by the tool's variable; this process's
+    Python, if it has the tool; the Python beside the tool's command on the PATH; the Python in the
+    tool's folder (`.venv-vllm`) in the current folder or above; the environment that webtraj
+    installed.
 
     Raises:
         InvalidInputError: `python` or the variable does not name a program.
@@ -102,7 +103,7 @@ def require_python(tool: Tool, python: str | os.PathLike[str] | None = None) -> 
 
     Raises:
         InvalidInputError: `python` or the variable does not name a program.
-        MissingDependencyError: None was given and none was found.
+        MissingDependencyError: No Python was given, and no Python was found.
     """
     found = find_python(tool, python)
     if found is None:
@@ -116,7 +117,7 @@ def require_python(tool: Tool, python: str | os.PathLike[str] | None = None) -> 
 def install_vllm() -> Path:
     """Install vLLM in a virtual environment for the user, and return its Python.
 
-    pip's output goes to stderr. An existing environment is used as it is.
+    pip's output goes to stderr. An existing environment is used unchanged.
 
     Raises:
         MissingDependencyError: pip failed, or vLLM does not load.

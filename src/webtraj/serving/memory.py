@@ -3,7 +3,7 @@
 The estimate is exact for decoders like Qwen3 and Llama: the weights, AdamW's state for each, the
 key-value cache, what a layer keeps for the backward pass (as measured with PyTorch's
 `saved_tensors_hooks`), and the logits of the loss. An allowance covers the rest: kernels'
-workspaces, fragmentation, the driver. A vision tower counts by its weights, assumed frozen.
+workspaces, fragmentation, the driver. A vision tower counts only by its weights, as if frozen.
 """
 
 from __future__ import annotations
@@ -172,7 +172,7 @@ def serving_need(
         tokens: Tokens in the cache: prompts and replies of all concurrent requests.
         tensor_parallel: Devices that share each layer.
         bytes_per_weight: 2 in bf16, 1 in FP8.
-        allowance_gib: For compiled graphs, workspaces and the driver.
+        allowance_gib: Memory for compiled graphs, workspaces and the driver.
 
     Raises:
         InvalidInputError: A number is too small.
@@ -202,7 +202,7 @@ def training_need(
     Args:
         model: The model.
         tokens: Tokens of a pass on a device: `batch_size` times the longest length.
-        trained_tokens: Tokens whose logits are computed; all by default.
+        trained_tokens: Tokens whose logits are computed. Default: all.
         lora_rank: Rank of adapters on all linear layers; None to train all weights.
         keeping: How trained weights are kept; adapters are always in float32.
         devices: Devices over which ZeRO shards.

@@ -53,7 +53,7 @@ class ServerLaunch(Protocol):
     def with_weights(self, path: str | os.PathLike[str], version: str) -> ServerLaunch:
         """Return a launch of the same name with other weights.
 
-        Its server must answer `GET /weight_info` with that version from the start.
+        The server must answer `GET /weight_info` with this version from the start.
 
         Args:
             path: The folder of a saved model.
@@ -92,7 +92,7 @@ class RestartPolicy:
 def claim(host: str, port: int) -> int:
     """Return a free port to listen on.
 
-    The check is needed because vLLM shares its port, so two servers on one would go unnoticed.
+    The check is needed because vLLM shares its port, so two servers on one port would go unnoticed.
 
     Args:
         host: The address to listen on.
@@ -179,7 +179,7 @@ _GUARD_PATIENCE = 10.0
 
 
 class GuardedProcess:
-    """A running server. It ends with `stop`, by itself, or when our process dies.
+    """A running server. It ends with `stop`, by itself, or when this process dies.
 
     Args:
         command: The command to run.

@@ -1,7 +1,7 @@
 """A supervised model server: started, restarted if it dies, and ended.
 
-One task owns the server's process, and only this task starts servers. So a crash, a replacement and
-a rest may happen at any time, without two servers ever being started on one port.
+One task owns the server's process, and only this task starts servers. So crashes, replacements and
+rests may happen at any time, but two servers are never started on one port.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _NOT_STARTED = "This ModelServer is not started; use `async with`."
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class _Replacement:
-    """A server to start in place of another, and the other's launch."""
+    """A server to start instead of another, and the other's launch."""
 
     started: asyncio.Future[None]
     launch: ServerLaunch
@@ -55,9 +55,9 @@ class ModelServer:
         async with ModelServer(VllmLaunch(model="runs/policy")) as server:
             client = OpenAICompatibleClient(server.model, server.base_url)
 
-    It is healthy when the block is entered. If it dies later or stops answering, it is started
-    again at the same address with the same weights; a client that retries does not notice. No part
-    of it outlives the block or our process, however that ends.
+    The server is healthy when the block is entered. If it dies later or stops answering, it is
+    started again at the same address with the same weights. A client that retries does not notice.
+    No part of it outlives the block or this process.
 
     Args:
         launch: How to start the server, such as a `VllmLaunch`.
@@ -183,7 +183,7 @@ class ModelServer:
         await asyncio.shield(self._watching)
 
     async def wait_healthy(self, timeout: float | None = None) -> None:
-        """Wait until the server is ready: at once, unless it is being started again.
+        """Wait until the server is ready. Return at once unless it is being started again.
 
         Raises:
             ModelUnavailableError: The server was given up, or the timeout has passed.
@@ -215,8 +215,8 @@ class ModelServer:
             path: The folder of a saved model of the same architecture.
             version: The version of these weights.
             hold: Seconds that requests wait after the new weights are named, so that no record
-                names the old ones: the clients' `version_interval`. 0 if there are no requests
-                meanwhile.
+                names the old ones. Use the clients' `version_interval`, or 0 if there are no
+                requests meanwhile.
 
         Raises:
             InvalidInputError: The folder has no weights, or the version is empty or the base's.
@@ -251,9 +251,9 @@ class ModelServer:
     async def restart(self, launch: ServerLaunch) -> None:
         """End the server and start another at the same address; requests fail meanwhile.
 
-        Clients retry them. If the other does not start, the previous one is started again with its
-        weights. While the server rests by `stop`, this only sets what to start when the rest ends,
-        which then raises any error.
+        Clients retry them. If the new server does not start, the previous one is started again with
+        its weights. While the server rests by `stop`, this only sets what to start when the rest
+        ends. Leaving the rest then raises any error.
 
         Raises:
             InvalidInputError: A setting is invalid, or the server rests in another way.
@@ -272,8 +272,8 @@ class ModelServer:
     async def resting(self, how: vllm_lib.Rest) -> AsyncIterator[None]:
         """Lend memory and processors to others, such as a trainer, during the block.
 
-        Running replies are finished first. When the block is left, the server is healthy again
-        with the same weights. If it dies meanwhile, it is not started before then.
+        Running replies are finished first. When the block is left, the server is healthy again with
+        the same weights. If it dies during the block, it is started at the end of the block.
 
         Args:
             how: See `webtraj.serving.vllm.Rest`.
@@ -365,9 +365,9 @@ class ModelServer:
             self._process.kill()
 
     async def _replace(self, launch: ServerLaunch) -> None:
-        """End the server and start another; while it rests, start the other afterwards.
+        """End the server and start another. During a rest, start the other afterwards.
 
-        If the other does not start, the previous one is started again with its weights.
+        If the new server does not start, the previous one is started again with its weights.
 
         Raises:
             ModelUnavailableError: The new server does not start.
@@ -437,7 +437,7 @@ class ModelServer:
             await asyncio.sleep(_POLL_INTERVAL)
 
     async def _ready(self) -> bool:
-        """Return whether a server answers and is the one that we started."""
+        """Return whether a server answers and is the one that was started here."""
         with contextlib.suppress(httpx.HTTPError, ValueError, KeyError, TypeError):
             if await self._alive():
                 listed = (await self._requests.get("/v1/models")).json()
@@ -496,7 +496,7 @@ class ModelServer:
         return ""
 
     async def _until_dead(self) -> str:
-        """Wait until the server is dead or stuck; return which, for a message."""
+        """Wait until the server is dead or stuck; return which of both, for a message."""
         assert self._process is not None
         last_answer = time.monotonic()
         while True:

@@ -112,7 +112,7 @@ class VllmLaunch:
 
     @property
     def served_names(self) -> tuple[str, ...]:
-        """All names for requests: rollouts refer to a checkpoint by its path."""
+        """All names that requests may use. Rollouts refer to a checkpoint by its path."""
         names = [self.served_name]
         model = Path(self.model)
         if model.is_dir():
@@ -121,7 +121,7 @@ class VllmLaunch:
 
     @property
     def api_key(self) -> str:
-        """The key that requests under `/v1` need, as vLLM finds it; empty for none."""
+        """The key that requests under `/v1` need, found in the way of vLLM; empty if none."""
         keys, _ = _keys_apart(self.extra_args)
         return keys[0] if keys else {**os.environ, **self.environment}.get(_KEY_VARIABLE, "")
 
@@ -254,7 +254,7 @@ class VllmLaunch:
 
 
 def _keys_apart(arguments: Sequence[str]) -> tuple[list[str], list[str]]:
-    """Return the API keys among vLLM's arguments, and the arguments to start it with.
+    """Return the API keys among vLLM's arguments, and the arguments without a single key.
 
     A single key is taken out, to be passed in a variable: other users can see a command's
     arguments, and vLLM logs them. Several keys stay, since a variable holds only one.
@@ -318,7 +318,7 @@ def check(how: Rest, launch: ServerLaunch) -> None:
 
 
 async def begin(how: Rest, control: Control) -> None:
-    """Put a running server to rest. One that was stopped needs no request."""
+    """Put a running server to rest. A stopped server needs no request."""
     if how == "pause":
         await control.pause()
     elif how != "stop":

@@ -1,4 +1,4 @@
-"""Repeated weight updates of a running server, and how far behind them a call is."""
+"""Repeated weight updates of a running server, and the staleness of calls."""
 
 from __future__ import annotations
 
@@ -63,7 +63,8 @@ class WeightUpdater(Protocol):
         """Update the server's weights; return once it answers with them.
 
         Args:
-            path: Their folder, visible to the server. Keep it: a restarted server reads it again.
+            path: The folder of the weights, visible to the server. Keep it, because a restarted
+                server reads it again.
             version: A unique name of these weights.
 
         Raises:
@@ -103,7 +104,8 @@ def make_updater(
         server: The server, entered or not.
         adapter: The adapter's name, for `lora`.
         hold: Seconds that requests wait after the new weights are named, so that no record names
-            the old ones: the clients' `version_interval`. 0 if there are no requests meanwhile.
+            the old ones. Use the clients' `version_interval`, or 0 if there are no requests
+            meanwhile.
 
     Raises:
         InvalidInputError: There is no such way, or the server was not launched for it.
@@ -126,7 +128,7 @@ def make_updater(
 
 
 class _InPlace:
-    """The server reads new weights in place of its current ones: a whole model, or an adapter."""
+    """Makes a running server read new weights: a whole model, or an adapter."""
 
     def __init__(
         self, server: ModelServer, change: Callable[[_Path, str], WeightChange], adapter: str = ""
@@ -245,8 +247,8 @@ class VersionHistory:
 
         Args:
             call: The call, or its `policy_version`.
-            trained: The version whose training uses the call; the newest one by default. A call of
-                a newer version is behind by 0.
+            trained: The version whose training uses the call. Default: the newest. A call of a
+                newer version has staleness 0.
 
         Raises:
             InvalidInputError: `trained` is not in this history.

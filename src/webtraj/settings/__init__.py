@@ -1,1 +1,1 @@
-"""Settings: files and flags checked against types, objects made by name, and what is secret."""
+"""Settings: files and flags checked against types, objects made by name, and secrets."""

@@ -95,7 +95,7 @@ def read_file(path: str | os.PathLike[str]) -> dict[str, Any]:
 
 
 def is_name(config: str | os.PathLike[str]) -> bool:
-    """Return whether it is the name of a configuration, not a file."""
+    """Return whether a text is the name of a configuration, not a file."""
     path = Path(config)
     return path.name == os.fspath(config) and path.suffix != ".yaml" and not path.is_file()
 
@@ -197,13 +197,13 @@ def merge_layers(
     *,
     example: str,
 ) -> dict[str, Any]:
-    """Return the settings of a command: a flag overrides the file, `key=value` overrides both.
+    """Return the settings of a command. A flag overrides the file; `key=value` overrides both.
 
     Args:
         file: The file's contents, references unresolved.
-        flags: The values of flags. Texts are taken as they are, without references.
+        flags: The values of flags. References in their texts are not resolved.
         overrides: See `with_overrides`. They may refer to flags.
-        example: Likewise.
+        example: See `with_overrides`.
 
     Raises:
         InvalidInputError: An override is malformed.
@@ -219,8 +219,8 @@ def with_overrides(
 
     Args:
         data: The configuration.
-        overrides: `key=value` each: a dotted key and a YAML value. A leading `+`, as in Hydra, is
-            accepted and ignored.
+        overrides: Items of `key=value`, with a dotted key and a YAML value. A leading `+`, as in
+            Hydra, is accepted and ignored.
         example: A valid override, for error messages.
 
     Raises:
@@ -288,7 +288,7 @@ def flatten(data: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, An
 
 
 def merge(first: Mapping[str, Any], second: Mapping[str, Any]) -> dict[str, Any]:
-    """Return both, merged: mappings merge, any other value of `second` wins."""
+    """Merge two values. Mappings are merged by key; of other values, `second` wins."""
     both = dict(first)
     for key, value in second.items():
         before = both.get(key)
@@ -302,7 +302,7 @@ def merge(first: Mapping[str, Any], second: Mapping[str, Any]) -> dict[str, Any]
 
 
 class Section(pydantic.BaseModel):
-    """Base of all parts of a configuration: unknown keys are refused, values not converted."""
+    """Base of all parts of a configuration. Unknown keys are refused; values are not converted."""
 
     model_config = pydantic.ConfigDict(
         extra="forbid",
@@ -338,7 +338,7 @@ def _has_huge(value: Any) -> bool:
 
 
 def check(data: Mapping[str, Any], model: type[_Model], name: str) -> _Model:
-    """Return data as a checked configuration: keys known, all values given and valid.
+    """Return data as a configuration, after checking that keys are known and values are valid.
 
     Args:
         data: The data; references in it are resolved.
@@ -390,7 +390,7 @@ def of_command(
 
 
 def escape(data: Any) -> Any:
-    r"""Return plain data for a configuration, with each `${` escaped, so it is not a reference.
+    r"""Return plain data with each `${` escaped, so that a configuration takes it literally.
 
     >>> escape({"instruction": "costs ${x}"})
     {'instruction': 'costs \\${x}'}
@@ -452,7 +452,7 @@ def check_names(data: Any, model: type[pydantic.BaseModel], name: str) -> None:
 def check_keys(
     data: Any, keys: Sequence[str], name: str, refused: Mapping[str, str] | None = None
 ) -> None:
-    """Check that all keys are among those given by their full names; see `check_names`.
+    """Check that all keys are among the given full names; see `check_names`.
 
     Args:
         data: The data.
@@ -468,7 +468,7 @@ def check_keys(
 
 
 def wrong(name: str, problems: list[str]) -> errors.InvalidInputError:
-    """Return the error for problems of a configuration, each a sentence without its period."""
+    """Return the error for a configuration's problems, which are sentences without period."""
     return errors.InvalidInputError(_describe_problems(name, problems))
 
 
@@ -510,7 +510,7 @@ def _unknown(
 
 
 def _nearest(key: str, keys: Sequence[str]) -> str:
-    """Return the key that was probably meant: matched by full name, else by last part."""
+    """Return the key that was probably meant, matched by full name or else by last part."""
     last = key.rpartition(".")[2]
     by_last: dict[str, list[str]] = {}
     for known in keys:
@@ -561,7 +561,7 @@ def _problem(problem: Any, names: Mapping[str, str]) -> str:
 
 
 def _rename_key(path: str, names: Mapping[str, str]) -> str:
-    """Return a key under the user's name for it or for its section."""
+    """Return a key by the user's name for it or for its section."""
     start = path
     while start and start not in names:
         start = start.rpartition(".")[0]
@@ -598,7 +598,7 @@ def _where(name: str) -> str:
 
 
 def without_secrets(data: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a configuration with secrets replaced by `???`; references are kept."""
+    """Return a configuration with secrets replaced by `???`. References are kept."""
     return {key: _without_secrets(value, key) for key, value in data.items()}
 
 

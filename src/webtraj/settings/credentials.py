@@ -53,7 +53,7 @@ _NOT_LETTERS = re.compile(r"[^a-z0-9]+")
 
 
 def is_secret_name(name: str, *, hints: bool = False) -> bool:
-    """Return whether a name is that of a secret.
+    """Return whether a name belongs to a secret.
 
     >>> [is_secret_name(name) for name in ("apiKey", "X-Amz-Security-Token", "client_secret")]
     [True, True, True]
@@ -79,7 +79,7 @@ _SPACE_IN_KEY = re.compile(r"[_.~+/=%:-]+")
 def looks_like_key(text: str) -> bool:
     """Return whether a text looks like a key: long, varied, and not made of words.
 
-    Servers that need no key are given dummy keys, which are ordinary words. Those must not be
+    Servers that need no key get dummy keys, which are ordinary words. These words must not be
     replaced in texts.
 
     >>> [looks_like_key(key) for key in ("sk-proj-8fKz02mQx7Lw", "9f86d081884c7d65")]

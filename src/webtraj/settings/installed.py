@@ -1,8 +1,8 @@
 """Entry points: what installed packages add to webtraj by name.
 
-Built-in names cannot be replaced. If another package offers one of webtraj's own names, the log
-says so, and the name keeps its meaning, even where the package of webtraj's that has the name is
-not installed. This module imports nothing heavy.
+Built-in names cannot be replaced. If another package offers one of webtraj's own names, this is
+logged and the name keeps its meaning, even if the package of webtraj that has the name is not
+installed. This module imports nothing heavy.
 """
 
 from __future__ import annotations
@@ -43,8 +43,8 @@ def entry_points(
 ) -> Mapping[str, importlib.metadata.EntryPoint]:
     """Return the entry points of a group by name; webtraj's own come first.
 
-    They are read once per process, and again when `sys.path` changes: reading them takes longer
-    than most commands.
+    They are read once per process, and again when `sys.path` changes, because reading them takes
+    longer than most commands.
 
     Args:
         group: The group.

@@ -43,7 +43,7 @@ def nearest(word: str, known: Iterable[str], *, cutoff: float = 0.6) -> str:
     >>> nearest("jsn", ["json", "pb"])
     "Did you mean 'json'? "
 
-    Upper and lower case are the same.
+    Case does not matter.
     """
     by_lower = {name.lower(): name for name in known}
     near = difflib.get_close_matches(word.lower(), by_lower, n=1, cutoff=cutoff)
@@ -51,7 +51,7 @@ def nearest(word: str, known: Iterable[str], *, cutoff: float = 0.6) -> str:
 
 
 def check_installed(group: str, name: str) -> None:
-    """Check that a name which is unknown does not belong to a package that is not installed.
+    """Check that an unknown name does not belong to a package that is not installed.
 
     Raises:
         MissingDependencyError: It does; the message says how to install it.
@@ -63,7 +63,7 @@ def check_installed(group: str, name: str) -> None:
 
 
 def list_names(group: str, known: Iterable[str]) -> str:
-    """Return names for a message, and what packages that are not installed would add to them.
+    """Return names for a message, and the names that missing packages would add.
 
     Args:
         group: The entry-point group.
@@ -99,7 +99,7 @@ def register_as(group: str, name: str, taken: Collection[str]) -> Callable[[_Mad
 
 
 def import_modules(modules: Iterable[str]) -> None:
-    """Import modules of the user's own, which register names.
+    """Import the user's modules, which register names.
 
     Args:
         modules: Names of modules that are installed or in the current folder, or paths of `.py`
@@ -137,7 +137,7 @@ def import_modules(modules: Iterable[str]) -> None:
 
 
 def _place_of(error: Exception, name: str) -> str:
-    """Return the last line of a module of that name that an error passed; empty if none."""
+    """Return the last line of the named module in an error's traceback; empty if none."""
     frames = traceback.extract_tb(error.__traceback__)
     files = {f"{name.rpartition('.')[2]}.py", "__init__.py"}
     own = [frame for frame in frames if Path(frame.filename).name in files]
@@ -147,7 +147,7 @@ def _place_of(error: Exception, name: str) -> str:
 def find_offered(group: str, builtin: Collection[str] = ()) -> dict[str, Any]:
     """Return the names that packages and modules add to an entry-point group.
 
-    Each has its home, as `class_at` takes it, or the registered class or object itself. Nothing is
+    Each name has the text for `class_at`, or the registered class or object itself. Nothing is
     imported.
 
     >>> find_offered("webtraj.no-such-group")
@@ -155,7 +155,7 @@ def find_offered(group: str, builtin: Collection[str] = ()) -> dict[str, Any]:
 
     Args:
         group: The group.
-        builtin: The built-in names that are not entry points. Nobody can add these.
+        builtin: The built-in names that are not entry points. Nothing can replace these.
     """
     found = installed.entry_points(group, builtin)
     return {
@@ -196,11 +196,11 @@ def make_of(
     """Make an object from its options.
 
     Args:
-        home: The class, a dataclass, as `module:Class`; or what was registered, where another
-            class, or an object, takes no options.
+        home: A dataclass as `module:Class`, or what was registered. A registered object, or class
+            of another kind, takes no options.
         name: The user's name for it.
         options: Values for its fields.
-        kind: What messages call it.
+        kind: The word for the object in messages.
         defaults: Values for fields that `options` leaves out, used if the class has them.
 
     Raises:

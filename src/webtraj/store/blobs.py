@@ -59,7 +59,7 @@ class BlobSink(Protocol):
 
 
 class BlobSource(Protocol):
-    """Loads blobs. A class that is derived from it needs only `read`."""
+    """Loads blobs. A subclass needs only `read`."""
 
     is_remote: bool = False
     """Whether each read waits for a network."""
@@ -107,7 +107,7 @@ class BlobStore(BlobSource):
         Args:
             root: The folder.
             within: The folder that all writes must stay in: symbolic links below it are not
-                followed for writing. By default `root`, which may itself be a link.
+                followed for writing. Default: `root`, which may itself be a link.
             flat: Whether blobs are stored directly in the folder, rather than in subfolders `ab/`
                 named by the first two digits of their names.
         """
@@ -132,7 +132,7 @@ class BlobStore(BlobSource):
         return blob
 
     def keep(self, blob: Blob) -> bool:
-        """Keep a blob as `put` does, if it is stored already; return whether it is."""
+        """Keep a blob as `put` does if it is stored already; return whether it is."""
         if blob in self._known:
             return True
         if not self.holds(blob):  # A blob that a power cut truncated is written again.
@@ -322,7 +322,7 @@ def blobs_of(data: Any) -> set[Blob]:
 
 
 def _find_references(data: Any) -> Iterator[tuple[Any, Any, Any]]:
-    """Yield the hash, extension and size in each reference; most blobs are named several times."""
+    """Yield the hash, extension and size in each reference. Most blobs occur several times."""
     # A list instead of recursion: this looks at every value of every episode that is sent.
     left = [data]
     while left:

@@ -171,7 +171,7 @@ class BucketStorage:
         return self._retry.run(lambda: self._read(what, key))
 
     def read_appended(self, key: str, offset: int) -> bytes | None:
-        """Return an object's bytes; empty after an offset, as objects never grow.
+        """Return an object's bytes. After an offset, return nothing, because objects never grow.
 
         Raises:
             StorageMissingError: There is no such object.
@@ -349,7 +349,7 @@ class BucketStorage:
         return obstore.head(self._store(), self._prefix + key)
 
     def _make_sure_of_bucket(self, what: str, key: str) -> None:
-        """Raise if the bucket is missing: without a body that looks like a missing object."""
+        """Raise if the bucket is missing, since this may look like a missing object."""
         import obstore
 
         if self._bucket_seen:
@@ -437,7 +437,7 @@ def _by_name(config: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _profile_provider(name: str | None, config: dict[str, Any]) -> Any:
-    """Return obstore's provider of the credentials in AWS's shared files; None without any.
+    """Return obstore's provider of the credentials in AWS's shared files; None if there are none.
 
     Args:
         name: The profile. None: the one that AWS's own tools would choose.

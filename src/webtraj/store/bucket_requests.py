@@ -68,7 +68,7 @@ class RetryPolicy:
 
     @classmethod
     def of(cls, retry: RetryPolicy | Mapping[str, Any] | None) -> RetryPolicy:
-        """Return a policy given as such, by its fields, or not at all.
+        """Return a policy, given as a `RetryPolicy`, by its fields, or as None for the default.
 
         Raises:
             InvalidInputError: A field is unknown or wrong.
@@ -213,7 +213,7 @@ def understand(error: BaseException, secrets: Secrets) -> Failure:
 
     Args:
         error: The exception.
-        secrets: What must not appear in the reason.
+        secrets: Credentials that must not appear in the reason.
     """
     display, _, debug = str(error).rpartition(_DEBUG)
     match = _STATUS.search(debug)
@@ -366,7 +366,7 @@ class Download:
 
 
 class Listing:
-    """A listing that resumes after a failure: stores list in the order of the keys."""
+    """A listing that resumes after a failure, since stores list in the order of keys."""
 
     def __init__(self, start: Callable[[str | None], Any]) -> None:
         """Initialize the listing.

@@ -48,6 +48,6 @@ class Closing(abc.ABC):
 
 
 async def aclose(thing: object) -> None:
-    """Close an agent, judge or proposer; one without `aclose` holds nothing."""
+    """Close an agent, judge or proposer. Without `aclose`, it holds nothing to close."""
     if (close := getattr(thing, "aclose", None)) is not None:
         await close()

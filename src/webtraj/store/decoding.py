@@ -68,7 +68,7 @@ class Budget:
         Args:
             where: The file's name in errors.
             size: The bytes of the stored file and of the blobs that it refers to.
-            limit: The memory in bytes; by default in proportion to the size.
+            limit: The memory in bytes. Default: in proportion to the size.
         """
         self.where = where
         self.limit = max(FLOOR, min(RATIO * size, CEILING), 4 * size) if limit is None else limit
@@ -109,7 +109,7 @@ class Reading:
 
         Args:
             blobs: The source of the blobs that the file refers to.
-            budget: The file's memory budget; by default that of a small file.
+            budget: The file's memory budget. Default: the budget of a small file.
         """
         self._blobs = blobs
         self.budget = budget or Budget("a stored value", 0)
@@ -147,7 +147,7 @@ def decode(data: Any, blobs: BlobSource | None = None, budget: Budget | None = N
     Args:
         data: The parsed JSON.
         blobs: The source of the blobs that it refers to.
-        budget: The memory budget; by default that of a small file.
+        budget: The memory budget. Default: the budget of a small file.
 
     Raises:
         CorruptDataError: It does not follow the format, or needs too much memory.

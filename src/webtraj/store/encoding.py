@@ -46,7 +46,7 @@ _MOST_NAMED = 100
 
 
 class _NotUtf8Error(Exception):
-    """Text in a value has lone surrogates, for which orjson raises a mere TypeError."""
+    """Text in a value has lone surrogates, for which orjson raises only a TypeError."""
 
 
 class _TooLargeError(Exception):
@@ -54,7 +54,7 @@ class _TooLargeError(Exception):
 
 
 def _all_plain_numbers(values: Sequence[Any]) -> bool:
-    """Return whether all are numbers that JSON supports; may return False for some that are."""
+    """Return whether all values are numbers that JSON supports. May wrongly return False."""
     types = set(map(type, values))
     if types == {int}:
         return bool(min(values) >= -(2**63) and max(values) < 2**64)
@@ -64,7 +64,7 @@ def _all_plain_numbers(values: Sequence[Any]) -> bool:
 class Encoder:
     """Encodes the values of one record as JSON data, noting those kept as their repr.
 
-    No value makes it fail: a value that cannot be encoded is kept as its repr.
+    It never fails. A value that cannot be encoded is kept as its repr.
 
     Attributes:
         repr_only: The paths and types of values of which only the repr is kept, as `path: type`,
@@ -76,9 +76,9 @@ class Encoder:
 
         Args:
             blobs: Takes long bytes and text; without it everything stays in the record.
-            careful: Whether to look for text that is not valid UTF-8, and to blame the value if the
-                stack gets too deep. Slow, and needed only after a first attempt failed; see
-                `_dumps`.
+            careful: Whether to look for text that is not valid UTF-8, and to treat a stack that
+                gets too deep as a fault of the value. Slow, and needed only after a first attempt
+                failed; see `_dumps`.
         """
         self._blobs = blobs
         self._careful = careful
@@ -514,7 +514,7 @@ def _as_text(value: Any) -> str:
 
 
 def _as_list(value: Any) -> list[Any]:
-    """Return the items of a value for a tuple; an iterator is one item, and is not consumed."""
+    """Return a value's items for a tuple. An iterator counts as one item and is not consumed."""
     if type(value) in (list, tuple):
         return list(value)
     if value is None:

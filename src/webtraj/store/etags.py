@@ -16,10 +16,10 @@ _PARTS = re.compile(r"([0-9a-f]{32})-([0-9]{1,5})")
 
 
 def matches(e_tag: str | None, data: bytes, part_size: int) -> bool | None:
-    """Return whether an ETag matches `data`; None if it is not an MD5, or of other parts.
+    """Return whether an ETag matches `data`; None if it is no MD5, or of parts of another size.
 
     Args:
-        e_tag: What the store returned, with or without quotes.
+        e_tag: The ETag that the store returned, with or without quotes.
         data: The bytes that were sent.
         part_size: The size of all parts but the last, if sent in parts.
 

@@ -27,7 +27,7 @@ __all__ = [
 
 
 def check_no_links(root: Path, folder: Path) -> None:
-    """Refuse a folder below `root` that is reached through a symbolic link.
+    """Raise an error if a folder below `root` is reached through a symbolic link.
 
     Call this before writing or removing anything in `folder`: a dataset from elsewhere may contain
     links that lead out of it. `root` itself may be a link, or be below one. Reading may follow
@@ -59,7 +59,7 @@ def write_all(descriptor: int, data: bytes) -> None:
 
 
 class LineFile:
-    """A file, locked while it is open, to which lines are added whole or not at all.
+    """A file, locked while open, to which lines are added completely or not at all.
 
     Not safe to share between threads.
     """
@@ -69,7 +69,7 @@ class LineFile:
 
         Args:
             path: The file. It is made if missing.
-            new: Whether it must not exist.
+            new: Whether the file must not exist yet.
 
         Raises:
             OSError: It cannot be opened, or it exists and `new` is true.
@@ -87,7 +87,7 @@ class LineFile:
         """Add whole lines; after an OSError, the file is unchanged.
 
         Args:
-            lines: The lines, each with its end.
+            lines: The lines, each with its newline.
             sync: Whether to wait until they are on the disk.
         """
         if self._torn:
@@ -127,7 +127,7 @@ def _append_locked(path: Path, new: bool) -> int:
 def write_atomically(
     path: Path, data: bytes, *, sync: bool = False, overwrite: bool = True
 ) -> None:
-    """Write a file through a temporary one beside it, so that no reader sees half of it.
+    """Write a file through a temporary file beside it, so that no reader sees half of it.
 
     Args:
         path: The file's path.
@@ -208,7 +208,7 @@ def lock_file(path: Path, *, wait: bool = True) -> Iterator[None]:
 
     Args:
         path: The file.
-        wait: Whether to wait for its holder.
+        wait: Whether to wait until the lock is free.
 
     Raises:
         BlockingIOError: Another process holds the lock, and `wait` is false.

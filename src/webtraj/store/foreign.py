@@ -105,7 +105,7 @@ def is_valid_text(text: str) -> bool:
 
 
 def valid_data(data: Any) -> Any:
-    """Return JSON data whose texts can be encoded as UTF-8: a page may cut a character in half."""
+    """Return JSON data with valid UTF-8 texts, since a page may cut a character in half."""
     if isinstance(data, str):
         return valid_text(data)
     if isinstance(data, Mapping):
@@ -125,7 +125,7 @@ def bounded_repr(value: Any) -> str:
 
 
 class _BoundedRepr(reprlib.Repr):
-    """Shortens builtin containers, which may be huge, deep, or share items many times."""
+    """Shortens builtin containers, which may be huge, deep, or contain items many times."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -169,7 +169,7 @@ def _of_library(value: Any) -> Any:
 
 
 def _class(module: str, name: str) -> Any:
-    """Return a class of a module if that is imported; else a class without instances."""
+    """Return a class of a module if the module is imported; else a class without instances."""
     return getattr(sys.modules.get(module), name, ())
 
 

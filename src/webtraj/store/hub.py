@@ -86,7 +86,7 @@ def connect(*, token: str | None = None, endpoint: str | None = None) -> Any:
     """Return a client of the Hub.
 
     Args:
-        token: The access token. None: HF_TOKEN, or that of `hf auth login`.
+        token: The access token. None: HF_TOKEN, or the token of `hf auth login`.
         endpoint: The Hub's address. None: HF_ENDPOINT, or the public Hub.
 
     Raises:
@@ -167,7 +167,7 @@ class HubStorage:
         return self._ask(what, download)
 
     def read_appended(self, key: str, offset: int) -> bytes | None:
-        """Return a file's bytes; empty after an offset, as the files of a commit never grow.
+        """Return a file's bytes. After an offset, return nothing, as files of a commit never grow.
 
         Raises:
             StorageMissingError: There is no such file or repository.
@@ -260,7 +260,7 @@ def ask_hub(what: str, ask: Callable[[], _T]) -> _T:
     """Return the result of a call to the Hub.
 
     Args:
-        what: What failed, for the error.
+        what: The failure, for the error's message.
         ask: The call.
 
     Raises:

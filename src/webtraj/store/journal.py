@@ -163,7 +163,7 @@ class JournalRecorder:
 
 
 def _create(path: Path, first_line: bytes) -> files.LineFile:
-    """Make a journal, which gets its name when it is locked and has its first line."""
+    """Create a journal. It gets its name when it is locked and has its first line."""
     unnamed = path.with_name(f".{path.name}.tmp")
     file = files.LineFile(unnamed, new=True)
     try:
@@ -245,7 +245,7 @@ def read_journal(path: Path) -> Journal:
 
 @contextlib.contextmanager
 def claim(path: Path) -> Iterator[bool]:
-    """Take over a journal whose writer is gone, while the context lasts.
+    """Take over a journal whose writer is dead, while the context lasts.
 
     Yields:
         True if taken; False if a live writer or another recovery holds it.
@@ -288,7 +288,7 @@ def _apply(journal: Journal | None, event: dict[str, Any]) -> Journal:
 
 
 def warn(kept_as_repr: Sequence[str]) -> None:
-    """Warn of values kept only as their repr, once for each type; every record notes them."""
+    """Warn once for each type of values kept only as their repr. Every record notes them."""
     for value in kept_as_repr:
         kind = value.partition(": ")[2].partition(",")[0]
         if kind not in _WARNED_OF and len(_WARNED_OF) < _MOST_WARNINGS:

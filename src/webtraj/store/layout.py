@@ -120,7 +120,7 @@ FORMATS = ("json", "pb", "pb.zst", "pb.xz")
 
 
 def split_name(file_name: str) -> tuple[str, str] | None:
-    """Return the episode id and the format's name in a file's name; None if it has none.
+    """Return the episode id and the format's name in a file's name; None if it has no such name.
 
     >>> split_name("20261120T130405-9f86.pb.zst")
     ('20261120T130405-9f86', 'pb.zst')
@@ -155,7 +155,7 @@ def is_episode_id(episode_id: object) -> TypeGuard[str]:
 
 
 def are_episode_ids(texts: Sequence[str]) -> bool:
-    r"""Return whether each text is an episode id, three times as fast as one by one.
+    r"""Return whether all texts are episode ids, three times as fast as checking one by one.
 
     >>> are_episode_ids(["e1", "e2"]), are_episode_ids(["e1\n"]), are_episode_ids(["e1\ne2"])
     (True, False, False)
@@ -285,7 +285,7 @@ class DatasetLayout:
         return self.journals / f"{check_episode_id(episode_id)}.jsonl"
 
     def check_no_links(self) -> None:
-        """Refuse a dataset with symbolic links among its folders, before anything is written.
+        """Before anything is written, refuse a dataset that has symbolic links among its folders.
 
         Raises:
             StorageDeniedError: A folder of the dataset is a symbolic link.

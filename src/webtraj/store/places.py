@@ -85,9 +85,9 @@ def open_file(
 
     Args:
         name: The path or URL.
-        options: For a bucket, as taken by `open_storage`.
+        options: Bucket options; see `open_storage`.
         what: The kind of file, for the error: `task file`.
-        expected: What to give instead, for the error: `a .jsonl file`.
+        expected: The expected kind of file, for the error: `a .jsonl file`.
 
     Raises:
         InvalidInputError: The file does not exist.

@@ -3,8 +3,8 @@
 `webtraj.store.encoding` writes them: as objects of their fields by name, without defaults. Unknown
 names of enums are read as the enum's UNKNOWN.
 
-Data is checked once when read, here, against the annotations of the records' classes: all users of
-a record may rely on its types and bounds.
+Data is checked once, here, when it is read, against the annotations of the record classes. So all
+users of a record may rely on its types and bounds.
 """
 
 from __future__ import annotations
@@ -187,11 +187,11 @@ def _read_record(cls: type, data: Any, reading: Reading) -> Any:
 
 @functools.cache
 def _mutable(cls: Any) -> Any:
-    """Return a class with the slots of a frozen dataclass whose objects are made twice as fast.
+    """Return a class with the slots of a frozen dataclass, whose objects are twice as fast to make.
 
-    A frozen class sets every field through `object.__setattr__`; this one sets them directly, and
-    does not check a record's fields again. Its objects become records when they are given the class
-    `cls`. Other classes are left as they are.
+    A frozen class sets every field through `object.__setattr__`. This class sets fields directly
+    and does not check them again. Assigning `cls` to an object's `__class__` makes it a record.
+    Other classes are returned unchanged.
     """
     frozen = cls.__dataclass_params__.frozen and "__slots__" in vars(cls)
     checks = hasattr(cls, "__post_init__") and not issubclass(cls, trajectory_lib.Record)
@@ -246,7 +246,7 @@ def _kind(hint: Any) -> _Kind:
     if hint is object:
         return _Kind(lambda data, _: data, takes_null=True)
     if origin is typing.Annotated:
-        return _Kind(_bound(_kind(arguments[0]), arguments[1]))
+        return _Kind(_with_bounds(_kind(arguments[0]), arguments[1]))
     if origin in (typing.Union, types.UnionType):
         (inner,) = (argument for argument in arguments if argument is not type(None))
         kind = _kind(inner)
@@ -337,7 +337,7 @@ _SCALARS: dict[Any, _Kind] = {
 }
 
 
-def _bound(kind: _Kind, bounds: trajectory_lib.Within) -> _FromJson:
+def _with_bounds(kind: _Kind, bounds: trajectory_lib.Within) -> _FromJson:
     read, plain, _ = kind
     least, below = bounds.least, bounds.below
 

@@ -1,10 +1,10 @@
 """Sealing: writing an episode's final file from its journal.
 
 The final file depends on the journal alone. Collectors seal episodes that end, and recovery seals
-those whose writer died, with the same code. The order of effects makes every step safe to repeat:
-blobs, the episode's file, the index line, and last the removal of the journal. Whatever dies in
-between, the journal is still there, and sealing again does the rest. If the file contains its
-blobs, they are removed after the journal.
+episodes whose writer died, with the same code. The order of effects makes every step safe to
+repeat: blobs, the episode's file, the index line, and last the removal of the journal. If the
+process dies in between, the journal is still there, and sealing again does the rest. If the file
+contains its blobs, they are removed after the journal.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def blob_store(layout: DatasetLayout, header: DatasetHeader, episode_id: str) ->
 
 
 def unshared_blobs(layout: DatasetLayout, episode_id: str) -> BlobStore:
-    """Return the store of the blobs of one episode only: one folder, no subfolders."""
+    """Return the store for an episode's own blobs: one folder without subfolders."""
     return BlobStore(layout.unshared_folder(episode_id), within=layout.root, flat=True)
 
 

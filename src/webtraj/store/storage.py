@@ -3,7 +3,7 @@
 A storage stores bytes under keys, whole or not at all. A key is a relative path with `/` between
 its parts: `episodes/20261120T130405-9f86.json`. Keys come from webtraj itself or are checked;
 storages refuse keys that lead out of them. No key may be the folder of another: if there is `a`,
-there is no `a/b`, since a folder could not hold both. `webtraj.store.places` opens storages.
+there is no `a/b`, since a file cannot be a folder too. `webtraj.store.places` opens storages.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class Storage(Protocol):
 
     @property
     def url(self) -> str:
-        """The storage's name for people and for `open_storage`, without credentials."""
+        """The storage's URL, for messages and for `open_storage`, without credentials."""
 
     def read(self, key: str) -> bytes:
         """Return an object's bytes.
@@ -66,7 +66,7 @@ class Storage(Protocol):
         """
 
     def read_appended(self, key: str, offset: int) -> bytes | None:
-        """Return an object's whole lines after an offset; None if the object is shorter.
+        """Return an object's complete lines after an offset; None if the object is shorter.
 
         Raises:
             StorageMissingError: There is no such object.
@@ -78,8 +78,8 @@ class Storage(Protocol):
         Args:
             key: The object's key.
             data: Its bytes.
-            overwrite: Whether to replace an existing object; None if that would have the same
-                bytes, so that the storage may choose the cheaper way.
+            overwrite: Whether to replace an existing object; None if its bytes would be the same,
+                so that the storage may choose the cheaper way.
 
         Raises:
             StorageConflictError: It already exists, and `overwrite` is false.
@@ -92,8 +92,8 @@ class Storage(Protocol):
         """Yield the objects whose keys begin with `prefix`, in no particular order.
 
         `prefix` is empty or ends in `/`. Objects written or deleted meanwhile may or may not be
-        included. Foreign objects are, even under names that are not valid keys and that `read`
-        refuses, except for names with a part that begins with a dot.
+        included. Foreign objects are included, even if their names are not valid keys, which `read`
+        refuses. Only names with a part that begins with a dot are left out.
         """
 
     def delete(self, key: str) -> None:

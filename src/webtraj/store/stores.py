@@ -88,7 +88,7 @@ def parse_url(url: str) -> Place:
 
 
 class StoreMaker:
-    """Makes obstore's stores for one place. It holds credentials and never shows them."""
+    """Makes obstore's stores for one place. It holds credentials, but its repr never shows them."""
 
     def __init__(
         self,
@@ -120,11 +120,11 @@ class StoreMaker:
         self._stores: dict[tuple[float, RetryPolicy | None], Any] = {}
 
     def store(self, *, timeout: float, retry: RetryPolicy | None = None) -> Any:
-        """Return a store; the same one for the same arguments.
+        """Return a store. The same arguments give the same store.
 
         Args:
             timeout: Seconds for one request.
-            retry: How obstore itself retries a request; None for not at all.
+            retry: How obstore itself retries a request; None for no retries.
 
         Raises:
             InvalidInputError: obstore refuses the configuration.

@@ -1,11 +1,11 @@
-"""Which try of a planned row counts: the one rule, for everything that counts episodes.
+"""Which try of a planned row counts: one rule for everything that counts episodes.
 
 A row of a plan, or an attempt of a group, may have several episodes: an error is retried, and a
 machine that was given up may still send what it played. All are kept; one counts:
 
-1. Tries of one row are the episodes whose ids name it (`<run>-<row>-<try>`), and those that say
-   which one they retry (`EpisodeInfo.retry_of`).
-2. Among the tries that say something about the agent (`trajectory.counts_for_agent`), the last one
+1. Tries of one row are the episodes whose ids name it (`<run>-<row>-<try>`), and the episodes that
+name the one they retry (`EpisodeInfo.retry_of`). 2. Among the tries that say something about the
+agent (`trajectory.counts_for_agent`), the last one
    counts. If there is none, the last try counts, and is a failure of the machinery or cut off.
 3. The last try is the one with the highest number in its id, then the most retries before it, then
    the latest start.
@@ -97,7 +97,7 @@ def place_in(episode_id: str) -> tuple[str, int, int] | None:
 
 
 def find_superseded(episodes: Iterable[Try]) -> frozenset[str]:
-    """Return the ids of the episodes that do not count, because another try of their row does.
+    """Return the ids of superseded episodes, because another try of their row counts.
 
     Args:
         episodes: All episodes of a dataset. A part of them may lack the try that counts.
@@ -108,19 +108,19 @@ def find_superseded(episodes: Iterable[Try]) -> frozenset[str]:
 
 
 def rows_of(episodes: Iterable[Try]) -> dict[str, str]:
-    """Return, for each episode whose row has several tries, the first of their ids."""
+    """Return for each episode whose row has several tries the smallest of their ids."""
     rows = [[episode_id for _, episode_id in tries] for tries in _rows(episodes)]
     return {episode_id: min(tries) for tries in rows for episode_id in tries}
 
 
 def find_counted_only_in_part(episodes: Iterable[Try], gone: Set[str]) -> frozenset[str]:
-    """Return the ids of episodes that would count in a part, although they do not in the whole.
+    """Return the ids of episodes that would count in a part, although not in the whole.
 
-    The try that counts in their place is not in the part. Episodes that never count are left alone.
+    The try that counts instead is not in the part. Episodes that never count are not included.
 
     Args:
         episodes: The part's episodes.
-        gone: The ids of those that do not count in the whole; see `find_superseded`.
+        gone: The ids of episodes that do not count in the whole; see `find_superseded`.
     """
     left = {one.episode_id: one for one in episodes}
     found: set[str] = set()
@@ -136,7 +136,7 @@ def find_counted_only_in_part(episodes: Iterable[Try], gone: Set[str]) -> frozen
 
 
 def _rows(episodes: Iterable[Try]) -> list[list[tuple[tuple[object, ...], str]]]:
-    """Return the tries of each row that has several, each with its rank before its id."""
+    """Return the tries of each row that has several, each as a pair of rank and id."""
     known = {one.episode_id: one for one in _candidates(tuple(episodes))}
     rows: dict[object, list[tuple[tuple[object, ...], str]]] = {}
     for first, chain in _chains(known).items():
@@ -155,7 +155,7 @@ def _rows(episodes: Iterable[Try]) -> list[list[tuple[tuple[object, ...], str]]]
 
 
 def _candidates(episodes: Sequence[Try]) -> Iterator[Try]:
-    """Yield the episodes that may have another try, at a glance: in most datasets, few or none."""
+    """Yield the episodes that may have another try, by a fast check: usually few or none."""
     retried = {one.retry_of for one in episodes if one.retry_of}
     rows = list(map(_row_in, episodes))
     alike = collections.Counter(rows)
@@ -165,13 +165,13 @@ def _candidates(episodes: Sequence[Try]) -> Iterator[Try]:
 
 
 def _row_in(one: Try) -> str:
-    """Return what may name a row in an episode's id: all but the try; empty if none is named."""
+    """Return the run and row in an episode's id, without the try; empty if it names no row."""
     row, _, number = one.episode_id.rpartition("-")
     return row if number.isdigit() and row[-6:].isdigit() else ""
 
 
 def _chains(known: Mapping[str, Try]) -> dict[str, list[tuple[Try, int]]]:
-    """Return each episode with its number of retries before it, by the first id of its chain."""
+    """Return the episodes of each chain of retries with their numbers, by the first id."""
     found: dict[str, tuple[str, int]] = {}
     for episode_id in known:
         path: list[str] = []
@@ -196,9 +196,9 @@ def _chains(known: Mapping[str, Try]) -> dict[str, list[tuple[Try, int]]]:
 
 
 def pick_counting(results: Iterable[_Played]) -> tuple[_Played, ...]:
-    """Return the counting result of each row of one run that was played, by row.
+    """Return the result that counts for each played row of one run, in the order of rows.
 
-    Results without a row follow, and count each for itself.
+    Results without a row follow. Each counts for itself.
     """
     rows: dict[int, _Played] = {}
     others: list[_Played] = []
@@ -211,7 +211,7 @@ def pick_counting(results: Iterable[_Played]) -> tuple[_Played, ...]:
 
 
 def rank(outcome: Outcome, reason: EndReason, number: int) -> tuple[bool, int]:
-    """Return a try's rank among those of its row, the highest of which counts."""
+    """Return a try's rank among the tries of its row. The highest rank counts."""
     return counts_for_agent(outcome, reason), number
 
 

@@ -92,8 +92,8 @@ _NAMES: dict[type, str] = {}
 class OpaqueRecord(Shown):
     """A record of an unknown class: its type's name and its fields.
 
-    `record["temperature"]` and `record.temperature` return a field. Only items reach fields whose
-    name begins with an underscore or is `fields` or `type_name`.
+    `record["temperature"]` and `record.temperature` return a field. A field whose name begins with
+    an underscore, or is `fields` or `type_name`, is reached only as an item.
     """
 
     type_name: str
@@ -162,7 +162,7 @@ def class_of(name: str) -> type | None:
 
 
 def write_record(value: Any) -> str:
-    """Return a record as text, by its namespace's `RECORD_WRITERS`; empty for anything else."""
+    """Return a record as text, by the writer of its namespace; empty for anything else."""
     namespace = _NAMES.get(type(value), "").partition("/")[0]
     if namespace not in RECORD_WRITERS:
         return ""
@@ -181,7 +181,7 @@ _SIMPLE = re.compile(r"[<>|][biufcSUVMm][0-9]{1,10}(\[[0-9]{0,9}[a-zA-Z]{1,2}\])
 
 
 def dtype_to_data(dtype: _DType) -> Any:
-    """Return a dtype as plain data; None if numpy could not restore it from that."""
+    """Return a dtype as plain data; None if numpy could not restore it from the data."""
     try:
         description = _describe(dtype)
         return description if dtype_from_data(description) == dtype else None
@@ -239,8 +239,8 @@ _P = ParamSpec("_P")
 def call_on_fresh_stack(function: Callable[_P, _T], *args: _P.args, **kwargs: _P.kwargs) -> _T:
     """Return `function(*args, **kwargs)`, called on an empty stack.
 
-    For values nested so deeply that following them would exceed Python's recursion limit. It costs
-    a thread.
+    Use this for values nested so deeply that visiting them would exceed Python's recursion limit.
+    It costs a thread.
     """
     with concurrent.futures.ThreadPoolExecutor(1, "webtraj-stack") as executor:
         return executor.submit(function, *args, **kwargs).result()

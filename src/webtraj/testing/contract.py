@@ -46,7 +46,7 @@ _TURNS_BEFORE_CANCELLATION = (1, 2, 5, 20)
 def _in_environment(
     check: Callable[[Any, Any], Awaitable[None]],
 ) -> Callable[[Any], None]:
-    """Return a coroutine function of a contract and an environment as a plain test."""
+    """Turn a coroutine function of a contract and an environment into a plain test."""
 
     def test(self: EnvironmentContract) -> None:
         async def run() -> None:
@@ -85,7 +85,7 @@ class EnvironmentContract:
     def make_action_sequence(self, environment: Any) -> Iterable[Any]:
         """Return actions for an episode from its FIRST to its LAST, preferably beyond.
 
-        By default, one action that conforms to the action spec, 20 times.
+        Default: one action that conforms to the action spec, 20 times.
         """
         return [self.make_action(environment) for _ in range(20)]
 
@@ -267,7 +267,7 @@ class EnvironmentContract:
 
     @_in_environment
     async def test_invalid_action(self, environment: Any) -> None:
-        """An invalid action is answered or raised, and `reset` then begins an episode."""
+        """An invalid action gives a timestep or an error, and `reset` then begins an episode."""
         action = self.make_invalid_action(environment)
         await self._reset(environment)
         try:
@@ -328,7 +328,7 @@ class EnvironmentContract:
             raise AssertionError(messages.MUST_NOT_HANG.format(self.time_limit)) from error
 
     def _validate(self, value: Any, environment: Any, spec: str) -> None:
-        """Validate a value by one of the environment's specs, if it has that one."""
+        """Validate a value by one of the environment's specs, if it has this spec."""
         __tracebackhide__ = True
         if hasattr(self._made, spec):
             assertions.validate(value, getattr(environment, spec)())
@@ -402,7 +402,7 @@ async def _expect(call: Awaitable[Any], message: str) -> None:
 
 
 async def _cancel(call: Coroutine[Any, Any, Any], turns: int) -> None:
-    """Start a call and cancel it after some turns of the loop, unless it has returned by then."""
+    """Start a call and cancel it after some turns of the loop, unless it has returned."""
     task = asyncio.create_task(call)
     for _ in range(turns):
         await asyncio.sleep(0)

@@ -161,7 +161,7 @@ class CatchEnvironment(Environment):
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Hang:
-    """A script entry for a call that does not return until it is cancelled."""
+    """A script entry that makes a call hang until it is cancelled."""
 
 
 HANG = Hang()
@@ -191,7 +191,7 @@ class ScriptedEnvironment(Environment):
     Args:
         script: The entries, in order: a timestep is returned, an exception is raised, and `HANG`
             waits until the call is cancelled.
-        cycle: Whether `reset`, and `step` after the end, restart the script.
+        cycle: Whether the script restarts at `reset`, and at `step` after its end.
         close_error: The exception that every `close` raises; None lets it succeed.
         observation_spec: Spec of the observations; by default a float scalar.
         action_spec: Spec of the actions; by default three discrete ones.

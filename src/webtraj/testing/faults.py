@@ -37,8 +37,8 @@ class FailingCollector(TrajectoryCollector):
     Args:
         collector: The collector that receives the other calls.
         method: The method that fails, on the collector or any of its recorders.
-        on_call: The number of the call that fails, from 1, counted over all episodes. None fails
-            every call.
+        on_call: The number of the call that fails, from 1, counted over all episodes. None makes
+            every call fail.
         error: Makes the exception; by default a `CollectorError`.
 
     Attributes:

@@ -1,8 +1,8 @@
 """Hypothesis strategies for recorded data, for property tests of code that reads it.
 
 The module needs Hypothesis and is imported by nothing else. Strategies are made once, since making
-one costs far more than drawing from it. `same` compares what was written with
-what was read: equal values of equal types, where NaN equals NaN.
+one costs far more than drawing from it. `same` compares written with read values: equal values of
+equal types, where NaN equals NaN.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def dtypes() -> st.SearchStrategy[np.dtype[Any]]:
 
 @functools.cache
 def arrays() -> st.SearchStrategy[np.ndarray[Any, Any]]:
-    """Return a strategy for arrays: any dtype, 0 to 3 dimensions, empty ones, any layout."""
+    """Return a strategy for arrays of any dtype and layout, with 0 to 3 dimensions, also empty."""
     shapes = hnp.array_shapes(min_dims=0, max_dims=3, min_side=0, max_side=3)
     plain = st.tuples(dtypes(), shapes).flatmap(lambda both: hnp.arrays(*both))
     return st.one_of(plain, plain.map(np.transpose), plain.map(np.asfortranarray))
@@ -155,10 +155,10 @@ def _failed_attempts() -> st.SearchStrategy[trajectory_lib.FailedAttempt]:
 
 @st.composite
 def trajectories(draw: st.DrawFn, *, max_steps: int = 4) -> trajectory_lib.EpisodeTrajectory:
-    """Draw an ended episode, as a correct or faulty environment may leave it.
+    """Draw an ended episode, of a correct or a faulty environment.
 
     Args:
-        draw: Given by Hypothesis.
+        draw: The function that Hypothesis passes.
         max_steps: The maximum number of steps.
     """
     info = draw(_infos())

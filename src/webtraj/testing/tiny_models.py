@@ -62,14 +62,14 @@ def make_text_model(
     """Make a Qwen3 of about 0.2 million parameters with its own tokenizer.
 
     Args:
-        folder: A new folder for it.
+        folder: A new folder for the model.
         corpus: Texts to train the tokenizer on.
         seed: The seed of the weights.
         vocab_size: The maximum size of the vocabulary.
         width: The width of its layers; a multiple of 32.
         layers: The number of layers.
         context: The context length in tokens.
-        spread: The standard deviation of the weights; 0.02 suits training, 0.2 makes replies differ
+        spread: The standard deviation of the weights. 0.02 suits training; with 0.2, replies differ
             clearly.
 
     Returns:
@@ -109,12 +109,12 @@ def make_vision_model(
     Pillow too, but not torchvision.
 
     Args:
-        folder: A new folder for it.
+        folder: A new folder for the model.
         corpus: Texts to train the tokenizer on.
         seed: The seed of the weights.
         vocab_size: The maximum size of the vocabulary, without `names`.
         names: Texts that are one token each.
-        width: The width of its layers and of the picture's; a multiple of 32.
+        width: The width of the layers for text and pictures; a multiple of 32.
         layers: The number of layers.
         vision_layers: The number of layers that see only the picture.
         image_size: The side in pixels that a picture's longest side is scaled to.
@@ -122,8 +122,9 @@ def make_vision_model(
         patches_per_token: The squares in a token of the prompt: 1, 4 or 16.
         context: The context length in tokens.
         spread: The standard deviation of the weights.
-        place_spread: The same of the places of squares. By default they are as small as the
-            weights, and what a square shows hides where it is until training has enlarged them.
+        place_spread: The standard deviation of the position embeddings of squares. By default they
+            are as small as the weights, so the content of a square hides its position until
+            training has enlarged them.
 
     Returns:
         The folder.

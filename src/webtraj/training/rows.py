@@ -1,4 +1,4 @@
-"""Samples read from rows of files: what exports wrote, and rows of your own.
+"""Samples read from rows of files, which exports or you have written.
 
 A row has token ids or messages, or both::
 
@@ -77,7 +77,7 @@ _HIDDEN = re.compile(f"<{_NO_WIDTH}({_NO_WIDTH}*){_MARK}")
 
 
 def hide(text: str) -> tuple[str, int]:
-    """Return the text with every mark broken up, and the number of marks."""
+    """Return the text with every picture mark broken up, and the number of marks."""
     if "<" not in text:
         return text, 0
     return _LOOKS_LIKE_ONE.subn(rf"<{_NO_WIDTH}\1\2", text)
@@ -134,7 +134,7 @@ def _part(part: Any, images: Iterator[Image], find: _Finder, where: str) -> Part
 
 
 def _find_calls(message: Mapping[str, Any]) -> tuple[ToolCall, ...]:
-    """Return the calls of a row's message; that which it answers, if it is a tool's."""
+    """Return the calls of a row's message. For a tool's message, return the call it answers."""
     if message["role"] == "tool":
         return (ToolCall(message["tool_call_id"], ""),)
     if not (message.get("tool_calls") or message.get("function_call")):
@@ -185,10 +185,10 @@ _SHA256 = re.compile(r"[0-9a-f]{64}")
 
 
 def read_picture(path: Path) -> Image:
-    """Read a picture's file. If its name is a SHA-256, its content must have it.
+    """Read a picture's file. If its name is a SHA-256, the content must match.
 
     Raises:
-        CorruptDataError: Its content has another.
+        CorruptDataError: The content has another hash.
         OSError: It cannot be read.
     """
     image = Image(path.read_bytes())
@@ -391,7 +391,7 @@ def _key(row: Mapping[str, Any], what: str, number: int) -> SampleKey:
 
 
 def _mask(row: Mapping[str, Any], what: str, prompt: int, completion: int) -> tuple[bool, ...]:
-    """Return the completion's part of a row's mask; empty if it has all of its tokens."""
+    """Return the completion's part of a row's mask; empty if all of its tokens are trained on."""
     mask = _list(row, "mask", what, int, bool)
     if not mask:
         return ()
@@ -443,7 +443,7 @@ _BETWEEN = (b"", b"[", b"]", b"[]")
 def read_rows(path: Path) -> Iterator[dict[str, Any]]:
     """Yield the rows of a file of JSON lines, or of one JSON array.
 
-    An array with a row on each line is read as a stream; any other is read at once.
+    An array with one row per line is read as a stream. Any other array is read at once.
 
     Raises:
         InvalidInputError: A line or item holds no row. The message names it.

@@ -1,7 +1,7 @@
 """The training sample: one decision of a recorded episode, as the model saw and made it.
 
-A sample is cut from the record, never rebuilt: its messages are those that were sent, its token
-ids those that were sampled. Fields that were not recorded are empty; code that needs them says so.
+A sample is cut from the record, never rebuilt: it has the messages that were sent and the token ids
+that were sampled. Fields that were not recorded are empty.
 """
 
 from __future__ import annotations

@@ -7,7 +7,7 @@ An episode:
 * `table`: the list of episodes and its queries; `iterations`: success by iteration.
 * `labels`: people's labels of episodes.
 
-A run, from the files that it writes anyway:
+A run, from the files that it writes in any case:
 
 * `journals`: journals of open episodes, read as they grow. `status`: a run's status as data.
 * `monitor`: `RunMonitor`, which returns the status at any moment.

@@ -77,7 +77,7 @@ _STATUS = (
 
 
 def make_app(viewer: Viewer) -> ASGIApp:
-    """Return the application, unguarded (see `local_pages.guard`).
+    """Return the application without its guard (see `local_pages.Guard`).
 
     Raises:
         MissingDependencyError: starlette is not installed.
@@ -288,7 +288,8 @@ def serving(
     Args:
         viewer: The viewer to serve.
         host: The address to listen on.
-        port: The port; 0 for a free one; None for the usual one, or a free one if it is taken.
+        port: The port. 0 means a free one. None means the usual one, or a free one if that is
+            taken.
         token: The token that visitors need; None makes a new one.
 
     Raises:

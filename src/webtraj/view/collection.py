@@ -1,6 +1,6 @@
 """The datasets that a viewer shows together, by name.
 
-Datasets that appear in a given folder are added; none is ever removed.
+Datasets that appear in a given folder are added. Datasets are never removed.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ def datasets_in(place: Place, *, said: bool = False) -> list[FoundDataset]:
 
     Args:
         place: The dataset, or the folder.
-        said: Whether to prefix the names with the folder's.
+        said: Whether to prefix the names with the folder's name.
     """
     if is_dataset_or_url(place):
         return [FoundDataset(place, _name_of(os.fspath(place)))]
@@ -91,7 +91,7 @@ def unique_name(wanted: str, taken: Collection[str]) -> str:
 
 
 def _below(folder: Path, depth: int, seen: set[tuple[int, int]] | None = None) -> list[Path]:
-    """Return the datasets below a folder, sorted, each once. Datasets are not searched."""
+    """Return the datasets below a folder, sorted, each once. Does not look inside datasets."""
     seen = set() if seen is None else seen
     found: list[Path] = []
     try:
@@ -153,7 +153,7 @@ class Followed:
     def runs(self) -> list[str]:
         """Return the ids of the rollouts that wrote the dataset, the latest first.
 
-        A bucket is asked only once.
+        A bucket is read only once.
         """
         place = self.source.place
         if self._runs is None or not place.is_remote:

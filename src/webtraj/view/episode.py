@@ -95,7 +95,7 @@ def _message(values: Values, message: Any) -> dict[str, Any]:
 
 
 def _within(part: Any) -> Iterator[Any]:
-    """Yield a part of a message, and in place of a tool's result what it holds."""
+    """Yield a part of a message. A tool's result is replaced by its content."""
     if recorded_channels.text_of(part, "type") == "tool_result":
         yield {name: item for name, item in part.items() if name != "content"}
         content = part.get("content")
@@ -165,7 +165,7 @@ def _read_tokens(response: Any) -> Sequence[Mapping[str, Any]]:
 
 
 def _short(response: Any) -> Any:
-    """Return a response without the parts that are shown elsewhere."""
+    """Return a response without parts that are shown elsewhere."""
     if isinstance(response, Mapping):
         return {k: _short(v) for k, v in response.items() if k not in _SHOWN_ELSEWHERE}
     return [_short(item) for item in response] if isinstance(response, list) else response
@@ -285,7 +285,7 @@ def _viewport(channels: Mapping[Any, Any]) -> list[float] | None:
 
 
 def _picture(values: Values, channels: Mapping[Any, Any]) -> tuple[Any, dict[str, Any] | None]:
-    """Return the name of the channel with the step's image, and the image."""
+    """Return the name of the channel that has the step's image, and the image."""
     first = [name for name in _PICTURES if name in channels]
     for name in (*first, *(name for name in channels if name not in first)):
         value = channels[name]
@@ -352,7 +352,7 @@ def episode_data(trajectory: trajectory_lib.EpisodeTrajectory, blob_url: BlobUrl
 
     Args:
         trajectory: The episode; its blobs may be lazy, and it may still be open.
-        blob_url: Returns the URL of bytes; empty if they have none.
+        blob_url: Returns the URL of bytes; empty if there is none.
     """
     values = Values(blob_url)
     seconds = None

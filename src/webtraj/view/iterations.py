@@ -64,7 +64,7 @@ def _series_of(sources: Iterable[Source]) -> list[_Series]:
 def iterations_data(
     table: Table, sources: Iterable[Source], *, writing: Iterable[str] = ()
 ) -> dict[str, Any]:
-    """Return success by iteration and task as JSON data, with the numbers of a loop's trainings.
+    """Return success by iteration and task as JSON data, with metrics of a loop's trainings.
 
     The data is `series_data` and, from `policy_gradient` in a loop's `metrics.jsonl`::
 

@@ -1,7 +1,7 @@
 """Follow a run's journals as they grow, reading each byte once and locking nothing.
 
-A monitor must not disturb the run. It never locks a journal, because recovery takes a locked
-journal for one that is being written, and skips it. Instead, it reads the system's table of locks.
+A monitor must not disturb the run. It never locks a journal, because recovery would think that a
+locked journal is being written, and skip it. Instead, it reads the system's table of locks.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ def find_run(
     Args:
         place: A dataset's folder or URL; or a rollout's save path, for the iteration with the
             latest run.
-        run_id: The run; by default the latest.
+        run_id: The run. Default: the latest.
         storage_options: For a bucket: the storage options.
 
     Raises:
@@ -231,8 +231,8 @@ class LockTable:
     """The files locked by processes of this machine, from the system's table.
 
     Args:
-        probe: A file on the same file system that nobody locks. It is locked once, to check that
-            the table lists locks of that file system.
+        probe: A file on the same file system that nobody else locks. It is locked once, to check
+            that the table lists locks of that file system.
     """
 
     _TABLE = Path("/proc/locks")
@@ -313,8 +313,8 @@ class Pace:
     def minute(self, open_episodes: Iterable[JournalTail], now: float) -> Rates:
         """Return the rates of the last minute, or since the start of the run if that is shorter.
 
-        The steps of an ended episode are spread evenly over its time; those of a running episode
-        count at their own time.
+        The steps of an ended episode are spread evenly over its duration. The steps of a running
+        episode count at their own times.
         """
         begin = now - MINUTE
         self._recent = collections.deque(item for item in self._recent if item[1] > begin)

@@ -81,7 +81,7 @@ class PersonLabel:
 
     @classmethod
     def from_line(cls, line: bytes) -> Self:
-        """Return the label that `to_line` made a line of.
+        """Return the label in a line of `to_line`.
 
         Raises:
             CorruptDataError: It has changed since.
@@ -92,7 +92,7 @@ class PersonLabel:
 
 
 class LabelBook(Closing):
-    """The labels of one dataset, including those that others add meanwhile. Safe to share.
+    """The labels of one dataset, including labels that other processes add. Safe to share.
 
     Attributes:
         problems: A message for each complete line that is not a label.
@@ -140,7 +140,7 @@ class LabelBook(Closing):
         Args:
             episode_id: The episode.
             label: One of `LABELS`.
-            note: The note; None to keep the stored one, also where the label is retracted.
+            note: The note; None to keep the stored note, even if the label is retracted.
             source: The person's name.
 
         Raises:

@@ -1,8 +1,9 @@
-"""Watch a run from outside, through the files that it writes anyway.
+"""Watch a run from outside, through the files that it writes in any case.
 
-A rollout does nothing for its monitors. The plan lists the rows; the dataset's index, the ended
-episodes; the journals of open episodes (`tailing`), the progress of running ones. Each look reads
-only what is new. Any number of monitors may watch at any time, even a run that died long ago.
+A rollout does nothing for its monitors. The plan lists the rows, the dataset's index lists the
+ended episodes, and the journals of open episodes (`journals`) show the progress of running ones.
+Each look reads only what is new. Any number of monitors may watch at any time, even a run that died
+long ago.
 
 Episodes that run on another machine are visible if the run has a driver that notes them
 (`Elsewhere`). Episodes on their way to a bucket are visible in the spool of the machine that runs
@@ -57,7 +58,7 @@ __all__ = ["Elsewhere", "Liveness", "QUIET", "RunMonitor", "Unsent", "Verdicts"]
 
 
 class Elsewhere:
-    """The driver's note of a distributed run, read no more often than it is written.
+    """The driver's note of a distributed run. It is read no more often than it is written.
 
     Args:
         run: The run. A run on one machine has no note.
@@ -116,7 +117,7 @@ class Liveness:
             tails: The open episodes.
             left: The number of rows not done.
             tries: The number of ended episodes.
-            latest: The end of the last one, in seconds since the epoch.
+            latest: The end of the last ended episode, in seconds since the epoch.
             now: The current time, in seconds since the epoch.
         """
         if not left:
@@ -146,7 +147,7 @@ class Liveness:
         return phases
 
     def _find_held(self, tails: Mapping[str, JournalTail]) -> set[int]:
-        """Return the inodes of the files that the run's writer would hold."""
+        """Return the inodes of the files that the run's writer locks."""
         if tails or not isinstance(self._watched.run.storage, FolderStorage):
             return {tail.inode for tail in tails.values()}
         found = set()

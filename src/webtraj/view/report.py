@@ -123,7 +123,7 @@ def report_data(report: Report) -> dict[str, Any]:
 
 
 def _results(report: Report) -> Iterable[tuple[str, str]]:
-    """Yield each main point's name with its health, then with its result, in sentences."""
+    """Yield two sentences on each main point: its health and its result, each with its name."""
     for name, point in report.main_points:
         yield name, sentences.health(point.report)
         rate = point.report.overall.success_rate
@@ -137,7 +137,7 @@ def _results(report: Report) -> Iterable[tuple[str, str]]:
 
 
 def _differences(report: Report) -> Iterable[tuple[str, str]]:
-    """Yield the name of each comparison's second point and the verdict."""
+    """Yield the name of each comparison's second point, and the verdict."""
     for comparison in report.comparisons:
         against = f"Compared with {comparison.first_name}: "
         yield comparison.second_name, against + sentences.verdict(comparison)
@@ -342,7 +342,7 @@ def _shares(parts: Mapping[str, float], kind: str) -> _Cell:
 
 
 def _link(text: str, point: Point, *, task: str = "") -> _Cell:
-    """Return text that links to a point's episodes, or to those of one task.
+    """Return text that links to a point's episodes, or to its episodes of one task.
 
     The link leads to a list, or to the task's only episode.
     """

@@ -223,7 +223,7 @@ class Source:
     def thumbnail(self, episode_id: str, summary: EpisodeSummary | None) -> bytes | None:
         """Return a small WebP image of an episode's last page; None without one.
 
-        Episodes in buckets have none: each would be a download.
+        Episodes in buckets have no thumbnail, because each would need a download.
 
         Raises:
             UnknownEpisodeError: There is no such episode.

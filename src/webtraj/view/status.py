@@ -36,7 +36,7 @@ __all__ = [
 
 
 class Cell(enum.StrEnum):
-    """The state of a row of the plan; the value is its letter in `RunStatus.cells`."""
+    """The state of a row of the plan. The value is its letter in `RunStatus.cells`."""
 
     WAITING = "."
     """Not started, or its record is not visible from here."""
@@ -234,7 +234,7 @@ class RunStatus:
         return tuple(notes)
 
     def to_data(self) -> dict[str, Any]:
-        """Return the status as JSON data; invalid Unicode becomes question marks."""
+        """Return the status as JSON data. Invalid Unicode becomes question marks."""
         data = dataclasses.asdict(self)
         data["counts"] = {cell.name.lower(): number for cell, number in self.counts.items()}
         data["is_over"] = self.is_over
@@ -342,7 +342,7 @@ class FaultBook:
 
 
 class Rows:
-    """The state of every row, from ended tries. Callers overlay open, lost and judged rows.
+    """The state of every row, from ended tries. Callers add open, lost and judged rows.
 
     Args:
         plan: The plan.

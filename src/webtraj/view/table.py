@@ -146,8 +146,8 @@ class Texts:
 class Ranks:
     """A column with the rank of each row's text among all texts; NaN for an empty text.
 
-    Suits texts that mostly differ. The order is kept, so that sorting again after adding rows takes
-    a fraction of the time.
+    Use it for texts that mostly differ. The order is kept, so that sorting again after adding rows
+    takes a fraction of the time.
     """
 
     def __init__(self, read: Callable[[Row], str]) -> None:
@@ -504,7 +504,7 @@ class Table:
     def _grade(self) -> NDArray[np.int8]:
         """Return 1 for each row that is a success, 0 for a failure, and -1 for any other.
 
-        Of several tries of a row of a plan, one counts (`webtraj.store.tries`).
+        Of several tries of a planned row, only one counts (`webtraj.store.tries`).
         """
         if self._verdicts is None:
             verdict = {None: -1, False: 0, True: 1}
@@ -522,7 +522,7 @@ class Table:
     def _by_end(
         self, value: Callable[[Outcome, EndReason], int], otherwise: int
     ) -> NDArray[np.int64]:
-        """Return a value for each row by its outcome and end reason, or another if it is open."""
+        """Return a value for each row, by outcome and end reason; open rows get another value."""
         outcomes, reasons = self._words_of("outcome"), self._words_of("end_reason")
         width = max(len(reasons.known), 1)  # Encode a pair as one number.
         pairs, at = np.unique(outcomes.codes * width + reasons.codes, return_inverse=True)
@@ -563,7 +563,7 @@ class Table:
         return np.flatnonzero(every), facets, *self._success(every)
 
     def _success(self, mask: _Mask) -> tuple[Rate, int]:
-        """Return the success rate of some rows, and how many of them the machinery failed."""
+        """Return the success rate of some rows, and how many failed because of the machinery."""
         verdicts = self._grade()[mask]
         broken = self._by_end(is_broken, 0)[mask]
         rate = Rate(int(np.sum(verdicts == 1)), int(np.sum(verdicts >= 0)))

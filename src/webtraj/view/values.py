@@ -54,7 +54,7 @@ _NO_SIZES = frozenset((0xC4, 0xC8, 0xCC))
 
 
 def media_type(data: bytes) -> str:
-    r"""Return the media type of an image that may be shown; empty for all else, including SVG.
+    r"""Return the media type of an image that may be shown; empty for anything else, even SVG.
 
     >>> media_type(b"\xff\xd8\xff..."), media_type(b"<svg>")
     ('image/jpeg', '')
@@ -138,10 +138,10 @@ _ALIKE = 24
 
 
 def content_of(image: Any) -> tuple[int, int] | None:
-    """Return the width and height of what a small picture shows, from its top left corner.
+    """Return the width and height of the part of a small picture that is not empty.
 
     Pages such as MiniWoB++'s are smaller than any window, so the right and the bottom of their
-    pictures are of one colour. Pictures are shown without that, and stored with it.
+    pictures are empty, in one colour. The viewer hides the empty part; it stays stored.
 
     Args:
         image: A Pillow image.
@@ -238,7 +238,7 @@ class Values:
         return list(self._unreadable.values())
 
     def text(self, value: Any) -> str:
-        """Return a value as text that UTF-8 can encode; a value that is not text, as JSON."""
+        """Return a value as text that UTF-8 can encode. A value that is not text becomes JSON."""
         if value is None:
             return ""
         if isinstance(value, LazyBlob) and value.text:
@@ -334,7 +334,7 @@ class Values:
         return self._data(value.tolist(), 0) if value.dtype.kind in "iu" else plain(value)
 
     def _kind(self, value: bytes | LazyBlob) -> _Kind | str:
-        """Return the kind of some bytes; if they cannot be read, the error."""
+        """Return the kind of some bytes, or the error if they cannot be read."""
         if isinstance(value, LazyBlob):
             key, data = value.blob.sha256, None
         else:
@@ -347,7 +347,7 @@ class Values:
         return self._kinds[key]
 
     def _read(self, value: LazyBlob) -> Any:
-        """Return a blob's content; if it cannot be read, a text with the error."""
+        """Return a blob's content, or a text with the error if it cannot be read."""
         key = value.blob.sha256
         if key in self._unreadable:
             return self._unreadable[key]
@@ -360,7 +360,7 @@ class Values:
 
 
 def exact(value: int) -> Any:
-    """Return an integer as JSON data; as text if browsers would round it.
+    """Return an integer as JSON data, or as text if browsers would round it.
 
     >>> exact(7), exact(2**53 + 1)
     (7, '9007199254740993')

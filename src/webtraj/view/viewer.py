@@ -70,7 +70,7 @@ class Viewer(Closing):
             places: Folders or URLs of datasets, or folders that contain or will contain datasets.
             storage_options: For buckets: the options of `webtraj.store.bucket.BucketStorage`.
             blob_cache: For buckets: a folder that caches blobs.
-            person: The name stored with labels; by default the current user.
+            person: The name stored with labels. Default: the current user.
             clock: Returns seconds.
 
         Raises:
@@ -121,7 +121,7 @@ class Viewer(Closing):
             ]
 
     def run(self, dataset: str, run_id: str = "") -> dict[str, Any]:
-        """Return the status of a dataset's run, the latest by default, as JSON data.
+        """Return the status of a dataset's run (by default the latest) as JSON data.
 
         Raises:
             UnknownEpisodeError: There is no such dataset.
@@ -140,7 +140,7 @@ class Viewer(Closing):
     def page(self, query: Query) -> Page:
         """Return a page of the episodes of all datasets that match a query.
 
-        A query may name a dataset by its place, as the links of reports do.
+        A query may name a dataset by its place, which the links of reports do.
         """
         self._refresh()
         names = {
@@ -189,7 +189,7 @@ class Viewer(Closing):
             }
 
     def episode(self, dataset: str, episode_id: str) -> dict[str, Any]:
-        """Return an episode as JSON data; an open one as far as it is recorded.
+        """Return an episode as JSON data. An open episode ends with what is recorded so far.
 
         Raises:
             UnknownEpisodeError: There is no such episode.
@@ -270,7 +270,7 @@ class Viewer(Closing):
         return dataclasses.asdict(made)
 
     def _monitor(self, dataset: str, run_id: str) -> tuple[RunMonitor, float]:
-        """Return the monitor of a run, and the least seconds between two looks."""
+        """Return the monitor of a run, and the minimum number of seconds between two looks."""
         place = self._source(dataset).place
         if not run_id and not place.is_remote:  # In a bucket, the latest at the first look.
             run_id = max(run_ids(place.storage), default="")
@@ -311,7 +311,7 @@ class Viewer(Closing):
         return bool(followed.running) or recent
 
     def _refresh(self, *, at_once: bool = False) -> None:
-        """Read what is new. Errors are raised the first time, and kept as problems later."""
+        """Read what is new. The first time, errors are raised. Later they become problems."""
         came = self._gathering.rescan()
         with self._lock:
             self._version += came

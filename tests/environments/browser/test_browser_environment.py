@@ -13,7 +13,7 @@ from webtraj import errors
 from webtraj.environments import actions as a
 from webtraj.environments.browser import access as access_lib
 from webtraj.environments.browser.observation import CHANNELS, Observe, refs_in
-from webtraj.environments.browser.page_script import SettlePolicy
+from webtraj.environments.browser.settle_policy import SettlePolicy
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 

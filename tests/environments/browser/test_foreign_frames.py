@@ -11,8 +11,8 @@ from webtraj.environments import actions as a
 from webtraj.environments.browser.access import WebAccess
 from webtraj.environments.browser.environment import BrowserEnvironment
 from webtraj.environments.browser.observation import Observe, refs_in
-from webtraj.environments.browser.page_script import SettlePolicy
 from webtraj.environments.browser.pool import BrowserPool, PoolLimits
+from webtraj.environments.browser.settle_policy import SettlePolicy
 from webtraj.environments.browser.tasks import WebTask
 from webtraj.environments.local_server import LocalServer
 

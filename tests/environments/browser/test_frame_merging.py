@@ -1,6 +1,6 @@
 """What a frame shows, in what the document around it shows."""
 
-from webtraj.environments.browser.page_script import merge_frame
+from webtraj.environments.browser.foreign_frames import merge_frame
 
 
 def test_a_frame_s_passwords_are_the_page_s():

@@ -7,8 +7,9 @@ import pytest_asyncio
 
 from webtraj.environments.actions import Click, Goto, TypeInto, Wait
 from webtraj.environments.browser.access import NoAccess, WebAccess
-from webtraj.environments.browser.page_script import NetworkWatch, SettlePolicy
+from webtraj.environments.browser.network_watch import NetworkWatch
 from webtraj.environments.browser.session import BrowserSession
+from webtraj.environments.browser.settle_policy import SettlePolicy
 from webtraj.environments.local_server import LocalServer
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")

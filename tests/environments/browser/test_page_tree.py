@@ -238,7 +238,7 @@ async def test_refs_count_from_one_in_each_episode_and_on_through_navigation(ope
 
 
 def _slow_settle():
-    from webtraj.environments.browser.page_script import SettlePolicy
+    from webtraj.environments.browser.settle_policy import SettlePolicy
 
     return SettlePolicy(quiet=0.3)
 

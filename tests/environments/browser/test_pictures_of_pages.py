@@ -10,7 +10,7 @@ from PIL import Image
 from rows import each
 from webtraj.environments import actions as a
 from webtraj.environments.browser.observation import Observe, refs_in
-from webtraj.environments.browser.page_script import SettlePolicy
+from webtraj.environments.browser.settle_policy import SettlePolicy
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 

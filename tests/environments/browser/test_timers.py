@@ -17,7 +17,7 @@ from webtraj import (
     errors,
 )
 from webtraj.environments.actions import Click, TypeInto, Wait
-from webtraj.environments.browser.page_script import LOCAL_PAGE, SERVED_PAGE
+from webtraj.environments.browser.settle_policy import LOCAL_PAGE, SERVED_PAGE
 from webtraj.environments.miniwob.environment import MiniwobEnvironment
 from webtraj.rollouts.forks import ForkedEnvironment
 from webtraj.trajectory import StepType

@@ -13,7 +13,7 @@ from webtraj.environments.actions import Click, Fill
 from webtraj.environments.browser.access import WebAccess
 from webtraj.environments.browser.environment import BrowserEnvironment
 from webtraj.environments.browser.observation import DEFAULT_CHANNELS, Observe, refs_in
-from webtraj.environments.browser.page_script import SERVED_PAGE
+from webtraj.environments.browser.settle_policy import SERVED_PAGE
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 

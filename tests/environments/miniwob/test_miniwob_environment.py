@@ -8,7 +8,7 @@ import webtraj
 from webtraj import errors
 from webtraj.environments.actions import Click, Wait
 from webtraj.environments.browser.observation import refs_in
-from webtraj.environments.browser.page_script import SettlePolicy
+from webtraj.environments.browser.settle_policy import SettlePolicy
 from webtraj.environments.miniwob import MiniwobEnvironment, tasks
 from webtraj.environments.miniwob.environment import judge, success_rule
 

@@ -4,8 +4,8 @@ import pytest
 
 from rows import each
 from webtraj import errors
-from webtraj.environments.browser import network as network_lib
-from webtraj.environments.browser.network import PUBLIC_WEB, OriginPolicy
+from webtraj.environments.browser import network_policy as network_policy_lib
+from webtraj.environments.browser.network_policy import PUBLIC_WEB, OriginPolicy
 
 ALLOWED = [
     ("example.com", "https://example.com/path?q#f"),
@@ -101,7 +101,7 @@ def test_a_host_that_is_a_special_address_is_denied_before_it_is_dialled(url: st
 
 def test_an_address_of_this_machine_is_not_public(monkeypatch: pytest.MonkeyPatch) -> None:
     assert PUBLIC_WEB.judge("http", "own.test", 80, "93.184.216.34").allowed
-    monkeypatch.setattr(network_lib, "_is_own", lambda ip: str(ip) == "93.184.216.34")
+    monkeypatch.setattr(network_policy_lib, "_is_own", lambda ip: str(ip) == "93.184.216.34")
     assert not PUBLIC_WEB.judge("http", "own.test", 80, "93.184.216.34").allowed
     assert not PUBLIC_WEB.judge("http", "own.test", 80, "64:ff9b::5db8:d822").allowed
 

@@ -16,7 +16,9 @@ from hypothesis import strategies as st
 
 from rows import each
 from webtraj.environments.browser import network as network_lib
-from webtraj.environments.browser.network import FilteringProxy, OriginPolicy
+from webtraj.environments.browser import network_policy as network_policy_lib
+from webtraj.environments.browser.network import FilteringProxy
+from webtraj.environments.browser.network_policy import OriginPolicy
 from webtraj.environments.local_server import LocalServer
 
 GRANTED, FAILED, FORBIDDEN, UNSUPPORTED = 0, 1, 2, 7
@@ -109,7 +111,7 @@ async def test_a_denied_connection_reaches_nobody_and_is_noted() -> None:
 @pytest.fixture(autouse=True)
 def names(monkeypatch: pytest.MonkeyPatch) -> None:
     """The names of a new process, of which one is declared to be private."""
-    monkeypatch.setattr(network_lib, "NAMES", network_lib.Names())
+    monkeypatch.setattr(network_lib, "NAMES", network_policy_lib.Names())
     network_lib.NAMES.declare("shop.test")
 
 
@@ -177,8 +179,8 @@ async def test_a_name_leads_to_a_private_address_only_if_it_is_declared_and_alwa
     class Everything:
         denies_everything = False
 
-        def judge(self, *_: object) -> network_lib.Verdict:
-            return network_lib.Verdict(True, "anything goes")
+        def judge(self, *_: object) -> network_policy_lib.Verdict:
+            return network_policy_lib.Verdict(True, "anything goes")
 
         judge_url = judge
 
@@ -193,7 +195,7 @@ async def test_a_name_leads_to_a_private_address_only_if_it_is_declared_and_alwa
 
     monkeypatch.setattr(network_lib.asyncio, "open_connection", connect)
     for name, declared, lookups, expected in WHERE:
-        monkeypatch.setattr(network_lib, "NAMES", network_lib.Names())
+        monkeypatch.setattr(network_lib, "NAMES", network_policy_lib.Names())
         monkeypatch.setenv("WEBTRAJ_PRIVATE_HOSTS", "Start.test., b.test" if declared else "b.test")
         if how == "declare":
             monkeypatch.delenv("WEBTRAJ_PRIVATE_HOSTS")
@@ -271,7 +273,7 @@ async def test_a_local_site_is_answered_here_whatever_the_policy_says() -> None:
 async def test_another_user_gets_no_answer(monkeypatch: pytest.MonkeyPatch) -> None:
     async with FilteringProxy(OriginPolicy(allow=("*",))) as proxy:
         own = os.getuid()
-        monkeypatch.setattr(network_lib.os, "getuid", lambda: own + 1)
+        monkeypatch.setattr("os.getuid", lambda: own + 1)
         reader, writer = await dial(proxy)
         writer.write(b"\x05\x01\x00")
         with contextlib.suppress(ConnectionResetError):

@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 from fixture_site import site as site_lib
 from fixture_site import tasks as tasks_lib
 from webtraj.environments.browser import environment as environment_lib
-from webtraj.environments.browser import page_script as page_script_lib
+from webtraj.environments.browser import settle_policy as settle_policy_lib
 from webtraj.environments.browser import tasks as browser_tasks_lib
 from webtraj.environments.browser.oracles import PageView
 
@@ -122,7 +122,7 @@ class FixtureEnvironment(environment_lib.BrowserEnvironment):
             observe=observe,
             max_steps=max_steps,
             default_max_steps=40,
-            settle=page_script_lib.LOCAL_PAGE,
+            settle=settle_policy_lib.LOCAL_PAGE,
             policy=self._place.access,
             # Goals contain passwords to type; they are fictitious.
             redact_passwords=False,

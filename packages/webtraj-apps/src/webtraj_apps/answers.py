@@ -1,4 +1,4 @@
-"""Whether an answer is right: both sides are read as values, and the values are compared.
+"""Decide whether an answer is right: read both sides as values, and compare the values.
 
 The form of the right answer declares its kind:
 
@@ -45,9 +45,9 @@ def same_answer(given: str, wanted: str | tuple[str, ...], *, ordered: bool = Fa
 
     Args:
         given: The answer.
-        wanted: The right one; or several, of which all must be given and nothing else, separated by
-            commas, semicolons, line breaks, "and" and the like.
-        ordered: Whether several must be given in their order.
+        wanted: The right answer, or several. All of them must be given and nothing else, separated
+            by commas, semicolons, line breaks, "and" and the like.
+        ordered: Whether several answers must be given in this order.
     """
     text = _strip_markup(given)
     if isinstance(wanted, str):  # What looks like markup may belong to the answer: `__init__`.
@@ -71,7 +71,7 @@ def _lists(text: str, wanted: Sequence[str], *, ordered: bool) -> bool:
 
     @functools.cache
     def follows(i: int, left: tuple[str, ...]) -> bool:
-        """Return whether the text after a cut is exactly the answers that are left."""
+        """Return whether the text after a cut consists of exactly the remaining answers."""
         start = cuts[i][1]
         while i + 1 < len(cuts) and not text[start : cuts[i + 1][0]].strip(" ."):
             i, start = i + 1, cuts[i + 1][1]
@@ -162,7 +162,7 @@ def _words(text: str) -> str:
 
 
 def _same(given: str, wanted: str) -> bool:
-    """Return whether one answer is right, by the kind that the right one declares."""
+    """Return whether one answer is right, by the kind of the right answer."""
     said, right = _plain(given), _plain(wanted)
     if said == right:
         return True
@@ -222,7 +222,7 @@ _AFTER: Final = re.compile(rf"(.+[^,;:]) ({_NOUNS})")
 
 
 def _strip_label(text: str) -> tuple[str, str]:
-    """Return the noun that says what a plain text is, and the text without it."""
+    """Split a plain text into a leading noun, its label, and the rest."""
     text = re.sub(r"^(?:#|no\.? ?(?=#?\d))", "", text).strip()
     if found := _BEFORE.match(text) or re.match(r"(v)(?=\d)", text):
         rest = text[found.end() :].strip(" #\"'")
@@ -401,7 +401,7 @@ class _Quantity:
     per: str = ""
 
     def is_(self, wanted: _Quantity) -> bool:
-        """Return whether it is the wanted one; a side without a unit has the other's."""
+        """Return whether it equals the wanted one. A side without a unit gets the other side's."""
         if self.per and self.per != wanted.per:
             return False
         if self.unit and not wanted.unit and _UNITS[self.unit] in _NEVER_MEANT:
@@ -416,7 +416,7 @@ class _Quantity:
 
 @functools.lru_cache(1024)
 def _quantity(text: str) -> _Quantity | None:
-    """Return the number that a plain text is, or None if it is anything else."""
+    """Return the number in a plain text, or None if the text is anything else."""
     text = _strip_label(text)[1] if re.match("[#a-z]", text) else text
     text = text.removeprefix("the ")
     if parts := re.fullmatch(r"(\d+ ?[a-z]+)(?:,? and | |, ?|)(\d+ ?[a-z]+)", text):

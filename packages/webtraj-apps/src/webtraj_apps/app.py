@@ -1,8 +1,8 @@
 """Real web applications on this machine, and isolated worlds of them.
 
-An application is installed once: its packages in a virtual environment, by its requirements and the
-Python; and its contents, the state of its worlds' first moment, by the files that build them. Other
-versions stay, because another checkout may use them, until `webtraj apps remove --old`.
+An application is installed once: its packages, in a virtual environment for its requirements and
+the Python version; and its contents, the initial states of its worlds, for the files that build
+them. Other versions stay until `webtraj apps remove --old`, because another checkout may use them.
 A world is a copy of such a state, made and thrown away in milliseconds. One server process for each
 application serves all worlds of this process. It ends with this process, and is replaced if it dies
 or hangs. A request that is lost this way is an infrastructure failure, see `World.failure`.
@@ -84,7 +84,7 @@ def home() -> Path:
 
 @contextlib.contextmanager
 def removing(title: str) -> Iterator[None]:
-    """Turn an error of the file system into a sentence, while something is removed.
+    """Turn file system errors into readable errors, while something is removed.
 
     Raises:
         InvalidInputError: It cannot be removed.
@@ -179,13 +179,13 @@ class App:
 
     @property
     def packages(self) -> Path:
-        """The folder of its packages, by its requirements and the Python; installed or not."""
+        """The folder of its packages, which depends on its requirements and the Python version."""
         python = f"{sys.version}\0{sys.base_prefix}\0".encode()
         return home() / self.name / f"packages-{_digest(python, self._requirements)}"
 
     @property
     def contents(self) -> Path:
-        """The folder of its contents, by its packages and the files that build it; built or not."""
+        """The folder of its contents, which depends on its packages and the files that build it."""
         common = (Path(__file__).with_name(name) for name in _BUILDS_ALL)
         own = (
             file
@@ -206,7 +206,7 @@ class App:
         return (self.packages / _COMPLETE).exists()
 
     def install(self, say: Callable[[str], None] = lambda _: None) -> None:
-        """Install what is missing of the application. Other versions of it stay.
+        """Install the missing parts of the application. Its other versions stay.
 
         Raises:
             InvalidInputError: A step failed; the message has its last output.
@@ -241,7 +241,7 @@ class App:
 
     @property
     def size(self) -> int:
-        """The bytes of its packages and contents on disk; those that packages share count once."""
+        """The bytes of its packages and contents on disk. Shared files count once."""
         files = (
             file.lstat()
             for folder in (self.packages, self.contents)
@@ -254,7 +254,7 @@ class App:
         """Remove the installed application.
 
         Args:
-            old: Whether to remove its other versions instead, those that this webtraj does not use.
+            old: Whether to remove instead its other versions, which this webtraj does not use.
 
         Raises:
             InvalidInputError: The folder cannot be written.
@@ -335,7 +335,7 @@ class App:
     # Worlds.
 
     def facts(self, seed: int) -> Mapping[str, Any]:
-        """Return what tasks may mention of the worlds of a seed.
+        """Return the facts of a seed's worlds that tasks may mention.
 
         Raises:
             MissingDependencyError: The application is not installed.
@@ -363,7 +363,7 @@ class App:
 
         Args:
             seed: The seed that chooses its state.
-            copy: The world that it starts as, instead of its first moment.
+            copy: The world to start from, instead of the initial state.
 
         Raises:
             MissingDependencyError: The application is not installed.
@@ -375,7 +375,7 @@ class App:
         return World(self, host, content, seed, copy)
 
     def changes(self, before: state_lib.State, after: state_lib.State) -> list[state_lib.Change]:
-        """Return how the state of a world has changed, apart from what never counts."""
+        """Return the changes of a world's state, except those that never count."""
         return state_lib.changes(before, after, ignored=self.ignored, columns=self.columns)
 
     def read(self, folder: Path) -> state_lib.State:
@@ -386,7 +386,7 @@ class App:
 
 
 def find_apps() -> tuple[App, ...]:
-    """Return all applications, those of webtraj-apps first; one that is broken is a warning."""
+    """Return all applications, webtraj-apps' own first. A broken application gives a warning."""
     found = []
     for source in names.sources().values():
         if source.app is not None:
@@ -413,10 +413,10 @@ def find_app(name: str) -> App:
 
 
 class WorldCopy:
-    """A copy of a world as it was at a moment, kept as long as something refers to it.
+    """A copy of a world at some moment, kept as long as something refers to it.
 
     Args:
-        folder: The folder of its state, which is the copy's own.
+        folder: The folder of its state, which belongs to the copy.
         documents: See `World.documents`.
         seed: The world's seed.
     """
@@ -434,8 +434,8 @@ class World:
         host: Its server.
         content: The folder of the state to copy.
         seed: The seed that chose it.
-        copy: The copied world to start from instead. Until `rewind`, pages that the copied world
-            has answered are answered with the same bytes, so that a browser can load them again.
+        copy: The copied world to start from instead. Until `rewind`, requests for pages get the
+            same bytes that the copied world sent, so that a browser can load the pages again.
     """
 
     def __init__(
@@ -463,7 +463,7 @@ class World:
         return WorldCopy(folder, dict(self.documents), self.seed)
 
     async def rewind(self) -> None:
-        """Undo what was done since the world was made from a copy, and answer pages anew."""
+        """Undo all changes since the world was made from a copy, and answer requests normally."""
         copy, self._copied = self._copied, None
         if copy is not None:
             await self.idle()
@@ -492,12 +492,12 @@ class World:
     ) -> None:
         """Answer a browser's connection to the application. See `network.Serve`.
 
-        If the server dies or hangs meanwhile, the connection ends, and `failure` says why.
+        If the server dies or hangs, the connection ends, and `failure` says why.
 
         Args:
-            reader: What the browser sends.
-            writer: Where the answer goes.
-            begun: What was read of the request before.
+            reader: The stream from the browser.
+            writer: The stream to the browser.
+            begun: The part of the request that was read already.
         """
         begun = begun or await reader.read(CHUNK)  # Browsers open connections they may not use.
         if not begun:
@@ -585,7 +585,7 @@ _NOT_MODIFIED = (b"HTTP/1.0 304", b"HTTP/1.1 304")
 
 
 def page_asked_for(request: bytes) -> str:
-    """Return the path of a request by which a browser opens a page; empty for any other."""
+    """Return the path of a request by which a browser opens a page; empty for other requests."""
     first, _, rest = request.partition(b"\r\n")
     opens = b"\r\nupgrade-insecure-requests:" in b"\r\n" + rest.lower()
     return first.split(b" ")[1].decode("latin-1") if opens and first.startswith(b"GET ") else ""
@@ -765,7 +765,7 @@ class _Host:
 
 
 def _ends(process: subprocess.Popen[bytes] | None) -> bool:
-    """Return whether a server has ended, or does so now: its connections close a little earlier."""
+    """Return whether a server has ended, or ends shortly after its connections were closed."""
     try:
         return process is not None and process.wait(_END_SECONDS) is not None
     except subprocess.TimeoutExpired:
@@ -785,7 +785,7 @@ _hosts_lock = threading.Lock()
 
 
 def _host_of(app: App) -> _Host:
-    """Return the application's server of this process; a forked process gets its own."""
+    """Return the application's server in this process. A forked process gets its own."""
     with _hosts_lock:
         key = (str(app.contents), os.getpid())
         if key not in _hosts:
@@ -806,7 +806,7 @@ def _facts(content: Path) -> Mapping[str, Any]:
 
 
 def _environment() -> dict[str, str]:
-    """Return the environment of an application: ours, without what concerns our Python."""
+    """Return an application's environment variables: ours, without those for our Python."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
     return {**kept, "TZ": "UTC", "PYTHONDONTWRITEBYTECODE": "", "LC_ALL": "C.UTF-8"}
 

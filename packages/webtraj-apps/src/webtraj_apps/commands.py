@@ -61,7 +61,7 @@ def install(
 
 
 def _install(one: App | Libraries) -> bool:
-    """Install one application, and return whether it is installed then."""
+    """Install one application; return whether it is installed afterwards."""
     from webtraj import errors
 
     if one.installed:

@@ -1,4 +1,4 @@
-"""Fills in forms of pages and sends them without a browser, for what other people do meanwhile."""
+"""Fill in forms of pages and send them without a browser, to simulate other people."""
 
 from __future__ import annotations
 
@@ -112,7 +112,8 @@ async def submit(
         ask: Sends a request to the site.
         origin: The site's origin, as browsers see it.
         path: The path of the page.
-        fields: Values of fields, and of the button to press, by name; others stay as they are.
+        fields: Values of fields, and of the button to press, by name. Other fields keep their
+            values.
         cookies: The user's cookies.
 
     Raises:
@@ -129,7 +130,7 @@ async def submit(
 async def _request(ask: Ask, method: str, url: str, jar: dict[str, str], body: str = "") -> str:
     """Send a request, and return the page; cookies of the response go into the jar.
 
-    It does not ask for a page as browsers do, so the world's clock stands still.
+    The request is not one by which a browser opens a page, so the world's clock stands still.
     """
     host, _, path = url.partition("://")[2].partition("/")
     cookies = "; ".join(f"{name}={value}" for name, value in jar.items())

@@ -55,7 +55,7 @@ async def open_task(
     Args:
         task: The task. It is begun with the seed.
         seed: The seed of the task and its worlds.
-        port: The port of the first application, and the next ones for the others; 0 for free ones.
+        port: The port of the first application. The others get the next ports. 0 means free ports.
 
     Yields:
         The addresses, by application. See `open_app`.
@@ -113,7 +113,7 @@ async def _served(
 
 
 def _page_without_cookies(request: bytes) -> str:
-    """Return the path of a request for a page that carries no cookies; else an empty text."""
+    """Return the path of a request for a page, if it carries no cookies; else an empty text."""
     head = request.partition(b"\r\n\r\n")[0]
     lines = head.lower().split(b"\r\n")
     wants_page = any(line.startswith(b"accept:") and b"text/html" in line for line in lines)

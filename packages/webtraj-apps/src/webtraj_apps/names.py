@@ -3,7 +3,7 @@
 Installed packages offer applications through the entry-point group `webtraj.apps`, webtraj-apps
 among them. An entry point maps a name to an `App`, such as `shop = "webtraj_apps.shop:APP"`; the
 module `tasks` beside it has the templates, whose names begin with the application's. An entry point
-that names a module alone has templates over several applications. A program adds applications by
+that names only a module has templates over several applications. A program adds applications by
 `register_app`.
 
 A file `names.txt` beside the module lists its templates with level and split, so that listing the
@@ -63,7 +63,7 @@ class Source:
 
     @property
     def is_ours(self) -> bool:
-        """Whether it belongs to the benchmark, whose sets of tasks are the same everywhere."""
+        """Whether it belongs to the benchmark, whose task sets are the same on every machine."""
         return self.tasks.startswith(f"{__package__}.")
 
     def load_app(self) -> App:
@@ -147,9 +147,9 @@ def add(source: Source) -> None:
 
 @functools.cache
 def find_installed() -> Mapping[str, Source]:
-    """Return what installed packages offer, by name; that of webtraj-apps first.
+    """Return what installed packages offer, by name; webtraj-apps' own first.
 
-    A name that two packages offer is that of the first one.
+    If two packages offer the same name, the first one counts.
     """
     offered = [
         Source(

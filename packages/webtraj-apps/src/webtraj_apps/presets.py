@@ -46,7 +46,7 @@ def register_presets() -> None:
 
 
 def _register_widgets() -> None:
-    """Register the widgets, and the sets of them: those of a library are in one split."""
+    """Register the widgets and their sets. All widgets of a library are in one split."""
     sets: dict[str, list[str]] = {}
     for name in libraries.widget_names():
         row = libraries.load_table()[libraries.library_of(name)]

@@ -1,7 +1,7 @@
-"""The state of a world as rows, how it changed, and what was expected of it.
+"""The state of a world as rows, its changes, and the changes that a task expects.
 
-A task is judged by the difference between a world's state before and after an episode: everything
-that was expected must have happened, and nothing else.
+A task is judged by the difference between a world's state before and after an episode: all expected
+changes must have happened, and no others.
 """
 
 from __future__ import annotations
@@ -118,7 +118,7 @@ def changes(
         before: The state before.
         after: The state after.
         ignored: Tables to leave out.
-        columns: Columns to leave out, by table; those of `*` in every table.
+        columns: Columns to leave out, by table. The columns of `*` are left out in every table.
     """
     skipped = set(ignored)
     noise = {table: frozenset(names) for table, names in (columns or {}).items()}
@@ -145,9 +145,9 @@ def changes(
 
 
 def _same(one: Any, other: Any) -> bool:
-    """Return whether two values are equal; texts may differ in their ends of lines.
+    """Return whether two values are equal. Texts may differ in their line ends.
 
-    A form sends each as a carriage return and a line feed, so saving a text may change them.
+    A form sends each line end as a carriage return and a line feed, so saving a text may change it.
     """
     if isinstance(one, str) and isinstance(other, str):
         return one.replace("\r\n", "\n") == other.replace("\r\n", "\n")
@@ -155,7 +155,7 @@ def _same(one: Any, other: Any) -> bool:
 
 
 def rebase(start: State, before: State, after: State) -> State:
-    """Return a state with the changes between two others made to it, by row and column.
+    """Apply the changes between two states to a third state, by row and column.
 
     Args:
         start: The state.
@@ -191,7 +191,7 @@ class Expected:
     """Whether it may be missing."""
 
     def fits(self, change: Change, fills: Fills | None = None) -> bool:
-        """Return whether a change is this one.
+        """Return whether a change is the expected one.
 
         Args:
             change: The change.
@@ -200,7 +200,7 @@ class Expected:
         return self.matches(change) and not self.surplus(change, fills)
 
     def matches(self, change: Change) -> bool:
-        """Return whether a change is this one, whatever else a new row has."""
+        """Return whether a change is the expected one, ignoring other columns of a new row."""
         if (change.kind, change.table) != (self.kind, self.table):
             return False
         before = {**change.row, **change.old}
@@ -211,9 +211,9 @@ class Expected:
         )
 
     def surplus(self, change: Change, fills: Fills | None = None) -> dict[str, Any]:
-        """Return the values of a new row that neither this names nor the application fills in.
+        """Return a new row's values that are neither expected nor filled in by the application.
 
-        It has none if it is not the row that this expects.
+        Empty if the row is not the expected one.
         """
         if change.kind != "added" or not self.matches(change):
             return {}
@@ -245,7 +245,7 @@ class Expected:
 
 
 def _in_words(values: Mapping[str, Any]) -> str:
-    """Return the values that a person could see, with their columns."""
+    """Return the values that are visible to a person, with their columns."""
     return ", ".join(
         f"{name.replace('_', ' ')} {value!r}"
         for name, value in values.items()
@@ -274,7 +274,7 @@ def anything(value: Any) -> bool:
 
 
 def fills_of(fills: Fills, table: str) -> dict[str, Any]:
-    """Return what an application fills into new rows of a table; always their `id`."""
+    """Return what an application fills into new rows of a table, including their `id`."""
     return {"id": anything, **fills.get("*", {}), **fills.get(table, {})}
 
 
@@ -283,13 +283,13 @@ def filled(*columns: str, **values: Any) -> dict[str, Any]:
 
     Args:
         *columns: Columns whose values the application chooses.
-        **values: Values by column; each a constant, or a test.
+        **values: Values by column. Each is a constant or a test.
     """
     return {**dict.fromkeys(columns, anything), **values}
 
 
 def added(table: str, **columns: Any) -> Expected:
-    """Expect a new row with these values, and no others but those that the application fills in."""
+    """Expect a new row with exactly these values and those that the application fills in."""
     return Expected("added", table, columns)
 
 
@@ -303,8 +303,8 @@ def changed(table: str, where: Mapping[str, Any], **new: Any) -> Expected:
 
     Args:
         table: The table.
-        where: Values of the row as it was.
-        **new: Its new values. A column may also have kept its value.
+        where: Values of the row before the change.
+        **new: The new values. A value that equals the old one is allowed.
     """
     return Expected("changed", table, where, new)
 
@@ -381,11 +381,12 @@ class _Texts:
 
 
 def contains(*texts: str, more: int = 200) -> Test:
-    """Test that a text contains all of these, in any case and spacing.
+    """Test that a text contains all of these texts, in any case and spacing.
 
     Args:
         *texts: The texts.
-        more: How many characters may stand besides: who lists everything has said nothing.
+        more: How many other characters are allowed, because a text that lists everything is no
+            answer.
     """
     return _Texts(texts, whole=False, more=more)
 
@@ -396,7 +397,7 @@ def on_day(day: str) -> Test:
 
 
 def same_text(text: str) -> Test:
-    """Test that a text is this one, but for spaces, case and a full stop at its end."""
+    """Test that a text equals this one, except for spaces, case and a final full stop."""
     return _Texts((text,), whole=True)
 
 
@@ -427,15 +428,15 @@ def differences(
     allow: Sequence[Expected] = (),
     fills: Fills | None = None,
 ) -> str:
-    """Return how the changes differ from those expected; empty if they do not.
+    """Return the differences between found and expected changes; empty if there are none.
 
     Each expectation takes one change, and each change must be taken.
 
     Args:
         found: The changes.
-        expected: The expected ones.
-        allow: Changes that may happen besides, each any number of times. What they do not name may
-            have any value.
+        expected: The expected changes.
+        allow: Further changes that may happen, each any number of times. Columns that they do not
+            name may have any value.
         fills: What the application fills into new rows.
     """
     may = [resolve(one, found) for one in allow]

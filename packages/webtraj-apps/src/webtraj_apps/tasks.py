@@ -114,7 +114,7 @@ _NOTHING_ELSE: Final = "Nothing else was changed."
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Assignment:
-    """The assignment of one episode. Mappings by application are for several; see the module."""
+    """The assignment of one episode. Fields may be mappings by application; see the module."""
 
     goal: str
     """The goal."""
@@ -152,7 +152,7 @@ class Assignment:
         object.__setattr__(self, "steps", _flat(self.steps))
 
     def wrong_answer(self, answer: str | None) -> str:
-        """Return what is wrong with an answer; empty if nothing is.
+        """Return the problem with an answer; empty if there is none.
 
         Args:
             answer: The answer; None reports that the task cannot be done.
@@ -172,7 +172,7 @@ class Assignment:
         before: Mapping[str, state_lib.State],
         after: Mapping[str, state_lib.State],
     ) -> str:
-        """Return how the changes of worlds differ from those expected; empty if they do not.
+        """Return the differences between the worlds' changes and the expected ones; empty if none.
 
         Args:
             apps: The task's applications.
@@ -189,11 +189,11 @@ class Assignment:
     def expected_changes(
         self, app: app_lib.App, apps: Sequence[app_lib.App]
     ) -> tuple[Sequence[Expected], Sequence[Expected]]:
-        """Return the changes that are expected of an application's world, and those allowed."""
+        """Return the expected and the allowed changes of an application's world."""
         return _part_of(self.expect, app, apps), _part_of(self.allow, app, apps)
 
     def concerns(self, value: Any) -> bool:
-        """Return whether its texts mention a name, or an expected change has an id."""
+        """Return whether the assignment's texts mention a name, or an expected change has an id."""
         if value in (self.user, *self.users.values()):
             return True
         parts = self.expect.values() if isinstance(self.expect, Mapping) else [self.expect]
@@ -208,7 +208,7 @@ class Assignment:
     def rubric(self) -> tuple[str, ...]:
         """Return the facts that a judge of the record should find.
 
-        If only an answer is wanted, there are none: the goal and the answer are enough.
+        If only an answer is wanted, there are no facts, because the goal and the answer are enough.
         """
         if self.infeasible:
             return ("The agent reported that the task cannot be done.", _NOTHING_ELSE)
@@ -227,7 +227,7 @@ class Assignment:
 
 
 def _part_of(given: Any, app: app_lib.App, apps: Sequence[app_lib.App]) -> Sequence[Any]:
-    """Return an application's part of what an assignment says of one or several."""
+    """Return an application's part of an assignment's field."""
     if isinstance(given, Mapping):
         part: Sequence[Any] = given.get(app.name, ())
         return part
@@ -257,7 +257,7 @@ class Template:
     """Whether the right thing is to report that it cannot be done."""
 
     def world_seed(self, seed: int) -> int:
-        """Return the seed of an episode's worlds: only the split `test` has the held-out content.
+        """Return the seed of an episode's worlds. Only the split `test` has the held-out content.
 
         Episodes whose seeds differ by a multiple of `app.CONTENTS` have the same content.
         """
@@ -299,9 +299,9 @@ def template(
         name: Application and name, or `across/` and a name.
         level: 1 (a few actions) to 3 (up to 40).
         split: The split it belongs to.
-        apps: The applications, if there are several; the first is where episodes start.
-        user: The fact of the first application that tells who is logged in, such as `user`. This
-            and the next two are for assignments that leave the field of that name as it is.
+        apps: The applications, if there are several. Episodes start in the first.
+        user: The fact of the first application that names the logged-in user, such as `user`. This
+            and the next two arguments are defaults for the assignment's fields of the same name.
         start: The path of the first page.
         allow: Changes that may happen besides, each any number of times.
         infeasible: Whether the right thing is to report that it cannot be done.
@@ -373,7 +373,7 @@ def find_templates(names: Sequence[str] | None) -> tuple[str, ...]:
 
 
 def difficulty_of(level: int) -> int:
-    """Return the difficulty that a level has in WebGym's bands: easy, medium or hard.
+    """Return a level's difficulty in WebGym's bands: easy, medium or hard.
 
     >>> [difficulty_of(level) for level in (1, 2, 3)]
     [2, 5, 8]
@@ -414,7 +414,7 @@ def other_than(rng: random.Random, choices: Iterable[str], *but: str) -> str:
 
 
 def join_names(names: Sequence[str]) -> str:
-    """Return names as goals list them.
+    """Return names as a list in a sentence, for goals.
 
     >>> join_names(["Emma", "Noah", "Priya"])
     'Emma, Noah and Priya'
@@ -423,7 +423,7 @@ def join_names(names: Sequence[str]) -> str:
 
 
 def format_date(day: str) -> str:
-    """Return a date as goals tell it.
+    """Return a date in words, for goals.
 
     >>> format_date("2026-03-02")
     '2 March 2026'
@@ -437,7 +437,7 @@ def format_date(day: str) -> str:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class _Moment:
-    """A copy of an episode's worlds, with what its end is judged by."""
+    """A copy of an episode's worlds, with the data by which its end is judged."""
 
     worlds: Mapping[str, app_lib.WorldCopy]
     assignment: Assignment
@@ -448,11 +448,11 @@ class _Moment:
 
 
 class AppTask(browser.BrowserTask):
-    """A template as a `BrowserTask`: one pair of worlds after another.
+    """A template as a `BrowserTask`, with new worlds in each episode.
 
     Args:
         template: The template.
-        fault: What goes wrong while an agent acts; for tests of agents.
+        fault: The fault that occurs while an agent acts, for tests of agents.
     """
 
     has_solution = True
@@ -533,7 +533,7 @@ class AppTask(browser.BrowserTask):
 
     @property
     def metadata(self) -> Mapping[str, Any]:
-        """The episode's task as its record keeps it: a judge finds the rubric there."""
+        """The episode's task for the record's metadata, with the rubric for a judge."""
         assignment = self.assignment
         spec = webtraj_tasks.TaskSpec(
             name=self.name,
@@ -579,7 +579,7 @@ class AppTask(browser.BrowserTask):
         self.before = {name: world.read() for name, world in self.worlds.items()}
 
     def _plan_others(self) -> Mapping[int, tuple[str, app_lib.Meanwhile]]:
-        """Return what others will do, by the number of steps before; it follows from the seed."""
+        """Return what others will do, by the number of steps before it. It depends on the seed."""
         rng = random.Random(f"{self._seed} others")
         steps = [step for step in range(self.max_steps) if rng.random() < self._fault.others]
         plan: dict[int, tuple[str, app_lib.Meanwhile]] = {}
@@ -591,7 +591,7 @@ class AppTask(browser.BrowserTask):
         return plan
 
     async def _let_others_act(self, app: str, deed: app_lib.Meanwhile) -> None:
-        """Let somebody else change a world, as if it had begun so: the agent did not do it."""
+        """Let somebody else change a world. The change does not count as the agent's."""
         world = self.worlds[app]
         async with world.closed():
             before = world.read()
@@ -602,7 +602,7 @@ class AppTask(browser.BrowserTask):
             }  # fmt: skip
 
     def cookies_of(self, app: str) -> Mapping[str, str]:
-        """Return the cookies of the task's user in an application; none if nobody is logged in."""
+        """Return the cookies of the task's user in an application; empty if nobody is logged in."""
         user = self.assignment.users.get(app, self.assignment.user)
         jar: Mapping[str, str] = self.worlds[app].facts["cookies"][user] if user else {}
         return jar
@@ -694,7 +694,7 @@ class AppTask(browser.BrowserTask):
         return browser.ScriptedSolution(solution(self.assignment, session, waits=waits))
 
     async def wrong_with(self, answer: str | None) -> str:
-        """Return what is wrong with the answer or the worlds; empty if the task is solved.
+        """Return the problem with the answer or the worlds; empty if the task is solved.
 
         Args:
             answer: The answer; None reports that the task cannot be done.
@@ -702,7 +702,7 @@ class AppTask(browser.BrowserTask):
         return self.assignment.wrong_answer(answer) or await self.wrong_state()
 
     async def wrong_state(self) -> str:
-        """Return how the worlds differ from what was expected; empty if they do not."""
+        """Return how the worlds differ from the expected state; empty if they do not."""
         for world in self.worlds.values():
             await world.idle()
         self.after = {name: world.read() for name, world in self.worlds.items()}
@@ -742,7 +742,7 @@ _IS_UNAVAILABLE: Final = """title => {
 
 
 async def _is_unavailable(view: PageView) -> bool:
-    """Return whether a page has failed and is about to be loaded again, or just loads."""
+    """Return whether a page has failed and will be loaded again, or is loading now."""
     try:
         return bool(await view.evaluate(_IS_UNAVAILABLE, _UNAVAILABLE))
     except errors.BrowserError:
@@ -785,7 +785,7 @@ def _as_text(answer: str | tuple[str, ...]) -> str:
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Fault:
-    """What goes wrong in the applications of an episode, and what other people do there."""
+    """Failures in the applications of an episode, and actions of other people there."""
 
     slow: float = 0.0
     """Seconds that every response takes longer."""
@@ -802,7 +802,7 @@ class Fault:
 
     @classmethod
     def of(cls, given: str | Fault | None) -> Fault:
-        """Return the fault of this name; without a name, no fault.
+        """Return the fault of this name, or no fault for an empty name.
 
         Raises:
             InvalidInputError: There is no such fault.

@@ -48,7 +48,7 @@ async def check(
     fault: str | None = None,
     pool: browser.BrowserPool | None = None,
 ) -> AsyncIterator[Checked]:
-    """Check templates on seeds, and yield the results as they come.
+    """Check templates on seeds, and yield each result when it is known.
 
     The oracle must succeed, at the second try at the latest. Every trick of an adversary must fail,
     and so must the oracle of the same template with other values. A goal that wants an answer must
@@ -59,7 +59,7 @@ async def check(
         templates: The templates' names.
         seeds: The seeds.
         parallel: How many episodes play at once.
-        quick: Whether to leave out the other oracle, which takes half of the time.
+        quick: Whether to skip the oracle with other values, which takes half of the time.
         perturbation: Other surroundings (see `BrowserEnvironment`).
         fault: What goes wrong meanwhile, by name (see `Fault.of`).
         pool: The browser pool; None shares one.
@@ -143,7 +143,7 @@ async def _check_one(
 def _other(
     template: tasks_lib.Template, seed: int, assignment: tasks_lib.Assignment
 ) -> tasks_lib.Assignment | None:
-    """Return an assignment with another goal in the same world; None if there is none."""
+    """Return an assignment with another goal in the same world, or None."""
     for number in range(1, _OTHERS + 1):
         other = template.begin(seed + number * app_lib.CONTENTS)
         same = other.answer == assignment.answer and not (assignment.expect or other.expect)

@@ -1,8 +1,8 @@
 """Tricks of an adversary that knows the code: ways to look as if a task were done.
 
-Each trick takes an episode that an oracle has solved, and makes up other ends of it: answers that
-nobody worked for, deeds on the wrong row, deeds with a side effect. None of them may earn a reward;
-one that does is a hole in a judge. Nothing is played, so hundreds of attempts take a second.
+Each trick takes an episode that an oracle has solved, and makes up other ends of it: answers
+without work, changes of the wrong row, changes with a side effect. None of them may earn a reward.
+If one does, the judge has a hole. Nothing is played, so hundreds of attempts take a second.
 
 What is not tried is what an application declares: `App.ignored` and `App.columns` never count, and
 what is in `App.fills` may have any value in new rows.
@@ -138,18 +138,18 @@ class Solved:
         return [deed for deed in self.deeds if deed.needed]
 
     def wrong(self, attempt: Attempt) -> str:
-        """Return what the judge finds wrong with an attempt; empty if it earns a reward."""
+        """Return the judge's objection to an attempt; empty if it earns a reward."""
         return self.assignment.wrong_answer(attempt.answer) or self.assignment.wrong_changes(
             self.apps, self.before, attempt.after
         )
 
     def but(self, deed: Deed, rows: Mapping[Any, Mapping[str, Any] | None], what: str) -> Attempt:
-        """Return an attempt that ends as the oracle does, but for some rows of a deed's table.
+        """Return an attempt that ends like the oracle, except for some rows of one table.
 
         Args:
             deed: The deed.
-            rows: The rows by key; None for those that are gone.
-            what: What is tried.
+            rows: The rows by key; None for removed rows.
+            what: A description of the attempt.
         """
         table = {**self.after[deed.app.name].get(deed.table, {}), **rows}
         left = {key: row for key, row in table.items() if row is not None}
@@ -189,7 +189,7 @@ Trick: TypeAlias = Callable[[Solved], Iterator[Attempt]]
 
 
 def attempts(solved: Solved) -> Iterator[tuple[str, Attempt]]:
-    """Yield what every trick makes of a solved episode, with the trick's name."""
+    """Yield the attempts of every trick on a solved episode, with the trick's name."""
     for name, trick in TRICKS.items():
         for attempt in trick(solved):
             yield name, attempt
@@ -207,14 +207,14 @@ def _answer_only(solved: Solved) -> Iterator[Attempt]:
 
 
 def _refuse(solved: Solved) -> Iterator[Attempt]:
-    """Report that the task cannot be done, at once or after the deed."""
+    """Report that the task cannot be done, at once or after doing it."""
     if not solved.assignment.infeasible:
         yield Attempt("refuse at once", solved.before, None)
         yield Attempt("refuse after the deed", solved.after, None)
 
 
 def _guess(solved: Solved) -> Iterator[Attempt]:
-    """Do the deed, and give an answer that leaves the right one open or hides it among others."""
+    """Do the task, but give an answer that leaves the right one open or hides it among others."""
     parts = solved.parts
     if not parts:
         return
@@ -276,7 +276,7 @@ def _neighbour(solved: Solved) -> Iterator[Attempt]:
 
 
 def _other_value(solved: Solved) -> Iterator[Attempt]:
-    """Write something else into one column: what is near, or what another row has there."""
+    """Write another value into one column: a similar value, or the value of another row."""
     for deed in solved.deeds:
         if deed.new is None:
             continue
@@ -295,7 +295,7 @@ def _other_value(solved: Solved) -> Iterator[Attempt]:
 
 
 def _find_allowed(solved: Solved, deed: Deed, name: str) -> list[Any]:
-    """Return what the rows that are allowed beside a deed, but not needed, have in a column."""
+    """Return a column's values in the rows that are allowed but not needed."""
     return [
         one.new[name]
         for one in solved.deeds
@@ -326,7 +326,7 @@ def _twice(solved: Solved) -> Iterator[Attempt]:
 
 
 def _side_effect(solved: Solved) -> Iterator[Attempt]:
-    """Do the deed, and add, change or remove something else as well, in each table."""
+    """Do the task, and also add, change or remove something else, in each table."""
     for app in solved.apps:
         for table, rows in solved.before[app.name].items():
             if table in app.ignored:
@@ -357,7 +357,7 @@ TRICKS: Final[Mapping[str, Trick]] = {
 
 
 def _share_rows(old: Mapping[Any, Any], new: Mapping[Any, Any]) -> Mapping[Any, Any]:
-    """Return the rows of a table, those that are as before as the same objects."""
+    """Return the rows of a table. Unchanged rows are the same objects as before."""
     if old == new:
         return old
     return {key: old[key] if old.get(key) == row else row for key, row in new.items()}
@@ -385,7 +385,7 @@ def _others(solved: Solved, deed: Deed, name: str, value: Any) -> Iterator[Any]:
 
 
 def _same(one: Any, two: Any) -> bool:
-    """Return whether values differ only in the case, spaces, full stops and markup of a text."""
+    """Return whether two values differ only in case, spaces, full stops or markup."""
     if not (isinstance(one, str) and isinstance(two, str)):
         return bool(one == two)
     return state_lib.same_text(_TAG.sub("", one))(_TAG.sub("", two))

@@ -93,7 +93,7 @@ SAMPLING = {
 
 
 class EpisodeIds(IdGenerator):
-    """Ids that follow from an episode's id and a span's place in the episode."""
+    """Generates ids from an episode's id and a span's position in the episode."""
 
     def __init__(self) -> None:
         self._next = threading.local()
@@ -121,12 +121,12 @@ class EpisodeSpans:
     """The spans of one episode, made as its steps come.
 
     Args:
-        provider: Makes the spans, and says where they go.
+        provider: Makes the spans, and decides where they go.
         info: The episode's info.
         start_time: When it began.
         content: Whether to include texts, such as messages and arguments.
-        ids: The provider's id generator, if it is one of ours.
-        within: The context that the episode's span belongs to; by default it begins a trace.
+        ids: The provider's id generator, if it is an `EpisodeIds`.
+        within: The context of the episode's span. By default, the span begins a trace.
         superseded: Whether another try of its row counts; None if it is not known.
     """
 
@@ -232,7 +232,7 @@ class EpisodeSpans:
         root.end(last)
 
     def _end_status(self, end: EpisodeEnd) -> None:
-        """Mark an episode that something broke; one that the agent failed is not an error."""
+        """Set the error status of an episode that broke. An agent's failure is not an error."""
         if end.error is not None:
             _fail(self._root, end.error.type, end.error.message)
         elif ended_in_error(end.outcome, end.reason) or end.reason is EndReason.CANCELLED:
@@ -355,7 +355,7 @@ def _fail(span: trace.Span, kind: str, message: str) -> None:
 
 
 def _without_nulls(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the values that are known, as OpenTelemetry takes them."""
+    """Return the known values, in types that OpenTelemetry accepts."""
     return {
         key: unicode_text(value) if isinstance(value, str) else value
         for key, value in values.items()
@@ -424,7 +424,7 @@ def _usage(call: ModelCall) -> dict[str, int]:
 
 
 def _message(message: Any) -> dict[str, Any]:
-    """Return a message as the conventions have it: a role and parts."""
+    """Return a message in the form of the conventions: a role and parts."""
     given = message if isinstance(message, Mapping) else {"content": message}
     role = str(given.get("role") or "user")
     if role == "tool":
@@ -465,7 +465,7 @@ def _call_part(call: Any) -> dict[str, Any]:
 
 
 def _hash_part(data: bytes) -> dict[str, Any]:
-    """Return a part that names bytes by their hash, as the dataset's blobs are named."""
+    """Return a part that names bytes by their hash, like the dataset's blobs."""
     kind = image_kind(data)
     return {
         "type": "uri",

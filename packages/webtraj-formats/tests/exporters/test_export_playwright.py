@@ -24,7 +24,7 @@ from webtraj.collectors.local import JsonTrajectoryCollector
 from webtraj.datasets.exporters import export_dataset
 from webtraj.environments import actions as a
 from webtraj.environments.actions.recorded import final_answer
-from webtraj.environments.browser.page_script import SERVED_PAGE
+from webtraj.environments.browser.settle_policy import SERVED_PAGE
 from webtraj.environments.local_server import HttpServer, Response
 from webtraj.rollouts import RunSpec, collect
 from webtraj.store.values import OpaqueRecord

@@ -1,8 +1,8 @@
 """The package manifest of an OpenEnv environment: `openenv.yaml` with its `validation` block.
 
-OpenEnv's validation wants to know what rewards mean: their range, what a policy without skill gets,
-and how the package shows that the highest reward can be reached. `measure` plays the tasks with the
-random agent and, if all have one, with the oracle; `declare` makes the package's files from that.
+OpenEnv's validation asks for the range of rewards, the reward of a policy without skill, and a
+proof that the highest reward can be reached. `measure` plays the tasks with the random agent and,
+if all have one, with the oracle; `declare` makes the package's files from that.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ async def measure(
 
     Args:
         presets: Selectors of tasks.
-        episodes: How many episodes each agent plays; one for each task by default.
+        episodes: How many episodes each agent plays. Default: one for each task.
         parallel: How many episodes are played at a time.
         seed: The seed of the tasks and of the random agent.
         options: Options of the presets.

@@ -35,9 +35,9 @@ from webtraj import errors
 from webtraj.agents.contexts import ContextSettings, cut_lines, estimate_tokens
 from webtraj.environments import actions as a
 from webtraj.environments.browser.access import WebAccess
-from webtraj.environments.browser.network import PUBLIC_WEB, OriginPolicy
+from webtraj.environments.browser.network_policy import PUBLIC_WEB, OriginPolicy
 from webtraj.environments.browser.observation import Observe, page_changes, subtree_of
-from webtraj.environments.browser.page_script import LIVE_SITE
+from webtraj.environments.browser.settle_policy import LIVE_SITE
 from webtraj.environments.tasks import TaskSpec
 from webtraj.net.local_pages import serving_programs
 from webtraj.trajectory import Decision, Outcome
@@ -91,15 +91,15 @@ def make_observe(*, pictures: bool) -> Observe:
     """Return the sessions' observations.
 
     Args:
-        pictures: Whether to take a picture of every step, for the record. Else only the tool
-            `screenshot` takes one.
+        pictures: Whether to take a picture of every step, for the record. If not, only the tool
+            `screenshot` takes pictures.
     """
     more = ("tabs", "dialogs", "blocked", "http_status", "timings", "info")
     return Observe((*CONTEXT.channels, *more), screenshot_stride=1 if pictures else 0)
 
 
 def free_task(start_url: str, goal: str = "") -> TaskSpec:
-    """Return the task of a session that is free to browse: without a judge."""
+    """Return the task of a free browsing session, which has no judge."""
     return TaskSpec(name="web", goal=goal, start_url=start_url)
 
 
@@ -109,14 +109,14 @@ def free_access(
     uploads: Path | None = None,
     settle: float | None = None,
 ) -> dict[str, Any]:
-    """Return the environment's options of such a session.
+    """Return the environment's options of a free browsing session.
 
     Args:
-        allow: Patterns of the origins that may be reached, besides that of the first page; None or
-            empty for the public web.
-        deny: Patterns of those that may not.
+        allow: Patterns of origins that may be reached, besides the first page's. None or empty
+            allows the public web.
+        deny: Patterns of origins that may not be reached.
         uploads: The folder from which files may be uploaded; None allows no upload.
-        settle: Seconds without a request after which a page has settled; None for the usual.
+        settle: Seconds without a request after which a page has settled; None for the usual policy.
 
     Raises:
         InvalidInputError: A pattern is malformed.
@@ -154,8 +154,9 @@ class BrowserTools:
 
     Args:
         sessions: The sessions to serve; open, on this event loop. Their context must be text.
-        shared: Whether several clients share the server. Handles cannot then be guessed, and must
-            be given; else they are numbers, and may be left out while one session is open.
+        shared: Whether several clients share the server. If so, handles cannot be guessed, and are
+            required. If not, handles are numbers, and may be left out while only one session is
+            open.
         session_timeout: Seconds of silence after which a session is closed; None waits for ever.
         page_tokens: The most tokens of a page's text in a result. Whole lines beyond it are cut.
         uploads: Whether to offer the tool `upload`.
@@ -365,7 +366,7 @@ class BrowserTools:
         )
 
     def _page(self, before: str, now: str, look: Mapping[str, Any]) -> str:
-        """Return what to send of a page: the part that was asked for, or what changed."""
+        """Return the text to send of a page: the requested part, or the changes."""
         if look.get("ref"):
             found = subtree_of(now, look["ref"])
             if found is None:
@@ -508,7 +509,8 @@ async def serve_stdio(tools: BrowserTools) -> None:
 async def _standard_input() -> AsyncIterator[anyio.AsyncFile[str] | None]:
     """Yield the lines of a piped standard input; None leaves it to the protocol's own reader.
 
-    That reader blocks a thread, which cannot be cancelled, so a signal would not end the server.
+    The protocol's reader blocks a thread, which cannot be cancelled, so a signal would not end the
+    server.
     """
     kind = os.fstat(0).st_mode
     if not (stat.S_ISFIFO(kind) or stat.S_ISSOCK(kind)):
@@ -529,7 +531,7 @@ async def _standard_input() -> AsyncIterator[anyio.AsyncFile[str] | None]:
 
 
 class _Lines:
-    """Lines of text from a stream of bytes, as the protocol's reader takes them."""
+    """Lines of text from a stream of bytes, in the form that the protocol's reader expects."""
 
     def __init__(self, reader: asyncio.StreamReader) -> None:
         self._reader = reader
@@ -555,8 +557,8 @@ async def serving_http(
 
     Args:
         tools: The tools to serve.
-        host: The address to listen at. Programs of other users need the token in the URL; so do
-            all if others can reach the address. Web pages have no access.
+        host: The address to listen at. Programs of other users need the token in the URL. If other
+            machines can reach the address, all programs need it. Web pages have no access.
         port: The port; 0 for a free one.
 
     Raises:
@@ -580,7 +582,7 @@ _SESSION_ID = b"mcp-session-id"
 
 
 class _Connections:
-    """Ends HTTP sessions that never finish their start, and what a client leaves open (ASGI)."""
+    """ASGI middleware that ends HTTP sessions that never finish their start or are left open."""
 
     def __init__(self, app: ASGIApp, tools: BrowserTools) -> None:
         self._app = app
@@ -616,7 +618,7 @@ class _Connections:
         await send(message)
 
     def _end(self, session: bytes) -> None:
-        """End an HTTP session that never finished its start, as its client would."""
+        """End an HTTP session that never finished its start, with the request of a client."""
         scope, late = self._starting.pop(session)
         late.cancel()
         headers = [pair for pair in scope["headers"] if pair[0] in (b"host", b"accept")]

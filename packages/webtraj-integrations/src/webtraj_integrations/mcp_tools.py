@@ -248,7 +248,7 @@ def _tool(function: Callable[..., Any]) -> Tool:
 
 
 def _rule_of(hint: Any) -> base.Rule:
-    """Return a parameter's rule; one that may be None has an optional rule."""
+    """Return a parameter's rule. If the parameter may be None, the rule is optional."""
     if typing.get_origin(hint) is Annotated:
         return base.rule_of(hint)
     (inner,) = (one for one in typing.get_args(hint) if one is not types.NoneType)

@@ -210,8 +210,8 @@ class WebEnvironment(Environment):  # type: ignore[misc]
     def close(self) -> None:
         """Give the page back. OpenEnv's server calls this on a thread, or on its event loop.
 
-        It also calls this for a step that takes longer than `session_timeout`. Its client is not
-        silent, so the page is given back once it is.
+        It also calls this during a step that takes longer than `session_timeout`. The client is
+        waiting then, so the page is given back only when the client is silent.
         """
         if self._session is None or self._loop is None:
             return
@@ -321,8 +321,8 @@ async def serving(
 
     Args:
         sessions: The sessions to serve; open, on this event loop.
-        host: The address to listen at. Programs of other users need the token in the URL; so do
-            all if others can reach the address.
+        host: The address to listen at. Programs of other users need the token in the URL. If other
+            machines can reach the address, all programs need it.
         port: The port; 0 for a free one.
         session_timeout: Seconds of silence after which a client loses its session.
 
@@ -345,7 +345,7 @@ _MAX_READ = 128 * 2**20
 class _LimitedMessages:
     """ASGI middleware that answers a message that is too long with an error.
 
-    uvicorn would close the connection, and with it the client's session and episode.
+    By itself, uvicorn would close the connection, and so end the client's session and episode.
     """
 
     def __init__(self, app: Any) -> None:

@@ -86,7 +86,7 @@ def otlp_exporter(
 
 
 def _own_resource() -> Resource:
-    """Return the description of this process, as `OTEL_RESOURCE_ATTRIBUTES` etc. have it."""
+    """Return this process's description from `OTEL_RESOURCE_ATTRIBUTES` and the like."""
     name = os.environ.get("OTEL_SERVICE_NAME") or "webtraj"
     return Resource.create({"service.name": name})
 
@@ -139,7 +139,8 @@ class OpenTelemetryCollector(TrajectoryCollector):
         content: Whether to include texts: goal, messages, arguments, results.
         tracer_provider: Makes and sends the spans instead, such as your program's own. Episodes
             then belong to the span that is current when they begin, and get random ids.
-        close_timeout: The most seconds that `flush` and `aclose` wait for the receiver.
+        close_timeout: The maximum number of seconds that `flush` and `aclose` wait for the
+            receiver.
 
     Raises:
         InvalidInputError: The endpoint is not an HTTP address.
@@ -205,7 +206,7 @@ class OpenTelemetryCollector(TrajectoryCollector):
         self._closed = True
 
     async def _wait(self, *calls: Callable[[], Any]) -> None:
-        """Make calls that may wait for the receiver in a thread that keeps nothing alive."""
+        """Make calls that may wait for the receiver, in a daemon thread."""
         loop = asyncio.get_running_loop()
         done = asyncio.Event()
 

@@ -132,10 +132,10 @@ class Turn:
 
 
 class PageDialect(Protocol):
-    """A dialect of a model's own: how it is shown the pages of one episode, and how it replies.
+    """A model's own dialect: how it is shown the pages of one episode, and how it replies.
 
-    Installed packages offer such classes by name, in the entry-point group `webtraj.dialects`. One
-    is made for each episode, with the page's seed as its argument.
+    Installed packages offer such classes by name, in the entry-point group `webtraj.dialects`. An
+    object is made for each episode, with the page's seed as argument.
     """
 
     channels: tuple[str, ...]
@@ -145,7 +145,7 @@ class PageDialect(Protocol):
         """Return the prompt for an observation."""
 
     def read(self, reply: str) -> Action:
-        """Return what a reply to the last prompt means; an `InvalidAction` if it means nothing."""
+        """Return the action in a reply to the last prompt; an `InvalidAction` if it has none."""
 
 
 class Sessions:
@@ -312,8 +312,9 @@ class Sessions:
         """Return an episode's task and seed.
 
         Args:
-            task: The task's name; None lets the seed choose, or without a seed takes each in turn.
-            seed: The page's seed; None takes a new one.
+            task: The task's name. None lets the seed choose; without a seed, it takes each task in
+                turn.
+            seed: The page's seed; None for a new seed.
             goal: The goal, for a task without one.
 
         Raises:
@@ -338,7 +339,7 @@ class Sessions:
         return chosen, seed
 
     def _resolve_name(self, task: str) -> str:
-        """Return the name of a task that may also be written as `miniwob/click-test`."""
+        """Return a task's name, which may be given with its preset: `miniwob/click-test`."""
         name = task
         while name not in self._by_name and "/" in name:
             name = name.partition("/")[2]
@@ -381,7 +382,7 @@ class Session:
 
     @property
     def total_reward(self) -> float | None:
-        """The sum of the episode's rewards; None until it is over, and if it was not scored."""
+        """The sum of the episode's rewards; None while it is running, or if it was not scored."""
         turn = self._turn
         if turn is None or not turn.done or turn.reward is None:
             return None
@@ -389,7 +390,7 @@ class Session:
 
     @property
     def training_reward(self) -> float | None:
-        """What a trainer learns from the finished episode, by `Sessions.reward`."""
+        """The finished episode's reward for training, by `Sessions.reward`."""
         total = self.total_reward
         if total is None or self._turn is None or self._sessions.reward == "environment":
             return total
@@ -410,11 +411,12 @@ class Session:
         attempt: int = 0,
         metadata: Mapping[str, Any] | None = None,
     ) -> Turn:
-        """Begin an episode; one that is open ends as CLOSED.
+        """Begin an episode. An open episode ends as CLOSED.
 
         Args:
-            task: The task's name; None lets the seed choose, or without a seed takes each in turn.
-            seed: The page's seed; the same seed gives the same page. None takes a new one.
+            task: The task's name. None lets the seed choose; without a seed, it takes each task in
+                turn.
+            seed: The page's seed. The same seed gives the same page. None means a new seed.
             goal: The goal, for a task of the preset `web` without one.
             group_id: Shared by attempts that are compared with each other, as in GRPO.
             attempt: The number of this attempt in its group.
@@ -530,7 +532,7 @@ class Session:
             await self._leave(None)
 
     async def leave(self) -> None:
-        """Close where no caller waits: the end of the sessions raises a CollectorError."""
+        """Close without a caller that waits. The end of `Sessions` raises any CollectorError."""
         try:
             await self.close()
         except errors.CollectorError as error:
@@ -593,7 +595,7 @@ class Session:
         )
 
     async def _leave(self, error: BaseException | None) -> None:
-        """Give the page back, as an `async with` that the error ends would."""
+        """Give the page back, as if the error had ended an `async with` block."""
         environment, self._environment = self._environment, None
         if environment is None:
             return

@@ -81,7 +81,7 @@ class WebEnv(BaseTextEnv):  # type: ignore[misc]
         self._dropped.atexit = False
 
     def init(self, prompt: ConversationType) -> tuple[ConversationType, dict[str, Any]]:
-        """Begin the episode and return the page; it replaces the prompt, but for system messages.
+        """Begin the episode and return the page, which replaces the prompt except system messages.
 
         Raises:
             InvalidInputError: All pages are in use, or the task or seed is missing or unknown.
@@ -91,10 +91,10 @@ class WebEnv(BaseTextEnv):  # type: ignore[misc]
         return first_messages(prompt, self._turn, as_data_uri), {"episode": self._turn.episode_id}
 
     def step(self, action: str) -> BaseTextEnvStepOutput:
-        """Carry out a reply. One without a valid action counts as a turn and changes nothing.
+        """Carry out a reply. A reply without a valid action counts as a turn and changes nothing.
 
-        The last turn of a finished episode has all of its reward: SkyRL adds up the turns', and an
-        unfinished episode has 0.
+        The last turn of a finished episode has the whole reward, because SkyRL adds up the rewards
+            of turns. An unfinished episode has 0.
 
         Raises:
             EpisodeFailedError: The browser or the machine ended the episode, or pages have pictures

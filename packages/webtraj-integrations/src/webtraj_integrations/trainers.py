@@ -1,4 +1,4 @@
-"""What the adapters of trainers share: sessions on a thread of their own, for callers anywhere.
+"""The common part of trainers' adapters: sessions on their own thread, for any caller.
 
 A trainer asks from one event loop, from several or from threads; the browsers live on one loop.
 `SharedSessions` is the bridge. `shared_sessions` gives each process one for each set of settings,
@@ -87,7 +87,7 @@ class SharedSessions(Closing):
         return self._thread.run(call)
 
     async def arun(self, call: Callable[[], Awaitable[_T]]) -> _T:
-        """Do the same for a caller on an event loop, which does not block."""
+        """Do the same without blocking, for a caller on an event loop."""
         loop = self._loop
         if loop is None:
             loop = await asyncio.to_thread(self._ensure_open)
@@ -103,9 +103,9 @@ class SharedSessions(Closing):
             asyncio.run_coroutine_threadsafe(session.leave(), loop)
 
     def room(self) -> asyncio.Semaphore:
-        """Return the semaphore of the caller's loop that lets as many rollouts in as have a page.
+        """Return the caller's loop's semaphore, which admits as many rollouts as there are pages.
 
-        A rollout that waits here waits as long as it takes; one that waits for a page gives up.
+        A rollout waits here without a limit. If it waited for a page instead, it would time out.
         """
         return self._rooms.setdefault(
             asyncio.get_running_loop(), asyncio.Semaphore(self.sessions.size)
@@ -190,7 +190,7 @@ def task_rows(
 
 
 async def again(play: Callable[[], Awaitable[_T]]) -> _T:
-    """Await `play()`, and again if its episode ended without a reward.
+    """Await `play()`. Repeat it if its episode ended without a reward.
 
     Raises:
         EpisodeFailedError: It did three times.
@@ -208,13 +208,13 @@ async def again(play: Callable[[], Awaitable[_T]]) -> _T:
 def first_messages(
     prompt: Sequence[Mapping[str, Any]], turn: Turn, picture: Picture
 ) -> list[dict[str, Any]]:
-    """Return a conversation's beginning: the row's system messages, and the page for the rest."""
+    """Return a conversation's beginning: the row's system messages, followed by the page."""
     system = [dict(message) for message in prompt if message["role"] == "system"]
     return [*system, message_of(turn, picture)]
 
 
 def message_of(turn: Turn, picture: Picture) -> dict[str, Any]:
-    """Return the message that shows a page to the model; `picture` is the trainer's form of one."""
+    """Return the message that shows a page. `picture` is the picture in the trainer's form."""
     return {"role": "user", "content": content_of(turn, picture)}
 
 
@@ -229,7 +229,7 @@ Picture = Callable[[bytes], dict[str, Any]]
 
 
 def decode_picture(image: bytes) -> dict[str, Any]:
-    """Return a picture as Hugging Face's processors take it: decoded by Pillow."""
+    """Return a picture decoded by Pillow, the form that Hugging Face's processors take."""
     from PIL import Image
 
     with Image.open(io.BytesIO(image)) as picture:
@@ -265,7 +265,7 @@ def render_turn(turn: Turn) -> str:
 def reward_of(session: Session, turn: Turn) -> float | None:
     """Return an episode's reward for a trainer: 0 if its policy did not finish.
 
-    None without a judge, and if the machinery or the judge failed.
+    None if there is no judge, or if the machinery or the judge failed.
     """
     if turn.done:
         return session.training_reward

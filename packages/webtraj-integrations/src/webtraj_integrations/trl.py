@@ -77,8 +77,9 @@ class WebTasks(SharedSessions):
 
     Args:
         presets: One selector of tasks or several, of presets that use a browser.
-        sessions: The most rollouts at a time. With `rollout_func`, the others of a batch wait for a
-            page; with `environment_factory` it must be the trainer's whole generation batch.
+        sessions: The maximum number of rollouts at a time. With `rollout_func`, the other rollouts
+            of a batch wait for a page. With `environment_factory`, this must be the trainer's whole
+            generation batch.
         group_size: TRL's `num_generations`. With `environment_factory`, the pages of a whole group
             are reset at once when its first rollout asks.
         **settings: More settings of `webtraj_integrations.sessions.Sessions`: `out`, `dialect`,
@@ -131,8 +132,8 @@ class WebTasks(SharedSessions):
     def rollout_func(self, prompts: Sequence[Any], trainer: GRPOTrainer) -> dict[str, list[Any]]:
         """Play a rollout for each prompt, as many at once as there are pages: TRL's `rollout_func`.
 
-        The model samples for all open rollouts in one batch; then all act at once, and those that
-        are over leave their pages to others. Prompt and completion are the sampled token ids; the
+        The model samples for all open rollouts in one batch. Then all act at once, and finished
+        rollouts leave their pages to others. Prompt and completion are the sampled token ids; the
         pages between them have `env_mask` 0. A rollout ends with its episode, at
         `max_completion_length`, or with a reply without an end.
 
@@ -176,7 +177,7 @@ class WebTasks(SharedSessions):
         tokens: _Tokens,
         trainer: GRPOTrainer,
     ) -> None:
-        """Play rollouts, each with what `Rollout.reset` takes, as many at once as have a page."""
+        """Play rollouts with these arguments of `Rollout.reset`, as many at once as pages."""
         playing: list[Rollout] = []
         while coming or playing:
             room = min(self.sessions.size - len(playing), len(coming))
@@ -196,7 +197,7 @@ class WebTasks(SharedSessions):
             self.run(functools.partial(_leave, over))
 
     async def begin(self, task: str | None, seed: int | None) -> Rollout:
-        """Begin a rollout, or take the one that was begun ahead for the same group."""
+        """Begin a rollout, or take one that was begun ahead for the same group."""
         key = (task, seed)
         if not self._ahead.get(key):
             await self._forget()
@@ -311,7 +312,7 @@ class Rollout:
 
     @property
     def reward(self) -> float | None:
-        """The episode's reward; that of an unfinished one is 0, as its policy did not finish."""
+        """The episode's reward. An unfinished episode has 0, because its policy did not finish."""
         return None if self.turn is None else reward_of(self.session, self.turn)
 
     async def reset(self, **row: Any) -> None:
@@ -345,7 +346,7 @@ class Rollout:
 
 
 class _Tokens:
-    """Messages as token ids, by the trainer's chat template. Sampled tokens stay as they are."""
+    """Turns messages into token ids by the trainer's chat template. Keeps sampled tokens."""
 
     def __init__(self, trainer: GRPOTrainer) -> None:
         self._trainer = trainer
@@ -360,7 +361,7 @@ class _Tokens:
         return ids
 
     def is_whole(self, rollout: Rollout) -> bool:
-        """Return whether the last reply ended by itself, within the limit; shorten it if not."""
+        """Return whether the last reply ended by itself within the limit. If not, shorten it."""
         if len(rollout.completion_ids) > self._most:
             del rollout.completion_ids[self._most :]
             del rollout.env_mask[self._most :]
@@ -426,7 +427,7 @@ async def _act(
 
 
 async def _leave(rollouts: Sequence[Rollout]) -> None:
-    """Close rollouts that are not played on, so that others have their pages."""
+    """Close rollouts that do not continue, so that others can use their pages."""
     await _all(*(one.close() for one in rollouts))
 
 
@@ -438,7 +439,7 @@ async def _all(*calls: Awaitable[None]) -> None:
 
 
 def _attempts(prompts: Sequence[Any]) -> Iterator[dict[str, Any]]:
-    """Yield what `Rollout.reset` takes: the attempts at a row are a group."""
+    """Yield arguments of `Rollout.reset`. The attempts at a row are a group."""
     groups: dict[tuple[str, int], str] = {}
     begun: collections.Counter[tuple[str, int]] = collections.Counter()
     for row in map(_read_row, prompts):

@@ -48,11 +48,11 @@ class WebAgentLoop(AgentLoopBase):  # type: ignore[misc]
     Args:
         *args: verl's.
         presets: One selector of tasks or several.
-        sessions: The most rollouts at a time in a worker; the others wait.
+        sessions: The maximum number of rollouts at a time in a worker. Others wait.
         out: The dataset: a folder, or a bucket's URL. None records nothing.
         dialect: The dialect of actions.
         context: How a page is shown, such as `{mode: coordinates}`; see `Sessions`.
-        pictures: The most pictures of a rollout; see `Sessions`.
+        pictures: The maximum number of pictures of a rollout; see `Sessions`.
         max_steps: Truncate an episode after this many steps.
         policy: The policy's name in the records.
         reward: "outcome" or "environment"; see `Sessions`.

@@ -38,8 +38,8 @@ class AnthropicClient(HttpModelClient):
     API's other options through `Sampling.extra`: `cache_control`, `thinking`, ... The header that a
     version of the computer tool needs is sent with it.
 
-    Anthropic's own server is asked for the newest version of its API, and with `temperature`,
-    `top_p` or `top_k` for the last version that takes them; others are asked for that one. The
+    Calls to Anthropic's own server use the newest version of its API. Calls with `temperature`,
+    `top_p` or `top_k`, and calls to other servers, use the last version that takes those. The
     option `headers` can set another `anthropic-version`.
 
     Args:
@@ -104,7 +104,7 @@ class AnthropicClient(HttpModelClient):
 
 
 def _parameters(sampling: Sampling) -> tuple[dict[str, Any], str]:
-    """Return the body's other fields, and why the server cannot do this, if it cannot."""
+    """Return the body's other fields, and a reason if the server cannot serve the request."""
     parameters: dict[str, Any] = {
         "max_tokens": sampling.max_tokens or DEFAULT_MAX_TOKENS,
         "temperature": sampling.temperature,

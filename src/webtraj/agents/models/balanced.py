@@ -93,7 +93,7 @@ class BalancedClient(AsyncClosing):
         self._num_calls = 0
 
     def check_key(self) -> None:
-        """Check that no server lacks the API key that it is known to need. Send nothing.
+        """Check that every server has the API key that it needs, without sending anything.
 
         Raises:
             MissingKeyError: One is missing.
@@ -230,7 +230,7 @@ class BalancedClient(AsyncClosing):
     async def _server_for(
         self, key: str, timing: endpoint_lib.Timing, timeout: float | None
     ) -> _Server | None:
-        """Return the server to call, waiting if all rest; None if time is up."""
+        """Return the server to call, waiting while all rest; None when the time is up."""
         while not self._closed:
             awake = [server for server in self._servers if server.nursing is None]
             if awake:
@@ -245,7 +245,7 @@ class BalancedClient(AsyncClosing):
         return None
 
     def _let_rest(self, server: _Server, *, ask_first: bool = False) -> None:
-        """Let a server rest until it is back; with `ask_first`, it may be back at once."""
+        """Let a server rest until a probe succeeds; `ask_first` probes it at once."""
         server.failures += 1
         # After several failed calls at once, it is being nursed already.
         if server.nursing is None and not self._closed:

@@ -59,7 +59,7 @@ class Image:
 
     @classmethod
     def with_hash(cls, data: bytes, sha256: str) -> Image:
-        """Return a picture whose SHA-256 is known, such as that of a blob that was verified."""
+        """Return a picture whose SHA-256 is known already, such as a verified blob."""
         image = cls(data)
         image.__dict__["uuid"] = sha256
         return image
@@ -82,7 +82,7 @@ class ToolCall:
     """The call in the provider's own format."""
 
     def to_data(self) -> dict[str, Any]:
-        """Return it in the format of OpenAI's chat completions."""
+        """Return this in the format of OpenAI's chat completions."""
         text = self.arguments
         if not isinstance(text, str):
             text = json.dumps(text or {}, ensure_ascii=False)
@@ -119,13 +119,14 @@ class Message(trajectory_lib.AsData):
         return cls(role, tuple(Text(part) if isinstance(part, str) else part for part in parts))
 
     def to_data(self, picture: Callable[[Image], Any] = _describe_image) -> dict[str, Any]:
-        """Return it in the format of OpenAI's chat completions.
+        """Return this in the format of OpenAI's chat completions.
 
         >>> Message.of("user", "Click it.").to_data()
         {'role': 'user', 'content': 'Click it.'}
 
         Args:
-            picture: Returns the part for a picture; by default that of a record, with its bytes.
+            picture: Returns the part for a picture. Default: the part that records have, with the
+                bytes.
         """
         content: Any = [
             {"type": "text", "text": part.text} if isinstance(part, Text) else picture(part)
@@ -185,7 +186,7 @@ class ModelClient(Protocol):
     ) -> trajectory_lib.ModelCall:
         """Return the record of the model's reply to a conversation.
 
-        If the call fails, the error has its record as `call`.
+        If the call fails, the error's `call` is its record.
 
         Args:
             messages: The conversation so far, with the system message first if there is one.
@@ -212,7 +213,7 @@ class ModelClient(Protocol):
 
 
 def check_keys(user: object) -> None:
-    """Check the key of a model client, or those of an agent, judge or proposer. Send nothing.
+    """Check the API keys of a model client, agent, judge or proposer, without sending anything.
 
     Raises:
         MissingKeyError: One is missing; see `HttpModelClient.check_key`.

@@ -99,7 +99,7 @@ class WeightVersions:
         return self._version
 
     async def after_call(self) -> str:
-        """Return the version as `before_call` does; `?` if the server does not answer now."""
+        """Return the version as `before_call` does; `?` if the server no longer answers."""
         try:
             return await self.before_call()
         except AttemptError:
@@ -120,7 +120,7 @@ class WeightVersions:
 
 
 def span(before: str, after: str) -> str:
-    """Return the version for a record; both versions, if it changed during the call.
+    """Return the version to record; both versions if it changed during the call.
 
     >>> span("3", "3"), span("3", "4")
     ('3', '3..4')
@@ -186,7 +186,7 @@ class HttpModelClient(AsyncClosing):
         provider: The provider in the default `name`.
         headers: The headers that the server needs.
         options: See `ClientOptions`.
-        transport: Sends requests in place of an `Endpoint`, as a vendor's SDK does.
+        transport: Sends requests instead of an `Endpoint`, such as through a vendor's SDK.
     """
 
     _path: ClassVar[str]
@@ -260,7 +260,7 @@ class HttpModelClient(AsyncClosing):
         """Parse an answer into a reply. Raises `AttemptError`."""
 
     async def _post(self, prepared: Prepared) -> tuple[Prepared, Any]:
-        """Send a call, and return it as it was answered, and the answer. Raises `AttemptError`."""
+        """Send a call; return its record and the answer. Raises `AttemptError`."""
         body = messages_lib.dump_body(prepared.body)
         return prepared, await self._endpoint.post(self._path, body, prepared.headers)
 
@@ -288,7 +288,7 @@ class HttpModelClient(AsyncClosing):
         self._versions.invalidate()
 
     def check_key(self) -> None:
-        """Check that there is an API key, if the server is known to need one. Send nothing.
+        """Check that there is an API key if the server needs one, without sending anything.
 
         Raises:
             MissingKeyError: It is missing.

@@ -46,7 +46,7 @@ class ApiKey:
     secret and is never replaced (`webtraj.settings.credentials.looks_like_key`).
 
     Args:
-        key: The key; empty for none.
+        key: The key. May be empty.
         variable: The environment variable for the key, for messages.
     """
 
@@ -68,7 +68,7 @@ class ApiKey:
     def find(
         cls, key: str | None, variable: str, environment: Mapping[str, str] = os.environ
     ) -> ApiKey:
-        """Return the given key, or that of the environment variable, or an empty one."""
+        """Return the given key, else the one in the environment variable, else an empty key."""
         if key is not None:
             return cls(key, variable)
         return cls(environment.get(variable, "") if variable else "", variable)
@@ -272,10 +272,10 @@ class Endpoint:
 
 
 class Connections(httpx.AsyncBaseTransport):
-    """Connections to one server that each serve one request at a time, the last used first.
+    """A pool of connections to one server. The last one used is used first.
 
     Args:
-        query: The query to add to every URL; empty for none.
+        query: A query string that is added to every URL. May be empty.
     """
 
     def __init__(self, query: bytes = b"") -> None:
@@ -326,7 +326,7 @@ class Connections(httpx.AsyncBaseTransport):
 
 
 class _Lent(httpx.AsyncByteStream):
-    """The body of a response, whose connection is given back when it is closed."""
+    """A response body that returns its connection to the pool when it is closed."""
 
     def __init__(self, body: httpx.AsyncByteStream, give_back: Callable[[], None]) -> None:
         self._body = body
@@ -355,8 +355,8 @@ class _WholeReplies(Connections):
 async def _read(response: httpx.Response) -> httpx.Response:
     """Return a response with its body.
 
-    If the connection breaks behind an object of JSON, the body is whole: asked again, the model
-    would reply twice.
+    If the connection breaks after a whole JSON object, the body counts as complete. A retry would
+    make the model reply twice.
     """
     body = bytearray()
     try:
@@ -380,7 +380,7 @@ _OF_THE_WIRE = ("content-encoding", "content-length", "transfer-encoding")
 
 
 def parse_base_url(text: str) -> httpx.URL:
-    """Return a server's base URL. The values of its query count as keys: they are not recorded.
+    """Return a server's base URL. The values in its query are treated as keys and not recorded.
 
     Raises:
         InvalidInputError: It is invalid, or contains a password.
@@ -434,7 +434,7 @@ _CONTROLS = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 
 @dataclasses.dataclass(slots=True)
 class Timing:
-    """The start and duration of a call, from its first attempt's turn, and its failed attempts."""
+    """A call's start, duration and failed attempts. The first attempt's turn starts it."""
 
     clock: Clock
     start_time: float = dataclasses.field(init=False)
@@ -475,7 +475,7 @@ class Timing:
             raise
 
     def record(self, call: trajectory_lib.ModelCall, **fields: Any) -> trajectory_lib.ModelCall:
-        """Return a call's record with its times, its failed attempts and other fields."""
+        """Return a call's record with its times, failed attempts and other fields."""
         return dataclasses.replace(
             call,
             start_time=self.start_time,

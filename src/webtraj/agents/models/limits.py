@@ -64,7 +64,7 @@ _MAX_DOUBLINGS = 30
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class RetryPolicy:
-    """How often to retry a call that may recover: delays double, with random jitter."""
+    """When to retry a failed call that may recover. Delays double, with random jitter."""
 
     max_retries: int = 8
     """Retries after the first attempt. The default spans about 90 seconds: a server's restart."""
@@ -142,7 +142,7 @@ class _Allowance:
     def seconds_until(self, amount: float) -> float:
         """Return the seconds to wait before spending an amount; 0 if it can be spent now.
 
-        More than a second's worth can be spent as soon as nothing is owed.
+        An amount larger than one second's refill can be spent once there is no debt.
         """
         self._grow()
         missing = min(amount, self._most) - self._left
@@ -150,7 +150,7 @@ class _Allowance:
         return missing / self._per_second if missing > 1e-6 * self._most else 0.0
 
     def set_share(self, share: float) -> None:
-        """Use a share of the whole rate from now on; saved amounts shrink alike."""
+        """Use a share of the whole rate from now on. The saved amount shrinks in proportion."""
         self._grow()
         per_second = self._whole_per_second * share
         if self._left > 0:

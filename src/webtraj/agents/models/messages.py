@@ -162,7 +162,7 @@ def _data_of(image: Image) -> bytes:
 def to_openai(messages: Sequence[Message], pictures: Base64Cache, *, uuids: bool) -> Shaped:
     """Return messages in the format of OpenAI's chat completions.
 
-    A tool's result is text there, so its pictures follow in a message of the user.
+    In this format a tool's result is text, so its pictures follow in a user message.
 
     Args:
         messages: The conversation.
@@ -185,7 +185,7 @@ def to_openai(messages: Sequence[Message], pictures: Base64Cache, *, uuids: bool
 
 
 def _with_pictures_apart(messages: Sequence[Message]) -> Iterator[Message]:
-    """Yield messages with the pictures of tools' results in a user's message after them."""
+    """Yield messages, with pictures of tool results moved to a user message after them."""
     shown: list[Image] = []
     for message in messages:
         if message.role != "tool":
@@ -275,8 +275,8 @@ _EMPTY_PICTURE = base64.b64decode(
 def to_responses(messages: Sequence[Message], pictures: Base64Cache) -> Shaped:
     """Return messages as input items of OpenAI's Responses API.
 
-    The result of a `computer_call` is a screenshot alone, so its text follows as the user's. If the
-    context left the screenshot out, one pixel takes its place.
+    The result of a `computer_call` is only a screenshot, so its text follows in a user message. If
+    the context left the screenshot out, a picture of one pixel takes its place.
     """
     return _to_responses(messages, pictures.data_uri), _to_responses(messages, _data_of)
 
@@ -325,7 +325,7 @@ def _responses_part(part: Text | Image, show: _Show) -> dict[str, Any]:
 
 
 def _only_text(message: Message) -> str | None:
-    """Return a message's text if it has nothing else: some servers take no list of parts."""
+    """Return a message's text if it has nothing else, for servers that take no list of parts."""
     if len(message.parts) == 1 and isinstance(message.parts[0], Text):
         return message.parts[0].text
     return None
@@ -336,7 +336,7 @@ def for_template(message: Message, *, in_parts: bool) -> dict[str, Any]:
 
     Args:
         message: The message.
-        in_parts: Whether the template takes pictures, and so lists of parts.
+        in_parts: Whether the template takes content as a list of parts, which pictures need.
     """
     content: Any = [
         {"type": "text", "text": part.text} if isinstance(part, Text) else {"type": "image"}
@@ -360,7 +360,7 @@ def functions_of(tools: Any) -> tuple[dict[str, Any], ...] | None:
     """Return recorded tools as functions in the format of chat completions.
 
     Returns:
-        None if one is not a function but a tool of the provider's own.
+        None if a tool is the provider's own, not a function.
     """
     functions = []
     for tool in tools or ():

@@ -138,7 +138,7 @@ class OpenAICompatibleClient(HttpModelClient):
         return Prepared({"model": self._sent_name, "messages": sent, **parameters}, call, refusal)
 
     def _parameters(self, sampling: Sampling) -> tuple[dict[str, Any], str]:
-        """Return the body's other fields, and why the server cannot do this, if it cannot."""
+        """Return the body's other fields, and a reason if the server cannot serve the request."""
         # OpenAI renamed this field; other servers did not.
         max_tokens = "max_completion_tokens" if self._is_openai else "max_tokens"
         parameters: dict[str, Any] = {
@@ -172,7 +172,7 @@ def _tool(tool: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def _served_name(folder: str, models: Sequence[Mapping[str, Any]]) -> str:
-    """Return the server's name for the model in a folder; the folder itself if it has none."""
+    """Return the server's name for the model in a folder; by default the folder itself."""
     if all(model.get("id") != folder for model in models):
         path = Path(folder).resolve()
         for model in models:
@@ -192,7 +192,7 @@ def _plain(structure: Structure) -> Any:
 
 
 def _response_format(structure: Structure) -> tuple[dict[str, Any], str]:
-    """Return OpenAI's request fields for a structure, and why it is impossible, if so."""
+    """Return OpenAI's request fields for a structure, and a reason if it cannot be expressed."""
     if structure.kind != "json":
         return {structure.kind: _plain(structure)}, (
             f"Only vLLM can restrict replies to a {structure.kind}. Use a Structure of kind "

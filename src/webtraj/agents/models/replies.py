@@ -77,7 +77,7 @@ OVERFLOW_TEXTS = (
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class ServerError:
-    """An error's body, with the usual fields as far as it has them."""
+    """The body of an error response. Missing fields are empty."""
 
     message: str = ""
     type: str = ""
@@ -214,8 +214,8 @@ _HINTS = {
 def parse_json(data: bytes) -> Any:
     r"""Return a body as JSON data, or as text if it is not JSON.
 
-    A byte order mark is ignored. NaN and infinities are null, a lone surrogate and a byte that is
-    not UTF-8 are U+FFFD: servers write them, and the rest of the body is whole.
+    A byte order mark is ignored. Some servers write what JSON or UTF-8 forbids: NaN and infinities
+    become null, lone surrogates and invalid bytes become U+FFFD.
 
     >>> parse_json(b'\xef\xbb\xbf{"a": NaN}')
     {'a': None}
@@ -234,7 +234,7 @@ _SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 def sound_json(value: Any) -> Any:
-    """Return parsed JSON without what JSON and UTF-8 do not have; see `parse_json`."""
+    """Return parsed JSON with invalid numbers and text replaced; see `parse_json`."""
     match value:
         case str():
             return _SURROGATE.sub("\ufffd", value)
@@ -283,7 +283,7 @@ class Reply:
 
 
 def read_openai(body: Any) -> Reply:
-    """Parse a chat completion; of several choices, the first.
+    """Parse a chat completion. Only the first choice is read.
 
     Raises:
         AttemptError: The body is not a chat completion.
@@ -372,7 +372,7 @@ _MOST_TOKENS = 2**53
 
 
 class _Fields:
-    """A reader of a reply's optional fields, which notes those that are malformed."""
+    """A reader of a reply's optional fields, which notes malformed ones."""
 
     def __init__(self) -> None:
         self.dropped: list[str] = []
@@ -389,7 +389,7 @@ class _Fields:
         return tuple(found) if sound else self._without(name, value, ())
 
     def logprobs(self, value: Any, ids: tuple[int, ...]) -> tuple[float, ...]:
-        """Return the log-probability of each token id; none without an id for each."""
+        """Return the log-probability of each token id; empty unless every token has an id."""
         tokens = _list(_mapping(value).get("content"))
         found: list[Any] = [_mapping(token).get("logprob") for token in tokens]
         if not ids:
@@ -400,7 +400,7 @@ class _Fields:
         return tuple(map(float, found)) if sound else self._without("logprobs", value, ())
 
     def counts(self, usage: Any) -> dict[str, int]:
-        """Return the counts of a usage; nested ones are named `outer.inner`."""
+        """Return the counts of a usage object; nested counts are named `outer.inner`."""
         if not isinstance(usage, Mapping):
             return self._without("usage", usage, {})
         return dict(self._counts(usage, ""))
@@ -480,8 +480,8 @@ def _list(value: Any) -> list[Any]:
 def reasoning_of(call: trajectory_lib.ModelCall) -> str:
     """Return the model's reasoning, if the server separates it from the reply.
 
-    vLLM does so with a reasoning parser, Anthropic in thinking blocks, OpenAI's Responses in
-    summaries. Empty without reasoning.
+    vLLM separates it with a reasoning parser, Anthropic in thinking blocks, OpenAI's Responses API
+    in summaries. Empty if there is none.
     """
     body = call.response
     if not isinstance(body, Mapping):

@@ -31,8 +31,8 @@ _ENCRYPTED = ["reasoning.encrypted_content"]
 class ResponsesClient(HttpModelClient):
     """Calls a model through `POST /v1/responses`.
 
-    Each request has the whole conversation as input items, the model's encrypted reasoning among
-    them, and the server stores nothing (`store: false`). So an episode does not depend on the
+    Each request carries the whole conversation as input items, including the model's encrypted
+    reasoning, and the server stores nothing (`store: false`). So an episode does not depend on the
     server's memory, and the context's limits apply.
 
     Args:
@@ -102,7 +102,7 @@ def _without_reasoning(prepared: Prepared) -> Prepared:
 
 
 def _parameters(sampling: Sampling, *, reasons: bool) -> tuple[dict[str, Any], str]:
-    """Return the body's other fields, and why the server cannot do this, if it cannot."""
+    """Return the body's other fields, and a reason if the server cannot serve the request."""
     cannot = [name for name in _CANNOT if getattr(sampling, name) not in (None, ())]
     parameters: dict[str, Any] = {
         "temperature": sampling.temperature,

@@ -1,6 +1,6 @@
 """Structured replies from models, and quoting of untrusted text in prompts.
 
-A model is asked for one JSON object of a given form. If the reply is anything else, it is asked
+A model is asked for one JSON object that fits a schema. If the reply is anything else, it is asked
 again, up to a limit. Untrusted text is quoted. Judges, processing steps and proposers all use this.
 """
 
@@ -253,8 +253,8 @@ def _no_constant(name: str) -> NoReturn:
 async def all_of(jobs: Sequence[Callable[[], Awaitable[_T]]], most: int) -> list[_T]:
     """Return the results of some jobs, in order, running at most `most` at once.
 
-    The first job that fails cancels the others, and its error is raised; cancellation does the
-    same. When this returns or raises, no job is still running.
+    The first job that fails cancels the others, and its error is raised. Cancelling the call
+    cancels all jobs. When this returns or raises, no job is still running.
     """
     turns = asyncio.Semaphore(most)
 
@@ -298,7 +298,7 @@ class Answer(Generic[_T]):
 
 
 class Forms:
-    """Remembers which clients' servers refuse to enforce a form. Shared by tasks."""
+    """Remembers which clients' servers refuse to enforce a schema. Shared by tasks."""
 
     def __init__(self) -> None:
         # Keyed by id, since clients may not be hashable; the client is kept so its id stays unique.
@@ -309,7 +309,7 @@ class Forms:
         return id(client) not in self._refusing
 
     def note_refusal(self, client: ModelClient) -> None:
-        """Note that a client answered without a form after refusing one."""
+        """Remember that a client refused to enforce a schema, but answered without one."""
         self._refusing[id(client)] = client
 
 
@@ -326,7 +326,7 @@ async def ask(
 ) -> Answer[_T]:
     """Ask until a reply is usable or `attempts` is reached.
 
-    A client error ends it: clients do their own retries.
+    An error of the client is raised at once, because clients do their own retries.
 
     Args:
         client: The model.

@@ -34,7 +34,7 @@ class SdkTransport:
         package: The SDK's module, which has its exceptions.
         keys: The keys that it uses, to be removed from errors.
         clock: The clock.
-        prefix: The part of paths before those of the client.
+        prefix: The prefix to put before the client's paths.
         headers: More headers for every request.
     """
 
@@ -206,7 +206,7 @@ class BedrockClient(AnthropicClient):
 
     Args:
         model: The model's id, such as `anthropic.claude-...-v1:0`, or an inference profile's.
-        base_url: Another address than AWS's for the region.
+        base_url: An address to use instead of AWS's for the region.
         api_key: Bedrock's API key, in place of AWS credentials.
         api_key_variable: The environment variable with Bedrock's API key.
         sdk: An `anthropic.AsyncAnthropicBedrock`, for other credentials. The client closes it.
@@ -252,7 +252,7 @@ class VertexClient(AnthropicClient):
 
     Args:
         model: The model's name, such as `claude-...@20250929`.
-        base_url: Another address than Google's for the region.
+        base_url: An address to use instead of Google's for the region.
         api_key: An access token, in place of the default credentials.
         api_key_variable: The environment variable with an access token.
         sdk: An `anthropic.AsyncAnthropicVertex`, for other credentials. The client closes it.
@@ -302,10 +302,10 @@ def _transport(
     Args:
         vendor: The vendor's name, for messages.
         maker: The package and the class of the vendor's SDK.
-        sdk: The user's own client; None makes one.
+        sdk: The user's own client; None creates one.
         keys: See `SdkTransport`.
         options: The options of the model client.
-        **arguments: For the class; None leaves the value to the SDK.
+        **arguments: Arguments of the class; None leaves the value to the SDK.
     """
     name, _, made_class = maker.partition(".")
     try:

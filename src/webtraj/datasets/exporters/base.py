@@ -111,7 +111,7 @@ class Written:
 
     @property
     def finished(self) -> bool:
-        """Whether it ended by itself and nothing broke; all others stopped midway."""
+        """Whether the episode ended by itself without an error."""
         return is_finished(self.outcome, self.end_reason)
 
 
@@ -612,7 +612,8 @@ def export_dataset(
         options: The format's own options.
         transform: Changes each episode before it is exported. The manifest records its name.
         selection: How the episodes were selected, as JSON data for the manifest.
-        overwrite: Whether to replace an earlier export at `out`. Other files there are refused.
+        overwrite: Whether to replace an earlier export at `out`. Any other file at `out` is an
+            error.
         storage_options: Bucket options; see `webtraj.store.bucket.BucketStorage`.
 
     Returns:

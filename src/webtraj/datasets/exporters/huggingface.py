@@ -252,7 +252,7 @@ class RowWriter:
         return unicode_text(value)
 
     def _numbers(self, values: tuple[Any, ...], name: str) -> list[int] | list[float] | None:
-        """Return token ids as integers, log probabilities as floats; None if there are none."""
+        """Return token ids as integers, log-probabilities as floats; None if there are none."""
         is_float = name == "logprobs"
         sound = {int, float} if is_float else {int}
         if not all(type(v) in sound and (is_float or -(2**63) <= v < 2**63) for v in values):

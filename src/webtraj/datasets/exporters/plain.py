@@ -105,7 +105,8 @@ def tool_call(action: Any, on_bytes: OnBytes | None = None) -> tuple[str, dict[s
     (('click', {'bid': '12'}), ('act', {'action': 3}))
 
     Args:
-        action: Any action; webtraj's own, also as text, become calls that read back as the same.
+        action: Any action. An action of webtraj, also as text, becomes a call that reads back as
+            the same action.
         on_bytes: As for `plain`.
     """
     read = parse_action(action) if isinstance(action, str) else action
@@ -137,7 +138,7 @@ def _as_call(action: Action) -> tuple[str, dict[str, Any]] | None:
 
 
 def inside(value: Any, *names: str) -> Any:
-    """Return what a nested mapping holds under these names; None if it holds nothing there."""
+    """Return the value at a path of names in nested mappings; None if there is none."""
     for name in names:
         value = value.get(name) if isinstance(value, Mapping) else None
     return value
@@ -156,7 +157,7 @@ def filled_fields(record: Any, without: Collection[str] = ()) -> dict[str, Any]:
 
 
 def end_fields(end: EpisodeEnd | None, without: Collection[str] = ()) -> dict[str, Any]:
-    """Return the fields of an episode's end that are not blank, but for reason and outcome."""
+    """Return the fields of an episode's end that are not blank, except reason and outcome."""
     if end is None:
         return {}
     data = filled_fields(end, ("reason", "outcome", "error", "phase", *without))
@@ -176,9 +177,9 @@ _CACHED = ("cached_tokens", "prompt_tokens_details.cached_tokens")
 
 
 def token_counts(call: ModelCall) -> dict[str, int]:
-    """Return the known ones of `input`, `output`, `cache_read` and `cache_write` tokens.
+    """Return the known counts among `input`, `output`, `cache_read` and `cache_write`.
 
-    The input's include those of the cache, whichever way the provider counts them.
+    `input` includes the cached tokens, whichever way the provider counts them.
 
     >>> token_counts(ModelCall(usage={"input_tokens": 3, "cache_read_input_tokens": 7}))
     {'input': 10, 'cache_read': 7}

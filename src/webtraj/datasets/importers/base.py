@@ -125,7 +125,7 @@ def problem(where: str, error: Exception) -> Problem:
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """Limits on what a file may ask for: above all known files, below a machine's memory."""
+    """Limits on the content of a file: above all known files, but below a machine's memory."""
 
     file_bytes: int = 4 << 30
     """Bytes in a file, after decompression."""
@@ -169,7 +169,7 @@ class Source:
     def place(
         self, episode: EpisodeTrajectory, where: str, *, whole: bool
     ) -> EpisodeTrajectory | Skipped:
-        """Return an episode as it is to be added, or a `Skipped` if that is done already.
+        """Return the episode to add, or a `Skipped` if the dataset has it already.
 
         An episode without some of its pictures gets another id. A later import that finds them adds
         the whole episode, which then counts in its place.
@@ -274,7 +274,7 @@ def digest(*parts: bytes) -> str:
 
 
 def episode_id(system: str, sha256: str) -> str:
-    """Return the id of an episode read from content with that hash.
+    """Return the id of an episode, made from the hash of its content.
 
     >>> episode_id("agentlab", "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08")
     'agentlab-9f86d081884c7d659a2feaa0c55ad015'
@@ -348,7 +348,7 @@ def time_of(value: Any) -> float | None:
 
 
 def text_of(value: Any, *names: str) -> str:
-    """Return a value if it is text, else an empty text; with names, as for `fields_of`."""
+    """Return a value if it is text, else an empty text. For `names`, see `fields_of`."""
     found = _inside(value, names)
     return found if isinstance(found, str) else ""
 
@@ -365,7 +365,7 @@ def fields_of(value: Any, *names: str) -> Mapping[str, Any]:
 
     Args:
         value: An object, a mapping, or anything.
-        names: The way to a value in it: one of its fields, one of that one's, ...
+        names: The path to a value inside it: the name of a field, of a field of that field, ...
     """
     found = _inside(value, names)
     if isinstance(found, OpaqueRecord):
@@ -485,7 +485,7 @@ def iterations_of(
 ) -> Mapping[tuple[Literal["train", "test"], int], Collection[str]]:
     """Return the files of a source by the split and iteration that they are from.
 
-    Empty for a system without iterations, and for files that are not of several iterations.
+    Empty if the system has no iterations, or the files are all from one.
 
     Raises:
         InvalidInputError: The system is unknown, or cannot be detected.
@@ -574,7 +574,7 @@ def _ids(place: Place, storage_options: Mapping[str, Any] | None) -> set[str]:
 
 
 def _is_stored(writer: DatasetWriter, episode: EpisodeTrajectory) -> bool:
-    """Return whether a dataset's episode of the same id is this one, from wherever imported."""
+    """Return whether the dataset's episode with this id is the same, wherever it came from."""
     name, format_name = episode.episode_id, writer.format.name
     stored = writer.format.decode(writer.place.read_episode(name, format_name), name).data
     given = encode_episode(episode, MemoryBlobs())

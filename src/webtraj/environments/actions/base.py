@@ -84,7 +84,7 @@ class Rule(Protocol):
 
 
 def _plain(text: str) -> str:
-    """Return a text as `str` itself: numpy's, for one, has another repr."""
+    """Return a text as a plain `str`; subclasses such as numpy's have another repr."""
     return text if type(text) is str else str.__str__(text)
 
 
@@ -209,7 +209,7 @@ class KeysRule:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class UrlRule:
-    """An absolute http or https URL, or `about:blank`; also the empty string if `optional`.
+    """An absolute http or https URL, or `about:blank`. Also the empty string if `optional`.
 
     The environment's network policy decides what a URL may reach. This rule rejects URLs that are
     never pages to visit: `javascript:`, `data:`, `file:`, `chrome:` and others.
@@ -272,7 +272,7 @@ class ManyRule:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class RegionRule:
-    """A part of the viewport (left, top, right, bottom); or empty for all of it."""
+    """A part of the viewport (left, top, right, bottom). Empty means all of it."""
 
     def check(self, value: Any) -> tuple[float, ...]:
         """See `Rule.check`."""

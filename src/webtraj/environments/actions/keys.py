@@ -194,7 +194,7 @@ def spell_key(key: str, names: Mapping[str, str], *, upper: bool = False) -> str
 
 
 def split_chord(chord: str) -> tuple[str, ...]:
-    """Return the keys of a chord; empty parts where the chord is malformed.
+    """Return the keys of a chord. A malformed chord gives empty parts.
 
     >>> split_chord("Control++"), split_chord("+"), split_chord("Shift+a")
     (('Control', '+'), ('+',), ('Shift', 'a'))
@@ -212,7 +212,7 @@ def join_chord(keys: tuple[str, ...]) -> str:
 
 
 def read_keys(keys: Any) -> Any:
-    """Return keys in Playwright's names, from any system's spelling; unchanged if they are none.
+    """Return keys by Playwright's names, from any system's spelling; unchanged if unknown.
 
     >>> read_keys("CTRL+A Return"), read_keys(["ctrl", "a"]), read_keys("warp")
     ('Control+A Enter', 'Control+a', 'warp')
@@ -231,7 +231,7 @@ def read_keys(keys: Any) -> Any:
 
 
 def check_keys(keys: str, *, max_chords: int = 100) -> str:
-    """Return a description of what is wrong with `keys`, or an empty string."""
+    """Return what is wrong with `keys`, or an empty string."""
     chords = keys.split(" ")
     if len(chords) > max_chords:
         return f"at most {max_chords} chords"

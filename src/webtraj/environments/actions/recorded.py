@@ -40,8 +40,9 @@ _KEYS = {"goback": GO_BACK}
 def verb_of(action: Any) -> str:
     """Return an action's verb; empty if it is unknown.
 
-    Actions, strings of BrowserGym's dialect, and what WebGym stores (`{"key": "goback"}`) have one.
-    A string that this dialect cannot parse belongs to another environment and is not invalid.
+    Supports actions, strings in BrowserGym's dialect, and what WebGym stores (`{"key": "goback"}`).
+    A string that cannot be parsed has no verb: it belongs to another environment and is not
+    invalid.
 
     >>> verb_of("go_back()"), verb_of({"key": "goback"}), verb_of("up"), verb_of(3)
     ('go_back', 'go_back', '', '')
@@ -95,7 +96,7 @@ _WEBGYM_TEXTS = ("content", "text", "answer")
 def final_answer(trajectory: EpisodeTrajectory) -> str | None:
     """Return the agent's last text to the user; None if there is none.
 
-    That is the text of its last answer, message, or report that the task cannot be done.
+    This is the text of its last answer, message, or report that the task cannot be done.
 
     >>> from webtraj.environments import actions
     >>> from webtraj.trajectory import EpisodeInfo, StepRecord, StepType
@@ -113,8 +114,8 @@ def final_answer(trajectory: EpisodeTrajectory) -> str | None:
 def answer_of(action: Any) -> str | None:
     """Return an action's text to the user; None if it has none.
 
-    Actions, strings of BrowserGym's dialect, and what WebGym stores (`{"key": "answer", ...}`) are
-    understood.
+    Supports actions, strings in BrowserGym's dialect, and what WebGym stores (`{"key": "answer",
+    ...}`).
 
     >>> answer_of("send_msg_to_user('It is red.')"), answer_of("click('12')")
     ('It is red.', None)

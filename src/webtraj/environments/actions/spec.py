@@ -43,7 +43,7 @@ class ActionSpec(specs.Array):  # type: ignore[misc]  # dm_env is untyped.
 
 
 def to_action(value: Any) -> Action:
-    """Return the action that was passed to `step`, whatever its form.
+    """Return the action that was passed to `step`, in any of its forms.
 
     Raises:
         InvalidInputError: `value` is not an action.

@@ -11,8 +11,8 @@ import dataclasses
 from pathlib import Path
 from typing import Protocol
 
-from webtraj.environments.browser.network import (
-    BLANK,
+from webtraj.environments.browser.network import BLANK
+from webtraj.environments.browser.network_policy import (
     NO_NETWORK,
     PUBLIC_WEB,
     NetworkPolicy,
@@ -90,7 +90,7 @@ class WebAccess:
 
 
 def at_home(policy: AccessPolicy, start_url: str) -> AccessPolicy:
-    """Return a policy under which the agent may also open what pages may: the task's own origin."""
+    """Return a policy that also lets the agent open what pages may: the task's own origin."""
     if not isinstance(policy, WebAccess):
         return policy
     return dataclasses.replace(policy, network=with_start(policy.network, start_url))

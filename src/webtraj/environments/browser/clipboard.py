@@ -1,9 +1,9 @@
 """The clipboard of a browser, which all its contexts share.
 
 So that nothing passes from one session to another, the page script notes what its pages copy
-(`clipboard.js`), and a session brings its own content along whenever it may paste. Rich text that a
-page leaves to the browser to copy is kept as plain text. What a page writes by
-`navigator.clipboard` is such a copy; it may read what it copied itself (`async_clipboard.js`).
+(`clipboard.js`), and a session brings its own content along whenever it may paste. Rich text that
+the browser copies for a page is kept as plain text. What a page writes by `navigator.clipboard`
+counts as copied too, and the page may read back its own copies (`async_clipboard.js`).
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ class Clipboard:
 
     @contextlib.asynccontextmanager
     async def holding(self, content: Mapping[str, str], lease: Lease) -> AsyncIterator[None]:
-        """Hold the clipboard, with this content by MIME type; empty for none.
+        """Hold the clipboard and fill it with `content`, by MIME type. Empty content clears it.
 
         Raises:
             BrowserError: The browser failed.

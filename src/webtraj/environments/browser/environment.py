@@ -29,12 +29,12 @@ from webtraj.environments.browser import network as network_lib
 from webtraj.environments.browser import observation as observation_lib
 from webtraj.environments.browser import observer as observer_lib
 from webtraj.environments.browser import page_copy as copying_lib
-from webtraj.environments.browser import page_script as page_script_lib
 from webtraj.environments.browser import perturbations as perturbations_lib
 from webtraj.environments.browser import pool as pool_lib
 from webtraj.environments.browser import recorded_channels as reading_lib
 from webtraj.environments.browser import secret_keeper as secret_keeper_lib
 from webtraj.environments.browser import session as session_lib
+from webtraj.environments.browser import settle_policy as settle_policy_lib
 from webtraj.environments.browser import tasks as tasks_lib
 
 if TYPE_CHECKING:
@@ -127,7 +127,7 @@ class BrowserEnvironment(base_lib.Environment):
         observe: observation_lib.Observe | Mapping[str, Any] | Iterable[str] | None = None,
         max_steps: int | Literal["task"] | None = "task",
         default_max_steps: int | None = None,
-        settle: page_script_lib.SettlePolicy = page_script_lib.LOCAL_PAGE,
+        settle: settle_policy_lib.SettlePolicy = settle_policy_lib.LOCAL_PAGE,
         policy: access_lib.AccessPolicy | None = None,
         secrets: Mapping[str, str] | None = None,
         redact_passwords: bool = True,
@@ -275,8 +275,8 @@ class BrowserEnvironment(base_lib.Environment):
     async def snapshot(self) -> Any:
         """Return a copy of the episode's world. See `CopiesWorld`.
 
-        None if the task cannot copy what it keeps, if the page cannot be copied (see `PageCopy`),
-        without a tree to compare the copy by, and if the page may show secrets.
+        None if the task cannot copy its own state, the page cannot be copied (see `PageCopy`), the
+        page may show secrets, or no tree is observed by which to compare the copy.
 
         Raises:
             BrowserError: The browser failed.
@@ -311,7 +311,7 @@ class BrowserEnvironment(base_lib.Environment):
     async def restore(self, snapshot: Any) -> dm_env.TimeStep | None:
         """Begin the next episode in a copy of a world. See `CopiesWorld`.
 
-        None if the restored page does not show what the copied one did.
+        None if the restored page shows something else than the copied one.
 
         Raises:
             InvalidInputError: It is not a copy of the next episode's task.
@@ -344,7 +344,7 @@ class BrowserEnvironment(base_lib.Environment):
         return specs.BoundedArray(shape=(), dtype=float, minimum=0.0, maximum=1.0, name="discount")
 
     async def ref_of(self, selector: str) -> str | None:
-        """Return the ref of the first element of the page that a CSS selector finds, if any."""
+        """Return the ref of the first element that matches a CSS selector; None if none does."""
         with self._one_at_a_time():
             found = await self.session.call("find", [observation_lib.selector_path(selector), None])
         return None if found is None else str(found)
@@ -356,7 +356,7 @@ class BrowserEnvironment(base_lib.Environment):
     async def look_again(self) -> dm_env.TimeStep:
         """Observe the page again, without an action or a step, and return a new last timestep.
 
-        After an episode's end only the observation is new; its reward and outcome stay.
+        After an episode's end, only the observation is new. Reward and outcome stay.
 
         Raises:
             BrowserError: The browser failed.
@@ -387,7 +387,7 @@ class BrowserEnvironment(base_lib.Environment):
 
     @property
     def task(self) -> tasks_lib.BrowserTask:
-        """The task of the current episode, or of the first one before it begins."""
+        """The task of the current episode. Before the first episode, its task."""
         return self._tasks[max(self._episode, 0) % len(self._tasks)]
 
     @property
@@ -414,7 +414,7 @@ class BrowserEnvironment(base_lib.Environment):
 
     @property
     def max_steps(self) -> int | None:
-        """The step limit of the current episode, or of the first one before it begins."""
+        """The step limit of the current episode. Before the first episode, its limit."""
         if self._max_steps == "task":
             own = self.task.max_steps
             return self._default_max_steps if own is None else own
@@ -463,7 +463,7 @@ class BrowserEnvironment(base_lib.Environment):
     async def cheat(self) -> actions_lib.Action | None:
         """Return the scripted solution's next action, to be passed to `step`.
 
-        None if the task has no solution, or the solution is finished.
+        None if the task has no solution, or if the solution is finished.
 
         Raises:
             EnvironmentMisuseError: No episode is running.
@@ -539,7 +539,7 @@ class BrowserEnvironment(base_lib.Environment):
         return dm_env.transition(copy.verdict.reward, observation, 1.0)
 
     async def _reaches(self, copy: _Snapshot, session: session_lib.BrowserSession) -> bool:
-        """Bring the session to the copied page; return whether it shows the same, by the refs too.
+        """Bring the session to the copied page; return whether it shows the same, including refs.
 
         Elements keep the refs that the agent knows.
         """
@@ -561,7 +561,7 @@ class BrowserEnvironment(base_lib.Environment):
     async def _session_for(
         self, task: tasks_lib.BrowserTask
     ) -> tuple[session_lib.BrowserSession, executor_lib.ActionExecutor]:
-        """Return a session at the beginning of an episode of the task, and what acts in it."""
+        """Return a session that is ready for an episode of the task, and its action executor."""
         self._observer.camera.asked = False
         session, executor = await self._sessions.session_for(task), self._executor
         if executor is None or executor.session is not session:
@@ -794,10 +794,10 @@ _CLOSED_MEANWHILE = "The environment was closed while an episode began."
 class _Sessions:
     """A factory of episode sessions that reuses the last one if possible.
 
-    It is possible if the task shares its context, has the same script and options, and the session
-    has not been marked as suspect. Closing parks such a session in the pool, for the next
-    environment with the same settings: an episode then begins without making a context, which
-    would take three times the CPU.
+    A session can be reused if the task shares its context, has the same script and options, and the
+    session is not marked as suspect. Closing parks such a session in the pool for the next
+    environment with the same settings, because starting an episode in a new context takes three
+    times the CPU.
 
     """
 
@@ -805,7 +805,7 @@ class _Sessions:
     policy: access_lib.AccessPolicy
     """What the agent may reach beyond the page."""
     observe: observation_lib.Observe
-    settle: page_script_lib.SettlePolicy
+    settle: settle_policy_lib.SettlePolicy
     keeper: secret_keeper_lib.SecretKeeper
     """The environment's secrets."""
     context_options: Mapping[str, Any]
@@ -874,10 +874,10 @@ class _Sessions:
         return shared and not self._suspect and self.last is not None and self.last.lease.healthy
 
     async def park(self, executor: executor_lib.ActionExecutor | None) -> None:
-        """Leave the page in the pool for another environment, if one may use it.
+        """Leave the page in the pool for another environment, if it is fit for reuse.
 
         Args:
-            executor: What acted in the page.
+            executor: The executor of the actions in the page.
         """
         session = self.last
         if (
@@ -1002,7 +1002,7 @@ def make_web_environment(
     task: tasks_lib.BrowserTask | Iterable[tasks_lib.BrowserTask],
     pool: pool_lib.BrowserPool | None = None,
     max_steps: int | Literal["task"] | None = "task",
-    settle: page_script_lib.SettlePolicy = page_script_lib.LIVE_SITE,
+    settle: settle_policy_lib.SettlePolicy = settle_policy_lib.LIVE_SITE,
     policy: access_lib.AccessPolicy | None = None,
     **options: Any,
 ) -> BrowserEnvironment:
@@ -1014,8 +1014,8 @@ def make_web_environment(
         max_steps: The step limit, after which an episode is truncated, with discount 1. By default
             the task's own limit, or 30.
         settle: When a page counts as settled after an action.
-        policy: What pages and the agent may reach; by default the public web, nothing private, the
-            origin of the task's `start_url`, and no files.
+        policy: What pages and the agent may reach. Default: the public web and the origin of the
+            task's `start_url`, but nothing private and no files.
         **options: For `BrowserEnvironment`.
 
     Raises:

@@ -102,7 +102,7 @@ class ActionExecutor:
         self._held_buttons.clear()
 
     async def place_mouse(self) -> None:
-        """Move the mouse to its start, also for a new document that does not know where it is."""
+        """Move the mouse to its start, so that a new document learns its position."""
         await self.run(self.session.page.mouse.move(0, 0), "move the mouse")
         self._mouse_moved = False
 
@@ -120,7 +120,7 @@ class ActionExecutor:
         return answer
 
     async def was_toggled(self, ref: str, *, on: bool) -> bool:
-        """Return whether a box that was clicked soon shows the wanted state, or is gone."""
+        """Return whether a clicked box shows the wanted state within a short time, or is gone."""
         for _ in range(4 * _TRIES):  # A second: some pages ask their server first.
             try:
                 answer = await self.session.prepare("toggled", ref, {"on": on})
@@ -249,7 +249,7 @@ class ActionExecutor:
             raise ActionRefused("not_a_chooser", "No file chooser opened there.") from None
 
     async def navigate(self, call: Awaitable[Any]) -> Any:
-        """Await a navigation; a failure is the action's, not the browser's."""
+        """Await a navigation. A failure refuses the action; it is no fault of the browser."""
         try:
             return await call
         except errors_lib.BrowserCrashedError:

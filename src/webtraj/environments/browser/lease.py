@@ -94,7 +94,7 @@ class Lease:
             self.call_guard.cut("The page crashed")
 
     def mend(self) -> bool:
-        """Take calls again after a page crashed; return whether the browser still runs."""
+        """Accept calls again after a page crashed; return whether the browser still runs."""
         if self._released or not self.browser.usable:
             return False
         self.call_guard.cut_reason = ""
@@ -106,7 +106,7 @@ class Lease:
         return not self._released and not self.call_guard.cut_reason
 
     async def run(self, call: Awaitable[_T], what: str, *, seconds: float | None = None) -> _T:
-        """Await a call into the page, for `seconds` or else the pool's limit.
+        """Await a call into the page, for at most `seconds` or the pool's limit.
 
         `what` describes the call in messages, starting with a verb: `open the page`.
 
@@ -221,10 +221,10 @@ class CallGuard:
 
 
 class _Deadline:
-    """A timeout that does not expire because this process itself was stopped.
+    """A timeout that does not count time in which this process was stopped.
 
-    A process that was stopped (debugger, Ctrl-Z) or whose loop was blocked finds the deadline
-    passed and the answer waiting. It gets a moment to read the answer.
+    When a process was stopped (debugger, Ctrl-Z) or its loop was blocked, the deadline may have
+    passed although the answer has arrived. So there is a short extra time to read the answer.
     """
 
     def __init__(self, timeout: asyncio.Timeout, seconds: float) -> None:
@@ -256,7 +256,7 @@ def _is_closed_error(error: Exception) -> bool:
 
 
 def is_navigation_error(error: BaseException | None) -> bool:
-    """Return whether a call failed because its document was replaced by another."""
+    """Return whether a call failed because another document replaced its own."""
     return error is not None and any(text in str(error) for text in _NAVIGATED)
 
 
@@ -364,7 +364,7 @@ class Operations:
         return self._gates.get(operation)
 
     async def pace(self, url: str) -> float:
-        """Wait until a page of a URL's site may be loaded; return the seconds waited."""
+        """Wait until a page of the URL's site may be loaded; return the seconds waited."""
         rate = self.limits.requests_per_minute
         host = urlsplit(url).hostname if rate and url.startswith(("http:", "https:")) else None
         if not rate or not host:
@@ -390,7 +390,7 @@ class Operations:
 
 
 class OperationQueue:
-    """One lease's turns at its pool's operations, and its waiting time."""
+    """Gives a lease its turns at the pool's operations, and counts how long it waited."""
 
     def __init__(self, operations: Operations) -> None:
         self._operations = operations
@@ -398,7 +398,7 @@ class OperationQueue:
         """Seconds since they were last taken."""
 
     def at(self, operation: Operation | None) -> contextlib.AbstractAsyncContextManager[None]:
-        """Return a context manager that waits for the lease's turn and ends it."""
+        """Return a context manager that waits for the lease's turn and ends the turn."""
         gate = None if operation is None else self._operations.gate(operation)
         return _NO_GATE if gate is None else _Turn(self, gate)
 
@@ -478,7 +478,7 @@ class LoopAffinity:
 
     @property
     def gone(self) -> bool:
-        """Whether the loop has ended or this is a fork, so nothing can be awaited there."""
+        """Whether the loop has ended or this process is a fork, so that nothing can be awaited."""
         return self._loop is not None and (self._loop.is_closed() or self._pid != os.getpid())
 
     def begin(self, call: Callable[[], Coroutine[Any, Any, None]]) -> None:
@@ -496,7 +496,7 @@ class LoopAffinity:
             loop.call_soon_threadsafe(begin)
 
     def enter(self) -> None:
-        """Make the running loop the home if there is none yet.
+        """Bind the object to the running loop if it has none yet.
 
         Raises:
             EnvironmentMisuseError: Another loop, or another process, is the home.

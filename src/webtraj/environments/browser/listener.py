@@ -2,9 +2,9 @@
 
 The page script, in its own world, sends messages through a binding that only that world has, so the
 page can neither see nor forge them (`page/listen.js`). Tabs and navigations come from the browser.
-All go into one queue, in order of arrival, each with the time at which it was done. How a tab came
-to a document follows from the browser's events about that document, however late they are read. The
-kinds of messages from pages:
+All messages go into one queue in order of arrival, each with the time of its event. How a tab came
+to a document is worked out from the browser's events about that document, even if they are read
+late. The kinds of messages from pages:
 
 ==========  ====================================================================================
 begin       A gesture begins. `what`: press, pick, scroll, key, type. `before`: the page as it is.
@@ -141,7 +141,7 @@ class Listener:
         self._dialog = asyncio.Event()
 
     async def attend(self, session: BrowserSession, script: str, *, isolated: bool) -> None:
-        """Listen to a session's tabs from now on, those to come included.
+        """Listen to a session's tabs from now on, including future tabs.
 
         Args:
             session: The session, with the debugging session of each tab.
@@ -163,9 +163,9 @@ class Listener:
             self.heard.get_nowait()
 
     async def catch_up(self) -> None:
-        """Wait until all that was done in the tabs so far has been heard.
+        """Wait until all earlier events in the tabs have arrived.
 
-        A tab's messages come in order, so those before its answer have come before it.
+        A tab's messages come in order, so its answer comes after all earlier messages.
         """
         asked = [
             self._send(page, "Runtime.evaluate", {"expression": "0"}, seconds=_ANSWER)
@@ -177,7 +177,7 @@ class Listener:
                 raise answer
 
     async def dialog(self) -> None:
-        """Wait until a JavaScript dialog is open: no page answers until it is closed."""
+        """Wait until a JavaScript dialog is open. No page answers until it is closed."""
         await self._dialog.wait()
 
     @property
@@ -186,14 +186,14 @@ class Listener:
         return bool(self._dialogs)
 
     def tell_secrets(self, on_secret: Callable[[str], None]) -> None:
-        """Have each text that was typed into a password field told, once it is complete.
+        """Report each text that is typed into a password field, once it is complete.
 
-        It is told when the next message comes, so before anything that the page made of it.
+        The report comes before the next message, and so before anything that the page does with it.
         """
         self._on_secret = on_secret
 
     async def note_history(self, page: Page) -> None:
-        """Take note of where a tab is in its history, from where it goes back or forward.
+        """Note a tab's position in its history, to recognise later steps back or forward.
 
         Raises:
             BrowserError: The browser failed.
@@ -203,13 +203,13 @@ class Listener:
     async def _entry(
         self, page: Page, course: _Course | None
     ) -> tuple[Mapping[str, Any], int | None]:
-        """Return a document's entry in the history of its tab, and how far it is from the last one.
+        """Return a document's entry in its tab's history, and its distance from the last entry.
 
-        The tab may be elsewhere already, or not be there yet.
+        The tab may have left the document already, or not have reached it yet.
 
         Args:
             page: The tab.
-            course: How the document came; None for the one that the tab shows.
+            course: How the document was reached; None for the document that the tab shows.
 
         Raises:
             LookupError: There is no such entry.
@@ -336,7 +336,7 @@ class Listener:
         self._put(page, "navigated", {"travel": self._own(self._find_travel(page, course))})
 
     async def _find_travel(self, page: Page, course: _Course | None) -> Travel | None:
-        """Return how a tab came to a document; without a course, by its history alone."""
+        """Return how a tab came to a document. Without a course, only its history is used."""
         entry: Mapping[str, Any] | None = None
         distance: int | None = None
         for wait in _SWAP:
@@ -388,7 +388,7 @@ class Listener:
         self.heard.put_nowait(Event(page, kind, message, self._time_of(page, kind, message)))
 
     def _time_of(self, page: Page, kind: str, message: Mapping[str, Any]) -> float:
-        """Return when something was done: by the page's clock, if the page told it."""
+        """Return when something happened, by the page's clock if the message has its time."""
         now = time.monotonic()
         if "at" in message:
             # The message that was the fastest tells the difference of the clocks best.
@@ -413,6 +413,6 @@ class Listener:
 
 
 def _is_of(entry: Mapping[str, Any], course: _Course) -> bool:
-    """Return whether an entry of a history may be that of a document."""
+    """Return whether a history entry may belong to a document."""
     bare = {url.partition("#")[0] for url in (course.url, course.asked_for)}
     return not bare.isdisjoint(str(entry[key]).partition("#")[0] for key in ("url", "userTypedURL"))

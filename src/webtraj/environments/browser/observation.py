@@ -109,7 +109,7 @@ class LastAction(TypedDict):
 
 
 def selector_path(selector: str) -> list[str]:
-    """Return the parts of a selector of `LastAction`; each is in the shadow root of the one before.
+    """Return the parts of a `LastAction` selector, each in the shadow root of the part before.
 
     `:scope >` is left out, because it matches nothing in a shadow root.
 
@@ -193,7 +193,7 @@ class Downloads(TypedDict):
 
 
 class TaskInfo(TypedDict):
-    """The task's verdict on the step, beside the reward. Not shown to the agent."""
+    """What the task says about the step, besides the reward. Not shown to the agent."""
 
     raw_reward: float
     """The reward before any scaling by time."""
@@ -624,8 +624,8 @@ _REF = re.compile(r" *\[([^\]]+)\]")
 def page_changes(before: str, after: str) -> str:
     r"""Return the changes from one axtree to the next. See the module for the form.
 
-    Lines that are equal from the start or to the end are the same; so are, in between, elements
-    with the same ref, and equal texts, if they have the same parent.
+    Equal lines at the start and at the end are unchanged. In between, elements with the same ref
+    and equal texts are unchanged if they have the same parent.
 
     >>> old = '[1] main\n  [2] textbox "Name"\n  [3] list\n    [4] listitem "Eggs"\n[5] button "Go"'
     >>> new = '[1] main\n  [2] textbox "Name" value="A"\n  [3] list\n    [6] listitem "Milk"\n'
@@ -688,7 +688,7 @@ def subtree_of(axtree: str, ref: str) -> str | None:
 
 
 def changes_between(before: str, after: str) -> list[str]:
-    """Return the lines by which two axtrees differ, wherever they are: removed, then added ones.
+    """Return the lines by which two axtrees differ, in any place: first removed, then added.
 
     >>> changes_between('[1] button "Go"', '[1] button "Stop"')
     ['- [1] button "Go"', '+ [1] button "Stop"']
@@ -706,7 +706,7 @@ def _mark_lines(mark: str, lines: list[str], counted: Counter[str]) -> Iterator[
 
 
 def _short(lines: Sequence[str], what: str, mark: str = _SAME) -> list[str]:
-    """Return lines that need not be shown: counted, or as they are if that is as short."""
+    """Return unchanged lines in short form: their count, or the lines if these are as short."""
     counted = f"... {len(lines)} {what} line{'s' * (len(lines) != 1)}"
     if sum(len(line) + len(mark) + 1 for line in lines) <= len(counted) + 1:
         return [mark + line for line in lines]
@@ -731,7 +731,7 @@ def _parents(lines: Sequence[str]) -> list[int]:
 
 
 def _equal_ends(old: Sequence[str], new: Sequence[str]) -> tuple[int, int]:
-    """Return how many lines are equal from the start, and of the others to the end."""
+    """Return how many lines are equal at the start, and how many of the rest at the end."""
     most = min(len(old), len(new))
     start = next((n for n in range(most) if old[n] != new[n]), most)
     most -= start
@@ -740,12 +740,12 @@ def _equal_ends(old: Sequence[str], new: Sequence[str]) -> tuple[int, int]:
 
 
 def _pairs(old: Sequence[str], new: Sequence[str], start: int, end: int) -> list[tuple[int, int]]:
-    """Return the places of lines that are in both pages, in ascending order.
+    """Return the positions of lines that are in both pages, in ascending order.
 
     Args:
         old: The lines of one page.
-        new: The other's.
-        start: How many lines are equal from the start; they have the same places.
+        new: The lines of the other page.
+        start: How many lines are equal at the start, and so have the same positions.
         end: How many lines to leave out at the end.
     """
     old_children = _children(old[: len(old) - end], start)
@@ -764,9 +764,9 @@ def _pairs(old: Sequence[str], new: Sequence[str], start: int, end: int) -> list
 
 
 def _children(lines: Sequence[str], start: int) -> dict[int, dict[tuple[str, int], int]]:
-    """Return the places of each line's children from a place on, by ref or text.
+    """Return the positions of each line's children from a position on, by ref or text.
 
-    The n-th of equals has n.
+    The key of the n-th of equal lines includes n.
     """
     children: dict[int, dict[tuple[str, int], int]] = {}
     seen: Counter[tuple[int, str]] = Counter()
@@ -781,7 +781,7 @@ def _children(lines: Sequence[str], start: int) -> dict[int, dict[tuple[str, int
 
 
 def _longest_ascending(pairs: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
-    """Return the most pairs whose first places ascend; their second ones do already."""
+    """Return the longest subset of pairs with ascending first positions; the second ones ascend."""
     ends: list[int] = []
     at: list[int] = []
     before: list[int] = []

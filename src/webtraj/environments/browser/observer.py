@@ -1,4 +1,4 @@
-"""Building observations: from what a session saw to channels, with pictures that are due."""
+"""Build observations: turn what a session saw into channels, and add pictures when due."""
 
 from __future__ import annotations
 
@@ -47,8 +47,8 @@ _SHORTEST_CUT = 200
 def _strings(values: Iterable[str]) -> NDArray[np.str_]:
     """Return strings as an array of the `Strings` spec.
 
-    Every element takes the room of the longest, so a hostile page could fill the memory: very long
-    strings are cut off, and end in `…` then.
+    Every element takes the space of the longest one, so a hostile page could fill the memory. So
+    very long strings are cut off, and end in `…`.
     """
     whole = list(values)
     most = max(_SHORTEST_CUT, _MOST_CHARACTERS // max(len(whole), 1))
@@ -77,7 +77,7 @@ class Observer:
         return self._axtree_before, {name: tuple(found) for name, found in self._events.items()}
 
     def restore(self, snapshot: tuple[str, Mapping[str, Sequence[Any]]]) -> None:
-        """Build the next observation, one `again`, like the observation at a snapshot."""
+        """Build the next observation, one with `again`, as if it followed the snapshot."""
         self._axtree_before, events = snapshot
         self._events = {name: list(found) for name, found in events.items()}
 
@@ -99,8 +99,8 @@ class Observer:
         """Build an observation, with pictures if they are due.
 
         Args:
-            session: Where it was seen.
-            seen: What `BrowserSession.look` gave.
+            session: The session that was observed.
+            seen: The result of `BrowserSession.look`.
             blocked: What was blocked since the last observation.
             step: The step's number in its episode, from 0.
             goal: The episode's goal.
@@ -171,7 +171,7 @@ class Observer:
         return observation
 
     def _since(self, channel: str, events: Iterable[Any]) -> list[Any]:
-        """Return a channel's events since the last observation that was kept."""
+        """Return a channel's events since the last observation that counts."""
         found = self._events.setdefault(channel, [])
         found += events
         return found
@@ -184,12 +184,12 @@ class Observer:
 def describe_action(
     touched: Mapping[str, Any] | None = None, *, error: str = "", error_kind: str = ""
 ) -> observation_lib.LastAction:
-    """Return an action's result, as yet without that of settling; by default that of no action.
+    """Return an action's result, before the page has settled. Default: the result of no action.
 
     Args:
         touched: The page script's description of the action's element, if any.
         error: Why it failed; empty if it succeeded.
-        error_kind: The same in one word.
+        error_kind: The kind of error, in one word.
     """
     found = touched or {}
     return observation_lib.LastAction(
@@ -370,15 +370,16 @@ def place_label(
     boxes: ArrayLike,
     size: tuple[int, int],
 ) -> Box:
-    """Return a place for a label: near its box, inside the picture, covering as little as possible.
+    """Return a place for a label: near its box, in the picture, covering as little as possible.
 
-    Covering other labels is worst, then other elements; ties go to the earlier candidate.
+    Covering other labels is worst, then covering other elements. The first of equal candidates
+    wins.
 
     Args:
         box: The element's box.
         label: Width and height of the label.
-        placed: The labels placed so far: an array with a row for each, or the same as a list.
-        boxes: The boxes of all marked elements, likewise.
+        placed: The labels placed so far, one per row, as an array or a list.
+        boxes: The boxes of all marked elements, in the same form.
         size: Width and height of the picture.
     """
     places = [_within(place, size) for place in _places_near(box, label)]
@@ -394,7 +395,7 @@ def _array(boxes: ArrayLike) -> NDArray[np.float64]:
 
 
 def _overlaps(places: Sequence[Box], others: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return the area that each place shares with all others together."""
+    """Return the total area that each place shares with all boxes."""
     here = _array(places)[:, None]
     shared = np.minimum(here[..., 2:], others[:, 2:]) - np.maximum(here[..., :2], others[:, :2])
     return np.asarray(shared.clip(min=0).prod(axis=-1).sum(axis=-1))
@@ -480,7 +481,7 @@ class Camera:
 
         Args:
             session: Where to look.
-            seen: The result of `BrowserSession.look`; its early capture is used if there is one.
+            seen: The result of `BrowserSession.look`, with an early capture if one was taken.
             step: The step's number in its episode, from 0.
 
         Raises:

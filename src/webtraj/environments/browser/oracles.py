@@ -1,4 +1,4 @@
-"""What an oracle sees of a page, and steps for oracles that know their way.
+"""What an oracle sees of a page, and ready-made steps for scripted oracles.
 
 An oracle is an asynchronous generator of actions, one at a time; each is performed before the
 generator continues. A step is such a generator for one element, which it finds when its turn comes.
@@ -49,7 +49,7 @@ class OracleError(errors_lib.WebtrajError, RuntimeError):
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Element:
-    """An element of the page, with the properties that a script selects by."""
+    """An element of the page, with properties for selecting it."""
 
     ref: str
     """Its ref for actions."""
@@ -91,20 +91,19 @@ class OracleView(Protocol):
         """
 
     async def find(self, path: Sequence[str], text: str | None = None) -> str | None:
-        """Return the ref of the first element at a path of CSS selectors; None if there is none.
+        """Return the ref of the first element that a path of CSS selectors matches, or None.
 
         Args:
             path: Selectors, each inside the element before: a frame, a shadow host or any other.
-            text: The element's whole text, if any other will not do.
+            text: The element's whole text, if it must match too.
         """
 
     async def evaluate(self, function: str, argument: Any = None) -> Any:
         """Call a JavaScript function in the page and return its result.
 
-        The function gets the argument and, in tasks with a script of their own, `refOf`, which
-        returns an element's ref:
-        `"(limit, refOf) => refOf(document.querySelector('svg'))"`. Argument and result are JSON; a
-        promise is awaited.
+        The function gets the argument. In tasks with their own script, it also gets `refOf`, which
+        returns an element's ref: `"(limit, refOf) => refOf(document.querySelector('svg'))"`.
+        Argument and result are JSON; a promise is awaited.
         """
 
 
@@ -206,7 +205,7 @@ def click(selector: str, text: str | None = None, *, inside: tuple[str, ...] = (
 
     Args:
         selector: A CSS selector.
-        text: The element's whole text, if more than one matches.
+        text: The element's whole text, in case the selector matches several.
         inside: Selectors of the elements, frames or shadow hosts it is in, from the outermost.
     """
     return _on_element(a.Click, (*inside, selector), text)

@@ -37,8 +37,8 @@ class PageCopy:
     async def of(cls, session: BrowserSession) -> PageCopy | None:
         """Copy a session's tab; None if that would lose something.
 
-        Other tabs would be lost, and so would frames and storage of other origins, databases
-        (IndexedDB), files that were chosen for an upload, and the way forward in the history.
+        A copy cannot hold other tabs, frames and storage of other origins, databases (IndexedDB),
+        files chosen for an upload, and the forward part of the history.
         """
         debugger = await session.debugger(session.page)
         told = await session.run(
@@ -72,7 +72,7 @@ class PageCopy:
         return bool(await _call(session, "putFields", self.page))
 
     async def finish(self, session: BrowserSession) -> bool:
-        """Put back what loading has changed, once the page has settled.
+        """Undo what loading has changed, once the page has settled.
 
         Returns:
             Whether the page has the same elements as the copied one.

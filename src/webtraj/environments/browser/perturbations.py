@@ -42,7 +42,7 @@ class Perturbation:
 
     @classmethod
     def of(cls, given: str | Perturbation | None) -> Perturbation:
-        """Return a perturbation by its name; None changes nothing.
+        """Return a perturbation by its name; None for no perturbation.
 
         Raises:
             InvalidInputError: There is no such perturbation.
@@ -83,7 +83,7 @@ class Perturbation:
 
     @property
     def dismiss(self) -> str:
-        """A CSS selector of the button that takes the page's cover away; empty without one."""
+        """A CSS selector of the button that closes the dialog; empty if there is none."""
         return "#cookie-consent button" if self.consent else ""
 
 

@@ -106,8 +106,8 @@ class BrowserPool:
     Browsers start when they are first needed. A pool belongs to the event loop that first used it.
 
     Args:
-        browsers: The most browsers, not counting retired ones; None starts another whenever all are
-            full, so that no lease has to wait.
+        browsers: The maximum number of browsers, not counting retired ones. None: start another
+            whenever all are full, so that no lease waits.
         contexts_per_browser: The number of pages that each lends at a time.
         executable: The browser; None finds one (`find_browser`).
         endpoint: A CDP endpoint or Playwright server of running browsers; empty to start new ones.
@@ -189,10 +189,9 @@ class BrowserPool:
         )
 
     async def start(self) -> None:
-        """Begin to start a browser, so that the first lease waits less.
+        """Start a browser in the background, so that the first lease waits less.
 
-        Returns at once, with the driver's process begun. A failure is left to the first lease,
-        which tries again.
+        Does not wait for the browser. If the start fails, the first lease tries again.
         """
         self._home.enter()
         starting = self._open_for("(starting)", self._browser())
@@ -232,7 +231,7 @@ class BrowserPool:
     def park(self, key: Any, session: Parked) -> bool:
         """Keep an open page for the next borrower that asks by the same key.
 
-        Only for pages that their next user may find as they are. A parked page gives its place up
+        Only for pages that the next borrower can use as they are. A parked page gives up its place
         when a lease needs it.
 
         Args:
@@ -240,7 +239,7 @@ class BrowserPool:
             session: The page, and how to close it.
 
         Returns:
-            Whether it is kept. If not, close it.
+            Whether the page is parked. If not, the caller must close it.
         """
         lease = session.lease
         if self._closed or self._waiting or self._borrow or not self._is_fit(lease):
@@ -250,7 +249,7 @@ class BrowserPool:
         return True
 
     async def take_parked(self, key: Any) -> Parked | None:
-        """Return the page that was last parked under this key, or None. It is no longer kept."""
+        """Return the page that was last parked under this key, or None, and stop keeping it."""
         while (place := self._place_of(key)) is not None:
             _, session = self._parked.pop(place)
             if self._is_fit(session.lease):
@@ -442,9 +441,9 @@ class BrowserPool:
     async def _starting(self) -> AsyncGenerator[None, None]:
         """Hold the lock that lets one browser start at a time.
 
-        If Ctrl-C interrupts the event loop in the middle of a callback, the task that the callback
-        was to wake never continues. If that task holds the lock, this replaces the lock and all
-        running browsers.
+        If Ctrl-C interrupts the event loop in a callback, the task that the callback should wake
+        never continues. If that task holds the lock, this replaces the lock and all running
+        browsers.
         """
         lock, loop = self._lock, asyncio.get_running_loop()
         while not await self._acquire(lock):
@@ -571,7 +570,7 @@ class BrowserPool:
             browser.kill()
 
     async def _retire_if_due(self, browser: processes_lib.RunningBrowser) -> None:
-        """Replace a browser that is old, failing or too large, once it is unused."""
+        """Retire a browser that is old, failing or too large, once it is unused."""
         if self._closed:
             return
         if browser in self._slots and browser.usable and self._is_due(browser):
@@ -593,7 +592,7 @@ class BrowserPool:
 
 
 async def _first_page(context: BrowserContext) -> Page:
-    """Return the first tab of a context that others use, or the first that they open."""
+    """Return the first tab of a context that others use, waiting until there is one."""
     return context.pages[0] if context.pages else await context.wait_for_event("page")
 
 

@@ -117,7 +117,7 @@ def find_browser() -> BrowserExecutable:
 
 
 def _first_that_runs(**places: Iterable[Path]) -> BrowserExecutable | None:
-    """Return the first browser that runs; the keyword of its path becomes its `source`."""
+    """Return the first browser that runs. Its `source` is the keyword of its path."""
     for source, paths in places.items():
         for path in paths:
             if version := _version_of(path):
@@ -245,7 +245,7 @@ class GuardedCommand:
         return int(self.pid_file.read_text())
 
     def find(self) -> list[int]:
-        """Return the command's processes: the program, or the guard before it."""
+        """Return the command's processes: the program, or the guard that will run it."""
         with contextlib.suppress(FileNotFoundError):
             if pid := self.pid_file.read_text():
                 return [int(pid)]
@@ -286,7 +286,7 @@ class RunFolder:
 
         Args:
             program: The path of the program.
-            by_thread: Whether a thread will start it that may end before its process.
+            by_thread: Whether the thread that starts the program may end before the program.
         """
         name = f"{Path(program).name}-{next(self._numbers)}"
         command = GuardedCommand(self.path / name, self.path / f"{name}.pid")
@@ -327,7 +327,7 @@ def process_alive(pid: int) -> bool:
 
 
 def kill_group(pid: int, number: signal.Signals = signal.SIGKILL) -> None:
-    """Signal the process group that `pid` leads; does nothing if it is gone."""
+    """Signal the process group that `pid` leads. Do nothing if it is gone."""
     with contextlib.suppress(ProcessLookupError, PermissionError):
         os.killpg(pid, number)
 
@@ -365,7 +365,7 @@ def private_memory(group: int) -> int | None:
 
 
 def _kill_all_in(folder: Path, owner: int) -> None:
-    """Kill what a folder's commands started, and remove it, unless in a fork of its owner."""
+    """Kill what a folder's commands started, and remove the folder; do nothing in a fork."""
     if os.getpid() != owner:
         return
     ours = b"TMPDIR=" + os.fsencode(folder)
@@ -528,8 +528,7 @@ class Driver:
             endpoint: A CDP endpoint (`http://host:9222`, `ws://host:9222/devtools/browser/...`), or
                 a Playwright server (any other `ws://` or `wss://` address).
             seconds: The deadline.
-            untouched: Whether to leave the settings of the browser's own context as they are. Only
-                for CDP.
+            untouched: Whether to keep the settings of the browser's own context. Only for CDP.
         """
         chromium = self.playwright.chromium
         is_cdp = endpoint.startswith("http") or "/devtools/" in endpoint
@@ -610,7 +609,7 @@ class RunningBrowser:
             call_guard.cut(reason)
 
     def borrow_context(self, call_guard: CallGuard) -> BrowserContext:
-        """Return the browser's own context; if the browser dies, `call_guard` is cut."""
+        """Return the browser's own context. If the browser dies, `call_guard` is cut."""
         if not self._browser.contexts:
             raise errors_lib.BrowserError("The browser has no context of its own.")
         self._call_guards.add(call_guard)
@@ -675,7 +674,7 @@ class _Start:
         """End the start, within a few times `_START_GRACE` seconds.
 
         Args:
-            starting: Playwright's part of it.
+            starting: Playwright's part of the start.
             patience: Seconds to let it succeed first: a running driver can be stopped cleanly, with
                 its pipes closed.
         """
@@ -767,7 +766,7 @@ def _unknown_playwright() -> errors_lib.MissingDependencyError:
 
 @contextlib.contextmanager
 def _aborting(command: GuardedCommand) -> Iterator[None]:
-    """Clean up after a start that fails or is cancelled, which may have begun anyway."""
+    """Clean up after a start that fails or is cancelled, because a process may have started."""
     try:
         yield
     except BaseException:

@@ -1,8 +1,8 @@
 r"""Recorded observations of any environment, read without trust.
 
-A record may come from another tool, or be damaged: a channel may hold any value, a tree any text.
-What reads a recorded observation reads it here, so no value stops a command: a channel of another
-type counts as not recorded, and text that is not a JSON string is taken literally.
+A record may come from another tool, or be damaged, so a channel may hold any value, and a tree any
+text. All readers of recorded observations use this module, so no value stops a command: a channel
+of the wrong type counts as not recorded, and text that is not a JSON string is taken literally.
 """
 
 from __future__ import annotations
@@ -40,12 +40,12 @@ def refs_of(tree: str) -> list[str]:
 
 
 def without_refs(tree: str) -> str:
-    """Return a tree without its refs: pages with the same content have the same."""
+    """Return a tree without its refs, so that pages with the same content are equal."""
     return _REF.sub(r"\1", tree)
 
 
 def read_string(quoted: str) -> str:
-    r"""Return the text of a string in a tree: a JSON string, or else what is between its quotes.
+    r"""Return the text of a string in a tree. If it is not JSON, only the quotes are removed.
 
     >>> read_string('"a\\tb"'), read_string(r'"\q"')
     ('a\tb', '\\q')
@@ -110,9 +110,9 @@ def numbers_of(observation: Any, name: str, count: int) -> tuple[float, ...] | N
 
 
 def last_action_of(observation: Any) -> Mapping[str, Any]:
-    """Return what an observation says of the action before it: the fields of `LastAction`.
+    """Return the fields of `LastAction` that an observation has for the action before it.
 
-    Those that were not recorded, or with a value of another type, are missing.
+    Fields that were not recorded, or have a value of another type, are missing.
     """
     last = channel_of(observation, "last_action")
     if not isinstance(last, Mapping):

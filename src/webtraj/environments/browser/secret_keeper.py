@@ -1,9 +1,9 @@
 """Secrets in a browser's episodes: given values, passwords, and what redaction rules match.
 
-A password is any text typed into a password field, by any action, or found in one. The target
-decides, as seen in the last observation. The same applies to elements that match a rule's selector.
-Their axtree lines are recorded without their text, whatever its length; the text counts as a secret
-from then on, if it is long enough to search for.
+A password is any text that an action types into a password field, or that is found in one. The last
+observation decides whether the target is such a field. The same applies to elements that match a
+rule's selector. Their axtree lines are recorded without their text, whatever its length; the text
+counts as a secret from then on, if it is long enough to search for.
 
 Secrets on a screenshot are painted over. Their places come from the browser
 (`DOMSnapshot.captureSnapshot`), not from a script in the page: it covers closed shadow roots,
@@ -159,7 +159,7 @@ class SecretKeeper:
                 self._learn_typed(PASSWORD, value)
 
     def saw_password_field(self, ref: str) -> None:
-        """Redact what is typed into a password field that no look has seen yet."""
+        """Redact what is typed into a password field that is not in any observation yet."""
         if self.watches_passwords:
             self._refs[ref] = PASSWORD
 
@@ -169,11 +169,11 @@ class SecretKeeper:
             self._learn_typed(PASSWORD, text)
 
     def _learn_typed(self, name: str, text: str) -> bool:
-        """Learn a secret that is typed; the page before it decides which prefixes are secret."""
+        """Learn a typed secret. Which of its prefixes are secret depends on the page before."""
         return self._redactor.learn_typed(name, text, shown=_words_of(self._page))
 
     def hide(self, name: str, selector: str) -> None:
-        """Add elements to redact from now on; several selectors may have one name.
+        """Add elements to redact from now on. Several selectors may share a name.
 
         Args:
             name: The placeholder name.
@@ -293,7 +293,7 @@ class SecretKeeper:
         return self._redactor.redact(value)
 
     def _without_short(self, observation: Any) -> Any:
-        """Return an observation without short private texts in its running text."""
+        """Return an observation with short private texts removed from its running text."""
         if not isinstance(observation, Mapping):
             return observation
         changed = {}
@@ -360,7 +360,7 @@ def _words_of(value: Any) -> str:
 
 
 def _types_something(keys: str) -> bool:
-    """Whether pressing keys leaves a character, rather than moving on or giving a command."""
+    """Return whether pressing keys types a character, rather than moving or giving a command."""
     chords = (keys_lib.split_chord(chord) for chord in keys.split(" "))
     return any(
         chord[-1] in _TYPING_KEYS and not _COMMANDS.intersection(chord[:-1]) for chord in chords
@@ -663,7 +663,7 @@ class _Document:
                 yield node
 
     def boxes_of(self, node: int) -> list[Box]:
-        """Return the boxes of a node, or else of its nearest ancestor with boxes."""
+        """Return the boxes of a node, or of its nearest ancestor that has boxes."""
         while node >= 0 and self._name(node) not in _NEVER_SHOWN:
             if node in self._layout_of:
                 return [
@@ -716,7 +716,7 @@ class _Document:
                 yield from self.boxes_of(node)
 
     def _find_copied_boxes(self, needles: Collection[str]) -> Iterator[Box]:
-        """Yield all SVG boxes if some SVG, even hidden, holds a needle and some is copied."""
+        """Yield all SVG boxes if any SVG, even hidden, holds a needle and any is copied."""
         names = [self._string(name).upper() for name in self._nodes["nodeName"]]
         if _COPIES.isdisjoint(names):
             return

@@ -13,10 +13,13 @@ from urllib.parse import urlsplit
 
 from webtraj import errors
 from webtraj.environments.browser import clipboard as clipboard_lib
+from webtraj.environments.browser import foreign_frames as foreign_frames_lib
 from webtraj.environments.browser import lease as lease_lib
 from webtraj.environments.browser import network as network_lib
+from webtraj.environments.browser import network_watch as network_watch_lib
 from webtraj.environments.browser import observation as observation_lib
 from webtraj.environments.browser import page_script as page_script_lib
+from webtraj.environments.browser import settle_policy as settle_policy_lib
 from webtraj.environments.browser import traffic as traffic_lib
 from webtraj.environments.browser.network import BLANK
 
@@ -107,8 +110,8 @@ class BrowserSession:
         keeper: The secrets that looks report.
         listener: Listens to what a person or another program does in the tabs. Then the session
             answers no dialogs and intercepts no file choosers.
-        script: JavaScript of the task, which is added to the page script; empty for none.
-        hidden: A CSS selector of elements left out of the axtree; empty for none.
+        script: JavaScript of the task, which is added to the page script. May be empty.
+        hidden: A CSS selector of elements left out of the axtree. May be empty.
         surroundings: JavaScript to run in each document before its own; empty for none.
     """
 
@@ -118,7 +121,7 @@ class BrowserSession:
         boundary: network_lib.Boundary,
         *,
         observe: observation_lib.Observe,
-        settle: page_script_lib.SettlePolicy,
+        settle: settle_policy_lib.SettlePolicy,
         keeper: SecretKeeper,
         listener: listener_lib.Listener | None = None,
         script: str = "",
@@ -154,7 +157,7 @@ class BrowserSession:
             if self._isolated
             else page_script_lib.PageWorld(self, self._script)
         )
-        self.foreign_frames = page_script_lib.ForeignFrames(
+        self.foreign_frames = foreign_frames_lib.ForeignFrames(
             self, self._world, seconds=settle.cap, listener=listener
         )
         self._opened: Page | None = None
@@ -172,7 +175,7 @@ class BrowserSession:
         self._network = (
             None
             if settle.network_quiet is None
-            else page_script_lib.NetworkWatch(lease.context, answers=settle.answers)
+            else network_watch_lib.NetworkWatch(lease.context, answers=settle.answers)
         )
         self._traffic = (
             traffic_lib.TrafficLog(lease.context, body_limit=observe.body_limit)
@@ -254,7 +257,7 @@ class BrowserSession:
         self.foreign_frames.forget_all()
 
     def forget_events(self) -> None:
-        """Forget what happened since the last look: events, files, traffic, what was blocked."""
+        """Forget what happened since the last look: events, files, traffic, blocked pages."""
         self.boundary.take_blocked()
         self.take_events()
         self.downloads.take()
@@ -310,7 +313,7 @@ class BrowserSession:
         return self._failures.get(page)  # It broke off, or redirected to one that does not load.
 
     async def _check_alive(self, page: Page, *, what: str) -> None:
-        """Raise if a page died, which at first looks like an aborted load."""
+        """Raise an error if a page died, which at first looks like an aborted load."""
         try:
             await self.run(page.evaluate("0"), what=what)
         except errors.BrowserError as error:
@@ -318,11 +321,12 @@ class BrowserSession:
                 raise
 
     def take_failure(self, page: Page, *, refused: bool = False) -> LoadFailure | None:
-        """Return, once, why a tab's page did not load completely; None if it did.
+        """Return why a tab's page did not load completely; None if it did, or was asked before.
 
         Args:
             page: The tab.
-            refused: Whether its navigation has just failed, even if it does not show that yet.
+            refused: Whether its navigation has just failed, even if the page does not show that
+                yet.
         """
         failure = self._failures.get(page)
         shows_error = page.url.startswith(_ERROR_PAGE)
@@ -350,7 +354,7 @@ class BrowserSession:
     async def replace_page(self) -> None:
         """Close the tabs that crashed, or else the active one, which does not answer.
 
-        A blank tab takes the active one's place.
+        A blank tab replaces the active one.
 
         Raises:
             BrowserError: The browser failed.
@@ -368,7 +372,7 @@ class BrowserSession:
         self.lease.timed_out = False  # The page was at fault, not the browser.
 
     def turn_to(self, page: Page) -> None:
-        """Observe another tab from now on, to which somebody else has switched."""
+        """Observe another tab from now on, after somebody else has switched to it."""
         self._active, self._opened = page, None
 
     async def call(self, function: str, argument: Any) -> Any:
@@ -383,10 +387,11 @@ class BrowserSession:
         return await self.call("prepare", options)
 
     async def elements_at(self, paths: list[Any], *, hidden: str) -> list[Any]:
-        """Return the ref of the element at each path, whether it is a password field, and hidden.
+        """Return for each path the ref, whether it is a password field, and whether it is hidden.
 
         Args:
-            paths: Child numbers from the document, with "shadow" and "frame" between them.
+            paths: Lists of child numbers from the document on, with "shadow" and "frame" between
+                them.
             hidden: A CSS selector of hidden elements.
         """
         answer = await self.call("elementsAt", {"paths": paths, "hidden": hidden})
@@ -398,7 +403,7 @@ class BrowserSession:
         """Give elements of the active tab other refs.
 
         Args:
-            pairs: The refs that they have, and those that they get.
+            pairs: Pairs of an old and a new ref.
             following: The number of the next new ref.
         """
         await self.call("renameRefs", {"pairs": list(pairs), "next": following})
@@ -422,7 +427,7 @@ class BrowserSession:
             begin: The argument for the task script's `begin`, to begin an episode first.
             capture: Whether to take a screenshot while the page settles, since most pages do not
                 change meanwhile.
-            moments: Whether to ask for what the page shows after each change from now on.
+            moments: Whether to report what the page shows after each change from now on.
 
         Returns:
             The result of the page script's `observe`. Its `settle.ended` is `navigated` if the page
@@ -545,7 +550,7 @@ class BrowserSession:
             self._copied = content
 
     async def _show_unseen(self) -> bool:
-        """Show the page script what it cannot see; return whether any of it is new."""
+        """Show the page script what it cannot see by itself; return whether any of it is new."""
         from webtraj.environments.browser import unseen as unseen_lib  # Few pages need it.
 
         page = self._active
@@ -582,7 +587,7 @@ class BrowserSession:
         }
 
     def make_look(self, seen: Mapping[str, Any]) -> dict[str, Any]:
-        """Return what the page script saw by itself as the result of a `look`, without a picture.
+        """Turn an observation of the page script into the result of a `look`, without a picture.
 
         Frames of another origin show nothing inside.
         """
@@ -593,7 +598,7 @@ class BrowserSession:
         return {**kept, **tabs, "settle": settle, "capture": b""}
 
     def blank_look(self) -> dict[str, Any]:
-        """Return what the page script sees of a page that does not answer: nothing."""
+        """Return the observation of a page that does not answer: an empty page."""
         extents = ("x", "y", "width", "height", "page_width", "page_height")
         return {
             "url": self._active.url,
@@ -634,7 +639,7 @@ class BrowserSession:
     async def tab_was_closed(self) -> bool:
         """Return whether a call failed because the page closed its own tab, which is not an error.
 
-        Another tab then becomes active; a blank one if it was the last.
+        Another tab then becomes active; if it was the last, a blank tab.
         """
         if not self.lease.healthy:
             return False
@@ -652,7 +657,7 @@ class BrowserSession:
     async def screenshot(
         self, picture_format: observation_lib.PictureFormat | None = None
     ) -> bytes:
-        """Return the viewport of the active tab as an image, by default in the format observed."""
+        """Return the active tab's viewport as an image. Default: in the format of observations."""
         session = await self.debugger(self._active)
         options: dict[str, Any] = {
             "format": picture_format or self._observe.screenshot_format,
@@ -727,17 +732,17 @@ class BrowserSession:
         return self._cdp[page]
 
     def begin_action(self, *, types: bool) -> None:
-        """Note that an action begins: what it causes is waited for.
+        """Note that an action begins, so that its effects are waited for.
 
         Args:
-            types: Whether it types.
+            types: Whether the action types.
         """
         self._typed = types
         if self._network is not None:
             self._network.begin_action(self._active)
 
     def _time_left(self, begun: float) -> float:
-        """Return the seconds that a page which does not rest has left to settle."""
+        """Return the seconds that a restless page has left to settle."""
         if self._settle.restless is None:
             return self._settle.cap
         left = self._settle.restless - (time.monotonic() - begun)
@@ -745,18 +750,18 @@ class BrowserSession:
 
     @property
     def _grace(self) -> float:
-        """Seconds after which a page on its way to a document has asked for it."""
+        """Seconds within which a page that is leaving asks for its next document."""
         departure = self._settle.departure
         return departure if self._network is None else min(departure, _ASKS_WITHIN)
 
     def _began_to_fetch(self, waited: float, looked: float) -> bool:
-        """Return whether the page has fetched since it was looked at, and has time left.
+        """Return whether the page has sent requests since the last look, and has time left.
 
-        A timer that was waited for may have begun it, or a script that took long to start.
+        A timer, or a script that started late, may have sent them.
 
         Args:
             waited: When the first wait for the network ended.
-            looked: When the last one ended, before the last look.
+            looked: When the last wait for the network ended, before the last look.
         """
         if self._network is None or not self._network.has_asked_since(self._active, looked):
             return False
@@ -898,7 +903,7 @@ class BrowserSession:
 
 
 def _is_plain(error: errors.BrowserError) -> bool:
-    """Return whether the browser is healthy: it neither died nor was too slow."""
+    """Return whether an error leaves the browser healthy: it neither died nor was too slow."""
     gone = (errors.BrowserCrashedError, errors.BrowserTimeoutError)
     return not isinstance(error, gone)
 

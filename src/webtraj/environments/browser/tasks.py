@@ -101,27 +101,27 @@ class BrowserTask:
 
     @property
     def script(self) -> str:
-        """JavaScript to add to the page script (see `page_script`); empty for none."""
+        """JavaScript to add to the page script (see `page_script`). May be empty."""
         return ""
 
     @property
     def hidden(self) -> str:
-        """A CSS selector of elements left out of the axtree; empty for none."""
+        """A CSS selector of elements left out of the axtree. May be empty."""
         return ""
 
     @property
     def max_steps(self) -> int | None:
-        """The default step limit, which one given to the environment overrides; None for none."""
+        """The default step limit; None for no limit. The environment's own limit overrides it."""
         return None
 
     @property
     def local_sites(self) -> network_lib.LocalSites:
-        """Handlers by host and port that replace the network: URLs are the same everywhere."""
+        """Handlers by host and port that replace the network, so that URLs are always the same."""
         return {}
 
     @property
     def metadata(self) -> Mapping[str, Any]:
-        """Facts about the running episode for its record's `metadata`, such as a judge needs."""
+        """Facts about the running episode for its record's `metadata`, for instance for a judge."""
         return {}
 
     @property
@@ -164,20 +164,20 @@ class BrowserTask:
         """Undo what `setup` did outside the browser. Called once for each `setup`."""
 
     async def snapshot(self, session: session_lib.BrowserSession) -> Any:
-        """Return a copy of what the episode has outside the browser, which no step changes.
+        """Return a copy of the episode's state outside the browser. Later steps do not change it.
 
-        None if it cannot be copied, as by default: its forks repeat their record. What the copy
-        holds is freed when nothing refers to it.
+        The default is None: the state cannot be copied, so forks replay their record. The copy's
+            resources are freed when nothing refers to it.
         """
         return None
 
     def restoring(
         self, session: session_lib.BrowserSession, snapshot: Any
     ) -> AbstractAsyncContextManager[None]:
-        """Take the place of `setup` in an episode that starts from a copy.
+        """Replace `setup` in an episode that starts from a copy.
 
-        Within the context, the copied page loads again, and its documents are answered as before.
-        Then everything is as in the copy: what loading has changed does not count.
+        Within the context, the copied page loads again and must get the same documents. On leaving
+        it, the state is set back to the copy, without what loading has changed.
         """
         raise NotImplementedError
 

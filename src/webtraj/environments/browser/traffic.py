@@ -4,7 +4,7 @@
 JSON object per line. Each follows the HAR format, so `webtraj export --format har` only has to put
 them together. Cookies are never noted, and headers, parameters and fields with a secret's name
 (`Authorization`, `password`, ...) have no values; other secrets are redacted with the observation
-that holds the lines. Noting never raises: traffic that is lost must not break an episode.
+that holds the lines. Noting never raises, because lost traffic must not break an episode.
 """
 
 from __future__ import annotations
@@ -186,7 +186,7 @@ class TrafficLog:
 
 
 def _response(response: Response | None) -> dict[str, Any]:
-    """Return a response without its body; one that never came has status 0."""
+    """Return a response without its body. A response that never came has status 0."""
     headers = {} if response is None else response.headers
     return {
         "status": 0 if response is None else response.status,
@@ -223,7 +223,7 @@ def _without_secrets(url: str) -> str:
 
 
 def _span(timing: Any, start: str, end: str) -> float:
-    """Return a duration in milliseconds; -1 if it does not apply, as HAR has it."""
+    """Return a duration in milliseconds; as in HAR, -1 if it does not apply."""
     return timing[end] - timing[start] if timing[start] >= 0 and timing[end] >= 0 else -1
 
 

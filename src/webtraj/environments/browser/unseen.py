@@ -1,8 +1,8 @@
-"""What the page script cannot see, and is shown: closed shadow roots and the page's handlers.
+"""Show the page script what it cannot see by itself: closed shadow roots and click handlers.
 
-No script gets from an element to its closed shadow root, and none in an isolated world to the
-handlers that the page's own scripts set. The debugging protocol sees both, and leaves no trace in
-the page.
+No script can get from an element to its closed shadow root, and no script in an isolated world can
+see the handlers that the page's own scripts set. The debugging protocol sees both, and leaves no
+trace in the page.
 """
 
 from __future__ import annotations
@@ -28,15 +28,15 @@ async def show_closed_roots(
 ) -> bool:
     """Show the page script the closed shadow roots that it does not know yet.
 
-    A search counts the nodes of all documents in a process, at a cost of about a millisecond; only
-    where the page script knows fewer is the document read whole.
+    A search counts the nodes of all documents in a process, which takes about a millisecond. The
+    whole document is read only if the page script knows fewer nodes.
 
     Args:
         send: Sends a command to the documents' process.
         worlds: The worlds of the page script in that process.
 
     Returns:
-        Whether there were any that it did not know.
+        Whether there were new ones.
 
     Raises:
         BrowserError: The browser failed, or a document was replaced.
@@ -103,7 +103,7 @@ async def _show(
 
 
 def _nodes_within(snapshot: Mapping[str, Any]) -> Iterator[int]:
-    """Yield backend ids of nodes within closed shadow roots, at least one of each."""
+    """Yield backend ids of nodes within closed shadow roots, at least one per root."""
     for document in snapshot["documents"]:
         nodes = document["nodes"]
         kinds = nodes["shadowRootType"]

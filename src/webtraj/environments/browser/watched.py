@@ -29,7 +29,7 @@ _AFTER_SILENCE: Final = 2.0
 
 
 class WatchedEnvironment:
-    """Observes what somebody else does in a browser environment; takes the place of `step`.
+    """Observes what somebody else does in a browser environment, instead of `step`.
 
     Args:
         environment: The environment, not yet reset. It listens from its first `reset` on.
@@ -57,10 +57,10 @@ class WatchedEnvironment:
         Args:
             action: The action.
             touched: The page script's description of its element.
-            seen: What the page script saw at the time; None looks now, once the page has settled.
-                Then the picture is empty, and there is a verdict only if `seen` has the state of
-                the task's script.
-            again: Whether this takes the place of the last result.
+            seen: What the page script saw at the time; None observes the page now, once it has
+                settled. With a value, the picture is empty, and there is a verdict only if `seen`
+                has the state of the task's script.
+            again: Whether this replaces the last result.
 
         Raises:
             BrowserError: The browser failed.
@@ -120,7 +120,8 @@ class WatchedEnvironment:
     async def _look(self, session: BrowserSession) -> tuple[Any, str]:
         """Return what the page shows; if it does not answer, an empty page and an error.
 
-        We do not close their page. Until it answers again, each look waits only briefly for it.
+        The page belongs to somebody else, so it stays open. Until it answers again, each look waits
+        only briefly.
         """
         page, known = session.page, self._silent
         try:

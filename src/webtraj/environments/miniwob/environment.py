@@ -18,7 +18,6 @@ from webtraj.environments.browser import (
 from webtraj.environments.browser import (
     observation as observation_lib,
 )
-from webtraj.environments.browser import page_script as page_script_lib
 from webtraj.environments.browser import perturbations as perturbations_lib
 from webtraj.environments.browser import (
     pool as pool_lib,
@@ -26,6 +25,7 @@ from webtraj.environments.browser import (
 from webtraj.environments.browser import (
     session as session_lib,
 )
+from webtraj.environments.browser import settle_policy as settle_policy_lib
 from webtraj.environments.browser import (
     tasks as browser_tasks_lib,
 )
@@ -198,7 +198,7 @@ class MiniwobEnvironment(environment_lib.BrowserEnvironment):
         max_steps: int | Literal["task"] | None = "task",
         reward: RewardKind = "raw",
         success: str = "full",
-        settle: page_script_lib.SettlePolicy = page_script_lib.LOCAL_PAGE,
+        settle: settle_policy_lib.SettlePolicy = settle_policy_lib.LOCAL_PAGE,
         viewport: tuple[int, int] = VIEWPORT,
         perturbation: perturbations_lib.Perturbation | str | None = None,
     ) -> None:
@@ -227,7 +227,7 @@ class MiniwobEnvironment(environment_lib.BrowserEnvironment):
 
     @property
     def page_name(self) -> str:
-        """The MiniWoB++ page of the current episode, or of the first one before it begins."""
+        """The MiniWoB++ page of the current episode. Before the first episode, its page."""
         return self._pages[max(self._episode, 0) % len(self._pages)].page
 
     def _versions(self) -> dict[str, str]:

@@ -1,9 +1,9 @@
-"""The model judge: models are asked what episodes were worth, and cannot be talked into it.
+"""The model judge: asks models for verdicts on episodes, safe against text that begs for one.
 
-* `case`: what there is to judge, how, and by which models; `evidence`: what of an episode is shown.
-* `prompts`: what is asked; `votes`: what counts as a reply, and the votes and their record.
+* `case`: what to judge, how, and by which models; `evidence`: which parts of an episode are shown.
+* `prompts`: the questions; `votes`: reading replies, and the votes and their record.
 * `procedure`: the way from evidence to outcome, a question at a time.
-* `judge`: all of it together, and judging again from the record.
+* `judge`: the judge itself, and judging again from the record.
 """
 
 from webtraj.judging.model.case import JudgeSettings, Routing

@@ -169,7 +169,7 @@ class Routing:
 
     @classmethod
     def to(cls, models: ModelClient | Routing) -> Routing:
-        """Return a routing unchanged, or a routing that uses one client for all stages."""
+        """Return a routing unchanged; turn a client into a routing that uses it for all stages."""
         return models if isinstance(models, Routing) else cls(models)
 
 
@@ -257,7 +257,7 @@ class Answered:
     def verdict(self) -> str:
         """The verdict of more than half of all votes; empty if there is none.
 
-        Votes without a verdict count against every word, so a tie or too few valid votes decide
+        Votes without a verdict count against every verdict, so a tie or too few valid votes decide
         nothing.
         """
         words = [vote.verdict for vote in self.votes]

@@ -75,7 +75,7 @@ class ModelJudge(AsyncClosing):
             await client.aclose()
 
     async def check(self) -> None:
-        """Ask each model for one word, so that a wrong key or address shows before judging starts.
+        """Ask each model for one word, to find a wrong key or address before judging starts.
 
         Raises:
             ModelRefusedError: A model's server rejects the request.
@@ -225,8 +225,8 @@ class Rerun:
 async def rerun(judgement: Judgement, models: ModelClient | Routing) -> Rerun:
     """Ask models the recorded questions again, with exactly the same messages and pictures.
 
-    Questions that were not asked then are not asked now: if a criterion that failed is met this
-    time, the criteria after it have no recorded question, and the outcome is JUDGE_ERROR.
+    Only recorded questions are asked. If a criterion that failed is met this time, the criteria
+    after it have no recorded question, and the outcome is JUDGE_ERROR.
 
     Args:
         judgement: A judgement by the model judge.

@@ -1,7 +1,7 @@
 """The judging procedure as a generator: it yields questions and receives answers.
 
-It does no I/O and asks no model itself, so judging, asking again and recomputing from a stored
-transcript all share it.
+It does no I/O and asks no model itself, so judging, rerunning and replaying a stored transcript all
+share it.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ __all__ = [
 
 
 def blocked_questions(case: Case) -> tuple[Question, ...]:
-    """Return the question whether the site blocked the agent; empty if it is turned off."""
+    """Return the question whether the site blocked the agent; empty if that is turned off."""
     if not case.settings.check_blocked:
         return ()
     return (
@@ -163,7 +163,7 @@ def _is_end(answer: Answered) -> bool:
 
 
 def _end_by(blocked_answer: Answered) -> tuple[Outcome, str] | None:
-    """Return the outcome if the answer ends the examination; None if the site was open."""
+    """Return the outcome if the site blocked the agent or this is unclear; None if it was open."""
     match blocked_answer.verdict:
         case "open":
             return None

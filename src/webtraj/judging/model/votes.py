@@ -1,4 +1,4 @@
-"""Votes on questions: what is read from calls, and how they are stored.
+"""Votes on questions: reading them from calls, and storing them.
 
 A vote depends only on its calls, so stored calls give the same vote again.
 """

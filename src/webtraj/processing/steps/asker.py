@@ -198,9 +198,9 @@ class Asker(Generic[_Form]):
 
         Args:
             fields: The values for the question's placeholders.
-            pictures: The encoded pictures to show before it.
-            check: A function that returns why an answer of the right form is unusable; empty if it
-                is usable.
+            pictures: The encoded pictures to show before the question.
+            check: A function that returns why a well-formed answer is unusable; empty if it is
+                usable.
 
         Raises:
             ModelError: No reply was usable; its `call` is the last one.

@@ -107,7 +107,7 @@ _SHINGLE: Final = 2
 
 
 def _coefficients() -> np.ndarray[Any, np.dtype[np.uint64]]:
-    """Return the hash functions. They are fixed, so that signatures of all runs compare."""
+    """Return the hash functions. They are fixed, so that signatures of all runs are comparable."""
     data = hashlib.shake_256(b"webtraj dedupe 1").digest(_NUM_HASHES * 16)
     values = np.array(struct.unpack(f"<{_NUM_HASHES * 2}Q", data), dtype=np.uint64)
     return (values % np.uint64(_PRIME - 1) + np.uint64(1)).reshape(2, _NUM_HASHES)
@@ -126,7 +126,7 @@ class Dedupe(options.PlainStep):
     least `threshold` (estimated by 64 min-hashes, with an error of about 0.06).
 
     With `threshold=1`, only exact duplicates are dropped. With `prefer_reward`, an episode with a
-    higher reward than all similar ones is kept too; the ones kept earlier stay.
+    higher reward than all similar ones is kept too. Episodes that were kept earlier stay.
 
     Raises:
         InvalidInputError: An option is out of range.
@@ -185,7 +185,7 @@ class Dedupe(options.PlainStep):
         return None
 
     def _most_like(self, group: str, new: _Kept) -> tuple[_Kept | None, float]:
-        """Return the best similar episode that was kept: the most reward, then the first."""
+        """Return the similar episode that was kept with the highest reward; the first of equals."""
         found: dict[str, tuple[_Kept, float]] = {}
         if new.exact in self._exact:
             same = self._exact[new.exact]
@@ -258,7 +258,7 @@ def _minhash(done: list[str]) -> list[int]:
 
 
 def _plain_reward(reward: float | None) -> float:
-    """Return a reward that JSON can hold; one that is not a number counts as 0."""
+    """Return a reward that JSON can hold. A reward that is not a number counts as 0."""
     return reward if reward is not None and math.isfinite(reward) else 0.0
 
 

@@ -39,7 +39,7 @@ def is_derived(trajectory: EpisodeTrajectory) -> bool:
 def is_sayable(text: str) -> bool:
     """Return whether a text can be used in a goal and a rule, where braces have a meaning.
 
-    Redacted text cannot: its content is unknown.
+    Redacted text cannot be used, because its content is unknown.
 
     >>> is_sayable("Submit"), is_sayable("{x}"), is_sayable(" "), is_sayable("<secret:name>")
     (True, False, False, False)
@@ -90,8 +90,8 @@ def derive(
 ) -> EpisodeTrajectory:
     """Make an episode from some steps of another, in order.
 
-    Each action follows the page on which it was taken. Decisions, which were for another goal, are
-    left out, and so is everything in observations about the old task.
+    Each action follows the page on which it was taken. Decisions are left out, because they were
+    made for another goal. So is everything in observations about the old task.
 
     Args:
         trajectory: The episode.
@@ -99,7 +99,7 @@ def derive(
         suffix: The end of the new id.
         task: The new task.
         goal: The new goal.
-        rule: The rule for success, as `webtraj.judging.rules` takes it.
+        rule: The rule for success, in the form of `webtraj.judging.rules`.
     """
     steps = trajectory.steps
     made = [
@@ -163,7 +163,7 @@ def derive(
 
 
 def _page_of(observation: Any) -> dict[str, Any]:
-    """Return the channels that show the page, without those about events."""
+    """Return the channels that show the page, without the channels for events."""
     return {
         name: value
         for name, value in observation.items()

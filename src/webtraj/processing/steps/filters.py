@@ -1,7 +1,7 @@
 """`filter`, `filter-outcome`, `filter-site`, `filter-task`: keep selected episodes.
 
-Use them inside a pipeline for what is only known there, such as a judge's verdict. To filter by
-what the index knows, `where` is cheaper: episodes that do not match are never read.
+Use them for what is known only inside a pipeline, such as a judge's verdict. To filter by what the
+index has, `where` is cheaper, because it never reads episodes that do not match.
 """
 
 from __future__ import annotations

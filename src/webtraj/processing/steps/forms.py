@@ -84,7 +84,7 @@ class FormState:
 
     @property
     def key(self) -> tuple[Any, ...]:
-        """A key that is equal for pages of the same shape whose fields have the same values."""
+        """A key that is equal for pages with the same structure and the same field values."""
         return self.shape, *sorted(self.values.items())
 
     def is_only(self, field: Field) -> bool:
@@ -165,7 +165,7 @@ def check_texts(step: str, option: str, value: Any, blanks: Iterable[str]) -> tu
 
 
 def choose_text(texts: Sequence[str], key: str) -> str:
-    """Return one of some texts, always the same one for the same key.
+    """Return one of several texts, the same one for the same key.
 
     >>> {choose_text(["one", "two"], str(key)) for key in range(9)} == {"one", "two"}
     True
@@ -356,7 +356,7 @@ def _sendings(
 def _is_same_page(
     trajectory: EpisodeTrajectory, states: list[FormState | None], one: int, other: int
 ) -> bool:
-    """Return whether two steps show the same form, whatever its values."""
+    """Return whether two steps show the same form, with any values."""
     first, second = states[one], states[other]
     urls = {text_of(trajectory.steps[n].observation, "url") for n in (one, other)}
     return (
@@ -377,7 +377,7 @@ def _begin_of(trajectory: EpisodeTrajectory, states: list[FormState | None], sen
 def _has_same_fields(
     trajectory: EpisodeTrajectory, states: list[FormState | None], one: int, other: int
 ) -> bool:
-    """Return whether two steps show the same fields at one address, whatever is around them."""
+    """Return whether two steps show the same fields at the same address."""
     first, second = states[one], states[other]
     urls = {text_of(trajectory.steps[n].observation, "url") for n in (one, other)}
     if first is None or second is None or len(urls) > 1:
@@ -390,9 +390,9 @@ def _way_to(
 ) -> list[int]:
     """Return the positions of the steps that filled in the form, in order.
 
-    Each step starts with the page as the previous one left it. It sets fields to their final
-    values, or changes only the page around them. Of the possible sequences, the one in which most
-    steps set fields is used; among equals the shortest, then the earliest.
+    Each step starts with the page as the previous step left it. It sets fields to their final
+    values, or changes only the page around them. Of several such sequences, the one in which most
+    steps set fields is used, then the shortest, then the earliest.
     """
     final = states[end]
     assert final is not None
@@ -420,7 +420,7 @@ def _advances(
     after: FormState,
     final: FormState,
 ) -> bool:
-    """Return whether a step set fields to their final values, or changed only what is around."""
+    """Return whether a step set fields to final values, or changed only the page around them."""
     step = trajectory.steps[position]
     last = last_action_of(step.observation)
     changed = _find_changed(before, after)
@@ -464,7 +464,7 @@ def _is_typed(field: Field) -> bool:
 
 
 def _is_wordable(field: Field, value: str) -> bool:
-    """Return whether a goal can ask for a value. Toggles that another turns off need no words."""
+    """Return whether a goal can ask for a value, or need not, because another toggle unsets it."""
     if field.is_toggle:
         return value == _ON or (field.role in EXCLUSIVE and not value)
     return clicks.is_sayable(value) and '"' not in value and not is_masked(value)

@@ -34,13 +34,13 @@ _UNDECIDED = (Outcome.UNKNOWN, Outcome.JUDGE_ERROR)
 class JudgeStep(options.PlainStep):
     """Adds a judge's judgement to each judgeable episode and sets its outcome.
 
-    Episodes that did not end by themselves pass unchanged: there is nothing to judge. An episode
+    Episodes that did not end by themselves pass unchanged, because there is nothing to judge. An
+    episode
     with a verdict of the same judge and version is not judged again.
 
-    A JUDGE_ERROR is recorded like any other judgement. The exception is a model that gave no reply
-    at all, because it was unavailable or refused: that says nothing about the episode. The step
-    then fails, and the pipeline writes no output and judges the episode in its next run.
-    `on_judge_error` changes this.
+    A JUDGE_ERROR is recorded like any other judgement, unless a model gave no reply at all, because
+    it was unavailable or refused. This says nothing about the episode, so the step fails: the
+    pipeline writes no output and judges the episode in its next run. `on_judge_error` changes this.
 
     Raises:
         InvalidInputError: The judge is unknown, it needs a model, or an option is wrong.

@@ -80,7 +80,7 @@ def is_empty(value: Any) -> bool:
 
 
 def never_observed(trajectory: trajectory_lib.EpisodeTrajectory) -> frozenset[str]:
-    """Return the channels that are None in all steps, such as an error that never came."""
+    """Return the channels that are None in all steps, such as an error if none occurred."""
     seen: dict[str, bool] = {}
     for step in trajectory.steps:
         if isinstance(step.observation, Mapping):
@@ -142,7 +142,7 @@ def events_in(observation: Any) -> tuple[str, ...]:
 def fingerprint(observation: Any, *, screenshot: bool = True) -> str | None:
     """Return a fingerprint of a page's state: its URL and content.
 
-    Refs and focus are ignored: a reopened page has other refs.
+    Refs and focus are ignored, because a reopened page has other refs.
 
     Args:
         observation: Any observation.
@@ -174,7 +174,7 @@ def fingerprint(observation: Any, *, screenshot: bool = True) -> str | None:
 def action_of(action: Any) -> actions_lib.Action | None:
     """Return a recorded action as a webtraj action; None if it is not one.
 
-    Text is parsed as BrowserGym's dialect.
+    Text is parsed in BrowserGym's dialect.
     """
     if isinstance(action, trajectory_lib.Decision):
         action = action.action
@@ -239,7 +239,7 @@ def element_of(before: Any, step: trajectory_lib.StepRecord) -> Element:
 
 
 def focus_in(observation: Any) -> Ref | None:
-    """Return the element that has the focus, as far as the axtree shows it."""
+    """Return the element that has the focus, if the axtree shows it."""
     ref = text_of(observation, "focused")
     for line in text_of(observation, "axtree").splitlines():
         if line.lstrip().startswith(f"[{ref}] ") if ref else _has_focus(line):

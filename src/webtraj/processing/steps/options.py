@@ -47,7 +47,7 @@ def put(step: Any, **values: Any) -> None:
 
 
 def read_words(step: Any, *names: str) -> None:
-    """Make tuples of options that are one word or several.
+    """Turn options that are one word or several into tuples.
 
     Raises:
         InvalidInputError: One is neither.
@@ -98,7 +98,7 @@ def choice(step: str, option: str, value: Any, known: Iterable[str]) -> None:
 
 
 def check_flags(step: Any) -> None:
-    """Check that the options that are true or false are.
+    """Check that options of type bool are true or false.
 
     Raises:
         InvalidInputError: One is something else.
@@ -151,7 +151,7 @@ def check_wording(step: str, option: str, value: Any, blanks: Iterable[str]) -> 
 
 
 def fill_in(wording: str, words: Mapping[str, str]) -> str:
-    """Return a text with its placeholders filled in, all at once: values are not expanded again.
+    """Return a text with its placeholders filled in. Placeholders within values stay.
 
     >>> fill_in("Click {name}.", {"name": "{role}", "role": "x"})
     'Click {role}.'

@@ -23,7 +23,7 @@ __all__ = ["COMPARED", "DropNoEffect", "PruneLoops", "is_neutral", "renumber", "
 
 
 def is_neutral(step: trajectory_lib.StepRecord) -> bool:
-    """Return whether removing a step leaves rewards, return, start and end unchanged."""
+    """Return whether a step can be removed without changing the rewards, return, start or end."""
     if step.first or step.last:
         return False
     if trajectory_lib.reward_value(step.reward) != 0:  # NaN is not 0 either.
@@ -43,7 +43,7 @@ def without(
 def renumber(
     steps: Collection[trajectory_lib.StepRecord],
 ) -> tuple[trajectory_lib.StepRecord, ...]:
-    """Return steps numbered from 0; steps that already are stay the same objects."""
+    """Return steps numbered from 0. Steps that have the right number stay the same objects."""
     return tuple(
         step if step.index == index else dataclasses.replace(step, index=index)
         for index, step in enumerate(steps)
@@ -83,7 +83,7 @@ class PruneLoops(options.PlainStep):
     history, addresses, tabs, scrolling, waiting, and clicks on links. Clicks on anything else,
     typing, dialogs, downloads and rewards may change hidden state, so such a detour stays. (A link
     that logs out or buys something counts as a link.) A detour also stays if a later action says or
-    types a word that was first seen on it, or if its pages have no text. The last step stays.
+    types a word that first appeared on it, or if its pages have no text. The last step stays.
 
     After the cut, the step before the detour leads straight to the step after it. If the page was
     reopened, and so has other refs, the later observation is used, so that the next action's ref
@@ -177,7 +177,7 @@ class PruneLoops(options.PlainStep):
 
 
 def _is_used(trajectory: trajectory_lib.EpisodeTrajectory, begin: int, end: int) -> bool:
-    """Return whether a later action says a word that was first seen between two steps."""
+    """Return whether a later action uses a word that was first seen between two steps."""
     steps = trajectory.steps
     said = {word for step in steps[end + 1 :] for word in _words_of_action(step.action)}
     if not said:
@@ -214,7 +214,7 @@ def _view_is_known(observation: Any, compare_screenshots: bool) -> bool:
 
 
 def _arrive_at(step: StepRecord, end: StepRecord) -> StepRecord:
-    """Return a step with the observation of a later step of the same state."""
+    """Return a step with the observation of a later step in the same state."""
     before, after = step.observation, end.observation
     if not isinstance(before, Mapping) or not isinstance(after, Mapping):
         return step
@@ -370,7 +370,7 @@ def _took_focus(before: Any, step: StepRecord) -> bool:
 
 
 def _differs(before: Mapping[str, Any], after: Mapping[str, Any], name: str) -> bool | None:
-    """Return whether a channel differs; None unless it was observed both times."""
+    """Return whether a channel differs; None if it was not observed both times."""
     if name == "changes":
         return _has_changes(after)
     one, other = _comparable(before, name), _comparable(after, name)

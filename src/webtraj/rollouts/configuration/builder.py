@@ -54,8 +54,8 @@ def build_rollout(
 ) -> Rollout:
     """Build a rollout: plan the tasks, make the agent and the judge, claim an iteration.
 
-    Nothing is played and no plan is written. Errors in task files, agent options and numbers show
-    here, before anything starts.
+    Nothing is played and no plan is written. Errors in task files, agent options and numbers are
+    raised here, before anything starts.
 
     Args:
         configuration: The settings, or a configuration from `load_configuration`.
@@ -132,13 +132,13 @@ def resume_run(
     run_id: str | None = None,
     storage_options: Mapping[str, Any] | None = None,
 ) -> Rollout:
-    """Build the rest of a run from the settings beside its plan.
+    """Build the rollout for the rest of a run, from the settings beside its plan.
 
     Args:
         given: Fields to change, such as `parallel`, not checked yet.
         out: The dataset of the run.
-        run_id: The run; the latest by default.
-        storage_options: For buckets: the dataset's, and the blocklist's.
+        run_id: The run. Default: the latest.
+        storage_options: Bucket options of the dataset and the blocklist.
 
     Raises:
         InvalidInputError: The run does not exist or has no settings, or a field cannot be changed.
@@ -150,7 +150,7 @@ def resume_run(
 
 
 def _rest(run: Run, placed: RunSpec, given: Mapping[str, Any], **more: Any) -> Rollout:
-    """Return the rest of a run, with its own settings except for those given."""
+    """Return the rollout for the rest of a run, with its own settings except for those given."""
     plan = run.read_plan()
     spec = _read_settings(run, placed, given)
     return _playable(spec, lambda blocked: _Begun(plan, run, resume=True), **more)
@@ -198,7 +198,7 @@ def _iteration(
 ) -> Rollout:  # fmt: skip
     """Return a rollout into the dataset of an iteration.
 
-    `given`: the fields that override those of a run to resume; None for all.
+    When a run is resumed, `given` holds the fields that override its own; None means all.
     """
     assert spec.out is not None
     iterations = Iterations(spec.out, config.split, spec.storage_options)
@@ -265,7 +265,8 @@ def _run_to_resume(
 ) -> tuple[int, Run]:
     """Return the run to resume and its iteration.
 
-    It is the last iteration with a run that is not done, or with a run if all are done.
+    It is the last iteration with an unfinished run. If all are finished, it is the last one with a
+    run.
     """
     numbers = iterations.numbers() if number is None else (number,)
     done: tuple[int, Run] | None = None
@@ -308,7 +309,7 @@ def _playable(
     pool: BrowserPool | None = None,
     trajectory_collector: TrajectoryCollector | None = None,
 ) -> Rollout:
-    """Return a rollout of what `begin` returns, called once all else is known to be right."""
+    """Return a rollout of the result of `begin`, which is called after all other checks."""
     forked = None if spec.fork is None else spec.fork.dataset
     places = (spec.out, spec.blocklist_path, forked, *spec.preset)
     if spec.storage_options and not any(is_url(place) for place in places if place):
@@ -354,7 +355,7 @@ def _playable(
 
 
 def _agrees(record: Mapping[str, Any], key: str, value: Any) -> bool:
-    """Return whether an unchecked value, however it is written, means the recorded one."""
+    """Return whether an unchecked value, in any notation, equals the recorded one."""
     if value == record[key]:
         return True
     try:
@@ -375,7 +376,7 @@ def _make_agent_on_node(spec: RunSpec, factory: Callable[[], Agent] | None) -> A
 
 
 def _check_judge(spec: RunSpec, judge: Judge | None) -> Judge | None:
-    """Return a judge, if it can judge a rollout as the settings say."""
+    """Return a judge after checking that it can judge a rollout with these settings."""
     if judge is not None:
         from webtraj.judging.judged import check_judging
 

@@ -55,8 +55,8 @@ def load_configuration(
     """Load a configuration.
 
     Args:
-        config: A YAML file, or the name of one without `.yaml`, in `config_dir` or among those that
-            ship with webtraj.
+        config: A YAML file, or its name without `.yaml` if it is in `config_dir` or ships with
+            webtraj.
         overrides: Items of `key=value`, with a dotted key and a YAML value, such as
             `env_config.server_size=8`. Hydra's leading `+` is accepted and ignored.
         config_dir: A folder of your own files, which may build on those that ship.

@@ -3,10 +3,10 @@
 A dialect is one table from its keys to paths in `RunSpec`, which checks the values. `WEBGYM` reads
 a configuration of the kind `rollout`, `ORBY` one of the kind `crawl`. Values with another unit or
 spelling have a converter. Where several keys decide one setting, such as the ranks, a function
-takes them from the values and says what they mean together.
+reads them together.
 
-Settings of a model apply to agents that have them: a file may name a model, and its agent be
-replaced by an oracle.
+Model settings apply only to agents that have them, because a file may name a model although its
+agent was replaced by an oracle.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class Dialect:
     """Keys that are not accepted, by their full names, with the reason."""
 
     def names(self, given: Collection[str]) -> dict[str, str]:
-        """Return the key for each path, for messages: of several, one that is given."""
+        """Return the key for each path, for messages. Of several keys, a given one is used."""
         found: dict[str, str] = {}
         for key in sorted(self.table, key=lambda key: key not in given):
             paths = self.table[key]
@@ -85,7 +85,7 @@ class Dialect:
 
 
 def _put(table: Table, values: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the fields of `RunSpec` that the table makes of values, in the table's order."""
+    """Return the fields of `RunSpec` for some values, in the table's order."""
     fields: dict[str, Any] = {}
     for key, paths in table.items():
         if key not in values:
@@ -320,7 +320,7 @@ _CONVERTERS: Mapping[str, Callable[[Any], Any]] = {
 
 
 def _webgym(given: Mapping[str, Any]) -> Iterator[tuple[dict[str, Any], Collection[str]]]:
-    """Yield the fields for the split, then those for the other one."""
+    """Yield the fields for the chosen split, then those for the other split."""
     usual = {"policy_config.agent": "model", "env_config.blocklist_path": "blocklist.jsonl"}
     values = {key: value for key, value in {**usual, **given}.items() if key != "kind"}
     if not values.get("save_path"):
@@ -380,7 +380,7 @@ def _place(source: Any, folder: Any, endings: tuple[str, ...] = ("",)) -> Any:
 
 
 def _groups(values: dict[str, Any]) -> dict[str, Any]:
-    """Return the numbers of attempts and groups, taken from the values."""
+    """Take the numbers of attempts and groups from the values, and return them."""
     attempts = values.pop("env_config.attempts_per_task", 1)
     group = values.pop("env_config.group", "own-seeds")
     groups = values.pop("env_config.groups_per_task", 1)
@@ -397,7 +397,7 @@ def _groups(values: dict[str, Any]) -> dict[str, Any]:
 
 
 def _model_name(values: dict[str, Any]) -> Any:
-    """Return the model's name, taken from the values: the path of a checkpoint that exists."""
+    """Take the model's name from the values: the path of a checkpoint, if it exists."""
     base = values.pop("policy_config.base_model", None)
     checkpoint = values.pop("policy_config.checkpoint_path", None)
     folder = values.get("save_path")
@@ -434,7 +434,7 @@ def _check_judge(values: Mapping[str, Any]) -> None:
 
 
 def _rank(values: dict[str, Any]) -> dict[str, Any]:
-    """Return the process's share of the iteration, taken from the values; empty if it is alone."""
+    """Take the process's share of the iteration from the values; empty for a single process."""
     names = ("multinode_rank", "multinode_total_workers", "rank_load_weight", "total_load_weight")
     numbers = [values.pop(f"env_config.{name}", None) for name in names]
     weights = values.pop("env_config.all_rank_weights", None)

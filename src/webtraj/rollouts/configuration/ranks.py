@@ -37,7 +37,7 @@ def suffix_of(rank: RankConfig | None) -> str:
 
 
 def scale(spec: RunSpec, rank: RankConfig) -> RunSpec:
-    """Return the settings with the process's share of their limits, at least 1 of each."""
+    """Return the settings with this process's share of each limit, at least 1."""
     share = rank.weights[rank.number] / sum(rank.weights)
 
     def part(size: int) -> int:
@@ -58,7 +58,7 @@ def scale(spec: RunSpec, rank: RankConfig) -> RunSpec:
 
 
 def rows_of(rank: RankConfig, plan: Sequence[PlannedEpisode]) -> tuple[PlannedEpisode, ...]:
-    """Return the process's share of a plan, renumbered; episodes keep their seeds and attempts."""
+    """Return this process's share of a plan, renumbered. Episodes keep their seeds and attempts."""
     owners: dict[str, int] = {}
     given = [0.0] * len(rank.weights)
     for planned in plan:

@@ -91,7 +91,7 @@ def plan_run(
     blocklist: samplers.Blocklist | None = None,
     tasks: Iterable[TaskSpec | PlannedEpisode] | None = None,
 ) -> tuple[PlannedEpisode, ...]:
-    """Return the plan of a run: `attempts` at each task, or as many `episodes` in all.
+    """Return the plan of a run: `attempts` at each task, or `episodes` in total.
 
     Tasks on blocked sites are left out.
 
@@ -135,7 +135,8 @@ def plan_run(
 def _plan_of_forks(spec: RunSpec, fork: ForkConfig) -> tuple[PlannedEpisode, ...]:
     """Return the plan of a run that forks, by episode and step.
 
-    A named episode must have every step in `fork.at`; others are forked at those that they have.
+    A named episode must have every step in `fork.at`. Other episodes are forked at those steps of
+    it that they have.
     """
     from webtraj.datasets.dataset import open_dataset
 
@@ -173,7 +174,7 @@ _BY_VALUE = {"last-good": last_good, "most-open": most_open}
 def _fork_steps(
     fork: ForkConfig, summary: EpisodeSummary, dataset: Dataset, values: Sequence[StepValue]
 ) -> Iterator[int]:
-    """Yield the steps at which an episode is forked; unless it is named, only those it has."""
+    """Yield the steps at which to fork an episode; for an unnamed one, only those that it has."""
     ended = is_finished(summary.outcome, summary.end_reason)
     for at in fork.at or range(summary.num_steps):
         if at == "cut-off":
@@ -212,7 +213,7 @@ def _refuse_to_fork(
 
 
 def _forkable(dataset: Dataset) -> list[str]:
-    """Return the episodes that count, can be played again, and are not forks themselves."""
+    """Return the episodes that count, can be replayed, and are not forks themselves."""
     storage, gone = dataset.place.storage, find_superseded(dataset.summaries)
     runs = [Run(storage, run_id) for run_id in run_ids(storage)]
     forking = [run for run in runs if any(planned.fork for planned in run.read_plan())]
@@ -247,7 +248,7 @@ def _plan_of(
 
 
 def _read(spec: RunSpec) -> Iterator[TaskSpec]:
-    """Yield the tasks of a run's files and presets. A proposer needs coarse ones: files."""
+    """Yield the tasks of a run's files and presets. With a proposer, only files are allowed."""
     for source in spec.preset:
         if spec.proposer is None and not source.endswith(TASK_FILES):
             yield from specs_of_presets([source])
@@ -297,7 +298,7 @@ def last_successes(iterations: Iterations, *, before: int) -> dict[str, tuple[in
 
 
 def digest_of(spec: RunSpec) -> str:
-    """Return a digest of everything that an iteration's plan depends on, but for its number."""
+    """Return a digest of everything that an iteration's plan depends on, except its number."""
     settings = spec.model_dump(
         mode="json",
         include={"preset", "attempts", "group_size", "seed", "max_steps", "iteration"},

@@ -1,9 +1,8 @@
-"""Rollouts on several machines: one scheduler, whose turns are played on all of them.
+"""Rollouts on several machines, with one scheduler for all.
 
 * `collection`: such a rollout in one call.
-* `driver`: hands out turns, collects results, and looks up in the store what a lost node has
-  recorded.
-* `node`: runs on each machine: a `Runner`, as on one machine alone, that plays the driver's turns.
+* `driver`: hands out turns, collects results, and looks up what a lost node has stored.
+* `node`: runs on each machine: a `Runner` that plays the driver's turns.
 * `cluster`: the machines of a Ray cluster. Only `cluster` and `job` import Ray.
 * `job`: such a rollout as a Ray job.
 

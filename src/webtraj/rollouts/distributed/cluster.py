@@ -1,8 +1,9 @@
 """Machines of a Ray cluster, with a node on each as an actor.
 
-The actors are detached: Ray would kill others when their driver fails, but they must end open
-episodes in good order, as they do when the driver goes silent. Their names, of the run and the
-machine, are Ray's lock: a run that is resumed early waits for its earlier nodes to end.
+The actors are detached, because Ray kills other actors when their driver fails, but nodes must
+first end their open episodes. They end by themselves when the driver goes silent. An actor's name
+contains the run and the machine, so Ray allows only one: a run that is resumed early waits for its
+earlier nodes to end.
 """
 
 from __future__ import annotations
@@ -63,8 +64,8 @@ _uses_own_token = False
 def use_own_token(address: str) -> None:
     """Send this user's token to a cluster on this machine, as Ray itself does for `auto`.
 
-    A cluster without tokens ignores it. Other machines get a token only where the user has set
-    RAY_AUTH_MODE, which decides for this machine too.
+    A cluster without tokens ignores it. Other machines get a token only if the user has set
+    RAY_AUTH_MODE, which then also decides for this machine.
 
     Args:
         address: The cluster's address, such as 10.0.0.1:6379, or the URL of its dashboard.
@@ -131,8 +132,8 @@ async def connect(cluster: Cluster) -> AsyncIterator[None]:
 def _take_sigterm_back() -> None:
     """Register Python's SIGTERM handler again.
 
-    Ray's own handler aborts the process after three seconds, less than it takes to close episodes
-    in good order.
+    Ray's own handler aborts the process after three seconds, which is too short to close episodes
+    cleanly.
     """
     if threading.current_thread() is not threading.main_thread():
         return  # Only the main thread can.

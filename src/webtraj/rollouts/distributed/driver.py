@@ -5,10 +5,10 @@ What a row passes::
     scheduler.take -> node.play -> result -> record in the store -> scheduler.done
     (_hand_out)       (_play)      (_keep)   (_beat, _settle)       (_end_turn)
 
-One node at a time has a row. A row is done when the record of its end is in the store, not when a
-node reports the end, since a node that fails in between takes the record with it. When a node is
-lost, the driver looks for its turns in the store; what is missing is played elsewhere, as the next
-try. The driver holds rows and results, but no trajectories.
+A row belongs to one node at a time. A row is done when the record of its end is in the store, not
+when a node reports the end, since a node that fails in between takes the record with it. When a
+node is lost, the driver looks for its turns in the store; what is missing is played elsewhere, as
+the next try. The driver holds rows and results, but no trajectories.
 """
 
 from __future__ import annotations
@@ -93,9 +93,10 @@ class Member:
 def share_of(member: Member, members: Iterable[Member]) -> float:
     """Return the share of common limits to give to a member now.
 
-    It is proportional to its size. One that grows waits until the others leave all of it: what
-    they were told before they may still use. So shares never add up to more than the whole, and no
-    request waits for as long as a small part of a share demands.
+    The share is proportional to the member's size. A member whose share grows keeps its old share
+    until the others have released theirs, because they may still use what they were given before.
+    So shares never add up to more than the whole. A share grows in one step, not bit by bit, so no
+    request waits long for a tiny share.
     """
     others = [other for other in members if other is not member]
     size = member.place.episodes + sum(other.place.episodes for other in others)
@@ -221,7 +222,7 @@ class Driver:
             raise self._make_error(f"{why}. Resume the run when there are machines.")
 
     async def _serve(self, place: Place) -> None:
-        """Start a node and give it turns until it is lost; then find out what became of them."""
+        """Start a node and give it turns until it is lost. Then find out what happened to them."""
         member: Member | None = None
         try:
             node, status = await self.cluster.start(place)
@@ -243,7 +244,7 @@ class Driver:
             await self._play_elsewhere(member)
 
     def _check(self, place: Place, status: Status) -> None:
-        """Leave a machine alone that cannot play; end the rollout if no other can either.
+        """Stop using a machine that cannot play. If no machine can play, end the rollout.
 
         Raises:
             NodeLostError: The machine cannot play.
@@ -258,7 +259,7 @@ class Driver:
         raise NodeLostError(f"{type(failure).__name__}: {failure}")
 
     async def _join(self, member: Member, episode_ids: Iterable[str]) -> None:
-        """Count the records that a machine had sent before it joined; then it may play."""
+        """Count the records that a machine sent before it joined. Then it may play."""
         turns = {}
         for episode_id in episode_ids:
             row, number = self.run.place_of(episode_id) or (-1, 0)
@@ -272,7 +273,7 @@ class Driver:
         self._wake()
 
     async def _beat(self, member: Member) -> None:
-        """Exchange signs of life with a node, and hear which records are in the store."""
+        """Exchange heartbeats with a node, and learn which records are in the store."""
         try:
             while True:
                 share, before = share_of(member, self._members.values()), member.share
@@ -321,7 +322,7 @@ class Driver:
             member.tasks.create_task(self._play(member, turn))
 
     def _freest(self) -> Member | None:
-        """Return the node with the largest part of its places free; None if no more may play."""
+        """Return the node with the largest share of free places; None if no turn may start."""
         members = self._members.values()
         if self._parallel and sum(member.taken for member in members) >= self._parallel:
             return None
@@ -361,7 +362,7 @@ class Driver:
         self._wake()
 
     async def _play_elsewhere(self, member: Member) -> None:
-        """Find out what became of a lost node's turns, and hand out the open ones again."""
+        """Find out what happened to a lost node's turns, and hand out the open ones again."""
         found = await self._on_record(member.turns)
         for episode_id, turn in member.turns.items():
             ended = self._results.pop(episode_id, None) is not None
@@ -373,7 +374,7 @@ class Driver:
             self._end_turn(turn, result, again=again)
 
     async def _on_record(self, turns: Mapping[str, Turn]) -> dict[str, EpisodeResult]:
-        """Ask the store until it answers; without an answer, rows might be played twice."""
+        """Ask the store until it answers. Without the answer, rows might be played twice."""
         while True:
             await self._check_session()
             try:
@@ -389,7 +390,7 @@ class Driver:
             self.observer.episode_ended(result)
 
     def _end_turn(self, turn: Turn, result: EpisodeResult | None, *, again: bool) -> None:
-        """Return a turn to the scheduler; `result` is None if it has no record so far."""
+        """Return a turn to the scheduler. `result` is None if there is no record yet."""
         if not again or turn.planned.row not in self._open:
             self._scheduler.finish(turn)
             self._row_over(turn.planned.row)
@@ -492,7 +493,7 @@ class Driver:
             self._fail(error)
 
     async def _stop(self) -> None:
-        """Close every node in good order, each within its own time limit. Idempotent."""
+        """Close every node cleanly, each within its own time limit. Idempotent."""
         self._over.set()
         self._scheduler.stop()
         for error in await asyncio.gather(*map(self._close, list(self._members.values()))):
@@ -526,7 +527,7 @@ class Driver:
 
 
 def _find_recorded(work: Work, turns: Mapping[str, Turn]) -> dict[str, EpisodeResult]:
-    """Return the results of those turns that have a record in the store, by episode id. Blocks.
+    """Return the results of turns that have a record in the store, by episode id. Blocks.
 
     In a folder, journals that crashed writers left open are sealed first.
 

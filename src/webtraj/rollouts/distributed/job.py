@@ -108,8 +108,8 @@ def submit_job(
         job: The job.
         address: URL of Ray's dashboard, such as `http://10.0.0.1:8265`.
         working_dir: A folder with your modules, sent to the job and all machines.
-        pass_variables: Names of environment variables to send; those that are not set here are left
-            to the machines.
+        pass_variables: Names of environment variables to send. Variables that are not set here are
+            left to the machines.
         python: The Python on the cluster that has webtraj.
 
     Returns:
@@ -200,7 +200,7 @@ def main() -> None:
 
 
 def _take(folder: Path) -> tuple[Job, dict[str, str]]:
-    """Return a job and its variables, whose file is removed.
+    """Return a job and its variables, and remove the file with the variables.
 
     Raises:
         InvalidInputError: A file is missing or invalid; the message names the field.
@@ -229,7 +229,7 @@ async def _play(job: Job, variables: dict[str, str]) -> RolloutSummary:
 def prepare(imports: Iterable[str]) -> None:
     """Prepare a machine: import modules, and remove the file of variables.
 
-    The machine gets the variables another way.
+    The machine gets the variables in another way.
 
     Raises:
         InvalidInputError: A module cannot be imported.

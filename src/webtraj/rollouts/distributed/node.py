@@ -134,7 +134,7 @@ class Place:
 
 
 class _Given(Scheduler):
-    """Hands out the driver's turns as they come. What happens next is the driver's decision."""
+    """Hands out the driver's turns as they arrive. The driver decides about retries."""
 
     def __init__(self) -> None:
         super().__init__(())
@@ -159,7 +159,7 @@ class NodeRunner:
         Args:
             work: The node's work.
             episodes: Episodes to play at a time.
-            leave: Ends the process, if the driver does not.
+            leave: Ends the process if the driver does not end it.
         """
         self._work = work
         self._episodes = episodes
@@ -184,7 +184,7 @@ class NodeRunner:
         threading.Thread(target=self._watch_the_driver, daemon=True).start()
 
     async def open(self) -> Status:
-        """Get ready, and first send what waits in this machine's spool.
+        """Prepare to play, after sending what waits in this machine's spool.
 
         Returns:
             What was sent, or why the node cannot start.
@@ -240,7 +240,7 @@ class NodeRunner:
             self._ended.set()
 
     async def play(self, turn: Turn) -> Played | None:
-        """Play a turn; return None if the node closes or fails before the turn has an end."""
+        """Play a turn; return None if the node closes or fails before the turn ends."""
         if not self._plays:
             return None
         end = self._ends[turn.planned.row] = asyncio.Future()
@@ -256,7 +256,7 @@ class NodeRunner:
         return Played(dataclasses.replace(result, cause=None), again, stored)
 
     async def beat(self, share: float, hurry: bool) -> Status:
-        """Hear that the driver is alive, and answer.
+        """Answer the driver's heartbeat.
 
         Args:
             share: The node's share of the limits that apply to all machines together. Limits on
@@ -305,7 +305,7 @@ class NodeRunner:
         """Open the collector, and send what waits in its spool. Blocks.
 
         Returns:
-            The ids of the run's episodes among them. The driver handles a folder's journals.
+            The ids of the run's episodes that were sent. In a folder, the driver handles journals.
 
         Raises:
             CollectorError: Some of the run's episodes could not be sent.
@@ -347,7 +347,7 @@ class NodeRunner:
         return Status((*found, *stored), self._failure)
 
     def _watch_the_driver(self) -> None:
-        """End the node in good order, then its process, once the driver is silent for a lease."""
+        """End the node cleanly, then its process, when the driver has been silent for too long."""
         lease = self._work.cluster.lease
         while (left := self._heard + lease - time.monotonic()) > 0 and not self._ended.is_set():
             self._ended.wait(min(left, lease))
@@ -363,14 +363,14 @@ class NodeRunner:
 
 
 def _sendable(error: Exception) -> errors.WebtrajError:
-    """Return an error that any process can read: of the same type, if webtraj defines it."""
+    """Return an error that any process can unpickle, of the same type if webtraj defines it."""
     if getattr(errors, type(error).__name__, None) is type(error):
         return type(error)(str(error))  # type: ignore[return-value]
     return errors.RolloutStoppedError(f"{type(error).__name__}: {error}")
 
 
 def _for_a_node(spec: RunSpec) -> RunSpec:
-    """Return the settings for one machine; the driver handles those of the whole rollout."""
+    """Return the settings for one machine, without those that the driver handles."""
     return spec.model_copy(
         update={
             "run_timeout": None, "max_retries": 0, "completion_threshold": 1.0,
@@ -380,7 +380,7 @@ def _for_a_node(spec: RunSpec) -> RunSpec:
 
 
 def _part_of(limits: Mapping[Any, int], share: float) -> OperationLimits:
-    """Return a share of limits: at least 1 of each operation, and exact for rates.
+    """Return a share of limits: at least 1 for each operation, exact for rates.
 
     >>> part = _part_of({"navigate": 8, "allocate": 1, "requests_per_minute": 30}, 0.25)
     >>> part.navigate, part.allocate, part.requests_per_minute

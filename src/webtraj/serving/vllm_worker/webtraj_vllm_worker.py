@@ -1,7 +1,7 @@
 """Code that vLLM's processes load. It uses only the standard library.
 
-Only its folder is put on their path (`vllm.VllmLaunch`), so that they see no other module of ours.
-`WebtrajWorker` is for the workers, `WeightsGate` and `UserGate` for the API server.
+Only this folder is put on their path (`vllm.VllmLaunch`), so that they see no other module of
+webtraj. `WebtrajWorker` is for the workers, `WeightsGate` and `UserGate` for the API server.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ class WebtrajWorker:
         """Repack replaced weights in layers on a CPU.
 
         When vLLM 0.32 reloads weights, the output layer of a model with tied embeddings shares the
-        new ones, but still multiplies with a copy packed from the old ones. Layers that keep no
-        weights beside their packed copy have already been repacked.
+        new weights, but still multiplies with a packed copy of the old ones. Layers that keep only
+        a packed copy have already been repacked.
         """
         for layer in self.get_model().modules():
             if hasattr(layer, "cpu_linear") and layer.weight.numel():
@@ -80,10 +80,10 @@ class WeightsGate:
 
 
 class UserGate:
-    """ASGI middleware that admits only programs of the server's user on this machine, no web pages.
+    """ASGI middleware that admits only local programs of the server's user, and no web pages.
 
-    vLLM's API key does not protect control requests, so the kernel has to name the owner of the
-    connection. If it cannot, every user of this machine is admitted.
+    vLLM's API key does not protect control requests, so the kernel is asked for the owner of the
+    connection. If it cannot tell, every user of this machine is admitted.
     """
 
     def __init__(self, app: Any) -> None:

@@ -1,7 +1,7 @@
 """Episodes as Protobuf files: one self-contained file each, blobs included.
 
-The schema is `webtraj/proto/webtraj/v1/trajectory.proto`, documented by its comments. The formats,
-by file extension:
+The schema is `webtraj/store/proto/webtraj/v1/trajectory.proto`, documented by its comments. The
+formats, by file extension:
 
 * `pb`: one `TrajectoryData` message.
 * `pb.zst`: the same, compressed by Zstandard.

@@ -71,7 +71,8 @@ def decompress(
         content: The bytes of a file.
         compression: "zst" or "xz"; empty for none.
         where: The file's name in errors.
-        max_size: The maximum decompressed size in bytes; None for the default for its size.
+        max_size: The maximum decompressed size in bytes; None for the default for a file of this
+            size.
 
     Raises:
         CorruptDataError: It is malformed, truncated, or larger than allowed.
@@ -257,7 +258,7 @@ def _fill_step(
     """Fill in one action.
 
     Args:
-        action: The message to fill; fields stored nowhere else are already set.
+        action: The message to fill. Fields that are stored nowhere else are set already.
         step: The step's data.
         name: A name that no other step has.
         domain: The episode's site.

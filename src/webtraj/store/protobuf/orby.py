@@ -1,8 +1,8 @@
 """Reading of trajectories by Orby's own collector.
 
-Orby's messages are read by their fields' names, since the numbers are not public: give the schema
-that the files were written with. Without it webtraj's schema is used, which has the same names and
-most likely other numbers.
+Orby's messages are read by field name, since the field numbers are not public. So give the schema
+with which the files were written. Without it, webtraj's schema is used, which has the same names
+but most likely other numbers.
 
 A file may store the state before each action, the state after it, or both; a missing state is taken
 from the neighboring action. Fields without an equivalent in webtraj's records are kept under
@@ -175,8 +175,8 @@ def read_orby(
         content: The bytes of a `.pb`, `.pb.xz` or `.pb.zst` file.
         where: The file's name in errors.
         descriptor_set: The schema as a serialized FileDescriptorSet, as written by `protoc
-            --include_imports --descriptor_set_out`; None for webtraj's. With webtraj's, a file that
-            webtraj wrote is read as it was recorded.
+            --include_imports --descriptor_set_out`; None for webtraj's. With webtraj's schema, a
+            file that webtraj wrote is read exactly as it was recorded.
         max_size: The maximum decompressed size in bytes; None for the usual limit, which a long
             episode on one page may exceed.
 
@@ -241,7 +241,7 @@ def _episode(found: dict[str, Any], digest: str) -> EpisodeTrajectory:
 def _states(
     actions: list[dict[str, Any]],
 ) -> Iterator[tuple[dict[str, Any], dict[str, Any]]]:
-    """Yield each action with the state that it led to; an empty action for the reset."""
+    """Yield each action with the state that it led to. The reset has an empty action."""
     befores = [action.pop("before_state", None) for action in actions]
     afters = [action.pop("after_state", None) for action in actions]
     starts = bool(actions) and _string(actions[0]) == START_OF_TRAJECTORY

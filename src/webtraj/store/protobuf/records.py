@@ -2,7 +2,7 @@
 
 A record's fields are fields of one message, or of two if Orby has a message for part of it. Each
 kind of field accepts only data that it can restore exactly. All other data goes to the record's
-extra fields, and so does its order of keys if that is not the usual one.
+extra fields. So does the order of keys, if it is unusual.
 """
 
 from __future__ import annotations
@@ -96,7 +96,7 @@ class _Any:
 
 
 class _Named:
-    """An enum; JSON has its names in lower case, without their common prefix."""
+    """An enum. In JSON, its names are in lower case, without their common prefix."""
 
     def __init__(self, enum: Any) -> None:
         items = dict(enum.items())
@@ -165,7 +165,7 @@ _LISTS: dict[Any, _Kind] = {
 
 
 class _Messages:
-    """The messages of a conversation: each a role and its texts, or any other value."""
+    """The messages of a conversation. Each is a role and its texts, or any other value."""
 
     def put(self, writer: ValueWriter, holder: Any, name: str, data: Any) -> bool:
         """Set the field."""
@@ -185,7 +185,7 @@ class _Messages:
 
 
 def _put_texts(message: pb.LLMMessage, data: Any) -> bool:
-    """Write a message in Orby's form; return whether that holds all of it."""
+    """Write a message in Orby's form; return whether this form holds all of the message."""
     if type(data) is not dict or type(data.get("role")) is not str:
         return False
     message.role = data["role"]
@@ -523,8 +523,8 @@ def _declare(
     Args:
         cls: The class.
         home: The path from the root to the message of webtraj's own fields.
-        orby: The fields of Orby's message, the root, with their names there.
-        **kinds: The kinds that the annotations do not determine.
+        orby: The fields that are in Orby's message (the root), with their names in it.
+        **kinds: The kinds of fields that the annotations do not determine.
     """
     hints = typing.get_type_hints(cls)
     _RECORDS[cls] = _Record(

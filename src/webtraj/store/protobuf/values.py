@@ -1,7 +1,7 @@
 """Values as messages: `store.values` in the form of `webtraj.v1.Value`, and back.
 
-A value is written as its text in the JSON format. Input is not trusted: anything that does not
-follow the schema is an error that names the file.
+A value is written as the text that it has in the JSON format. Input is not trusted: anything that
+does not follow the schema is an error that names the file.
 """
 
 from __future__ import annotations
@@ -98,7 +98,7 @@ class ValueReader:
         raise unreadable(self.where, ValueError(why))
 
     def newer(self, what: str, number: int) -> Never:
-        """Raise the error for an enum's number that this version does not know."""
+        """Raise the error for an enum number that this version does not know."""
         raise errors.UnsupportedSchemaError(
             f"{self.where!r} has the unknown {what} {number}: it was written by a newer webtraj, "
             "or changed or damaged after it was written. Install a newer webtraj."

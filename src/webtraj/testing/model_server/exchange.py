@@ -132,7 +132,7 @@ class ModelRequest:
 
     @property
     def messages(self) -> list[dict[str, Any]]:
-        """The conversation, in the provider's format; the input items of a Responses request."""
+        """The conversation in the provider's format. For a Responses request, its input items."""
         messages = self.json["input" if self.api == "responses" else "messages"]
         return [{"role": "user", "content": messages}] if isinstance(messages, str) else messages
 
@@ -143,7 +143,7 @@ class ModelRequest:
 
     @property
     def tools(self) -> list[str]:
-        """The names of the offered tools; the type of those that the provider names."""
+        """The names of the offered tools. For a provider's own tool, its type."""
         return [
             tool.get("function", tool).get("name", tool.get("type"))
             for tool in self.json.get("tools", ())

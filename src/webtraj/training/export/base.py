@@ -1,8 +1,8 @@
 """The contract of an export: rows in files, one sample per row, with a count of what is left out.
 
-A format turns a sample into a row, or gives a reason why it cannot. It never changes a completion:
-one that a trainer would misread is left out and counted. Changes to prompts are reversible, and are
-counted too.
+A format turns a sample into a row, or gives a reason why it cannot. It never changes a completion.
+A completion that a trainer would misread is left out and counted. Changes to prompts are
+reversible, and are counted too.
 """
 
 from __future__ import annotations
@@ -125,11 +125,12 @@ _SAMPLED = (*_WHOLE, Ending.CUT, Ending.UNKNOWN)
 
 
 def fault_of_reply(finish_reason: str, *, ends: bool) -> LeftOut | None:
-    """Return why a reply is not a sample, by its finish reason; None if it is one.
+    """Return why a reply cannot be a sample, by its finish reason; None if it can.
 
     Args:
-        finish_reason: The provider's word; empty if it is not on record.
-        ends: Whether trainers end the reply, which teaches that half a reply is a whole one.
+        finish_reason: The provider's finish reason; empty if it was not recorded.
+        ends: Whether trainers end every reply, so that half a reply would be learned as a whole
+            one.
 
     >>> fault_of_reply("length", ends=True)
     LeftOut(why='its reply is not whole: it was cut off at a limit')
@@ -158,10 +159,10 @@ class SampleFormat:
     """Whether `webtraj train` can train on its rows."""
 
     def renderer(self, options: Mapping[str, Any]) -> Renderer:
-        """Return what makes prompts for decisions without a model call, with `--render`.
+        """Return the renderer of prompts for decisions without a model call, with `--render`.
 
         Args:
-            options: Those of the agent that the prompts are for.
+            options: The options of the agent that the prompts are for.
 
         Raises:
             InvalidInputError: An option is unknown, or its value is invalid.
@@ -200,7 +201,7 @@ class SampleFormat:
         return read_rows(folder / self.file.format(split))
 
     def sample_of(self, row: Mapping[str, Any], pictures: PictureReader) -> Sample:
-        """Return the sample of a row, as far as the format holds it.
+        """Return the part of a sample that a row of this format holds.
 
         Raises:
             CorruptDataError: A picture is missing or damaged.
@@ -212,7 +213,7 @@ class SampleFormat:
         return dataclasses.replace(read, key=key_of(name))
 
     def digest(self, sample: Sample) -> bytes:
-        """Return a hash of what the format holds of a sample: equal after a round trip."""
+        """Return a hash of the part of a sample that the format holds; equal after a round trip."""
         raise NotImplementedError
 
 
@@ -230,7 +231,7 @@ def copies_of(sample: Sample, seed: int, *, column: bool = False) -> int | LeftO
     Args:
         sample: A sample.
         seed: Seed for rounding fractional weights.
-        column: Whether a column holds the weight, so that each sample is written once.
+        column: Whether the weight is in a column, so that each sample is written once.
 
     >>> from webtraj.training.samples import SampleKey
     >>> key = SampleKey("e1", 1)

@@ -1,7 +1,7 @@
 """Conversations for trainers: strict turns between user and assistant.
 
-A record may have consecutive messages of one role, which servers accept and trainers silently
-drop. They are merged with an empty line between, and counted.
+A record may have consecutive messages of the same role. Servers accept them, but trainers silently
+drop them. So they are merged with an empty line between, and counted.
 """
 
 from __future__ import annotations

@@ -79,7 +79,7 @@ def make_format(name: str, options: Mapping[str, Any] | None = None) -> SampleFo
 
     Args:
         name: A key of `FORMATS`, or a format of an installed package.
-        options: Values of its fields; text is converted, as on a command line.
+        options: Values of its fields. Text is converted, as on a command line.
 
     Raises:
         InvalidInputError: There is no such format or option, or a value is invalid.
@@ -143,7 +143,7 @@ def write(
 
 
 def read_export(folder: str | os.PathLike[str], split: str = "train") -> Iterator[Sample]:
-    """Yield the samples of an export, as far as its format holds them.
+    """Yield the samples of an export, with the parts that its format holds.
 
     Raises:
         InvalidInputError: The folder is not an export of samples, or has no such split.

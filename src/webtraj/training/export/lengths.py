@@ -1,8 +1,8 @@
 """Lengths of samples in tokens, and the treatment of those that are too long for a trainer.
 
-Tokens are counted in the first available way: the recorded token ids; the model's chat template,
-tokenizer and processor; or an estimate, which is reported as one. A trainer's template may add a
-few tokens to the model's own, so leave some room.
+Tokens are counted in the first available way: by the recorded token ids; by the model's chat
+template, tokenizer and processor; or by an estimate, which is reported as such. A trainer's
+template may add a few tokens to the model's own, so leave some room.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ class LengthOptions(SampleFormat):
         return digest_of(sample)
 
     def prepare(self, sample: Sample) -> Prepared | LeftOut:
-        """Return a sample in turns that fits, or the reason why it is left out."""
+        """Return a sample as a conversation that fits, or the reason why it is left out."""
         if sample.uses_tools and not self.keeps_tools:
             return LeftOut("it has tool calls, which only the format openai keeps")
         if sample.mask:
@@ -227,7 +227,7 @@ def _counter(model: str, image_max_pixels: int) -> ModelCounter:
 
 
 def _recorded_length(sample: Sample) -> int:
-    """Return the length of the recorded token ids; 0 if prompt or reply has none."""
+    """Return the number of recorded token ids; 0 if the prompt or the reply has none."""
     ids = sample.prompt_token_ids, sample.completion_token_ids
     if not (sample.recorded and all(ids)) or find_rejected(sample) is not None:
         return 0

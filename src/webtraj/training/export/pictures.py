@@ -63,7 +63,7 @@ def picture_error(data: bytes) -> str:
 def _check_png(data: bytes, size: tuple[int, int]) -> None:
     """Check everything that can be wrong with a PNG: chunk checksums, packed rows, row filters.
 
-    Pillow takes much longer, since it also undoes the filters, which cannot fail.
+    Pillow takes much longer, since it also undoes the filters, which never fails.
 
     Raises:
         ValueError: The PNG is damaged or incomplete.
@@ -102,7 +102,7 @@ def _read_packed_rows(data: bytes) -> Iterator[memoryview]:
 
 @functools.cache
 def import_zlib() -> ModuleType:
-    """Return zlib-ng, which takes a quarter of the time, or zlib where it is not installed."""
+    """Return zlib-ng, which takes a quarter of the time, or zlib if zlib-ng is not installed."""
     with contextlib.suppress(ImportError):
         return importlib.import_module("zlib_ng.zlib_ng")
     return zlib

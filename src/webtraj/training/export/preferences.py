@@ -1,9 +1,10 @@
-"""Preferences: pairs of replies to one prompt whose episodes got different rewards.
+"""Preferences: pairs of replies to the same prompt whose episodes got different rewards.
 
-Attempts at one task start alike: until their pages differ, their prompts are identical, text and
-pixels. Where two attempts of a group replied differently and got different rewards, that is a
-pair. A failed episode is also compared with its forks, at the last step where one succeeded: their
-replies repair it. Pairs are found in the tables of the buffer; samples load lazily, two at a time.
+Attempts at one task start alike: until their pages differ, their prompts have identical text and
+pixels. If two attempts of a group replied differently to the same prompt and got different rewards,
+their replies are a pair. A failed episode is also compared with its forks, at the last step where a
+fork succeeded, since the forks' replies repair it. Pairs are found in the tables of the buffer;
+samples load lazily, two at a time.
 """
 
 from __future__ import annotations
@@ -70,7 +71,7 @@ def find_rejected(sample: Sample) -> Rejected | None:
 
 
 def fault_of_pair(sample: Sample) -> LeftOut | None:
-    """Return why a sample is not a pair to export; None if it is one."""
+    """Return why a sample cannot be exported as a pair; None if it can."""
     rejected = find_rejected(sample)
     if rejected is None:
         return LeftOut("it is compared with no other reply")
@@ -84,7 +85,7 @@ def fault_of_pair(sample: Sample) -> LeftOut | None:
 def with_reasoning(sample: Sample) -> Sample:
     """Return a sample, or a pair, whose replies begin with their reasoning in `<think>` tags.
 
-    Replies without separate reasoning stay as they are.
+    Replies without separate reasoning stay unchanged.
     """
     metadata = dict(sample.metadata)
     rejected = find_rejected(sample)
@@ -135,14 +136,14 @@ def preferences_of(
 ) -> Preferences:
     """Return the pairs of replies to the same prompt, within groups, whose rewards differ.
 
-    A failed episode is also compared with its forks, at the last step where one succeeded. A reply
-    of several attempts gets their mean reward. Groups without a success have no pairs, however a
-    shaped reward differs. The best is paired with the worst, the second best with the second worst,
-    and so on.
+    A failed episode is also compared with its forks, at the last step where a fork succeeded. If
+    several attempts gave the same reply, it gets their mean reward. Groups without a success have
+    no pairs, even if shaped rewards differ. The best reply is paired with the worst, the second
+    best with the second worst, and so on.
 
     Args:
         selection: Samples, failures included.
-        pairs_per_prompt: The most pairs per prompt.
+        pairs_per_prompt: The maximum number of pairs per prompt.
         least_margin: The smallest difference between the rewards; 0 takes any.
 
     Raises:
@@ -228,7 +229,7 @@ _NO_FORK = (-1, -1)
 def _find_repaired(
     selection: Selection, keys: NDArray[Any]
 ) -> tuple[NDArray[np.int64], NDArray[Any]]:
-    """Return the samples of failed episodes to compare with forks, and their keys in that group."""
+    """Return the samples of failed episodes to compare with forks, and their keys in the group."""
     contents = selection.buffer.contents
     groups = contents.episodes["group"].tolist()
     last: dict[str, tuple[int, int]] = {}
@@ -279,7 +280,7 @@ def export_selection(
     """Export samples of a replay buffer for a trainer, with their provenance.
 
     Args:
-        selection: A selection, or both parts of a split one.
+        selection: A selection, or both parts of a split selection.
         out: A new folder or bucket URL.
         format: A format, or the name of one.
         options: Options of a named format.

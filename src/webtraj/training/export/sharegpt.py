@@ -62,7 +62,7 @@ _FILE = "finetune_{}.json"
 
 
 def _prompt_row(prepared: Prepared, pictures: Pictures) -> tuple[dict[str, Any], dict[str, int]]:
-    """Return a prompt's columns, and the number of marks hidden in its text, if any."""
+    """Return a prompt's columns, and how many picture marks in its text were hidden."""
     names = [pictures.put(image) for image in prepared.sample.images]
     hidden = 0
     turns = []
@@ -99,7 +99,7 @@ def _write_info(
 
 
 def _text_of(turn: Message) -> tuple[str, int]:
-    """Return a message's text with marks for its pictures, and the number of hidden marks."""
+    """Return a message's text with marks for its pictures, and how many marks were hidden."""
     # Hide marks after joining: the ends of two parts could form one.
     pieces: list[str] = []
     text = ""

@@ -72,7 +72,7 @@ def _columns_of(replies: Mapping[str, str], *, parts: bool) -> dict[str, Column]
 
     Args:
         replies: The columns of replies, with their descriptions.
-        parts: Whether content is in parts, for pictures.
+        parts: Whether content is a list of parts, which pictures need.
     """
     kind: Kind = _PARTS if parts else _TEXT
     columns = {"prompt": Column(kind, "The conversation, as the model was sent it.")}

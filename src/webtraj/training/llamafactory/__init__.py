@@ -1,9 +1,9 @@
 """LLaMA-Factory as a trainer: prepare its files, check them, run it and publish the model.
 
-It runs in its own virtual environment with its own Python; nothing of it is imported here.
+It runs in its own virtual environment with its own Python. Nothing of it is imported here.
 
 * `configuration`: settings of an update.
-* `update`: from episodes to all files of a training, in `<save_path>/llamafactory_data`.
+* `update`: makes all files of a training from episodes, in `<save_path>/llamafactory_data`.
 * `train_config`: LLaMA-Factory's configuration files.
 * `file_check`: the check of the files by LLaMA-Factory itself.
 * `process`: the training; `checkpoints`: resuming, and publishing the last one as `model.pt`.

@@ -1,4 +1,4 @@
-"""Checkpoints of LLaMA-Factory: resuming from the last, and publishing it as `model.pt`."""
+"""Checkpoints of LLaMA-Factory: resume from the last, and publish it as `model.pt`."""
 
 from __future__ import annotations
 
@@ -114,7 +114,7 @@ def _has_deepspeed(folder: Path) -> bool:
 
 
 def steps_for(rows: int, *, batch: int, accumulation: int, devices: int, epochs: float) -> int:
-    """Return the number of steps for a number of rows, as the trainer counts; at least 1.
+    """Return the number of steps that the trainer counts for a number of rows; at least 1.
 
     >>> steps_for(40, batch=2, accumulation=2, devices=1, epochs=2)
     20
@@ -128,7 +128,7 @@ def steps_for(rows: int, *, batch: int, accumulation: int, devices: int, epochs:
 def base_rates(checkpoint: Path) -> tuple[float, ...] | None:
     """Return the learning rates of a checkpoint's scheduler; None if they cannot be read here.
 
-    The pickle in the file is not loaded: the numbers that it lists are read from its opcodes.
+    The pickle in the file is not loaded. The numbers in it are read from its opcodes.
     """
     rates: list[float] = []
     try:
@@ -159,7 +159,7 @@ def copy_checkpoint(
 ) -> Path:
     """Copy a checkpoint into a new run's folder, atomically, and set its learning rate.
 
-    Files that do not change are hard-linked where the file system can.
+    Files that do not change are hard-linked if the file system supports it.
 
     Args:
         checkpoint: The checkpoint; it does not change.
@@ -236,7 +236,8 @@ _LEFT_OUT = (
 def last_model(output: Path) -> Path:
     """Return a run's complete model with the most steps.
 
-    At the same step, a checkpoint is preferred to the run's folder: it also has the optimizer.
+    At the same step, a checkpoint is preferred to the run's folder, because it also has the
+    optimizer.
 
     Raises:
         InvalidInputError: The run has no complete model.
@@ -291,8 +292,8 @@ def publish(
 def publish_finished(folder: Path, name: str = "model.pt") -> Path | None:
     """Publish the latest finished run, unless it is already published.
 
-    A run is finished when LLaMA-Factory saved its model and state. So a training started by hand
-    becomes `model.pt` too.
+    A run is finished when LLaMA-Factory has saved its model and state. So a training that was
+    started by hand is published too.
 
     Args:
         folder: The folder that holds `checkpoints`.
@@ -360,7 +361,7 @@ def read_about(folder: Path) -> dict[str, Any]:
 
 
 def incomplete(folder: Path) -> str:
-    """Return what a folder lacks to be a complete model; empty if nothing."""
+    """Return what is missing in a folder for a complete model; empty if nothing is."""
     if not (folder / "config.json").is_file():
         return "has no config.json"
     weights = sorted(folder.glob("*.safetensors"))

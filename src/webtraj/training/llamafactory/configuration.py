@@ -175,7 +175,7 @@ class AlgorithmConfig(Section):
 
 
 class UpdateSettings(Section):
-    """Settings for how to update the policy, whatever the rollouts."""
+    """Settings for updating the policy, independent of the rollouts."""
 
     policy_config: PolicyConfig = PolicyConfig()
     """Settings of the model."""
@@ -219,8 +219,8 @@ def load_update_config(
     """Load a configuration.
 
     Args:
-        config: A YAML file; or the name of one without `.yaml`, in `config_dir` or the built-in
-            `update_online`.
+        config: A YAML file; or its name without `.yaml`, if it is in `config_dir` or is the
+            built-in `update_online`.
         overrides: `key=value` texts with dotted keys and YAML values.
         config_dir: A folder of your own files.
 

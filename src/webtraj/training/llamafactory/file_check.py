@@ -1,7 +1,7 @@
 """A check of a training's files by LLaMA-Factory itself, in its own Python.
 
-LLaMA-Factory parses `train_config.yaml` and encodes every row, as it does before training. Errors,
-and rows that it would drop or cut, are reported. `encoding_check` is the script that runs there.
+LLaMA-Factory parses `train_config.yaml` and encodes every row, as before training. Errors, and rows
+that it would drop or cut, are reported. It runs the script `encoding_check`.
 """
 
 from __future__ import annotations
@@ -122,7 +122,7 @@ def _no_python(python: str | os.PathLike[str], why: str) -> errors.InvalidInputE
 
 
 def read_config(folder: Path) -> dict[str, Any]:
-    """Return a folder's `train_config.yaml`, read as LLaMA-Factory reads it.
+    """Return a folder's `train_config.yaml`, parsed in the way of LLaMA-Factory.
 
     Raises:
         InvalidInputError: The file cannot be read.
@@ -156,7 +156,7 @@ def run_python(
     """Run LLaMA-Factory's Python to its end.
 
     Returns:
-        Its output, and the last line of its error; the latter is empty if it succeeded.
+        Its output, and the last line of its error, which is empty if it succeeded.
 
     Raises:
         OSError: It cannot be run.

@@ -1,6 +1,6 @@
 """Running of LLaMA-Factory as a process, with its output in a file and its progress reported.
 
-LLaMA-Factory can exit with 0 and have trained nothing, when a checkpoint is at the last step
+LLaMA-Factory can exit with 0 without training anything, if a checkpoint is at the last step
 already. So success means that the step count rose and the weights changed.
 """
 
@@ -76,7 +76,7 @@ def run_training(
     Args:
         data: A folder made by `prepare_update`.
         python: The Python of LLaMA-Factory's environment.
-        environment: The process's environment; by default this one's.
+        environment: The environment variables of the process. Default: those of this process.
         timeout: Seconds after which to end it.
         observer: Receives progress.
         check: Whether LLaMA-Factory checks the files first. With a Python, `prepare_update` has

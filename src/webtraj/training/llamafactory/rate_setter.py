@@ -4,8 +4,8 @@ A standalone script for LLaMA-Factory's Python::
 
     python rate_setter.py CHECKPOINT LEARNING_RATE
 
-A resumed trainer takes the rate from the scheduler's state, and for the first step from the
-optimizer's. Both files are read as tensors and plain values; nothing else is unpickled.
+A resumed trainer takes the rate from the scheduler's state, but for the first step from the
+optimizer's state. Both files are read as tensors and plain values; nothing else is unpickled.
 """
 
 from __future__ import annotations

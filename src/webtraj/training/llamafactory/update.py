@@ -202,8 +202,8 @@ def _output(folder: Path, now: datetime.datetime) -> Path:
 def _model(config: UpdateConfig, selection: Selection) -> tuple[str, str]:
     """Return the base model and the template, given or derived.
 
-    The base model is that of the configuration; else the published one, from which the training
-    starts anyway; else the one that played the episodes.
+    The base model is the configured one; else the published model, from which the training starts
+    anyway; else the model that played the episodes.
     """
     policy = config.policy_config
     published = config.folder / config.algorithm_config.model_output_name

@@ -1,4 +1,4 @@
-"""The replay buffer: from datasets of many iterations to training samples.
+"""The replay buffer: turns datasets of many iterations into training samples.
 
 * `buffer`: `ReplayBuffer`, which reads datasets; a `Selection` of its samples; its report.
 * `scanner`, `filler`: reading datasets into rows; `weights`: rows, weights and drawing.

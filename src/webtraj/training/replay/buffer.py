@@ -102,10 +102,10 @@ class ReplayBuffer:
             places: A dataset's folder or URL; several, oldest first, as iterations 1, 2, ...;
                 datasets by iteration number; or a rollout's `Iterations`.
             last_n_iterations: The number of latest iterations to use; None for all.
-            filters: What to let in; by default `Filters()`.
-            held_out: Tasks and sites that must not be in it.
-            loss_weights: The loss weight of each sample; by default 1 for a success and 0
-                otherwise. `weights.uniform` weighs all alike, ungraded ones too.
+            filters: The episodes and steps to include. Default: `Filters()`.
+            held_out: Tasks and sites that must not be in the buffer.
+            loss_weights: The loss weight of each sample. Default: 1 for a success and 0 otherwise.
+                `weights.uniform` gives all samples the same weight, including ungraded ones.
             render: Makes samples from decisions without a model call.
             seed: Seed of all draws.
             storage_options: Options for buckets: see `webtraj.store.bucket.BucketStorage`.
@@ -165,7 +165,8 @@ class ReplayBuffer:
         """Draw samples by weight.
 
         Args:
-            num_samples: The number to draw. Without replacement, at most all with a weight.
+            num_samples: The number to draw. Without replacement, at most the number of samples with
+                a weight.
             weights: The weighting; see `webtraj.training.replay.weights`.
             seed: Seed of the draw; None for the buffer's.
             replacement: Whether a sample may be drawn several times.
@@ -194,12 +195,12 @@ class ReplayBuffer:
     ) -> Selection:
         """Draw samples, favouring later iterations.
 
-        A sample of the i-th oldest iteration has the weight i to the power: at power 2, four equal
+        A sample of the i-th oldest iteration has the weight `i ** power`. At power 2, four equal
         iterations get 3, 13, 30 and 53 % of the draw. The draw meets these shares exactly, up to
-        whole samples; if an iteration has too few, the others get the rest.
+        whole samples. If an iteration has too few samples, the others get the rest.
 
         Args:
-            num_samples: The number to draw. Without replacement, at most all.
+            num_samples: The number to draw. Without replacement, at most the number of samples.
             recency_bias_power: The power; 0 treats all iterations alike.
             seed: Seed of the draw; None for the buffer's.
             replacement: Whether a sample may be drawn several times.
@@ -243,7 +244,7 @@ class ReplayBuffer:
         """Return a report of the samples in the buffer, and of those left out and why.
 
         Args:
-            selection: The drawn samples; by default all.
+            selection: The drawn samples. Default: all.
         """
         selection = self.all if selection is None else selection
         contents, view, records = self.contents, selection.view, selection.records
@@ -298,7 +299,7 @@ class ReplayBuffer:
         """Raise an error with the reasons if the buffer is empty.
 
         Args:
-            ways_in: A remedy for each reason, in the caller's terms.
+            ways_in: A remedy for each reason, in the words of the caller.
 
         Raises:
             InvalidInputError: The buffer is empty.
@@ -337,7 +338,7 @@ class Parts:
 
     @property
     def splits(self) -> dict[str, Selection]:
-        """The parts by their split's name, without an empty validation."""
+        """The parts by name of split, without an empty validation part."""
         return {"train": self.train, **({"val": self.validation} if self.validation else {})}
 
 
@@ -424,7 +425,7 @@ class Selection(Sequence[Sample]):
         return self._some(np.flatnonzero(self.loss_weights > 0.0), {"positive": True})
 
     def shuffle(self, seed: int = 0) -> Selection:
-        """Return the samples in a seeded random order. Iterating it reloads episodes repeatedly."""
+        """Return the samples in a seeded random order. Iterating reloads episodes repeatedly."""
         luck = mix(np.arange(len(self), dtype=np.uint64), seed)
         return self._some(np.argsort(luck, kind="stable"), {"shuffled": seed})
 
@@ -447,7 +448,8 @@ class Selection(Sequence[Sample]):
     ) -> Parts:
         """Split the samples into training and validation, keeping units together.
 
-        A unit's part follows from its name and the seed, and stays the same when data is added.
+        A unit's part depends only on its name and the seed, so it stays the same when data is
+        added.
 
         Args:
             ratio: The share of units for validation.
@@ -544,7 +546,7 @@ class Selection(Sequence[Sample]):
         return itertools.chain.from_iterable(map(samples, groups))
 
     def _read(self, number: int) -> tuple[EpisodeTrajectory, Mapping[int, Rendered]]:
-        """Read an episode, and render its decisions if the buffer does."""
+        """Read an episode, and render its decisions if the buffer has a renderer."""
         contents, render = self.buffer.contents, self.buffer.render
         row = contents.episodes[number]
         summary = EpisodeSummary(
@@ -618,10 +620,10 @@ SplitBy = Literal["episode", "group", "task", "site"]
 
 
 def in_validation(names: Sequence[str], ratio: float, *, seed: int = 0) -> NDArray[np.bool_]:
-    """Return a mask of the units for validation: about `ratio` of them.
+    """Return a mask that selects about `ratio` of the units for validation.
 
-    If there would be none among two or more units, the nearest one is taken: the only case in which
-    a unit can change its part when others are added.
+    If no unit of two or more would be selected, the unit nearest to the limit is. Only then can a
+    unit change its part when others are added.
 
     >>> in_validation(["a", "b"], 0.0).tolist()
     [False, False]

@@ -1,7 +1,7 @@
-"""Cutting samples out of recorded episodes.
+"""Cut samples out of recorded episodes.
 
-A sample holds what was recorded: the messages that were sent, the token ids that were sampled, and
-the completion that came back. Only a given renderer makes new prompts, and those samples are
+A sample holds recorded data: the messages that were sent, the token ids that were sampled, and the
+completion that came back. Only a renderer, if one is given, makes new prompts. Its samples are
 marked (`Sample.recorded`).
 
 An episode cut short by something other than the agent has no samples and no reward.
@@ -110,7 +110,8 @@ def read_messages(
 
     Args:
         messages: The messages as recorded.
-        left_out: Counts what they hold and the result does not, by kind: reasoning, names, ...
+        left_out: Counts what is in the messages but not in the result, by kind: reasoning, names,
+            ...
 
     Raises:
         InvalidInputError: They have an unknown shape, or hold content other than text, pictures,
@@ -188,7 +189,7 @@ _CARRIED = frozenset(
 
 
 def _note(item: Mapping[Any, Any], left_out: Counter[str], *, named: bool = True) -> None:
-    """Count the keys of a message, part or call that are not read and have a value."""
+    """Count the keys of a message, part or call that have a value but are not read."""
     for key, value in item.items():
         if key in _CARRIED and (named or key != "name"):
             continue
@@ -200,7 +201,7 @@ def _note(item: Mapping[Any, Any], left_out: Counter[str], *, named: bool = True
 
 
 def _turns(index: int, message: Any, left_out: Counter[str]) -> Iterator[Turn]:
-    """Yield the turns of a message: Anthropic has the results of several tools in one."""
+    """Yield the turns of a message. Anthropic puts results of several tools into one message."""
     if not isinstance(message, Mapping):
         raise _refusal(index, message)
     kind, content = message.get("type"), message.get("content")
@@ -272,7 +273,7 @@ def _turn(
 
 
 def _bare(calls: tuple[ToolCall, ...]) -> tuple[ToolCall, ...]:
-    """Return calls without the provider's own items, which are for the provider."""
+    """Return calls without items that only the provider understands."""
     return tuple(ToolCall(call.id, call.name, load_blob(call.arguments)) for call in calls)
 
 
@@ -344,11 +345,11 @@ class Rendered:
 
 
 class Renderer(Protocol):
-    """A renderer of prompts and completions for decisions without a model call, as an oracle's."""
+    """A renderer of prompts and completions for decisions without a model call."""
 
     @property
     def reference(self) -> Mapping[str, Any]:
-        """Return its name and settings as plain data, for the samples' provenance."""
+        """Return the renderer's name and settings as plain data, for the samples' provenance."""
 
     def render(self, trajectory: EpisodeTrajectory) -> Mapping[int, Rendered]:
         """Return the rendered decisions of an episode by step index."""
@@ -394,7 +395,7 @@ def sample_of(
     Args:
         trajectory: The episode.
         step: The index of the step.
-        call: The index of the model call; None for the one that was acted on.
+        call: The index of the model call; None for the call that was acted on.
         render: Makes the sample if there are no model calls.
         iteration: The iteration that collected it.
 
@@ -428,7 +429,7 @@ def sample_of(
 
 
 def find_answered_call(decision: Decision | None) -> int | None:
-    """Return the index of the call that was acted on: the last with a reply; None if none has."""
+    """Return the index of the call that was acted on, the last with a reply, or None."""
     if decision is None:
         return None
     for index in range(len(decision.model_calls) - 1, -1, -1):
@@ -456,7 +457,7 @@ def reward_of(trajectory: EpisodeTrajectory) -> float | None:
     """Return an episode's reward: the judge's, or 1 for success and 0 for failure.
 
     Returns:
-        None if it is unknown, or the outcome is not one to learn from.
+        None if the reward is unknown, or the outcome must not be learned from.
     """
     outcome = trajectory.outcome
     scored = is_scored(outcome, trajectory.end_reason)
@@ -521,7 +522,7 @@ def make_rendered_sample(
     reference: Mapping[str, Any],
     iteration: int,
 ) -> Sample:
-    """Return the sample of a rendered decision, made by the renderer of that reference."""
+    """Return the sample of a rendered decision; `reference` names the renderer."""
     return Sample(
         key=SampleKey(trajectory.episode_id, step),
         messages=rendered.messages,
@@ -560,7 +561,7 @@ def _metadata(decision: Decision, call: ModelCall) -> dict[str, Any]:
 def action_of(trajectory: EpisodeTrajectory, step: int) -> Any:
     """Return the action of a step: its decision's, or the one sent to the environment.
 
-    Text that says an action is read as that.
+    Text that is an action in the default dialect is parsed.
     """
     record = trajectory.steps[step]
     if record.decision is not None and record.decision.action is not None:

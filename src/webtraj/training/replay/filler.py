@@ -1,4 +1,4 @@
-"""Filling of a replay buffer: from datasets to tables, in one pass over the episodes."""
+"""Fill a replay buffer: read datasets into tables, in one pass over the episodes."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class Source:
     place: DatasetPlace
 
     def open(self) -> Dataset:
-        """Read its index, which takes far more memory than a buffer's rows."""
+        """Open the dataset. Its index takes far more memory than a buffer's rows."""
         dataset = Dataset(self.place, (), "lazy")
         return dataset.refresh(complete=True)
 
@@ -420,7 +420,7 @@ class _Filling:
 
 
 def _best(digests: NDArray[Any], rewards: NDArray[np.float64]) -> NDArray[np.bool_]:
-    """Return a mask of one of each set of equal digests: the latest of those of most reward."""
+    """Return a mask of one row for each digest: of the rows with the highest reward, the latest."""
     keep = np.zeros(len(digests), np.bool_)
     halves = np.ascontiguousarray(digests).view("<u8").reshape(-1, 2)
     # Sorting is stable: among equals of the same reward, the latest is last.

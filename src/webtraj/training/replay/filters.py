@@ -245,8 +245,8 @@ def check_parts(
     Args:
         train: The samples to train on.
         validation: The samples to validate on.
-        by: What they must not share: "episode", "task", "site", "prompt" (identical text and
-            pictures) or "page" (the same observation for the same goal).
+        by: What the selections must not share: "episode", "task", "site", "prompt" (identical text
+            and pictures) or "page" (the same observation for the same goal).
 
     Raises:
         LeakError: They share something.
@@ -265,7 +265,7 @@ def check_parts(
 
 
 def find_leaking_rows(train: NDArray[Any], validation: NDArray[Any]) -> NDArray[np.bool_]:
-    """Return a mask of the validation rows whose prompt or page is in the training rows too."""
+    """Return a mask of the validation rows whose prompt or page also occurs in training rows."""
     found: NDArray[np.bool_] = np.isin(_pack(validation["prompt"]), _pack(train["prompt"]))
     pages = _pack(train["page"])
     seen = np.isin(_pack(validation["page"]), pages[pages != _NO_PAGE])

@@ -1,4 +1,4 @@
-"""Rendering of the prompts that a model agent would have sent for an oracle's decisions.
+"""Render the prompts that a model agent would have sent for an oracle's decisions.
 
 The model agent itself runs over the recorded observations, with a client that replies with the
 recorded actions. So a rendered prompt is identical to the one that the trained model will get,
@@ -32,8 +32,9 @@ __all__ = ["AgentRenderer"]
 class AgentRenderer:
     """A renderer of the prompts of `webtraj.agents.model.ModelAgent` with the given settings.
 
-    A step is not rendered if the dialect cannot express its action or its observation lacks what
-    the context shows; nor are the steps after it, whose history would lack it.
+    A step is not rendered if the dialect cannot express its action, or if its observation lacks
+    what the context shows. Later steps are not rendered either, because their history would lack
+    it.
     """
 
     dialect: str = "webtraj"

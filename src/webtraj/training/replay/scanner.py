@@ -1,7 +1,7 @@
-"""Scanning of episodes for the buffer's rows: numbers, hashes and names.
+"""Scan episodes for the buffer's rows: numbers, hashes and names.
 
-Nothing else of an episode stays in memory. Blobs are not read: their names are content hashes.
-Large datasets in folders are scanned by a process per core.
+Nothing else of an episode stays in memory. Blobs are not read, since their names are content
+hashes. Large datasets in folders are scanned by a process per core.
 """
 
 from __future__ import annotations
@@ -89,12 +89,12 @@ def sample_digest(
 
 
 def _calls_data(calls: tuple[ToolCall, ...]) -> bytes:
-    """Return the contents of calls, without their ids, which are random; empty without calls."""
+    """Return the contents of calls without their random ids; empty if there are no calls."""
     return b"".join(b"\4" + repr((call.name, call.arguments)).encode() for call in calls)
 
 
 def page_digest(goal: bytes, observation: Any) -> bytes:
-    """Return the 8-byte digest of a page and the SHA-256 of a goal; empty if it shows no page."""
+    """Return an 8-byte digest of a page and its goal; empty if the observation shows no page."""
     if not isinstance(observation, Mapping):
         return b""
     shown = [(name, observation[name]) for name in _PAGE if _is_content(observation.get(name))]
@@ -107,7 +107,7 @@ def page_digest(goal: bytes, observation: Any) -> bytes:
 
 
 def unit_digest(*parts: object) -> int:
-    """Return a number below 2**64 that depends on the parts only, on every machine."""
+    """Return a number below 2**64 that depends only on the parts, on any machine."""
     text = "\0".join(map(str, parts)).encode("utf-8", "surrogatepass")
     return int.from_bytes(hashlib.blake2b(text, digest_size=8).digest(), "big")
 
@@ -229,9 +229,10 @@ class Scanner:
         )
 
     def _before_reading(self, summary: EpisodeSummary) -> Reason | None:
-        """Return why an episode neither gives samples nor counts in its group; None if it may.
+        """Return why an episode need not be read; None if it may give samples or a group's reward.
 
-        What else is left out counts in its group with a reward that only the episode has.
+        An episode without samples can still count in its group with its reward, which only reading
+        shows.
         """
         outcome, end = summary.outcome, summary.end_reason
         if self._where is not None and not self._where(summary):
@@ -296,7 +297,7 @@ class _Rows:
         goal: bytes,
         rendered: cutter.Rendered | None,
     ) -> Reason | None:
-        """Add the row of a decision; if it gives no sample, return why."""
+        """Add the row of a decision. If the decision gives no sample, return why."""
         decision = trajectory.steps[step].decision
         if cutter.is_repeated(decision):
             return Reason.REPEATED
@@ -452,7 +453,7 @@ def scan_batches(scanner: Scanner, datasets: Iterable[Dataset]) -> Generator[Bat
 
 
 def _may_leave(scanner: Scanner) -> bool:
-    """Return whether another process scans alike: it knows only webtraj's classes."""
+    """Return whether another process, which knows only webtraj's classes, would scan the same."""
     known = [
         *values.registered_types(),
         *([] if scanner.render is None else [type(scanner.render)]),

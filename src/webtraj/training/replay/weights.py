@@ -4,8 +4,8 @@ A row is about 70 bytes of numbers. Names (of tasks, sites, ...) are stored once
 their indices. A million steps take less than 100 MB, no matter how long their prompts are.
 
 A weighting gives each sample a weight, for drawing or for the loss: a function of a `View` that
-returns a number of at least 0 per sample. `product` multiplies weightings. You can pass any
-function of your own.
+returns a number of at least 0 per sample. `product` multiplies weightings. You can pass your own
+function.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ class Names(dict[str, int]):
         return self.setdefault(name, len(self))
 
     def renumber(self, numbers: NDArray[Any], names: Sequence[str]) -> NDArray[np.int64]:
-        """Return the indices here for indices into other names, adding the new ones in order."""
+        """Translate indices into other names to indices into these; add new names in order."""
         used, first, places = np.unique(numbers, return_index=True, return_inverse=True)
         found = np.zeros(len(used), np.int64)
         for place in np.argsort(first):
@@ -103,7 +103,7 @@ class Growing:
         self._length = end
 
     def take(self) -> NDArray[Any]:
-        """Return the rows as an array, without a copy, and become empty."""
+        """Return the rows as an array without a copy, and empty this object."""
         rows = self._rows
         rows.resize(self._length, refcheck=False)
         self._rows, self._length = np.zeros(0, rows.dtype), 0
@@ -175,14 +175,14 @@ def by_success(view: View) -> NDArray[np.float64]:
 def by_reward(view: View) -> NDArray[np.float64]:
     """Return the reward of each sample's episode: 1 for a success, 0 for a failure, or the judge's.
 
-    Negative and unknown rewards count 0. A format without weights writes a sample of reward 0.5
-    half of the time.
+    Negative and unknown rewards count as 0. A format without weights writes a sample of reward 0.5
+    with probability one half.
     """
     return np.maximum(np.nan_to_num(view.reward, nan=0.0), 0.0)
 
 
 def recency(power: float = 2.0) -> Weighting:
-    """Return the weighting by recency: i to a power for samples of the i-th oldest iteration.
+    """Return the weighting by recency: `i ** power` for samples of the i-th oldest iteration.
 
     Raises:
         InvalidInputError: The power is not a number of at least 0.
@@ -193,7 +193,7 @@ def recency(power: float = 2.0) -> Weighting:
 def balanced(by: Balance) -> Weighting:
     """Return the weighting that gives all tasks (or sites, ...) the same total weight.
 
-    Balanced by "episode", long episodes count no more than short ones.
+    By "episode", long episodes count no more than short ones.
 
     Raises:
         InvalidInputError: `by` is unknown.
@@ -207,9 +207,10 @@ def balanced(by: Balance) -> Weighting:
 
 
 def lifted(by: Balance, *, most: float = 8.0) -> Weighting:
-    """Return the weighting that lifts the samples of rare tasks (or sites, ...), and lowers none.
+    """Return the weighting that raises the weight of rare tasks (or sites, ...) and lowers none.
 
-    A sample counts as many times as the average task has more samples than its own, up to `most`.
+    A sample's weight is the average number of samples per task divided by that of its own task, at
+    least 1 and at most `most`.
 
     Raises:
         InvalidInputError: `by` is unknown, or `most` is below 1.
@@ -225,11 +226,11 @@ def lifted(by: Balance, *, most: float = 8.0) -> Weighting:
 def advantage(*, positive_only: bool = True, scale: float | None = None) -> Weighting:
     """Return the weighting by the reward minus the mean of the group.
 
-    Samples without an advantage count 0.
+    Samples without an advantage have weight 0.
 
     Args:
-        positive_only: Whether samples below their group's mean count 0; otherwise the weight is
-            the absolute advantage.
+        positive_only: Whether samples below their group's mean have weight 0. Otherwise the weight
+            is the absolute advantage.
         scale: If given, the weight is `exp(advantage / scale)`, as in advantage-weighted
             regression.
 
@@ -340,7 +341,7 @@ def draw(
     Args:
         weights: Weights of at least 0.
         keys: A stable key for each sample.
-        count: The number to draw. Without replacement, at most all.
+        count: The number to draw. Without replacement, at most the number of keys.
         seed: Seed of the draw.
         replacement: Whether an index may be drawn several times.
 
@@ -376,8 +377,8 @@ def quotas(shares: _Floats, sizes: NDArray[np.int64] | None, count: int) -> NDAr
 
     Args:
         shares: The total weight of each part.
-        sizes: The size of each part; if one is too small, the others get the rest by their
-            shares. None with replacement.
+        sizes: The size of each part. If a part is too small, the others get the rest in proportion
+            to their shares. None with replacement.
         count: The total number.
 
     >>> quotas(np.array([1.0, 4.0, 9.0, 16.0]), None, 100).tolist()

@@ -2,7 +2,7 @@
 
 A *row* is one sample, or several packed together. A step has `batch_size * accumulation * world`
 rows; the last step of an epoch has the rest. Within a step, rows of similar length share a pass to
-reduce padding, which changes no sum; one process also takes more passes where that saves time.
+reduce padding, which changes no sum; a single process also uses more passes if that saves time.
 """
 
 from __future__ import annotations
@@ -60,10 +60,10 @@ class Plan:
 
     Args:
         lengths: The number of tokens of each sample.
-        batch_size: The most rows per pass.
+        batch_size: The maximum number of rows per pass.
         accumulation: Passes per step.
         world: The number of processes.
-        row_length: The most tokens in a packed row; None does not pack.
+        row_length: The maximum number of tokens in a packed row; None for no packing.
         epochs: Passes over the data, unless `max_steps` is given.
         max_steps: The exact number of steps.
         seed: Seed of the order.

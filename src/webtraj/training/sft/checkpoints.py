@@ -157,7 +157,7 @@ def load_progress(checkpoint: Checkpoint, *, accelerator: Any, model: Any, optim
 
 
 def _prune(output: Path, latest: int, keep: int) -> None:
-    """Keep the last checkpoints up to `latest`; later ones are of a run that was wound back."""
+    """Keep the last checkpoints up to `latest`. Later ones belong to a run that was rewound."""
     names = [path.name.removeprefix(_PREFIX) for path in output.glob(f"{_PREFIX}*")]
     steps = sorted(int(name) for name in names if name.isdecimal())
     kept = [step for step in steps if step <= latest][-keep:]
@@ -265,7 +265,7 @@ def publish(
     Args:
         output: The run's folder.
         save_path: The folder in which `model.pt` is created or replaced.
-        dtype: The type of the weights; by default that of the starting model.
+        dtype: The type of the weights. Default: the starting model's.
 
     Returns:
         The folder.
@@ -307,9 +307,9 @@ def publish(
 
 @contextlib.contextmanager
 def replacing(path: Path) -> Iterator[Path]:
-    """Yield the path of a folder to make, which then replaces the one at `path`.
+    """Yield the path of a folder to create, which then replaces the folder at `path`.
 
-    It does so completely or not at all, and atomically where the system can.
+    It replaces it completely or not at all, and atomically if the system supports it.
     """
     files.make_folder(path.parent)
     draft = path.with_name(f".{secrets.token_hex(8)}.tmp")
@@ -322,9 +322,10 @@ def replacing(path: Path) -> Iterator[Path]:
 
 
 def _replace_folder(draft: Path, path: Path) -> None:
-    """Replace a folder by another, atomically where the system can.
+    """Replace a folder by another, atomically if the system supports it.
 
-    Where it cannot, there is a moment without either; a kill then leaves both beside `path`.
+    Otherwise there is a moment without either at `path`. A kill at that moment leaves both beside
+    `path`.
     """
     if not path.exists():
         draft.rename(path)

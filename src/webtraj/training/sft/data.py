@@ -1,4 +1,4 @@
-"""The encoded samples of a run with their account, and the fingerprint of its starting model."""
+"""The encoded samples of a run with counts, and the fingerprint of its starting model."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ class TrainingData:
     """Encoded samples. Token ids stay in memory; images are read again when needed.
 
     Args:
-        samples: The samples; read twice if they show images.
+        samples: The samples. They are read twice if they show images.
         encoder: Encodes them.
         settings: The length limit and the policy settings.
 
@@ -218,7 +218,7 @@ class TrainingData:
         )
 
     def in_order(self, batch_size: int, world: int, rank: int) -> Iterator[MicroBatch]:
-        """Yield one process's share of all samples, all processes in equal number."""
+        """Yield one process's share of all samples. All processes get equal numbers."""
         by_length = sorted(range(len(self._encoded)), key=lambda i: -len(self._encoded[i]))
         batches = [
             MicroBatch(tuple((i,) for i in by_length[start : start + batch_size]))
@@ -233,7 +233,7 @@ class TrainingData:
 def digest_of_base(model: str) -> str:
     """Return a fingerprint of a folder's weights; empty for a name on the Hub.
 
-    For large files it covers the size and both ends only: an update of the weights changes them.
+    For large files it covers only the size and both ends, which any update of the weights changes.
     """
     folder = Path(model)
     if not folder.is_dir():

@@ -76,7 +76,7 @@ class ModelTools:
 
     @property
     def why_no_images(self) -> str:
-        """Why samples for the model cannot show images; empty if they can."""
+        """The reason why samples for the model cannot show images; empty if they can."""
         if self.processor is None:
             return "the model takes none"
         if self.image_token is None:
@@ -194,7 +194,7 @@ class Encoder:
         tools: The model's tokenizer and processor.
         loss_on: "completion" trains on the reply, "all_turns" also on the replies in the prompt.
         token_ids: "recorded" refuses samples without recorded ids, "template" ignores recorded ids,
-            "auto" uses them where there are any.
+            and "auto" uses recorded ids if there are any.
         template_options: Extra arguments for the chat template.
     """
 
@@ -314,7 +314,7 @@ class Encoder:
             )
 
     def _render(self, sample: Sample, name: str) -> tuple[str, str]:
-        """Return the prompt's text and the reply's, rendered by the template."""
+        """Return the texts of the prompt and the reply, rendered by the template."""
         reply = Message("assistant", (Text(sample.completion),), sample.calls)
         prompt = self._apply_template(sample.messages, name, sample.tools, ask=True)
         whole = self._apply_template((*sample.messages, reply), name, sample.tools, ask=False)
@@ -365,7 +365,7 @@ class Encoder:
         return self._image_tokens.ids(text, images)
 
     def _reply_ids(self, suffix: str) -> _Ids:
-        """Return the ids up to the end of the turn, after which nothing is sampled."""
+        """Return the ids up to the end of the turn. Nothing is sampled after it."""
         ids = self._image_tokens.ids(suffix, ())
         last = max((i for i, token in enumerate(ids) if token in self._ends), default=len(ids) - 1)
         return ids[: last + 1]
@@ -409,7 +409,7 @@ def name_of(sample: Sample) -> str:
 def _spread(
     ids: _Ids, flags: npt.NDArray[np.bool_], prompt: _Ids, image: int | None, name: str
 ) -> npt.NDArray[np.bool_]:
-    """Carry a mask over to the prompt in which each image token is expanded into many."""
+    """Expand a mask to the prompt in which each image token is expanded into many."""
     spread = np.zeros(len(prompt), dtype=bool)
     position = 0
     cuts = [i for i, token in enumerate(ids) if token == image]
@@ -437,7 +437,7 @@ def _ends_of_turns(tools: ModelTools) -> frozenset[int]:
 
 @functools.lru_cache(maxsize=2)
 def image_tokens_of(model: str) -> ImageTokens:
-    """Load what a model makes of images.
+    """Load a model's image processing.
 
     Raises:
         InvalidInputError: See `load_tools`.
@@ -449,13 +449,13 @@ def image_tokens_of(model: str) -> ImageTokens:
 def check_pictures(sample: Sample, model: str = "") -> str:
     """Process the pictures of a row again, and return what differs from the row.
 
-    The processor's settings, each picture's grid and its number of tokens are compared. Settings
-    that only one version of transformers knows are not. Of a row without a processor, only the
-    tokens are.
+    The processor's settings and each picture's grid and number of tokens are compared, except
+    settings that only one version of transformers knows. If the row has no processor, only the
+    tokens are compared.
 
     Args:
-        sample: A row of token ids with its pictures, as an export of tokens is read.
-        model: The model whose processor is run; by default that which the row names.
+        sample: A row of token ids with its pictures, read from an export of tokens.
+        model: The model whose processor is run. Default: the model that the row names.
 
     Returns:
         The first difference, empty if there is none.

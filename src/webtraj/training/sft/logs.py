@@ -50,7 +50,7 @@ class TrainLog:
     Args:
         settings: The output folder and the live metrics.
         start: The step that the run resumes from.
-        observer: Receives each line too.
+        observer: Receives each line of the log too.
     """
 
     def __init__(self, settings: SftSettings, start: int, observer: TrainObserver) -> None:

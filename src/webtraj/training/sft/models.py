@@ -73,8 +73,8 @@ def load_weights(
 def attention_for_changing_shapes() -> contextlib.AbstractContextManager[None]:
     """Return a context in which PyTorch's attention does not use cuDNN.
 
-    PyTorch prefers cuDNN, which plans for every new shape, and here each batch has its own length.
-    Without it, steps on an H100 take two thirds of the time, and the first steps a third
+    PyTorch prefers cuDNN, which makes a new plan for every new shape, and each batch has its own
+    length. Without cuDNN, steps on an H100 take two thirds of the time, and the first steps a third
     (benchmarks/RESULTS.md).
     """
     from torch.nn.attention import SDPBackend, sdpa_kernel

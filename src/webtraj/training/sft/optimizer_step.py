@@ -41,7 +41,7 @@ def token_losses(
     Returns:
         The negative log-likelihood of each trained token, its weight, the index of its sample in
         `batch.names`, and whether it is the model's first choice. All are empty if nothing is
-        trained on; the first then still has a zero gradient, which FSDP and DDP need.
+        trained on. The first then still has a gradient of zero, which FSDP and DDP need.
     """
     import torch
 
@@ -103,7 +103,7 @@ def evaluate(accelerator: Any, model: Any, batches: Iterable[Batch]) -> dict[str
     Args:
         accelerator: The Accelerator of the run.
         model: The model; it is left in training mode.
-        batches: This process's share; all processes need the same number.
+        batches: This process's share. All processes need the same number.
     """
     import torch
 
@@ -134,7 +134,7 @@ def compute_sampled_logprobs(
     Args:
         accelerator: The Accelerator of the run.
         model: The model; it is left in training mode.
-        batches: This process's share of all samples, one per row; all processes need the same
+        batches: This process's share of all samples, one per row. All processes need the same
             number.
         temperature: As in `token_losses`.
     """
@@ -282,7 +282,7 @@ def make_optimizer(model: Any, settings: SftSettings) -> Any:
 
 
 def _whole(norm: Any) -> float:
-    """Return a norm as a number. With sharded weights, each process holds a part of it."""
+    """Return a norm as a number, including the parts in other processes if weights are sharded."""
     return float(norm.full_tensor() if hasattr(norm, "full_tensor") else norm)
 
 

@@ -1,7 +1,7 @@
-"""What a model's processor makes of pictures: the tokens that stand for them, and their grids.
+"""The tokens and grids that a model's processor makes from pictures.
 
-A row of token ids names its pictures by SHA-256 and says what the processor made of each, so it can
-be checked long after it was written (`encoding.check_pictures`)::
+A row of token ids has the SHA-256 of its pictures and the processor's result for each, so it can be
+checked long after it was written (`encoding.check_pictures`)::
 
     "images": ["images/<sha256>.jpg"],
     "grids": [{"size": [1280, 720], "tokens": 1196, "values": {"image_grid_thw": [1, 52, 92]},
@@ -51,10 +51,10 @@ _Size = tuple[int, int]
 
 
 class ImageTokens:
-    """A tokenizer of text with images, which also counts and checks.
+    """A tokenizer of text with images, which also counts and checks image tokens.
 
-    The processor scales an image to find its tokens, which dominates the preparation of samples.
-    But they depend on the size alone, so a blank image stands for all of one size.
+    The processor scales an image to find its tokens, which takes most of the time of preparing
+    samples. But the tokens depend only on the size, so one blank image per size is enough.
 
     Args:
         tools: The model's tokenizer and processor.
@@ -68,7 +68,7 @@ class ImageTokens:
 
     @functools.cached_property
     def processor(self) -> Mapping[str, Any]:
-        """The processor as rows name it; empty if the model takes no images."""
+        """The description of the processor in rows; empty if the model takes no images."""
         processor = self._tools.processor
         if processor is None:
             return {}
@@ -87,7 +87,7 @@ class ImageTokens:
         }
 
     def check(self, images: Iterable[Image]) -> None:
-        """Check that images are whole, each once.
+        """Check that images are complete. Each image is checked once.
 
         Raises:
             InvalidInputError: An image cannot be read.
@@ -118,14 +118,14 @@ class ImageTokens:
     def count(self, text: str, sizes: Sequence[_Size]) -> int:
         """Return the number of the processor's tokens for a text with images of some sizes.
 
-        An image counts as it does between two words.
+        An image counts as if it were between two words.
         """
         mark = len(self._text_ids(self._tools.image_token or "")) if sizes else 0
         images = sum(len(self._blank(size)[0]) - mark for size in sizes)
         return len(self._text_ids(text)) + images
 
     def grids(self, images: Iterable[Image]) -> tuple[Mapping[str, Any], ...]:
-        """Return what the processor makes of images, as rows have it.
+        """Return the processor's results for images, in the form of rows.
 
         Raises:
             InvalidInputError: An image cannot be read.
@@ -135,7 +135,7 @@ class ImageTokens:
     def misfit(self, ids: Sequence[int], images: Sequence[Image]) -> str:
         """Return why token ids and images do not fit together; empty if they do.
 
-        Each image must have its number of tokens, in order. Swapped images of one size are not
+        Each image must have its number of tokens, in order. Swapped images of equal size are not
         noticed.
 
         Raises:
@@ -146,9 +146,9 @@ class ImageTokens:
         return self._misfit(ids, [self._blank(_size_of(image))[0] for image in images])
 
     def departure(self, sample: Sample) -> str:
-        """Return what the processor that a sample names did otherwise than this one.
+        """Return how the processor that a sample names differs from this one.
 
-        Empty if nothing, or if the sample names none.
+        Empty if they do not differ, or if the sample names no processor.
 
         Raises:
             InvalidInputError: An image cannot be read.
@@ -156,7 +156,7 @@ class ImageTokens:
         return self._departure(sample, self.grids(sample.images)) if sample.processor else ""
 
     def departure_again(self, sample: Sample) -> str:
-        """Process the images again, and return the first of `departure` and `misfit`.
+        """Process the images again; return the first problem by `departure` or `misfit`.
 
         Raises:
             InvalidInputError: An image cannot be read.
@@ -204,7 +204,7 @@ class ImageTokens:
         return self._process(_blank_image(size))
 
     def _process(self, picture: Any) -> tuple[list[int], Mapping[str, Any]]:
-        """Return the tokens of an image between two words, and what rows say of it."""
+        """Return the tokens of an image between two words, and its description for rows."""
         before, after = self._text_ids(_BEFORE), self._text_ids(_AFTER)
         made = self._run_processor(f"{_BEFORE}{self._tools.image_token}{_AFTER}", [picture])
         ids = _ids_of(made)[len(before) :]
@@ -242,7 +242,7 @@ def _blank_image(size: _Size) -> Any:
 
 
 def _difference(recorded: Mapping[str, Any], ours: Mapping[str, Any], within: str = "") -> str:
-    """Return the first value that differs, of the keys that both have; empty if none does.
+    """Return the first difference in a key that both have; empty if there is none.
 
     >>> _difference({"size": {"longest_edge": 112}, "pad": True}, {"size": {"longest_edge": 224}})
     'size.longest_edge 112, not 224'
@@ -268,7 +268,7 @@ def _digest_of(folder: Path) -> str:
 
 
 def _ends_of_runs(ids: Sequence[int], token: int) -> list[int]:
-    """Return how many times a token has occurred at the end of each of its runs.
+    """Return for each run of a token how often the token has occurred up to the run's end.
 
     >>> _ends_of_runs([7, 7, 1, 7, 7, 7], 7)
     [2, 5]

@@ -4,9 +4,10 @@
     loss     = -min(ratio * A, clip(ratio, 1 - clip_low, 1 + clip_high) * A)
 
 `logp_old` is the recorded log-probability of the token under the weights that sampled it (PPO:
-Schulman et al. 2017). With `proximal` it is that of the weights that the run starts from, and the
-loss is multiplied by `min(exp(logp_old - logp_sampled), max_importance)` (decoupled PPO, truncated
-importance sampling). `A` is the advantage of the token's episode within its group.
+Schulman et al. 2017). With `proximal` it is the log-probability under the weights that the run
+starts from, and the loss is multiplied by `min(exp(logp_old - logp_sampled), max_importance)`
+(decoupled PPO, truncated importance sampling). `A` is the advantage of the token's episode within
+its group.
 
 An episode whose reward is unknown has no advantage and is left out: a failure of the infrastructure
 is never a reward of 0.
@@ -79,8 +80,9 @@ def advantages_of(rewards: Mapping[str, float], kind: str) -> dict[str, float]:
 class Advantages:
     """The advantages of a run's samples.
 
-    An episode counts once in its group, no matter how many replies it has. In a group that failed
-    as a whole, all have 0, however a shaped reward differs: none shows how to succeed.
+    An episode counts once in its group, no matter how many replies it has. If all attempts of a
+    group failed, all advantages are 0, even if shaped rewards differ, because none shows how to
+    succeed.
 
     Args:
         samples: All samples of the run.
@@ -147,8 +149,8 @@ class Advantages:
 def temperature_of(samples: Iterable[Sample], settings: PolicySettings) -> float:
     """Return the temperature at which replies were sampled.
 
-    Of a reply without one on record, it is that of the settings, or 1, with a warning; never that
-    of other rows.
+    If a reply's temperature was not recorded, the one in the settings is used, or else 1 with a
+    warning.
 
     Raises:
         InvalidInputError: A row was sampled at another temperature than other rows, or than the
@@ -186,7 +188,7 @@ def temperature_of(samples: Iterable[Sample], settings: PolicySettings) -> float
 
 
 def is_zero(advantage: float) -> bool:
-    """Return whether an advantage is zero: the attempts of its group did equally well."""
+    """Return whether an advantage is zero, because the attempts of its group did equally well."""
     return abs(advantage) < _SPREAD
 
 

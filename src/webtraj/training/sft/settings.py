@@ -76,7 +76,7 @@ class PolicySettings(Section):
 
 
 class TrainingSettings(Section):
-    """Settings for how to train, whatever the model and the samples."""
+    """Settings for training, independent of the model and the samples."""
 
     method: Literal["full", "lora"] = "full"
     """Train all weights, or only adapters."""
@@ -199,7 +199,7 @@ _FREE = frozenset(
 
 
 class TrainConfig(SftSettings):
-    """Settings with the data to train on and the place of the result."""
+    """All settings: the training, the data, and the place of the result."""
 
     data: list[str]
     """Files of samples (see `webtraj.training.rows`) or folders of exports."""

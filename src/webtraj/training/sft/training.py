@@ -89,13 +89,13 @@ _AHEAD = 2
 def batches_ahead(
     steps: Iterable[Step], rank: int, make: Callable[[MicroBatch], Batch], *, ahead: int = _AHEAD
 ) -> Iterator[tuple[Step, list[Batch]]]:
-    """Yield each step with one process's passes, made in another thread some steps ahead.
+    """Yield each step with one process's passes, prepared some steps ahead in another thread.
 
     Args:
         steps: The steps.
         rank: The process.
         make: Makes a batch.
-        ahead: How many steps ahead; at 0 there is no thread.
+        ahead: How many steps to prepare ahead; 0 uses no thread.
     """
 
     def make_batches(step: Step) -> tuple[Step, list[Batch]]:
@@ -173,8 +173,8 @@ def train(
 ) -> TrainResult:
     """Train a model on samples.
 
-    The loss of a step is the weighted mean negative log-likelihood of its trained tokens, over all
-    passes and devices, whatever their sizes.
+    The loss of a step is the weighted mean negative log-likelihood of all its trained tokens,
+    independent of their distribution over passes and devices.
 
     A run in `settings.out` resumes from its latest checkpoint. On CPUs its weights end up
     bit-identical to those of an uninterrupted run.
@@ -184,7 +184,7 @@ def train(
         samples: The samples to train on. A sequence is read lazily.
         eval_samples: Samples to evaluate on.
         observer: Receives progress.
-        stopped: Called after every step; if true, the run saves a checkpoint and stops.
+        stopped: Called after every step. If it returns True, the run saves a checkpoint and stops.
 
     Raises:
         InvalidInputError: The model, a sample or a setting is wrong; `out` holds a run with
@@ -395,7 +395,7 @@ class _Run:
         return self._result(saved, start, loss, eval_loss)
 
     def _proximal(self, model: Any, *, fresh: bool) -> list[npt.NDArray[np.float32]]:
-        """Return the log-probabilities under the starting weights. A resumed run reads them."""
+        """Return the log-probabilities under the starting weights, from disk in a resumed run."""
         path = self._output / _PROXIMAL
         if fresh:
             accelerator, temperature = self._accelerator, self._data.temperature

@@ -98,7 +98,7 @@ def _by(topic: Topic, username: str) -> list[Comment]:
 
 
 def _single(facts: Facts, topics: Iterable[Topic]) -> list[tuple[Topic, Comment]]:
-    """Return replies of members who wrote one comment in the topic, but not the user's."""
+    """Return replies of members with only one comment in the topic, without the user's."""
     return [
         (topic, comment)
         for topic in topics

@@ -134,7 +134,7 @@ def _groups(
 
 
 def allow_notes(*tickets: Mapping[str, Any], **more: Any) -> tuple[Expected, ...]:
-    """Allow follow-ups without a text, by which the desk notes what was changed."""
+    """Allow follow-ups without a text, in which the help desk notes what was changed."""
     return tuple(
         optional(added("helpdesk_followup", ticket_id=ticket["id"], comment=comment, **more))
         for ticket in tickets

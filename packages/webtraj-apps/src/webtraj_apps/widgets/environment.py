@@ -71,11 +71,11 @@ Answers: TypeAlias = Callable[[Request], Response]
 
 @dataclasses.dataclass(frozen=True, slots=True, init=False)
 class Goal:
-    """What one seed asks of a widget.
+    """The goal that a seed sets for a widget.
 
     Args:
-        text: What to do, for a person.
-        wanted: The state that solves it, as JSON has it.
+        text: The goal in words.
+        wanted: The state that solves it, as JSON data.
         steps: The oracle's steps.
     """
 
@@ -114,7 +114,7 @@ _WIDGETS: dict[str, Widget] = {}
 def widget(
     *, state: str, answers: Answers | None = None
 ) -> Callable[[Callable[[random.Random], Goal]], Widget]:
-    """Register a widget; its page has the function's name, with `-` for `_`."""
+    """Register a widget. Its page has the function's name, with `-` instead of `_`."""
 
     def register(begin: Callable[[random.Random], Goal]) -> Widget:
         name = begin.__name__.replace("_", "-")

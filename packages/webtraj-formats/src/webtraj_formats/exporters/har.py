@@ -5,8 +5,8 @@
     <out>/<episode id>.har
 
 An episode has traffic if it was recorded with the channel `network`, which `--set har=true` adds;
-others are left out. Each step is a page of the log, which holds the exchanges that ended
-between the observation before and its own.
+other episodes are left out. Each step is a page of the log, with the exchanges that ended between
+the previous observation and its own.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ def _log(
 
 
 def _page(name: str, step: StepRecord, begun: str) -> dict[str, Any]:
-    """Return the page of a step. It begins with the step's call, or else its first exchange."""
+    """Return the page of a step. It begins at the step's call, or else at its first exchange."""
     time = step.start_time
     if time is not None and 0 <= time < LAST_TIME:
         begun = datetime.datetime.fromtimestamp(time, datetime.UTC).isoformat(

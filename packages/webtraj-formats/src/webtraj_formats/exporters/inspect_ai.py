@@ -5,9 +5,9 @@
     <out>/<time>_<name>_<id>.eval      one log per policy, of at most `per_file` episodes
 
 An episode is a sample. Its id is the task with the seed, and repeated attempts are its epochs. The
-messages are the goal, and for each step the agent's reply with the action as a tool call and what
-it led to: the address, the error and the pictures. The transcript has each model call as it was
-made, each action, and the verdict.
+messages are the goal, and for each step the agent's reply, with the action as a tool call, and its
+result: the address, the error and the pictures. The transcript has each model call as it was made,
+each action, and the verdict.
 
 Scores: `outcome` is C for a success and I for a failure of the agent; `reward` is the reward. An
 episode without a verdict or reward is unscored, and one that the machinery broke has an error
@@ -296,7 +296,7 @@ class _Sample:
             self._output = output
 
     def _input_message(self, message: Any, number: str) -> dict[str, Any]:
-        """Return a message to a model; what Inspect has no role for is a user's."""
+        """Return a message to a model. A role that Inspect lacks becomes the user's."""
         given = message if isinstance(message, Mapping) else {"content": message}
         role = given.get("role")
         parts = [*message_parts(given.get("content")), *as_list(given.get("tool_calls"))]
@@ -419,7 +419,7 @@ def _write(
 
 
 def _kernels(samples: list[Any]) -> dict[str, Any]:
-    """Return what must survive of each sample; Inspect reads them in an order of its own."""
+    """Return the parts of each sample that must survive, by sample, since Inspect reorders them."""
     kept = {"id", "epoch", "messages", "scores", "error", "metadata", "attachments"}
     return {sample.uuid: sample.model_dump(include=kept) for sample in samples}
 
@@ -501,7 +501,7 @@ def _without_times(path: Path) -> None:
 
 
 def _refusal(observation: Any) -> str:
-    """Return the error of an action that the page did not take; empty if there is none."""
+    """Return the error of an action that the page refused; empty if there is none."""
     error = inside(observation, "last_action", "error")
     return unicode_text(error) if isinstance(error, str) else ""
 

@@ -8,8 +8,8 @@
 `out` is the dataset's own folder: `MINARI_DATASETS_PATH=runs` and `out="runs/click-v0"` give the
 dataset `click-v0`. In Minari an episode has one observation more than actions; episodes without
 actions, or with steps that could not be recorded, are left out. A termination stays a termination.
-A truncation, or anything that stopped the episode midway, becomes a truncation, and the episode's
-metadata say which (`end_reason`, `outcome`).
+A truncation, or anything else that stopped the episode midway, becomes a truncation, and the
+episode's metadata say which of both (`end_reason`, `outcome`).
 
 The spaces are made to fit the data. Infos hold, for each observation, the `discount`, the times,
 and `agent/...` of the action that led to it; texts in infos come back as bytes. Needs the extra
@@ -107,7 +107,7 @@ class _Seen:
             self._pictures.add(_picture_kind(bytes(leaf)))
 
     def leaf(self, rows: int, *, is_action: bool) -> _Leaf:
-        """Return the column that fits the values, of which there could be one in each row."""
+        """Return the column that fits the values, at most one per row."""
         optional = self._count < rows
         kind: _Kind = next(iter(self._kinds)) if len(self._kinds) == 1 else "json"
         if kind == "bytes" and (pixels := self._picture_shape()) is not None:
@@ -183,7 +183,7 @@ def _is_number_list(leaf: Any) -> bool:
 
 
 def _rounds(leaf: Any, array: NDArray[Any]) -> bool:
-    """Return whether a list of numbers holds integers that are rounded in its array of floats."""
+    """Return whether a list of numbers holds integers that an array of floats would round."""
     return (
         type(leaf) in (list, tuple)
         and array.dtype.kind == "f"
@@ -274,7 +274,7 @@ class _Group:
         return made
 
     def _path(self, name: str, leaf: _Leaf) -> tuple[str, ...]:
-        """Return a column's keys; none if it is the whole group, with a value in each step."""
+        """Return a column's keys; empty if it is the whole group, with a value in each step."""
         inner = name[len(self._name) + 1 :]
         if name == self._name and len(self._leaves) == 1:
             return ("%value",) if leaf.optional else ()
@@ -305,7 +305,7 @@ class _Leaf:
 
 @dataclasses.dataclass
 class _Numbers(_Leaf):
-    """Numbers or arrays of one shape, of a dtype that holds them all."""
+    """Numbers, or arrays of the same shape, in a dtype that holds them all."""
 
     shape: tuple[int, ...]
     dtype: np.dtype[Any]
@@ -402,7 +402,7 @@ def _picture_kind(data: bytes) -> Any:
     """Return a picture's mode and size.
 
     Returns:
-        () for empty bytes, `_DAMAGED` if it cannot be decoded, None if it is not a picture.
+        () for empty bytes, `_DAMAGED` for a picture that cannot be decoded, None for anything else.
     """
     if not data:
         return ()

@@ -207,7 +207,7 @@ def _convert(trajectory: EpisodeTrajectory) -> Script:
 
 
 def _origin_of(url: str) -> str:
-    """Return the origin of a web page; empty if it has none, or its name is redacted."""
+    """Return the origin of a web page; empty if it has none, or if it is redacted."""
     try:
         parts = urlsplit(url)
     except ValueError:
@@ -245,7 +245,7 @@ def _action(step: StepRecord) -> a.Action | None:
 
 
 def _read_redacted(record: OpaqueRecord) -> a.Action | None:
-    """Return an action whose text was redacted, which may break that text's rule and no other."""
+    """Return an action with redacted text, which may break the rule of this text but no other."""
     verb = a.VERBS.get(verb_of(record))
     if verb is None or not all(isinstance(name, str) for name in record.fields):
         return None
@@ -287,7 +287,7 @@ def _size(steps: Sequence[StepRecord], miniwob: bool) -> tuple[int, int] | None:
 
 
 def _may_have_dialogs(steps: Sequence[StepRecord]) -> bool:
-    """Return whether a dialog came up, or may have: the channel is optional."""
+    """Return whether a dialog opened, or may have opened, since the channel is optional."""
     return any(texts_of(step.observation, "dialogs") != [] for step in steps)
 
 
@@ -397,7 +397,7 @@ class _Converter:
         self._script.notes.append(("steps.action", f"left out: {why.partition(' of ')[0]}"))
 
     def _follow_tab(self, count: int, now: int, start: int) -> None:
-        """Go on in a tab that the action opened, or that is left after it closed one."""
+        """Continue in the tab that the action opened, or in the tab left after it closed one."""
         statements = self._script.statements
         if now > count and len(statements) > start and statements[-1].kind == "do":
             statements[-1] = dataclasses.replace(statements[-1], kind="popup")
@@ -405,7 +405,7 @@ class _Converter:
             self.take_tab(-1)
 
     def _follow_navigation(self, before: StepRecord, after: StepRecord, start: int) -> None:
-        """Wait for the document to which the action led: the next action may fit the old one."""
+        """Wait for the action's new document, since the next action may fit the old one too."""
         statements = self._script.statements
         if len(statements) == start or statements[-1].kind != "do" or self._loads(statements[-1]):
             return
@@ -420,7 +420,7 @@ class _Converter:
 
     @staticmethod
     def _loads(statement: Statement) -> bool:
-        """Whether Playwright waits for the new document by itself, or the time alone led there."""
+        """Return whether Playwright waits for the new document by itself, or a timer led there."""
         return statement.chain[-1].name in (
             "goto", "go_back", "go_forward", "reload", "wait_for_timeout",
         )  # fmt: skip
@@ -446,7 +446,7 @@ class _Converter:
         return Variable(known[name])
 
     def _free(self, wanted: str) -> str:
-        """Return a name that no variable of the script has: the wanted one or one like it."""
+        """Return a name that no variable of the script has: the wanted name or a similar one."""
         script = self._script
         taken = {*_TAKEN, *script.variables, *script.secrets.values(), *script.origins}
         number, name = 2, wanted
@@ -455,7 +455,7 @@ class _Converter:
         return name
 
     def value(self, text: str, wanted: str) -> Any:
-        """Return the variable of a typed text, by the wanted name or one like it."""
+        """Return the variable of a typed text, under the wanted name or a similar one."""
         if not text or has_placeholder(text):
             return self.literal(text)
         wanted = wanted or "TEXT"
@@ -533,7 +533,7 @@ class _Converter:
             self.add(Call("wait_for_timeout", (_pause(after, coming),)))
 
     def _fits_before(self, before: StepRecord, after: StepRecord, coming: StepRecord) -> bool:
-        """Whether the next action's element, or one like it, was there before this one."""
+        """Return whether the next action's element, or a similar one, was there before."""
         if not isinstance(_action(after), _REACTED_TO) or _action(coming) is None:
             return False
         if self._script.statements[-1:] and self._script.statements[-1].kind == "navigate":
@@ -570,7 +570,7 @@ class _Converter:
 
 
 def _pause(step: StepRecord, coming: StepRecord) -> int:
-    """Return the milliseconds that passed when recorded, within what an attentive person takes."""
+    """Return the recorded pause in milliseconds, limited to what an attentive person takes."""
     if step.start_time is None or coming.start_time is None:
         return _PAUSES[0]
     passed = min(max(coming.start_time - step.start_time, 0.0), _PAUSES[1] / 1000)
@@ -580,7 +580,7 @@ def _pause(step: StepRecord, coming: StepRecord) -> int:
 def _find_new(page: Page, known: set[tuple[str, str]], *, spoken: bool = True) -> Iterator[Chain]:
     """Yield locators of the most telling elements that the first page did not have.
 
-    What is `spoken` to users of screen readers may be replaced at once.
+    Messages for screen readers (`spoken`) may be replaced at once.
     """
     new = [
         node
@@ -605,7 +605,7 @@ def _find_new(page: Page, known: set[tuple[str, str]], *, spoken: bool = True) -
 
 
 def _find_removed(old: Page, new: Page, role: str) -> Chain | None:
-    """Return a locator of an element of a role that a filter removed; None if it removed none."""
+    """Return a locator of an element with this role that a filter removed; None without one."""
     known = _texts(new)
     gone = [
         node
@@ -649,7 +649,7 @@ _TAKEN = ("BASE_URL", "SEED", "START", "ANSWER")
 
 
 def _identifier(text: str) -> str:
-    """Return a name for a constant made of the words of a text; empty if it has none.
+    """Return a name for a constant, made of the words of a text; empty if it has no words.
 
     >>> _identifier("Your e-mail:"), _identifier("2nd"), _identifier("é")
     ('YOUR_E_MAIL', 'TEXT_2ND', '')
@@ -723,7 +723,7 @@ def _click_at(to: _Converter, action: a.ClickAt, last: Mapping[str, Any]) -> Non
 
 
 def _click_there(to: _Converter, action: Any, last: Mapping[str, Any]) -> tuple[Target, Chain]:
-    """Return the element at an action's point, and a click on it, or on the point."""
+    """Return the element at an action's point, and a click on the element, or on the point."""
     target, chain, position = to.point(action.x, action.y, last)
     if chain:
         return target, (*chain, Call("click", (), position))
@@ -757,7 +757,7 @@ def _type_into(to: _Converter, action: a.TypeInto, last: Mapping[str, Any]) -> N
 
 
 def _chooser_of(node: Node | None) -> Node | None:
-    """Return the select element or the text field of an option, or the node itself."""
+    """Return an option's select element or text field; for other nodes, the node itself."""
     while node is not None and node.role in ("option", "group"):
         node = node.parent
     if node is not None and node.role == "listbox" and node.parent is not None:

@@ -84,7 +84,7 @@ class Joined:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Statement:
-    """A statement: `kind` is what is done with a chain of calls on `page`."""
+    """A statement. `kind` says what is done with a chain of calls on `page`."""
 
     kind: Literal[
         "do", "call", "navigate", "let page", "popup", "files", "dialogs", "expect", "equal", "say"
@@ -137,7 +137,7 @@ ITEM = "[]"
 
 
 def squeeze(text: str) -> str:
-    """Return a text with single spaces, as Playwright compares it.
+    """Return a text with single spaces, the form that Playwright compares.
 
     >>> squeeze(" a  b ")
     'a b'
@@ -151,7 +151,8 @@ _UNPRINTABLE_NEWLINES = {"\n": "\\n", "\r": "\\r", "\t": "\\t"}
 def _quote(text: str, wide: Callable[[int], str]) -> str:
     """Return a text as a literal in double quotes that Python and JavaScript read the same.
 
-    What is not printable is escaped, such as line ends and marks that turn the direction of text.
+    Characters that are not printable are escaped, such as line ends and marks that change the
+    direction of text.
     """
     parts = []
     for character in text:

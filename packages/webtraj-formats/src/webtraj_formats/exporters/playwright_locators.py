@@ -4,13 +4,11 @@ A locator is chosen from what the episode recorded: the page's tree before the a
 uniqueness is decided, and the description of the action's element (`LastAction`). The first that
 fits is taken:
 
-1. role and name: `get_by_role("button", name="Save")`; exact if another name contains this one
-2. the role alone, if the page has one such field
-3. text: `get_by_text("Save")`; or the label or title, if that is the name instead of the text
-4. test id: `get_by_test_id("save")`
-5. role and name within a row, list item, dialog, ... that can be told apart
-6. the element's own id: `locator("#save")`
-7. role or text, and the position among equal ones: `get_by_text("Save").nth(1)`
+1. role and name: `get_by_role("button", name="Save")`; exact if another name contains this name 2.
+the role alone, if the page has one such field 3. text: `get_by_text("Save")`; or the label or
+title, if that is the name instead of the text 4. test id: `get_by_test_id("save")` 5. role and name
+within a row, list item, dialog, ... that can be told apart 6. the element's own id:
+`locator("#save")` 7. role or text, and the position among equal ones: `get_by_text("Save").nth(1)`
 8. the recorded CSS path
 
 This module knows Playwright's rules for roles, names and texts; it writes no code.
@@ -154,7 +152,7 @@ class Target:
 
     @property
     def tag(self) -> str:
-        """The element's tag, as its CSS path tells it; empty if it has an id."""
+        """The element's tag, taken from its CSS path; empty if it has an id."""
         last = self.selector.rpartition(" > ")[2]
         return "" if last.startswith("#") else re.split(r"[:\[]", last)[0]
 
@@ -175,7 +173,7 @@ class Target:
 
     @property
     def text(self) -> str:
-        """Its text; empty if it is unknown, not its name, redacted, or too long to find it by."""
+        """Its text; empty if unknown, not its name, redacted, or too long to search for."""
         if self.node is None or self.named_by & {"title", "aria-label", "parts"}:
             return ""
         words = self.node.words
@@ -187,8 +185,9 @@ def target_of(page: Page, ref: str | None, last: Mapping[str, Any]) -> Target:
 
     Args:
         page: The page before the action.
-        ref: The action's ref; None to take the one that `last` names.
-        last: The `last_action` of the observation after it; empty if it is not about this element.
+        ref: The action's ref; None to use the ref in `last`.
+        last: The `last_action` of the observation after the action; empty if it is about another
+            element.
     """
     if ref is not None and last.get("ref") != ref:
         last = {}
@@ -229,7 +228,7 @@ def locator_kind(chain: Chain) -> str:
 
 
 def has_placeholder(text: str) -> bool:
-    """Return whether a recorded text has a redacted part, which the page does not have."""
+    """Return whether a recorded text has a placeholder, which is not on the page."""
     return _PLACEHOLDER in text
 
 
@@ -238,7 +237,7 @@ def _matches(text: str, wanted: str, *, exact: bool) -> bool:
 
 
 def _part(name: str) -> str:
-    """Return a name, cut at a word if it is long, and before the sign of a link to a heading."""
+    """Return a name, cut at a word if it is long, and without the sign of a link to a heading."""
     name = name.partition(" \N{PILCROW SIGN}")[0]
     if len(name) <= _MAX_NAME:
         return name
@@ -262,7 +261,7 @@ def _is_summary(node: Node) -> bool:
 
 
 def _role_is_known(target: Target) -> bool:
-    """Whether Playwright gives the element the same role as the tree."""
+    """Return whether Playwright gives the element the same role as the tree."""
     if target.node is None or _is_summary(target.node):
         return False
     if "type=file" in target.node.states and target.name == _FILES_BUTTON:
@@ -344,7 +343,7 @@ def _by_role_alone(page: Page, target: Target, frame: Node | None) -> Chain | No
 
 
 def _by_text(page: Page, target: Target, frame: Node | None) -> Chain | None:
-    """A text that no other element has. Exact, because texts that are hidden are found too."""
+    """Find by a text that no other element has. Exact, because hidden texts are found too."""
     node, text = target.node, target.text
     if node is None or not text:
         return None
@@ -398,7 +397,7 @@ def _by_container(page: Page, target: Target, frame: Node | None) -> Chain | Non
 
 
 def _with_text(page: Page, node: Node) -> Chain | None:
-    """Return the container of a text that no other container of its role has."""
+    """Return the container of a text, if no other container of the same role has the text."""
     peers = page.of_role(node.role, node.frame)
     if any(peer in node.below() for peer in peers):
         return None  # A text would be in both.

@@ -91,7 +91,7 @@ class Record:
 
     @property
     def empty(self) -> bool:
-        """Whether there is no observation, because the environment failed."""
+        """Whether there is no observation because the environment failed."""
         return self.fields.get("obs") is None
 
     @property
@@ -151,7 +151,7 @@ class Record:
         return base.time_of(value) or None  # 0 means unknown.
 
     def decision(self) -> Decision | None:
-        """Return the decision behind the action chosen here; None if the agent was not asked."""
+        """Return the decision behind the action of this record; None if the agent was not asked."""
         said = base.fields_of(self.fields, "agent_info")
         stats = self.fields.get("stats")
         if not said and stats is None and self.action is None:
@@ -216,7 +216,7 @@ def to_trajectory(
 
     Args:
         info: The episode's info.
-        records: The readable records, in order. A gap between them is one between the steps.
+        records: The readable records, in order. A gap between records is a gap between steps.
         end: The episode's end.
         unreadable: Errors of the records that could not be read.
     """

@@ -68,7 +68,7 @@ class Pictures:
         """The number of pictures not found."""
 
     def read(self, path: str) -> bytes | None:
-        """Return a picture's bytes; if it is missing, count it and return None."""
+        """Return a picture's bytes. If it is missing, count it and return None."""
         parts = PurePosixPath(path)
         if not parts.is_absolute() and ".." not in parts.parts:
             try:
@@ -139,7 +139,7 @@ class StepReader:
         return read[0] if len(read) == 1 else read
 
     def _call(self, call: Mapping[str, Any]) -> Any:
-        """Return a tool call as an action, if a dialect reads it; else its name and arguments."""
+        """Return a tool call as an action if a dialect can read it; else its name and arguments."""
         name, arguments = call.get("function_name"), call.get("arguments")
         plain = {"name": name, "arguments": arguments}
         readings: list[tuple[str, Any]] = [
@@ -395,7 +395,7 @@ class _Trajectory:
     def _turns(
         self,
     ) -> tuple[list[dict[str, Any]], list[tuple[dict[str, Any], list[dict[str, Any]]]]]:
-        """Return the steps before the first agent step, and each agent step with those after it."""
+        """Return the steps before the first agent step, and then the steps of each agent step."""
         before: list[dict[str, Any]] = []
         turns: list[tuple[dict[str, Any], list[dict[str, Any]]]] = []
         for step in self._steps:
@@ -411,7 +411,7 @@ class _Trajectory:
         return reason or EndReason.CLOSED, outcome or Outcome.UNKNOWN
 
     def _with_total(self, steps: list[StepRecord]) -> list[StepRecord]:
-        """Return the steps with the root's reward on the last, if no step has a reward."""
+        """Return the steps. If none has a reward, the last gets the trajectory's."""
         total = _reward_fields(self._data).get("reward")
         if total is None or len(steps) < 2 or any(step.reward is not None for step in steps):
             return steps
@@ -419,7 +419,7 @@ class _Trajectory:
         return [*steps[:-1], dataclasses.replace(last, reward=total)]
 
     def _number_steps(self, steps: list[StepRecord]) -> list[StepRecord]:
-        """Return the steps with the numbers that webtraj's export wrote, if it did."""
+        """Return the steps with their numbers from webtraj's export, if it wrote any."""
         numbers = _ids(self._ours.get("step_indices"))
         if len(numbers) != len(steps) or numbers[0] != 0 or numbers[-1] >= 2**63:
             return steps

@@ -43,7 +43,7 @@ class NotPlainError(ValueError):
 
 
 def stand_in(kind: str, *parts: Any) -> Any:
-    """Stand for a value that is not plain; `pickles` has a function of its own for it."""
+    """Stand in for a value that is not plain. `pickles` has a function for it."""
 
 
 class Named(type):
@@ -239,7 +239,7 @@ _SAME_HASH = 1000
 
 
 class _Weighing:
-    """One pass over a value that counts what it holds, shared values each time."""
+    """A pass over a value that counts its content. Shared values count each time."""
 
     def __init__(self, asked: dict[str, Any]) -> None:
         self._asked = asked
@@ -247,7 +247,7 @@ class _Weighing:
         self._depth = -1
 
     def weigh(self, value: Any) -> tuple[int, int]:
-        """Return the number of values in a container, itself included, and their bytes."""
+        """Return the number of values in a container, including itself, and their bytes."""
         key, depth = id(value), self._asked["depth"]
         if key in self._done:
             known = self._done[key]
@@ -301,10 +301,10 @@ class _Answer(pickle.Pickler):
 
 
 def _limit(memory: int, seconds: int) -> None:
-    """Limit this process's memory and processor time, as far as the system can.
+    """Limit this process's memory and processor time, if the system supports it.
 
-    macOS does not limit memory, and Windows neither: there a file may make this process large
-    before `_Weighing` refuses it.
+    macOS does not limit memory, and Windows limits neither. There, a file may make this process
+    large before `_Weighing` refuses it.
     """
     try:
         import resource

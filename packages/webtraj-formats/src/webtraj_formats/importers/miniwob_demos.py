@@ -2,8 +2,8 @@
 
 A file holds `{"taskName", "utterance", "reward", "rawReward", "states": [...]}`. The first state is
 the page before any event. Then each mouse or key event has two states, before and after the page
-handled it, each with the whole DOM. `chunks` turns events into actions where one corresponds; the
-events, and all DOMs in between, stay with the decision.
+handled it, each with the whole DOM. `chunks` turns events into actions where an action corresponds
+to them. The events, and all DOMs in between, are kept in the decision.
 
 A step's reward is the raw one, 0 until the last step, as in webtraj's own MiniWoB++ environment.
 """
@@ -104,7 +104,7 @@ def target(dom: Any) -> dict[str, Any] | None:
 
 
 def _events(states: Sequence[Mapping[str, Any]]) -> list[_Event]:
-    """Return each event once: before the page handled it, if that was recorded."""
+    """Return each event once: in its state before the page handled it, if that was recorded."""
     events: list[_Event] = []
     for i, state in enumerate(states):
         data = state.get("action")
@@ -182,7 +182,7 @@ def _by_keys(events: list[_Event]) -> list[tuple[Any, int]]:
 
 
 def _chord(event: _Event, held: list[str]) -> str | None:
-    """Return the key chord that an event presses; None if it makes a character or nothing."""
+    """Return the key chord that an event presses; None if it types a character or does nothing."""
     if event.kind != "keydown":
         return None
     key = event.data.get("keyCode")

@@ -94,7 +94,7 @@ def _array(
 def _reconstruct(
     budget: Budget, kind: Any, shape: Any, typecode: Any, state: Any = None
 ) -> np.ndarray[Any, Any]:
-    """Return an array as numpy's `_reconstruct` and its state make it."""
+    """Return the array that numpy's `_reconstruct` and its state would make."""
     if kind != OpaqueRecord("name", {"name": "numpy.ndarray"}):
         raise NotPlainError("a numpy array has its own class")
     if not isinstance(state, tuple) or len(state) not in (4, 5):
@@ -229,11 +229,11 @@ def ask(
         content: The file.
         where: Its name in error messages.
         names: Full names (`module.Class`) of the classes allowed in it.
-        any_name: Whether to allow any class; its objects are just as inert.
+        any_name: Whether to allow any class. Its objects are inert too.
         limits: Limits on what the file may ask for.
-        budget: The memory that it may take; by default in proportion to its size.
+        budget: The memory that the file may take. Default: in proportion to its size.
         count: The number of consecutive pickles.
-        persistent: Whether they may have persistent ids.
+        persistent: Whether the pickles may have persistent ids.
 
     Raises:
         CorruptDataError: It is not a pickle, or asks for something that is not allowed.

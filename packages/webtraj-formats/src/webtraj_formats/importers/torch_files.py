@@ -79,7 +79,7 @@ def read_torch_file(
 
 
 def _storage(budget: Budget, pid: Any) -> OpaqueRecord:
-    """Return the storage that a persistent id names: the numbers that tensors are views of."""
+    """Return the storage that a persistent id names. Tensors are views of its numbers."""
     match pid:
         case ("storage", OpaqueRecord("name", {"name": name}), str(key), str(), int(count), *_):
             kind = name.rpartition(".")[2]

@@ -182,7 +182,7 @@ def read(source: Source) -> Iterator[Found]:
 
 
 def iterations_of(path: Path) -> dict[tuple[Literal["train", "test"], int], list[str]]:
-    """Return the files in a folder by split and iteration, as their names tell."""
+    """Return the files in a folder by split and iteration, which their names contain."""
     source = Source(path=path)
     found: dict[tuple[Literal["train", "test"], int], list[str]] = {}
     for file in source.files(_is_wanted):
@@ -340,7 +340,7 @@ class _File:
         return observation if picture is None else {**observation, "screenshot": picture}
 
     def _picture(self, path: str) -> bytes | None:
-        """Return a screenshot's bytes; if it is not found, count it and return None.
+        """Return a screenshot's bytes. If it is not found, count it and return None.
 
         The path is from the machine that ran the rollout, and cannot be trusted. So only its last
         parts are used, within the folders where WebGym or the user puts screenshots, and only

@@ -57,11 +57,11 @@ def make_dialect(
     "click('12')"
 
     Args:
-      name: A key of `DIALECTS`. The version of a provider's tool may follow, by its type:
-        `anthropic:computer_20250124`, `openai:computer_use_preview`.
+      name: A key of `DIALECTS`. A colon and the type of a provider's tool may follow:
+          `anthropic:computer_20250124`, `openai:computer_use_preview`.
       viewport: Width and height in CSS pixels, for dialects that have coordinates of their own.
-      shown: Width and height of the pictures that the model sees, for providers' tools, which use
-        their pixels; the viewport's if None.
+      shown: Width and height of the pictures that the model sees; None means the viewport's.
+          Providers' tools use the pixels of these pictures as coordinates.
 
     Raises:
       InvalidInputError: The dialect or tool is unknown, or the viewport is not a valid size.

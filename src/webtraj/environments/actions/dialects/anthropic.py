@@ -186,8 +186,9 @@ class AnthropicDialect(ObjectDialect):
 
         Args:
           viewport: Width and height of the page in CSS pixels.
-          tool: The type of the tool to offer, a key of `TOOLS`. Replies are read the same for all.
-          shown: Width and height of the screenshots that the model sees; the viewport's if None.
+          tool: The type of the tool to offer, a key of `TOOLS`. This does not change how replies
+              are read.
+          shown: Width and height of the screenshots that the model sees; None means the viewport's.
           pixels_per_click: How far one click of the wheel scrolls, in CSS pixels.
         """
         if type(pixels_per_click) is not int or pixels_per_click < 1:

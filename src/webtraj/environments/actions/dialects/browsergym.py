@@ -264,7 +264,7 @@ def read_calls(text: str) -> list[Call]:
 
 
 def _prepare(text: str) -> tuple[str, str]:
-    """Return the text for Python to parse, and the part of it outside strings."""
+    """Return the text for Python to parse, and that text without its string literals."""
     source, syntax, last = [], [], 0
     for match in _OPAQUE.finditer(text):
         if match["open"]:
@@ -319,7 +319,7 @@ def _literal(node: ast.expr) -> Any:
 
 
 def _with_pairs(text: str) -> str:
-    """Return a text with each pair of surrogates as the character that JSON writes as the pair."""
+    """Return a text with each pair of surrogates replaced by the character that it encodes."""
     if text.isascii():
         return text
     return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "surrogatepass")
@@ -379,8 +379,8 @@ class BrowserGymDialect(PhrasebookDialect):
     def parse_all(self, reply: Any) -> tuple[Action, ...]:
         """Parse a reply as a sequence of actions, at least one.
 
-        One invalid call makes the whole reply one `InvalidAction`: the others alone are not what
-        the model meant.
+        If one call is invalid, the whole reply becomes one `InvalidAction`, because the model did
+            not mean the other calls alone.
         """
         try:
             if isinstance(reply, Mapping):
@@ -407,7 +407,7 @@ class BrowserGymDialect(PhrasebookDialect):
         return f"{word}({', '.join(parts)})"
 
     def schema(self) -> dict[str, Any]:
-        """See `Dialect.schema`. An action's structured form is that of a tool call."""
+        """See `Dialect.schema`. An action's structured form is a tool call."""
         return {
             "oneOf": [
                 {
@@ -508,7 +508,7 @@ def parse_action(text: str) -> Action:
 
 
 def read_action(action: Any) -> Any:
-    """Return a recorded action: text in the default dialect as the action, all else unchanged.
+    """Return a recorded action, parsed if it is text in the default dialect, else unchanged.
 
     >>> read_action("click('12')"), read_action("left")
     (Click(ref='12', button='left', modifiers=(), count=1), 'left')
@@ -520,7 +520,7 @@ def read_action(action: Any) -> Any:
 
 
 def format_action(action: Action) -> str:
-    """Format an action in the default dialect, which has words for all but `InvalidAction`.
+    """Format an action in the default dialect. It has words for every verb but `InvalidAction`.
 
     >>> from webtraj.environments.actions import Click
     >>> format_action(Click("12", count=2))
@@ -533,7 +533,7 @@ def format_action(action: Action) -> str:
 
 
 def write_action(action: Action) -> str:
-    """Return an action in the default dialect; empty if that has no words for it."""
+    """Return an action in the default dialect; empty if the dialect cannot express it."""
     try:
         return format_action(action)
     except errors.UnsupportedActionError:

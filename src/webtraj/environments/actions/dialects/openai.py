@@ -2,7 +2,7 @@
 
 `{"type": "click", "button": "left", "x": 640, "y": 360}`
 
-A call of the tool `computer` may hold several, one of `computer_use_preview` has one.
+A call of the tool `computer` may hold several actions; a call of `computer_use_preview` holds one.
 
 Coordinates are pixels of the screenshot that the model sees. A click with the mouse's back or
 forward button is `GoBack` or `GoForward`. `wait` has no duration; it is `wait_seconds` here.
@@ -111,7 +111,7 @@ def _anywhere(frame: Frame) -> Argument:
 
 
 def _no_keys() -> Argument:
-    """The argument for keys held during a move, of which there can be none."""
+    """The argument for keys held during a move. It must be empty."""
 
     def read(args: Mapping[str, Any]) -> Mapping[str, Any]:
         if args.get("keys", []) != []:
@@ -175,8 +175,9 @@ class OpenAIDialect(ObjectDialect):
 
         Args:
           viewport: Width and height of the page in CSS pixels.
-          tool: The type of the tool to offer, a key of `TOOLS`. Replies are read the same for both.
-          shown: Width and height of the screenshots that the model sees; the viewport's if None.
+          tool: The type of the tool to offer, a key of `TOOLS`. This does not change how replies
+              are read.
+          shown: Width and height of the screenshots that the model sees; None means the viewport's.
           wait_seconds: The duration of a `wait`.
         """
         self._tool = one_tool("openai", tool, TOOLS)

@@ -111,7 +111,7 @@ def show_value(wire: Any) -> str:
 
 
 def one_tool(dialect: str, tool: str, tools: Mapping[str, Any]) -> str:
-    """Return a dialect's tool by its type; the first if empty.
+    """Return a dialect's tool by its type. An empty type means the first.
 
     Raises:
       InvalidInputError: The dialect has no such tool.
@@ -170,7 +170,7 @@ def value(
     schema: Json | None = None,
     optional: bool = False,
 ) -> Argument:
-    """Return the argument of one wire name for one field (of the same name by default).
+    """Return the argument that maps one name on the wire to one field, by default of the same name.
 
     Args:
       name: The name on the wire.
@@ -178,7 +178,7 @@ def value(
       read: Converts the wire value to the field's. Raises ValueError on invalid values.
       write: Converts the field's value to the wire's.
       schema: JSON Schema of the wire value, if it differs from the field's.
-      optional: Whether it may be omitted, and is when the field has its default.
+      optional: Whether the argument may be omitted. `write` omits it if the field has its default.
     """
     held = field or name
 
@@ -207,7 +207,7 @@ def group(
     read: Callable[..., Mapping[str, Any]],
     write: Callable[..., Mapping[str, Any]],
 ) -> Argument:
-    """Return the argument of several wire names that express fields together. None is optional.
+    """Return an argument that maps several names on the wire to several fields. All are required.
 
     Args:
       schemas: The wire names and the JSON Schema of each.
@@ -230,7 +230,7 @@ def default_of(cls: type[Action], field: str) -> Any:
 
 
 def plain(wire: Any) -> Any:
-    """Return a value with tuples turned into lists, as JSON has them."""
+    """Return a value with tuples turned into lists, as in JSON."""
     return [plain(item) for item in wire] if isinstance(wire, (list, tuple)) else wire
 
 
@@ -430,7 +430,7 @@ class Phrasebook:
         return {"oneOf": options}
 
     def flat_schema(self, word_key: str) -> Json:
-        """Return `schema` as one object with all arguments side by side, as tool calls have it."""
+        """Return `schema` as one object with all arguments side by side, as in tool calls."""
         meanings = [f"* `{word}`: {self.summary(word)}" for word in self.words]
         words = {
             "type": "string",
@@ -449,7 +449,7 @@ class Phrasebook:
 
 
 def _merge_properties(options: Sequence[Mapping[str, Json]]) -> dict[str, Json]:
-    """Return the union of several objects' properties; those that differ take any value."""
+    """Return the union of several objects' properties. A property that differs takes any value."""
     merged: dict[str, Json] = {}
     for properties in options:
         for name, schema in properties.items():
@@ -471,7 +471,7 @@ def _constant(constant: Any) -> Json:
 
 
 class PhrasebookDialect:
-    """The part of a dialect that follows from its phrasebook, whatever its syntax."""
+    """The part of a dialect that depends only on its phrasebook, not on its syntax."""
 
     def __init__(self, name: str, phrases: tuple[Phrase, ...]) -> None:
         self.name = name
@@ -489,7 +489,7 @@ class PhrasebookDialect:
 
 
 class ObjectDialect(PhrasebookDialect):
-    """A dialect of JSON objects that name the verb under one key, as computer tools do.
+    """A dialect of JSON objects that name the verb under one key, like those of computer tools.
 
     Args:
         name: The dialect.
@@ -517,7 +517,7 @@ class ObjectDialect(PhrasebookDialect):
         return input_prompt(self._book, self._word_key)
 
     def _object_in(self, reply: Any) -> Mapping[Any, Any]:
-        """Return a reply that is an object, or the single call among the items of a list."""
+        """Return a reply if it is an object; if it is a list of items, return its only call."""
         if isinstance(reply, (list, tuple)):
             items = [item for item in reply if isinstance(item, Mapping)]
             calls = [item for item in items if item.get("type") == self._call]
@@ -536,7 +536,7 @@ _TYPES = {"string": "str", "number": "float", "integer": "int", "boolean": "bool
 
 
 def call_prompt(book: Phrasebook) -> str:
-    """Return the prompt of a dialect of calls: each word's signature, meaning and examples."""
+    """Return the prompt of a dialect of calls: the signature, meaning and examples of each word."""
     lines = [
         f"{len(book.words)} actions are available:",
         "",

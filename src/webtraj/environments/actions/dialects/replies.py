@@ -90,7 +90,7 @@ class Frame:
 
         Args:
           name: The wire name.
-          box: Whether to accept a box [x1, y1, x2, y2] too, as its centre.
+          box: Whether to accept a box [x1, y1, x2, y2] too, which stands for its centre.
         """
 
         def read(wire: Any) -> Mapping[str, Any]:
@@ -244,7 +244,7 @@ def read_object(reply: Any) -> Any:
 
 
 def has_no_arguments(said: Any) -> bool:
-    """Return whether a tool call has no arguments, in any of the ways in which servers write it."""
+    """Return whether a tool call has no arguments, in any of the forms that servers write."""
     return said is None or (said.strip() if isinstance(said, str) else said) in _NO_ARGUMENTS
 
 
@@ -252,9 +252,9 @@ _NO_ARGUMENTS: tuple[Any, ...] = ("", "{}", "[]", "null", '""', {}, [])
 
 
 def arguments_of(said: Any) -> Any:
-    r"""Return the arguments of a tool call, from data or from JSON as the model wrote it.
+    r"""Return the arguments of a tool call, given as data or as the model's JSON.
 
-    It may be written as JSON twice.
+    The JSON may be encoded twice.
 
     >>> arguments_of('{"bid": "4"}'), arguments_of(" "), arguments_of('"{\\"bid\\": \\"4\\"}"')
     ({'bid': '4'}, {}, {'bid': '4'})

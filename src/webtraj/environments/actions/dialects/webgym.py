@@ -125,7 +125,7 @@ class _ToolCallDialect(PhrasebookDialect):
         }
 
     def tools(self) -> list[dict[str, Any]]:
-        """See `Dialect.tools`. One tool, its arguments side by side as WebGym has them."""
+        """See `Dialect.tools`. There is one tool, with all arguments side by side, as in WebGym."""
         parameters = self._book.flat_schema("action")
         return [{"name": self._tool, "description": self._description, "parameters": parameters}]
 

@@ -51,8 +51,8 @@ async def email_inbox(page: OracleView) -> Actions:
 async def email_inbox_in_many_words(page: OracleView) -> Actions:
     """Do what the goal says, in one of many wordings, with an email.
 
-    It takes the names from the fields that the page gives beside its goal, because some wordings
-    swap the two people, which no reader could know.
+    It takes the names from extra fields of the page, because some wordings of the goal swap the two
+    people, and no reader could tell.
     """
     fields = await page.evaluate("() => core.getUtterance().fields")
     sender = fields["by"]
@@ -169,7 +169,7 @@ async def phone_book(page: OracleView) -> Actions:
 
 @oracle("search-engine")
 async def search_engine(page: OracleView) -> Actions:
-    """Searches, turns to the page of the result that the goal counts out, and clicks it."""
+    """Search, turn to the page with the result that the goal numbers, and click it."""
     text, nth = match_goal(
         r'Use the textbox to enter "(.+)" and press "Search", '
         r"then find and click the (\d)\w\w search result\.",
@@ -299,8 +299,8 @@ async def book_flight(page: OracleView) -> Actions:
 async def _enter_airport(page: OracleView, selector: str, place: str) -> Actions:
     """Type a text unique to the airport, `Reno, NV (` or `(RNO)`, and take the suggestion.
 
-    Suggestions appear after a delay, or at once after the arrow down key. If they appear between
-    the keys, the keys miss them, so it then types again and clicks.
+    Suggestions appear after a delay, or at once after the arrow down key. If they appear while keys
+    are being pressed, the keys miss them. Then the text is typed again and the suggestion clicked.
     """
     field = (await page.one(selector)).ref
     typed = f"({place})" if re.fullmatch("[A-Z]{3}", place) else f"{place} ("
@@ -326,7 +326,7 @@ async def _suggestion(page: OracleView, place: str) -> Element | None:
 
 
 def is_airport(name: str, place: str) -> bool:
-    """Whether an airport, `Reno, NV (RNO)`, is the one of a city, `Reno, NV`, or code, `RNO`."""
+    """Return whether an airport, `Reno, NV (RNO)`, has this city, `Reno, NV`, or code, `RNO`."""
     return name.startswith(f"{place} (") or name.endswith(f" ({place})")
 
 

@@ -158,7 +158,7 @@ async def wait_until_painted(page: OracleView) -> None:
 async def still(page: OracleView) -> None:
     """Wait until jQuery's animations have ended.
 
-    They start so slowly that nothing changes for a few frames, and a page that is about to move can
+    They start so slowly that nothing changes for a few frames, so a page that is about to move may
     look settled.
     """
     await page.evaluate("async () => { await jQuery(':animated').promise(); }")

@@ -104,7 +104,7 @@ async def focus_text_2(page: OracleView) -> Actions:
 
 @oracle("login-user-popup")
 async def login_user_popup(page: OracleView) -> Actions:
-    """Log in, and waves away the popup that may open when a field gets the focus."""
+    """Log in, and close the popup that may open when a field gets the focus."""
     user, password = match_goal(
         r'Enter the username "(.+)" and the password "(.+)" into the text fields and press login\.',
         page.goal,
@@ -122,8 +122,8 @@ async def login_user_popup(page: OracleView) -> Actions:
 async def use_autocomplete(page: OracleView) -> Actions:
     """Type the beginning, open the suggestions with the arrow down key, and take the match.
 
-    The page's own search, 300 ms after typing, would show the suggestions again over the button if
-    it came after the choice; leaving the field cancels it.
+    The page searches again 300 ms after typing. If that happened after the choice, the suggestions
+    would cover the button. Leaving the field cancels the search.
     """
     start, end = match_goal(
         r'Enter an item that starts with "(.+?)"(?: and ends with "(.+)")?\.', page.goal
@@ -291,7 +291,7 @@ async def unicode_test(page: OracleView) -> Actions:
 
 @oracle("copy-paste")
 async def copy_paste(page: OracleView) -> Actions:
-    """Fill in the text of the text area, to the last space, and submit."""
+    """Fill in the exact text of the text area, including all spaces, and submit."""
     text = (await page.one("#to-copy")).value
     yield Fill((await page.one("#answer-input")).ref, text)
     yield await submit(page)
@@ -445,7 +445,7 @@ async def guess_number(page: OracleView) -> Actions:
 
 @oracle("find-greatest")
 async def find_greatest(page: OracleView) -> Actions:
-    """Turn every card up, and leaves the one with the greatest number up."""
+    """Turn every card up, and leave the one with the greatest number up."""
     cards = [card.ref for card in await page.all("#cardholder .card")]
     numbers = []
     for card in cards:
@@ -546,7 +546,7 @@ async def highlight_text_2(page: OracleView) -> Actions:
 
 @oracle("text-editor")
 async def text_editor(page: OracleView) -> Actions:
-    """Select a word, or everything, by the keyboard, and gives it a style or a colour."""
+    """Select a word, or everything, by keyboard, and give it a style or a colour."""
     word, style, color = match_goal(
         r"Using the text editor, (?:give|make) (?:everything|the text (.+)) "
         r"the (?:style (\w+)|color (\w+))(?: and press Submit)?\.",

@@ -306,7 +306,7 @@ async def drag_shape(page: OracleView) -> Actions:
 
 @oracle("drag-box")
 async def drag_box(page: OracleView) -> Actions:
-    """Drag the small box into the large one, unless it lies there, and submit."""
+    """Drag the small box into the large one, unless it is there already, and submit."""
     small, large = await page.one("#draggableSmall"), await page.one("#draggableLarge")
     if not _inside(small, large):
         yield DragTo(small.ref, large.ref)
@@ -326,7 +326,7 @@ async def drag_shapes(page: OracleView) -> Actions:
 
 @oracle("drag-shapes-2")
 async def drag_shapes_2(page: OracleView) -> Actions:
-    """Drag the shapes of a kind or colour into the left box, the rest into the right, submit."""
+    """Drag shapes of a kind or colour into the left box and the rest into the right, and submit."""
     name, color = match_goal(
         r"Drag all (?:(\w+)s|(\w+) shapes) into the left box, "
         r"and everything else into the right box\.",
@@ -412,10 +412,10 @@ def _find(items: list[Element], name: str) -> int:
 
 
 def _move(items: list[Element], start: int, target: int) -> DragAt:
-    """Drag an item to another's place, and there a little back and forth.
+    """Drag an item to another's place, and then a little back and forth.
 
     A list makes room before or after the item under the mouse, depending on the mouse's direction;
-    moving both ways leaves the gap under the mouse, whatever it passed.
+    moving both ways leaves the gap under the mouse in either case.
     """
     x, y = items[target].center
     forth, back = (x + _NUDGE, y + _NUDGE), (x - _NUDGE, y - _NUDGE)
@@ -458,7 +458,8 @@ async def drag_cube(page: OracleView) -> Actions:
     """Turn the side that the goal names to the front, and submit.
 
     A cube released while turning keeps spinning, so the mouse holds it until it is still. The page
-    counts the move to the start of a stroke as part of it, unless the mouse rests there.
+    counts the mouse's way to the start of a stroke as part of the stroke, unless the mouse rests at
+    the start.
     """
     (side,) = match_goal(r'Move the cube around so that "(\d)" is the active side .+', page.goal)
     if not await _is_front(page, side):

@@ -108,7 +108,7 @@ def add_several(facts: Facts, rng: random.Random) -> Assignment:
 
 @task("shop/remove", level=1, split="train")
 def remove(facts: Facts, rng: random.Random) -> Assignment:
-    """Remove a product from the basket, and change another one's quantity."""
+    """Remove a product from the basket, and change the quantity of another."""
     (first, line, _), (second, other, count) = rng.sample(lines_of(facts), 2)
     new = rng.choice([n for n in range(1, 10) if n != count])
     return assignment(
@@ -126,7 +126,7 @@ def remove(facts: Facts, rng: random.Random) -> Assignment:
 
 @task("shop/later", level=1, split="test")
 def later(facts: Facts, rng: random.Random) -> Assignment:
-    """Save a product of the basket for later, and change another one's quantity."""
+    """Save a product of the basket for later, and change the quantity of another."""
     (first, line, _), (second, other, count) = rng.sample(lines_of(facts), 2)
     new = rng.choice([n for n in range(1, 10) if n != count])
     return assignment(

@@ -1,4 +1,4 @@
-"""What the shop's templates share: the way to a page, and products that nothing else is about."""
+"""Common parts of the shop's templates: finding a page, and products that are not in use."""
 
 from __future__ import annotations
 
@@ -123,7 +123,7 @@ def to_products(product: Facts) -> tuple[Step, ...]:
 
 
 def await_saved() -> Step:
-    """Wait until the basket's page has told the shop of a change, which it does by script."""
+    """Wait until the script of the basket's page has sent a change to the shop."""
 
     async def step(page: OracleView) -> AsyncIterator[Action]:
         while not await page.evaluate("() => !window.jQuery || jQuery.active === 0"):
@@ -174,7 +174,7 @@ def lines_of(facts: Facts) -> list[tuple[Facts, int, int]]:
 
 
 def free(facts: Facts) -> list[Facts]:
-    """Return products with enough stock that are in no basket or wish list of the user."""
+    """Return products with enough stock that are not in the user's basket or wish lists."""
     lines = list(facts["basket"]["lines"])
     for wishes in facts["wishlists"]:
         lines += wishes["lines"]
