@@ -62,7 +62,7 @@ class Position(NamedTuple):
 
 
 def positions() -> list[Position]:
-    """Return what each of the people does, in the order of `people.people`."""
+    """Return each person's position, in the order of `people.people`."""
     departments = {team["name"]: team["department"] for team in COMPANY.teams}
     return [
         Position(one["title"], one["team"], departments[one["team"]], one["site"], one["joined"])
@@ -81,12 +81,12 @@ def site(key: str) -> Mapping[str, Any]:
 
 
 def words(folder: Path, seed: int, *files: str) -> SimpleNamespace:
-    """Return what an application's files of texts hold, by key.
+    """Return the contents of an application's text files, by key.
 
     Args:
         folder: The folder of the application.
-        seed: The number of the content. For the held-out one, what `held_out.toml` has takes the
-            place of what the others have.
+        seed: The number of the content. For the held-out content, entries of `held_out.toml`
+            replace those of the other files.
         files: The names of the files.
     """
     files = (*files, "held_out.toml") if seed == HELD_OUT else files
@@ -110,7 +110,7 @@ def workday(rng: random.Random, first: date, last: date) -> date:
 
 
 def moment(rng: random.Random, first: date, last: date) -> datetime:
-    """Draw a moment at which somebody at work writes: few are early or late, none at night."""
+    """Draw a moment at which somebody writes at work: seldom early or late, never at night."""
     hours = _LATE if rng.random() < _OVERTIME else _HOURS
     return _at(rng, workday(rng, first, last), hours)
 
@@ -124,11 +124,11 @@ def evening(rng: random.Random, first: date, last: date) -> datetime:
 
 
 def later(rng: random.Random, after: datetime, hours: float) -> datetime:
-    """Draw when an answer comes: within some working hours, on a working day in working hours.
+    """Draw when an answer comes: after some working hours, within a working day.
 
     Args:
         rng: The random source.
-        after: When the question came.
+        after: The moment of the question.
         hours: The usual working hours until the answer.
     """
     when = after + timedelta(hours=rng.expovariate(1 / hours), minutes=2)

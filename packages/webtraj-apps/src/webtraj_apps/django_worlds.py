@@ -1,5 +1,5 @@
 # mypy: ignore-errors
-"""What the hosts of Django applications share: settings, worlds, logged-in browsers, static files.
+"""The common part of Django applications' hosts: settings, worlds, logins, static files.
 
 Runs in the application's own virtual environment, so only the standard library and Django are
 imported. A world is a folder with one SQLite file, `DATABASE`, and uploads in `media`.
@@ -125,7 +125,7 @@ def templates(*processors: str, pages: dict[str, str] | None = None) -> list[dic
 
     Args:
         processors: Context processors besides Django's own.
-        pages: Templates that come before those of the same names in packages.
+        pages: Templates that override those of the same names in packages.
     """
     ours = ("django.template.loaders.locmem.Loader", pages or {})
     loaders = [ours, "django.template.loaders.app_directories.Loader"]
@@ -142,7 +142,7 @@ def templates(*processors: str, pages: dict[str, str] | None = None) -> list[dic
 
 
 def configure(**more: Any) -> None:
-    """Set Django up with the settings that all applications share, and with more of its own."""
+    """Set up Django with the settings that all applications share, and further ones."""
     settings.configure(**(_COMMON | more))
     _share_between_threads()
     _remember_rows()
@@ -207,9 +207,9 @@ def _current() -> _World:
 
 
 def remember(key: Any, find: Callable[[], Any]) -> Any:
-    """Return what `find` returns, asked once until the world's database changes.
+    """Return the result of `find`, cached until the world's database changes.
 
-    Inside a transaction, which may be undone, it is asked each time.
+    Inside a transaction, which may be undone, `find` is called each time.
     """
     values = _current().values
     if connection.in_atomic_block:
@@ -220,9 +220,9 @@ def remember(key: Any, find: Callable[[], Any]) -> Any:
 
 
 def _remember_rows() -> None:
-    """Let foreign keys of a request that lead to the same row load it once.
+    """Make foreign keys in a request that lead to the same row load it only once.
 
-    Lists load the same users and categories for each of their lines: half of the time of a page.
+    Lists load the same users and categories for each line, which takes half of a page's time.
     """
     load = ForwardManyToOneDescriptor.get_object
 
@@ -241,7 +241,7 @@ def _remember_rows() -> None:
 
 
 def _share_between_threads() -> None:
-    """Keep what Django keeps for each thread or task as plain attributes: one thread serves all.
+    """Turn Django's storage per thread or task into plain attributes, since one thread serves all.
 
     Its storage for tasks takes a tenth of a page.
     """
@@ -253,7 +253,7 @@ def _share_between_threads() -> None:
 
 
 def _cache_lookups() -> None:
-    """Keep the translations and addresses that templates look up, and render them more simply."""
+    """Cache the translations and addresses that templates look up, and simplify rendering."""
     # Django's own notes the place of an error, for a debugger.
     NodeList.render = lambda nodes, context: SafeString(
         "".join([node.render(context) for node in nodes])
@@ -349,7 +349,7 @@ def cookies(users: Iterable[Any], key: Callable[[Any], str] | None = None) -> di
 
     Args:
         users: Saved users, with their passwords.
-        key: The name under which a user is returned, if it is not the username.
+        key: The field by whose value users are returned, if not the username.
     """
     from django.contrib.auth import BACKEND_SESSION_KEY, HASH_SESSION_KEY, SESSION_KEY
     from django.contrib.sessions.backends.db import SessionStore

@@ -53,7 +53,7 @@ class Person(NamedTuple):
 
 
 def people(seed: int, count: int = 40) -> list[Person]:
-    """Return up to 40 people with different names; the first is the one who uses the browser."""
+    """Return up to 40 people with different names. The first one uses the browser."""
     rng = random.Random(f"people {seed}")
     firsts, lasts = rng.sample(_FIRST, len(_FIRST)), rng.sample(_LAST, len(_LAST))
     made = [Person(first.lower(), first, last) for first, last in zip(firsts, lasts, strict=True)]

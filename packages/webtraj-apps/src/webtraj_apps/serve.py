@@ -89,7 +89,7 @@ def seed_random(seed: str) -> None:
 
 
 def build(host_file: str, state: str, seed: str) -> None:
-    """Make the state of a world's first moment in a folder, with its facts beside it, as JSON."""
+    """Build a world's initial state in a folder, and write its facts beside it as JSON."""
     host = load(host_file)
     folder = Path(state)
     folder.mkdir(parents=True)
@@ -141,7 +141,7 @@ class _Worlds:
 
 
 def _note(file: Path, environ: dict[str, Any]) -> tuple[int, str]:
-    """Note a request to a world; return the number of its pages so far, and what to draw by."""
+    """Count a request to a world; return the number of its pages so far, and a random source."""
     is_page = "text/html" in environ.get("HTTP_ACCEPT", "")
     with file.open("a+b") as noted:
         noted.seek(0)
@@ -197,9 +197,9 @@ class _Handler(WSGIRequestHandler):
 
 
 def _strip_expiry(name: str, value: str) -> tuple[str, str]:
-    """Return a header; a cookie without its expiry, which lies in the past of the browser's clock.
+    """Return a header. A cookie loses its expiry, which is in the past for the browser's clock.
 
-    A cookie that is deleted has `Max-Age=0` or expires in 1970, and stays as it is.
+    A cookie that is being deleted has `Max-Age=0` or expires in 1970, and stays unchanged.
     """
     if name.lower() == "set-cookie" and "1970" not in value and "max-age=0" not in value.lower():
         parts = [
@@ -215,12 +215,12 @@ class _UnixServer(socketserver.ThreadingMixIn, socketserver.UnixStreamServer):
 
 
 def serve(host_file: str, root: str, megabytes: str) -> None:
-    """Serve the worlds in a folder at its socket, until SIGTERM; the folder goes with the server.
+    """Serve the worlds in a folder at its socket until SIGTERM. Then remove the folder.
 
     Args:
         host_file: The application's host module.
         root: The folder of worlds, one folder each.
-        megabytes: The most memory that the server may use.
+        megabytes: The maximum memory of the server.
     """
     folder = Path(root)
     _limit_memory(int(megabytes))
@@ -240,7 +240,7 @@ def serve(host_file: str, root: str, megabytes: str) -> None:
 
 
 def _stop_with_owner(stop: Callable[[], None]) -> None:
-    """Wait until standard input closes or our parent dies; its forks may hold the input open."""
+    """Wait until standard input closes or the parent dies, whose forks may hold the input open."""
     parent = os.getppid()
     while os.getppid() == parent:
         ready, _, _ = select.select([sys.stdin], [], [], 1.0)

@@ -97,12 +97,12 @@ _NAMES: Final = _names()
 
 
 def manner(number: int) -> Manner:
-    """Return how a person writes, by their number in `people.people`."""
+    """Return a person's manner, by their number in `people.people`."""
     return _MANNERS[company.COMPANY.positions[number]["manner"]]
 
 
 def say(number: int | None, text: str) -> str:
-    """Return a text as a person would write it; None is a stranger, who writes it as it is."""
+    """Return a text as a person would write it. None is a stranger, who leaves it unchanged."""
     if number is None:
         return text
     own = manner(number)
@@ -140,7 +140,7 @@ def letter(number: int, text: str, to: str, name: str) -> str:
     Args:
         number: The person's number in `people.people`.
         text: What the letter says, in their words (`say`).
-        to: The first name of the one who gets it; empty if there are several.
+        to: The recipient's first name; empty if there are several.
         name: The writer's full name.
     """
     own = manner(number)
@@ -149,7 +149,7 @@ def letter(number: int, text: str, to: str, name: str) -> str:
 
 
 def signature(number: int, name: str) -> str:
-    """Return what a person writes below a letter; empty if nothing."""
+    """Return the signature below a person's letters; may be empty."""
     own = manner(number)
     first, last = name.split()
     signs = {

@@ -221,7 +221,7 @@ class Writer:
         return moment
 
     def few(self, texts: Sequence[Any], count: int) -> list[Any]:
-        """Return so many texts; none comes again before all the others have come."""
+        """Return `count` texts. No text is repeated before all others have been used."""
         drawn: list[Any] = []
         while len(drawn) < count:
             drawn += self.rng.sample(texts, len(texts))

@@ -86,8 +86,8 @@ class PostOffice:
 
     Args:
         root: The folder of the worlds' folders.
-        key: What logins begin with, so that only our own web mail can log in.
-        now: The time that mails get when they are delivered.
+        key: The start of every user name, so that only our own web mail can log in.
+        now: Returns the time at which mails are delivered.
     """
 
     def __init__(self, root: Path, key: str, now: Callable[[], datetime]) -> None:
@@ -501,7 +501,7 @@ _TOKEN = re.compile(r'"((?:[^"\\]|\\.)*)"|([()])|((?:\[[^\]]*\]|[^\s()"\[])+)')
 
 
 def _literal(line: str) -> tuple[str, int | None, bool]:
-    """Return a line without the announcement of a literal, its size, and whether to wait."""
+    """Split a line into its text, the size of an announced literal, and whether to wait."""
     text = line.rstrip("\r\n")
     found = re.search(r"\{(\d+)(\+?)\}$", text)
     if not found:

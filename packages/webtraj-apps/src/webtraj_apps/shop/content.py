@@ -1,7 +1,7 @@
 # mypy: ignore-errors
 """The shop's content: users, products, orders, reviews, offers, and the facts about them.
 
-What only the application's environment has is imported where it is used.
+Packages that only the application's environment has are imported where they are used.
 """
 
 import hashlib

@@ -1,8 +1,8 @@
 # mypy: ignore-errors
 """The shop's part in its own virtual environment: django-oscar, its content and its worlds.
 
-django-oscar is used as it comes, but for what every shop must add: shipping methods, a payment page
-(customers pay by invoice), a search (in SQLite), and pictures (drawn by `catalogue`).
+django-oscar is used unchanged, except for what every shop must add: shipping methods, a payment
+page (customers pay by invoice), a search (in SQLite), and pictures (drawn by `catalogue`).
 """
 
 import functools
@@ -115,7 +115,7 @@ def _search() -> Any:
 class Search:
     """The catalogue as Haystack's query set: filtered, sorted and counted in Python.
 
-    Each method but the last ones returns a narrower search.
+    Each method except the last ones returns a narrower search.
     """
 
     def __init__(self) -> None:
