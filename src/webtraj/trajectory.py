@@ -146,6 +146,7 @@ CUT_SHORT = (Outcome.ENV_ERROR, Outcome.MODEL_ERROR, Outcome.TIMEOUT, Outcome.CA
 """The episode did not end by itself, even if the environment ended it in good order."""
 
 _VERDICTS = (Outcome.SUCCESS, Outcome.FAILURE, Outcome.UNKNOWN)
+_BY_ITSELF = (EndReason.TERMINATED, EndReason.TRUNCATED)
 
 # What an end says about the agent: one rule for everything that counts episodes. docs/metrics.md
 # explains it. Which try of a planned row counts is in `webtraj.store.tries`.
@@ -156,7 +157,7 @@ def is_finished(outcome: Outcome, reason: EndReason) -> bool:
 
     A judge that fails afterwards does not change that.
     """
-    return reason in (EndReason.TERMINATED, EndReason.TRUNCATED) and outcome not in CUT_SHORT
+    return reason in _BY_ITSELF and outcome not in CUT_SHORT
 
 
 def counts_for_agent(outcome: Outcome, reason: EndReason) -> bool:
@@ -195,7 +196,7 @@ def is_scored(outcome: Outcome, reason: EndReason) -> bool:
     >>> is_scored(Outcome.ENV_ERROR, EndReason.TERMINATED)
     False
     """
-    return outcome in _VERDICTS and is_finished(outcome, reason)
+    return outcome in _VERDICTS and reason in _BY_ITSELF
 
 
 def name_of_end(outcome: Outcome, reason: EndReason) -> str:
