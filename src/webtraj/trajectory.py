@@ -146,6 +146,7 @@ CUT_SHORT = (Outcome.ENV_ERROR, Outcome.MODEL_ERROR, Outcome.TIMEOUT, Outcome.CA
 """The episode did not end by itself, even if the environment ended it in good order."""
 
 _VERDICTS = (Outcome.SUCCESS, Outcome.FAILURE, Outcome.UNKNOWN)
+_BY_ITSELF = (EndReason.TERMINATED, EndReason.TRUNCATED)
 
 # What an end says about the agent: one rule for everything that counts episodes. docs/metrics.md
 # explains it. Which try of a planned row counts is in `webtraj.store.tries`.
@@ -156,7 +157,7 @@ def is_finished(outcome: Outcome, reason: EndReason) -> bool:
 
     A judge that fails afterwards does not change that.
     """
-    return reason in (EndReason.TERMINATED, EndReason.TRUNCATED) and outcome not in CUT_SHORT
+    return reason in _BY_ITSELF and outcome not in CUT_SHORT
 
 
 def counts_for_agent(outcome: Outcome, reason: EndReason) -> bool:
@@ -195,7 +196,7 @@ def is_scored(outcome: Outcome, reason: EndReason) -> bool:
     >>> is_scored(Outcome.ENV_ERROR, EndReason.TERMINATED)
     False
     """
-    return outcome in _VERDICTS and is_finished(outcome, reason)
+    return outcome in _VERDICTS and reason in _BY_ITSELF
 
 
 def name_of_end(outcome: Outcome, reason: EndReason) -> str:
@@ -308,20 +309,25 @@ class Record(Shown):
 
     def __post_init__(self) -> None:
         cls: Any = type(self)
-        for name, usual, least, below, convert, expected in _checks(cls):
+        for name, usual, least, below in _usual_numbers(cls):
             value = getattr(self, name)
-            if type(value) is usual and least <= value < below:
-                continue
-            try:
-                converted = convert(value)
-            except Exception as error:  # Converting a foreign value may run any code.
-                if isinstance(error, _ItemError):
-                    name, value = f"{name}[{error.number}]", error.item
-                raise errors.InvalidInputError(
-                    f"{cls.__name__}.{name} is {_start_of(value)}; expected {expected}."
-                ) from error
-            if converted is not value:
-                object.__setattr__(self, name, converted)
+            if type(value) is not usual or not least <= value < below:
+                _convert_field(self, name, value)
+
+
+def _convert_field(record: Record, name: str, value: Any) -> None:
+    cls: Any = type(record)
+    convert, expected = _conversions(cls)[name]
+    try:
+        converted = convert(value)
+    except Exception as error:  # Converting a foreign value may run any code.
+        if isinstance(error, _ItemError):
+            name, value = f"{name}[{error.number}]", error.item
+        raise errors.InvalidInputError(
+            f"{cls.__name__}.{name} is {_start_of(value)}; expected {expected}."
+        ) from error
+    if converted is not value:
+        object.__setattr__(record, name, converted)
 
 
 class _ItemError(ValueError):
@@ -333,28 +339,24 @@ class _ItemError(ValueError):
         self.item = item
 
 
-class _Check(typing.NamedTuple):
-    """The check of a field."""
-
-    name: str
-    usual: type
-    """The type of numbers that need no conversion if they are within the bounds."""
-    least: Any
-    below: Any
-    convert: Callable[[Any], Any]
-    """Converts all other values, or raises."""
-    expected: str
+def _hints(cls: Any) -> dict[str, Any]:
+    """Return the annotations of a record's fields."""
+    record: Any = next(base for base in cls.__mro__ if base.__module__ == __name__)
+    hints = typing.get_type_hints(record, include_extras=True)
+    return {field.name: hints[field.name] for field in dataclasses.fields(record)}
 
 
 @functools.cache
-def _checks(cls: Any) -> tuple[_Check, ...]:
-    """Return the checks of a record's fields."""
-    record: Any = next(base for base in cls.__mro__ if base.__module__ == __name__)
-    hints = typing.get_type_hints(record, include_extras=True)
-    found = ((field.name, hints[field.name]) for field in dataclasses.fields(record))
-    return tuple(
-        _Check(name, *_usual(hint), *known) for name, hint in found if (known := _conversion(hint))
-    )
+def _conversions(cls: Any) -> dict[str, tuple[Callable[[Any], Any], str]]:
+    """Return the conversion of each field that does not hold everything, and what it holds."""
+    return {name: known for name, hint in _hints(cls).items() if (known := _conversion(hint))}
+
+
+@functools.cache
+def _usual_numbers(cls: Any) -> tuple[tuple[str, type, Any, Any], ...]:
+    """Return the type and bounds of numbers that these fields hold without a conversion."""
+    hints = _hints(cls)
+    return tuple((name, *_usual(hints[name])) for name in _conversions(cls))
 
 
 def _usual(hint: Any) -> tuple[type, Any, Any]:
@@ -488,12 +490,13 @@ def fit_fields(record: Any, changes: Mapping[str, Any]) -> dict[str, Any]:
     cls: Any = type(record)
     if not issubclass(cls, Record):
         return dict(changes)
-    convert = {check.name: check.convert for check in _checks(cls)}
+    conversions = _conversions(cls)
     fitted = dict(changes)
     for field in dataclasses.fields(record):
-        if field.name in changes and field.name in convert:
+        if field.name in changes and field.name in conversions:
+            convert, _ = conversions[field.name]
             try:
-                fitted[field.name] = convert[field.name](changes[field.name])
+                fitted[field.name] = convert(changes[field.name])
             except Exception:  # As above.
                 fitted[field.name] = _default_of(field, getattr(record, field.name))
     return fitted
@@ -514,7 +517,8 @@ def _start_of(value: Any) -> str:
 
 def now() -> float:
     """Return the current time, clamped to `Timestamp`: a wrong clock must not spoil a record."""
-    return min(max(time.time(), 0.0), LAST_TIME - 1.0)
+    clock = time.time()
+    return clock if 0.0 <= clock < LAST_TIME else min(max(clock, 0.0), LAST_TIME - 1.0)
 
 
 def new_episode_id() -> str:

@@ -39,7 +39,6 @@ from webtraj.store.formats import format_named
 from webtraj.store.index import EpisodeSummary, merge, parse_index_file, summarize
 from webtraj.store.journal import warn
 from webtraj.store.layout import (
-    FORMATS,
     INDEX,
     SCHEMA_VERSION,
     check_episode_id,
@@ -370,8 +369,6 @@ class IndexTail:
 
 Blobs = Literal["eager", "lazy"]
 _ID = operator.attrgetter("episode_id")
-_FORMAT = operator.attrgetter("format")
-_SUFFIXES = {name: f".{name}" for name in FORMATS}
 _Enum = TypeVar("_Enum", trajectory_lib.EndReason, trajectory_lib.Outcome)
 _EPISODES_AHEAD = 4
 
@@ -594,7 +591,7 @@ class Dataset:
         if not self.judgements.episode_ids:
             return self
         none = Judgements(self._place)
-        known = {one.episode_id: none.summarize(one) for one in _read_summaries(self._place)}
+        known = {one.episode_id: one for one in none.summarize(_read_summaries(self._place))}
         recorded = (known.get(summary.episode_id, summary) for summary in self._summaries)
         return self._part(recorded, self._blobs, none)
 
@@ -609,8 +606,7 @@ class Dataset:
         """
         judgements = _read_judgements(self._place)
         recorded = _read_summaries(self._place, complete=complete)
-        summaries = map(judgements.summarize, recorded)
-        return Dataset(self._place, summaries, self._blobs, judgements)
+        return Dataset(self._place, judgements.summarize(recorded), self._blobs, judgements)
 
     def to_parquet(self, target: Place, *, storage_options: Mapping[str, Any] | None = None) -> int:
         """Write `summaries` as a Parquet file, one row per episode, and return the row count.
@@ -730,8 +726,7 @@ def add_unindexed(
     """
     summaries = list(indexed.values())
     if complete or not place.is_remote or not indexed:
-        suffixes = map(_SUFFIXES.__getitem__, map(_FORMAT, summaries))
-        stored = place.sealed_episodes(set(map(operator.add, map(_ID, summaries), suffixes)))
+        stored = place.sealed_episodes(f"{one.episode_id}.{one.format}" for one in summaries)
         lost = [episode_id for episode_id in stored if episode_id not in indexed]
         if lost:
             find = functools.partial(_summarize, place, stored)

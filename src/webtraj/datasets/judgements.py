@@ -199,21 +199,18 @@ class Judgements(Closing):
         made._of = {one: self._of[one] for one in episode_ids if one in self._of}
         return made
 
-    def summarize(self, summary: EpisodeSummary) -> EpisodeSummary:
-        """Return a summary with the outcome that the judgements beside the episode give it.
+    def summarize(self, summaries: Iterable[EpisodeSummary]) -> list[EpisodeSummary]:
+        """Return summaries with the outcomes that the judgements beside the episodes give them.
 
-        If the judgement has no score, the summary has no reward.
+        A summary whose outcome is no score has no reward.
         """
-        outcome = None
-        if summary.episode_id in self._of:
-            outcome = self.outcome_of(summary.episode_id)
-        outcome = summary.outcome if outcome is None else outcome
-        total = summary.total_reward
-        if total is not None and not is_scored(outcome, summary.end_reason):
-            total = None
-        if outcome is summary.outcome and total is summary.total_reward:
-            return summary
-        return msgspec.structs.replace(summary, outcome=outcome, total_reward=total)
+        return [
+            one
+            if one.episode_id not in self._of
+            and (one.total_reward is None or is_scored(one.outcome, one.end_reason))
+            else self._judge(one)
+            for one in summaries
+        ]
 
     def apply(
         self, trajectory: EpisodeTrajectory, *, blobs: BlobSource | None = None
@@ -238,6 +235,13 @@ class Judgements(Closing):
     def __setstate__(self, state: Mapping[str, Any]) -> None:
         Judgements.__init__(self, state["place"])
         self._of = state["of"]
+
+    def _judge(self, summary: EpisodeSummary) -> EpisodeSummary:
+        outcome = self.outcome_of(summary.episode_id)
+        outcome = summary.outcome if outcome is None else outcome
+        scored = is_scored(outcome, summary.end_reason)
+        total = summary.total_reward if scored else None
+        return msgspec.structs.replace(summary, outcome=outcome, total_reward=total)
 
     def _line(self, episode_id: str, judgement: Judgement) -> bytes:
         known = self._of.get(episode_id)

@@ -13,7 +13,7 @@ import dataclasses
 import hashlib
 import os
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping, Set
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -342,7 +342,7 @@ class DatasetPlace:
             )
         return content
 
-    def sealed_episodes(self, known: Set[str] = frozenset()) -> dict[str, str]:
+    def sealed_episodes(self, known: Iterable[str] = ()) -> dict[str, str]:
         """Return the format name of each episode that has a file, by episode id.
 
         Args:
@@ -353,13 +353,9 @@ class DatasetPlace:
         """
         if self.layout is not None:
             return self.layout.sealed_episodes(known)
-        found = {}
-        for entry in self.storage.list(EPISODES):
-            file_name = entry.key.removeprefix(EPISODES)
-            name = None if file_name in known else layout.split_name(file_name)
-            if name is not None and is_episode_id(name[0]):
-                found[name[0]] = name[1]
-        return found
+        names = {entry.key.removeprefix(EPISODES) for entry in self.storage.list(EPISODES)}
+        found = filter(None, map(layout.split_name, names.difference(known)))
+        return {name: format_name for name, format_name in found if is_episode_id(name)}
 
     def open_episodes(self) -> set[str]:
         """Return the ids of the episodes that have a journal; empty for a bucket."""

@@ -132,6 +132,7 @@ class TrajectoryCollectingEnvironment(bridges.WrapsEnvironment):
             )
         self._environment = bridges.as_async(env)
         self._collector = trajectory_collector
+        self._drain = getattr(trajectory_collector, "drain", NullTrajectoryCollector().drain)
         self._passes_decisions = getattr(self._environment, "accepts_decisions", False)
         self.tracker = EpisodeTracker(
             redacting_collector.with_redaction(trajectory_collector, self._environment),
@@ -161,7 +162,10 @@ class TrajectoryCollectingEnvironment(bridges.WrapsEnvironment):
         """
         self._enter("reset")
         try:
-            await self._drain(Phase.RESET)
+            try:
+                await self._drain()
+            except BaseException as error:
+                self._handle_undrained(error, Phase.RESET)
             self.tracker.reset_called()
             try:
                 timestep = await self._environment.reset()
@@ -187,7 +191,10 @@ class TrajectoryCollectingEnvironment(bridges.WrapsEnvironment):
         """
         self._enter("step")
         try:
-            await self._drain(Phase.STEP)
+            try:
+                await self._drain()
+            except BaseException as error:
+                self._handle_undrained(error, Phase.STEP)
             decision = None
             given = action
             if issubclass(type(action), trajectory_lib.Decision):
@@ -272,18 +279,13 @@ class TrajectoryCollectingEnvironment(bridges.WrapsEnvironment):
             )
         self._busy = name
 
-    async def _drain(self, phase: Phase) -> None:
-        """Wait while the collector is too far behind."""
-        drain = getattr(self._collector, "drain", None)
-        if drain is None:
-            return
-        try:
-            await drain()
-        except Exception as error:
+    def _handle_undrained(self, error: BaseException, phase: Phase) -> None:
+        """Handle a failure to wait while the collector is too far behind."""
+        if isinstance(error, Exception):
             self.tracker.handle_failures([error])
-        except BaseException as error:  # Cancelled before anything was done.
+        else:  # Cancelled before anything was done.
             self.tracker.record_exception(error, phase)
-            raise
+            raise error
 
     async def _close_inner(self) -> None:
         # An environment that holds nothing needs no `close`.

@@ -18,7 +18,6 @@ import functools
 import hashlib
 import itertools
 import math
-import operator
 import os
 import secrets
 import socket
@@ -289,20 +288,18 @@ def parse_index_file(content: bytes) -> IndexFile:
     """Parse an index file."""
     content = content.removeprefix(BOM)
     view, end = memoryview(content), content.rfind(b"\n") + 1
-    versioned = b"schema_version" in content  # `from_line` checks the version of each line.
     summaries: list[EpisodeSummary] = []
     unreadable = start = 0
     while start < end:
         stop = content.rfind(b"\n", start, start + _CHUNK)
         stop = content.index(b"\n", start) if stop < 0 else stop
-        usual = [] if versioned else _parse_usual(view[start:stop])
+        usual = _parse_usual(view[start:stop])
         summaries += usual
         for line in () if usual else content[start:stop].split(b"\n"):
             try:
                 if line in (b"", b"\r"):  # Left by an editor.
                     continue
-                usual = [] if versioned else _parse_usual(line)
-                summaries += usual or [EpisodeSummary.from_line(line)]
+                summaries += _parse_usual(line) or [EpisodeSummary.from_line(line)]
             except errors.UnsupportedSchemaError:
                 raise
             except ValueError:
@@ -327,24 +324,38 @@ def _spell(value: Any) -> Any:
 
 @functools.cache
 def _usual_lines() -> msgspec.json.Decoder[EpisodeSummary]:
-    """Return the decoder of usual lines into summaries, which still have enums as names."""
+    """Return a decoder that reads most lines of an index as summaries."""
     count = Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]
     time = Annotated[float, msgspec.Meta(ge=0, lt=trajectory_lib.LAST_TIME)]
     types: dict[str, Any] = {
-        **{name: Literal[tuple(members)] for name, members in _NAMED.items()},
+        **{name: _by_name(members) for name, members in _NAMED.items()},
         "format": Literal[FORMATS],
         **dict.fromkeys(("attempt", "num_steps", "size"), count),
         **dict.fromkeys(("start_time", "end_time"), time | None),
     }
     fields = [
-        (one.name, types[one.name], _spell(one.default))
+        (one.name, types[one.name], one.default)
         for one in msgspec.structs.fields(EpisodeSummary)
         if one.name in types
     ]
     line = msgspec.defstruct(
-        "_UsualLine", fields, bases=(EpisodeSummary,), frozen=True, kw_only=True, gc=False
+        "_UsualLine",
+        fields,
+        bases=(EpisodeSummary,),
+        frozen=True,
+        kw_only=True,
+        gc=False,
+        forbid_unknown_fields=True,  # Such as a version, which `from_line` checks.
     )
     return msgspec.json.Decoder(line)
+
+
+def _by_name(members: Mapping[str, Any]) -> Any:
+    """Return a type as which msgspec decodes the names of members to these members."""
+    make: Any = enum.Enum
+    names = make("names", {name: name for name in members})
+    names._value2member_map_.update(members)  # msgspec looks up texts in it.
+    return names
 
 
 _set_class = object.__dict__["__class__"].__set__
@@ -358,19 +369,14 @@ def _parse_usual(lines: bytes | memoryview) -> list[EpisodeSummary]:
         return []
     if not are_episode_ids([summary.episode_id for summary in summaries]):
         return []
-    # The descriptor of a slot sets it in a frozen object too.
-    for name, members in _NAMED.items():
-        slot = getattr(EpisodeSummary, name)
-        found = map(members.__getitem__, map(slot.__get__, summaries))
-        collections.deque(map(slot.__set__, summaries, found), maxlen=0)
+    # The descriptor sets it in a frozen object too.
     collections.deque(map(_set_class, summaries, itertools.repeat(EpisodeSummary)), maxlen=0)
     return summaries
 
 
 def merge(files: Mapping[str, IndexFile]) -> dict[str, EpisodeSummary]:
     """Merge the files of an index, by name, into one summary per episode id."""
-    summaries = [summary for file in files.values() for summary in file.summaries]
-    return dict(zip(map(operator.attrgetter("episode_id"), summaries), summaries, strict=True))
+    return {summary.episode_id: summary for file in files.values() for summary in file.summaries}
 
 
 def _member(enum_class: type[_Enum], name: Any) -> _Enum:

@@ -98,7 +98,7 @@ class Follower:
             self._known = {}
         changed = [self._known[one] for one in judged if one in self._known]
         self._known |= {summary.episode_id: summary for summary in new}
-        new = [self._judgements.summarize(summary) for summary in (*changed, *new)]
+        new = self._judgements.summarize((*changed, *new))
         still_open = self._open_episodes()
         # While an episode is being sealed, one look may see it neither open nor sealed.
         gone = self._shown - self._open.keys() - self._known.keys()
