@@ -2,7 +2,7 @@
 # Make pinned CPU virtual environments for packages that conflict with webtraj's own. The arguments
 # are their names; .venv-NAME is made, or kept if nothing that it depends on has changed.
 #
-#   train         webtraj with PyTorch and what its trainer needs; examples/two_cores
+#   train         webtraj with PyTorch and what its trainer needs; webtraj-apps, examples/two_cores
 #   trl           TRL, beside which the trainer is measured
 #   vllm          vLLM (x86-64 Linux)
 #   llamafactory  LLaMA-Factory (x86-64 Linux)
@@ -86,8 +86,8 @@ make_environment() {
     case $name in
     train)
         install_for_cpus "$venv" --constraint constraints.txt --requirement "$requirements" \
-            --editable '.[web,config,tensorboard,test]' --editable examples/two_cores \
-            pytest-timeout
+            --editable '.[web,config,tensorboard,test]' --editable packages/webtraj-apps \
+            --editable examples/two_cores pytest-timeout
         sh scripts/cpu_torchvision.sh "$venv"
         must_load 'accelerate, peft, torch, transformers'
         ;;

@@ -2,9 +2,9 @@
 
     webtraj rollout --preset miniwob/drag-box --preset miniwob/use-slider --agent oracle \
         --episodes 8 --set 'observe=["goal","axtree","boxes","last_action"]' --out runs/oracle
-    python examples/two_cores/reach.py runs/oracle
+    python examples/two_cores/reach.py runs/oracle [ELEMENTS]
 
-The columns of a task:
+ELEMENTS is the most elements of a page that the agent shows. The columns of a task:
 
 1. steps;
 2. steps that the agent has a reply for;
@@ -20,13 +20,14 @@ import sys
 
 import webtraj
 from two_cores.decisions import Reach, reach_of
+from two_cores.pointing import ELEMENTS
 
 
-def main(place: str) -> None:
+def main(place: str, elements: int = len(ELEMENTS)) -> None:
     """Print a table."""
     found: dict[str, list[Reach]] = collections.defaultdict(list)
     for trajectory in webtraj.open_dataset(place):
-        found[trajectory.info.task].append(reach_of(trajectory))
+        found[trajectory.info.task].append(reach_of(trajectory, elements=elements))
     for task, reaches in sorted(found.items()):
         print(task, *_sums(reaches))
     print("all", *_sums([reach for reaches in found.values() for reach in reaches]))
@@ -43,4 +44,4 @@ def _sums(reaches: list[Reach]) -> tuple[int, ...]:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1])
+    main(sys.argv[1], *map(int, sys.argv[2:]))

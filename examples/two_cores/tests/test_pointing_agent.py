@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rows import each
-from two_cores.pointing import ELEMENTS, Item, PointingAgent, items_of, make_prompt
+from two_cores.pointing import ELEMENTS, Item, Pointer, PointingAgent, cut, items_of, make_prompt
 from webtraj import errors
 from webtraj.agents.catalog import make_agent
 from webtraj.agents.models import OpenAICompatibleClient
@@ -153,6 +153,19 @@ def test_a_page_with_too_many_elements_is_cut():
     assert len(prompt_of(page=page).elements) == len(ELEMENTS)
 
 
+def test_a_long_page_is_cut_to_what_can_be_worked_and_what_is_near_the_goals_words():
+    rows = [f'[{n}] cell "Row {n}"\n[{n + 500}] link "Edit"' for n in range(100)]
+    page = items_of("\n".join(['[1000] button "Search"', *rows, '[1001] textbox "Note"']))
+    kept = [item.ref for item in cut(page, "Edit row 70", 8)]
+    assert kept == ["1000", "568", "69", "569", "70", "570", "71", "1001"]
+    assert cut(page, "Edit row 70", len(page)) == page
+    shown = Pointer(random.Random(0), 8).show(
+        {"goal": "Edit row 70", "axtree": "\n".join(rows), "last_action": {}}
+    )
+    assert "cell Row 70 <some>" in shown
+    assert shown.count("<e") == 8
+
+
 def observation(page=PAGE):
     return {"goal": GOAL, "axtree": page, "last_action": {}}
 
@@ -206,6 +219,8 @@ async def test_agent_by_name(model_server):
     await agent.aclose()
     with pytest.raises(errors.InvalidInputError, match="does not take 'dialect'"):
         make_agent("pointing", options={**options, "dialect": "webgym"})
+    with pytest.raises(errors.InvalidInputError, match="from 1 to 96; got 97"):
+        make_agent("pointing", options={**options, "elements": 97})
 
 
 # What a person can do beyond clicking and typing what the goal says.
@@ -269,6 +284,31 @@ def test_reply_for_what_a_person_does_reads_as_that(case):
     assert prompt.read(reply) == action
 
 
+ANSWERED = {
+    "nothing asked": (a.Answer("done"), "<w0>"),
+    "text of the page": (a.Answer("Chad"), "4"),
+    "number": (a.Answer("42"), "<n42>"),
+    "refusal": (a.ReportInfeasible("It cannot be done."), "<no>"),
+}
+
+
+@each("case", ANSWERED)
+def test_an_answer_ends_the_episode(case):
+    action, how = ANSWERED[case]
+    prompt = widgets()
+    how = name_of(prompt, how) if how.isdigit() else how
+    assert prompt.reply_for(action) == f"<answer>{how}"
+    assert prompt.read(f"<answer>{how}") == action
+    assert prompt.done_as(action) is None
+
+
+def test_dates_of_the_goal_are_typed_as_fields_take_them():
+    goal = "Add a bill (2 March 2026), paid by 9 Lives 2026."
+    prompt = make_prompt(goal, items_of('[1] textbox "Date"'), names=random.Random(0))
+    assert prompt.read(prompt.reply_for(a.Fill("1", "2026-03-02"))) == a.Fill("1", "2026-03-02")
+    assert {"9", "Lives", "2026"} < set(prompt.words.values())
+
+
 SAME = {
     "focus": (a.Focus("8"), a.Click("8")),
     "inside of a cell": (a.Click("6"), a.Click("7")),
@@ -329,6 +369,9 @@ NONSENSE = (
     "{circle}<also>",
     "{circle}<n0>",
     "{field}<left>",
+    "{field}<no>",
+    "<answer><up>",
+    "<answer><e999>",
     "<x99><y1>",
     "<x1><x1>",
 )

@@ -181,6 +181,16 @@ def test_reach_counts_what_has_a_reply_and_what_is_told_apart():
     assert reach_of(episode(a.Click("1"), a.Click("3"), page=CARDS)) == Reach(2, 2, 1)
 
 
+def test_prompts_of_an_answer_and_of_a_cut_page():
+    played = episode(a.Click("4"), a.Click("2"), a.Answer("done"))
+    assert [decided.step for decided in decisions_of(played)] == [1, 2, 3]
+    # Fields and buttons stay first: the link is not shown.
+    assert reach_of(played, elements=3) == Reach(steps=3, expressed=2, told_apart=2)
+    assert PointingRenderer(elements=3).render(played)[3].completion == "<answer><w0>"
+    with pytest.raises(errors.InvalidInputError, match="from 1 to 96; got 0"):
+        PointingRenderer(elements=0)
+
+
 def test_click_on_what_has_no_line_is_one_on_what_is_shown_there():
     touched = {"ref": "77", "box": [95.0, 0.0, 30.0, 20.0]}
     played = moved(a.Click("77"), a.Click("3"), page=CARDS, boxes=PLACED, touched=touched)

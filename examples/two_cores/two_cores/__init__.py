@@ -6,7 +6,8 @@
 * `scratch`: a model with random weights, and the command that makes one.
 * `learn_at_forks`: an experiment: groups at forks beside groups from the start.
 * `pixel_tasks`: pages that cannot be solved without looking; `pixel_model`, a model for them;
-  `local_model`, which samples it in this process; `learn_from_pixels`, an experiment.
+  `learn_from_pixels`, an experiment.
+* `local_model`: a model in this process, without a server.
 * `decisions`: recorded steps as prompts; `export`: the training format `pointing`.
 
 The agent `pointing` knows no task, answer or page of a benchmark. It learns from recorded episodes

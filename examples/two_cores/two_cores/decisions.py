@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from two_cores.pointing import Item, Prompt, items_of, make_prompt
+from two_cores.pointing import ELEMENTS, Item, Prompt, check_elements, cut, items_of, make_prompt
 from webtraj.agents.models.base import Message
 from webtraj.datasets.dataset import open_dataset
 from webtraj.environments.actions import Action, Click, InvalidAction
@@ -38,11 +38,17 @@ class Decided:
         return None if reply is None else (prompt, reply)
 
 
-def decisions_of(trajectory: EpisodeTrajectory) -> Iterator[Decided]:
+def decisions_of(
+    trajectory: EpisodeTrajectory, *, elements: int = len(ELEMENTS)
+) -> Iterator[Decided]:
     """Yield the decisions of an episode that a pointing agent could have made.
 
     Decisions that it could not have made (they type text that is neither in the goal nor on the
     page, or act on nothing shown) are also left out of the history of later prompts.
+
+    Args:
+        trajectory: The episode.
+        elements: The most elements to show of a page.
     """
     done: list[tuple[str, str]] = []
     for step in range(1, len(trajectory.steps)):
@@ -56,8 +62,9 @@ def decisions_of(trajectory: EpisodeTrajectory) -> Iterator[Decided]:
         if isinstance(action, InvalidAction):
             continue
         boxes = load_blob(before.get("boxes"))
-        items = tuple(items_of(tree, boxes if isinstance(boxes, Mapping) else None))
         goal = goal if isinstance(goal, str) and goal else trajectory.info.goal
+        page = items_of(tree, boxes if isinstance(boxes, Mapping) else None)
+        items = tuple(cut(page, goal, elements))
         decided = _shown(Decided(step, goal, items, tuple(done), action), trajectory)
         if (asked := decided.prompt(random.Random(0))) is not None:
             yield decided
@@ -99,10 +106,10 @@ class Reach:
     steps only the order of the elements identifies it."""
 
 
-def reach_of(trajectory: EpisodeTrajectory) -> Reach:
-    """Return how much of an episode a pointing agent could have done."""
+def reach_of(trajectory: EpisodeTrajectory, *, elements: int = len(ELEMENTS)) -> Reach:
+    """Return how much of an episode a pointing agent could have done: see `decisions_of`."""
     expressed = told_apart = 0
-    for decided in decisions_of(trajectory):
+    for decided in decisions_of(trajectory, elements=elements):
         asked = decided.prompt(random.Random(0))
         assert asked is not None
         expressed += 1
@@ -113,8 +120,8 @@ def reach_of(trajectory: EpisodeTrajectory) -> Reach:
 def _is_told_apart(prompt: Prompt, reply: str) -> bool:
     parts = _ELEMENT.split(prompt.text.partition("<page>")[2])
     told = dict(zip(parts[1::2], map(str.strip, parts[::2]), strict=False))
-    name = reply[: reply.index(">") + 1]
-    return name not in told or list(told.values()).count(told[name]) == 1
+    named = _ELEMENT.search(reply)
+    return named is None or list(told.values()).count(told[named[1]]) == 1
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -123,16 +130,21 @@ class PointingRenderer:
 
     seed: int = 0
     """Seed of the names."""
+    elements: int = len(ELEMENTS)
+    """The most elements to show of a page."""
+
+    def __post_init__(self) -> None:
+        check_elements(self.elements)
 
     @property
     def reference(self) -> Mapping[str, Any]:
         """See `Renderer.reference`."""
-        return {"renderer": "pointing", "seed": self.seed}
+        return {"renderer": "pointing", "seed": self.seed, "elements": self.elements}
 
     def render(self, trajectory: EpisodeTrajectory) -> Mapping[int, Rendered]:
         """See `Renderer.render`."""
         found: dict[int, Rendered] = {}
-        for decided in decisions_of(trajectory):
+        for decided in decisions_of(trajectory, elements=self.elements):
             names = random.Random(f"{self.seed}/{trajectory.episode_id}/{decided.step}")
             asked = decided.prompt(names)
             assert asked is not None

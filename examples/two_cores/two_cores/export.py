@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 import pydantic
 
 from two_cores.decisions import PointingRenderer
-from two_cores.pointing import ACT, ELEMENTS, USUAL, WORDS
+from two_cores.pointing import ACT, ANSWERS, ELEMENTS, USUAL, WORDS
 from two_cores.scratch import END
 from webtraj import errors
 from webtraj.agents.models.base import Text
@@ -88,6 +88,9 @@ class PointingFormat(SampleFormat):
             return LeftOut("its prompt is none of a pointing agent")
         if not math.isfinite(sample.loss_weight):
             return LeftOut("its weight is no number")
+        for name in ANSWERS:
+            if name in sample.completion:
+                self._id(name)  # Models of earlier versions have no such token.
         prompt = self._tokenizer.encode(text, add_special_tokens=False).ids
         completion = self._tokenizer.encode(sample.completion, add_special_tokens=False).ids
         if self.end:

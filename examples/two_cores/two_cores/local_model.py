@@ -22,7 +22,7 @@ __all__ = ["LocalModel"]
 
 
 class LocalModel(AsyncClosing):
-    """A vision-language model as a `ModelClient`. Calls are answered one after the other.
+    """A model in a folder as a `ModelClient`. Calls are answered one after the other.
 
     Args:
         folder: The model, as `webtraj train` publishes it.
@@ -98,9 +98,14 @@ class LocalModel(AsyncClosing):
     def _encode(self, messages: Sequence[Message]) -> tuple[list[int], dict[str, Any]]:
         from webtraj.training.sft.pictures import open_image
 
-        processor = self._tools.processor
-        shaped = [for_template(message, in_parts=True) for message in messages]
-        text = processor.apply_chat_template(shaped, add_generation_prompt=True, tokenize=False)
+        tokenizer, processor = self._tools.tokenizer, self._tools.processor
+        shaped = [for_template(message, in_parts=processor is not None) for message in messages]
+        text = (processor or tokenizer).apply_chat_template(
+            shaped, add_generation_prompt=True, tokenize=False
+        )
+        if processor is None:
+            ids = tokenizer.encode(text, add_special_tokens=False, return_tensors="pt")
+            return ids[0].tolist(), {"input_ids": ids}
         parts = [part for message in messages for part in message.parts]
         images = [open_image(part) for part in parts if isinstance(part, Image)]
         given = dict(

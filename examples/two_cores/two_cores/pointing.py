@@ -9,13 +9,16 @@ cannot memorize positions and has to read.
 
 from __future__ import annotations
 
+import collections
 import dataclasses
 import math
 import random
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Any, Final
 
+from two_cores.local_model import LocalModel
 from two_cores.page_items import Box, Item, color_name, items_of
 from webtraj import errors
 from webtraj import trajectory as trajectory_lib
@@ -27,6 +30,7 @@ from webtraj.agents.options import read_options
 from webtraj.environments import base as environment_lib
 from webtraj.environments.actions import (
     Action,
+    Answer,
     Check,
     Click,
     ClickAt,
@@ -37,6 +41,7 @@ from webtraj.environments.actions import (
     Hover,
     InvalidAction,
     Press,
+    ReportInfeasible,
     Scroll,
     SelectOption,
     TypeInto,
@@ -45,6 +50,7 @@ from webtraj.environments.actions import (
 
 __all__ = [
     "ACT",
+    "ANSWERS",
     "CHANNELS",
     "CLICK",
     "ELEMENTS",
@@ -61,7 +67,9 @@ __all__ = [
     "USUAL",
     "VERBS",
     "WORDS",
+    "check_elements",
     "color_name",
+    "cut",
     "items_of",
     "make_pointing_agent",
     "make_prompt",
@@ -103,7 +111,9 @@ __all__ = [
 #   field, as date pickers have, Page Down or Page Up.
 # * A verb: see `VERBS`.
 #
-# Or a column and a row: a click at that place.
+# Or a column and a row: a click at that place. Or `<answer>` and what to answer, which ends the
+# episode: `<w0>` for `done`, a word, a number, the text of an element; `<no>` reports that the task
+# cannot be done.
 
 ELEMENTS: Final = tuple(f"<e{number}>" for number in range(96))
 """The tokens of elements; a page's further elements are not shown."""
@@ -126,6 +136,10 @@ _HEIGHTS: Final = tuple(f"<z{number}>" for number in range(12))
 _OFF: Final = "<off>"
 PLACES: Final = (*_COLUMNS, *_ROWS, *_HEIGHTS, _OFF)
 """The tokens of places."""
+_ANSWER: Final = "<answer>"
+_CANNOT: Final = "<no>"
+ANSWERS: Final = (_ANSWER, _CANNOT)
+"""The tokens that end an episode."""
 ACT: Final = "<act>"
 MARKERS: Final = ("<task>", "<page>", "<did>", "<same>", "<some>", "<was>", ACT)
 
@@ -153,23 +167,29 @@ _FAR = 10_000
 _DRAG = 35.0
 """Pixels to drag in a direction."""
 _NUDGE = 4.0
+_DONE = "done"
+_REASON = "It cannot be done."
 _PLACED = 0.05
 """How many random actions are clicks at a place."""
 _REPLY = re.compile(r"\s*(<\w+>)\s*(<[\w-]+>)\s*")
 _AROUND = "\"'.,:;!?()[]\u201c\u201d\u2018\u2019"
 _REMEMBERED = 4
+_RARE = 5
+"""The most lines of a page that a rare word is in."""
 _PROSE = 11
 """The words of a text that can be typed, beside its last."""
 _SHORT_PROSE = 4
 _NAME_TOKENS = re.compile(
     r"<(?:[ewxyz]\d+|n-?\d+|task|page|did|same|some|was|act|off|up|down|left|right|enter|tab|escape"
-    r"|all|also|over)>"
+    r"|all|also|over|answer|no)>"
 )
+_MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
+_LONG_DATE = re.compile(rf"(\d{{1,2}}) ({'|'.join(_MONTHS)})[a-z]* (\d{{4}})")
 _PROMPTS_WORD = re.compile(
     r"(?<!\S)[\"\u201c](?P<quoted>[^\"\u201c\u201d]{1,200})[\"\u201d](?!\w)\S*"
-    r"|\d{1,2}:\d\d [AaPp][Mm]\b\S*|\S+"
+    rf"|\d{{1,2}}:\d\d [AaPp][Mm]\b\S*|\(?{_LONG_DATE.pattern}\b\S*|\S+"
 )
-"""Words, times, and quoted texts with the punctuation around them."""
+"""Words, times, dates, and quoted texts with the punctuation around them."""
 _PARTS = re.compile(r"\w+|[^\w\s]")
 _ZEROS = re.compile(r"^0+(?=\d+$)")
 _CASES = re.compile(r"\b(?:upper|lower) ?case\b", re.IGNORECASE)
@@ -205,6 +225,8 @@ class Prompt:
             if point is None:
                 return _invalid("bad_arguments", "the page's places are not known", reply)
             return ClickAt(*point)
+        if name == _ANSWER:
+            return self._answer(how) or _invalid("bad_arguments", f"{how} is no answer", reply)
         item = self.elements.get(name)
         if item is None:
             return _invalid("bad_arguments", f"no element is called {name}", reply)
@@ -213,19 +235,30 @@ class Prompt:
             return _invalid("bad_arguments", f"{how} is nothing to do with {name}", reply)
         return action
 
+    def _answer(self, how: str) -> Action | None:
+        """Return the action that ends the episode; None if there is no such answer."""
+        if how == _CANNOT:
+            return ReportInfeasible(_REASON)
+        text = _DONE if how == CLICK else self._text_of(how)
+        return Answer(text) if text else None
+
+    def _text_of(self, how: str) -> str | None:
+        """Return the text that a token stands for; None if it stands for none."""
+        if how in self.words:
+            return self.words[how]
+        if how in self.elements:
+            return self.elements[how].text
+        return how[2:-1] if how in NUMBERS else None
+
     def _meant(self, item: Item, how: str) -> Action | None:
         """Return the action on an element; None if there is no such action."""
-        if how in self.words:
-            return Fill(item.ref, self.words[how]) if item.editable else None
+        if item.editable and (text := self._text_of(how)) is not None:
+            return Fill(item.ref, text) if text else None
         if how in self.elements:
             other = self.elements[how]
-            if item.editable:
-                return Fill(item.ref, other.text) if other.text else None
             return None if other is item else _drag(item, other)
         if how in NUMBERS:
             number = int(how[2:-1])
-            if item.editable:
-                return Fill(item.ref, str(number))
             keys = _PAGES if item.read_only else _STEPS
             return Press(item.ref, " ".join([keys[number > 0]] * abs(number))) if number else None
         if how in _KEYS:
@@ -278,6 +311,11 @@ class Prompt:
                 return self._reply_for_drag(path)
             case SelectOption(ref=ref, options=options):
                 return self._reply_for_options(ref, options)
+            case ReportInfeasible():
+                return f"{_ANSWER}{_CANNOT}"
+            case Answer(text=text):
+                how = CLICK if text == _DONE else self._source_of(text)
+                return None if how is None else f"{_ANSWER}{how}"
         name = self._name_of(getattr(action, "ref", None))
         if name is None:
             return None
@@ -297,7 +335,7 @@ class Prompt:
             case Uncheck():
                 return CLICK if "checked" in item.words.split() else None
             case Fill(value=text) | TypeInto(text=text, submit=False):
-                return self._source_of(item, text)
+                return self._source_of(text) if item.editable else None
             case DragTo(target_ref=target):
                 return self._name_of(target)
             case Hover():
@@ -331,10 +369,8 @@ class Prompt:
     def _name_of(self, ref: str | None) -> str | None:
         return next((name for name, item in self.elements.items() if ref in item.refs), None)
 
-    def _source_of(self, item: Item, text: str) -> str | None:
-        """Return the token of a text to type."""
-        if not item.editable:
-            return None
+    def _source_of(self, text: str) -> str | None:
+        """Return the token of a text to type or to answer."""
         meant = [word for word, said in self.words.items() if said == text]
         meant += [word for word, said in self.words.items() if _by_fields(said) == text]
         meant += [name for name, other in self.elements.items() if other.text == text]
@@ -353,7 +389,7 @@ class Prompt:
             return None
         steps = known[pressed[0]] * len(pressed)
         if item.editable and _INTEGER.fullmatch(item.text):  # A spinner: type where it arrives.
-            return self._source_of(item, str(int(item.text) + steps))
+            return self._source_of(str(int(item.text) + steps))
         if item.editable:
             upright = keys in ("ArrowUp", "ArrowDown") and not item.scrollable
             return _direction(0, -steps) if upright else None
@@ -416,6 +452,18 @@ _ARROWS = {"ArrowRight": 1, "ArrowUp": 1, "ArrowLeft": -1, "ArrowDown": -1}
 _PAGE_KEYS = {"PageDown": 1, "PageUp": -1}
 
 
+def _iso(text: str) -> str:
+    """Return a date with the month's name as date fields have it inside; other text as it is.
+
+    >>> _iso("2 March 2026"), _iso("2 persons")
+    ('2026-03-02', '2 persons')
+    """
+    date = _LONG_DATE.fullmatch(text)
+    if date is None:
+        return text
+    return f"{date[3]}-{_MONTHS.index(date[2]) + 1:02}-{int(date[1]):02}"
+
+
 def _by_fields(text: str) -> str:
     """Return a date or time in the form that date and time fields have inside.
 
@@ -476,6 +524,36 @@ def _direction(dx: float, dy: float) -> str | None:
     return next(verb for verb, each in _DIRECTIONS.items() if each == way)
 
 
+def cut(items: Sequence[Item], goal: str, most: int = len(ELEMENTS)) -> Sequence[Item]:
+    """Return the lines of a page to show, in page order: all, or so many if it has more elements.
+
+    Fields and buttons come first, and of each kind what is nearest to a line with a rare word of
+    the goal.
+
+    >>> page = [Item("cell Ann", ref="1"), Item("link Edit", ref="2"), Item("link Help", ref="3")]
+    >>> [item.words for item in cut(page, "Edit Ann", 2)]
+    ['cell Ann', 'link Edit']
+
+    Args:
+        items: The page.
+        goal: The goal.
+        most: How many elements may be shown.
+    """
+    if sum(bool(item.ref) for item in items) <= most:
+        return items
+    words = [{part.lower() for part in _parts(item.words) if part.isalnum()} for item in items]
+    lines = collections.Counter(word for line in words for word in line)
+    rare = {part.lower() for part in _parts(goal) if lines[part.lower()] <= _RARE}
+    near = [at for at, line in enumerate(words) if line & rare]
+
+    def rank(at: int) -> tuple[bool, int]:
+        item = items[at]
+        is_control = item.editable or item.words.partition(" ")[0] == "button"
+        return not is_control, min((abs(at - other) for other in near), default=0)
+
+    return [items[at] for at in sorted(sorted(range(len(items)), key=rank)[:most])]
+
+
 def make_prompt(
     goal: str,
     items: Sequence[Item],
@@ -534,7 +612,7 @@ class _Words:
         cases = _CASES.search(goal) is not None
         for word in _PROMPTS_WORD.finditer(goal):
             yield _plain(word[0])
-            bare = (word["quoted"] or word[0].strip(_AROUND)).strip()
+            bare = _iso((word["quoted"] or word[0].strip(_AROUND)).strip())
             yield from self._tag(bare)
             if cases and word["quoted"]:
                 for other in (bare.upper(), bare.lower()):
@@ -565,6 +643,18 @@ class _Words:
             tag = self._tags.pop()
             self.said[tag] = bare
             yield tag
+
+
+def check_elements(elements: object) -> None:
+    """Check how many elements to show.
+
+    Raises:
+        InvalidInputError: It is no number from 1 to the number of names.
+    """
+    if not isinstance(elements, int) or not 1 <= elements <= len(ELEMENTS):
+        raise errors.InvalidInputError(
+            f"elements must be a number from 1 to {len(ELEMENTS)}; got {elements!r}."
+        )
 
 
 def _extent(items: Iterable[Item]) -> tuple[float, float]:
@@ -658,6 +748,9 @@ class PointingAgent:
     """The most tokens of a reply: two, if each name is one token, as in webtraj's own models."""
     max_invalid_actions: int = 3
     """The number of consecutive invalid replies that ends the episode."""
+    elements: int = len(ELEMENTS)
+    """The most elements to show of a page; see `cut`. Play a model with the number that it was
+    trained with."""
     timeout: float | None = None
     """Seconds for one call, including retries; None uses the client's."""
     name: str = ""
@@ -672,6 +765,7 @@ class PointingAgent:
             raise errors.InvalidInputError(
                 f"max_invalid_actions must be 1 or more; got {self.max_invalid_actions!r}."
             )
+        check_elements(self.elements)
         if not self.name:
             object.__setattr__(self, "name", f"pointing/{self.client.name}")
 
@@ -694,10 +788,11 @@ class Pointer:
 
     Args:
         names: Shuffles the tokens.
+        elements: The most elements to show of a page.
     """
 
-    def __init__(self, names: random.Random) -> None:
-        self._names = names
+    def __init__(self, names: random.Random, elements: int = len(ELEMENTS)) -> None:
+        self._names, self._elements = names, elements
         self._done: list[tuple[str, str]] = []
         self._prompt: Prompt | None = None
 
@@ -712,8 +807,9 @@ class Pointer:
                 "The pointing agent needs observations with the channels 'goal' and 'axtree'; got "
                 f"{type(observation).__name__!r}."
             )
-        items = items_of(observation["axtree"], observation.get("boxes"))
-        self._prompt = make_prompt(observation["goal"], items, self._done, names=self._names)
+        goal = observation["goal"]
+        items = cut(items_of(observation["axtree"], observation.get("boxes")), goal, self._elements)
+        self._prompt = make_prompt(goal, items, self._done, names=self._names)
         return self._prompt.text
 
     def read(self, reply: str) -> Action:
@@ -751,7 +847,7 @@ class _Actor:
     def __init__(self, agent: PointingAgent, source: random.Random) -> None:
         self._agent = agent
         self._random = source
-        self._pointer = Pointer(source)
+        self._pointer = Pointer(source, agent.elements)
         self._invalid_in_a_row = 0
 
     def remember(self, observation: Any, decision: trajectory_lib.Decision) -> None:
@@ -817,26 +913,30 @@ OPTIONS = (
 
 
 def make_pointing_agent(seed: int, options: Mapping[str, Any]) -> PointingAgent:
-    """Make an agent with its own client.
+    """Make an agent with its own client: of a server, or of a folder if no server is given.
 
     Args:
         seed: The seed, unless the options have one.
-        options: The fields of `webtraj.agents.options.ModelOptions` named in `OPTIONS`.
+        options: `elements`, and the fields of `webtraj.agents.options.ModelOptions` named in
+            `OPTIONS`.
 
     Raises:
         InvalidInputError: An option is unknown, or its value is invalid.
     """
-    if unknown := [name for name in options if name not in OPTIONS]:
+    known = (*OPTIONS, "elements")
+    if unknown := [name for name in options if name not in known]:
         raise errors.InvalidInputError(
-            f"The agent 'pointing' does not take {unknown[0]!r}; its options: {', '.join(OPTIONS)}."
+            f"The agent 'pointing' does not take {unknown[0]!r}; its options: {', '.join(known)}."
         )
-    read = read_options(options)
+    read = read_options({name: value for name, value in options.items() if name in OPTIONS})
+    in_folder = read.base_url is None and Path(read.model).is_dir()
     return PointingAgent(
-        client=read.make_client(),
+        client=LocalModel(Path(read.model)) if in_folder else read.make_client(),
         temperature=read.temperature or 0.0,
         seed=seed if read.seed is None else read.seed,
         max_tokens=read.max_tokens or 2,
         max_invalid_actions=read.max_invalid_actions,
+        elements=options.get("elements", len(ELEMENTS)),
         timeout=read.timeout,
     )
 
@@ -844,7 +944,7 @@ def make_pointing_agent(seed: int, options: Mapping[str, Any]) -> PointingAgent:
 POINTING = AgentKind(
     "Asks a small model; see two_cores.pointing.",
     make_pointing_agent,
-    "model, base_url and those of two_cores.pointing.OPTIONS",
+    "model, base_url, elements and those of two_cores.pointing.OPTIONS",
     # Its replies are two names; what limits prose in a configuration is not for them.
     shared=tuple(name for name in OPTIONS if name != "max_tokens"),
 )

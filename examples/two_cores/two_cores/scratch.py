@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 import typer
 
 from two_cores.decisions import texts_of
-from two_cores.pointing import CLICK, ELEMENTS, MARKERS, NUMBERS, PLACES, VERBS, WORDS
+from two_cores.pointing import ANSWERS, CLICK, ELEMENTS, MARKERS, NUMBERS, PLACES, VERBS, WORDS
 from webtraj import errors
 from webtraj.cli.options import PLACE_HELP, BucketOptions, storage_options
 
@@ -115,7 +115,7 @@ def make_tokenizer(texts: Iterable[str], *, vocab_size: int = 1900) -> tokenizer
     import tokenizers
     from tokenizers import decoders, models, pre_tokenizers, trainers
 
-    names = [*MARKERS, *ELEMENTS, CLICK, *WORDS, *VERBS, *NUMBERS, *PLACES]
+    names = [*MARKERS, *ELEMENTS, CLICK, *WORDS, *VERBS, *NUMBERS, *PLACES, *ANSWERS]
     tokenizer = tokenizers.Tokenizer(models.BPE())
     tokenizer.pre_tokenizer = pre_tokenizers.Sequence(
         [
