@@ -111,3 +111,12 @@ async def test_faults_end_as_what_the_agent_made_of_them(errands, fault):
             assert (await environment.step(a.Answer("done"))).reward == 0.0
         else:
             assert (await finish(environment, timestep)).reward == 1.0
+
+
+async def test_a_page_that_failed_loads_again_even_if_its_address_has_a_fragment(errands):
+    async with AppEnvironment("errands/add", fault=Fault(fails=1.0), observe=TEXT) as environment:
+        await environment.reset()
+        await environment.step(a.Goto("about:blank"))  # The step after which pages may fail.
+        failed = await environment.step(a.Goto("http://errands.test/?again#new"))
+        assert "Service Unavailable" in str(failed.observation["axtree"])
+        await environment.session.page.wait_for_selector("text=Errands", timeout=60_000)

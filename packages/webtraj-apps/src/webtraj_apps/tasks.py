@@ -504,7 +504,7 @@ class AppTask(browser.BrowserTask):
                 if self._fault.slow:
                     await asyncio.sleep(self._fault.slow)
                 if status := self._failure_of(name, begun):
-                    writer.write(_failed_page(status))
+                    writer.write(_failed_page(status, app_lib.page_asked_for(begun)))
                     await writer.drain()
                 elif begun and name in self.worlds:
                     await self.worlds[name].serve(reader, writer, begun)
@@ -829,9 +829,10 @@ FAULTS: Final[Mapping[str, Fault]] = {
 """The built-in faults, by name. Under `logs-out`, oracles fail: they do not log in."""
 
 
-def _failed_page(status: str) -> bytes:
-    """Return the response of a server that has failed."""
-    again = "Refresh: 1\r\n" if status == _UNAVAILABLE else ""
+def _failed_page(status: str, page: str) -> bytes:
+    """Return the response of a server that has failed to answer with a page."""
+    # Without its address a page whose address ends in a fragment would only scroll.
+    again = f"Refresh: 1; url={page}\r\n" if status == _UNAVAILABLE else ""
     reason = status.partition(" ")[2]
     body = f"<title>{status}</title><h1>{reason}</h1>"
     return (
