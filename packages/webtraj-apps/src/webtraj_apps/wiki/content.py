@@ -137,11 +137,10 @@ class _Maker:
         rows = [(m["name"], m["role"], m["room"], m["extension"]) for m in team["members"]]
         return (
             f"# {team['name']}\n\n"
-            f"We look after {team['what']}. Our lead is {team['lead']}.\n\n"
+            f"{team['what'][0].upper()}{team['what'][1:]}.\n\nLead: {team['lead']}\n\n"
             f"## Members\n\n{table(('Name', 'Role', 'Room', 'Extension'), *rows)}\n\n"
             f"## Meetings\n\n"
-            f"The weekly meeting is on {team['day']} at {team['time']}. "
-            f"On duty this quarter: {team['duty']}.\n\n"
+            f"Weekly: {team['day']} {team['time']}\n\nOn duty this quarter: {team['duty']}\n\n"
             f"## Good to know\n\n{note}\n\n"
             f"Cost centre: {team['cost_centre']}"
         )
@@ -211,6 +210,7 @@ class _Maker:
                 "name": name,
                 "page": f"Products/{name}",
                 "team": team,
+                "since": row["since"],
                 "owner": rng.choice([n for n in self.names[1:37] if n != lead]),
                 "price": price,
                 "old_price": price - rng.choice((3, 4, 5, 6)),
@@ -222,18 +222,19 @@ class _Maker:
             }
             products.append(product)
             head = (
-                f"# {name}\n\n{name}: {what}. {self.words.about[name]}\n\nThe "
-                f"[[{team}|Teams/{team}]] team develops it; product owner is {product['owner']}. "
-                f"First released in {row['since']}.\n\n## Facts\n\n"
+                f"# {name}\n\n{what[0].upper()}{what[1:]}. {self.words.about[name]}\n\n## Facts\n\n"
             )
             tail = (
                 f"## Releases\n\n{table(('Release', 'Date'), *releases)}\n\n"
-                f"Support for release {major}.0 ends on {product['support_ends']}."
+                f"Support for {major}.0 until {product['support_ends']}"
             )
 
             def facts(amount: int, product: dict[str, Any] = product) -> str:
                 return bullets(
                     (
+                        f"Team: [[{product['team']}|Teams/{product['team']}]]",
+                        f"Product owner: {product['owner']}",
+                        f"First release: {product['since']}",
                         f"Price per user per month: {amount} pounds",
                         f"Setup fee: {product['setup']} pounds",
                         f"Maximum users per site: {product['limit']}",
@@ -280,24 +281,22 @@ class _Maker:
             }
             customers.append(customer)
             users = list(zip(sites, customer["users"], strict=True))
-            head = (
-                f"# {name}\n\n{name} sells {sells}. Our contact is {customer['contact']}; "
-                f"at Northfield, {customer['manager']} looks after the customer.\n\n"
-                f"{self.words.customer_notes[name]} Renting our system since {row['since']}.\n\n"
-                f"## Contract\n\n"
-            )
+            head = f"# {name}\n\n{self.words.customer_notes[name]}\n\n## Contract\n\n"
             tail = (
                 f"\n\n## Sites\n\n{table(('Site', 'Users'), *users)}\n\n"
                 f"## Products\n\n{bullets([f'[[Products/{p}]]' for p in customer['products']])}"
             )
             parts = (
                 f"Number: {customer['contract']}",
+                f"Customer since: {row['since']}",
                 f"Runs until: {customer['ends']}",
+                f"Contact: {customer['contact']}",
+                f"Looked after by: {customer['manager']}",
                 f"Response time for blockers: {customer['hours']} hours",
             )
             self.pages[customer["page"]] = f"{head}{bullets(parts)}{tail}"
             self.older[customer["page"]] = [
-                (f"{head}{bullets(parts[:2])}{tail}", "Response time added"),
+                (f"{head}{bullets(parts[:-1])}{tail}", "Response time added"),
             ]
         self.facts["customers"] = customers
         listed = [(f"[[{c['page']}]]", c["sells"]) for c in customers]
