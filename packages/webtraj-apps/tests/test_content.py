@@ -216,6 +216,23 @@ def test_who_takes_milk_takes_it_each_month_and_whoever_left_shares_nothing_more
             assert len({frozenset(owers - left.keys()) for owers in milk}) <= 1
 
 
+def test_each_member_notes_repayments_in_one_way_and_pays_no_more_than_they_owe():
+    for seed in SEEDS:
+        made = load("budget").projects(seed, [person.first for person in people(seed)])
+        for project in made:
+            weights = {one.name: one.weight for one in project.members}
+            owed, forms = dict.fromkeys(weights, 0.0), {}
+            for bill in project.bills:
+                if bill.reimbursement:
+                    assert bill.amount <= min(-owed[bill.payer], owed[bill.owers[0]]) + 0.01
+                    form = bill.what.replace(bill.owers[0], "").replace(f"{bill.day:%b}", "")
+                    assert forms.setdefault(bill.payer, form) == form
+                owed[bill.payer] += bill.amount
+                shares = sum(weights[name] for name in bill.owers)
+                for name in bill.owers:
+                    owed[name] -= bill.amount * weights[name] / shares
+
+
 def test_an_attached_file_has_the_bytes_that_such_a_file_has():
     for seed in SEEDS:
         writer = load("mail").Writer(people(seed), seed)
@@ -240,6 +257,23 @@ def test_a_priority_and_an_end_follow_from_what_a_ticket_tells():
                 assert ticket["first"]["priority"] in ("blocker", "critical", "major"), told
             assert ticket["reporter"] not in ticket["cc"].split(", "), ticket["summary"]
             assert ticket["resolution"] != "duplicate"
+
+
+def test_builds_count_up_and_work_takes_as_many_days_as_it_needs():
+    content = load("tracker")
+    for seed in SEEDS:
+        made = content.make(seed, people(seed), company, load("helpdesk").voices.say)
+        builds = []
+        for ticket in made["tickets"]:
+            moments = [ticket["created"], *(one["when"] for one in ticket["events"])]
+            ends = [n for n, one in enumerate(ticket["events"]) if "closed" in one["new"].values()]
+            for at in ends[:1]:
+                took = datetime.fromisoformat(moments[at + 1]) - datetime.fromisoformat(moments[at])
+                assert took.days + 1 >= int(ticket["estimate"]) // 8, ticket["summary"]
+                if ticket["build"]:
+                    builds.append((moments[at + 1], [*map(int, ticket["build"].split("."))]))
+        numbers = [build for _, build in sorted(builds)]
+        assert numbers == sorted(numbers)
 
 
 @pytest.mark.parametrize("app", ["helpdesk", "tracker", "wiki", "mail"])

@@ -525,6 +525,7 @@ class Writer:
             folder = f"Projects/{project}"
             for what in self.rng.sample(things, _PER_PROJECT):
                 topic, question, *replies = next(asked)
+                replies, rest = replies[:2], replies[2:]
                 asker, other, third = self.rng.sample(self.colleagues, 3)
                 sent = self.moment(8, 30)
                 thing = what.removeprefix("the ")
@@ -552,6 +553,9 @@ class Writer:
                     company.later(self.rng, second.date + timedelta(hours=15), 4), folder=folder,
                 )  # fmt: skip
                 final.cc = ()
+                for text in rest:
+                    moment = company.later(self.rng, final.date, 3)
+                    self.answer(final, asker, text, moment, folder=folder)
                 key = {"budget": "money", "deadline": "day", "supplier": "firm"}[topic]
                 yield {
                     "mail": first, "last": final, "project": project, "topic": topic, "what": what,

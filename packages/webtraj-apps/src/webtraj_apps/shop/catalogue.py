@@ -77,7 +77,7 @@ def products(
                 said = [WORDS.about[series], about]
                 rng.shuffle(said)
                 yield Product(
-                    title=f"{series} {material} {name}",
+                    title=f"{series} {name}" if "plain" in thing else f"{series} {material} {name}",
                     department=department,
                     category=leaf["name"],
                     description=" ".join([thing["text"], *said[: rng.choice((0, 0, 1, 1, 2))]]),

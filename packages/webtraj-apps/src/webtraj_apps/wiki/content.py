@@ -121,6 +121,11 @@ class _Maker:
             self.pages[team["page"]] = self._team_page(team)
         self.facts["teams"] = teams
 
+    def _of(self, *departments: str) -> list[str]:
+        """Return the names of those who work in some departments."""
+        rows = list(zip(self.names, company.positions(), strict=True))[1:37]
+        return [name for name, position in rows if position.department in departments]
+
     def _room(self, site: str, floor: int) -> str:
         """Return a room for a desk at a site."""
         place = company.site(site)
@@ -137,11 +142,10 @@ class _Maker:
         rows = [(m["name"], m["role"], m["room"], m["extension"]) for m in team["members"]]
         return (
             f"# {team['name']}\n\n"
-            f"We look after {team['what']}. Our lead is {team['lead']}.\n\n"
+            f"{team['what'][0].upper()}{team['what'][1:]}.\n\nLead: {team['lead']}\n\n"
             f"## Members\n\n{table(('Name', 'Role', 'Room', 'Extension'), *rows)}\n\n"
             f"## Meetings\n\n"
-            f"The weekly meeting is on {team['day']} at {team['time']}. "
-            f"On duty this quarter: {team['duty']}.\n\n"
+            f"Weekly: {team['day']} {team['time']}\n\nOn duty this quarter: {team['duty']}\n\n"
             f"## Good to know\n\n{note}\n\n"
             f"Cost centre: {team['cost_centre']}"
         )
@@ -159,7 +163,7 @@ class _Maker:
                 "address": f"10.20.{rng.randint(1, 9)}.{host}",
                 "system": rng.choice(self.words.systems),
                 "memory": rng.choice((16, 32, 48, 64, 96, 128)),
-                "owner": rng.choice(self.names[1:37]),
+                "owner": rng.choice(self._of("IT", "Systems")),
                 "backup": f"{rng.randint(0, 5):02}:{rng.choice(('00', '10', '20', '40'))}",
                 "until": f"20{rng.randint(27, 31)}-{rng.randint(1, 12):02}",
             }
@@ -211,7 +215,8 @@ class _Maker:
                 "name": name,
                 "page": f"Products/{name}",
                 "team": team,
-                "owner": rng.choice([n for n in self.names[1:37] if n != lead]),
+                "since": row["since"],
+                "owner": rng.choice([n for n in self._of("Systems", "Sales") if n != lead]),
                 "price": price,
                 "old_price": price - rng.choice((3, 4, 5, 6)),
                 "setup": rng.randint(4, 30) * 50,
@@ -222,18 +227,19 @@ class _Maker:
             }
             products.append(product)
             head = (
-                f"# {name}\n\n{name}: {what}. {self.words.about[name]}\n\nThe "
-                f"[[{team}|Teams/{team}]] team develops it; product owner is {product['owner']}. "
-                f"First released in {row['since']}.\n\n## Facts\n\n"
+                f"# {name}\n\n{what[0].upper()}{what[1:]}. {self.words.about[name]}\n\n## Facts\n\n"
             )
             tail = (
                 f"## Releases\n\n{table(('Release', 'Date'), *releases)}\n\n"
-                f"Support for release {major}.0 ends on {product['support_ends']}."
+                f"Support for {major}.0 until {product['support_ends']}"
             )
 
             def facts(amount: int, product: dict[str, Any] = product) -> str:
                 return bullets(
                     (
+                        f"Team: [[{product['team']}|Teams/{product['team']}]]",
+                        f"Product owner: {product['owner']}",
+                        f"First release: {product['since']}",
                         f"Price per user per month: {amount} pounds",
                         f"Setup fee: {product['setup']} pounds",
                         f"Maximum users per site: {product['limit']}",
@@ -273,31 +279,29 @@ class _Maker:
                 "contract": f"NC-{number}",
                 "ends": ends.pop(),
                 "hours": rng.choice((2, 4, 8, 24)),
-                "manager": rng.choice(self.names[1:37]),
+                "manager": rng.choice(self._of("Sales", "Support", "Systems")),
                 "users": [rng.randint(8, 140) for _ in sites],
                 "sites": list(sites),
                 "products": ["Northfield Warehouse", *bought],
             }
             customers.append(customer)
             users = list(zip(sites, customer["users"], strict=True))
-            head = (
-                f"# {name}\n\n{name} sells {sells}. Our contact is {customer['contact']}; "
-                f"at Northfield, {customer['manager']} looks after the customer.\n\n"
-                f"{self.words.customer_notes[name]} Renting our system since {row['since']}.\n\n"
-                f"## Contract\n\n"
-            )
+            head = f"# {name}\n\n{self.words.customer_notes[name]}\n\n## Contract\n\n"
             tail = (
                 f"\n\n## Sites\n\n{table(('Site', 'Users'), *users)}\n\n"
                 f"## Products\n\n{bullets([f'[[Products/{p}]]' for p in customer['products']])}"
             )
             parts = (
                 f"Number: {customer['contract']}",
+                f"Customer since: {row['since']}",
                 f"Runs until: {customer['ends']}",
+                f"Contact: {customer['contact']}",
+                f"Looked after by: {customer['manager']}",
                 f"Response time for blockers: {customer['hours']} hours",
             )
             self.pages[customer["page"]] = f"{head}{bullets(parts)}{tail}"
             self.older[customer["page"]] = [
-                (f"{head}{bullets(parts[:2])}{tail}", "Response time added"),
+                (f"{head}{bullets(parts[:-1])}{tail}", "Response time added"),
             ]
         self.facts["customers"] = customers
         listed = [(f"[[{c['page']}]]", c["sells"]) for c in customers]

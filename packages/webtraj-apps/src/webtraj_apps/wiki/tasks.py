@@ -606,11 +606,11 @@ def move_server(facts: Facts, rng: random.Random) -> Assignment:
 
 @task("wiki/change-lead", level=2, split="test")
 def change_lead(facts: Facts, rng: random.Random) -> Assignment:
-    """Make a member the lead of a team, in the sentence and in the table."""
+    """Make a member the lead of a team, in the line above and in the table."""
     team = rng.choice(facts["teams"])
     old, new = team["members"][0], rng.choice(team["members"][1:])
     text = replace_once(
-        facts["pages"][team["page"]], f"Our lead is {old['name']}.", f"Our lead is {new['name']}."
+        facts["pages"][team["page"]], f"Lead: {old['name']}\n", f"Lead: {new['name']}\n"
     )
     for member, role in ((old, new["role"]), (new, old["role"])):
         rest = (member["room"], member["extension"])
@@ -621,7 +621,7 @@ def change_lead(facts: Facts, rng: random.Random) -> Assignment:
         )
     goal = (
         f"{new['name']} becomes the lead of the team {team['name']}. Change the page of the team: "
-        "the sentence at its beginning, and the roles in the table, where the two change places: "
+        "the line “Lead” at its beginning, and the roles in the table, where the two change places: "
         f"{new['name']} becomes {old['role']}, and {old['name']} {new['role']}."
     )
     return _change(facts, goal, team["page"], text)
