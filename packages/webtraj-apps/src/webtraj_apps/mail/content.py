@@ -292,7 +292,6 @@ class Writer:
 
     def invoices(self) -> Iterator[dict[str, Any]]:
         """Suppliers send invoices."""
-        days = self.days(3, 40)
         kinds = (self.words.invoice, self.words.payment, self.words.layouts)
         manners = zip(*(self.few(texts, len(self.suppliers)) for texts in kinds), strict=True)
         for (supplier, clerk), (intro, payment, layout) in zip(
@@ -300,10 +299,12 @@ class Writer:
         ):
             name, code = supplier["name"], supplier["prefix"]
             low, high = supplier["invoice"]
+            weeks = self.rng.choice((2, 4))
             for thing in filter(None, (supplier["sells"], supplier.get("also"))):
                 cents = self.rng.randrange(low * 100, high * 100, 5)
                 number = f"{code}-{self.rng.randint(1000, 9899)}"
-                due = days.pop()
+                sent = self.moment(1, 24)
+                due = sent.date() + timedelta(weeks=weeks)
                 text = layout.format(
                     intro=intro.format(number=number, thing=thing), money=_money(cents),
                     day=_day(due), payment=payment.format(number=number),
@@ -312,7 +313,7 @@ class Writer:
                 mail = self.add(
                     clerk, f"Invoice {number} from {name}",
                     self.letter(text, clerk).rstrip() + f"\n{name}\n",
-                    self.moment(), flags=self.unread(), attachments=(file,),
+                    sent, flags=self.unread(), attachments=(file,),
                     folder="INBOX" if self.rng.random() < 0.6 else "Invoices",
                 )  # fmt: skip
                 yield {
