@@ -298,6 +298,10 @@ class _Maker:
             return {"when": moment.isoformat(), "author": author, "comment": comment, "new": new}
 
         is_closed = rng.random() < (0.25 if age < 60 else 0.45 if age < 150 else 0.8)
+        told = f"{ticket['summary']} {ticket['description']}"
+        is_serious = is_urgent or re.search(WORDS.serious, told)
+        if ticket["type"] == "defect" and is_serious and age > 30:  # Nobody leaves that.
+            is_closed = True
         resolution, end = self.words.ends.get(ticket["summary"], ("fixed", ""))
         resolution = resolution if is_closed else ""
         milestone = "" if end and is_closed else self._milestone(created, age, is_closed)
@@ -308,7 +312,8 @@ class _Maker:
         turns = (ticket["owner"], ticket["reporter"])
         for number, text in enumerate(said if is_closed else said[: rng.randint(0, len(said))]):
             yield event(turns[number % 2], text)
-        if ticket["type"] == "defect" and ticket["customer"] and not end and rng.random() < 0.25:
+        can_rise = ticket["type"] == "defect" and ticket["customer"] and not end
+        if can_rise and (is_closed or age < 30) and rng.random() < 0.25:
             raised = WORDS.priorities[max(0, WORDS.priorities.index(ticket["priority"]) - 1)]
             insists = next(self.insists, None)
             if insists is not None and raised != ticket["priority"]:
@@ -349,7 +354,8 @@ class _Maker:
             ticket["build"] = f"{release}.{_build(release, closed['when'])}"
         closed["comment"] = text.format(build=ticket["build"], **slots)
         yield closed
-        again = next(self.after, "") if ticket["cause"] and rng.random() < 0.12 else ""
+        is_recent = closed["when"] > (_LAST_DAY - timedelta(days=75)).isoformat()
+        again = next(self.after, "") if ticket["cause"] and is_recent and rng.random() < 0.4 else ""
         if again:
             yield event(ticket["reporter"], again, status="reopened", resolution="")
 
@@ -400,7 +406,7 @@ def _build(release: str, moment: str) -> int:
     """Return the number of a release's build at a moment: some are built each day."""
     begun = [when for name, when, _ in WORDS.versions if name.count(".") == 1 and name < release]
     age = datetime.fromisoformat(moment).replace(tzinfo=None) - datetime.fromisoformat(begun[-1])
-    return 100 + int(age / timedelta(hours=4))
+    return 100 + int(age / timedelta(minutes=40))
 
 
 def _attachments(

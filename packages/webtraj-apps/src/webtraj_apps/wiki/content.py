@@ -121,6 +121,11 @@ class _Maker:
             self.pages[team["page"]] = self._team_page(team)
         self.facts["teams"] = teams
 
+    def _of(self, *departments: str) -> list[str]:
+        """Return the names of those who work in some departments."""
+        rows = list(zip(self.names, company.positions(), strict=True))[1:37]
+        return [name for name, position in rows if position.department in departments]
+
     def _room(self, site: str, floor: int) -> str:
         """Return a room for a desk at a site."""
         place = company.site(site)
@@ -158,7 +163,7 @@ class _Maker:
                 "address": f"10.20.{rng.randint(1, 9)}.{host}",
                 "system": rng.choice(self.words.systems),
                 "memory": rng.choice((16, 32, 48, 64, 96, 128)),
-                "owner": rng.choice(self.names[1:37]),
+                "owner": rng.choice(self._of("IT", "Systems")),
                 "backup": f"{rng.randint(0, 5):02}:{rng.choice(('00', '10', '20', '40'))}",
                 "until": f"20{rng.randint(27, 31)}-{rng.randint(1, 12):02}",
             }
@@ -211,7 +216,7 @@ class _Maker:
                 "page": f"Products/{name}",
                 "team": team,
                 "since": row["since"],
-                "owner": rng.choice([n for n in self.names[1:37] if n != lead]),
+                "owner": rng.choice([n for n in self._of("Systems", "Sales") if n != lead]),
                 "price": price,
                 "old_price": price - rng.choice((3, 4, 5, 6)),
                 "setup": rng.randint(4, 30) * 50,
@@ -274,7 +279,7 @@ class _Maker:
                 "contract": f"NC-{number}",
                 "ends": ends.pop(),
                 "hours": rng.choice((2, 4, 8, 24)),
-                "manager": rng.choice(self.names[1:37]),
+                "manager": rng.choice(self._of("Sales", "Support", "Systems")),
                 "users": [rng.randint(8, 140) for _ in sites],
                 "sites": list(sites),
                 "products": ["Northfield Warehouse", *bought],
