@@ -460,7 +460,8 @@ class Writer:
         texts = self.few(self.words.leave, 6)
         for person, (asks, ends) in zip(self.rng.sample(self.colleagues, 6), texts, strict=True):
             start = self.future(10, 90)
-            days = self.rng.randint(2, 12)
+            lasts = [n for n in range(2, 13) if (start + timedelta(days=n)).weekday() < 5]
+            days = self.rng.choice(lasts)
             end = start + timedelta(days=days)
             stand_in = self.rng.choice([one for one in self.colleagues if one != person])
             asks = asks.format(start=_short_day(start), end=_short_day(end), stand_in=stand_in.name)
