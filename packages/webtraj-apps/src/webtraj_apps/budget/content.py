@@ -111,8 +111,7 @@ class _Writer:
         elif what.startswith(tuple(kind.get("for_some", ()))) and rng.random() < 0.8:
             away = rng.sample(here, rng.randint(1, max(1, len(here) // 2)))
             owers = [name for name in here if name not in away]
-        # Who pays was mostly there.
-        payer = payer or rng.choice(owers if rng.random() < 0.85 else here)
+        payer = payer or rng.choice(owers)
         amount = round(rng.uniform(low, high) * (0.2 + 0.8 * len(owers) / len(here)), 2)
         if what.startswith(tuple(kind.get("each", ()))):  # At a price for one.
             amount = max(1, round(2 * amount / len(owers))) / 2 * len(owers)
@@ -127,17 +126,21 @@ class _Writer:
         return self.rng.choice(fit or days)
 
     def back(self, bills: Sequence[Bill], count: int) -> Iterator[Bill]:
-        """Money that goes back: whoever owes most pays a round sum of it to who is owed most.
+        """Money that goes back from whoever owes most to who is owed most.
 
-        After a few days together people settle at the end, and whoever leaves settles before.
+        After a few days together people pay what they owe; over months mostly a round part of it.
+        Whoever leaves settles before.
         """
         rng, known = self.rng, sorted(bills, key=lambda bill: bill.day)
         first, last = known[0].day, known[-1].day
         leavers = {one.left - timedelta(days=1): one.name for one in self.members if one.left}
+        long = last - first > timedelta(days=30)
         days = [last + timedelta(days=rng.randint(1, 8)) for _ in range(count)]
-        if last - first > timedelta(days=30):
+        phrases = self.words.settled
+        if long:
             days = [first + (last - first) * rng.uniform(0.2, 1) for _ in range(count)]
-        phrases = rng.sample(self.words.returned, len(self.words.returned))
+            phrases = self.words.returned
+        phrases = rng.sample(phrases, len(phrases))
         habits = dict(zip(self.weights, phrases * len(self.weights), strict=False))
         used: set[str] = set()
         for day in sorted(min(day, _LAST) for day in (*days, *leavers)):
@@ -147,9 +150,9 @@ class _Writer:
             if leaver:
                 payer, receiver = (leaver, receiver) if owed[leaver] < 0 else (payer, leaver)
             due = min(-owed[payer], owed[receiver])
-            if not leaver:
-                due *= rng.uniform(0.55, 1)
-            amount = float(int(due / 5) * 5)
+            amount = round(due, 2)
+            if long and not leaver and rng.random() < 0.7:
+                amount = float(int(due * rng.uniform(0.55, 1) / 5) * 5)
             what = habits[payer].format(name=receiver, month=f"{day:%b}")
             if amount >= 5 and payer != receiver and what not in used:
                 used.add(what)

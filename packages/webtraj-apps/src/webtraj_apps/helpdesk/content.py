@@ -104,7 +104,7 @@ class _Writer:
         if is_open:  # What was said last would have closed it.
             most = max(0, min(len(turns) - 1, 1 if waits else len(turns)))
             turns = turns[: rng.randint(min(most, age // 10), most)]
-        said, when, pace = [], created, rng.choice((1.5, 3, 5, 9))
+        said, when, pace = [], created, 0.7 if urgent else rng.choice((1.5, 3, 5, 9))
         for by, text in (*turns, *(() if is_open else (("end", unit["end"]),))):
             if by == "end":
                 when = max(when, created + timedelta(days=unit.get("days", 0)))

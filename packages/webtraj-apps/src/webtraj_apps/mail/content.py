@@ -292,7 +292,6 @@ class Writer:
 
     def invoices(self) -> Iterator[dict[str, Any]]:
         """Suppliers send invoices."""
-        days = self.days(3, 40)
         kinds = (self.words.invoice, self.words.payment, self.words.layouts)
         manners = zip(*(self.few(texts, len(self.suppliers)) for texts in kinds), strict=True)
         for (supplier, clerk), (intro, payment, layout) in zip(
@@ -300,10 +299,12 @@ class Writer:
         ):
             name, code = supplier["name"], supplier["prefix"]
             low, high = supplier["invoice"]
+            weeks = self.rng.choice((2, 4))
             for thing in filter(None, (supplier["sells"], supplier.get("also"))):
                 cents = self.rng.randrange(low * 100, high * 100, 5)
                 number = f"{code}-{self.rng.randint(1000, 9899)}"
-                due = days.pop()
+                sent = self.moment(1, 24)
+                due = sent.date() + timedelta(weeks=weeks)
                 text = layout.format(
                     intro=intro.format(number=number, thing=thing), money=_money(cents),
                     day=_day(due), payment=payment.format(number=number),
@@ -312,7 +313,7 @@ class Writer:
                 mail = self.add(
                     clerk, f"Invoice {number} from {name}",
                     self.letter(text, clerk).rstrip() + f"\n{name}\n",
-                    self.moment(), flags=self.unread(), attachments=(file,),
+                    sent, flags=self.unread(), attachments=(file,),
                     folder="INBOX" if self.rng.random() < 0.6 else "Invoices",
                 )  # fmt: skip
                 yield {
@@ -459,7 +460,8 @@ class Writer:
         texts = self.few(self.words.leave, 6)
         for person, (asks, ends) in zip(self.rng.sample(self.colleagues, 6), texts, strict=True):
             start = self.future(10, 90)
-            days = self.rng.randint(2, 12)
+            lasts = [n for n in range(2, 13) if (start + timedelta(days=n)).weekday() < 5]
+            days = self.rng.choice(lasts)
             end = start + timedelta(days=days)
             stand_in = self.rng.choice([one for one in self.colleagues if one != person])
             asks = asks.format(start=_short_day(start), end=_short_day(end), stand_in=stand_in.name)

@@ -30,7 +30,7 @@ class Product(NamedTuple):
     weight: int
     """Grams."""
     warranty: int
-    """Years."""
+    """Years; 0 if there is none."""
     picture: str
     """The path of its picture below the uploads."""
 
@@ -74,18 +74,20 @@ def products(
                 thing, (about, *colours) = things[name], WORDS.materials[material]
                 colour = rng.choice(colours)
                 usual = thing.get("grams", thing["price"] * leaf.get("grams", 30))
-                said = [WORDS.about[series], about]
-                rng.shuffle(said)
+                series_said = WORDS.about[series]
+                said = rng.choice(([], [], [about], [about], [about], [series_said]))
                 yield Product(
                     title=f"{series} {name}" if "plain" in thing else f"{series} {material} {name}",
                     department=department,
                     category=leaf["name"],
-                    description=" ".join([thing["text"], *said[: rng.choice((0, 0, 1, 1, 2))]]),
+                    description=" ".join([thing["text"], *said]),
                     pence=pence,
                     colour=colour,
                     material=material,
                     weight=round(usual * rng.uniform(0.85, 1.15) / 10) * 10 or 10,
-                    warranty=rng.choice(leaf.get("warranty", WORDS.warranty[department])),
+                    warranty=rng.choice(
+                        thing.get("warranty", leaf.get("warranty", WORDS.warranty[department]))
+                    ),
                     picture=f"products/{leaf['shape']}-{colour.lower().replace(' ', '-')}.svg",
                 )
 

@@ -133,6 +133,8 @@ class Shop:
         for product, one in zip(self.products, made, strict=True):
             listed = (one.material, one.colour, one.weight, one.warranty)
             for attribute, value in zip(attributes[one.department], listed, strict=True):
+                if value == 0:  # What is used up or washed away has no warranty.
+                    continue
                 kind = "value_text" if isinstance(value, str) else "value_integer"
                 values.append(
                     ProductAttributeValue(attribute=attribute, product=product, **{kind: value})

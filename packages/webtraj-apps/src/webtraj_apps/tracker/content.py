@@ -304,7 +304,7 @@ class _Maker:
             is_closed = True
         resolution, end = self.words.ends.get(ticket["summary"], ("fixed", ""))
         resolution = resolution if is_closed else ""
-        milestone = "" if end and is_closed else self._milestone(created, age, is_closed)
+        milestone = "" if end and is_closed else self._milestone(ticket, created, age, is_closed)
         if milestone and rng.random() < 0.6:  # Whoever wrote the ticket chose it.
             ticket["milestone"] = ticket["first"]["milestone"] = milestone
         elif milestone:
@@ -359,7 +359,9 @@ class _Maker:
         if again:
             yield event(ticket["reporter"], again, status="reopened", resolution="")
 
-    def _milestone(self, created: datetime, age: int, is_closed: bool) -> str:
+    def _milestone(
+        self, ticket: dict[str, Any], created: datetime, age: int, is_closed: bool
+    ) -> str:
         """Return what a ticket is planned for: if it is open, seldom what is completed."""
         rng = self.rng
         if rng.random() < 0.15:
@@ -370,6 +372,8 @@ class _Maker:
             return later[0]
         if rng.random() > 0.12:
             later = [name for name, due, done, _ in WORDS.milestones if due and not done]
+        if ticket["component"] not in WORDS.portal:
+            later.remove("Customer portal")
         if age < 90:
             return rng.choices(later, [4, 2, 2, 1, 1, 1, 1][: len(later)])[0]
         return rng.choices(["Backlog", *later], [1, 5, 3, 1, 1, 1, 1, 1][: len(later) + 1])[0]
@@ -413,11 +417,19 @@ def _attachments(
     rng: random.Random, tickets: list[dict[str, Any]], reasons: Sequence[str]
 ) -> list[dict[str, Any]]:
     """Return log files of open defects, each with errors to count."""
-    defects = [t for t in tickets if t["type"] == "defect" and t["status"] != "closed"]
+    defects = [
+        one
+        for one in tickets
+        if one["type"] == "defect"
+        and one["status"] != "closed"
+        and not re.search(WORDS.seen, one["summary"])
+    ]
     found = []
-    for ticket in sorted(rng.sample(defects, 10), key=lambda ticket: int(ticket["id"])):
-        start = datetime.fromisoformat(ticket["created"]) - timedelta(hours=1)
-        lines, errors, last, moment = [], 0, "", start
+    for ticket in sorted(
+        rng.sample(defects, min(10, len(defects))), key=lambda ticket: int(ticket["id"])
+    ):
+        created = datetime.fromisoformat(ticket["created"])
+        lines, errors, last, moment = [], 0, "", created - timedelta(hours=1)
         for line in range(rng.randint(14, 30)):
             moment += timedelta(seconds=rng.randint(9, 75))
             if rng.random() < 0.25 or line == 5:
@@ -430,9 +442,9 @@ def _attachments(
             {
                 "ticket": ticket["id"],
                 "filename": f"{ticket['feature'].replace(' ', '-').lower()}.log",
-                "description": f"Log of {ticket['site']}" if ticket["site"] else "Log",
+                "description": f"Log from {ticket['site']}" if ticket["site"] else "Log",
                 "author": ticket["reporter"],
-                "when": (start + timedelta(hours=2)).isoformat(),
+                "when": (created + timedelta(seconds=rng.randint(25, 110))).isoformat(),
                 "text": "\n".join(lines) + "\n",
                 "errors": errors,
                 "last_error": last,

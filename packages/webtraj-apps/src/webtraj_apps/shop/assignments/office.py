@@ -122,7 +122,8 @@ def office_hide(facts: Facts, rng: random.Random) -> Assignment:
 @task("shop/office-attributes", level=1, split="test")
 def office_attributes(facts: Facts, rng: random.Random) -> Assignment:
     """Change a product's colour and warranty."""
-    product, colour = rng.choice(facts["products"]), rng.choice(_COLOURS)
+    product = rng.choice([one for one in facts["products"] if one["warranty"]])
+    colour = rng.choice(_COLOURS)
     years = product["warranty"] + rng.randint(1, 4)
     return assignment(
         f"The {product['title']} now comes in the colour {colour}, with a warranty of {years} "
