@@ -621,7 +621,7 @@ def change_lead(facts: Facts, rng: random.Random) -> Assignment:
         )
     goal = (
         f"{new['name']} becomes the lead of the team {team['name']}. Change the page of the team: "
-        "the line “Lead” at its beginning, and the roles in the table, where the two change places: "
+        "the line “Lead” at its top, and the roles in the table, where the two change places: "
         f"{new['name']} becomes {old['role']}, and {old['name']} {new['role']}."
     )
     return _change(facts, goal, team["page"], text)
