@@ -301,18 +301,19 @@ class Spread:
 class SpreadTally:
     """Computes a spread from values added one by one, without keeping them (Welford's method)."""
 
-    __slots__ = ("_count", "_maximum", "_mean", "_minimum", "_squares")
+    __slots__ = ("_count", "_maximum", "_mean", "_minimum", "_squares", "_total")
 
     def __init__(self) -> None:
         self._count = 0
-        self._mean = self._squares = 0.0
+        self._mean = self._squares = self._total = 0.0
         self._minimum, self._maximum = math.inf, -math.inf
 
     def add(self, value: float) -> None:
         """Add a finite value."""
-        self._count += 1
         away = value - self._mean
-        self._mean += away / self._count
+        self._count += 1
+        self._total += value  # Exact for whole numbers, as a mean that is moved is not.
+        self._mean = self._total / self._count
         self._squares += away * (value - self._mean)
         self._minimum = min(self._minimum, value)
         self._maximum = max(self._maximum, value)

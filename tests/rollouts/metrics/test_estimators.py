@@ -12,7 +12,13 @@ from measured_episodes import patient
 
 from rows import each
 from webtraj import errors
-from webtraj.metrics.rates import bootstrap_interval, pass_at_k, pass_hat_k, wilson_interval
+from webtraj.metrics.rates import (
+    SpreadTally,
+    bootstrap_interval,
+    pass_at_k,
+    pass_hat_k,
+    wilson_interval,
+)
 
 
 @each("attempts", range(1, 9))
@@ -126,3 +132,16 @@ def test_counts_that_are_none_are_an_error(successes, trials):
 def test_a_confidence_is_a_share(confidence):
     with pytest.raises(errors.InvalidInputError, match="between 0 and 1"):
         wilson_interval(1, 2, confidence=confidence)
+
+
+@patient
+@given(st.lists(st.integers(0, 1000), min_size=1, max_size=50))
+def test_the_mean_of_whole_numbers_is_exact(numbers):
+    """So steps of all episodes, and of successes that are all of them, are rounded alike."""
+    tally = SpreadTally()
+    for number in numbers:
+        tally.add(number)
+    spread = tally.spread()
+    assert spread.mean == sum(numbers) / len(numbers)
+    if len(numbers) > 1:
+        assert spread.std == pytest.approx(statistics.stdev(numbers), abs=1e-6)
