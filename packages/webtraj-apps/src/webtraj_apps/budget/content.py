@@ -114,15 +114,17 @@ class _Writer:
                 somebody of those who are at home.
         """
         rng, day = self.rng, min(day, _LAST)
-        if not payer and len(self.at_home(day)) < 2:  # Nearly all are on one trip.
+        word = _first_word(what)
+        is_habit = word in kind.get("habits", ())
+        least = len(self.here(day)) if is_habit else 2
+        if not payer and len(self.at_home(day)) < least:  # After the trip.
             day += timedelta(weeks=1)
         owers = here = self.here(day) if payer else self.at_home(day)
-        word = _first_word(what)
-        if word in kind.get("habits", ()):
+        if is_habit:
             if word not in self.sharing:
                 count = len(self.members) - rng.randint(1, 3)
                 self.sharing[word] = {one.name for one in rng.sample(self.members, count)}
-            owers = [name for name in here if name in self.sharing[word]] or here
+            owers = [name for name in here if name in self.sharing[word]]
         elif what.startswith(tuple(kind.get("for_some", ()))) and rng.random() < 0.8:
             away = rng.sample(here, rng.randint(1, max(1, len(here) // 2)))
             owers = [name for name in here if name not in away]
