@@ -216,6 +216,19 @@ def test_who_takes_milk_takes_it_each_month_and_whoever_left_shares_nothing_more
             assert len({frozenset(owers - left.keys()) for owers in milk}) <= 1
 
 
+def test_who_is_on_a_trip_shares_no_other_bill_of_those_days_but_the_standing_ones():
+    for seed in SEEDS:
+        made = load("budget").projects(seed, [person.first for person in people(seed)])
+        for trip in (one for one in made if one.name.startswith(("Autumn week", "Holidays near"))):
+            days = {bill.day for bill in trip.bills if not bill.reimbursement}
+            away = {one.name for one in trip.members}
+            for project in (one for one in made if one is not trip):
+                for bill in project.bills:
+                    standing = bill.what.startswith(("Electricity", "Internet", "Cleaning"))
+                    if min(days) <= bill.day <= max(days) and not standing:
+                        assert not away & {bill.payer, *bill.owers}, bill
+
+
 def test_each_member_notes_repayments_in_one_way_and_pays_no_more_than_they_owe():
     for seed in SEEDS:
         made = load("budget").projects(seed, [person.first for person in people(seed)])

@@ -17,6 +17,7 @@ __all__ = ["Bill", "Member", "Project", "projects"]
 _LAST = date(2026, 2, 27)
 _RETURNS = {"trip": (2, 3), "flat": (4, 7), "office": (2, 4), "club": (3, 5), "party": (2, 4)}
 """How often money went back in projects of a kind."""
+_TRIP_DAYS = 7
 _FESTIVE = {
     date(2025, 12, 24), date(2025, 12, 25), date(2025, 12, 26), date(2025, 12, 31),
     date(2026, 1, 1), date(2026, 1, 2),
@@ -74,9 +75,10 @@ class _Writer:
         members: Sequence[Member],
         entries: Sequence[Any],
         ways: Sequence[Any],
+        travels: Sequence[tuple[date, set[str]]],
     ) -> None:
         self.rng, self.words, self.entries, self.ways = rng, words, entries, ways
-        self.members = members
+        self.members, self.travels = members, travels
         self.weights = {member.name: member.weight for member in members}
         self.sharing: dict[str, set[str]] = {}
         """Who takes what is a matter of habit, by the word that it begins with."""
@@ -84,6 +86,16 @@ class _Writer:
     def here(self, day: date) -> list[str]:
         """Return the names of those who take part on a day."""
         return [one.name for one in self.members if one.left is None or day < one.left]
+
+    def at_home(self, day: date) -> list[str]:
+        """Return the names of those who take part on a day and are on no other project's trip."""
+        away = {
+            name
+            for begun, names in self.travels
+            if begun <= day < begun + timedelta(days=_TRIP_DAYS)
+            for name in names
+        }
+        return [name for name in self.here(day) if name not in away]
 
     def bill(
         self, what: str, low: float, high: float, day: date, kind: Any, *, payer: str = ""
@@ -98,12 +110,17 @@ class _Writer:
             kind: The words of the project's kind. What `for_some` names the beginning of is mostly
                 for some of the members; what `habits` names, always for the same of them; all else
                 is for all of them.
-            payer: Who paid; empty to draw somebody.
+            payer: Who pays this every month, also for those who are away on a trip; empty to draw
+                somebody of those who are at home.
         """
         rng, day = self.rng, min(day, _LAST)
-        owers = here = self.here(day)
         word = _first_word(what)
-        if word in kind.get("habits", ()):
+        is_habit = word in kind.get("habits", ())
+        least = len(self.here(day)) if is_habit else 2
+        if not payer and len(self.at_home(day)) < least:  # After the trip.
+            day += timedelta(weeks=1)
+        owers = here = self.here(day) if payer else self.at_home(day)
+        if is_habit:
             if word not in self.sharing:
                 count = len(self.members) - rng.randint(1, 3)
                 self.sharing[word] = {one.name for one in rng.sample(self.members, count)}
@@ -112,7 +129,7 @@ class _Writer:
             away = rng.sample(here, rng.randint(1, max(1, len(here) // 2)))
             owers = [name for name in here if name not in away]
         payer = payer or rng.choice(owers)
-        amount = round(rng.uniform(low, high) * (0.2 + 0.8 * len(owers) / len(here)), 2)
+        amount = round(rng.uniform(low, high) * (0.2 + 0.8 * len(owers) / len(self.here(day))), 2)
         if what.startswith(tuple(kind.get("each", ()))):  # At a price for one.
             amount = max(1, round(2 * amount / len(owers))) / 2 * len(owers)
         if low >= 100 or amount == low:  # Rents, hires and fixed prices are in whole pounds.
@@ -139,6 +156,10 @@ class _Writer:
         phrases = self.words.settled
         if long:
             days = [first + (last - first) * rng.uniform(0.2, 1) for _ in range(count)]
+            days = [
+                day if self.here(day) == self.at_home(day) else day + timedelta(weeks=1)
+                for day in days
+            ]
             phrases = self.words.returned
         phrases = rng.sample(phrases, len(phrases))
         habits = dict(zip(self.weights, phrases * len(self.weights), strict=False))
@@ -192,9 +213,9 @@ class _Writer:
         arrival, departure = self.ways
         for what, low, high in arrival:
             yield self.bill(what, low, high, begun, words)
-        yield from self.some(self.entries, begun, 6, self.rng.randint(14, 20), words)
+        yield from self.some(self.entries, begun, _TRIP_DAYS - 1, self.rng.randint(14, 20), words)
         for what, low, high in departure:
-            yield self.bill(what, low, high, begun + timedelta(days=6), words)
+            yield self.bill(what, low, high, begun + timedelta(days=_TRIP_DAYS - 1), words)
 
     def contracts(self, kind: Any) -> Iterator[Bill]:
         """What one member pays on the same day of each month.
@@ -235,10 +256,13 @@ class _Writer:
             yield self.bill(what, low, high, self.day(begun, 0, 60), words)
         outings = words["outings"]
         kept = sorted(rng.sample(range(len(outings)), len(outings) - rng.randint(2, 7)))
-        weeks = sorted(rng.sample(range(24), len(kept)))
+        at_home = [  # A trip takes whole weekends.
+            week for week in range(24) if len(self.at_home(begun + timedelta(weeks=week))) >= 3
+        ]
+        weeks = sorted(rng.sample(at_home, len(kept)))
         for number, week in zip(kept, weeks, strict=True):
             day = self.day(begun, 7 * week, 7 * week + 2)
-            here = self.here(day)
+            here = self.at_home(day)
             owers = rng.sample(here, rng.randint(3, len(here)))
             for what, low, high in outings[number]:
                 amount = round(round(rng.uniform(low, high), 1) * len(owers), 2)
@@ -290,15 +314,25 @@ def projects(seed: int, names: Sequence[str]) -> list[Project]:
         ("Winter party", "party", 8, date(2025, 12, 5), True),
         ("Spring party", "party", 5, date(2026, 2, 21), False),
     )
+    groups = [[names[0], *rng.sample(names[1:], count - 1)] for _, _, count, _, _ in plans]
+    trips = [
+        (begun, set(group))
+        for (_, kind, _, begun, _), group in zip(plans, groups, strict=True)
+        if kind == "trip"
+    ]
     made = []
-    for title, kind, count, begun, joined in plans:
-        members = [Member(name) for name in (names[0], *rng.sample(names[1:], count - 1))]
+    for (title, kind, _, begun, joined), group in zip(plans, groups, strict=True):
+        members = [Member(name) for name in group]
         if kind in ("flat", "trip") and rng.random() < 0.6:  # A couple.
             rng.choice(members[1:-1]).weight = 2.0
         if kind in ("flat", "office", "club"):
-            members[-1].left = begun + timedelta(days=rng.randint(70, 140))
+            left = begun + timedelta(days=rng.randint(70, 140))
+            if any(first < left <= first + timedelta(days=_TRIP_DAYS) for first, _ in trips):
+                left += timedelta(weeks=1)
+            members[-1].left = left
         entries = halves[kind].pop() if kind in halves else ()
-        writer = _Writer(rng, words, members, entries, ways.pop() if kind == "trip" else ())
+        route, travels = (ways.pop(), ()) if kind == "trip" else ((), trips)
+        writer = _Writer(rng, words, members, entries, route, travels)
         bills = list(getattr(writer, kind)(begun))
         bills += writer.back(bills, rng.randint(*_RETURNS[kind]))
         project = "".join(c if c.isalnum() else "-" for c in title.lower()).replace("--", "-")

@@ -395,7 +395,7 @@ class Writer:
             number = f"MR{self.rng.randrange(10**8, 10**9)}"
             day = self.future(1, 6)
             text = (
-                f"a parcel with {thing} is on its way to you.\n\nTracking number: {number}\n"
+                f"a parcel is on its way to you.\n\nContents: {thing}\nTracking number: {number}\n"
                 f"Delivery: {_day(day)}\nFor: {person.name}\n\n{hint}"
             )
             mail = self.add(
