@@ -228,9 +228,10 @@ def _guess(solved: Solved) -> Iterator[Attempt]:
         *(f"{right} or {other}" for other in _some(others, 20)),
         ", ".join([right, *others])[:_MOST_WORDS],
         "\n".join([*others, right])[-_MOST_WORDS:],
-        *_other_units(right),
     ]
-    if len(parts) > 1:
+    if len(parts) == 1:
+        guesses += _other_units(right)
+    else:
         guesses += [", ".join(parts[:-1]), ", ".join(parts[1:]), ", ".join([*parts, parts[0]])]
         if solved.assignment.ordered and parts != parts[::-1]:
             guesses.append(", ".join(reversed(parts)))

@@ -1202,7 +1202,8 @@ def postpone_milestone(facts: Facts, rng: random.Random) -> Assignment:
 @task("tracker/complete-milestone", level=2, split="test")
 def complete_milestone(facts: Facts, rng: random.Random) -> Assignment:
     """Complete a milestone, and move its open tickets to another."""
-    name = rng.choice([*DATED])
+    # Trac asks for another milestone only where there is something to move.
+    name = rng.choice(find_unclosed_tickets(facts, milestone=[*DATED]))["milestone"]
     target = other_than(rng, UPCOMING, name)
     found = find_unclosed_tickets(facts, milestone=name)
     return Assignment(
@@ -1236,7 +1237,7 @@ def _retargeted(ticket: Ticket, target: str) -> tuple[Expected, ...]:
 @task("tracker/delete-milestone", level=2, split="train")
 def delete_milestone(facts: Facts, rng: random.Random) -> Assignment:
     """Delete a milestone, and move its tickets to another."""
-    name = rng.choice(UPCOMING)
+    name = rng.choice(find_tickets(facts, milestone=UPCOMING))["milestone"]
     target = other_than(rng, UPCOMING, name)
     return Assignment(
         goal=f"The milestone {name} is cancelled. Delete it, and move all of its tickets to the "
