@@ -218,13 +218,16 @@ def test_who_takes_milk_takes_it_each_month_and_whoever_left_shares_nothing_more
 
 def test_who_is_on_a_trip_shares_no_other_bill_of_those_days_but_the_standing_ones():
     for seed in SEEDS:
-        made = load("budget").projects(seed, [person.first for person in people(seed)])
+        budget = load("budget")
+        made = budget.projects(seed, [person.first for person in people(seed)])
+        words = budget.company.words(FOLDER / "budget", seed, "content.toml")
+        monthly = tuple(what for what, *_ in words.flat["monthly"])
         for trip in (one for one in made if one.name.startswith(("Autumn week", "Holidays near"))):
             days = {bill.day for bill in trip.bills if not bill.reimbursement}
             away = {one.name for one in trip.members}
             for project in (one for one in made if one is not trip):
                 for bill in project.bills:
-                    standing = bill.what.startswith(("Electricity", "Internet", "Cleaning"))
+                    standing = bill.what.startswith(monthly)
                     if min(days) <= bill.day <= max(days) and not standing:
                         assert not away & {bill.payer, *bill.owers}, bill
 

@@ -213,7 +213,8 @@ class _Writer:
         arrival, departure = self.ways
         for what, low, high in arrival:
             yield self.bill(what, low, high, begun, words)
-        yield from self.some(self.entries, begun, _TRIP_DAYS - 1, self.rng.randint(14, 20), words)
+        second, count = begun + timedelta(days=1), self.rng.randint(14, 20)
+        yield from self.some(self.entries, second, _TRIP_DAYS - 2, count, words)
         for what, low, high in departure:
             yield self.bill(what, low, high, begun + timedelta(days=_TRIP_DAYS - 1), words)
 
