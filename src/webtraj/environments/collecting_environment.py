@@ -178,7 +178,7 @@ class TrajectoryCollectingEnvironment(bridges.WrapsEnvironment):
             self._busy = ""
 
     async def step(self, action: Any) -> Any:
-        """Acts.
+        """Take an action.
 
         Args:
             action: The action, or a `webtraj.Decision` that holds it. A decision is recorded with
@@ -191,7 +191,7 @@ class TrajectoryCollectingEnvironment(bridges.WrapsEnvironment):
         """
         self._enter("step")
         try:
-            try:
+            try:  # As in `reset`; a coroutine around both would cost each step.
                 await self._drain()
             except BaseException as error:
                 self._handle_undrained(error, Phase.STEP)

@@ -81,7 +81,7 @@ class _Writer:
         self.members, self.travels = members, travels
         self.weights = {member.name: member.weight for member in members}
         self.sharing: dict[str, set[str]] = {}
-        """Who takes what is a matter of habit, by the word that it begins with."""
+        """Who shares a habitual purchase, by its first word."""
 
     def here(self, day: date) -> list[str]:
         """Return the names of those who take part on a day."""
@@ -143,10 +143,10 @@ class _Writer:
         return self.rng.choice(fit or days)
 
     def back(self, bills: Sequence[Bill], count: int) -> Iterator[Bill]:
-        """Money that goes back from whoever owes most to who is owed most.
+        """Yield repayments from whoever owes most to whoever is owed most.
 
-        After a few days together people pay what they owe; over months mostly a round part of it.
-        Whoever leaves settles before.
+        After a few days together people pay what they owe; over months, mostly a round part of it.
+        Whoever leaves settles first.
         """
         rng, known = self.rng, sorted(bills, key=lambda bill: bill.day)
         first, last = known[0].day, known[-1].day
@@ -193,9 +193,10 @@ class _Writer:
     def some(
         self, entries: Sequence[Any], begun: date, days: int, count: int, kind: Any
     ) -> Iterator[Bill]:
-        """Some of the entries, within so many days.
+        """Yield bills for some of the entries, within so many days.
 
-        What begins with the same word is needed again and again: it is spread over the days.
+        Entries that begin with the same word are needed again and again: they are spread over the
+        days.
         """
         needed: dict[str, list[Any]] = {}
         for one in self.rng.sample(entries, min(count, len(entries))):
@@ -248,16 +249,16 @@ class _Writer:
         yield from self.some(words["entries"], begun, 207, self.rng.randint(22, 27), words)
 
     def club(self, begun: date) -> Iterator[Bill]:
-        """A club that goes out on weekends: each time the same members share all that it costs.
+        """Yield the bills of a club that goes out on weekends. Those who go share all of a day.
 
-        An outing's prices are for one person. What is told first is for the warm months.
+        An outing's prices are for one person. The outings that come first are for warm months.
         """
         rng, words = self.rng, self.words.club
         for what, low, high in words["always"]:
             yield self.bill(what, low, high, self.day(begun, 0, 60), words)
         outings = words["outings"]
         kept = sorted(rng.sample(range(len(outings)), len(outings) - rng.randint(2, 7)))
-        at_home = [  # A trip takes whole weekends.
+        at_home = [  # On the other weekends too many are on a trip.
             week for week in range(24) if len(self.at_home(begun + timedelta(weeks=week))) >= 3
         ]
         weeks = sorted(rng.sample(at_home, len(kept)))

@@ -337,7 +337,7 @@ class _Writer:
                     dates.append(_awake(rng, dates[-1], pace))
                 else:
                     dates.append(company.later(rng, dates[-1], pace))
-            # Nobody says "on Thursday" on a Thursday, if it can be helped.
+            # A post does not name the weekday on which it is written, if another date can be found.
             if tries and any(
                 f"{date:%A}" in text
                 for date, (_, text, *_) in zip(dates, unit["posts"], strict=True)

@@ -101,7 +101,7 @@ class _Writer:
         age = (company.NOW - created).days
         is_open = waits or rng.random() > min(0.93, age / (5 if urgent else _DAYS_OPEN))
         turns = unit["turns"]
-        if is_open:  # What was said last would have closed it.
+        if is_open:  # The last message closes a ticket.
             most = max(0, min(len(turns) - 1, 1 if waits else len(turns)))
             turns = turns[: rng.randint(min(most, age // 10), most)]
         said, when, pace = [], created, 0.7 if urgent else rng.choice((1.5, 3, 5, 9))

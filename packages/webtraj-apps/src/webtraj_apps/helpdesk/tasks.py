@@ -1213,7 +1213,7 @@ def _says(value: str) -> Callable[[Any], bool]:
 
 
 _MORE: Final = 200
-"""How many characters an answer in a ticket may have besides: who lists everything says nothing."""
+"""How many other characters an answer in a ticket may have: a list of everything is no answer."""
 
 
 # Looking into tickets.

@@ -649,7 +649,7 @@ class Writer:
             )  # fmt: skip
 
     def drafts(self) -> Iterator[dict[str, Any]]:
-        """The owner has sent mails, and begun some; the facts are of those begun."""
+        """Write the mails that the owner has sent or begun. The facts describe those begun."""
         for subject, text in self.few(self.words.sent, 18):
             person = self.rng.choice(self.colleagues)
             text = text[0].upper() + text[1:]

@@ -207,7 +207,7 @@ class _Maker:
     ) -> dict[str, Any]:
         rng = self.rng
         told = f"{summary} {text} {' '.join(talk)}"
-        # What happened in a hall of our own is no customer's story.
+        # No customer reports what happened in one of our own halls.
         asked = "{" in told or (
             kind != "task" and not re.search(WORDS.own, told) and rng.random() < 0.7
         )
@@ -237,7 +237,7 @@ class _Maker:
             "cc": "",
             "customer": customer,
             "estimate": str(rng.choice((1, 2, 3, 4, 6, 8, 12, 16, 24))),
-            # Nobody pays for the repair of a defect.
+            # Customers do not pay for the repair of a defect.
             "billable": "1" if customer and kind != "defect" and rng.random() < 0.7 else "0",
             "created": created.isoformat(),
             "code": slots["code"] if kind == "defect" else "",
@@ -380,12 +380,12 @@ class _Maker:
 
 
 def _days_of_work(ticket: dict[str, Any]) -> float:
-    """Return how many days the work on a ticket takes: an hour or two of each belong to it."""
+    """Return how many days a ticket takes, with an hour or two of work on each."""
     return int(ticket["estimate"]) / 4
 
 
 def _weights(kind: str, text: str) -> tuple[int, ...]:
-    """Return how often each priority is given to what a text tells."""
+    """Return the weights of the priorities that fit a text."""
     if kind != "defect":
         return 0, 0, 6, 6, 3
     if re.search(f"{WORDS.serious}|{WORDS.keywords['security']}", text):
