@@ -68,10 +68,12 @@ __all__ = [
     "Expected",
     "Facts",
     "Fault",
+    "Parts",
     "Steps",
     "Template",
     "added",
     "anything",
+    "assign",
     "changed",
     "contains",
     "difficulty_of",
@@ -104,6 +106,9 @@ Changes: TypeAlias = "Expected | Iterable[Changes]"
 
 Steps: TypeAlias = "Step | Iterable[Steps]"
 """A step of an oracle, or several, nested as is handy."""
+
+Parts: TypeAlias = "Expected | Step | Iterable[Parts]"
+"""Steps of an oracle and the changes that they make, nested as is handy."""
 
 _LEVELS: Final = {1: 25, 2: 40, 3: 60}
 """The step limit by level."""
@@ -382,6 +387,23 @@ def difficulty_of(level: int) -> int:
 
 
 # What templates share.
+
+
+def assign(goal: str, *parts: Parts, **more: Any) -> Assignment:
+    """Return an assignment whose steps stand beside the changes that they make.
+
+    Args:
+        goal: The goal.
+        *parts: The steps of the oracle in their order, and the expected changes among them.
+        **more: Other fields of the assignment, such as `answer`.
+    """
+    flat = _flat(parts)
+    return Assignment(
+        goal=goal,
+        expect=tuple(part for part in flat if isinstance(part, Expected)),
+        steps=tuple(part for part in flat if not isinstance(part, Expected)),
+        **more,
+    )
 
 
 def find(rows: Iterable[Any], **values: Any) -> dict[str, Any]:

@@ -463,9 +463,7 @@ def defects_of_contract(facts: Facts, rng: random.Random) -> Assignment:
         steps=(
             wiki.search_page(customer["contract"], customer["page"]),
             to_site("tracker"),
-            tracker.query_tickets(
-                ("customer", "Customer", customer["name"]), ("type", "Type", kind)
-            ),
+            tracker.query_tickets(customer=customer["name"], type=kind),
         ),
     )
 
@@ -628,7 +626,7 @@ def milestone_complete(facts: Facts, rng: random.Random) -> Assignment:
         'that are not closed: N." Write the date and the number in these places.',
         expect={"forum": forum.expect_topic(facts["forum"], board, title, text)},
         steps=(
-            tracker.query_tickets(("milestone", "Milestone", name)),
+            tracker.query_tickets(milestone=name),
             click("#mainnav a", "Roadmap"),
             check("#showcompleted"),
             click("#prefs input[type=submit]"),
@@ -663,9 +661,7 @@ def release_status(facts: Facts, rng: random.Random) -> Assignment:
         "places.",
         expect={"forum": forum.expect_topic(facts["forum"], board, title, text)},
         steps=(
-            tracker.query_tickets(
-                ("milestone", "Milestone", name), ("component", "Component", component)
-            ),
+            tracker.query_tickets(milestone=name, component=component),
             click("#mainnav a", "Roadmap"),
             to_site("forum"),
             forum.start_topic(facts["forum"], board, title, text),

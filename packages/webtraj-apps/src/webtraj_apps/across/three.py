@@ -135,12 +135,7 @@ def report_on_contract(facts: Facts, rng: random.Random) -> Assignment:
         steps=(
             wiki.search_page(customer["contract"], customer["page"]),
             between.to_site("tracker"),
-            [
-                tracker.query_tickets(
-                    ("customer", "Customer", customer["name"]), ("type", "Type", kind)
-                )
-                for kind in kinds
-            ],
+            [tracker.query_tickets(customer=customer["name"], type=kind) for kind in kinds],
             between.to_site("forum"),
             forum.start_topic(own, board, title, text),
         ),
@@ -270,9 +265,7 @@ def page_of_release(facts: Facts, rng: random.Random) -> Assignment:
         allow={"wiki": wiki.COMMITS},
         steps=(
             [
-                tracker.query_tickets(
-                    ("milestone", "Milestone", name), ("component", "Component", component)
-                )
+                tracker.query_tickets(milestone=name, component=component)
                 for component in (first, second)
             ],
             click("#mainnav a", "Roadmap"),

@@ -1,14 +1,20 @@
-"""Tasks in the issue tracker."""
+"""Tasks in the issue tracker.
+
+Functions named like `edit` return the steps of an oracle together with the changes that they make.
+Each template combines them with its goal.
+"""
 
 from __future__ import annotations
 
 import base64
+import dataclasses
 import functools
 import random
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
-from typing import Any
+from types import MappingProxyType
+from typing import Any, Final
 from urllib.parse import unquote_plus
 
 from webtraj.environments.browser.oracles import (
@@ -21,12 +27,15 @@ from webtraj.environments.browser.oracles import (
     wait_until,
 )
 from webtraj_apps.company import COMPANY
+from webtraj_apps.fields import Field, Typed, columns_of, set_fields, tick
 from webtraj_apps.tasks import (
     Assignment,
     Expected,
     Facts,
+    Parts,
     added,
     anything,
+    assign,
     changed,
     find,
     format_date,
@@ -47,6 +56,16 @@ UPCOMING = [name for name, _, completed, _ in WORDS.milestones if not completed]
 DATED = {name: due for name, due, completed, _ in WORDS.milestones if due and not completed}
 _OPEN = ("accepted", "assigned", "new", "reopened")
 _CUSTOM = ("customer", "estimate", "billable")
+FIELDS: Final[Mapping[str, Field]] = {
+    name: Field(f"#field-{name}", put)
+    for put, names in (
+        (fill, ("summary", "description", "keywords", "cc", "estimate")),
+        (select, ("type", "priority", "milestone", "component", "version", "customer")),
+        (tick, ("billable",)),
+    )
+    for name in names
+}
+"""The fields of a ticket's form."""
 
 
 # What tasks are about.
@@ -114,6 +133,35 @@ def _evening(day: str) -> str:
 
 def _numbers(tickets: Sequence[Ticket]) -> tuple[str, ...]:
     return tuple(str(ticket["id"]) for ticket in tickets)
+
+
+def _draw_kind(facts: Facts, rng: random.Random, *names: str) -> dict[str, str]:
+    """Return the values of these fields that an unclosed ticket has."""
+    ticket = rng.choice(find_unclosed_tickets(facts, **dict.fromkeys(names, bool)))
+    return {name: ticket[name] for name in names}
+
+
+def _draw_group(
+    facts: Facts, rng: random.Random, names: tuple[str, str], least: int, most: int
+) -> tuple[dict[str, str], list[Ticket]]:
+    """Return two fields, and all unclosed tickets that share their values."""
+    groups: dict[tuple[str, ...], list[Ticket]] = {}
+    for ticket in find_unclosed_tickets(facts, **dict.fromkeys(names, bool)):
+        groups.setdefault(tuple(ticket[name] for name in names), []).append(ticket)
+    found = rng.choice([group for group in groups.values() if least <= len(group) <= most])
+    return {name: found[0][name] for name in names}, found
+
+
+def _groups(facts: Facts) -> list[tuple[str, str]]:
+    """Return fields and values that unclosed tickets have."""
+    return sorted(
+        {
+            (field, ticket[field])
+            for ticket in find_unclosed_tickets(facts)
+            for field in ("component", "customer", "milestone")
+            if ticket[field]
+        }
+    )
 
 
 # What they change.
@@ -196,20 +244,6 @@ def search_ticket(ticket: Ticket, text: str = "") -> tuple[Step, ...]:
     )
 
 
-def _set(**new: str) -> tuple[Step, ...]:
-    """Set fields in the form of a ticket."""
-    steps: list[Step] = []
-    for name, value in new.items():
-        field = f"#field-{name}"
-        if name == "billable":
-            steps.append(check(field))
-        elif name in ("type", "priority", "milestone", "component", "version", "customer"):
-            steps.append(select(field, value))
-        else:
-            steps.append(fill(field, value))
-    return tuple(steps)
-
-
 def _unfold(heading: str, text: str | None = None) -> tuple[Step, ...]:
     """Open a part of a page that is folded by a script."""
     return wait_until(f"{heading} a"), click(f"{heading} a", text)
@@ -219,9 +253,9 @@ _MODIFY = _unfold("h3.foldable", "Modify Ticket")
 _SUBMIT = click('#propertyform input[name="submit"]')
 
 
-def change_ticket(*more: Step, **new: str) -> tuple[Step, ...]:
+def change_ticket(*more: Step, **new: str | Typed) -> tuple[Step, ...]:
     """Change the ticket whose page is open."""
-    return (*_MODIFY, *_set(**new), *more, _SUBMIT)
+    return (*_MODIFY, *set_fields(FIELDS, new), *more, _SUBMIT)
 
 
 def write_comment(text: str) -> Step:
@@ -234,40 +268,53 @@ def add_comment_to(ticket: Ticket, text: str) -> tuple[Step, ...]:
     return (*open_ticket(ticket), write_comment(text), _SUBMIT)
 
 
-def _resolve(resolution: str) -> tuple[Step, ...]:
-    return check("#action_resolve"), select("#action_resolve_resolve_resolution", resolution)
-
-
 def hand_to(name: str) -> tuple[Step, ...]:
     """Choose another owner of the ticket that is open."""
     return check("#action_reassign"), select("#action_reassign_reassign_owner", name)
 
 
-def query_tickets(*filters: tuple[str, str, str], closed: bool = False) -> tuple[Step, ...]:
-    """Ask for the tickets that are not closed, or for all, with these fields.
+def file_ticket(*more: Step, **new: str | Typed) -> tuple[Step, ...]:
+    """File a ticket."""
+    return (click("#mainnav a", "New Ticket"), *set_fields(FIELDS, new), *more, _SUBMIT)
 
-    Args:
-        *filters: Name, label and value of each field.
-        closed: Whether closed tickets count too.
-    """
-    steps: list[Step] = [
+
+def query_tickets(*more: Step, **fields: str) -> tuple[Step, ...]:
+    """Ask for the tickets that are not closed and have these fields; `more` comes before asking."""
+    return (
         click("#ctxtnav a", "New Custom Query"),
         click('#filters tr.owner input[type="button"]'),
-    ]
-    if closed:
-        steps.append(click('#filters tr.status input[type="button"]'))
-    for name, label, value in filters:
-        steps += [select("#add_filter_0", label), select(f'select[name="0_{name}"]', value)]
-    return (*steps, click('#query input[name="update"]'))
+        *_filter(**fields),
+        *more,
+        _UPDATE,
+    )
 
 
-def _batch(name: str, label: str, value: str) -> tuple[Step, ...]:
-    """Change a field of all tickets that a query shows."""
+def query_owner(name: str, **fields: str) -> tuple[Step, ...]:
+    """Ask for a person's tickets that are not closed and have these fields."""
+    return (
+        click("#ctxtnav a", "New Custom Query"),
+        select('select[name="0_owner"]', name),
+        *_filter(**fields),
+        _UPDATE,
+    )
+
+
+def _filter(**fields: str) -> Iterator[Step]:
+    for name, value in fields.items():
+        yield select("#add_filter_0", name.capitalize())
+        yield select(f'select[name="0_{name}"]', value)
+
+
+_UPDATE = click('#query input[name="update"]')
+_SAVE = click('#edit input[name="save"]')
+
+
+def _change_found(*more: Step) -> tuple[Step, ...]:
+    """Change all tickets that a query shows."""
     return (
         click("th.sel input"),
         *_unfold("#batchmod_fieldset legend"),
-        select("#add_batchmod_field", label),
-        select(f'[name="batchmod_value_{name}"]', value),
+        *more,
         click("#batchmod_submit"),
     )
 
@@ -276,101 +323,14 @@ def _admin(panel: str) -> tuple[Step, ...]:
     return click("#mainnav a", "Admin"), click("#tabs a", panel)
 
 
-# Reading: one ticket.
+def _add(panel: str, form: str, name: str, *more: Step) -> tuple[Step, ...]:
+    """Add something by the form of a page of the administration."""
+    start = (*_admin(panel), fill(f'#{form} input[name="name"]', name))
+    return (*start, *more, click(f'#{form} input[name="add"]'))
 
 
-@task("tracker/find-owner", level=1, split="train")
-def find_owner(facts: Facts, rng: random.Random) -> Assignment:
-    """Ask who owns a ticket."""
-    ticket = rng.choice(find_unclosed_tickets(facts))
-    return Assignment(
-        goal=f"Who owns the ticket {_quote(ticket)}? Answer with the full name.",
-        answer=name_of(facts, ticket["owner"]),
-        steps=search_ticket(ticket),
-    )
-
-
-@task("tracker/find-error-code", level=1, split="train")
-def find_error_code(facts: Facts, rng: random.Random) -> Assignment:
-    """Ask which ticket is about a problem report."""
-    ticket = rng.choice(find_tickets(facts, type="defect"))
-    return Assignment(
-        goal=f"A customer asks what became of the problem report {ticket['code']}. "
-        "Which ticket is about it? Answer with its number.",
-        answer=f"{ticket['id']}",
-        steps=search_ticket(ticket, ticket["code"]),
-    )
-
-
-@task("tracker/find-build", level=1, split="train")
-def find_build(facts: Facts, rng: random.Random) -> Assignment:
-    """Ask in which build something was fixed."""
-    ticket = rng.choice(find_tickets(facts, type="defect", status="closed", resolution="fixed"))
-    return Assignment(
-        goal=f"In which build was the defect {_quote(ticket)} fixed? Answer with the number of the "
-        "build.",
-        answer=ticket["build"],
-        steps=search_ticket(ticket),
-    )
-
-
-@task("tracker/find-workaround", level=1, split="test")
-def find_workaround(facts: Facts, rng: random.Random) -> Assignment:
-    """Ask for the workaround in a ticket's comments."""
-    ticket = rng.choice(find_tickets(facts, workaround=bool))
-    return Assignment(
-        goal=f"Support needs the workaround for the problem of report {ticket['code']}. "
-        "Answer with the words of the comment that names it, without the words before the colon.",
-        answer=ticket["workaround"],
-        steps=search_ticket(ticket, ticket["code"]),
-    )
-
-
-@task("tracker/who-closed", level=1, split="train")
-def who_closed(facts: Facts, rng: random.Random) -> Assignment:
-    """Ask who closed a ticket, and when."""
-    ticket = rng.choice(find_tickets(facts, status="closed"))
-    closed = next(e for e in reversed(ticket["events"]) if e["new"].get("status") == "closed")
-    return Assignment(
-        goal=f"Who closed ticket #{ticket['id']}, and on which day? "
-        "Answer with the full name and the date (YYYY-MM-DD), separated by a comma.",
-        answer=(name_of(facts, closed["author"]), closed["when"][:10]),
-        steps=open_ticket(ticket),
-    )
-
-
-@task("tracker/find-last-failure", level=2, split="train")
-def find_last_failure(facts: Facts, rng: random.Random) -> Assignment:
-    """Ask for a line of an attached log."""
-    log = rng.choice(facts["attachments"])
-    ticket = find(facts["tickets"], id=log["ticket"])
-    return Assignment(
-        goal=f"A log file is attached to the ticket {_quote(ticket)}. "
-        "What is the number of the last job in it that failed? Answer with the number.",
-        answer=log["last_error"].removeprefix("job "),
-        steps=(search_ticket(ticket), _to_log(log)),
-    )
-
-
-@task("tracker/count-failures", level=2, split="test")
-def count_failures(facts: Facts, rng: random.Random) -> Assignment:
-    """Count the errors in an attached log, and say so in a comment."""
-    log = rng.choice(facts["attachments"])
-    ticket = find(facts["tickets"], id=log["ticket"])
-    text = f"The log has {log['errors']} failed jobs."
-    return Assignment(
-        goal=f"Count the failed jobs in the log file attached to ticket #{ticket['id']}, and "
-        "comment on the ticket with this sentence: “The log has N failed jobs.”, with the number "
-        "in place of N.",
-        expect=expect_comment(ticket["id"], text),
-        steps=(
-            open_ticket(ticket),
-            _to_log(log),
-            click("#content h1 a"),
-            write_comment(text),
-            _SUBMIT,
-        ),
-    )
+def _edit_component(name: str, *changes: Step) -> tuple[Step, ...]:
+    return (*_admin("Components"), click("#component_table a", name), *changes, _SAVE)
 
 
 def _milestone(name: str, form: str) -> tuple[Step, ...]:
@@ -382,10 +342,172 @@ def _milestone(name: str, form: str) -> tuple[Step, ...]:
     )
 
 
-def _to_log(log: dict[str, Any]) -> tuple[Step, ...]:
+def _to_log(log: Mapping[str, Any]) -> tuple[Step, ...]:
+    return (*_unfold("#attachments h3"), click("dl.attachments dt a", log["filename"]))
+
+
+# Steps with the changes that they make.
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Action:
+    """A choice in a ticket's form that sets columns without a field of their own."""
+
+    steps: tuple[Step, ...] = ()
+    columns: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+
+
+REOPEN: Final = Action((check("#action_reopen"),), {"status": "reopened", "resolution": None})
+_NO_ACTION: Final = Action()
+
+
+def accept(facts: Facts) -> Action:
+    """Accept the ticket."""
+    return Action((check("#action_accept"),), {"owner": facts["user"], "status": "accepted"})
+
+
+def reassign(facts: Facts, owner: str) -> Action:
+    """Give the ticket to a person, by username."""
+    return Action(hand_to(name_of(facts, owner)), {"owner": owner, "status": "assigned"})
+
+
+def resolve(resolution: str) -> Action:
+    """Close the ticket."""
+    choice = select("#action_resolve_resolve_resolution", resolution)
+    columns = {"status": "closed", "resolution": resolution}
+    return Action((check("#action_resolve"), choice), columns)
+
+
+def edit(ticket: Ticket, action: Action = _NO_ACTION, *, comment: str = "", **fields: Any) -> Parts:
+    """Edit the ticket that is open.
+
+    Args:
+        ticket: The ticket.
+        action: What else to choose in its form.
+        comment: The comment to send with the changes, if any.
+        **fields: The new values, by the names of `FIELDS`.
+    """
+    written = (write_comment(comment),) if comment else ()
+    columns = {**columns_of(FIELDS, fields), **action.columns}
     return (
-        *_unfold("#attachments h3"),
-        click("dl.attachments dt a", log["filename"]),
+        change_ticket(*action.steps, *written, **fields),
+        expect_changed(ticket, comment, **columns),
+    )
+
+
+def comment_on(ticket: Ticket, text: str) -> Parts:
+    """Comment on the ticket that is open."""
+    return write_comment(text), _SUBMIT, expect_comment(ticket["id"], text)
+
+
+def create_ticket(
+    facts: Facts, *more: Step, after: int = 0, kept: Facts = MappingProxyType({}), **fields: str
+) -> Parts:
+    """File a ticket.
+
+    Args:
+        facts: The facts of the world.
+        *more: Steps before the form is sent.
+        after: How many tickets the task files before this one.
+        kept: Columns that no field sets here, such as defaults of the form.
+        **fields: Values by the names of `FIELDS`.
+    """
+    texts = {name: same_text(fields[name]) for name in ("summary", "description") if name in fields}
+    number = len(facts["tickets"]) + 1 + after
+    return file_ticket(*more, **fields), expect_ticket(number, **{**fields, **texts, **kept})
+
+
+def edit_found(found: Sequence[Ticket], name: str, value: str) -> Parts:
+    """Change a field of all tickets that a query shows."""
+    return (
+        _change_found(
+            select("#add_batchmod_field", name.capitalize()),
+            select(f'[name="batchmod_value_{name}"]', value),
+        ),
+        [expect_changed(ticket, **{name: value}) for ticket in found],
+    )
+
+
+# Reading: one ticket.
+
+
+@task("tracker/find-owner", level=1, split="train")
+def _find_owner(facts: Facts, rng: random.Random) -> Assignment:
+    ticket = rng.choice(find_unclosed_tickets(facts))
+    return assign(
+        f"Who owns the ticket {_quote(ticket)}? Answer with the full name.",
+        search_ticket(ticket),
+        answer=name_of(facts, ticket["owner"]),
+    )
+
+
+@task("tracker/find-error-code", level=1, split="train")
+def _find_error_code(facts: Facts, rng: random.Random) -> Assignment:
+    ticket = rng.choice(find_tickets(facts, type="defect"))
+    return assign(
+        f"A customer asks what became of the problem report {ticket['code']}. "
+        "Which ticket is about it? Answer with its number.",
+        search_ticket(ticket, ticket["code"]),
+        answer=f"{ticket['id']}",
+    )
+
+
+@task("tracker/find-build", level=1, split="train")
+def _find_build(facts: Facts, rng: random.Random) -> Assignment:
+    ticket = rng.choice(find_tickets(facts, type="defect", status="closed", resolution="fixed"))
+    return assign(
+        f"In which build was the defect {_quote(ticket)} fixed? Answer with the number of the "
+        "build.",
+        search_ticket(ticket),
+        answer=ticket["build"],
+    )
+
+
+@task("tracker/find-workaround", level=1, split="test")
+def _find_workaround(facts: Facts, rng: random.Random) -> Assignment:
+    ticket = rng.choice(find_tickets(facts, workaround=bool))
+    return assign(
+        f"Support needs the workaround for the problem of report {ticket['code']}. "
+        "Answer with the words of the comment that names it, without the words before the colon.",
+        search_ticket(ticket, ticket["code"]),
+        answer=ticket["workaround"],
+    )
+
+
+@task("tracker/who-closed", level=1, split="train")
+def _who_closed(facts: Facts, rng: random.Random) -> Assignment:
+    ticket = rng.choice(find_tickets(facts, status="closed"))
+    closed = next(e for e in reversed(ticket["events"]) if e["new"].get("status") == "closed")
+    return assign(
+        f"Who closed ticket #{ticket['id']}, and on which day? "
+        "Answer with the full name and the date (YYYY-MM-DD), separated by a comma.",
+        open_ticket(ticket),
+        answer=(name_of(facts, closed["author"]), closed["when"][:10]),
+    )
+
+
+@task("tracker/find-last-failure", level=2, split="train")
+def _find_last_failure(facts: Facts, rng: random.Random) -> Assignment:
+    log = rng.choice(facts["attachments"])
+    ticket = find(facts["tickets"], id=log["ticket"])
+    return assign(
+        f"A log file is attached to the ticket {_quote(ticket)}. "
+        "What is the number of the last job in it that failed? Answer with the number.",
+        (search_ticket(ticket), _to_log(log)),
+        answer=log["last_error"].removeprefix("job "),
+    )
+
+
+@task("tracker/count-failures", level=2, split="test")
+def _count_failures(facts: Facts, rng: random.Random) -> Assignment:
+    log = rng.choice(facts["attachments"])
+    ticket = find(facts["tickets"], id=log["ticket"])
+    return assign(
+        f"Count the failed jobs in the log file attached to ticket #{ticket['id']}, and "
+        "comment on the ticket with this sentence: “The log has N failed jobs.”, with the number "
+        "in place of N.",
+        (open_ticket(ticket), _to_log(log), click("#content h1 a")),
+        comment_on(ticket, f"The log has {log['errors']} failed jobs."),
     )
 
 
@@ -393,128 +515,81 @@ def _to_log(log: dict[str, Any]) -> tuple[Step, ...]:
 
 
 @task("tracker/milestone-due", level=1, split="train")
-def milestone_due(facts: Facts, rng: random.Random) -> Assignment:
-    """Ask when a milestone is due."""
+def _milestone_due(facts: Facts, rng: random.Random) -> Assignment:
     name, due, completed, _ = rng.choice([m for m in WORDS.milestones if m[1]])
-    what = "completed" if completed else "due"
-    return Assignment(
-        goal=f"On which day {'was' if completed else 'is'} the milestone {name} {what}? "
-        "Answer as YYYY-MM-DD.",
+    show_completed = (check("#showcompleted"), click("#prefs input[type=submit]"))
+    return assign(
+        f"On which day {'was' if completed else 'is'} the milestone {name} "
+        f"{'completed' if completed else 'due'}? Answer as YYYY-MM-DD.",
+        (click("#mainnav a", "Roadmap"), show_completed if completed else ()),
         answer=completed or due,
-        steps=(
-            click("#mainnav a", "Roadmap"),
-            (check("#showcompleted"), click("#prefs input[type=submit]")) if completed else (),
-        ),
     )
 
 
 @task("tracker/count-by-query", level=2, split="train")
-def count_by_query(facts: Facts, rng: random.Random) -> Assignment:
-    """Ask how many open tickets have a component and a priority."""
-    ticket = rng.choice(find_unclosed_tickets(facts))
-    component, priority = ticket["component"], ticket["priority"]
-    found = find_unclosed_tickets(facts, component=component, priority=priority)
-    return Assignment(
-        goal=f"How many tickets of the component {component} with the priority {priority} are "
-        "not closed? Answer with the number.",
-        answer=str(len(found)),
-        steps=query_tickets(
-            ("component", "Component", component), ("priority", "Priority", priority)
-        ),
+def _count_by_query(facts: Facts, rng: random.Random) -> Assignment:
+    kind = _draw_kind(facts, rng, "component", "priority")
+    return assign(
+        f"How many tickets of the component {kind['component']} with the priority "
+        f"{kind['priority']} are not closed? Answer with the number.",
+        query_tickets(**kind),
+        answer=str(len(find_unclosed_tickets(facts, **kind))),
     )
 
 
 @task("tracker/list-by-query", level=2, split="train")
-def list_by_query(facts: Facts, rng: random.Random) -> Assignment:
-    """Ask for the numbers of a customer's open tickets in a milestone."""
-    ticket = rng.choice(find_unclosed_tickets(facts, customer=bool, milestone=bool))
-    customer, milestone = ticket["customer"], ticket["milestone"]
-    found = find_unclosed_tickets(facts, customer=customer, milestone=milestone)
-    return Assignment(
-        goal=f"Which tickets of the customer {customer} in the milestone {milestone} are not "
-        "closed? Answer with their numbers, separated by commas.",
-        answer=_numbers(found),
-        steps=query_tickets(
-            ("customer", "Customer", customer), ("milestone", "Milestone", milestone)
-        ),
+def _list_by_query(facts: Facts, rng: random.Random) -> Assignment:
+    kind = _draw_kind(facts, rng, "customer", "milestone")
+    return assign(
+        f"Which tickets of the customer {kind['customer']} in the milestone {kind['milestone']} "
+        "are not closed? Answer with their numbers, separated by commas.",
+        query_tickets(**kind),
+        answer=_numbers(find_unclosed_tickets(facts, **kind)),
     )
 
 
 @task("tracker/oldest-ticket", level=2, split="test")
-def oldest_ticket(facts: Facts, rng: random.Random) -> Assignment:
-    """Ask for the oldest open ticket of a person."""
-    owner = rng.choice(
-        [t["owner"] for t in find_unclosed_tickets(facts) if t["owner"] != facts["user"]]
-    )
-    found = find_unclosed_tickets(facts, owner=owner)
-    return Assignment(
-        goal=f"Of the tickets that {name_of(facts, owner)} owns and that are not closed, which one "
+def _oldest_ticket(facts: Facts, rng: random.Random) -> Assignment:
+    others = find_unclosed_tickets(facts, owner=lambda owner: owner != facts["user"])
+    owner = rng.choice(others)["owner"]
+    return assign(
+        f"Of the tickets that {name_of(facts, owner)} owns and that are not closed, which one "
         "was created first? Answer with its number.",
-        answer=str(found[0]["id"]),
-        steps=(
-            click("#ctxtnav a", "New Custom Query"),
-            select('select[name="0_owner"]', name_of(facts, owner)),
-            click('#query input[name="update"]'),
-            click("th.id a"),
-        ),
+        (query_owner(name_of(facts, owner)), click("th.id a")),
+        answer=str(find_unclosed_tickets(facts, owner=owner)[0]["id"]),
     )
 
 
 @task("tracker/sum-estimates", level=2, split="train")
-def sum_estimates(facts: Facts, rng: random.Random) -> Assignment:
-    """Ask for the sum of the estimates of open tickets."""
+def _sum_estimates(facts: Facts, rng: random.Random) -> Assignment:
     field, value = rng.choice(_groups(facts))
     found = find_unclosed_tickets(facts, **{field: value})
-    return Assignment(
-        goal=f"Add up the estimates of all tickets of the {field} {value} that are not closed. "
+    columns = (*_unfold("#columns legend"), check('#columns input[value="estimate"]'))
+    return assign(
+        f"Add up the estimates of all tickets of the {field} {value} that are not closed. "
         "How many hours is that? Answer with the number.",
+        query_tickets(*columns, **{field: value}),
         answer=f"{sum(int(ticket['estimate']) for ticket in found)} hours",
-        steps=(
-            query_tickets((field, field.capitalize(), value))[:-1],
-            _unfold("#columns legend"),
-            check('#columns input[value="estimate"]'),
-            click('#query input[name="update"]'),
-        ),
-    )
-
-
-def _groups(facts: Facts) -> list[tuple[str, str]]:
-    """Return fields and values that open tickets have."""
-    return sorted(
-        {
-            (field, ticket[field])
-            for ticket in find_unclosed_tickets(facts)
-            for field in ("component", "customer", "milestone")
-            if ticket[field]
-        }
     )
 
 
 @task("tracker/busiest-owner", level=2, split="test")
-def busiest_owner(facts: Facts, rng: random.Random) -> Assignment:
-    """Ask who has the most open tickets of some kind."""
-
+def _busiest_owner(facts: Facts, rng: random.Random) -> Assignment:
     def winners(field: str, value: str) -> list[str]:
         counts = Counter(t["owner"] for t in find_unclosed_tickets(facts, **{field: value}))
         return [owner for owner, count in counts.items() if count == max(counts.values())]
 
     field, value = rng.choice([group for group in _groups(facts) if len(winners(*group)) == 1])
-    return Assignment(
-        goal=f"Who owns the most tickets of the {field} {value} that are not closed? "
+    return assign(
+        f"Who owns the most tickets of the {field} {value} that are not closed? "
         "Answer with the full name.",
+        query_tickets(select("#group", "Owner"), **{field: value}),
         answer=name_of(facts, winners(field, value)[0]),
-        steps=(
-            query_tickets((field, field.capitalize(), value))[:-1],
-            select("#group", "Owner"),
-            click('#query input[name="update"]'),
-        ),
     )
 
 
 @task("tracker/compare-customers", level=3, split="test")
-def compare_customers(facts: Facts, rng: random.Random) -> Assignment:
-    """Ask which of three customers has the most open defects."""
-
+def _compare_customers(facts: Facts, rng: random.Random) -> Assignment:
     def count(customer: str) -> int:
         return len(find_unclosed_tickets(facts, customer=customer, type="defect"))
 
@@ -523,32 +598,26 @@ def compare_customers(facts: Facts, rng: random.Random) -> Assignment:
         best, second, _ = sorted(three, key=count, reverse=True)
         if count(best) > count(second):
             break
-    return Assignment(
-        goal=f"Which of the customers {three[0]}, {three[1]} and {three[2]} has the most open "
+    return assign(
+        f"Which of the customers {three[0]}, {three[1]} and {three[2]} has the most open "
         "defects, that is, tickets of the type defect that are not closed? Answer with the name "
         "of the customer and the number of the defects, separated by a comma.",
-        answer=(best, str(count(best))),
-        steps=[
-            (
-                click("#mainnav a", "View Tickets"),
-                query_tickets(("customer", "Customer", customer), ("type", "Type", "defect")),
-            )
-            for customer in three
+        [
+            (click("#mainnav a", "View Tickets"), query_tickets(customer=one, type="defect"))
+            for one in three
         ],
+        answer=(best, str(count(best))),
     )
 
 
 @task("tracker/billable-report", level=2, split="train")
-def billable_report(facts: Facts, rng: random.Random) -> Assignment:
-    """Ask a report for the billable tickets of a customer."""
-    billable = find_tickets(facts, billable="1")
-    customer = rng.choice([ticket["customer"] for ticket in billable])
-    found = [ticket for ticket in billable if ticket["customer"] == customer]
-    return Assignment(
-        goal=f"How many billable tickets of {customer} does the report “Billable tickets by "
+def _billable_report(facts: Facts, rng: random.Random) -> Assignment:
+    customer = rng.choice(find_tickets(facts, billable="1"))["customer"]
+    return assign(
+        f"How many billable tickets of {customer} does the report “Billable tickets by "
         "customer” list, closed ones included? Answer with the number.",
-        answer=str(len(found)),
-        steps=click('h3 a[href="/report/5"]'),
+        click('h3 a[href="/report/5"]'),
+        answer=str(len(find_tickets(facts, billable="1", customer=customer))),
     )
 
 
@@ -556,26 +625,22 @@ def billable_report(facts: Facts, rng: random.Random) -> Assignment:
 
 
 @task("tracker/set-priority", level=1, split="train")
-def set_priority(facts: Facts, rng: random.Random) -> Assignment:
-    """Change a priority."""
+def _set_priority(facts: Facts, rng: random.Random) -> Assignment:
     ticket = rng.choice(find_unclosed_tickets(facts))
     priority = other_than(rng, WORDS.priorities, ticket["priority"])
-    return Assignment(
-        goal=f"Set the priority of ticket #{ticket['id']} to {priority}.",
-        expect=expect_changed(ticket, priority=priority),
-        steps=(open_ticket(ticket), change_ticket(priority=priority)),
+    return assign(
+        f"Set the priority of ticket #{ticket['id']} to {priority}.",
+        (open_ticket(ticket), edit(ticket, priority=priority)),
     )
 
 
 @task("tracker/set-milestone", level=1, split="train")
-def set_milestone(facts: Facts, rng: random.Random) -> Assignment:
-    """Move a ticket to a milestone."""
+def _set_milestone(facts: Facts, rng: random.Random) -> Assignment:
     ticket = rng.choice(find_unclosed_tickets(facts))
     milestone = other_than(rng, UPCOMING, ticket["milestone"])
-    return Assignment(
-        goal=f"Move the ticket {_quote(ticket)} to the milestone {milestone}.",
-        expect=expect_changed(ticket, milestone=milestone),
-        steps=(search_ticket(ticket), change_ticket(milestone=milestone)),
+    return assign(
+        f"Move the ticket {_quote(ticket)} to the milestone {milestone}.",
+        (search_ticket(ticket), edit(ticket, milestone=milestone)),
     )
 
 
@@ -590,37 +655,30 @@ _REMARKS = (
 
 
 @task("tracker/add-comment", level=1, split="train")
-def add_comment(facts: Facts, rng: random.Random) -> Assignment:
-    """Comment on a ticket."""
+def _add_comment(facts: Facts, rng: random.Random) -> Assignment:
     ticket, text = rng.choice(find_unclosed_tickets(facts)), rng.choice(_REMARKS)
-    return Assignment(
-        goal=f"Add this comment to ticket #{ticket['id']}: “{text}”",
-        expect=expect_comment(ticket["id"], text),
-        steps=add_comment_to(ticket, text),
+    return assign(
+        f"Add this comment to ticket #{ticket['id']}: “{text}”",
+        (open_ticket(ticket), comment_on(ticket, text)),
     )
 
 
 @task("tracker/accept", level=1, split="train")
-def accept(facts: Facts, rng: random.Random) -> Assignment:
-    """Accept a ticket."""
+def _accept(facts: Facts, rng: random.Random) -> Assignment:
     ticket = rng.choice(find_tickets(facts, status=("new", "assigned", "reopened")))
-    return Assignment(
-        goal=f"Accept the ticket {_quote(ticket)}, so that it is yours.",
-        expect=expect_changed(ticket, owner=facts["user"], status="accepted"),
-        steps=(search_ticket(ticket), change_ticket(check("#action_accept"))),
+    return assign(
+        f"Accept the ticket {_quote(ticket)}, so that it is yours.",
+        (search_ticket(ticket), edit(ticket, accept(facts))),
     )
 
 
 @task("tracker/reassign", level=1, split="train")
-def reassign(facts: Facts, rng: random.Random) -> Assignment:
-    """Give a ticket to somebody else."""
+def _reassign(facts: Facts, rng: random.Random) -> Assignment:
     ticket = rng.choice(find_unclosed_tickets(facts))
     owner = other_than(rng, facts["developers"][1:], ticket["owner"])
-    name = name_of(facts, owner)
-    return Assignment(
-        goal=f"Reassign ticket #{ticket['id']} to {name}.",
-        expect=expect_changed(ticket, owner=owner, status="assigned"),
-        steps=(open_ticket(ticket), change_ticket(*hand_to(name))),
+    return assign(
+        f"Reassign ticket #{ticket['id']} to {name_of(facts, owner)}.",
+        (open_ticket(ticket), edit(ticket, reassign(facts, owner))),
     )
 
 
@@ -633,92 +691,80 @@ _ENDS = {
 
 
 @task("tracker/resolve", level=1, split="train")
-def resolve(facts: Facts, rng: random.Random) -> Assignment:
-    """Close a ticket with a resolution and a comment."""
+def _resolve(facts: Facts, rng: random.Random) -> Assignment:
     ticket, resolution = rng.choice(find_unclosed_tickets(facts)), rng.choice(list(_ENDS))
     text = _ENDS[resolution]
-    return Assignment(
-        goal=f"Close ticket #{ticket['id']} with the resolution {resolution} and the comment "
-        f"“{text}”",
-        expect=expect_changed(ticket, text, status="closed", resolution=resolution),
-        steps=(
-            open_ticket(ticket),
-            change_ticket(*_resolve(resolution), write_comment(text)),
-        ),
+    return assign(
+        f"Close ticket #{ticket['id']} with the resolution {resolution} and the comment “{text}”",
+        (open_ticket(ticket), edit(ticket, resolve(resolution), comment=text)),
     )
 
 
 @task("tracker/reopen", level=1, split="test")
-def reopen(facts: Facts, rng: random.Random) -> Assignment:
-    """Open the closed ticket of a problem report again."""
+def _reopen(facts: Facts, rng: random.Random) -> Assignment:
     ticket = rng.choice(find_tickets(facts, status="closed", type="defect"))
     text = "It happened again this morning."
-    return Assignment(
-        goal=f"The problem of report {ticket['code']} is back. Reopen its ticket, with the comment "
+    return assign(
+        f"The problem of report {ticket['code']} is back. Reopen its ticket, with the comment "
         f"“{text}”",
-        expect=expect_changed(ticket, text, status="reopened", resolution=None),
-        steps=(
-            search_ticket(ticket, ticket["code"]),
-            change_ticket(check("#action_reopen"), write_comment(text)),
-        ),
+        (search_ticket(ticket, ticket["code"]), edit(ticket, REOPEN, comment=text)),
     )
 
 
 @task("tracker/close-duplicate", level=2, split="train")
-def close_duplicate(facts: Facts, rng: random.Random) -> Assignment:
-    """Close a ticket as a duplicate of another, whose number must be found."""
+def _close_duplicate(facts: Facts, rng: random.Random) -> Assignment:
     ticket, original = rng.sample(find_unclosed_tickets(facts, type="defect"), 2)
     text = f"Duplicate of #{original['id']}."
-    return Assignment(
-        goal=f"The ticket {_quote(ticket)} is the same problem as {_quote(original)}. Close the "
+    return assign(
+        f"The ticket {_quote(ticket)} is the same problem as {_quote(original)}. Close the "
         "first one as a duplicate, with the comment “Duplicate of #N.”, where N is the number of "
         "the other ticket.",
-        expect=expect_changed(ticket, text, status="closed", resolution="duplicate"),
-        steps=(
-            search_ticket(original),
-            search_ticket(ticket),
-            change_ticket(*_resolve("duplicate"), write_comment(text)),
-        ),
+        (search_ticket(original), search_ticket(ticket)),
+        edit(ticket, resolve("duplicate"), comment=text),
     )
 
 
 @task("tracker/correct-summary", level=1, split="test")
-def correct_summary(facts: Facts, rng: random.Random) -> Assignment:
-    """Correct the summary of a ticket that was prepared with a mistake in it."""
+def _correct_summary(facts: Facts, rng: random.Random) -> Assignment:
     ticket = rng.choice(find_unclosed_tickets(facts))
-    words = ticket["summary"].split()
-    place = max(range(len(words)), key=lambda i: len(words[i]))
-    word = words[place]
-    wrong = " ".join([*words[:place], word[0] + word[2] + word[1] + word[3:], *words[place + 1 :]])
-    if wrong == ticket["summary"]:
-        wrong = " ".join([*words[:place], word + word[-1], *words[place + 1 :]])
-    return Assignment(
-        goal=f"The summary of ticket #{ticket['id']} has a spelling mistake. It should be: "
+    return assign(
+        f"The summary of ticket #{ticket['id']} has a spelling mistake. It should be: "
         f"“{ticket['summary']}”. Please correct it.",
-        prepare=(("UPDATE ticket SET summary = ? WHERE id = ?", (wrong, ticket["id"])),),
-        expect=expect_changed(ticket, summary=ticket["summary"]),
-        steps=(open_ticket(ticket), change_ticket(summary=ticket["summary"])),
+        (open_ticket(ticket), edit(ticket, summary=ticket["summary"])),
+        prepare=(
+            (
+                "UPDATE ticket SET summary = ? WHERE id = ?",
+                (_misspell(ticket["summary"]), ticket["id"]),
+            ),
+        ),
     )
 
 
+def _misspell(text: str) -> str:
+    """Swap two letters of the longest word, or double its last letter."""
+    word = max(text.split(), key=len)
+    swapped = text.replace(word, word[0] + word[2] + word[1] + word[3:], 1)
+    return swapped if swapped != text else text.replace(word, word + word[-1], 1)
+
+
 @task("tracker/add-cc", level=1, split="train")
-def add_cc(facts: Facts, rng: random.Random) -> Assignment:
-    """Add a person to the Cc field, besides those who are in it."""
+def _add_cc(facts: Facts, rng: random.Random) -> Assignment:
     ticket = rng.choice(find_unclosed_tickets(facts, cc=bool))
     there = ticket["cc"].split(", ")
     person = other_than(rng, facts["support"], *there)
     wanted = {*there, person}
-    return Assignment(
-        goal=f"Add {name_of(facts, person)} (user name {person}) to the Cc of ticket "
+    copies = Typed(
+        f"{ticket['cc']}, {person}", lambda cc: set(cc.replace(",", " ").split()) == wanted
+    )
+    return assign(
+        f"Add {name_of(facts, person)} (user name {person}) to the Cc of ticket "
         f"#{ticket['id']}, and keep those who are there.",
-        expect=expect_changed(ticket, cc=lambda cc: set(cc.replace(",", " ").split()) == wanted),
-        steps=(open_ticket(ticket), change_ticket(cc=f"{ticket['cc']}, {person}")),
+        (open_ticket(ticket), edit(ticket, cc=copies)),
     )
 
 
 @task("tracker/set-several", level=2, split="train")
-def set_several(facts: Facts, rng: random.Random) -> Assignment:
-    """Change several fields of a ticket."""
+def _set_several(facts: Facts, rng: random.Random) -> Assignment:
     # Trac gives a new ticket to the owner of its new component.
     ticket = rng.choice(find_tickets(facts, type="defect", status=("accepted", "assigned")))
     new = {
@@ -727,173 +773,116 @@ def set_several(facts: Facts, rng: random.Random) -> Assignment:
         "milestone": other_than(rng, UPCOMING, ticket["milestone"]),
         "keywords": other_than(rng, ("barcode", "layout", "network"), ticket["keywords"]),
     }
-    return Assignment(
-        goal=f"The defect {_quote(ticket)} is filed wrongly. Set its component to "
+    return assign(
+        f"The defect {_quote(ticket)} is filed wrongly. Set its component to "
         f"{new['component']}, its version to {new['version']}, its milestone to "
         f"{new['milestone']}, and replace its keywords by “{new['keywords']}”.",
-        expect=expect_changed(ticket, **new),
-        steps=(search_ticket(ticket), change_ticket(**new)),
+        (search_ticket(ticket), edit(ticket, **new)),
     )
 
 
 @task("tracker/make-billable", level=2, split="train")
-def make_billable(facts: Facts, rng: random.Random) -> Assignment:
-    """Charge a ticket to a customer."""
+def _make_billable(facts: Facts, rng: random.Random) -> Assignment:
     ticket = rng.choice(find_unclosed_tickets(facts, customer="", billable="0"))
     hours = str(other_than(rng, ("5", "7", "10", "14", "20"), ticket["estimate"]))
     customer = rng.choice(_CUSTOMERS)
-    new = {"customer": customer, "estimate": hours, "billable": "1"}
-    return Assignment(
-        goal=f"{customer} pays for the ticket {_quote(ticket)}: enter the customer, an estimate "
+    return assign(
+        f"{customer} pays for the ticket {_quote(ticket)}: enter the customer, an estimate "
         f"of {hours} hours, and mark it as billable.",
-        expect=expect_changed(ticket, **new),
-        steps=(search_ticket(ticket), change_ticket(**new)),
+        search_ticket(ticket),
+        edit(ticket, customer=customer, estimate=hours, billable="1"),
     )
 
 
 @task("tracker/escalate", level=2, split="train")
-def escalate(facts: Facts, rng: random.Random) -> Assignment:
-    """Raise the priority of a problem report's ticket, and hand it to the component's owner."""
+def _escalate(facts: Facts, rng: random.Random) -> Assignment:
     leads = {one["name"]: one["owner"] for one in facts["components"]}
-    ticket = rng.choice(
-        [
-            one
-            for one in find_unclosed_tickets(
-                facts, type="defect", priority=("major", "minor", "trivial")
-            )
-            if one["owner"] != leads[one["component"]]
-        ]
-    )
-    owner = leads[ticket["component"]]
-    return Assignment(
-        goal=f"The problem of report {ticket['code']} stops a whole site. Set its ticket to the "
+    lower = find_unclosed_tickets(facts, type="defect", priority=("major", "minor", "trivial"))
+    ticket = rng.choice([one for one in lower if one["owner"] != leads[one["component"]]])
+    return assign(
+        f"The problem of report {ticket['code']} stops a whole site. Set its ticket to the "
         "priority blocker and reassign it to the owner of its component, as listed in the "
         "administration.",
-        expect=expect_changed(ticket, priority="blocker", owner=owner, status="assigned"),
-        steps=(
-            search_ticket(ticket, ticket["code"]),
-            _admin("Components"),
-            open_ticket(ticket),
-            change_ticket(*hand_to(name_of(facts, owner)), priority="blocker"),
-        ),
+        (search_ticket(ticket, ticket["code"]), _admin("Components"), open_ticket(ticket)),
+        edit(ticket, reassign(facts, leads[ticket["component"]]), priority="blocker"),
     )
 
 
 @task("tracker/edit-comment", level=2, split="test")
-def edit_comment(facts: Facts, rng: random.Random) -> Assignment:
-    """Correct the build number in the last comment of a closed ticket."""
-    ticket = rng.choice(
-        [
-            one
-            for one in find_tickets(facts, status="closed", resolution="fixed", build=bool)
-            if one["build"] in one["events"][-1]["comment"]
-        ]
-    )
-    count = len(ticket["events"])
+def _edit_comment(facts: Facts, rng: random.Random) -> Assignment:
+    fixed = find_tickets(facts, status="closed", resolution="fixed", build=bool)
+    ticket = rng.choice([one for one in fixed if one["build"] in one["events"][-1]["comment"]])
     release = ticket["build"].rpartition(".")[0]
     build = other_than(rng, [f"{release}.{number}" for number in range(100, 1000)], ticket["build"])
     text = ticket["events"][-1]["comment"].replace(ticket["build"], build)
-    number = ticket["id"]
-    return Assignment(
-        goal=f"The last comment of ticket #{number} names the wrong build: it should be {build} "
+    number, count = ticket["id"], len(ticket["events"])
+    comment = {"ticket": number, "field": "comment", "oldvalue": str(count)}
+    return assign(
+        f"The last comment of ticket #{number} names the wrong build: it should be {build} "
         f"instead of {ticket['build']}. Edit that comment.",
-        expect=(
-            changed(
-                "ticket_change",
-                {"ticket": number, "field": "comment", "oldvalue": str(count)},
-                newvalue=same_text(text),
-            ),
-            # Each edit keeps what the comment said before; who corrects a slip edits twice.
-            added("ticket_change", ticket=number, field="_comment0", newvalue=anything),
-            optional(added("ticket_change", ticket=number, field="_comment1", newvalue=anything)),
-        ),
-        steps=(
-            open_ticket(ticket),
-            click(f'#edit-comment-{count} input[type="submit"]'),
-            fill('textarea[name="edited_comment"]', text),
-            click('input[name="edit_comment"]'),
-        ),
+        (open_ticket(ticket), click(f'#edit-comment-{count} input[type="submit"]')),
+        (fill('textarea[name="edited_comment"]', text), click('input[name="edit_comment"]')),
+        changed("ticket_change", comment, newvalue=same_text(text)),
+        # Each edit keeps what the comment said before; who corrects a slip edits twice.
+        added("ticket_change", ticket=number, field="_comment0", newvalue=anything),
+        optional(added("ticket_change", ticket=number, field="_comment1", newvalue=anything)),
     )
 
 
 @task("tracker/delete-comment", level=2, split="train")
-def delete_comment(facts: Facts, rng: random.Random) -> Assignment:
-    """Delete a comment with advertising from a ticket."""
+def _delete_comment(facts: Facts, rng: random.Random) -> Assignment:
     ticket = rng.choice(
         [t for t in find_unclosed_tickets(facts) if t["events"] and not t["events"][-1]["new"]]
     )
-    number, count = ticket["id"], len(ticket["events"])
-    when = _micros(datetime.fromisoformat(ticket["events"][-1]["when"]))
+    number, count = ticket["id"], len(ticket["events"]) + 1
+    when = _micros(datetime.fromisoformat(ticket["events"][-1]["when"])) + 60_000_000
     text = "Cheap toner and labels, call now and save 40 percent!"
-    return Assignment(
-        goal=f"Somebody posted an advertisement as a comment on ticket #{number}. Delete that "
+    insert = "INSERT INTO ticket_change VALUES (?, ?, ?, 'comment', ?, ?)"
+    return assign(
+        f"Somebody posted an advertisement as a comment on ticket #{number}. Delete that "
         "comment, and nothing else.",
-        prepare=(
-            (
-                "INSERT INTO ticket_change VALUES (?, ?, ?, 'comment', ?, ?)",
-                (number, when + 60_000_000, ticket["reporter"], str(count + 1), text),
-            ),
-        ),
-        expect=removed("ticket_change", ticket=number, newvalue=text),
-        steps=(
-            open_ticket(ticket),
-            click(f'#trac-change-{count + 1}-{when + 60_000_000} input[value*="Delete"]'),
-            click('#content input[value="Delete comment"]'),
-        ),
+        (open_ticket(ticket), click(f'#trac-change-{count}-{when} input[value*="Delete"]')),
+        click('#content input[value="Delete comment"]'),
+        removed("ticket_change", ticket=number, newvalue=text),
+        prepare=((insert, (number, when, ticket["reporter"], str(count), text)),),
     )
 
 
 @task("tracker/delete-ticket", level=1, split="train")
-def delete_ticket(facts: Facts, rng: random.Random) -> Assignment:
-    """Delete a ticket that is advertising."""
+def _delete_ticket(facts: Facts, rng: random.Random) -> Assignment:
     number = len(facts["tickets"]) + 1
     summary = rng.choice(
         ("Win {n} euros today", "Save {n} euros on pallets", "Your loan of {n} euros is ready")
     ).format(n=rng.randint(11, 99) * 50)
     moment = 1_772_200_000_000_000
-    return Assignment(
-        goal=f"The ticket “{summary}” is advertising. Delete it.",
-        prepare=(
-            (
-                (
-                    "INSERT INTO ticket (id, type, time, changetime, component, priority, owner, "
-                    "reporter, status, summary, description, keywords, cc, version, milestone, "
-                    "resolution, severity) VALUES (?, 'defect', ?, ?, 'Search', 'major', ?, "
-                    "'anonymous', 'new', ?, 'Visit us today!', '', '', '', '', '', '')"
-                ),
-                (number, moment, moment, facts["components"][-1]["owner"], summary),
-            ),
-        ),
-        expect=removed("ticket", id=number),
-        steps=(
-            search_ticket({"id": number, "summary": summary}),
-            click('.description input[value*="Delete"]'),
-            click('#content input[value="Delete ticket"]'),
-        ),
+    insert = (
+        "INSERT INTO ticket (id, type, time, changetime, component, priority, owner, "
+        "reporter, status, summary, description, keywords, cc, version, milestone, "
+        "resolution, severity) VALUES (?, 'defect', ?, ?, 'Search', 'major', ?, "
+        "'anonymous', 'new', ?, 'Visit us today!', '', '', '', '', '', '')"
+    )
+    return assign(
+        f"The ticket “{summary}” is advertising. Delete it.",
+        search_ticket({"id": number, "summary": summary}),
+        click('.description input[value*="Delete"]'),
+        click('#content input[value="Delete ticket"]'),
+        removed("ticket", id=number),
+        prepare=((insert, (number, moment, moment, facts["components"][-1]["owner"], summary)),),
     )
 
 
 @task("tracker/delete-attachment", level=2, split="test")
-def delete_attachment(facts: Facts, rng: random.Random) -> Assignment:
-    """Delete an attachment and say so."""
+def _delete_attachment(facts: Facts, rng: random.Random) -> Assignment:
     log = rng.choice(facts["attachments"])
     ticket = find(facts["tickets"], id=log["ticket"])
     text = "Removed the log, it contained personal data."
-    return Assignment(
-        goal=f"The log file attached to the ticket {_quote(ticket)} contains personal data. "
+    return assign(
+        f"The log file attached to the ticket {_quote(ticket)} contains personal data. "
         f"Delete it, and add the comment “{text}” to the ticket.",
-        expect=(
-            removed("attachment", id=str(ticket["id"]), filename=log["filename"]),
-            expect_comment(ticket["id"], text),
-        ),
-        steps=(
-            search_ticket(ticket),
-            _to_log(log),
-            click('#delete input[type="submit"]'),
-            click('#content input[value="Delete attachment"]'),
-            write_comment(text),
-            _SUBMIT,
-        ),
+        (search_ticket(ticket), _to_log(log), click('#delete input[type="submit"]')),
+        click('#content input[value="Delete attachment"]'),
+        removed("attachment", id=str(ticket["id"]), filename=log["filename"]),
+        comment_on(ticket, text),
     )
 
 
@@ -912,252 +901,163 @@ _NEWS = (
 
 
 @task("tracker/create-defect", level=1, split="train")
-def create_defect(facts: Facts, rng: random.Random) -> Assignment:
-    """File a defect."""
+def _create_defect(facts: Facts, rng: random.Random) -> Assignment:
     pattern, component = rng.choice(_NEWS)
     summary = pattern.format(n=rng.randint(11, 989))
     priority = rng.choice(("critical", "minor", "blocker"))
     owner = find(facts["components"], name=component)["owner"]
-    return Assignment(
-        goal=f"File a new ticket: type defect, summary “{summary}”, component {component}, "
+    kept = {"type": "defect", "reporter": facts["user"], "owner": owner}
+    return assign(
+        f"File a new ticket: type defect, summary “{summary}”, component {component}, "
         f"priority {priority}. Leave the other fields as they are.",
-        expect=expect_ticket(
-            len(facts["tickets"]) + 1,
-            type="defect",
-            summary=same_text(summary),
-            component=component,
-            priority=priority,
-            reporter=facts["user"],
-            owner=owner,
-        ),
-        steps=file_ticket(summary=summary, component=component, priority=priority),
+        create_ticket(facts, kept=kept, summary=summary, component=component, priority=priority),
     )
 
 
-def file_ticket(*more: Step, **new: str) -> tuple[Step, ...]:
-    """File a ticket."""
-    return (click("#mainnav a", "New Ticket"), *_set(**new), *more, _SUBMIT)
-
-
 @task("tracker/create-assigned", level=2, split="train")
-def create_assigned(facts: Facts, rng: random.Random) -> Assignment:
-    """File a ticket with most of its fields."""
+def _create_assigned(facts: Facts, rng: random.Random) -> Assignment:
     customer, version = rng.choice(_CUSTOMERS), rng.choice(WORDS.versions)[0]
     pattern, component = rng.choice(_NEWS)
     summary = pattern.format(n=rng.randint(11, 989))
     milestone, owner = rng.choice(UPCOMING), rng.choice(facts["developers"][1:])
-    text = f"Called in by {customer} this morning."
-    new = {
-        "summary": summary,
-        "description": text,
-        "component": component,
-        "milestone": milestone,
-        "version": version,
-        "customer": customer,
-    }
-    name = name_of(facts, owner)
-    return Assignment(
-        goal=f"File a new defect with the summary “{summary}” and the description “{text}” "
+    text, name = f"Called in by {customer} this morning.", name_of(facts, owner)
+    return assign(
+        f"File a new defect with the summary “{summary}” and the description “{text}” "
         f"Component {component}, version {version}, milestone {milestone}, customer {customer}. "
         f"Assign it to {name} straight away; keep the other fields as they are.",
-        expect=expect_ticket(
-            len(facts["tickets"]) + 1,
-            **new | {"summary": same_text(summary), "description": same_text(text)},
-            type="defect",
-            priority="major",
-            owner=owner,
-            status="assigned",
-        ),
-        steps=file_ticket(
+        create_ticket(
+            facts,
             check("#action_create_and_assign"),
             select("#action_create_and_assign_reassign_owner", name),
-            **new,
+            kept={"type": "defect", "priority": "major", "owner": owner, "status": "assigned"},
+            summary=summary,
+            description=text,
+            component=component,
+            milestone=milestone,
+            version=version,
+            customer=customer,
         ),
     )
+
+
+_WISHES = (
+    "Show the weight of each parcel in the overview",
+    "Send a text message when a delivery is late",
+    "Let visitors book a gate themselves",
+    "Mark dangerous goods in red",
+)
 
 
 @task("tracker/create-wish", level=2, split="test")
-def create_wish(facts: Facts, rng: random.Random) -> Assignment:
-    """File a billable wish of a customer."""
-    customer, component = (
-        rng.choice(_CUSTOMERS),
-        rng.choice(list(WORDS.components)),
-    )
-    summary = rng.choice(
-        (
-            "Show the weight of each parcel in the overview",
-            "Send a text message when a delivery is late",
-            "Let visitors book a gate themselves",
-            "Mark dangerous goods in red",
-        )
-    )
-    hours = str(rng.choice((5, 9, 15, 30)))
-    new = {
-        "summary": summary,
-        "type": "enhancement",
-        "component": component,
-        "milestone": "Backlog",
-        "keywords": "wish",
-        "customer": customer,
-        "estimate": hours,
-        "billable": "1",
-    }
-    return Assignment(
-        goal=f"{customer} wants something new and will pay for it. File an enhancement for the "
+def _create_wish(facts: Facts, rng: random.Random) -> Assignment:
+    customer, component = rng.choice(_CUSTOMERS), rng.choice(list(WORDS.components))
+    summary, hours = rng.choice(_WISHES), str(rng.choice((5, 9, 15, 30)))
+    return assign(
+        f"{customer} wants something new and will pay for it. File an enhancement for the "
         f"component {component} in the milestone Backlog with the summary “{summary}”, the "
         f"keyword “wish”, the customer, an estimate of {hours} hours, and marked as billable. "
         "Leave the other fields as they are.",
-        expect=expect_ticket(
-            len(facts["tickets"]) + 1,
-            **new | {"summary": same_text(summary)},
-            priority="major",
+        create_ticket(
+            facts,
+            kept={"priority": "major"},
+            summary=summary,
+            type="enhancement",
+            component=component,
+            milestone="Backlog",
+            keywords="wish",
+            customer=customer,
+            estimate=hours,
+            billable="1",
         ),
-        steps=file_ticket(**new),
     )
 
 
 @task("tracker/split-ticket", level=3, split="train")
-def split_ticket(facts: Facts, rng: random.Random) -> Assignment:
-    """File two tasks that follow from a wish, and say so in the wish."""
+def _split_ticket(facts: Facts, rng: random.Random) -> Assignment:
     ticket = rng.choice(find_unclosed_tickets(facts, type="enhancement", milestone=UPCOMING))
-    first, second = len(facts["tickets"]) + 1, len(facts["tickets"]) + 2
+    first = len(facts["tickets"]) + 1
     summaries = [f"Design: {ticket['summary']}", f"Test: {ticket['summary']}"]
-    text = f"Split into #{first} and #{second}."
-    shared = {"component": ticket["component"], "milestone": ticket["milestone"]}
-    filed = [
-        expect_ticket(number, type="task", summary=same_text(summary), **shared)
-        for number, summary in zip((first, second), summaries, strict=True)
-    ]
-    return Assignment(
-        goal=f"Split the wish {_quote(ticket)} into two new tickets of the type task, with the "
+    shared = {"type": "task", "component": ticket["component"], "milestone": ticket["milestone"]}
+    return assign(
+        f"Split the wish {_quote(ticket)} into two new tickets of the type task, with the "
         f"summaries “{summaries[0]}” and “{summaries[1]}”, in the same component and milestone as "
         "the wish; leave the other fields as they are. File the design first. Then comment on the "
         "wish with “Split into #A and #B.”, where A and B are the numbers of the two, the lower "
         "one first.",
-        expect=(filed, expect_comment(ticket["id"], text)),
-        steps=(
-            search_ticket(ticket),
-            [file_ticket(summary=summary, type="task", **shared) for summary in summaries],
-            search_ticket(ticket),
-            write_comment(text),
-            _SUBMIT,
-        ),
+        search_ticket(ticket),
+        [
+            create_ticket(facts, after=at, summary=summary, **shared)
+            for at, summary in enumerate(summaries)
+        ],
+        (search_ticket(ticket), comment_on(ticket, f"Split into #{first} and #{first + 1}.")),
     )
 
 
 # Changing many tickets.
 
 
-def _group(
-    facts: Facts, rng: random.Random, names: tuple[str, str], least: int, most: int
-) -> list[Ticket]:
-    """Return all open tickets that share two fields with one of them."""
-    groups: dict[tuple[str, ...], list[Ticket]] = {}
-    for ticket in find_unclosed_tickets(facts):
-        if all(ticket[name] for name in names):
-            groups.setdefault(tuple(ticket[name] for name in names), []).append(ticket)
-    return rng.choice([group for group in groups.values() if least <= len(group) <= most])
-
-
 @task("tracker/retarget-component", level=2, split="train")
-def retarget_component(facts: Facts, rng: random.Random) -> Assignment:
-    """Move all open tickets of a component from one milestone to another."""
-    found = _group(facts, rng, ("component", "milestone"), 2, 6)
-    component, milestone = found[0]["component"], found[0]["milestone"]
-    target = other_than(rng, UPCOMING, milestone)
-    return Assignment(
-        goal=f"Move to the milestone {target} all tickets of the component {component} that are in "
-        f"the milestone {milestone} and not closed.",
-        expect=[expect_changed(ticket, milestone=target) for ticket in found],
-        steps=(
-            query_tickets(
-                ("component", "Component", component), ("milestone", "Milestone", milestone)
-            ),
-            _batch("milestone", "Milestone", target),
-        ),
+def _retarget_component(facts: Facts, rng: random.Random) -> Assignment:
+    kind, found = _draw_group(facts, rng, ("component", "milestone"), 2, 6)
+    target = other_than(rng, UPCOMING, kind["milestone"])
+    return assign(
+        f"Move to the milestone {target} all tickets of the component {kind['component']} that "
+        f"are in the milestone {kind['milestone']} and not closed.",
+        (query_tickets(**kind), edit_found(found, "milestone", target)),
     )
 
 
 @task("tracker/change-priorities", level=2, split="test")
-def change_priorities(facts: Facts, rng: random.Random) -> Assignment:
-    """Change the priority of a customer's open tickets."""
-    found = _group(facts, rng, ("customer", "priority"), 2, 6)
-    customer, priority = found[0]["customer"], found[0]["priority"]
-    target = other_than(rng, WORDS.priorities, priority)
-    return Assignment(
-        goal=f"All tickets of the customer {customer} that have the priority {priority} and are "
-        f"not closed should get the priority {target}.",
-        expect=[expect_changed(ticket, priority=target) for ticket in found],
-        steps=(
-            query_tickets(("customer", "Customer", customer), ("priority", "Priority", priority)),
-            _batch("priority", "Priority", target),
-        ),
+def _change_priorities(facts: Facts, rng: random.Random) -> Assignment:
+    kind, found = _draw_group(facts, rng, ("customer", "priority"), 2, 6)
+    target = other_than(rng, WORDS.priorities, kind["priority"])
+    return assign(
+        f"All tickets of the customer {kind['customer']} that have the priority "
+        f"{kind['priority']} and are not closed should get the priority {target}.",
+        (query_tickets(**kind), edit_found(found, "priority", target)),
     )
 
 
 @task("tracker/hand-over", level=2, split="train")
-def hand_over(facts: Facts, rng: random.Random) -> Assignment:
-    """Hand all open tickets of a person in a milestone to somebody else."""
+def _hand_over(facts: Facts, rng: random.Random) -> Assignment:
     while True:
-        found = _group(facts, rng, ("owner", "milestone"), 2, 7)
-        owner, milestone = found[0]["owner"], found[0]["milestone"]
-        if owner != facts["user"]:
+        kind, found = _draw_group(facts, rng, ("owner", "milestone"), 2, 7)
+        if kind["owner"] != facts["user"]:
             break
-    taker = other_than(rng, facts["developers"][1:], owner)
-    name, new = name_of(facts, owner), name_of(facts, taker)
-    return Assignment(
-        goal=f"{name} is ill. Reassign to {new} all tickets of the milestone {milestone} that "
+    taker = reassign(facts, other_than(rng, facts["developers"][1:], kind["owner"]))
+    name, new = name_of(facts, kind["owner"]), name_of(facts, taker.columns["owner"])
+    return assign(
+        f"{name} is ill. Reassign to {new} all tickets of the milestone {kind['milestone']} that "
         f"{name} owns and that are not closed.",
-        expect=[expect_changed(ticket, owner=taker, status="assigned") for ticket in found],
-        steps=(
-            click("#ctxtnav a", "New Custom Query"),
-            select('select[name="0_owner"]', name),
-            select("#add_filter_0", "Milestone"),
-            select('select[name="0_milestone"]', milestone),
-            click('#query input[name="update"]'),
-            click("th.sel input"),
-            _unfold("#batchmod_fieldset legend"),
-            check("#action_reassign"),
-            select("#action_reassign_reassign_owner", new),
-            click("#batchmod_submit"),
-        ),
+        query_owner(name, milestone=kind["milestone"]),
+        _change_found(*taker.steps),
+        [expect_changed(ticket, **taker.columns) for ticket in found],
     )
 
 
 @task("tracker/plan-defects", level=3, split="train")
-def plan_defects(facts: Facts, rng: random.Random) -> Assignment:
-    """Put the listed tickets into milestones, by their types."""
+def _plan_defects(facts: Facts, rng: random.Random) -> Assignment:
     found = rng.sample(find_unclosed_tickets(facts, milestone="Release 4.4"), 3)
     found.sort(key=lambda ticket: int(ticket["id"]))
     targets = {"defect": "Release 4.5", "enhancement": "Release 5.0", "task": "Backlog"}
-    numbers = join_names([f"#{ticket['id']}" for ticket in found])
-    return Assignment(
-        goal=f"Release 4.4 is too full. Move the tickets {numbers} out of it: a defect to "
-        "Release 4.5, an enhancement to Release 5.0, a task to the Backlog.",
-        expect=[expect_changed(t, milestone=targets[t["type"]]) for t in found],
-        steps=[
-            (open_ticket(ticket), change_ticket(milestone=targets[ticket["type"]]))
-            for ticket in found
-        ],
+    numbers = join_names([f"#{number}" for number in _numbers(found)])
+    return assign(
+        f"Release 4.4 is too full. Move the tickets {numbers} "
+        "out of it: a defect to Release 4.5, an enhancement to Release 5.0, a task to the Backlog.",
+        [(open_ticket(one), edit(one, milestone=targets[one["type"]])) for one in found],
     )
 
 
 @task("tracker/close-fixed", level=3, split="test")
-def close_fixed(facts: Facts, rng: random.Random) -> Assignment:
-    """Close the tickets of three problem reports, with the build in a comment."""
+def _close_fixed(facts: Facts, rng: random.Random) -> Assignment:
     found = rng.sample(find_unclosed_tickets(facts, type="defect"), 3)
     text = f"Fixed in build 4.4.{rng.randint(10, 99)}."
-    codes = [ticket["code"] for ticket in found]
-    return Assignment(
-        goal=f"The problems of the reports {codes[0]}, {codes[1]} and {codes[2]} are gone. Close "
+    return assign(
+        f"The problems of the reports {join_names([one['code'] for one in found])} are gone. Close "
         f"the ticket of each as fixed, with the comment “{text}”",
-        expect=[expect_changed(t, text, status="closed", resolution="fixed") for t in found],
-        steps=[
-            (
-                search_ticket(ticket, ticket["code"]),
-                change_ticket(*_resolve("fixed"), write_comment(text)),
-            )
-            for ticket in found
+        [
+            (search_ticket(one, one["code"]), edit(one, resolve("fixed"), comment=text))
+            for one in found
         ],
     )
 
@@ -1166,60 +1066,41 @@ def close_fixed(facts: Facts, rng: random.Random) -> Assignment:
 
 
 @task("tracker/add-milestone", level=1, split="train")
-def add_milestone(facts: Facts, rng: random.Random) -> Assignment:
-    """Add a milestone with a due date."""
+def _add_milestone(facts: Facts, rng: random.Random) -> Assignment:
     name = rng.choice(("Release 4.6", "Release 4.7", "Pilot Ghent", "Security review"))
     due = f"2026-{rng.randint(4, 12):02}-{rng.randint(1, 28):02}"
-    return Assignment(
-        goal=f"Add a milestone {name} that is due on {format_date(due)}, at any time of that day.",
-        expect=added("milestone", name=name, due=_on(due), completed=0),
-        steps=(
-            _admin("Milestones"),
-            fill('#addmilestone input[name="name"]', name),
-            fill('#addmilestone input[name="duedate"]', _evening(due)),
-            click('#addmilestone input[name="add"]'),
-        ),
+    date = fill('#addmilestone input[name="duedate"]', _evening(due))
+    return assign(
+        f"Add a milestone {name} that is due on {format_date(due)}, at any time of that day.",
+        _add("Milestones", "addmilestone", name, date),
+        added("milestone", name=name, due=_on(due), completed=0),
     )
 
 
 @task("tracker/postpone-milestone", level=1, split="train")
-def postpone_milestone(facts: Facts, rng: random.Random) -> Assignment:
-    """Change the due date of a milestone."""
+def _postpone_milestone(facts: Facts, rng: random.Random) -> Assignment:
     name = rng.choice([*DATED])
     due = f"2026-12-{rng.randint(1, 28):02}"
-    return Assignment(
-        goal=f"The milestone {name} is delayed. Set its due date to {format_date(due)}, at any "
+    return assign(
+        f"The milestone {name} is delayed. Set its due date to {format_date(due)}, at any "
         "time of that day.",
-        expect=changed("milestone", {"name": name}, due=_on(due)),
-        steps=(
-            _milestone(name, "editmilestone"),
-            fill("#duedate", _evening(due)),
-            click('#edit input[name="save"]'),
-        ),
+        (_milestone(name, "editmilestone"), fill("#duedate", _evening(due)), _SAVE),
+        changed("milestone", {"name": name}, due=_on(due)),
     )
 
 
 @task("tracker/complete-milestone", level=2, split="test")
-def complete_milestone(facts: Facts, rng: random.Random) -> Assignment:
-    """Complete a milestone, and move its open tickets to another."""
+def _complete_milestone(facts: Facts, rng: random.Random) -> Assignment:
     # Trac asks for another milestone only where there is something to move.
     name = rng.choice(find_unclosed_tickets(facts, milestone=[*DATED]))["milestone"]
     target = other_than(rng, UPCOMING, name)
-    found = find_unclosed_tickets(facts, milestone=name)
-    return Assignment(
-        goal=f"Mark the milestone {name} as completed now, and move its tickets that are not "
+    return assign(
+        f"Mark the milestone {name} as completed now, and move its tickets that are not "
         f"closed to the milestone {target}.",
-        expect=(
-            changed("milestone", {"name": name}, completed=anything),
-            [_retargeted(ticket, target) for ticket in found],
-        ),
-        steps=(
-            _milestone(name, "editmilestone"),
-            check("#completed"),
-            check("#retarget"),
-            select("#target", target),
-            click('#edit input[name="save"]'),
-        ),
+        (_milestone(name, "editmilestone"), check("#completed"), check("#retarget")),
+        (select("#target", target), _SAVE),
+        changed("milestone", {"name": name}, completed=anything),
+        [_retargeted(ticket, target) for ticket in find_unclosed_tickets(facts, milestone=name)],
     )
 
 
@@ -1235,209 +1116,150 @@ def _retargeted(ticket: Ticket, target: str) -> tuple[Expected, ...]:
 
 
 @task("tracker/delete-milestone", level=2, split="train")
-def delete_milestone(facts: Facts, rng: random.Random) -> Assignment:
-    """Delete a milestone, and move its tickets to another."""
+def _delete_milestone(facts: Facts, rng: random.Random) -> Assignment:
     name = rng.choice(find_tickets(facts, milestone=UPCOMING))["milestone"]
     target = other_than(rng, UPCOMING, name)
-    return Assignment(
-        goal=f"The milestone {name} is cancelled. Delete it, and move all of its tickets to the "
+    return assign(
+        f"The milestone {name} is cancelled. Delete it, and move all of its tickets to the "
         f"milestone {target}.",
-        expect=(
-            removed("milestone", name=name),
-            [_retargeted(t, target) for t in find_tickets(facts, milestone=name)],
-        ),
-        steps=(
-            _milestone(name, "deletemilestone"),
-            select("#target", target),
-            click("#delete"),
-        ),
+        (_milestone(name, "deletemilestone"), select("#target", target), click("#delete")),
+        removed("milestone", name=name),
+        [_retargeted(ticket, target) for ticket in find_tickets(facts, milestone=name)],
     )
 
 
 @task("tracker/add-version", level=1, split="test")
-def add_version(facts: Facts, rng: random.Random) -> Assignment:
-    """Add a version."""
+def _add_version(facts: Facts, rng: random.Random) -> Assignment:
     name = f"4.3.{rng.randint(1, 9)}"
     released = f"2026-02-{rng.randint(2, 27):02}"
-    return Assignment(
-        goal=f"Version {name} was released on {format_date(released)}. Add it to the versions.",
-        expect=added("version", name=name, time=_on(released)),
-        steps=(
-            _admin("Versions"),
-            fill('#addversion input[name="name"]', name),
-            fill("#releaseddate", _evening(released)),
-            click('#addversion input[name="add"]'),
-        ),
+    return assign(
+        f"Version {name} was released on {format_date(released)}. Add it to the versions.",
+        _add("Versions", "addversion", name, fill("#releaseddate", _evening(released))),
+        added("version", name=name, time=_on(released)),
     )
+
+
+_COMPONENTS = (
+    ("Visitor desk", "Registration of drivers and visitors"),
+    ("Yard", "Parking and gates for lorries"),
+    ("Pricing", "Special prices and agreements"),
+    ("Monitoring", "Health of servers and scanners"),
+)
 
 
 @task("tracker/add-component", level=2, split="train")
-def add_component(facts: Facts, rng: random.Random) -> Assignment:
-    """Add a component with an owner and a description."""
-    name, about = rng.choice(
-        (
-            ("Visitor desk", "Registration of drivers and visitors"),
-            ("Yard", "Parking and gates for lorries"),
-            ("Pricing", "Special prices and agreements"),
-            ("Monitoring", "Health of servers and scanners"),
-        )
-    )
+def _add_component(facts: Facts, rng: random.Random) -> Assignment:
+    name, about = rng.choice(_COMPONENTS)
     owner = rng.choice(facts["developers"][1:])
-    return Assignment(
-        goal=f"Add a component {name} that {name_of(facts, owner)} (user name {owner}) owns, with "
+    return assign(
+        f"Add a component {name} that {name_of(facts, owner)} (user name {owner}) owns, with "
         f"the description “{about}”.",
-        expect=added("component", name=name, owner=owner, description=same_text(about)),
-        steps=(
-            _admin("Components"),
-            fill('#addcomponent input[name="name"]', name),
-            select("#addcomponent select", owner),
-            click('#addcomponent input[name="add"]'),
-            click("#component_table a", name),
-            fill("#description", about),
-            click('#edit input[name="save"]'),
-        ),
+        _add("Components", "addcomponent", name, select("#addcomponent select", owner)),
+        (click("#component_table a", name), fill("#description", about), _SAVE),
+        added("component", name=name, owner=owner, description=same_text(about)),
     )
 
 
 @task("tracker/change-lead", level=1, split="train")
-def change_lead(facts: Facts, rng: random.Random) -> Assignment:
-    """Change the owner of a component."""
+def _change_lead(facts: Facts, rng: random.Random) -> Assignment:
     component = rng.choice(facts["components"])
     owner = other_than(rng, facts["developers"][1:], component["owner"])
-    return Assignment(
-        goal=f"From now on {name_of(facts, owner)} (user name {owner}) is the owner of the "
+    return assign(
+        f"From now on {name_of(facts, owner)} (user name {owner}) is the owner of the "
         f"component {component['name']}. Change that in the administration; existing tickets stay "
         "as they are.",
-        expect=changed("component", {"name": component["name"]}, owner=owner),
-        steps=(
-            _admin("Components"),
-            click("#component_table a", component["name"]),
-            select("#edit select", owner),
-            click('#edit input[name="save"]'),
-        ),
+        _edit_component(component["name"], select("#edit select", owner)),
+        changed("component", {"name": component["name"]}, owner=owner),
     )
 
 
 @task("tracker/rename-component", level=2, split="test")
-def rename_component(facts: Facts, rng: random.Random) -> Assignment:
-    """Rename a component; its tickets follow."""
+def _rename_component(facts: Facts, rng: random.Random) -> Assignment:
     old = rng.choice(list(WORDS.components))
     new = rng.choice(("New {}", "{} and tools", "{} (core)", "{} team")).format(old)
     found = find_tickets(facts, component=old)
-    return Assignment(
-        goal=f"Rename the component {old} to “{new}”.",
-        expect=(
-            removed("component", name=old),
-            added("component", **find(facts["components"], name=old) | {"name": new}),
-            [changed("ticket", {"id": t["id"]}, component=new) for t in found],
-        ),
-        steps=(
-            _admin("Components"),
-            click("#component_table a", old),
-            fill('#edit input[name="name"]', new),
-            click('#edit input[name="save"]'),
-        ),
+    return assign(
+        f"Rename the component {old} to “{new}”.",
+        _edit_component(old, fill('#edit input[name="name"]', new)),
+        removed("component", name=old),
+        added("component", **find(facts["components"], name=old) | {"name": new}),
+        [changed("ticket", {"id": ticket["id"]}, component=new) for ticket in found],
     )
+
+
+_ENUMS = (
+    (
+        ("Ticket Types", "ticket_type", "ticket type"),
+        ("question", "incident", "training", "complaint", "visit", "audit", "research"),
+    ),
+    (
+        ("Resolutions", "resolution", "resolution"),
+        ("postponed", "obsolete", "documented", "merged", "sold", "explained", "moved"),
+    ),
+    (("Priorities", "priority", "priority"), ("urgent", "someday", "normal", "high", "low")),
+    (("Severities", "severity", "severity"), ("crash", "cosmetic", "annoying", "harmless")),
+)
 
 
 @task("tracker/add-type", level=1, split="train")
-def add_type(facts: Facts, rng: random.Random) -> Assignment:
-    """Add a ticket type, a resolution, a priority or a severity."""
-    panel, kind, what, names = rng.choice(
-        (
-            (
-                "Ticket Types",
-                "ticket_type",
-                "ticket type",
-                ("question", "incident", "training", "complaint", "visit", "audit", "research"),
-            ),
-            (
-                "Resolutions",
-                "resolution",
-                "resolution",
-                ("postponed", "obsolete", "documented", "merged", "sold", "explained", "moved"),
-            ),
-            ("Priorities", "priority", "priority", ("urgent", "someday", "normal", "high", "low")),
-            ("Severities", "severity", "severity", ("crash", "cosmetic", "annoying", "harmless")),
-        )
-    )
+def _add_type(facts: Facts, rng: random.Random) -> Assignment:
+    (panel, kind, what), names = rng.choice(_ENUMS)
     name = rng.choice(names)
-    return Assignment(
-        goal=f"Add a {what} “{name}” to the tracker.",
-        expect=added("enum", type=kind, name=name),
-        steps=(
-            _admin(panel),
-            fill('#addenum input[name="name"]', name),
-            click('#addenum input[name="add"]'),
-        ),
+    return assign(
+        f"Add a {what} “{name}” to the tracker.",
+        _add(panel, "addenum", name),
+        added("enum", type=kind, name=name),
     )
 
 
 @task("tracker/default-milestone", level=1, split="test")
-def default_milestone(facts: Facts, rng: random.Random) -> Assignment:
-    """Set the milestone, or the component, that new tickets get."""
-    panel, name, value = rng.choice(
-        [
-            *(("Milestones", "milestone", name) for name in UPCOMING),
-            *(("Components", "component", name) for name in WORDS.components),
-        ]
-    )
-    return Assignment(
-        goal=f"New tickets should have the {name} {value} by default. Set this in the "
-        "administration.",
-        expect=added("setting", section="ticket", name=f"default_{name}", value=value),
-        steps=(
-            _admin(panel),
-            check(
-                f'input[name="{"ticket_default" if name == "milestone" else "default"}"]'
-                f'[value="{value}"]'
-            ),
-            click(f'#{name}_table input[name="apply"]'),
-        ),
+def _default_milestone(facts: Facts, rng: random.Random) -> Assignment:
+    milestones = [("Milestones", "milestone", "ticket_default", name) for name in UPCOMING]
+    components = [("Components", "component", "default", name) for name in WORDS.components]
+    panel, name, field, value = rng.choice([*milestones, *components])
+    return assign(
+        f"New tickets should have the {name} {value} by default. Set this in the administration.",
+        (_admin(panel), check(f'input[name="{field}"][value="{value}"]')),
+        click(f'#{name}_table input[name="apply"]'),
+        added("setting", section="ticket", name=f"default_{name}", value=value),
     )
 
 
 @task("tracker/add-to-group", level=1, split="train")
-def add_to_group(facts: Facts, rng: random.Random) -> Assignment:
-    """Put a person into a permission group."""
-    outside = [
-        p["username"]
-        for p in facts["people"]
-        if p["username"] not in (*facts["developers"], *facts["support"])
-    ]
-    person, group = rng.choice(outside), rng.choice(("developers", "support"))
-    return Assignment(
-        goal=f"{name_of(facts, person)} (user name {person}) joins us. Add this user to the "
+def _add_to_group(facts: Facts, rng: random.Random) -> Assignment:
+    inside = {*facts["developers"], *facts["support"]}
+    person = other_than(rng, [one["username"] for one in facts["people"]], *inside)
+    group = rng.choice(("developers", "support"))
+    return assign(
+        f"{name_of(facts, person)} (user name {person}) joins us. Add this user to the "
         f"permission group {group}.",
-        expect=added("permission", username=person, action=group),
-        steps=(
-            _admin("Permissions"),
+        (_admin("Permissions"), add_member(person, group)),
+    )
+
+
+def add_member(person: str, group: str) -> Parts:
+    """Put a person into a permission group."""
+    return (
+        (
             fill("#sg_subject", person),
             fill("#sg_group", group),
             click('#addsubj input[name="add"]'),
         ),
+        added("permission", username=person, action=group),
     )
 
 
 @task("tracker/leave-group", level=2, split="test")
-def leave_group(facts: Facts, rng: random.Random) -> Assignment:
-    """Move a person from one permission group to another."""
+def _leave_group(facts: Facts, rng: random.Random) -> Assignment:
     person = rng.choice(facts["support"])
-    return Assignment(
-        goal=f"{name_of(facts, person)} (user name {person}) moves from support to development. "
+    permission = f"{_encode(person)}:{_encode('support')}"
+    return assign(
+        f"{name_of(facts, person)} (user name {person}) moves from support to development. "
         "Take this user out of the permission group support and add them to the group developers.",
-        expect=(
-            removed("permission", username=person, action="support"),
-            added("permission", username=person, action="developers"),
-        ),
-        steps=(
-            _admin("Permissions"),
-            fill("#sg_subject", person),
-            fill("#sg_group", "developers"),
-            click('#addsubj input[name="add"]'),
-            check(f'#revokeform input[value="{_encode(person)}:{_encode("support")}"]'),
-            click('#revokeform input[name="remove"]'),
-        ),
+        removed("permission", username=person, action="support"),
+        (_admin("Permissions"), add_member(person, "developers")),
+        check(f'#revokeform input[value="{permission}"]'),
+        click('#revokeform input[name="remove"]'),
     )
 
 
@@ -1449,27 +1271,18 @@ def _encode(text: str) -> str:
 
 
 @task("tracker/save-query", level=2, split="test")
-def save_query(facts: Facts, rng: random.Random) -> Assignment:
-    """Save a query as a report."""
+def _save_query(facts: Facts, rng: random.Random) -> Assignment:
     component, kind = rng.choice(list(WORDS.components)), rng.choice(WORDS.types)
     title = f"Open {kind}s in {component}"
-    return Assignment(
-        goal=f"Make a custom query for all tickets of the component {component} and the type "
+    wanted = {"component": component, "type": kind, "status": "!closed"}
+    return assign(
+        f"Make a custom query for all tickets of the component {component} and the type "
         f"{kind} that are not closed, whoever owns them, and save it as a report with the title "
         f"“{title}”.",
-        expect=added(
-            "report",
-            title=same_text(title),
-            query=lambda text: _asks(
-                text, {"component": component, "type": kind, "status": "!closed"}
-            ),
-        ),
-        steps=(
-            query_tickets(("component", "Component", component), ("type", "Type", kind)),
-            click('#trac-report-save input[type="submit"]'),
-            fill("#title", title),
-            click('#edit_report input[value="Save query"]'),
-        ),
+        query_tickets(component=component, type=kind),
+        click('#trac-report-save input[type="submit"]'),
+        (fill("#title", title), click('#edit_report input[value="Save query"]')),
+        added("report", title=same_text(title), query=lambda text: _asks(text, wanted)),
     )
 
 
@@ -1488,38 +1301,34 @@ def _asks(query: str, wanted: dict[str, str]) -> bool:
 
 
 @task("tracker/rename-report", level=1, split="train")
-def rename_report(facts: Facts, rng: random.Random) -> Assignment:
-    """Give a report a new title."""
+def _rename_report(facts: Facts, rng: random.Random) -> Assignment:
     number = rng.randint(1, len(REPORTS))
     old = REPORTS[number - 1][0]
     new = f"{old} ({rng.choice(('weekly', 'for the team', 'all sites'))})"
-    return Assignment(
-        goal=f"Change the title of the report “{old}” to “{new}”.",
-        expect=changed("report", {"id": number}, title=same_text(new)),
-        steps=(
-            click(f'form[action="/report/{number}"] input[value*="Edit"]'),
-            fill("#title", new),
-            click('#edit_report input[value="Save report"]'),
-        ),
+    return assign(
+        f"Change the title of the report “{old}” to “{new}”.",
+        click(f'form[action="/report/{number}"] input[value*="Edit"]'),
+        (fill("#title", new), click('#edit_report input[value="Save report"]')),
+        changed("report", {"id": number}, title=same_text(new)),
     )
 
 
 @task("tracker/delete-reports", level=1, split="train")
-def delete_reports(facts: Facts, rng: random.Random) -> Assignment:
-    """Delete two reports."""
+def _delete_reports(facts: Facts, rng: random.Random) -> Assignment:
     numbers = rng.sample(range(1, len(REPORTS) + 1), 2)
     titles = [f"“{REPORTS[number - 1][0]}”" for number in numbers]
-    return Assignment(
-        goal=f"Nobody needs the reports {titles[0]} and {titles[1]}. Delete both.",
-        expect=[removed("report", id=number) for number in numbers],
-        steps=[
-            (
-                click("#mainnav a", "View Tickets"),
-                click(f'form[action="/report/{number}"] input[value*="Delete"]'),
-                click('#content input[value="Delete report"]'),
-            )
-            for number in numbers
-        ],
+    return assign(
+        f"Nobody needs the reports {titles[0]} and {titles[1]}. Delete both.",
+        [_delete_report(number) for number in numbers],
+    )
+
+
+def _delete_report(number: int) -> Parts:
+    return (
+        click("#mainnav a", "View Tickets"),
+        click(f'form[action="/report/{number}"] input[value*="Delete"]'),
+        click('#content input[value="Delete report"]'),
+        removed("report", id=number),
     )
 
 
@@ -1527,33 +1336,27 @@ def delete_reports(facts: Facts, rng: random.Random) -> Assignment:
 
 
 @task("tracker/no-such-ticket", level=1, split="train", infeasible=True)
-def no_such_ticket(facts: Facts, rng: random.Random) -> Assignment:
-    """Ask for a change of a ticket that does not exist."""
+def _no_such_ticket(facts: Facts, rng: random.Random) -> Assignment:
     number = rng.randint(400, 900)
-    return Assignment(
-        goal=f"Close ticket #{number} as fixed.",
-        steps=open_ticket({"id": number}),
-    )
+    return assign(f"Close ticket #{number} as fixed.", open_ticket({"id": number}))
 
 
 @task("tracker/no-such-milestone", level=1, split="train", infeasible=True)
-def no_such_milestone(facts: Facts, rng: random.Random) -> Assignment:
-    """Ask for a milestone that does not exist."""
+def _no_such_milestone(facts: Facts, rng: random.Random) -> Assignment:
     ticket = rng.choice(find_unclosed_tickets(facts))
     name = rng.choice(("Release 4.9", "Release 6.0", "Partner portal"))
-    return Assignment(
-        goal=f"Put ticket #{ticket['id']} into the milestone {name}. Use the existing milestone, "
+    return assign(
+        f"Put ticket #{ticket['id']} into the milestone {name}. Use the existing milestone, "
         "do not make a new one.",
-        steps=(open_ticket(ticket), _MODIFY),
+        (open_ticket(ticket), _MODIFY),
     )
 
 
 @task("tracker/not-permitted", level=1, split="train", infeasible=True)
-def not_permitted(facts: Facts, rng: random.Random) -> Assignment:
-    """Ask somebody in support to delete a ticket, which they may not."""
+def _not_permitted(facts: Facts, rng: random.Random) -> Assignment:
     ticket = rng.choice(find_unclosed_tickets(facts))
-    return Assignment(
-        goal=f"Delete ticket #{ticket['id']} completely; closing it is not enough.",
+    return assign(
+        f"Delete ticket #{ticket['id']} completely; closing it is not enough.",
+        open_ticket(ticket),
         user=rng.choice(facts["support"]),
-        steps=open_ticket(ticket),
     )
