@@ -7,58 +7,39 @@ What a goal says stays in the template.
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 from webtraj.environments.browser.oracles import Step, check
 
-__all__ = ["Field", "Typed", "columns_of", "set_fields", "tick"]
+__all__ = ["Field", "columns_of", "set_fields", "tick"]
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Field:
+class Field(NamedTuple):
     """A field of a form."""
 
-    selector: str
-    """The CSS selector of its element."""
     put: Callable[[str, str], Step]
     """How it is set: `fill`, `select` or `tick`."""
+    selector: str
+    """The CSS selector of its element."""
     column: str = ""
     """The column that keeps its value; the field's name if empty."""
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class Typed:
-    """A value that the row keeps in another form than it is typed."""
-
-    text: str
-    """What the oracle types or chooses."""
-    kept: Any
-    """The value of the column, or a test of it."""
+    kept: Callable[[Any], Any] = lambda value: value
+    """Return the expected value of the column, or a test of it, such as `on_day`."""
 
 
 def tick(selector: str, value: str) -> Step:
-    """Tick a box, whose value is then `1`."""
+    """Tick a box."""
     return check(selector)
 
 
 def set_fields(fields: Mapping[str, Field], values: Mapping[str, Any]) -> tuple[Step, ...]:
-    """Set fields of the form that is open.
-
-    Args:
-        fields: The fields by name.
-        values: The new values by field: texts, or `Typed`.
-    """
+    """Set fields of the form that is open, by name."""
     return tuple(
-        fields[name].put(fields[name].selector, value.text if isinstance(value, Typed) else value)
-        for name, value in values.items()
+        fields[name].put(fields[name].selector, str(value)) for name, value in values.items()
     )
 
 
 def columns_of(fields: Mapping[str, Field], values: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the expected value, or its test, of each column that the fields set."""
-    return {
-        fields[name].column or name: value.kept if isinstance(value, Typed) else value
-        for name, value in values.items()
-    }
+    """Return the expected values of the columns that the fields set, or tests of them."""
+    return {fields[name].column or name: fields[name].kept(value) for name, value in values.items()}

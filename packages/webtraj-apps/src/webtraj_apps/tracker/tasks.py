@@ -7,14 +7,13 @@ Each template combines them with its goal.
 from __future__ import annotations
 
 import base64
-import dataclasses
 import functools
 import random
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from types import MappingProxyType
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 from urllib.parse import unquote_plus
 
 from webtraj.environments.browser.oracles import (
@@ -27,7 +26,7 @@ from webtraj.environments.browser.oracles import (
     wait_until,
 )
 from webtraj_apps.company import COMPANY
-from webtraj_apps.fields import Field, Typed, columns_of, set_fields, tick
+from webtraj_apps.fields import Field, columns_of, set_fields, tick
 from webtraj_apps.tasks import (
     Assignment,
     Expected,
@@ -57,7 +56,7 @@ DATED = {name: due for name, due, completed, _ in WORDS.milestones if due and no
 _OPEN = ("accepted", "assigned", "new", "reopened")
 _CUSTOM = ("customer", "estimate", "billable")
 FIELDS: Final[Mapping[str, Field]] = {
-    name: Field(f"#field-{name}", put)
+    name: Field(put, f"#field-{name}")
     for put, names in (
         (fill, ("summary", "description", "keywords", "cc", "estimate")),
         (select, ("type", "priority", "milestone", "component", "version", "customer")),
@@ -253,7 +252,7 @@ _MODIFY = _unfold("h3.foldable", "Modify Ticket")
 _SUBMIT = click('#propertyform input[name="submit"]')
 
 
-def change_ticket(*more: Step, **new: str | Typed) -> tuple[Step, ...]:
+def change_ticket(*more: Step, **new: str) -> tuple[Step, ...]:
     """Change the ticket whose page is open."""
     return (*_MODIFY, *set_fields(FIELDS, new), *more, _SUBMIT)
 
@@ -273,7 +272,7 @@ def hand_to(name: str) -> tuple[Step, ...]:
     return check("#action_reassign"), select("#action_reassign_reassign_owner", name)
 
 
-def file_ticket(*more: Step, **new: str | Typed) -> tuple[Step, ...]:
+def file_ticket(*more: Step, **new: str) -> tuple[Step, ...]:
     """File a ticket."""
     return (click("#mainnav a", "New Ticket"), *set_fields(FIELDS, new), *more, _SUBMIT)
 
@@ -329,10 +328,6 @@ def _add(panel: str, form: str, name: str, *more: Step) -> tuple[Step, ...]:
     return (*start, *more, click(f'#{form} input[name="add"]'))
 
 
-def _edit_component(name: str, *changes: Step) -> tuple[Step, ...]:
-    return (*_admin("Components"), click("#component_table a", name), *changes, _SAVE)
-
-
 def _milestone(name: str, form: str) -> tuple[Step, ...]:
     """Open a milestone from the roadmap, and one of its forms."""
     return (
@@ -349,21 +344,14 @@ def _to_log(log: Mapping[str, Any]) -> tuple[Step, ...]:
 # Steps with the changes that they make.
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Action:
+class Action(NamedTuple):
     """A choice in a ticket's form that sets columns without a field of their own."""
 
-    steps: tuple[Step, ...] = ()
-    columns: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    steps: tuple[Step, ...]
+    columns: Mapping[str, Any]
 
 
-REOPEN: Final = Action((check("#action_reopen"),), {"status": "reopened", "resolution": None})
-_NO_ACTION: Final = Action()
-
-
-def accept(facts: Facts) -> Action:
-    """Accept the ticket."""
-    return Action((check("#action_accept"),), {"owner": facts["user"], "status": "accepted"})
+_NO_ACTION = Action((), {})
 
 
 def reassign(facts: Facts, owner: str) -> Action:
@@ -666,9 +654,10 @@ def _add_comment(facts: Facts, rng: random.Random) -> Assignment:
 @task("tracker/accept", level=1, split="train")
 def _accept(facts: Facts, rng: random.Random) -> Assignment:
     ticket = rng.choice(find_tickets(facts, status=("new", "assigned", "reopened")))
+    action = Action((check("#action_accept"),), {"owner": facts["user"], "status": "accepted"})
     return assign(
         f"Accept the ticket {_quote(ticket)}, so that it is yours.",
-        (search_ticket(ticket), edit(ticket, accept(facts))),
+        (search_ticket(ticket), edit(ticket, action)),
     )
 
 
@@ -704,10 +693,11 @@ def _resolve(facts: Facts, rng: random.Random) -> Assignment:
 def _reopen(facts: Facts, rng: random.Random) -> Assignment:
     ticket = rng.choice(find_tickets(facts, status="closed", type="defect"))
     text = "It happened again this morning."
+    action = Action((check("#action_reopen"),), {"status": "reopened", "resolution": None})
     return assign(
         f"The problem of report {ticket['code']} is back. Reopen its ticket, with the comment "
         f"“{text}”",
-        (search_ticket(ticket, ticket["code"]), edit(ticket, REOPEN, comment=text)),
+        (search_ticket(ticket, ticket["code"]), edit(ticket, action, comment=text)),
     )
 
 
@@ -753,13 +743,11 @@ def _add_cc(facts: Facts, rng: random.Random) -> Assignment:
     there = ticket["cc"].split(", ")
     person = other_than(rng, facts["support"], *there)
     wanted = {*there, person}
-    copies = Typed(
-        f"{ticket['cc']}, {person}", lambda cc: set(cc.replace(",", " ").split()) == wanted
-    )
     return assign(
         f"Add {name_of(facts, person)} (user name {person}) to the Cc of ticket "
         f"#{ticket['id']}, and keep those who are there.",
-        (open_ticket(ticket), edit(ticket, cc=copies)),
+        (open_ticket(ticket), change_ticket(cc=f"{ticket['cc']}, {person}")),
+        expect_changed(ticket, cc=lambda cc: set(cc.replace(",", " ").split()) == wanted),
     )
 
 
@@ -1168,7 +1156,8 @@ def _change_lead(facts: Facts, rng: random.Random) -> Assignment:
         f"From now on {name_of(facts, owner)} (user name {owner}) is the owner of the "
         f"component {component['name']}. Change that in the administration; existing tickets stay "
         "as they are.",
-        _edit_component(component["name"], select("#edit select", owner)),
+        (_admin("Components"), click("#component_table a", component["name"])),
+        (select("#edit select", owner), _SAVE),
         changed("component", {"name": component["name"]}, owner=owner),
     )
 
@@ -1180,7 +1169,8 @@ def _rename_component(facts: Facts, rng: random.Random) -> Assignment:
     found = find_tickets(facts, component=old)
     return assign(
         f"Rename the component {old} to “{new}”.",
-        _edit_component(old, fill('#edit input[name="name"]', new)),
+        (_admin("Components"), click("#component_table a", old)),
+        (fill('#edit input[name="name"]', new), _SAVE),
         removed("component", name=old),
         added("component", **find(facts["components"], name=old) | {"name": new}),
         [changed("ticket", {"id": ticket["id"]}, component=new) for ticket in found],
