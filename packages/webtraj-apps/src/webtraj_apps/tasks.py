@@ -5,11 +5,11 @@ A template is a function from the facts of a world to an assignment, registered 
     @template("shop/add", level=1, split="train")
     def add(facts: Facts, rng: random.Random) -> Assignment:
         product, count = rng.choice(facts["products"]), rng.randint(2, 9)
-        return Assignment(
-            goal=f"Put {count} pieces of {product['title']} into the basket.",
+        return assign(
+            f"Put {count} pieces of {product['title']} into the basket.",
+            (click(".product a", product["title"]), ...),
+            added("basket_line", product_id=product["id"], quantity=count),
             user=facts["user"],
-            expect=(added("basket_line", product_id=product["id"], quantity=count),),
-            steps=(click(".product a", product["title"]), ...),
         )
 
 What is the same for every seed may stand in the decorator instead: `user="user"` names the fact

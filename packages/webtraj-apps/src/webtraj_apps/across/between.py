@@ -19,6 +19,7 @@ from webtraj_apps.tasks import (
     Statement,
     Steps,
     added,
+    assign,
     find_best,
     same_text,
     template,
@@ -60,8 +61,7 @@ def _from(request: helpdesk.Request) -> str:
 
 
 @task("across/report-defect", level=3, split="train", apps=("helpdesk", "tracker"), start=_DESK)
-def report_defect(facts: Facts, rng: random.Random) -> Assignment:
-    """File a defect for a ticket of the help desk, and note its number there."""
+def _report_defect(facts: Facts, rng: random.Random) -> Assignment:
     desk, trac = facts["helpdesk"], facts["tracker"]
     ticket = rng.choice(helpdesk.find_tickets(desk, lambda one: one["queue"] == "web"))
     component, priority = rng.choice(trac["components"]), rng.choice(("critical", "minor"))
@@ -101,8 +101,7 @@ def report_defect(facts: Facts, rng: random.Random) -> Assignment:
 
 
 @task("across/fixed-in-build", level=2, split="train", apps=("helpdesk", "tracker"), start=_DESK)
-def fixed_in_build(facts: Facts, rng: random.Random) -> Assignment:
-    """Tell a customer in which build an error was fixed."""
+def _fixed_in_build(facts: Facts, rng: random.Random) -> Assignment:
     desk, trac = facts["helpdesk"], facts["tracker"]
     fixed = rng.choice(
         tracker.find_tickets(trac, type="defect", status="closed", resolution="fixed", code=bool)
@@ -130,8 +129,7 @@ def fixed_in_build(facts: Facts, rng: random.Random) -> Assignment:
 
 
 @task("across/pass-on-workaround", level=3, split="test", apps=("helpdesk", "tracker"), start=_DESK)
-def pass_on_workaround(facts: Facts, rng: random.Random) -> Assignment:
-    """Answer a customer with the developers' workaround, and raise the defect's priority."""
+def _pass_on_workaround(facts: Facts, rng: random.Random) -> Assignment:
     desk, trac = facts["helpdesk"], facts["tracker"]
     defect = rng.choice(
         tracker.find_unclosed_tickets(trac, workaround=bool, priority=("major", "minor", "trivial"))
@@ -230,8 +228,7 @@ def _question(facts: Facts, rng: random.Random) -> _Question:
 
 
 @task("across/answer-from-wiki", level=2, split="train", apps=("helpdesk", "wiki"), start=_DESK)
-def answer_from_wiki(facts: Facts, rng: random.Random) -> Assignment:
-    """Answer a question in the help desk from the wiki."""
+def _answer_from_wiki(facts: Facts, rng: random.Random) -> Assignment:
     desk = facts["helpdesk"]
     question = _question(facts["wiki"], rng)
     request = helpdesk.prepare_ticket(
@@ -258,8 +255,7 @@ def answer_from_wiki(facts: Facts, rng: random.Random) -> Assignment:
     start=_DESK,
     infeasible=True,
 )
-def question_without_answer(facts: Facts, rng: random.Random) -> Assignment:
-    """Ask for an answer that the wiki does not have."""
+def _question_without_answer(facts: Facts, rng: random.Random) -> Assignment:
     desk = facts["helpdesk"]
     customer = rng.choice(facts["wiki"]["customers"])
     what = rng.choice(("bank account", "tax number", "turnover of last year"))
@@ -270,15 +266,11 @@ def question_without_answer(facts: Facts, rng: random.Random) -> Assignment:
         f"{what.capitalize()} of {customer['name']}",
         f"What is the {what} of our customer {customer['name']}?",
     )
-    return Assignment(
-        goal=f"There is a question in {_from(request)}. Reply with "
+    return assign(
+        f"There is a question in {_from(request)}. Reply with "
         "the answer from the wiki, so that the submitter can read it. Do not reply anything else.",
+        (helpdesk.open_ticket(request.ticket), to_site("wiki"), wiki.open_page(customer["page"])),
         prepare={"helpdesk": request.prepare},
-        steps=(
-            helpdesk.open_ticket(request.ticket),
-            to_site("wiki"),
-            wiki.open_page(customer["page"]),
-        ),
     )
 
 
@@ -290,8 +282,7 @@ def question_without_answer(facts: Facts, rng: random.Random) -> Assignment:
     start=_DESK,
     allow={"wiki": wiki.COMMITS},
 )
-def correct_the_wiki(facts: Facts, rng: random.Random) -> Assignment:
-    """Change a page of the wiki as a ticket asks for, and resolve the ticket."""
+def _correct_the_wiki(facts: Facts, rng: random.Random) -> Assignment:
     desk, team = facts["helpdesk"], rng.choice(facts["wiki"]["teams"])
     member = rng.choice(team["members"])
     room, extension = f"0.{rng.randint(30, 60)}", str(rng.randint(700, 999))
@@ -326,8 +317,7 @@ def correct_the_wiki(facts: Facts, rng: random.Random) -> Assignment:
 @task(
     "across/status-of-order", level=3, split="test", apps=("helpdesk", "shop"), user="", start=_DESK
 )
-def status_of_order(facts: Facts, rng: random.Random) -> Assignment:
-    """Look up an order in the back office of the shop, and tell the customer its status."""
+def _status_of_order(facts: Facts, rng: random.Random) -> Assignment:
     desk, shop = facts["helpdesk"], facts["shop"]
     others = [one for one in shop["orders"] if one["user"] != shop["user"]]
     order = rng.choice([one for one in others if one["total"] < 1000])
@@ -358,8 +348,7 @@ def status_of_order(facts: Facts, rng: random.Random) -> Assignment:
 
 
 @task("across/points-to-tickets", level=3, split="train", apps=("wiki", "tracker"))
-def points_to_tickets(facts: Facts, rng: random.Random) -> Assignment:
-    """File the open points of a meeting as tickets."""
+def _points_to_tickets(facts: Facts, rng: random.Random) -> Assignment:
     meeting, points = wiki.open_points(facts["wiki"], rng, 2)
     component = rng.choice(facts["tracker"]["components"])
     shared = {"component": component["name"], "milestone": rng.choice(tracker.UPCOMING)}
@@ -388,8 +377,7 @@ def points_to_tickets(facts: Facts, rng: random.Random) -> Assignment:
     apps=("wiki", "tracker"),
     allow={"wiki": wiki.COMMITS},
 )
-def tick_off_closed(facts: Facts, rng: random.Random) -> Assignment:
-    """Tick off the points of a meeting whose tickets are closed."""
+def _tick_off_closed(facts: Facts, rng: random.Random) -> Assignment:
     meeting, points = wiki.open_points(facts["wiki"], rng, 3)
     trac = facts["tracker"]
     count = rng.randint(1, len(points) - 1)
@@ -423,8 +411,7 @@ def tick_off_closed(facts: Facts, rng: random.Random) -> Assignment:
 
 
 @task("across/lead-in-copy", level=2, split="train", apps=("wiki", "tracker"))
-def lead_in_copy(facts: Facts, rng: random.Random) -> Assignment:
-    """Put the lead of a team into the copies of a ticket."""
+def _lead_in_copy(facts: Facts, rng: random.Random) -> Assignment:
     trac, team = facts["tracker"], rng.choice(facts["wiki"]["teams"])
     lead = team["lead"].split()[0].lower()
     ticket = rng.choice(
@@ -450,21 +437,17 @@ def lead_in_copy(facts: Facts, rng: random.Random) -> Assignment:
 
 
 @task("across/defects-of-contract", level=2, split="test", apps=("wiki", "tracker"))
-def defects_of_contract(facts: Facts, rng: random.Random) -> Assignment:
-    """Find the customer of a contract in the wiki, and its defects in the tracker."""
+def _defects_of_contract(facts: Facts, rng: random.Random) -> Assignment:
     customer = rng.choice(facts["wiki"]["customers"])
     kind = rng.choice(tracker_content.WORDS.types)
     found = tracker.find_unclosed_tickets(facts["tracker"], customer=customer["name"], type=kind)
-    return Assignment(
-        goal=f"Which customer has the contract {customer['contract']} according to the wiki, and "
+    return assign(
+        f"Which customer has the contract {customer['contract']} according to the wiki, and "
         f"how many tickets of the type {kind} of this customer are not closed in the tracker? "
         "Answer with the customer's name and the number, separated by a semicolon.",
+        (wiki.search_page(customer["contract"], customer["page"]), to_site("tracker")),
+        tracker.query_tickets(customer=customer["name"], type=kind),
         answer=(customer["name"], str(len(found))),
-        steps=(
-            wiki.search_page(customer["contract"], customer["page"]),
-            to_site("tracker"),
-            tracker.query_tickets(customer=customer["name"], type=kind),
-        ),
     )
 
 
@@ -478,8 +461,7 @@ def _mine(facts: Facts) -> list[Facts]:
 
 
 @task("across/order-to-budget", level=3, split="train", apps=("shop", "budget"))
-def order_to_budget(facts: Facts, rng: random.Random) -> Assignment:
-    """Enter an order of the shop as a bill."""
+def _order_to_budget(facts: Facts, rng: random.Random) -> Assignment:
     order, project = (
         rng.choice(_mine(facts["shop"])),
         rng.choice(budget.find_known_projects(facts["budget"])),
@@ -503,8 +485,7 @@ def order_to_budget(facts: Facts, rng: random.Random) -> Assignment:
 
 
 @task("across/products-to-budget", level=3, split="test", apps=("shop", "budget"))
-def products_to_budget(facts: Facts, rng: random.Random) -> Assignment:
-    """Enter each product of an order as a bill."""
+def _products_to_budget(facts: Facts, rng: random.Random) -> Assignment:
     order = rng.choice([one for one in _mine(facts["shop"]) if 2 <= len(one["lines"]) <= 3])
     project = rng.choice(budget.find_known_projects(facts["budget"]))
     bills = [
@@ -529,15 +510,14 @@ def products_to_budget(facts: Facts, rng: random.Random) -> Assignment:
 
 
 @task("across/missing-order", level=2, split="train", apps=("shop", "budget"), infeasible=True)
-def missing_order(facts: Facts, rng: random.Random) -> Assignment:
-    """Ask to enter an order that the user never made."""
+def _missing_order(facts: Facts, rng: random.Random) -> Assignment:
     project = rng.choice(budget.find_known_projects(facts["budget"]))
     number = f"100{rng.randint(400, 990)}"
-    return Assignment(
-        goal=f"Enter my order {number} of the shop as a bill in the budget "
+    return assign(
+        f"Enter my order {number} of the shop as a bill in the budget "
         f'"{project["name"]}": paid by {facts["budget"]["name"]}, for everyone, with the '
         f'description "Order {number}", and with the date and the total of the order.',
-        steps=common.to_account("Order History"),
+        common.to_account("Order History"),
     )
 
 
@@ -545,8 +525,7 @@ def missing_order(facts: Facts, rng: random.Random) -> Assignment:
 
 
 @task("across/second-hand", level=2, split="train", apps=("forum", "budget"))
-def second_hand(facts: Facts, rng: random.Random) -> Assignment:
-    """Enter as a bill what somebody sells in the forum."""
+def _second_hand(facts: Facts, rng: random.Random) -> Assignment:
     forum_facts, project = facts["forum"], rng.choice(budget.find_known_projects(facts["budget"]))
     topic = rng.choice(
         [
@@ -578,8 +557,7 @@ def second_hand(facts: Facts, rng: random.Random) -> Assignment:
     split="test",
     apps=("budget", "forum"),
 )
-def who_paid_most(facts: Facts, rng: random.Random) -> Assignment:
-    """Tell in the forum who has paid most in a budget."""
+def _who_paid_most(facts: Facts, rng: random.Random) -> Assignment:
     project, best = rng.choice(
         [
             (one, best)
@@ -613,8 +591,7 @@ def who_paid_most(facts: Facts, rng: random.Random) -> Assignment:
     split="train",
     apps=("tracker", "forum"),
 )
-def milestone_complete(facts: Facts, rng: random.Random) -> Assignment:
-    """Announce in the forum when a milestone was completed."""
+def _milestone_complete(facts: Facts, rng: random.Random) -> Assignment:
     name, _, day, _ = rng.choice([m for m in tracker_content.WORDS.milestones if m[2]])
     count = len(tracker.find_unclosed_tickets(facts["tracker"], milestone=name))
     board, title = rng.choice(BOARDS), f"{name} is {rng.choice(('complete', 'finished', 'out'))}"
@@ -642,8 +619,7 @@ def milestone_complete(facts: Facts, rng: random.Random) -> Assignment:
     split="train",
     apps=("tracker", "forum"),
 )
-def release_status(facts: Facts, rng: random.Random) -> Assignment:
-    """Tell in the forum how far a release is."""
+def _release_status(facts: Facts, rng: random.Random) -> Assignment:
     name, due = tracker.draw_release(facts["tracker"], rng)
     component = rng.choice(tracker.find_unclosed_tickets(facts["tracker"], milestone=name))[
         "component"
@@ -678,8 +654,7 @@ def release_status(facts: Facts, rng: random.Random) -> Assignment:
     split="train",
     apps=("forum", "shop"),
 )
-def cheapest_for_wish(facts: Facts, rng: random.Random) -> Assignment:
-    """Find the cheapest product for a wish in the forum, and reply."""
+def _cheapest_for_wish(facts: Facts, rng: random.Random) -> Assignment:
     name, found = products_lib.draw_category(facts["shop"], rng)
     best, user = found[0], facts["forum"]["user"]
     post = forum.prepare_topic(
@@ -711,8 +686,7 @@ def cheapest_for_wish(facts: Facts, rng: random.Random) -> Assignment:
 
 
 @task("across/list-to-basket", level=3, split="test", apps=("forum", "shop"))
-def list_to_basket(facts: Facts, rng: random.Random) -> Assignment:
-    """Put the products of a list in the forum into the basket."""
+def _list_to_basket(facts: Facts, rng: random.Random) -> Assignment:
     shop, room = facts["shop"], rng.choice(forum.ROOMS)
     chosen = [(one, rng.randint(1, 4)) for one in rng.sample(common.free(shop), 3)]
     post = forum.prepare_topic(
@@ -743,8 +717,7 @@ def list_to_basket(facts: Facts, rng: random.Random) -> Assignment:
     apps=("forum", "shop"),
     infeasible=True,
 )
-def list_with_unknown_product(facts: Facts, rng: random.Random) -> Assignment:
-    """Ask for the products of a list if the shop has all of them; it does not have one."""
+def _list_with_unknown_product(facts: Facts, rng: random.Random) -> Assignment:
     shop, room = facts["shop"], rng.choice(forum.ROOMS)
     products, unknown = rng.sample(common.free(shop), 6), common.absent(shop, rng)
     titles = [unknown, *(one["title"] for one in products)]
@@ -756,17 +729,13 @@ def list_with_unknown_product(facts: Facts, rng: random.Random) -> Assignment:
         "Could somebody order one of each for us, please?",
         rng.sample(titles, len(titles)),
     )
-    return Assignment(
-        goal="See whether our shop has every product of the list in the forum's topic "
+    return assign(
+        "See whether our shop has every product of the list in the forum's topic "
         f'"{post.topic["title"]}". If it has them all, put one of each into my basket. If it lacks '
         "one, put none of them into the basket, and report that it cannot be done.",
+        (forum.find_topic(post.topic["title"]), to_site("shop")),
+        ([common.to_product(one) for one in products], common.search(unknown)),
         prepare={"forum": post.prepare},
-        steps=(
-            forum.find_topic(post.topic["title"]),
-            to_site("shop"),
-            [common.to_product(one) for one in products],
-            common.search(unknown),
-        ),
     )
 
 
@@ -780,8 +749,7 @@ def list_with_unknown_product(facts: Facts, rng: random.Random) -> Assignment:
     apps=("forum", "tracker"),
     infeasible=True,
 )
-def list_with_unknown_ticket(facts: Facts, rng: random.Random) -> Assignment:
-    """Ask to close the tickets of a list if all of them exist; one does not."""
+def _list_with_unknown_ticket(facts: Facts, rng: random.Random) -> Assignment:
     tickets = rng.sample(tracker.find_unclosed_tickets(facts["tracker"]), 7)
     numbers = [rng.randint(400, 990), *(one["id"] for one in tickets)]
     post = forum.prepare_topic(
@@ -792,16 +760,13 @@ def list_with_unknown_ticket(facts: Facts, rng: random.Random) -> Assignment:
         "We have finished these tickets of the tracker:",
         [f"#{number}" for number in rng.sample(numbers, len(numbers))],
     )
-    return Assignment(
-        goal=f'The topic "{post.topic["title"]}" in the forum lists tickets. See whether each of '
+    return assign(
+        f'The topic "{post.topic["title"]}" in the forum lists tickets. See whether each of '
         "them is in the tracker and not closed yet. If they all are, close them as fixed. If one "
         "is not, change none of them, and report that it cannot be done.",
+        (forum.find_topic(post.topic["title"]), to_site("tracker")),
+        [tracker.open_ticket({"id": number}) for number in reversed(numbers)],
         prepare={"forum": post.prepare},
-        steps=(
-            forum.find_topic(post.topic["title"]),
-            to_site("tracker"),
-            [tracker.open_ticket({"id": number}) for number in reversed(numbers)],
-        ),
     )
 
 
@@ -814,8 +779,7 @@ def list_with_unknown_ticket(facts: Facts, rng: random.Random) -> Assignment:
     split="train",
     apps=("forum", "helpdesk"),
 )
-def topic_to_ticket(facts: Facts, rng: random.Random) -> Assignment:
-    """Enter a topic of the forum as a ticket, and tell its number in the forum."""
+def _topic_to_ticket(facts: Facts, rng: random.Random) -> Assignment:
     desk, user = facts["helpdesk"], facts["forum"]["user"]
     topic = rng.choice(
         [
@@ -858,8 +822,7 @@ def topic_to_ticket(facts: Facts, rng: random.Random) -> Assignment:
 
 
 @task("across/glossary-to-intranet", level=2, split="train", apps=("wiki", "cms"))
-def glossary_to_intranet(facts: Facts, rng: random.Random) -> Assignment:
-    """Copy words of the wiki's glossary into that of the intranet."""
+def _glossary_to_intranet(facts: Facts, rng: random.Random) -> Assignment:
     meanings = facts["wiki"]["glossary"]
     words = rng.sample(sorted(meanings), 2)
     return Assignment(
@@ -885,8 +848,7 @@ def glossary_to_intranet(facts: Facts, rng: random.Random) -> Assignment:
     split="train",
     apps=("cms", "forum"),
 )
-def event_to_forum(facts: Facts, rng: random.Random) -> Assignment:
-    """Announce an event of the intranet in the forum."""
+def _event_to_forum(facts: Facts, rng: random.Random) -> Assignment:
     coming = cms.live_pages(
         facts["cms"], lambda one: one["fields"]["date"] > _TODAY, sections=("events",)
     )

@@ -136,8 +136,7 @@ _PLACES: Final = {
 
 
 @task("across/file-ticket", apps=("mail", "tracker"), level=3, split="train")
-def file_ticket(facts: Facts, rng: random.Random) -> Assignment:
-    """File the ticket that a colleague asks for, and tell its number."""
+def _file_ticket(facts: Facts, rng: random.Random) -> Assignment:
     request = rng.choice(_requests(facts, "tracker"))
     letter = mail.find_mail(facts["mail"], request["mail"])
     component = rng.choice(facts["tracker"]["components"])
@@ -177,8 +176,7 @@ def file_ticket(facts: Facts, rng: random.Random) -> Assignment:
 
 
 @task("across/ask-tracker", apps=("mail", "tracker"), level=2, split="train")
-def ask_tracker(facts: Facts, rng: random.Random) -> Assignment:
-    """Answer a question about a ticket."""
+def _ask_tracker(facts: Facts, rng: random.Random) -> Assignment:
     own = facts["tracker"]
     kind = rng.choice(("build", "owner", "milestone", "workaround"))
     if kind == "build":
@@ -213,8 +211,7 @@ def ask_tracker(facts: Facts, rng: random.Random) -> Assignment:
 
 
 @task("across/hand-over-ticket", apps=("mail", "tracker"), level=2, split="train")
-def hand_over_ticket(facts: Facts, rng: random.Random) -> Assignment:
-    """Give a ticket to whom its owner names."""
+def _hand_over_ticket(facts: Facts, rng: random.Random) -> Assignment:
     own = facts["tracker"]
     ticket = rng.choice(tracker.find_unclosed_tickets(own, owner=lambda name: name != own["user"]))
     owner = other_than(rng, own["developers"], ticket["owner"])
@@ -241,8 +238,7 @@ def hand_over_ticket(facts: Facts, rng: random.Random) -> Assignment:
 
 
 @task("across/note-decision", apps=("mail", "tracker"), level=3, split="train")
-def note_decision(facts: Facts, rng: random.Random) -> Assignment:
-    """Note in a ticket what a thread of mails ends with."""
+def _note_decision(facts: Facts, rng: random.Random) -> Assignment:
     thread = rng.choice(facts["mail"]["threads"])
     first = mail.find_mail(facts["mail"], thread["mail"])
     ticket = rng.choice(tracker.find_unclosed_tickets(facts["tracker"]))
@@ -269,8 +265,7 @@ def note_decision(facts: Facts, rng: random.Random) -> Assignment:
 
 
 @task("across/mail-owner", apps=("tracker", "mail"), level=2, split="train")
-def mail_owner(facts: Facts, rng: random.Random) -> Assignment:
-    """Write a mail to the owner of a ticket."""
+def _mail_owner(facts: Facts, rng: random.Random) -> Assignment:
     ticket = rng.choice(
         tracker.find_unclosed_tickets(facts["tracker"], owner=lambda name: _is_known(facts, name))
     )
@@ -290,8 +285,7 @@ def mail_owner(facts: Facts, rng: random.Random) -> Assignment:
 
 
 @task("across/no-such-ticket", apps=("mail", "tracker"), level=2, split="test", infeasible=True)
-def no_such_ticket(facts: Facts, rng: random.Random) -> Assignment:
-    """Ask for a change of a ticket that does not exist."""
+def _no_such_ticket(facts: Facts, rng: random.Random) -> Assignment:
     sender = mail.draw_colleague(facts["mail"], rng)
     number = rng.randint(400, 990)
     letter, delivery = mail.write_mail(
@@ -315,8 +309,7 @@ def no_such_ticket(facts: Facts, rng: random.Random) -> Assignment:
 
 
 @task("across/basket-for-colleague", apps=("mail", "shop"), level=3, split="train")
-def basket_for_colleague(facts: Facts, rng: random.Random) -> Assignment:
-    """Put what a colleague wants into the basket, and say so."""
+def _basket_for_colleague(facts: Facts, rng: random.Random) -> Assignment:
     request, product = rng.choice(_requests(facts, "shop")), rng.choice(shop.free(facts["shop"]))
     letter, delivery = _order_product(facts, request, product["title"])
     answer = rng.choice(("It is in the basket.", "I will order it tomorrow.", "Done, thank you."))
@@ -347,8 +340,7 @@ def _order_product(
 
 
 @task("across/order-for-colleague", apps=("mail", "shop"), level=3, split="test")
-def order_for_colleague(facts: Facts, rng: random.Random) -> Assignment:
-    """Order what a colleague wants, and tell the order's number."""
+def _order_for_colleague(facts: Facts, rng: random.Random) -> Assignment:
     own = facts["shop"]
     request, product = rng.choice(_requests(facts, "shop")), rng.choice(shop.free(own))
     letter, delivery = _order_product(facts, request, product["title"])
@@ -384,8 +376,7 @@ _FIRST_ORDER: Final = 100_000
 
 
 @task("across/cheapest-of-three", apps=("mail", "shop"), level=3, split="train")
-def cheapest_of_three(facts: Facts, rng: random.Random) -> Assignment:
-    """Tell a colleague which of three products is the cheapest, or the lightest."""
+def _cheapest_of_three(facts: Facts, rng: random.Random) -> Assignment:
     what, of = rng.choice((("cheapest", "price"), ("lightest", "weight")))
     three: list[Facts] = []
     while len({float(one[of]) for one in three}) < 3:
@@ -404,8 +395,7 @@ def cheapest_of_three(facts: Facts, rng: random.Random) -> Assignment:
 
 
 @task("across/unknown-product", apps=("mail", "shop"), level=2, split="train", infeasible=True)
-def unknown_product(facts: Facts, rng: random.Random) -> Assignment:
-    """Ask for something that the shop does not have."""
+def _unknown_product(facts: Facts, rng: random.Random) -> Assignment:
     request = rng.choice(_requests(facts, "shop"))
     wanted = shop.absent(facts["shop"], rng)
     letter, delivery = _order_product(facts, request, wanted)
@@ -425,8 +415,7 @@ def unknown_product(facts: Facts, rng: random.Random) -> Assignment:
 
 
 @task("across/start-thread", apps=("mail", "forum"), level=2, split="train")
-def start_thread(facts: Facts, rng: random.Random) -> Assignment:
-    """Start the thread that a colleague asks for."""
+def _start_thread(facts: Facts, rng: random.Random) -> Assignment:
     own, request = facts["forum"], rng.choice(_requests(facts, "forum"))
     letter = mail.find_mail(facts["mail"], request["mail"])
     category = rng.choice([one for one in own["categories"] if one["title"] != "Announcements"])
@@ -444,8 +433,7 @@ def start_thread(facts: Facts, rng: random.Random) -> Assignment:
 
 
 @task("across/announce-vote", apps=("mail", "forum"), level=3, split="test")
-def announce_vote(facts: Facts, rng: random.Random) -> Assignment:
-    """Count the votes in mails, and tell the forum."""
+def _announce_vote(facts: Facts, rng: random.Random) -> Assignment:
     vote, own = rng.choice(facts["mail"]["votes"]), facts["forum"]
     first = mail.find_mail(facts["mail"], vote["mail"])
     count = vote["counts"][vote["winner"]]
@@ -469,8 +457,7 @@ def announce_vote(facts: Facts, rng: random.Random) -> Assignment:
 
 
 @task("across/mail-author", apps=("forum", "mail"), level=2, split="train")
-def mail_author(facts: Facts, rng: random.Random) -> Assignment:
-    """Write a mail to the author of a topic."""
+def _mail_author(facts: Facts, rng: random.Random) -> Assignment:
     topics = [
         one
         for one in forum.visible_topics(facts["forum"]["topics"])
@@ -495,8 +482,7 @@ def mail_author(facts: Facts, rng: random.Random) -> Assignment:
 
 
 @task("across/new-page", apps=("mail", "wiki"), level=2, split="train")
-def new_page(facts: Facts, rng: random.Random) -> Assignment:
-    """Make the page that a colleague asks for, and file the mail."""
+def _new_page(facts: Facts, rng: random.Random) -> Assignment:
     request = rng.choice(_requests(facts, "wiki"))
     letter = mail.find_mail(facts["mail"], request["mail"])
     parent, folder = rng.choice(("Company", "Procedures")), rng.choice(mail.TARGETS)
@@ -519,8 +505,7 @@ def new_page(facts: Facts, rng: random.Random) -> Assignment:
 
 
 @task("across/moved-desk", apps=("mail", "wiki"), level=2, split="train")
-def moved_desk(facts: Facts, rng: random.Random) -> Assignment:
-    """Correct a colleague's room and extension."""
+def _moved_desk(facts: Facts, rng: random.Random) -> Assignment:
     own = facts["wiki"]
     team = rng.choice(own["teams"])
     member = rng.choice([one for one in team["members"] if one["name"] != own["name"]])
@@ -547,8 +532,7 @@ def moved_desk(facts: Facts, rng: random.Random) -> Assignment:
 
 
 @task("across/ask-wiki", apps=("mail", "wiki"), level=2, split="test")
-def ask_wiki(facts: Facts, rng: random.Random) -> Assignment:
-    """Answer a question about a customer."""
+def _ask_wiki(facts: Facts, rng: random.Random) -> Assignment:
     customer = rng.choice(facts["wiki"]["customers"])
     ends = "until which day does our contract with {} run? Answer with the date, as YYYY-MM-DD,"
     number = "what is the number of our contract with {}? Answer with it"
@@ -566,8 +550,7 @@ def ask_wiki(facts: Facts, rng: random.Random) -> Assignment:
 
 
 @task("across/meeting-page", apps=("mail", "wiki"), level=3, split="train")
-def meeting_page(facts: Facts, rng: random.Random) -> Assignment:
-    """Make a page for a meeting, which is moved once more."""
+def _meeting_page(facts: Facts, rng: random.Random) -> Assignment:
     meeting = rng.choice(facts["mail"]["meetings"])
     title, organiser = meeting["title"], find(facts["mail"]["people"], name=meeting["organiser"])
     day, hour = f"2026-04-{rng.randint(13, 30)}", f"{rng.randint(8, 16):02d}:00"
@@ -614,8 +597,7 @@ def _spender(
 
 
 @task("across/enter-expense", apps=("mail", "budget"), level=2, split="train")
-def enter_expense(facts: Facts, rng: random.Random) -> Assignment:
-    """Enter what somebody paid for some."""
+def _enter_expense(facts: Facts, rng: random.Random) -> Assignment:
     project, bill, sender = _spender(facts, rng, everyone=False)
     day = budget.draw_day(rng)
     letter, delivery = mail.write_mail(
@@ -640,8 +622,7 @@ def enter_expense(facts: Facts, rng: random.Random) -> Assignment:
 
 
 @task("across/enter-expenses", apps=("mail", "budget"), level=3, split="test")
-def enter_expenses(facts: Facts, rng: random.Random) -> Assignment:
-    """Enter three bills, and answer with their sum."""
+def _enter_expenses(facts: Facts, rng: random.Random) -> Assignment:
     project, first, sender = _spender(facts, rng, everyone=True)
     day, titles = budget.draw_day(rng), budget.titles_of(project)
     things = rng.sample([one for one in budget.PURCHASES if one not in titles], 3)
@@ -674,8 +655,7 @@ def enter_expenses(facts: Facts, rng: random.Random) -> Assignment:
 
 
 @task("across/ask-budget", apps=("mail", "budget"), level=2, split="train")
-def ask_budget(facts: Facts, rng: random.Random) -> Assignment:
-    """Tell a participant how much they paid or spent."""
+def _ask_budget(facts: Facts, rng: random.Random) -> Assignment:
     own = facts["budget"]
     project = rng.choice(budget.find_known_projects(own))
     members = [one for one in budget.active_members(project) if one["name"] != own["name"]]
@@ -699,8 +679,7 @@ def ask_budget(facts: Facts, rng: random.Random) -> Assignment:
 
 
 @task("across/report-problem", apps=("mail", "helpdesk"), level=3, split="train")
-def report_problem(facts: Facts, rng: random.Random) -> Assignment:
-    """Enter a ticket for a colleague who reports something, and tell its number."""
+def _report_problem(facts: Facts, rng: random.Random) -> Assignment:
     own, sender = facts["helpdesk"], mail.draw_colleague(facts["mail"], rng)
     slug, title, body = helpdesk.draw_case(rng)
     queue, priority = helpdesk.find_queue(own, slug), rng.choice((1, 2, 4, 5))
@@ -726,8 +705,7 @@ def report_problem(facts: Facts, rng: random.Random) -> Assignment:
 
 
 @task("across/resolve-as-told", apps=("mail", "helpdesk"), level=2, split="train")
-def resolve_as_told(facts: Facts, rng: random.Random) -> Assignment:
-    """Resolve a ticket with what a colleague has done about it."""
+def _resolve_as_told(facts: Facts, rng: random.Random) -> Assignment:
     own, sender = facts["helpdesk"], mail.draw_colleague(facts["mail"], rng)
     ticket = rng.choice(helpdesk.find_tickets(own, lambda one: not one["depends"]))
     text = ticket["end"]
@@ -753,8 +731,7 @@ def resolve_as_told(facts: Facts, rng: random.Random) -> Assignment:
 
 
 @task("across/ask-helpdesk", apps=("mail", "helpdesk"), level=2, split="test")
-def ask_helpdesk(facts: Facts, rng: random.Random) -> Assignment:
-    """Tell a colleague who works on a ticket, and until when."""
+def _ask_helpdesk(facts: Facts, rng: random.Random) -> Assignment:
     own = facts["helpdesk"]
     senders = {one["email"]: one for one in facts["mail"]["people"][1:]}
     ticket = rng.choice(
@@ -777,8 +754,7 @@ def ask_helpdesk(facts: Facts, rng: random.Random) -> Assignment:
 
 
 @task("across/note-invoice", apps=("mail", "helpdesk"), level=2, split="train")
-def note_invoice(facts: Facts, rng: random.Random) -> Assignment:
-    """Note in a ticket what an invoice says."""
+def _note_invoice(facts: Facts, rng: random.Random) -> Assignment:
     invoice = rng.choice(facts["mail"]["invoices"])
     letter = mail.find_mail(facts["mail"], invoice["mail"])
     ticket = rng.choice(helpdesk.find_tickets(facts["helpdesk"]))

@@ -23,8 +23,7 @@ task = functools.partial(template, level=3, user="user")
 
 
 @task("across/points-for-colleague", apps=("mail", "wiki", "tracker"), split="train")
-def points_for_colleague(facts: Facts, rng: random.Random) -> Assignment:
-    """File what a meeting left open, as a colleague asks, and answer."""
+def _points_for_colleague(facts: Facts, rng: random.Random) -> Assignment:
     meeting, points = wiki.open_points(facts["wiki"], rng, 3)
     component = rng.choice(facts["tracker"]["components"])
     shared = {"component": component["name"], "milestone": rng.choice(tracker.UPCOMING)}
@@ -65,8 +64,7 @@ def points_for_colleague(facts: Facts, rng: random.Random) -> Assignment:
 
 
 @task("across/list-to-bills", apps=("forum", "shop", "budget"), split="test")
-def list_to_bills(facts: Facts, rng: random.Random) -> Assignment:
-    """Enter what a list of the forum costs, product by product, and tell the sum."""
+def _list_to_bills(facts: Facts, rng: random.Random) -> Assignment:
     own, project = facts["forum"], rng.choice(budget.find_known_projects(facts["budget"]))
     titles = budget.titles_of(project)
     products = [one for one in shop.free(facts["shop"]) if one["title"] not in titles]
@@ -111,8 +109,7 @@ def list_to_bills(facts: Facts, rng: random.Random) -> Assignment:
 
 
 @task("across/report-on-contract", apps=("wiki", "tracker", "forum"), split="train")
-def report_on_contract(facts: Facts, rng: random.Random) -> Assignment:
-    """Tell in the forum how many tickets the customer of a contract waits for."""
+def _report_on_contract(facts: Facts, rng: random.Random) -> Assignment:
     customer, own = rng.choice(facts["wiki"]["customers"]), facts["forum"]
     kinds = sorted(tracker_content.WORDS.types)[:2]
     counts = [
@@ -143,8 +140,7 @@ def report_on_contract(facts: Facts, rng: random.Random) -> Assignment:
 
 
 @task("across/new-desk", apps=("mail", "wiki", "helpdesk"), split="test")
-def new_desk(facts: Facts, rng: random.Random) -> Assignment:
-    """Correct where a colleague sits, order what is missing there, and tell the ticket's number."""
+def _new_desk(facts: Facts, rng: random.Random) -> Assignment:
     own, desk = facts["wiki"], facts["helpdesk"]
     team = rng.choice(own["teams"])
     member = rng.choice([one for one in team["members"] if one["name"] != own["name"]])
@@ -189,8 +185,7 @@ def new_desk(facts: Facts, rng: random.Random) -> Assignment:
 
 
 @task("across/buy-and-share", apps=("mail", "shop", "budget"), split="train")
-def buy_and_share(facts: Facts, rng: random.Random) -> Assignment:
-    """Put what a colleague wants into the basket, enter its price as a bill, and answer."""
+def _buy_and_share(facts: Facts, rng: random.Random) -> Assignment:
     project = rng.choice(budget.find_known_projects(facts["budget"]))
     products = rng.sample(shop.free(facts["shop"]), 2)
     counts = [rng.randint(2, 6) for _ in products]
@@ -240,8 +235,7 @@ def buy_and_share(facts: Facts, rng: random.Random) -> Assignment:
 
 
 @task("across/page-of-release", apps=("tracker", "wiki", "forum"), split="test")
-def page_of_release(facts: Facts, rng: random.Random) -> Assignment:
-    """Make a page of the wiki that tells how far a release is, and announce it."""
+def _page_of_release(facts: Facts, rng: random.Random) -> Assignment:
     name, due = tracker.draw_release(facts["tracker"], rng, components=2)
     open_tickets = tracker.find_unclosed_tickets(facts["tracker"], milestone=name)
     first, second = rng.sample(sorted({one["component"] for one in open_tickets}), 2)
@@ -278,8 +272,7 @@ def page_of_release(facts: Facts, rng: random.Random) -> Assignment:
 
 
 @task("across/event-for-all", apps=("cms", "wiki", "mail"), split="train")
-def event_for_all(facts: Facts, rng: random.Random) -> Assignment:
-    """Note an event of the intranet in the wiki, and invite two colleagues by mail."""
+def _event_for_all(facts: Facts, rng: random.Random) -> Assignment:
     coming = cms.live_pages(
         facts["cms"], lambda one: one["fields"]["date"] > "2026-03-02", sections=("events",)
     )

@@ -15,6 +15,7 @@ from webtraj_apps.tasks import (
     Facts,
     added,
     anything,
+    assign,
     changed,
     find,
     find_best,
@@ -265,38 +266,31 @@ def bill_for_everyone(facts: Facts, project: Project, what: str, amount: float) 
 
 
 @task("budget/add-bill", level=1, split="train")
-def add_bill(facts: Facts, rng: random.Random) -> Assignment:
-    """Add a bill for everyone."""
+def _add_bill(facts: Facts, rng: random.Random) -> Assignment:
     project, bill = draw_bill(facts, rng, everyone=True)
-    return Assignment(
-        goal=(
-            f'In the project "{project["name"]}", add a bill of today (2 March 2026): '
-            f'{bill["payer"]} paid {bill["amount"]:.2f} for "{bill["what"]}", for everyone.'
-        ),
-        expect=expect_bill(project, bill),
-        steps=(open_project(project), enter_bill(project, bill)),
+    return assign(
+        f'In the project "{project["name"]}", add a bill of today (2 March 2026): '
+        f'{bill["payer"]} paid {bill["amount"]:.2f} for "{bill["what"]}", for everyone.',
+        (open_project(project), enter_bill(project, bill)),
+        expect_bill(project, bill),
     )
 
 
 @task("budget/add-bill-for-some", level=2, split="train")
-def add_bill_for_some(facts: Facts, rng: random.Random) -> Assignment:
-    """Add a dated bill for some participants."""
+def _add_bill_for_some(facts: Facts, rng: random.Random) -> Assignment:
     project, bill = draw_bill(facts, rng, everyone=False)
     day = draw_day(rng)
-    return Assignment(
-        goal=(
-            f'Add a bill to the project "{project["name"]}": on {format_date(day)}, '
-            f'{bill["payer"]} paid {bill["amount"]:.2f} for "{bill["what"]}", '
-            f"for {join_names(bill['owers'])} only."
-        ),
-        expect=expect_bill(project, bill, day=day),
-        steps=(open_project(project), enter_bill(project, bill, day=day)),
+    return assign(
+        f'Add a bill to the project "{project["name"]}": on {format_date(day)}, '
+        f'{bill["payer"]} paid {bill["amount"]:.2f} for "{bill["what"]}", '
+        f"for {join_names(bill['owers'])} only.",
+        (open_project(project), enter_bill(project, bill, day=day)),
+        expect_bill(project, bill, day=day),
     )
 
 
 @task("budget/add-reimbursement", level=2, split="test")
-def add_reimbursement(facts: Facts, rng: random.Random) -> Assignment:
-    """Enter that somebody gave money back."""
+def _add_reimbursement(facts: Facts, rng: random.Random) -> Assignment:
     project = rng.choice(find_known_projects(facts))
     payer, receiver = rng.sample([one["name"] for one in active_members(project)], 2)
     bill = {
@@ -305,27 +299,18 @@ def add_reimbursement(facts: Facts, rng: random.Random) -> Assignment:
         "payer": payer,
         "owers": [receiver],
     }
-    return Assignment(
-        goal=(
-            f"{payer} gave {receiver} {bill['amount']:.0f} in cash today (2 March 2026). Enter "
-            f'this in the project "{project["name"]}" as a bill of the type Reimbursement with the '
-            f'description "{bill["what"]}".'
-        ),
-        expect=expect_bill(project, bill, kind="REIMBURSEMENT"),
-        steps=(
-            open_project(project),
-            _ADD,
-            _fill_bill(project, bill),
-            click("#bill-form details summary"),
-            select("#bill_type", "Reimbursement"),
-            _SUBMIT,
-        ),
+    return assign(
+        f"{payer} gave {receiver} {bill['amount']:.0f} in cash today (2 March 2026). Enter "
+        f'this in the project "{project["name"]}" as a bill of the type Reimbursement with the '
+        f'description "{bill["what"]}".',
+        (open_project(project), _ADD, _fill_bill(project, bill)),
+        (click("#bill-form details summary"), select("#bill_type", "Reimbursement"), _SUBMIT),
+        expect_bill(project, bill, kind="REIMBURSEMENT"),
     )
 
 
 @task("budget/add-three-bills", level=3, split="train")
-def add_three_bills(facts: Facts, rng: random.Random) -> Assignment:
-    """Add three bills of one day."""
+def _add_three_bills(facts: Facts, rng: random.Random) -> Assignment:
     project = rng.choice(find_known_projects(facts))
     names = [one["name"] for one in active_members(project)]
     things = rng.sample([one for one in PURCHASES if one not in titles_of(project)], 3)
@@ -335,106 +320,85 @@ def add_three_bills(facts: Facts, rng: random.Random) -> Assignment:
     ]
     day = draw_day(rng)
     told = "; ".join(f'{one["payer"]}: {one["amount"]:.2f} for "{one["what"]}"' for one in bills)
-    return Assignment(
-        goal=(
-            f'Add three bills of {format_date(day)} to the project "{project["name"]}", each for '
-            f"everyone. Payers, amounts and descriptions: {told}."
-        ),
-        expect=[expect_bill(project, bill, day=day) for bill in bills],
-        steps=(
-            open_project(project),
-            [enter_bill(project, bill, day=day) for bill in bills],
-        ),
+    return assign(
+        f'Add three bills of {format_date(day)} to the project "{project["name"]}", each for '
+        f"everyone. Payers, amounts and descriptions: {told}.",
+        (open_project(project), [enter_bill(project, bill, day=day) for bill in bills]),
+        [expect_bill(project, bill, day=day) for bill in bills],
     )
 
 
 @task("budget/change-amount", level=1, split="train")
-def change_amount(facts: Facts, rng: random.Random) -> Assignment:
-    """Correct the amount of a bill."""
+def _change_amount(facts: Facts, rng: random.Random) -> Assignment:
     project, bill = _choose_bill(facts, rng)
     amount = draw_amount(rng)
-    return Assignment(
-        goal=(
-            f'The bill "{bill["what"]}" in the project "{project["name"]}" has a wrong amount. '
-            f"Change it to {amount:.2f}."
-        ),
-        expect=_changed_bill(bill, amount=_near(amount), converted_amount=_near(amount)),
-        steps=_change(project, bill, fill("#amount", f"{amount:.2f}")),
+    return assign(
+        f'The bill "{bill["what"]}" in the project "{project["name"]}" has a wrong amount. '
+        f"Change it to {amount:.2f}.",
+        _change(project, bill, fill("#amount", f"{amount:.2f}")),
+        _changed_bill(bill, amount=_near(amount), converted_amount=_near(amount)),
     )
 
 
 @task("budget/change-payer", level=1, split="train")
-def change_payer(facts: Facts, rng: random.Random) -> Assignment:
-    """Correct who paid a bill."""
+def _change_payer(facts: Facts, rng: random.Random) -> Assignment:
     project, bill = _choose_bill(facts, rng)
     payer = rng.choice([one for one in active_members(project) if one["name"] != bill["payer"]])
-    return Assignment(
-        goal=(
-            f'{payer["name"]}, not {bill["payer"]}, paid the bill "{bill["what"]}" in the project '
-            f'"{project["name"]}". Correct it.'
-        ),
-        expect=_changed_bill(bill, payer_id=payer["id"]),
-        steps=_change(project, bill, select("#payer", payer["name"])),
+    return assign(
+        f'{payer["name"]}, not {bill["payer"]}, paid the bill "{bill["what"]}" in the project '
+        f'"{project["name"]}". Correct it.',
+        _change(project, bill, select("#payer", payer["name"])),
+        _changed_bill(bill, payer_id=payer["id"]),
     )
 
 
 @task("budget/change-date-and-title", level=2, split="train")
-def change_date_and_title(facts: Facts, rng: random.Random) -> Assignment:
-    """Correct the date and the description of a bill."""
+def _change_date_and_title(facts: Facts, rng: random.Random) -> Assignment:
     project, bill = _choose_bill(facts, rng)
     day = draw_day(rng)
     what = f"{bill['what']} ({rng.choice(('with receipt', 'no receipt', 'by card', 'in cash'))})"
-    return Assignment(
-        goal=(
-            f'In the project "{project["name"]}", change the date of the bill "{bill["what"]}" to '
-            f'{format_date(day)} and its description to "{what}".'
-        ),
-        expect=_changed_bill(bill, date=day, what=same_text(what)),
-        steps=_change(project, bill, fill("#date", day), fill("#what", what)),
+    return assign(
+        f'In the project "{project["name"]}", change the date of the bill "{bill["what"]}" to '
+        f'{format_date(day)} and its description to "{what}".',
+        _change(project, bill, fill("#date", day), fill("#what", what)),
+        _changed_bill(bill, date=day, what=same_text(what)),
     )
 
 
 @task("budget/leave-out", level=2, split="test")
-def leave_out(facts: Facts, rng: random.Random) -> Assignment:
-    """Take somebody out of a bill."""
+def _leave_out(facts: Facts, rng: random.Random) -> Assignment:
     project, bill = _choose_bill(facts, rng, lambda _, one: len(one["owers"]) > 2)
     name = rng.choice(bill["owers"])
     left = [one for one in bill["owers"] if one != name]
-    return Assignment(
-        goal=(
-            f'{name} had no part in the bill "{bill["what"]}" of the project "{project["name"]}". '
-            f"Correct for whom it was paid; change nothing else."
-        ),
-        expect=_changed_bill(bill, owers_id=_is_owed_by(project, left)),
-        steps=_change(project, bill, *_owers(project, bill["owers"], left)),
+    return assign(
+        f'{name} had no part in the bill "{bill["what"]}" of the project "{project["name"]}". '
+        f"Correct for whom it was paid; change nothing else.",
+        _change(project, bill, *_owers(project, bill["owers"], left)),
+        _changed_bill(bill, owers_id=_is_owed_by(project, left)),
     )
 
 
 @task("budget/add-to-bill", level=2, split="train")
-def add_to_bill(facts: Facts, rng: random.Random) -> Assignment:
-    """Let everybody share a bill."""
+def _add_to_bill(facts: Facts, rng: random.Random) -> Assignment:
     project, bill = _choose_bill(
         facts, rng, lambda p, one: len(one["owers"]) < len(active_members(p))
     )
     names = [one["name"] for one in active_members(project)]
-    return Assignment(
-        goal=(
-            f'The bill "{bill["what"]}" in the project "{project["name"]}" was for all active '
-            "participants. Correct for whom it was paid; change nothing else."
-        ),
-        expect=_changed_bill(bill, owers_id=_is_owed_by(project, names)),
-        steps=_change(project, bill, *_owers(project, bill["owers"], names)),
+    return assign(
+        f'The bill "{bill["what"]}" in the project "{project["name"]}" was for all active '
+        "participants. Correct for whom it was paid; change nothing else.",
+        _change(project, bill, *_owers(project, bill["owers"], names)),
+        _changed_bill(bill, owers_id=_is_owed_by(project, names)),
     )
 
 
 @task("budget/delete-bill", level=1, split="train")
-def delete_bill(facts: Facts, rng: random.Random) -> Assignment:
-    """Delete a bill."""
+def _delete_bill(facts: Facts, rng: random.Random) -> Assignment:
     project, bill = _choose_bill(facts, rng)
-    return Assignment(
-        goal=f'Delete the bill "{bill["what"]}" from the project "{project["name"]}".',
-        expect=_no_bill(bill),
-        steps=(open_project(project), _delete(project, bill)),
+    return assign(
+        f'Delete the bill "{bill["what"]}" from the project "{project["name"]}".',
+        (open_project(project), _delete(project, bill)),
+        _no_bill(bill),
     )
 
 
@@ -450,24 +414,20 @@ _COPY_BILL = (
 
 
 @task("budget/delete-duplicate", level=2, split="test")
-def delete_duplicate(facts: Facts, rng: random.Random) -> Assignment:
-    """Find the bill that was entered twice, and delete one of the two."""
+def _delete_duplicate(facts: Facts, rng: random.Random) -> Assignment:
     project, bill = _choose_bill(facts, rng)
     twin = {**bill, "id": _NEW + bill["id"]}
-    return Assignment(
-        goal=(
-            f'One bill of the project "{project["name"]}" was entered twice, with the same '
-            "description, date and amount. Delete one of the two."
-        ),
+    return assign(
+        f'One bill of the project "{project["name"]}" was entered twice, with the same '
+        "description, date and amount. Delete one of the two.",
+        (open_project(project), _delete(project, rng.choice((bill, twin)))),
+        _no_bill(bill, twin),
         prepare=tuple((statement, (twin["id"], bill["id"])) for statement in _COPY_BILL),
-        expect=_no_bill(bill, twin),
-        steps=(open_project(project), _delete(project, rng.choice((bill, twin)))),
     )
 
 
 @task("budget/split-bill", level=3, split="train")
-def split_bill(facts: Facts, rng: random.Random) -> Assignment:
-    """Replace a bill by two."""
+def _split_bill(facts: Facts, rng: random.Random) -> Assignment:
     project, bill = _choose_bill(facts, rng)
     names = [one["name"] for one in active_members(project)]
     first = round(bill["amount"] * rng.choice((0.25, 0.4, 0.6)), 2)
@@ -480,21 +440,16 @@ def split_bill(facts: Facts, rng: random.Random) -> Assignment:
     told = " and ".join(
         f'"{one["what"]}", {one["amount"]:.2f}, paid by {one["payer"]}' for one in parts
     )
-    return Assignment(
-        goal=(
-            f'Two people paid the bill "{bill["what"]}" in the project "{project["name"]}". '
-            f"Delete it, and add two new bills of the same date ({format_date(bill['date'])}) "
-            f"instead, both for everyone: {told}."
-        ),
-        expect=[
+    return assign(
+        f'Two people paid the bill "{bill["what"]}" in the project "{project["name"]}". '
+        f"Delete it, and add two new bills of the same date ({format_date(bill['date'])}) "
+        f"instead, both for everyone: {told}.",
+        (open_project(project), _delete(project, bill)),
+        [enter_bill(project, part, day=bill["date"]) for part in parts],
+        [
             _no_bill(bill),
             [expect_bill(project, part, day=bill["date"]) for part in parts],
         ],
-        steps=(
-            open_project(project),
-            _delete(project, bill),
-            [enter_bill(project, part, day=bill["date"]) for part in parts],
-        ),
     )
 
 
@@ -502,14 +457,13 @@ def split_bill(facts: Facts, rng: random.Random) -> Assignment:
 
 
 @task("budget/add-participant", level=1, split="train")
-def add_participant(facts: Facts, rng: random.Random) -> Assignment:
-    """Add a participant."""
+def _add_participant(facts: Facts, rng: random.Random) -> Assignment:
     project = rng.choice(find_known_projects(facts))
     name = _newcomer(facts, project, rng)
-    return Assignment(
-        goal=f'Add {name} as a participant to the project "{project["name"]}".',
-        expect=_new_member(project["id"], name),
-        steps=(open_project(project), _add_member(name)),
+    return assign(
+        f'Add {name} as a participant to the project "{project["name"]}".',
+        (open_project(project), _add_member(name)),
+        _new_member(project["id"], name),
     )
 
 
@@ -530,47 +484,40 @@ def _add_member(name: str) -> tuple[Step, Step]:
 
 
 @task("budget/change-weight", level=2, split="train")
-def change_weight(facts: Facts, rng: random.Random) -> Assignment:
-    """Change how much a participant counts."""
+def _change_weight(facts: Facts, rng: random.Random) -> Assignment:
     project = rng.choice(find_known_projects(facts))
     member = rng.choice(active_members(project))
     weight = rng.choice([one for one in (0.5, 1.5, 2.5, 3.0, 4.0) if one != member["weight"]])
-    return Assignment(
-        goal=(
-            f'In the project "{project["name"]}", set the weight of {member["name"]} to {weight:g}.'
-        ),
-        expect=changed("person", {"id": member["id"]}, weight=weight),
-        steps=(open_project(project), _edit_member(member, "weight", f"{weight:g}")),
+    return assign(
+        f'In the project "{project["name"]}", set the weight of {member["name"]} to {weight:g}.',
+        (open_project(project), _edit_member(member, "weight", f"{weight:g}")),
+        changed("person", {"id": member["id"]}, weight=weight),
     )
 
 
 @task("budget/rename-participant", level=1, split="test")
-def rename_participant(facts: Facts, rng: random.Random) -> Assignment:
-    """Rename a participant."""
+def _rename_participant(facts: Facts, rng: random.Random) -> Assignment:
     project = rng.choice(find_known_projects(facts))
     member = rng.choice(active_members(project))
     name = f"{member['name']} {rng.choice('ABCDFGHKLMNPRSTVW')}."
-    return Assignment(
-        goal=(
-            f'In the project "{project["name"]}", rename the participant {member["name"]} to '
-            f'"{name}" (with the full stop).'
-        ),
-        expect=changed("person", {"id": member["id"]}, name=name),
-        steps=(open_project(project), _edit_member(member, "name", name)),
+    return assign(
+        f'In the project "{project["name"]}", rename the participant {member["name"]} to '
+        f'"{name}" (with the full stop).',
+        (open_project(project), _edit_member(member, "name", name)),
+        changed("person", {"id": member["id"]}, name=name),
     )
 
 
 @task("budget/deactivate-participant", level=1, split="train")
-def deactivate_participant(facts: Facts, rng: random.Random) -> Assignment:
-    """Deactivate a participant."""
+def _deactivate_participant(facts: Facts, rng: random.Random) -> Assignment:
     project = rng.choice(find_known_projects(facts))
     fit = [one for one in active_members(project) if one["bills"] and one["name"] != facts["name"]]
     member = rng.choice(fit)
     button = _of_member(member, "delete")
-    return Assignment(
-        goal=f'Deactivate the participant {member["name"]} of the project "{project["name"]}".',
-        expect=changed("person", {"id": member["id"]}, activated=0),
-        steps=(open_project(project), button, button),
+    return assign(
+        f'Deactivate the participant {member["name"]} of the project "{project["name"]}".',
+        (open_project(project), button, button),
+        changed("person", {"id": member["id"]}, activated=0),
     )
 
 
@@ -580,25 +527,21 @@ _NEW_PERSON = """
 
 
 @task("budget/remove-participant", level=2, split="test")
-def remove_participant(facts: Facts, rng: random.Random) -> Assignment:
-    """Remove the participant without a bill."""
+def _remove_participant(facts: Facts, rng: random.Random) -> Assignment:
     project = rng.choice(find_known_projects(facts))
     member = {"id": _NEW, "name": _newcomer(facts, project, rng)}
     button = _of_member(member, "delete")
-    return Assignment(
-        goal=(
-            f'One participant of the project "{project["name"]}" has neither paid nor shared any '
-            "bill. Remove this participant; deactivating somebody without bills does it."
-        ),
+    return assign(
+        f'One participant of the project "{project["name"]}" has neither paid nor shared any '
+        "bill. Remove this participant; deactivating somebody without bills does it.",
+        (open_project(project), open_tab("Statistics"), open_tab("Bills"), button, button),
+        removed("person", id=_NEW),
         prepare=((_NEW_PERSON, (_NEW, project["id"], member["name"])),),
-        expect=removed("person", id=_NEW),
-        steps=(open_project(project), open_tab("Statistics"), open_tab("Bills"), button, button),
     )
 
 
 @task("budget/reactivate-participant", level=1, split="train")
-def reactivate_participant(facts: Facts, rng: random.Random) -> Assignment:
-    """Bring a participant back."""
+def _reactivate_participant(facts: Facts, rng: random.Random) -> Assignment:
     # Those with a balance of zero are not shown.
     fit = [
         (p, one)
@@ -607,41 +550,31 @@ def reactivate_participant(facts: Facts, rng: random.Random) -> Assignment:
         if abs(one["balance"]) > 1
     ]
     project, member = rng.choice(fit)
-    return Assignment(
-        goal=f'Reactivate the participant {member["name"]} of the project "{project["name"]}".',
+    return assign(
+        f'Reactivate the participant {member["name"]} of the project "{project["name"]}".',
+        (open_project(project), _of_member(member, "reactivate")),
+        changed("person", {"id": member["id"]}, activated=1),
         prepare=(("UPDATE person SET activated = 0 WHERE id = ?", (member["id"],)),),
-        expect=changed("person", {"id": member["id"]}, activated=1),
-        steps=(open_project(project), _of_member(member, "reactivate")),
     )
 
 
 @task("budget/join-late", level=3, split="test")
-def join_late(facts: Facts, rng: random.Random) -> Assignment:
-    """Add a participant with a weight, and a bill that this participant paid."""
+def _join_late(facts: Facts, rng: random.Random) -> Assignment:
     project, bill = draw_bill(facts, rng, everyone=False)
     name, weight = _newcomer(facts, project, rng), rng.choice((0.5, 2.0, 3.0))
     known = ", ".join(f"#bal-member-{one['id']}" for one in project["members"])
-    return Assignment(
-        goal=(
-            f'Add {name} to the project "{project["name"]}" with the weight {weight:g}. Then add a '
-            f'bill of today (2 March 2026): {name} paid {bill["amount"]:.2f} for "{bill["what"]}", '
-            f"for {join_names(bill['owers'])} only."
-        ),
-        expect=[
+    return assign(
+        f'Add {name} to the project "{project["name"]}" with the weight {weight:g}. Then add a '
+        f'bill of today (2 March 2026): {name} paid {bill["amount"]:.2f} for "{bill["what"]}", '
+        f"for {join_names(bill['owers'])} only.",
+        (open_project(project), _add_member(name)),
+        click(f"tr[id^=bal-member-]:not({known}) form.edit button"),
+        (fill("#weight", f"{weight:g}"), click("main form button"), _ADD),
+        (_fill_bill(project, {**bill, "payer": name}), _untick_newcomer(project), _SUBMIT),
+        [
             _new_member(project["id"], name, weight),
             _paid(bill, payer_id=anything, payer=name, project=project["id"]),
         ],
-        steps=(
-            open_project(project),
-            _add_member(name),
-            click(f"tr[id^=bal-member-]:not({known}) form.edit button"),
-            fill("#weight", f"{weight:g}"),
-            click("main form button"),
-            _ADD,
-            _fill_bill(project, {**bill, "payer": name}),
-            _untick_newcomer(project),
-            _SUBMIT,
-        ),
     )
 
 
@@ -655,17 +588,14 @@ def _untick_newcomer(project: Project) -> Step:
 
 
 @task("budget/register-settlement", level=2, split="train")
-def register_settlement(facts: Facts, rng: random.Random) -> Assignment:
-    """Register that a debt was paid."""
+def _register_settlement(facts: Facts, rng: random.Random) -> Assignment:
     fit = [(p, one) for p in find_known_projects(facts) for one in _settlements(p)]
     project, settlement = rng.choice(fit)
-    return Assignment(
-        goal=(
-            f"{settlement['payer']} has paid {settlement['receiver']} what the settlement plan of "
-            f'the project "{project["name"]}" proposes. Register this settlement.'
-        ),
-        expect=_settled(project, settlement),
-        steps=(open_project(project), open_tab("Settle"), _register(project, settlement)),
+    return assign(
+        f"{settlement['payer']} has paid {settlement['receiver']} what the settlement plan of "
+        f'the project "{project["name"]}" proposes. Register this settlement.',
+        (open_project(project), open_tab("Settle"), _register(project, settlement)),
+        _settled(project, settlement),
     )
 
 
@@ -693,23 +623,17 @@ def _register(project: Project, settlement: dict[str, Any]) -> Step:
 
 
 @task("budget/settle-all", level=3, split="train")
-def settle_all(facts: Facts, rng: random.Random) -> Assignment:
-    """Register all settlements of a project."""
+def _settle_all(facts: Facts, rng: random.Random) -> Assignment:
     project = rng.choice([p for p in find_known_projects(facts) if 2 < len(_settlements(p)) < 8])
-    return Assignment(
-        goal=(
-            f'Everybody in the project "{project["name"]}" has paid what the settlement plan '
-            "proposes. Register every settlement of the plan. Ignore settlements below 0.05, which "
-            "rounding may leave."
-        ),
-        expect=[_settled(project, item) for item in _settlements(project)],
+    return assign(
+        f'Everybody in the project "{project["name"]}" has paid what the settlement plan '
+        "proposes. Register every settlement of the plan. Ignore settlements below 0.05, which "
+        "rounding may leave.",
+        (open_project(project), open_tab("Settle")),
+        [_register(project, one) for one in _settlements(project)],
+        [_settled(project, item) for item in _settlements(project)],
         # Remainders of rounding.
         allow=added("bill", amount=_near(0, 0.05), bill_type="REIMBURSEMENT"),
-        steps=(
-            open_project(project),
-            open_tab("Settle"),
-            [_register(project, one) for one in _settlements(project)],
-        ),
     )
 
 
@@ -717,23 +641,19 @@ def settle_all(facts: Facts, rng: random.Random) -> Assignment:
 
 
 @task("budget/balance", level=1, split="train")
-def balance(facts: Facts, rng: random.Random) -> Assignment:
-    """Tell a participant's balance."""
+def _balance(facts: Facts, rng: random.Random) -> Assignment:
     project = rng.choice(find_known_projects(facts))
     member = rng.choice([one for one in active_members(project) if one["bills"]])
-    return Assignment(
-        goal=(
-            f'What is the balance of {member["name"]} in the project "{project["name"]}"? Answer '
-            "with the amount, with a minus sign if it is negative."
-        ),
+    return assign(
+        f'What is the balance of {member["name"]} in the project "{project["name"]}"? Answer '
+        "with the amount, with a minus sign if it is negative.",
+        open_project(project),
         answer=f"{member['balance']:.2f}",
-        steps=open_project(project),
     )
 
 
 @task("budget/lowest-balance", level=1, split="train")
-def lowest_balance(facts: Facts, rng: random.Random) -> Assignment:
-    """Tell who owes most, or is owed most."""
+def _lowest_balance(facts: Facts, rng: random.Random) -> Assignment:
 
     def best_of(project: Project, choose: Callable[..., Any]) -> Any:
         return find_best(project["members"], lambda one: one["balance"], choose)
@@ -741,112 +661,91 @@ def lowest_balance(facts: Facts, rng: random.Random) -> Assignment:
     fit = [p for p in find_known_projects(facts) if best_of(p, min) and best_of(p, max)]
     project, lowest = rng.choice(fit), rng.random() < 0.5
     best = best_of(project, min if lowest else max)
-    return Assignment(
-        goal=(
-            f'Which participant of the project "{project["name"]}" has the '
-            f"{'lowest' if lowest else 'highest'} balance? Answer with the name."
-        ),
+    return assign(
+        f'Which participant of the project "{project["name"]}" has the '
+        f"{'lowest' if lowest else 'highest'} balance? Answer with the name.",
+        open_project(project),
         answer=best["name"],
-        steps=open_project(project),
     )
 
 
 @task("budget/who-paid", level=1, split="train")
-def who_paid(facts: Facts, rng: random.Random) -> Assignment:
-    """Tell who paid a bill."""
+def _who_paid(facts: Facts, rng: random.Random) -> Assignment:
     project, bill = _choose_bill(facts, rng)
-    return Assignment(
-        goal=(
-            f'Who paid the bill "{bill["what"]}" in the project "{project["name"]}"? '
-            "Answer with the name."
-        ),
+    return assign(
+        f'Who paid the bill "{bill["what"]}" in the project "{project["name"]}"? '
+        "Answer with the name.",
+        open_project(project),
         answer=bill["payer"],
-        steps=open_project(project),
     )
 
 
 @task("budget/share", level=2, split="test")
-def share(facts: Facts, rng: random.Random) -> Assignment:
-    """Tell who shares a bill."""
+def _share(facts: Facts, rng: random.Random) -> Assignment:
     project, bill = _choose_bill(
         facts, rng, lambda p, one: 1 < len(one["owers"]) < len(active_members(p))
     )
-    return Assignment(
-        goal=(
-            f'For whom was the bill "{bill["what"]}" in the project "{project["name"]}" paid? '
-            "Answer with all the names, separated by commas."
-        ),
+    return assign(
+        f'For whom was the bill "{bill["what"]}" in the project "{project["name"]}" paid? '
+        "Answer with all the names, separated by commas.",
+        _change(project, bill)[:-1],
         answer=tuple(bill["owers"]),
-        steps=_change(project, bill)[:-1],
     )
 
 
 @task("budget/settlement-amount", level=1, split="test")
-def settlement_amount(facts: Facts, rng: random.Random) -> Assignment:
-    """Tell what somebody has to pay."""
+def _settlement_amount(facts: Facts, rng: random.Random) -> Assignment:
     fit = [(p, one) for p in find_known_projects(facts) for one in _settlements(p)]
     project, settlement = rng.choice(fit)
-    return Assignment(
-        goal=(
-            f"How much should {settlement['payer']} pay to {settlement['receiver']} according to "
-            f'the settlement plan of the project "{project["name"]}"? Answer with the amount.'
-        ),
+    return assign(
+        f"How much should {settlement['payer']} pay to {settlement['receiver']} according to "
+        f'the settlement plan of the project "{project["name"]}"? Answer with the amount.',
+        (open_project(project), open_tab("Settle")),
         answer=f"{settlement['amount']:.2f}",
-        steps=(open_project(project), open_tab("Settle")),
     )
 
 
 @task("budget/total-paid", level=1, split="test")
-def total_paid(facts: Facts, rng: random.Random) -> Assignment:
-    """Tell how much a participant paid in all."""
+def _total_paid(facts: Facts, rng: random.Random) -> Assignment:
     project = rng.choice(find_known_projects(facts))
     member = rng.choice([one for one in active_members(project) if one["paid"]])
-    return Assignment(
-        goal=(
-            f'How much has {member["name"]} paid for bills in the project "{project["name"]}" in '
-            'total, according to the column "Paid" of the statistics? Answer with the amount.'
-        ),
+    return assign(
+        f'How much has {member["name"]} paid for bills in the project "{project["name"]}" in '
+        'total, according to the column "Paid" of the statistics? Answer with the amount.',
+        (open_project(project), open_tab("Statistics")),
         answer=f"{member['paid']:.2f}",
-        steps=(open_project(project), open_tab("Statistics")),
     )
 
 
 @task("budget/month", level=1, split="test")
-def month(facts: Facts, rng: random.Random) -> Assignment:
-    """Tell the expenses of a month."""
+def _month(facts: Facts, rng: random.Random) -> Assignment:
     project = rng.choice(find_known_projects(facts))
     spent = [bill for bill in project["bills"] if not bill["reimbursement"]]
     chosen = rng.choice(sorted({bill["date"][:7] for bill in spent}))
     total = sum(bill["amount"] for bill in spent if bill["date"].startswith(chosen))
-    return Assignment(
-        goal=(
-            f"What were the expenses of {date.fromisoformat(f'{chosen}-01'):%B %Y} in the project "
-            f'"{project["name"]}", according to the statistics? Answer with the amount.'
-        ),
+    return assign(
+        f"What were the expenses of {date.fromisoformat(f'{chosen}-01'):%B %Y} in the project "
+        f'"{project["name"]}", according to the statistics? Answer with the amount.',
+        (open_project(project), open_tab("Statistics")),
         answer=f"{total:.2f}",
-        steps=(open_project(project), open_tab("Statistics")),
     )
 
 
 @task("budget/count-bills", level=2, split="train")
-def count_bills(facts: Facts, rng: random.Random) -> Assignment:
-    """Count the bills of a payer."""
+def _count_bills(facts: Facts, rng: random.Random) -> Assignment:
     project = rng.choice(find_known_projects(facts))
     member = rng.choice([one for one in active_members(project) if one["paid"]])
     count = sum(bill["payer"] == member["name"] for bill in project["bills"])
-    return Assignment(
-        goal=(
-            f'How many bills of the project "{project["name"]}" were paid by {member["name"]}? '
-            "Count every row of the list of bills, transfers included. Answer with the number."
-        ),
+    return assign(
+        f'How many bills of the project "{project["name"]}" were paid by {member["name"]}? '
+        "Count every row of the list of bills, transfers included. Answer with the number.",
+        _filter(project, select("#filterCollapse #payer", member["name"])),
         answer=str(count),
-        steps=_filter(project, select("#filterCollapse #payer", member["name"])),
     )
 
 
 @task("budget/most-expensive", level=2, split="train")
-def most_expensive(facts: Facts, rng: random.Random) -> Assignment:
-    """Tell the highest bill of a payer."""
+def _most_expensive(facts: Facts, rng: random.Random) -> Assignment:
 
     def highest(project: Project, member: Member) -> Any:
         own = [bill for bill in project["bills"] if bill["payer"] == member["name"]]
@@ -860,13 +759,11 @@ def most_expensive(facts: Facts, rng: random.Random) -> Assignment:
         if (bill := highest(project, member)) and not bill["reimbursement"]
     ]
     project, bill = rng.choice(fit)
-    return Assignment(
-        goal=(
-            f'What did {bill["payer"]} pay most for in the project "{project["name"]}"? Answer '
-            "with the description of the bill with the highest amount."
-        ),
+    return assign(
+        f'What did {bill["payer"]} pay most for in the project "{project["name"]}"? Answer '
+        "with the description of the bill with the highest amount.",
+        _filter(project, select("#filterCollapse #payer", bill["payer"])),
         answer=bill["what"],
-        steps=_filter(project, select("#filterCollapse #payer", bill["payer"])),
     )
 
 
@@ -886,8 +783,7 @@ _KEYWORDS = (
 
 
 @task("budget/sum-of-kind", level=3, split="test")
-def sum_of_kind(facts: Facts, rng: random.Random) -> Assignment:
-    """Add up bills of one kind."""
+def _sum_of_kind(facts: Facts, rng: random.Random) -> Assignment:
     fit = [
         (project, word, bills)
         for project in find_known_projects(facts)
@@ -895,46 +791,38 @@ def sum_of_kind(facts: Facts, rng: random.Random) -> Assignment:
         if 2 < len(bills := [b for b in project["bills"] if word.lower() in b["what"].lower()]) < 9
     ]
     project, word, bills = rng.choice(fit)
-    return Assignment(
-        goal=(
-            f'What is the sum of all bills of the project "{project["name"]}" whose description '
-            f'contains the word "{word}"? Count every such row of the list of bills. Answer with '
-            "the amount."
-        ),
+    return assign(
+        f'What is the sum of all bills of the project "{project["name"]}" whose description '
+        f'contains the word "{word}"? Count every such row of the list of bills. Answer with '
+        "the amount.",
+        _filter(project, fill("#filterCollapse #search", word)),
         answer=f"{sum(bill['amount'] for bill in bills):.2f}",
-        steps=_filter(project, fill("#filterCollapse #search", word)),
     )
 
 
 @task("budget/own-total", level=3, split="train")
-def own_total(facts: Facts, rng: random.Random) -> Assignment:
-    """Add one's balances in several projects."""
+def _own_total(facts: Facts, rng: random.Random) -> Assignment:
     projects = rng.sample(find_known_projects(facts), rng.choice((3, 4)))
     total = sum(float(_member(project, facts["name"])["balance"]) for project in projects)
     names = ", ".join(f'"{project["name"]}"' for project in projects)
-    return Assignment(
-        goal=(
-            f"You are {facts['name']}. What is the sum of your balances in these projects? "
-            f"{names}. Answer with the amount, with a minus sign if it is negative."
-        ),
+    return assign(
+        f"You are {facts['name']}. What is the sum of your balances in these projects? "
+        f"{names}. Answer with the amount, with a minus sign if it is negative.",
+        [open_project(project) for project in projects],
         answer=f"{total:.2f}",
-        steps=[open_project(project) for project in projects],
     )
 
 
 @task("budget/log-in", level=2, split="train")
-def log_in(facts: Facts, rng: random.Random) -> Assignment:
-    """Open a project with its code, and read a balance."""
+def _log_in_again(facts: Facts, rng: random.Random) -> Assignment:
     project = rng.choice([one for one in facts["projects"] if not one["joined"]])
     member = rng.choice([one for one in active_members(project) if one["bills"]])
-    return Assignment(
-        goal=(
-            f'Log in to the project with the identifier "{project["id"]}" and the private code '
-            f'"{project["code"]}". What is the balance of {member["name"]} there? Answer with the '
-            "amount, with a minus sign if it is negative."
-        ),
+    return assign(
+        f'Log in to the project with the identifier "{project["id"]}" and the private code '
+        f'"{project["code"]}". What is the balance of {member["name"]} there? Answer with the '
+        "amount, with a minus sign if it is negative.",
+        _log_in(project),
         answer=f"{member['balance']:.2f}",
-        steps=_log_in(project),
     )
 
 
@@ -947,8 +835,7 @@ def _log_in(project: Project) -> tuple[Step, ...]:
 
 
 @task("budget/log-in-and-add", level=3, split="test")
-def log_in_and_add(facts: Facts, rng: random.Random) -> Assignment:
-    """Open a project with its code, and add a bill."""
+def _log_in_and_add(facts: Facts, rng: random.Random) -> Assignment:
     project = rng.choice([one for one in facts["projects"] if not one["joined"]])
     names = [one["name"] for one in active_members(project)]
     some = sorted(rng.sample(names, rng.randint(2, len(names) - 1)), key=names.index)
@@ -958,14 +845,12 @@ def log_in_and_add(facts: Facts, rng: random.Random) -> Assignment:
         "payer": rng.choice(names),
         "owers": some,
     }
-    return Assignment(
-        goal=(
-            f'Log in to the project with the identifier "{project["id"]}" and the private code '
-            f'"{project["code"]}". Add a bill of today (2 March 2026): {bill["payer"]} paid '
-            f'{bill["amount"]:.2f} for "{bill["what"]}", for {join_names(some)} only.'
-        ),
-        expect=expect_bill(project, bill),
-        steps=(_log_in(project), enter_bill(project, bill)),
+    return assign(
+        f'Log in to the project with the identifier "{project["id"]}" and the private code '
+        f'"{project["code"]}". Add a bill of today (2 March 2026): {bill["payer"]} paid '
+        f'{bill["amount"]:.2f} for "{bill["what"]}", for {join_names(some)} only.',
+        (_log_in(project), enter_bill(project, bill)),
+        expect_bill(project, bill),
     )
 
 
@@ -973,17 +858,14 @@ def log_in_and_add(facts: Facts, rng: random.Random) -> Assignment:
 
 
 @task("budget/rename-project", level=2, split="train")
-def rename_project(facts: Facts, rng: random.Random) -> Assignment:
-    """Rename a project."""
+def _rename_project(facts: Facts, rng: random.Random) -> Assignment:
     project = rng.choice(find_known_projects(facts))
     name = f"{project['name']} {rng.choice(('2025', '2026', 'old', 'new', 'shared'))}"
-    return Assignment(
-        goal=(
-            f'Rename the project "{project["name"]}" to "{name}". Its private code is '
-            f'"{project["code"]}".'
-        ),
-        expect=changed("project", {"id": project["id"]}, name=same_text(name)),
-        steps=(_settings(project), fill("#edit-project #name", name), _save(project)),
+    return assign(
+        f'Rename the project "{project["name"]}" to "{name}". Its private code is '
+        f'"{project["code"]}".',
+        (_settings(project), fill("#edit-project #name", name), _save(project)),
+        changed("project", {"id": project["id"]}, name=same_text(name)),
     )
 
 
@@ -995,32 +877,26 @@ def _save(project: Project) -> tuple[Step, Step]:
 
 
 @task("budget/change-email", level=2, split="test")
-def change_email(facts: Facts, rng: random.Random) -> Assignment:
-    """Change the mail address of a project."""
+def _change_email(facts: Facts, rng: random.Random) -> Assignment:
     project = rng.choice(find_known_projects(facts))
     name = rng.choice([one["name"] for one in project["members"] if one["name"] != facts["name"]])
     email = f"{name.lower()}@northfield.test"
-    return Assignment(
-        goal=(
-            f'Change the email address in the settings of the project "{project["name"]}" to '
-            f'{email}. The private code of the project is "{project["code"]}".'
-        ),
-        expect=changed("project", {"id": project["id"]}, contact_email=email),
-        steps=(_settings(project), fill("#edit-project #contact_email", email), _save(project)),
+    return assign(
+        f'Change the email address in the settings of the project "{project["name"]}" to '
+        f'{email}. The private code of the project is "{project["code"]}".',
+        (_settings(project), fill("#edit-project #contact_email", email), _save(project)),
+        changed("project", {"id": project["id"]}, contact_email=email),
     )
 
 
 @task("budget/create-project", level=2, split="train")
-def create_project(facts: Facts, rng: random.Random) -> Assignment:
-    """Create a project."""
+def _create_project(facts: Facts, rng: random.Random) -> Assignment:
     name, code, email = _idea(rng)
-    return Assignment(
-        goal=(
-            f'Create a project with the name "{name}", the private code "{code}" and the email '
-            f"address {email}."
-        ),
-        expect=_new_project(name, code, email),
-        steps=_create(name, code, email),
+    return assign(
+        f'Create a project with the name "{name}", the private code "{code}" and the email '
+        f"address {email}.",
+        _create(name, code, email),
+        _new_project(name, code, email),
     )
 
 
@@ -1058,18 +934,17 @@ def _create(name: str, code: str, email: str) -> tuple[Step, ...]:
 
 
 @task("budget/start-project", level=3, split="train")
-def start_project(facts: Facts, rng: random.Random) -> Assignment:
-    """Create a project with participants and its first bill."""
+def _start_project(facts: Facts, rng: random.Random) -> Assignment:
     name, code, email = _idea(rng)
     people = rng.sample(facts["people"], 3)
     what, amount, payer = rng.choice(PURCHASES), draw_amount(rng), rng.choice(people)
-    return Assignment(
-        goal=(
-            f'Create a project with the name "{name}", the private code "{code}" and the email '
-            f"address {email}. Add the participants {join_names(people)}, and then a bill of today "
-            f'(2 March 2026): {payer} paid {amount:.2f} for "{what}", for everyone.'
-        ),
-        expect=[
+    return assign(
+        f'Create a project with the name "{name}", the private code "{code}" and the email '
+        f"address {email}. Add the participants {join_names(people)}, and then a bill of today "
+        f'(2 March 2026): {payer} paid {amount:.2f} for "{what}", for everyone.',
+        (_create(name, code, email), [_add_member(one) for one in people], _ADD),
+        (fill("#what", what), select("#payer", payer), fill("#amount", f"{amount:.2f}"), _SUBMIT),
+        [
             _new_project(name, code, email),
             [_new_member(_identifier(name), one) for one in people],
             _paid(
@@ -1079,38 +954,19 @@ def start_project(facts: Facts, rng: random.Random) -> Assignment:
                 project=_identifier(name),
             ),
         ],
-        steps=(
-            _create(name, code, email),
-            [_add_member(one) for one in people],
-            _ADD,
-            fill("#what", what),
-            select("#payer", payer),
-            fill("#amount", f"{amount:.2f}"),
-            _SUBMIT,
-        ),
     )
 
 
 @task("budget/delete-project", level=2, split="train")
-def delete_project(facts: Facts, rng: random.Random) -> Assignment:
-    """Delete a project."""
+def _delete_project(facts: Facts, rng: random.Random) -> Assignment:
     project = rng.choice(find_known_projects(facts))
     button = click("#delete-project button")
-    return Assignment(
-        goal=(
-            f'Delete the project "{project["name"]}" for good. Its private code is '
-            f'"{project["code"]}".'
-        ),
-        expect=(
-            removed("project", id=project["id"]),
-            [changed("person", {"id": one["id"]}, project_id=None) for one in project["members"]],
-        ),
-        steps=(
-            _settings(project),
-            fill("#delete-project #password", project["code"]),
-            button,
-            button,
-        ),
+    return assign(
+        f'Delete the project "{project["name"]}" for good. Its private code is '
+        f'"{project["code"]}".',
+        (_settings(project), fill("#delete-project #password", project["code"]), button, button),
+        removed("project", id=project["id"]),
+        [changed("person", {"id": one["id"]}, project_id=None) for one in project["members"]],
     )
 
 
@@ -1118,43 +974,34 @@ def delete_project(facts: Facts, rng: random.Random) -> Assignment:
 
 
 @task("budget/change-currency", level=2, split="train", infeasible=True)
-def change_currency(facts: Facts, rng: random.Random) -> Assignment:
-    """A project with bills has to keep its currency."""
+def _change_currency(facts: Facts, rng: random.Random) -> Assignment:
     project = rng.choice(find_known_projects(facts))
     currency = rng.choice(("EUR", "USD", "GBP", "CHF"))
-    return Assignment(
-        goal=(
-            f'Set the default currency of the project "{project["name"]}" to {currency}, and keep '
-            f'all its bills. Its private code is "{project["code"]}".'
-        ),
-        steps=_settings(project),
+    return assign(
+        f'Set the default currency of the project "{project["name"]}" to {currency}, and keep '
+        f'all its bills. Its private code is "{project["code"]}".',
+        _settings(project),
     )
 
 
 @task("budget/change-missing-bill", level=1, split="train", infeasible=True)
-def change_missing_bill(facts: Facts, rng: random.Random) -> Assignment:
-    """There is no such bill."""
+def _change_missing_bill(facts: Facts, rng: random.Random) -> Assignment:
     project = rng.choice(find_known_projects(facts))
     what = rng.choice(("Helicopter flight", "Grand piano", "Opera box", "Diving course"))
-    return Assignment(
-        goal=(
-            f'Change the amount of the bill "{what}" in the project "{project["name"]}" to '
-            f"{draw_amount(rng):.2f}."
-        ),
-        steps=_filter(project, fill("#filterCollapse #search", what)),
+    return assign(
+        f'Change the amount of the bill "{what}" in the project "{project["name"]}" to '
+        f"{draw_amount(rng):.2f}.",
+        _filter(project, fill("#filterCollapse #search", what)),
     )
 
 
 @task("budget/unknown-payer", level=1, split="train", infeasible=True)
-def unknown_payer(facts: Facts, rng: random.Random) -> Assignment:
-    """The payer is not in the project."""
+def _unknown_payer(facts: Facts, rng: random.Random) -> Assignment:
     project, bill = draw_bill(facts, rng, everyone=True)
     name = _newcomer(facts, project, rng)
-    return Assignment(
-        goal=(
-            f'Add a bill of today to the project "{project["name"]}": {name} paid '
-            f'{bill["amount"]:.2f} for "{bill["what"]}", for everyone. Do not add or change '
-            "participants."
-        ),
-        steps=(open_project(project), _ADD),
+    return assign(
+        f'Add a bill of today to the project "{project["name"]}": {name} paid '
+        f'{bill["amount"]:.2f} for "{bill["what"]}", for everyone. Do not add or change '
+        "participants.",
+        (open_project(project), _ADD),
     )

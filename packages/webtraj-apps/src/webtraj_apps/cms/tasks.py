@@ -28,6 +28,7 @@ from webtraj_apps.tasks import (
     Facts,
     added,
     anything,
+    assign,
     changed,
     find,
     hash_of,
@@ -276,103 +277,82 @@ def _settings(path: str) -> tuple[Step, ...]:
 
 
 @task("cms/edit-summary", level=1, split="train", allow=_REVISIONS)
-def edit_summary(facts: Facts, rng: random.Random) -> Assignment:
-    """Change the summary of a page."""
+def _edit_summary(facts: Facts, rng: random.Random) -> Assignment:
     page, text = rng.choice(live_pages(facts)), rng.choice(_SUMMARIES)
-    return Assignment(
-        goal=f'Replace the summary of the page {name_of(page)} by "{text}" and publish the page.',
-        expect=_fields(page, summary=same_text(text)),
-        steps=(_open(page), fill("#id_summary", text), _PUBLISH),
+    return assign(
+        f'Replace the summary of the page {name_of(page)} by "{text}" and publish the page.',
+        (_open(page), fill("#id_summary", text), _PUBLISH),
+        _fields(page, summary=same_text(text)),
     )
 
 
 @task("cms/save-draft", level=1, split="train", allow=_OLDER)
-def save_draft(facts: Facts, rng: random.Random) -> Assignment:
-    """Prepare a change that is not public yet."""
+def _save_draft(facts: Facts, rng: random.Random) -> Assignment:
     page, text = rng.choice(live_pages(facts)), rng.choice(_SUMMARIES)
-    return Assignment(
-        goal=f'Prepare a new summary of the page {name_of(page)}: "{text}" Save it as a draft. The'
+    return assign(
+        f'Prepare a new summary of the page {name_of(page)}: "{text}" Save it as a draft. The'
         " public page must stay as it is for now.",
-        expect=_draft(page, summary=same_text(text)),
-        steps=(_open(page), fill("#id_summary", text), _SAVE),
+        (_open(page), fill("#id_summary", text), _SAVE),
+        _draft(page, summary=same_text(text)),
     )
 
 
 @task("cms/edit-event", level=1, split="train", allow=_REVISIONS)
-def edit_event(facts: Facts, rng: random.Random) -> Assignment:
-    """Change where an event takes place, and for how many."""
+def _edit_event(facts: Facts, rng: random.Random) -> Assignment:
     page = rng.choice(live_pages(facts, sections=("events",)))
     place = _room(rng)
     seats = rng.choice([one for one in range(8, 40) if str(one) != page["fields"]["seats"]])
-    return Assignment(
-        goal=f'The event {name_of(page)} moves: its place is now "{place}", and it has {seats} '
+    return assign(
+        f'The event {name_of(page)} moves: its place is now "{place}", and it has {seats} '
         "seats there. Publish this.",
-        expect=_fields(page, place=same_text(place), seats=seats),
-        steps=(
-            _open(page),
-            fill("#id_place", place),
-            fill("#id_seats", str(seats)),
-            _PUBLISH,
-        ),
+        (_open(page), fill("#id_place", place), fill("#id_seats", str(seats)), _PUBLISH),
+        _fields(page, place=same_text(place), seats=seats),
     )
 
 
 @task("cms/postpone-event", level=1, split="test", allow=_REVISIONS)
-def postpone_event(facts: Facts, rng: random.Random) -> Assignment:
-    """Change the date of an event, and who organises it."""
+def _postpone_event(facts: Facts, rng: random.Random) -> Assignment:
     page = rng.choice(live_pages(facts, sections=("events",)))
     date = f"2026-{rng.randint(5, 9):02d}-{rng.randint(10, 28)}"
     host = f"{rng.choice(('Chess', 'Sailing', 'Singing', 'Hiking'))} group"
-    return Assignment(
-        goal=f"The event {name_of(page)} now takes place on {date}, and its organiser is now"
+    return assign(
+        f"The event {name_of(page)} now takes place on {date}, and its organiser is now"
         f' "{host}". Publish this.',
-        expect=_fields(page, date=date, host=same_text(host)),
-        steps=(_open(page), fill("#id_date", date), fill("#id_host", host), _PUBLISH),
+        (_open(page), fill("#id_date", date), fill("#id_host", host), _PUBLISH),
+        _fields(page, date=date, host=same_text(host)),
     )
 
 
 @task("cms/edit-job", level=2, split="train", allow=_REVISIONS)
-def edit_job(facts: Facts, rng: random.Random) -> Assignment:
-    """Change hours, date and contact of a vacancy."""
+def _edit_job(facts: Facts, rng: random.Random) -> Assignment:
     page = rng.choice(live_pages(facts, sections=("jobs",)))
     hours = rng.choice((18, 22, 28, 30, 38))
     date = f"2026-{rng.randint(5, 9):02d}-{rng.randint(10, 28)}"
     person = rng.choice(facts["people"][13:])
-    return Assignment(
-        goal=f"Correct the vacancy {name_of(page)}: {hours} hours a week, apply until {date}, "
+    return assign(
+        f"Correct the vacancy {name_of(page)}: {hours} hours a week, apply until {date}, "
         f"contact {person['email']}. Publish it.",
-        expect=_fields(page, hours=hours, closing_date=date, contact=person["email"]),
-        steps=(
-            _open(page),
-            fill("#id_closing_date", date),
-            fill("#id_hours", str(hours)),
-            fill("#id_contact", person["email"]),
-            _PUBLISH,
-        ),
+        (_open(page), fill("#id_closing_date", date), fill("#id_hours", str(hours))),
+        (fill("#id_contact", person["email"]), _PUBLISH),
+        _fields(page, hours=hours, closing_date=date, contact=person["email"]),
     )
 
 
 @task("cms/change-category", level=2, split="test", allow=_REVISIONS)
-def change_category(facts: Facts, rng: random.Random) -> Assignment:
-    """Move a piece of news into another category, with another author."""
+def _change_category(facts: Facts, rng: random.Random) -> Assignment:
     page = rng.choice(live_pages(facts, sections=("news",)))
     names = ("company", "people", "products", "sites")
     category = rng.choice([one for one in names if one != page["fields"]["category"]])
     author = rng.choice(
         [one for one in _list_first_authors(facts) if str(one["id"]) != page["fields"]["author"]]
     )
-    return Assignment(
-        goal=f'The news page {name_of(page)} belongs in the category "{category.title()}", and'
+    return assign(
+        f'The news page {name_of(page)} belongs in the category "{category.title()}", and'
         f" its author is {author['name']}. Correct both, and publish the page.",
-        expect=_fields(page, category=category, author_id=author["id"]),
-        steps=(
-            _open(page),
-            select("#id_category", category),
-            click('#panel-child-content-author-content button[aria-label="Actions"]'),
-            click("[data-tippy-root] [data-chooser-action-choose]"),
-            _choose(author),
-            _PUBLISH,
-        ),
+        (_open(page), select("#id_category", category)),
+        click('#panel-child-content-author-content button[aria-label="Actions"]'),
+        (click("[data-tippy-root] [data-chooser-action-choose]"), _choose(author), _PUBLISH),
+        _fields(page, category=category, author_id=author["id"]),
     )
 
 
@@ -402,87 +382,59 @@ _DIALOG_GONE: Final = _await_shown(".modal, .modal-backdrop", False)
 
 
 @task("cms/rename", level=2, split="train", allow=(*_REVISIONS, _REDIRECTS))
-def rename(facts: Facts, rng: random.Random) -> Assignment:
-    """Rename a page, in its address too."""
+def _rename(facts: Facts, rng: random.Random) -> Assignment:
     page = rng.choice(live_pages(facts, _not_redirected(facts)))
     word = rng.choice(("revised", "continued", "second edition", "update"))
     title = f"{page['title']} ({word})"
     slug = f"{word.replace(' ', '-')}-{rng.randint(100, 999)}"
-    return Assignment(
-        goal=f'Rename the page {name_of(page)} to "{title}", give it the slug "{slug}", and publish'
-        " it.",
-        expect=(
-            _page(page, title=title, slug=slug, url_path=anything),
-            optional(_fields(page)),
-        ),
-        steps=(
-            _open(page),
-            fill("#id_title", title),
-            click("#tab-label-promote"),
-            fill("#id_slug", slug),
-            _PUBLISH,
-        ),
+    return assign(
+        f'Rename the page {name_of(page)} to "{title}", give it the slug "{slug}", and publish it.',
+        (_open(page), fill("#id_title", title), click("#tab-label-promote")),
+        (fill("#id_slug", slug), _PUBLISH),
+        (_page(page, title=title, slug=slug, url_path=anything), optional(_fields(page))),
     )
 
 
 @task("cms/publish-draft", level=1, split="train", allow=_REVISIONS)
-def publish_draft(facts: Facts, rng: random.Random) -> Assignment:
-    """Publish a page that is a draft."""
+def _publish_draft(facts: Facts, rng: random.Random) -> Assignment:
     page = rng.choice(_drafts(facts))
-    return Assignment(
-        goal=f"The page {name_of(page)} is still a draft. Publish it as it is.",
-        expect=(
-            _page(page, live=1, has_unpublished_changes=0),
-            optional(_fields(page)),
-        ),
-        steps=(_open(page), _PUBLISH),
+    return assign(
+        f"The page {name_of(page)} is still a draft. Publish it as it is.",
+        (_open(page), _PUBLISH),
+        (_page(page, live=1, has_unpublished_changes=0), optional(_fields(page))),
     )
 
 
 @task("cms/finish-draft", level=2, split="train", allow=_REVISIONS)
-def finish_draft(facts: Facts, rng: random.Random) -> Assignment:
-    """Complete a draft and publish it."""
+def _finish_draft(facts: Facts, rng: random.Random) -> Assignment:
     page, text = rng.choice(_drafts(facts)), rng.choice(_SUMMARIES)
-    return Assignment(
-        goal=f"The page {name_of(page)} is a draft. Change its summary to"
+    return assign(
+        f"The page {name_of(page)} is a draft. Change its summary to"
         f' "{text}", show the page in menus, and publish it.',
-        expect=(
-            _page(page, live=1, has_unpublished_changes=0, show_in_menus=1),
-            _fields(page, summary=same_text(text)),
-        ),
-        steps=(
-            _open(page),
-            fill("#id_summary", text),
-            click("#tab-label-promote"),
-            press("#id_show_in_menus", "Space"),
-            _PUBLISH,
-        ),
+        (_open(page), fill("#id_summary", text), click("#tab-label-promote")),
+        (press("#id_show_in_menus", "Space"), _PUBLISH),
+        _page(page, live=1, has_unpublished_changes=0, show_in_menus=1),
+        _fields(page, summary=same_text(text)),
     )
 
 
 @task("cms/publish-changes", level=1, split="test", allow=_REVISIONS)
-def publish_changes(facts: Facts, rng: random.Random) -> Assignment:
-    """Publish what is newer than the public page."""
+def _publish_changes(facts: Facts, rng: random.Random) -> Assignment:
     page = rng.choice([one for one in facts["pages"] if one.get("draft")])
-    return Assignment(
-        goal=f"The page {name_of(page)} has changes that are not public yet. Publish them as they"
-        " are.",
-        expect=(
-            _page(page, has_unpublished_changes=0),
-            _fields(page, summary=same_text(page["draft"])),
-        ),
-        steps=(_open(page), _PUBLISH),
+    return assign(
+        f"The page {name_of(page)} has changes that are not public yet. Publish them as they are.",
+        (_open(page), _PUBLISH),
+        (_page(page, has_unpublished_changes=0), _fields(page, summary=same_text(page["draft"]))),
     )
 
 
 @task("cms/unpublish", level=1, split="train")
-def unpublish(facts: Facts, rng: random.Random) -> Assignment:
-    """Take a page off the site."""
+def _unpublish_page(facts: Facts, rng: random.Random) -> Assignment:
     page = rng.choice(live_pages(facts))
-    return Assignment(
-        goal=f"Take the page {name_of(page)} off the public site, without deleting it.",
-        expect=_page(page, live=0, has_unpublished_changes=1),
-        steps=(_open(page), _unpublish(page)),
+    return assign(
+        f"Take the page {name_of(page)} off the public site, without deleting it.",
+        (_open(page), _unpublish(page)),
+        _page(page, live=0, has_unpublished_changes=1),
     )
 
 
@@ -495,13 +447,12 @@ def _unpublish(page: Mapping[str, Any]) -> tuple[Step, ...]:
 
 
 @task("cms/archive", level=2, split="train", allow=_REDIRECTS)
-def archive(facts: Facts, rng: random.Random) -> Assignment:
-    """Move a page into the archive."""
+def _archive(facts: Facts, rng: random.Random) -> Assignment:
     page = rng.choice(live_pages(facts))
-    return Assignment(
-        goal=f'Move the page {name_of(page)} from "{page["section"].title()}" to "Archive".',
-        expect=_moved(facts, page),
-        steps=(_open(page), _move(facts, page)),
+    return assign(
+        f'Move the page {name_of(page)} from "{page["section"].title()}" to "Archive".',
+        (_open(page), _move(facts, page)),
+        _moved(facts, page),
     )
 
 
@@ -532,54 +483,39 @@ def _move(facts: Facts, page: Mapping[str, Any]) -> tuple[Step, ...]:
 
 
 @task("cms/delete", level=2, split="train", allow=_REVISIONS)
-def delete(facts: Facts, rng: random.Random) -> Assignment:
-    """Delete a page."""
+def _delete(facts: Facts, rng: random.Random) -> Assignment:
     page = rng.choice(live_pages(facts, _not_redirected(facts)))
-    return Assignment(
-        goal=f"Delete the page {name_of(page)} for good.",
-        expect=(
-            removed("wagtailcore_page", id=page["id"]),
-            removed(_TABLES[page["section"]], page_ptr_id=page["id"]),
-            _grown(facts, page["section"], -1),
-        ),
-        steps=(
-            _open(page),
-            _action(page, "delete"),
-            click('main input[value="Yes, delete it"]'),
-        ),
+    return assign(
+        f"Delete the page {name_of(page)} for good.",
+        (_open(page), _action(page, "delete"), click('main input[value="Yes, delete it"]')),
+        removed("wagtailcore_page", id=page["id"]),
+        removed(_TABLES[page["section"]], page_ptr_id=page["id"]),
+        _grown(facts, page["section"], -1),
     )
 
 
 @task("cms/copy", level=2, split="test", allow=_OLDER)
-def copy(facts: Facts, rng: random.Random) -> Assignment:
-    """Copy a page, as a draft."""
+def _copy(facts: Facts, rng: random.Random) -> Assignment:
     page = rng.choice(live_pages(facts))
     title = f"{page['title']} - {rng.choice(('template', 'copy', 'new version'))}"
     slug = f"copy-{rng.randint(1000, 9999)}"
-    return Assignment(
-        goal=f'Copy the page {name_of(page)} within its section, with the title "{title}" and the'
+    return assign(
+        f'Copy the page {name_of(page)} within its section, with the title "{title}" and the'
         f' slug "{slug}". The copy must not be public yet.',
-        expect=(
-            added(
-                "wagtailcore_page",
-                title=title,
-                slug=slug,
-                live=0,
-                has_unpublished_changes=1,
-                parent=_below(facts, page["section"]),
-            ),
-            added(_TABLES[page["section"]], **_values(page)),
-            _newest(**_content(page) | {"title": title, "slug": slug}),
-            _grown(facts, page["section"], 1),
+        (_open(page), _action(page, "copy"), fill("#id_new_title", title)),
+        (fill("#id_new_slug", slug), uncheck("#id_publish_copies")),
+        click('main input[value="Copy this page"]'),
+        added(
+            "wagtailcore_page",
+            title=title,
+            slug=slug,
+            live=0,
+            has_unpublished_changes=1,
+            parent=_below(facts, page["section"]),
         ),
-        steps=(
-            _open(page),
-            _action(page, "copy"),
-            fill("#id_new_title", title),
-            fill("#id_new_slug", slug),
-            uncheck("#id_publish_copies"),
-            click('main input[value="Copy this page"]'),
-        ),
+        added(_TABLES[page["section"]], **_values(page)),
+        _newest(**_content(page) | {"title": title, "slug": slug}),
+        _grown(facts, page["section"], 1),
     )
 
 
@@ -587,8 +523,7 @@ def copy(facts: Facts, rng: random.Random) -> Assignment:
 
 
 @task("cms/new-article", level=2, split="train", allow=_REVISIONS)
-def new_article(facts: Facts, rng: random.Random) -> Assignment:
-    """Write a piece of news."""
+def _new_article(facts: Facts, rng: random.Random) -> Assignment:
     category = rng.choice(("company", "people", "products", "sites"))
     author, text = rng.choice(_list_first_authors(facts)), rng.choice(_SUMMARIES)
     title = (
@@ -596,73 +531,52 @@ def new_article(facts: Facts, rng: random.Random) -> Assignment:
     )
     title += f", part {rng.randint(2, 9)}"
     date = f"2026-03-{rng.randint(10, 28)}"
-    return Assignment(
-        goal=f'Publish a news page "{title}" of {date} in the category "{category.title()}", by'
+    return assign(
+        f'Publish a news page "{title}" of {date} in the category "{category.title()}", by'
         f' {author["name"]}, with the summary "{text}"',
-        expect=(
-            added("wagtailcore_page", title=title, live=1, parent=_below(facts, "news")),
-            added(
-                "northfield_articlepage",
-                date=date,
-                category=category,
-                author_id=author["id"],
-                summary=same_text(text),
-            ),
-            _grown(facts, "news", 1),
+        (_add(facts, "news", "articlepage"), fill("#id_title", title), fill("#id_date", date)),
+        (press("#id_date", "Tab"), fill("#id_summary", text), select("#id_category", category)),
+        (click(".chooser__choose-button"), _choose(author), _PUBLISH),
+        added("wagtailcore_page", title=title, live=1, parent=_below(facts, "news")),
+        added(
+            "northfield_articlepage",
+            date=date,
+            category=category,
+            author_id=author["id"],
+            summary=same_text(text),
         ),
-        steps=(
-            _add(facts, "news", "articlepage"),
-            fill("#id_title", title),
-            fill("#id_date", date),
-            press("#id_date", "Tab"),
-            fill("#id_summary", text),
-            select("#id_category", category),
-            click(".chooser__choose-button"),
-            _choose(author),
-            _PUBLISH,
-        ),
+        _grown(facts, "news", 1),
     )
 
 
 @task("cms/new-event", level=2, split="test", allow=_REVISIONS)
-def new_event(facts: Facts, rng: random.Random) -> Assignment:
-    """Announce an event."""
+def _new_event(facts: Facts, rng: random.Random) -> Assignment:
     title = f"{rng.choice(('Breakfast', 'Concert', 'Reading', 'Repair day'))} {rng.randint(50, 99)}"
     place = _room(rng)
     host = f"{rng.choice(('Chess', 'Sailing', 'Singing', 'Hiking'))} group"
     seats, text = rng.randint(4, 60), rng.choice(_SUMMARIES)
     date = f"2026-{rng.randint(4, 9):02d}-{rng.randint(10, 28)}"
-    return Assignment(
-        goal=f'Publish an event "{title}" on {date}: place "{place}", {seats} seats, organised by'
+    return assign(
+        f'Publish an event "{title}" on {date}: place "{place}", {seats} seats, organised by'
         f' "{host}", with the summary "{text}"',
-        expect=(
-            added("wagtailcore_page", title=title, live=1, parent=_below(facts, "events")),
-            added(
-                "northfield_eventpage",
-                date=date,
-                place=same_text(place),
-                seats=seats,
-                host=same_text(host),
-                summary=same_text(text),
-            ),
-            _grown(facts, "events", 1),
+        (_add(facts, "events", "eventpage"), fill("#id_title", title), fill("#id_date", date)),
+        (fill("#id_place", place), fill("#id_seats", str(seats)), fill("#id_host", host)),
+        (fill("#id_summary", text), _PUBLISH),
+        added("wagtailcore_page", title=title, live=1, parent=_below(facts, "events")),
+        added(
+            "northfield_eventpage",
+            date=date,
+            place=same_text(place),
+            seats=seats,
+            host=same_text(host),
+            summary=same_text(text),
         ),
-        steps=(
-            _add(facts, "events", "eventpage"),
-            fill("#id_title", title),
-            fill("#id_date", date),
-            fill("#id_place", place),
-            fill("#id_seats", str(seats)),
-            fill("#id_host", host),
-            fill("#id_summary", text),
-            _PUBLISH,
-        ),
+        _grown(facts, "events", 1),
     )
 
 
 @task("cms/new-job", level=2, split="train", allow=_OLDER)
-def new_job(facts: Facts, rng: random.Random) -> Assignment:
-    """Prepare a vacancy as a draft."""
+def _new_job(facts: Facts, rng: random.Random) -> Assignment:
     place = rng.choice(_PLACES)
     title = f"{rng.choice(('Carpenter', 'Glazier', 'Cook', 'Archivist', 'Gardener'))} in {place}"
     department = rng.choice(("design", "finance", "logistics", "sales", "support"))
@@ -676,54 +590,36 @@ def new_job(facts: Facts, rng: random.Random) -> Assignment:
         "contact": person["email"],
         "summary": same_text(text),
     }
-    return Assignment(
-        goal=f'Prepare a vacancy "{title}" as a draft: department {department.title()}, place'
+    return assign(
+        f'Prepare a vacancy "{title}" as a draft: department {department.title()}, place'
         f" {place}, {hours} hours a week, apply until {date}, contact {person['email']}, with the"
         f' summary "{text}" Do not publish it.',
-        expect=(
-            added(
-                "wagtailcore_page",
-                title=title,
-                live=0,
-                has_unpublished_changes=1,
-                parent=_below(facts, "jobs"),
-            ),
-            added("northfield_jobpage", hours=hours, **fields),
-            _newest(title=title, slug=anything, hours=str(hours), **fields),
-            _grown(facts, "jobs", 1),
+        (_add(facts, "jobs", "jobpage"), fill("#id_title", title)),
+        (select("#id_department", department), fill("#id_closing_date", date)),
+        (fill("#id_place", place), fill("#id_hours", str(hours))),
+        (fill("#id_contact", person["email"]), fill("#id_summary", text), _SAVE),
+        added(
+            "wagtailcore_page",
+            title=title,
+            live=0,
+            has_unpublished_changes=1,
+            parent=_below(facts, "jobs"),
         ),
-        steps=(
-            _add(facts, "jobs", "jobpage"),
-            fill("#id_title", title),
-            select("#id_department", department),
-            fill("#id_closing_date", date),
-            fill("#id_place", place),
-            fill("#id_hours", str(hours)),
-            fill("#id_contact", person["email"]),
-            fill("#id_summary", text),
-            _SAVE,
-        ),
+        added("northfield_jobpage", hours=hours, **fields),
+        (_newest(title=title, slug=anything, hours=str(hours), **fields), _grown(facts, "jobs", 1)),
     )
 
 
 @task("cms/submit-for-approval", level=2, split="train", user="editor", allow=_OLDER)
-def submit_for_approval(facts: Facts, rng: random.Random) -> Assignment:
-    """Change a page without the right to publish it."""
+def _submit_for_approval(facts: Facts, rng: random.Random) -> Assignment:
     page, text = rng.choice(live_pages(facts)), rng.choice(_SUMMARIES)
-    return Assignment(
-        goal=f'Change the summary of the page {name_of(page)} to "{text}" and submit the change to'
+    return assign(
+        f'Change the summary of the page {name_of(page)} to "{text}" and submit the change to'
         " the moderators for approval.",
-        expect=(
-            _draft(page, summary=same_text(text)),
-            added("wagtailcore_workflowstate", object_id=str(page["id"]), status="in_progress"),
-            added("wagtailcore_taskstate", status="in_progress"),
-        ),
-        steps=(
-            _open(page),
-            fill("#id_summary", text),
-            _MORE,
-            click('button[name="action-submit"]'),
-        ),
+        (_open(page), fill("#id_summary", text), _MORE, click('button[name="action-submit"]')),
+        _draft(page, summary=same_text(text)),
+        added("wagtailcore_workflowstate", object_id=str(page["id"]), status="in_progress"),
+        added("wagtailcore_taskstate", status="in_progress"),
     )
 
 
@@ -731,39 +627,28 @@ def submit_for_approval(facts: Facts, rng: random.Random) -> Assignment:
 
 
 @task("cms/new-notice", level=1, split="train")
-def new_notice(facts: Facts, rng: random.Random) -> Assignment:
-    """Put a notice on all pages."""
+def _new_notice(facts: Facts, rng: random.Random) -> Assignment:
     text = f"{rng.choice(('The gate', 'The garage', 'The print room'))} is closed on"
     text += f" {rng.choice(('Monday', 'Tuesday', 'Wednesday'))} from {rng.randint(8, 15)}:00."
     level = rng.choice(("information", "warning", "disruption"))
-    return Assignment(
-        goal=f'Put the notice "{text}" on the site, as "{level.title()}".',
-        expect=added("northfield_notice", text=same_text(text), level=level, is_shown=1),
-        steps=(
-            _new_snippet("notice"),
-            fill("#id_text", text),
-            select("#id_level", level),
-            _SAVE,
-        ),
+    return assign(
+        f'Put the notice "{text}" on the site, as "{level.title()}".',
+        (_new_snippet("notice"), fill("#id_text", text), select("#id_level", level), _SAVE),
+        added("northfield_notice", text=same_text(text), level=level, is_shown=1),
     )
 
 
 @task("cms/change-notice", level=1, split="train")
-def change_notice(facts: Facts, rng: random.Random) -> Assignment:
-    """Show or hide a notice."""
+def _change_notice(facts: Facts, rng: random.Random) -> Assignment:
     notice = rng.choice(facts["notices"])
     levels = [one for one in ("information", "warning", "disruption") if one != notice["level"]]
     level, shown = rng.choice(levels), not notice["is_shown"]
-    return Assignment(
-        goal=f'{"Show" if shown else "Hide"} the notice "{notice["text"]}", and set its level to'
+    return assign(
+        f'{"Show" if shown else "Hide"} the notice "{notice["text"]}", and set its level to'
         f' "{level.title()}".',
-        expect=changed("northfield_notice", {"id": notice["id"]}, is_shown=int(shown), level=level),
-        steps=(
-            _snippets("notice", f'main a[href$="/notice/edit/{notice["id"]}/"]'),
-            (check if shown else uncheck)("#id_is_shown"),
-            select("#id_level", level),
-            _SAVE,
-        ),
+        _snippets("notice", f'main a[href$="/notice/edit/{notice["id"]}/"]'),
+        ((check if shown else uncheck)("#id_is_shown"), select("#id_level", level), _SAVE),
+        changed("northfield_notice", {"id": notice["id"]}, is_shown=int(shown), level=level),
     )
 
 
@@ -777,210 +662,152 @@ _NEW_TERMS: Final = (
 
 
 @task("cms/new-term", level=1, split="train")
-def new_term(facts: Facts, rng: random.Random) -> Assignment:
-    """Add a word to the glossary."""
+def _new_term(facts: Facts, rng: random.Random) -> Assignment:
     word, meaning = rng.choice(_NEW_TERMS)
     word = f"{word} {rng.choice(('(sales)', '(logistics)', '(finance)', '(purchasing)'))}"
-    return Assignment(
-        goal=f'Add the glossary term "{word}" with the meaning "{meaning}"',
-        expect=added("northfield_term", word=word, meaning=same_text(meaning)),
-        steps=add_term(word, meaning),
+    return assign(
+        f'Add the glossary term "{word}" with the meaning "{meaning}"',
+        add_term(word, meaning),
+        added("northfield_term", word=word, meaning=same_text(meaning)),
     )
 
 
 @task("cms/correct-term", level=1, split="test")
-def correct_term(facts: Facts, rng: random.Random) -> Assignment:
-    """Correct a word's meaning in the glossary."""
+def _correct_term(facts: Facts, rng: random.Random) -> Assignment:
     term, (_, meaning) = rng.choice(facts["glossary"]), rng.choice(_NEW_TERMS)
-    return Assignment(
-        goal=f'Replace the meaning of the glossary term "{term["word"]}" by "{meaning}"',
-        expect=changed("northfield_term", {"id": term["id"]}, meaning=same_text(meaning)),
-        steps=(
-            _snippets("term", f'main a[href$="/term/edit/{term["id"]}/"]'),
-            fill("#id_meaning", meaning),
-            _SAVE,
-        ),
+    return assign(
+        f'Replace the meaning of the glossary term "{term["word"]}" by "{meaning}"',
+        _snippets("term", f'main a[href$="/term/edit/{term["id"]}/"]'),
+        (fill("#id_meaning", meaning), _SAVE),
+        changed("northfield_term", {"id": term["id"]}, meaning=same_text(meaning)),
     )
 
 
 @task("cms/new-author", level=2, split="train")
-def new_author(facts: Facts, rng: random.Random) -> Assignment:
-    """Enter a colleague as an author, with what the list of users says."""
+def _new_author(facts: Facts, rng: random.Random) -> Assignment:
     person = rng.choice(facts["people"][13:])
     role = rng.choice(("Guest author", "Photographer", "Cartoonist"))
-    return Assignment(
-        goal=f'Add {person["name"]} to the authors, with the role "{role}" and the e-mail'
+    return assign(
+        f'Add {person["name"]} to the authors, with the role "{role}" and the e-mail'
         " address of their user account.",
-        expect=added("northfield_author", name=person["name"], role=role, email=person["email"]),
-        steps=(
-            _account(person),
-            _new_snippet("author"),
-            fill("#id_name", person["name"]),
-            fill("#id_role", role),
-            fill("#id_email", person["email"]),
-            _SAVE,
-        ),
+        (_account(person), _new_snippet("author"), fill("#id_name", person["name"])),
+        (fill("#id_role", role), fill("#id_email", person["email"]), _SAVE),
+        added("northfield_author", name=person["name"], role=role, email=person["email"]),
     )
 
 
 @task("cms/contact-details", level=1, split="train")
-def contact_details(facts: Facts, rng: random.Random) -> Assignment:
-    """Change what is below every page."""
+def _contact_details(facts: Facts, rng: random.Random) -> Assignment:
     phone = f"01632 960{rng.randint(101, 999)}"
     hours = f"8:00 to {rng.choice(('16:30', '17:00', '19:00', '20:00'))}"
-    return Assignment(
-        goal=f'Change the contact details at the foot of the site: the phone number is "{phone}",'
+    return assign(
+        f'Change the contact details at the foot of the site: the phone number is "{phone}",'
         f' and the opening hours are "{hours}".',
-        expect=changed("northfield_contactdetails", {}, phone=same_text(phone), hours=hours),
-        steps=(
-            _settings("settings/northfield/contactdetails"),
-            fill("#id_phone", phone),
-            fill("#id_hours", hours),
-            _button("Save"),
-        ),
+        (_settings("settings/northfield/contactdetails"), fill("#id_phone", phone)),
+        (fill("#id_hours", hours), _button("Save")),
+        changed("northfield_contactdetails", {}, phone=same_text(phone), hours=hours),
     )
 
 
 @task("cms/new-redirect", level=1, split="test")
-def new_redirect(facts: Facts, rng: random.Random) -> Assignment:
-    """Redirect a path to another site."""
+def _new_redirect(facts: Facts, rng: random.Random) -> Assignment:
     word = rng.choice(("shop", "wiki", "mail", "forum", "tickets"))
     path = f"/{rng.choice(('to', 'use', 'see'))}-{word}"
     url = f"https://{word}{rng.randint(2, 9)}.northfield.test/start"
-    return Assignment(
-        goal=f"Create a permanent redirect from {path} to {url}",
-        expect=added("wagtailredirects_redirect", old_path=path, redirect_link=url, is_permanent=1),
-        steps=(
-            _settings("redirects"),
-            click('a.w-header-button[href="/admin/redirects/add/"]'),
-            fill("#id_old_path", path),
-            fill("#id_redirect_link", url),
-            _button("Create"),
-        ),
+    return assign(
+        f"Create a permanent redirect from {path} to {url}",
+        (_settings("redirects"), click('a.w-header-button[href="/admin/redirects/add/"]')),
+        (fill("#id_old_path", path), fill("#id_redirect_link", url), _button("Create")),
+        added("wagtailredirects_redirect", old_path=path, redirect_link=url, is_permanent=1),
     )
 
 
 @task("cms/redirect-to-page", level=2, split="test")
-def redirect_to_page(facts: Facts, rng: random.Random) -> Assignment:
-    """Redirect a path to a page."""
+def _redirect_to_page(facts: Facts, rng: random.Random) -> Assignment:
     page = rng.choice(live_pages(facts, sections=("policies",)))
     path = f"/{rng.choice(('rule', 'rules', 'law'))}-{rng.randint(10, 99)}"
     link = f'.modal a.choose-page[data-id="{page["id"]}"]'
-    return Assignment(
-        goal=f"Create a redirect from {path} to the page {name_of(page)}: choose the page itself, "
+    return assign(
+        f"Create a redirect from {path} to the page {name_of(page)}: choose the page itself, "
         "do not type its URL. It must not be permanent.",
-        expect=added(
+        (_settings("redirects"), click('a.w-header-button[href="/admin/redirects/add/"]')),
+        (fill("#id_old_path", path), uncheck("#id_is_permanent"), click(".chooser__choose-button")),
+        (_await_shown(".modal #id_q"), fill(".modal #id_q", _words(page)), _await_shown(link)),
+        (click(link), _DIALOG_GONE, _button("Create")),
+        added(
             "wagtailredirects_redirect",
             old_path=path,
             redirect_page_id=page["id"],
             is_permanent=0,
         ),
-        steps=(
-            _settings("redirects"),
-            click('a.w-header-button[href="/admin/redirects/add/"]'),
-            fill("#id_old_path", path),
-            uncheck("#id_is_permanent"),
-            click(".chooser__choose-button"),
-            _await_shown(".modal #id_q"),
-            fill(".modal #id_q", _words(page)),
-            _await_shown(link),
-            click(link),
-            _DIALOG_GONE,
-            _button("Create"),
-        ),
     )
 
 
 @task("cms/delete-redirect", level=2, split="train")
-def delete_redirect(facts: Facts, rng: random.Random) -> Assignment:
-    """Delete the redirect to a page."""
+def _delete_redirect(facts: Facts, rng: random.Random) -> Assignment:
     redirect = rng.choice(facts["redirects"])
     page = find(facts["pages"], id=redirect["page"])
-    return Assignment(
-        goal=f"There is a redirect to the page {name_of(page)}. Delete it.",
-        expect=removed("wagtailredirects_redirect", id=redirect["id"]),
-        steps=(
-            _settings("redirects"),
-            click(f'main a[href="/admin/redirects/{redirect["id"]}/"]'),
-            _ACTIONS,
-            click(f'a[href^="/admin/redirects/{redirect["id"]}/delete/"]'),
-            click('main [type="submit"].serious'),
-        ),
+    return assign(
+        f"There is a redirect to the page {name_of(page)}. Delete it.",
+        (_settings("redirects"), click(f'main a[href="/admin/redirects/{redirect["id"]}/"]')),
+        (_ACTIONS, click(f'a[href^="/admin/redirects/{redirect["id"]}/delete/"]')),
+        click('main [type="submit"].serious'),
+        removed("wagtailredirects_redirect", id=redirect["id"]),
     )
 
 
 @task("cms/give-role", level=2, split="train")
-def give_role(facts: Facts, rng: random.Random) -> Assignment:
-    """Put somebody into a group."""
+def _give_role(facts: Facts, rng: random.Random) -> Assignment:
     person = rng.choice([one for one in facts["people"][13:] if not one["group"]])
     group = rng.choice(("Editors", "Moderators"))
-    return Assignment(
-        goal=f"{person['name']} should be one of the {group}. Give the user account this role.",
-        expect=added("auth_user_groups", user_id=person["id"], group_id=facts["groups"][group]),
-        steps=(
-            _account(person),
-            click("#tab-label-roles"),
-            check(f'input[name="groups"][value="{facts["groups"][group]}"]'),
-            _button("Save"),
-        ),
+    return assign(
+        f"{person['name']} should be one of the {group}. Give the user account this role.",
+        (_account(person), click("#tab-label-roles")),
+        (check(f'input[name="groups"][value="{facts["groups"][group]}"]'), _button("Save")),
+        added("auth_user_groups", user_id=person["id"], group_id=facts["groups"][group]),
     )
 
 
 @task("cms/new-user", level=2, split="train")
-def new_user(facts: Facts, rng: random.Random) -> Assignment:
-    """Create an account."""
+def _new_user(facts: Facts, rng: random.Random) -> Assignment:
     first = rng.choice(("Bertram", "Wilma", "Quentin", "Odile", "Thaddeus"))
     last = rng.choice(("Oyelaran", "Castellan", "Abernathy", "Fairweather"))
     group = rng.choice(("Editors", "Moderators"))
     password = f"{rng.choice(('Teapot', 'Lantern', 'Harbour'))}-{rng.randint(1000, 9999)}-blue"
     name = first.lower()
-    return Assignment(
-        goal=f'Create a user account "{name}" for {first} {last} ({name}@northfield.test) with the'
+    return assign(
+        f'Create a user account "{name}" for {first} {last} ({name}@northfield.test) with the'
         f" password {password} and the role {group[:-1]}.",
-        expect=(
-            added(
-                "auth_user",
-                username=name,
-                password=hash_of(password),
-                email=f"{name}@northfield.test",
-                first_name=first,
-                last_name=last,
-                is_superuser=0,
-            ),
-            added(
-                "auth_user_groups",
-                user_id=in_new("auth_user"),
-                group_id=facts["groups"][group],
-            ),
+        (_settings("users"), click('a.w-header-button[href="/admin/users/new/"]')),
+        (fill("#id_username", name), fill("#id_email", f"{name}@northfield.test")),
+        (fill("#id_first_name", first), fill("#id_last_name", last)),
+        (fill("#id_password1", password), fill("#id_password2", password)),
+        click("#tab-label-roles"),
+        (check(f'input[name="groups"][value="{facts["groups"][group]}"]'), _button("Create")),
+        added(
+            "auth_user",
+            username=name,
+            password=hash_of(password),
+            email=f"{name}@northfield.test",
+            first_name=first,
+            last_name=last,
+            is_superuser=0,
         ),
-        steps=(
-            _settings("users"),
-            click('a.w-header-button[href="/admin/users/new/"]'),
-            fill("#id_username", name),
-            fill("#id_email", f"{name}@northfield.test"),
-            fill("#id_first_name", first),
-            fill("#id_last_name", last),
-            fill("#id_password1", password),
-            fill("#id_password2", password),
-            click("#tab-label-roles"),
-            check(f'input[name="groups"][value="{facts["groups"][group]}"]'),
-            _button("Create"),
+        added(
+            "auth_user_groups",
+            user_id=in_new("auth_user"),
+            group_id=facts["groups"][group],
         ),
     )
 
 
 @task("cms/deactivate-user", level=2, split="test")
-def deactivate_user(facts: Facts, rng: random.Random) -> Assignment:
-    """Close an account."""
+def _deactivate_user(facts: Facts, rng: random.Random) -> Assignment:
     person = rng.choice(facts["people"][13:])
-    return Assignment(
-        goal=f"{person['name']} has left. Deactivate the user account without deleting it.",
-        expect=changed("auth_user", {"id": person["id"]}, is_active=0),
-        steps=(
-            _account(person),
-            uncheck("#id_is_active"),
-            _button("Save"),
-        ),
+    return assign(
+        f"{person['name']} has left. Deactivate the user account without deleting it.",
+        (_account(person), uncheck("#id_is_active"), _button("Save")),
+        changed("auth_user", {"id": person["id"]}, is_active=0),
     )
 
 
@@ -996,48 +823,43 @@ def visit_page(page: Mapping[str, Any]) -> tuple[Step, ...]:
 
 
 @task("cms/who-keeps", level=1, split="train", user="editor", start="/")
-def who_keeps(facts: Facts, rng: random.Random) -> Assignment:
-    """Find out who looks after a rule."""
+def _who_keeps(facts: Facts, rng: random.Random) -> Assignment:
     page = rng.choice(live_pages(facts, sections=("policies",)))
-    return Assignment(
-        goal=f"Who looks after the policy {name_of(page)}, and which version is it? Answer with the"
+    return assign(
+        f"Who looks after the policy {name_of(page)}, and which version is it? Answer with the"
         " name and the version, separated by a comma.",
+        visit_page(page),
         answer=(page["fields"]["keeper"], f"version {page['fields']['version']}"),
-        steps=visit_page(page),
     )
 
 
 @task("cms/job-contact", level=1, split="test", user="editor", start="/")
-def job_contact(facts: Facts, rng: random.Random) -> Assignment:
-    """Find out whom to write to."""
+def _job_contact(facts: Facts, rng: random.Random) -> Assignment:
     page = rng.choice(live_pages(facts, sections=("jobs",)))
-    return Assignment(
-        goal=f"To which mail address does one write for the vacancy {name_of(page)}, and how many"
+    return assign(
+        f"To which mail address does one write for the vacancy {name_of(page)}, and how many"
         " hours a week is it? Answer with both, separated by a comma.",
+        visit_page(page),
         answer=(page["fields"]["contact"], f"{page['fields']['hours']} hours a week"),
-        steps=visit_page(page),
     )
 
 
 @task("cms/find-drafts", level=2, split="train")
-def find_drafts(facts: Facts, rng: random.Random) -> Assignment:
-    """Find what is not public in a section."""
+def _find_drafts(facts: Facts, rng: random.Random) -> Assignment:
     slug = rng.choice(("policies", "jobs"))
     section = _section(facts, slug)
     mine = [page for page in facts["pages"] if page["section"] == slug]
     drafts = rng.sample(mine, rng.randint(2, 3))
-    return Assignment(
-        goal=f'Which pages directly below "{section["title"]}" are drafts that are not public at'
+    return assign(
+        f'Which pages directly below "{section["title"]}" are drafts that are not public at'
         " all? Answer with their titles, separated by semicolons.",
+        click('main a[href="/admin/pages/3/"]'),
+        click(f'main td a[href="/admin/pages/{section["id"]}/"]'),
         prepare=(
             *(_set_live(page, True) for page in mine if page not in drafts),
             *(_set_live(page, False) for page in drafts),
         ),
         answer=tuple(page["title"] for page in drafts),
-        steps=(
-            click('main a[href="/admin/pages/3/"]'),
-            click(f'main td a[href="/admin/pages/{section["id"]}/"]'),
-        ),
     )
 
 
@@ -1046,33 +868,31 @@ def _set_live(page: Mapping[str, Any], live: bool) -> tuple[str, tuple[Any, ...]
 
 
 @task("cms/sum-seats", level=3, split="train", user="editor", start="/")
-def sum_seats(facts: Facts, rng: random.Random) -> Assignment:
-    """Add up the seats of some events."""
+def _sum_seats(facts: Facts, rng: random.Random) -> Assignment:
     chosen = rng.sample(live_pages(facts, sections=("events",)), 4)
     names = _names(chosen)
-    return Assignment(
-        goal=f"How many seats do these events on the public site have together: {names}?"
+    return assign(
+        f"How many seats do these events on the public site have together: {names}?"
         " Answer with the number.",
+        [visit_page(page) for page in chosen],
         answer=str(sum(int(page["fields"]["seats"]) for page in chosen)),
-        steps=[visit_page(page) for page in chosen],
     )
 
 
 @task("cms/next-review", level=3, split="test", user="editor", start="/")
-def next_review(facts: Facts, rng: random.Random) -> Assignment:
-    """Find which of some rules has to be reviewed first, and which last."""
+def _next_review(facts: Facts, rng: random.Random) -> Assignment:
     while True:
         chosen = rng.sample(live_pages(facts, sections=("policies",)), 5)
         by_date = sorted(chosen, key=lambda page: str(page["fields"]["review_date"]))
         if len({page["fields"]["review_date"] for page in chosen}) == len(chosen):
             break
     names = _names(chosen)
-    return Assignment(
-        goal=f"Which of these policies has to be reviewed first, and which one last: {names}?"
+    return assign(
+        f"Which of these policies has to be reviewed first, and which one last: {names}?"
         " Answer with both titles, separated by a comma.",
+        [visit_page(page) for page in chosen],
         answer=(by_date[0]["title"], by_date[-1]["title"]),
         ordered=True,
-        steps=[visit_page(page) for page in chosen],
     )
 
 
@@ -1080,17 +900,15 @@ def next_review(facts: Facts, rng: random.Random) -> Assignment:
 
 
 @task("cms/review-policies", level=3, split="train", allow=_REVISIONS)
-def review_policies(facts: Facts, rng: random.Random) -> Assignment:
-    """Give some rules a new version and a new date."""
+def _review_policies(facts: Facts, rng: random.Random) -> Assignment:
     chosen = rng.sample(live_pages(facts, sections=("policies",)), 3)
     date = f"2027-{rng.randint(2, 9):02d}-{rng.randint(10, 28)}"
     version = f"{rng.randint(5, 9)}.{rng.randint(0, 9)}"
     names = _names(chosen)
-    return Assignment(
-        goal=f"The policies {names} have been reviewed. Set each one's version to {version} and its"
+    return assign(
+        f"The policies {names} have been reviewed. Set each one's version to {version} and its"
         f" review date to {date}, and publish them.",
-        expect=[_fields(page, version=version, review_date=date) for page in chosen],
-        steps=[
+        [
             (
                 _HOME,
                 _open(page),
@@ -1100,24 +918,23 @@ def review_policies(facts: Facts, rng: random.Random) -> Assignment:
             )
             for page in chosen
         ],
+        [_fields(page, version=version, review_date=date) for page in chosen],
     )
 
 
 @task("cms/archive-several", level=3, split="train", allow=_REDIRECTS)
-def archive_several(facts: Facts, rng: random.Random) -> Assignment:
-    """Move some events into the archive."""
+def _archive_several(facts: Facts, rng: random.Random) -> Assignment:
     chosen = rng.sample(live_pages(facts, sections=("events",)), 2)
     names = " and ".join(name_of(page) for page in chosen)
-    return Assignment(
-        goal=f'Move the events {names} from "Events" to "Archive".',
-        expect=_moved(facts, *chosen),
-        steps=[(_HOME, _open(page), _move(facts, page)) for page in chosen],
+    return assign(
+        f'Move the events {names} from "Events" to "Archive".',
+        [(_HOME, _open(page), _move(facts, page)) for page in chosen],
+        _moved(facts, *chosen),
     )
 
 
 @task("cms/close-jobs", level=3, split="test")
-def close_jobs(facts: Facts, rng: random.Random) -> Assignment:
-    """Take vacancies off the site that are over."""
+def _close_jobs(facts: Facts, rng: random.Random) -> Assignment:
     jobs = live_pages(facts, sections=("jobs",))
     over = [page for page in jobs if page["fields"]["closing_date"] < _TODAY]
     still = [page for page in jobs if page["fields"]["closing_date"] > _TODAY]
@@ -1125,13 +942,11 @@ def close_jobs(facts: Facts, rng: random.Random) -> Assignment:
     chosen = [*late, *rng.sample(still, 2)]
     rng.shuffle(chosen)
     names = _names(chosen)
-    return Assignment(
-        goal="Today is 2 March 2026. Unpublish those of the following vacancies whose closing date"
+    return assign(
+        "Today is 2 March 2026. Unpublish those of the following vacancies whose closing date"
         f" has passed: {names}.",
-        expect=[_page(page, live=0, has_unpublished_changes=1) for page in late],
-        steps=[
-            (_HOME, _open(page), *(_unpublish(page) if page in late else ())) for page in chosen
-        ],
+        [(_HOME, _open(page), *(_unpublish(page) if page in late else ())) for page in chosen],
+        [_page(page, live=0, has_unpublished_changes=1) for page in late],
     )
 
 
@@ -1139,33 +954,30 @@ def close_jobs(facts: Facts, rng: random.Random) -> Assignment:
 
 
 @task("cms/no-such-page", level=1, split="train", infeasible=True)
-def no_such_page(facts: Facts, rng: random.Random) -> Assignment:
-    """Change a page that does not exist."""
+def _no_such_page(facts: Facts, rng: random.Random) -> Assignment:
     name = rng.choice(("Company jets", "Smoking in the lift", "Pet snakes", "Night trains"))
-    return Assignment(
-        goal=f'Change the summary of the policy "{name}" to "{rng.choice(_SUMMARIES)}"',
-        steps=(fill("main #id_q", name), press("main #id_q", "Enter")),
+    return assign(
+        f'Change the summary of the policy "{name}" to "{rng.choice(_SUMMARIES)}"',
+        (fill("main #id_q", name), press("main #id_q", "Enter")),
     )
 
 
 @task("cms/may-not-publish", level=1, split="train", user="editor", infeasible=True)
-def may_not_publish(facts: Facts, rng: random.Random) -> Assignment:
-    """Publish a page without the right to."""
+def _may_not_publish(facts: Facts, rng: random.Random) -> Assignment:
     page = rng.choice(_drafts(facts))
-    return Assignment(
-        goal=f"Publish the draft {name_of(page)} at once. Do not submit it for approval instead.",
-        steps=(_open(page), _MORE),
+    return assign(
+        f"Publish the draft {name_of(page)} at once. Do not submit it for approval instead.",
+        (_open(page), _MORE),
     )
 
 
 @task("cms/no-such-user", level=1, split="train", infeasible=True)
-def no_such_user(facts: Facts, rng: random.Random) -> Assignment:
-    """Give a role to somebody without an account."""
+def _no_such_user(facts: Facts, rng: random.Random) -> Assignment:
     name = (
         f"{rng.choice(('Gideon', 'Lavinia', 'Rufus'))} {rng.choice(('Marchbanks', 'Thistlewood'))}"
     )
     group = rng.choice(("Editors", "Moderators"))
-    return Assignment(
-        goal=f"Put the existing user {name} into the group {group}.",
-        steps=(_settings("users"), fill("main #id_q", name)),
+    return assign(
+        f"Put the existing user {name} into the group {group}.",
+        (_settings("users"), fill("main #id_q", name)),
     )

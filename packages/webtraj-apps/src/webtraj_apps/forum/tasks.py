@@ -28,6 +28,7 @@ from webtraj_apps.tasks import (
     Statement,
     added,
     anything,
+    assign,
     changed,
     find,
     find_best,
@@ -455,55 +456,43 @@ def _new_topic(rng: random.Random) -> tuple[str, str, str]:
 
 
 @task("forum/reply", level=1, split="train")
-def reply(facts: Facts, rng: random.Random) -> Assignment:
-    """Reply in a topic."""
+def _reply(facts: Facts, rng: random.Random) -> Assignment:
     topic, text = rng.choice(find_unclosed_topics(facts["topics"])), _answer_text(rng)
-    return Assignment(
-        goal=f'Reply in the topic "{topic["title"]}" with this text: "{text}"',
-        expect=expect_reply(facts, topic, facts["user"], text),
-        steps=(find_topic(topic["title"]), write_reply(text)),
+    return assign(
+        f'Reply in the topic "{topic["title"]}" with this text: "{text}"',
+        (find_topic(topic["title"]), write_reply(text)),
+        expect_reply(facts, topic, facts["user"], text),
     )
 
 
 @task("forum/create-topic", level=1, split="train")
-def create_topic(facts: Facts, rng: random.Random) -> Assignment:
-    """Create a topic in a category."""
+def _create_topic(facts: Facts, rng: random.Random) -> Assignment:
     category, title, text = _new_topic(rng)
-    return Assignment(
-        goal=(
-            f'Create a topic with the title "{title}" in the category "{category}". '
-            f'Its text is: "{text}"'
-        ),
-        expect=expect_topic(facts, category, title, text),
-        steps=start_topic(facts, category, title, text),
+    return assign(
+        f'Create a topic with the title "{title}" in the category "{category}". '
+        f'Its text is: "{text}"',
+        start_topic(facts, category, title, text),
+        expect_topic(facts, category, title, text),
     )
 
 
 @task("forum/edit-own-comment", level=1, split="train")
-def edit_own_comment(facts: Facts, rng: random.Random) -> Assignment:
-    """Change the text of one's only comment in a topic."""
+def _edit_own_comment(facts: Facts, rng: random.Random) -> Assignment:
     user = facts["user"]
     fit = [
         t for t in plain_topics(facts["topics"]) if t["author"] != user and len(_by(t, user)) == 1
     ]
     topic, text = rng.choice(fit), _answer_text(rng)
     comment = _by(topic, user)[0]
-    return Assignment(
-        goal=(
-            f'Replace the text of your comment in the topic "{topic["title"]}" '
-            f'by this text: "{text}"'
-        ),
-        expect=_edited(comment, text),
-        steps=(
-            find_topic(topic["title"]),
-            _rewrite(comment, text),
-        ),
+    return assign(
+        f'Replace the text of your comment in the topic "{topic["title"]}" by this text: "{text}"',
+        (find_topic(topic["title"]), _rewrite(comment, text)),
+        _edited(comment, text),
     )
 
 
 @task("forum/append-to-own-comment", level=2, split="test")
-def append_to_own_comment(facts: Facts, rng: random.Random) -> Assignment:
-    """Add a sentence to the opening comment of one's own advertisement."""
+def _append_to_own_comment(facts: Facts, rng: random.Random) -> Assignment:
     user = facts["user"]
     fit = [
         topic
@@ -514,111 +503,85 @@ def append_to_own_comment(facts: Facts, rng: random.Random) -> Assignment:
     comment = topic["comments"][0]
     addition = f"Update: please write to me by {rng.choice(_DAYS)} at {rng.choice(_HOURS)}."
     text = f"{comment['text']}\n\n{addition}"
-    return Assignment(
-        goal=(
-            f"Add this sentence at the end of the opening comment of your topic "
-            f'"{topic["title"]}", and leave the rest of it as it is: "{addition}"'
-        ),
-        expect=_edited(comment, text),
-        steps=(
-            _menu("Profile"),
-            click(".nav__tabs__link", "Topics"),
-            click("a.topic__link", topic["title"]),
-            _rewrite(comment, text),
-        ),
+    return assign(
+        f"Add this sentence at the end of the opening comment of your topic "
+        f'"{topic["title"]}", and leave the rest of it as it is: "{addition}"',
+        (_menu("Profile"), click(".nav__tabs__link", "Topics")),
+        (click("a.topic__link", topic["title"]), _rewrite(comment, text)),
+        _edited(comment, text),
     )
 
 
 @task("forum/rename-own-topic", level=1, split="train")
-def rename_own_topic(facts: Facts, rng: random.Random) -> Assignment:
-    """Change the title of one's own topic."""
+def _rename_own_topic(facts: Facts, rng: random.Random) -> Assignment:
     user = facts["user"]
     topic = rng.choice([t for t in find_unclosed_topics(facts["topics"]) if t["author"] == user])
     title = f"{topic['title']} ({rng.choice(('solved', 'update', 'still open', 'reserved'))})"
-    return Assignment(
-        goal=f'Change the title of your topic "{topic["title"]}" to "{title}".',
-        expect=changed(
+    return assign(
+        f'Change the title of your topic "{topic["title"]}" to "{title}".',
+        (find_topic(topic["title"]), click("a.topic_edit_link"), fill("#id_title", title), _SAVE),
+        changed(
             _TOPIC,
             {"id": topic["id"]},
             title=same_text(title),
             slug=anything,
             reindex_at=anything,
         ),
-        steps=(
-            find_topic(topic["title"]),
-            click("a.topic_edit_link"),
-            fill("#id_title", title),
-            _SAVE,
-        ),
     )
 
 
 @task("forum/quote", level=2, split="train")
-def quote(facts: Facts, rng: random.Random) -> Assignment:
-    """Quote a comment and answer it."""
+def _quote(facts: Facts, rng: random.Random) -> Assignment:
     topic, comment = rng.choice(_single(facts, plain_topics(facts["topics"])))
     text = _answer_text(rng)
     quoted = f"> @{comment['by']} said:\n> {comment['text']}"
-    return Assignment(
-        goal=(
-            f'In the topic "{topic["title"]}", quote the comment of '
-            f"{name_of(facts, comment['by'])} with the forum's quote function, and write below "
-            f'the quotation: "{text}"'
+    return assign(
+        f'In the topic "{topic["title"]}", quote the comment of '
+        f"{name_of(facts, comment['by'])} with the forum's quote function, and write below "
+        f'the quotation: "{text}"',
+        (find_topic(topic["title"]), _at(comment, "/quote/")),
+        (fill("#id_comment", f"{quoted}\n\n{text}"), _PUBLISH),
+        added(
+            _COMMENT,
+            topic_id=topic["id"],
+            user_id=_id(facts, facts["user"]),
+            comment=same_text(f"{quoted}\n\n{text}"),
         ),
-        expect=(
-            added(
-                _COMMENT,
-                topic_id=topic["id"],
-                user_id=_id(facts, facts["user"]),
-                comment=same_text(f"{quoted}\n\n{text}"),
-            ),
-            [_follows(facts, one, topic["id"]) for one in (facts["user"], comment["by"])],
-            _grows(topic),
-        ),
-        steps=(
-            find_topic(topic["title"]),
-            _at(comment, "/quote/"),
-            fill("#id_comment", f"{quoted}\n\n{text}"),
-            _PUBLISH,
-        ),
+        [_follows(facts, one, topic["id"]) for one in (facts["user"], comment["by"])],
+        _grows(topic),
     )
 
 
 @task("forum/create-poll", level=2, split="test")
-def create_poll(facts: Facts, rng: random.Random) -> Assignment:
-    """Create a topic with a poll."""
+def _create_poll(facts: Facts, rng: random.Random) -> Assignment:
     thing, room = rng.choice(_THINGS), rng.choice(ROOMS)
     title = f"Vote: {thing} for the {room} room"
     question = f"When shall we buy the {thing}?"
     options = rng.sample(_DAYS, rng.randint(2, 4))
     choices = "".join(f"{number}. {text}\n" for number, text in enumerate(options, 1))
-    return Assignment(
-        goal=(
-            f'Create a topic with the title "{title}" in the category "Ideas". It contains nothing '
-            f'but a poll with the title "{question}" and these choices, in this order: '
-            f"{', '.join(options)}."
-        ),
-        expect=(
-            expect_topic(facts, "Ideas", title, _is_poll),
-            added(_POLL, title=same_text(question), is_removed=0),
-            [
-                added(
-                    _CHOICE,
-                    poll_id=in_new(_POLL),
-                    number=number,
-                    description=same_text(text),
-                    is_removed=0,
-                )
-                for number, text in enumerate(options, 1)
-            ],
-        ),
-        steps=start_topic(
+    return assign(
+        f'Create a topic with the title "{title}" in the category "Ideas". It contains nothing '
+        f'but a poll with the title "{question}" and these choices, in this order: '
+        f"{', '.join(options)}.",
+        start_topic(
             facts,
             "Ideas",
             title,
             f"[poll name=1]\n# {question}\n{choices}[/poll]",
             click(".js-box-poll"),
         ),
+        expect_topic(facts, "Ideas", title, _is_poll),
+        added(_POLL, title=same_text(question), is_removed=0),
+        [
+            added(
+                _CHOICE,
+                poll_id=in_new(_POLL),
+                number=number,
+                description=same_text(text),
+                is_removed=0,
+            )
+            for number, text in enumerate(options, 1)
+        ],
     )
 
 
@@ -628,45 +591,37 @@ def _is_poll(comment: str) -> bool:
 
 
 @task("forum/answer-own-question", level=3, split="train")
-def answer_own_question(facts: Facts, rng: random.Random) -> Assignment:
-    """Look something up in one topic, and tell it in another."""
+def _answer_own_question(facts: Facts, rng: random.Random) -> Assignment:
     first = rng.choice([t for t in visible_topics(facts["topics"]) if t["category"] == "Book Club"])
     second = rng.choice(
         [t for t in find_unclosed_topics(facts["topics"]) if t["category"] == "Board Games"]
     )
     text = f"The book has {first['details']['pages']} pages."
-    return Assignment(
-        goal=(
-            f'How many pages does the book of the topic "{first["title"]}" have? Write it as a '
-            f'reply in the topic "{second["title"]}", in these words, with the number in place of '
-            f'N: "The book has N pages."'
-        ),
-        expect=expect_reply(facts, second, facts["user"], text),
-        steps=(_browse(facts, first), _browse(facts, second), write_reply(text)),
+    return assign(
+        f'How many pages does the book of the topic "{first["title"]}" have? Write it as a '
+        f'reply in the topic "{second["title"]}", in these words, with the number in place of '
+        f'N: "The book has N pages."',
+        (_browse(facts, first), _browse(facts, second), write_reply(text)),
+        expect_reply(facts, second, facts["user"], text),
     )
 
 
 @task("forum/offer-less", level=3, split="test")
-def offer_less(facts: Facts, rng: random.Random) -> Assignment:
-    """Find the cheaper of two things, and make an offer for it."""
+def _offer_less(facts: Facts, rng: random.Random) -> Assignment:
     adverts = [t for t in find_unclosed_topics(facts["topics"]) if t["category"] == "For Sale"]
     pair, cheap = _draw_cheapest([t for t in adverts if t["author"] != facts["user"]], 2, rng)
     less = rng.randint(2, 9)
     offer = int(cheap["details"]["price"]) - less
     text = f"I would pay £{offer}."
     items = " or the ".join(topic["details"]["item"] for topic in pair)
-    return Assignment(
-        goal=(
-            f"You would buy the {items}, whichever is cheaper in the category For Sale. Reply in "
-            f"the topic of the cheaper one with an offer that is £{less} below its price, in "
-            f'these words, with the amount in place of N: "I would pay £N."'
-        ),
-        expect=expect_reply(facts, cheap, facts["user"], text),
-        steps=(
-            [_browse(facts, topic) for topic in pair],
-            *(() if cheap is pair[1] else find_topic(cheap["title"])),
-            write_reply(text),
-        ),
+    return assign(
+        f"You would buy the {items}, whichever is cheaper in the category For Sale. Reply in "
+        f"the topic of the cheaper one with an offer that is £{less} below its price, in "
+        f'these words, with the amount in place of N: "I would pay £N."',
+        [_browse(facts, topic) for topic in pair],
+        *(() if cheap is pair[1] else find_topic(cheap["title"])),
+        write_reply(text),
+        expect_reply(facts, cheap, facts["user"], text),
     )
 
 
@@ -681,8 +636,7 @@ def _draw_cheapest(
 
 
 @task("forum/reply-twice", level=2, split="train")
-def reply_twice(facts: Facts, rng: random.Random) -> Assignment:
-    """Write the same reply in two topics."""
+def _reply_twice(facts: Facts, rng: random.Random) -> Assignment:
     fit = [
         t
         for t in find_unclosed_topics(facts["topics"])
@@ -690,10 +644,10 @@ def reply_twice(facts: Facts, rng: random.Random) -> Assignment:
     ]
     topics, text = rng.sample(fit, 2), _answer_text(rng)
     titles = " and ".join(f'"{topic["title"]}"' for topic in topics)
-    return Assignment(
-        goal=f'Reply in both of the topics {titles} with the same text: "{text}"',
-        expect=[expect_reply(facts, topic, facts["user"], text) for topic in topics],
-        steps=[(find_topic(topic["title"]), write_reply(text)) for topic in topics],
+    return assign(
+        f'Reply in both of the topics {titles} with the same text: "{text}"',
+        [(find_topic(topic["title"]), write_reply(text)) for topic in topics],
+        [expect_reply(facts, topic, facts["user"], text) for topic in topics],
     )
 
 
@@ -701,15 +655,13 @@ def reply_twice(facts: Facts, rng: random.Random) -> Assignment:
 
 
 @task("forum/like", level=1, split="train")
-def like(facts: Facts, rng: random.Random) -> Assignment:
-    """Like a comment."""
+def _like_one_comment(facts: Facts, rng: random.Random) -> Assignment:
     fit = [one for one in _single(facts, plain_topics(facts["topics"])) if not one[1]["liked"]]
     topic, comment = rng.choice(fit)
-    return Assignment(
-        goal=f"Like the comment of {name_of(facts, comment['by'])} in the topic "
-        f'"{topic["title"]}".',
-        expect=_liked(facts, comment),
-        steps=(find_topic(topic["title"]), _like(comment)),
+    return assign(
+        f'Like the comment of {name_of(facts, comment["by"])} in the topic "{topic["title"]}".',
+        (find_topic(topic["title"]), _like(comment)),
+        _liked(facts, comment),
     )
 
 
@@ -721,8 +673,7 @@ def _liked(facts: Facts, comment: Comment) -> tuple[Expected, ...]:
 
 
 @task("forum/like-all-of-one", level=3, split="train")
-def like_all_of_one(facts: Facts, rng: random.Random) -> Assignment:
-    """Like all comments of a member in a long topic."""
+def _like_all_of_one(facts: Facts, rng: random.Random) -> Assignment:
     fit = [
         (topic, writer, comments)
         for topic in visible_topics(facts["topics"])
@@ -733,39 +684,30 @@ def like_all_of_one(facts: Facts, rng: random.Random) -> Assignment:
         and not any(one["removed"] or one["liked"] for one in comments)
     ]
     topic, writer, comments = rng.choice(fit)
-    return Assignment(
-        goal=f'Like every comment of {name_of(facts, writer)} in the topic "{topic["title"]}".',
-        expect=[_liked(facts, comment) for comment in comments],
-        steps=(
-            find_topic(topic["title"]),
-            [
-                (
-                    () if page == 1 else _turn(page),
-                    [_like(one) for one in comments if _page_of(topic, one) == page],
-                )
-                for page in (1, *_pages(topic))
-            ],
-        ),
+    return assign(
+        f'Like every comment of {name_of(facts, writer)} in the topic "{topic["title"]}".',
+        find_topic(topic["title"]),
+        [
+            (
+                () if page == 1 else _turn(page),
+                [_like(one) for one in comments if _page_of(topic, one) == page],
+            )
+            for page in (1, *_pages(topic))
+        ],
+        [_liked(facts, comment) for comment in comments],
     )
 
 
 @task("forum/unlike", level=2, split="test")
-def unlike(facts: Facts, rng: random.Random) -> Assignment:
-    """Take a like back."""
+def _unlike(facts: Facts, rng: random.Random) -> Assignment:
     topic, comment = rng.choice(
         [(t, c) for t in visible_topics(facts["topics"]) for c in t["comments"] if c["liked"]]
     )
-    return Assignment(
-        goal=f'You like a comment in the topic "{topic["title"]}". Take your like back.',
-        expect=(
-            removed(_LIKE, user_id=_id(facts, facts["user"]), comment_id=comment["id"]),
-            changed(_COMMENT, {"id": comment["id"]}, likes_count=comment["likes"] - 1),
-        ),
-        steps=(
-            find_topic(topic["title"]),
-            _to_comment(topic, comment),
-            _like(comment, undo=True),
-        ),
+    return assign(
+        f'You like a comment in the topic "{topic["title"]}". Take your like back.',
+        (find_topic(topic["title"]), _to_comment(topic, comment), _like(comment, undo=True)),
+        removed(_LIKE, user_id=_id(facts, facts["user"]), comment_id=comment["id"]),
+        changed(_COMMENT, {"id": comment["id"]}, likes_count=comment["likes"] - 1),
     )
 
 
@@ -779,19 +721,17 @@ def _subscribed(facts: Facts, topic: Topic) -> Expected:
 
 
 @task("forum/subscribe", level=1, split="train")
-def subscribe(facts: Facts, rng: random.Random) -> Assignment:
-    """Subscribe to a topic."""
+def _subscribe(facts: Facts, rng: random.Random) -> Assignment:
     topic = rng.choice([t for t in visible_topics(facts["topics"]) if not t["subscribed"]])
-    return Assignment(
-        goal=f'Let the forum notify you of new comments in the topic "{topic["title"]}".',
-        expect=_subscribed(facts, topic),
-        steps=(_browse(facts, topic), _NOTIFY),
+    return assign(
+        f'Let the forum notify you of new comments in the topic "{topic["title"]}".',
+        (_browse(facts, topic), _NOTIFY),
+        _subscribed(facts, topic),
     )
 
 
 @task("forum/subscribe-to-several", level=2, split="train")
-def subscribe_to_several(facts: Facts, rng: random.Random) -> Assignment:
-    """Subscribe to three announcements."""
+def _subscribe_to_several(facts: Facts, rng: random.Random) -> Assignment:
     fit = [
         topic
         for topic in visible_topics(facts["topics"])
@@ -799,28 +739,25 @@ def subscribe_to_several(facts: Facts, rng: random.Random) -> Assignment:
     ]
     topics = rng.sample(fit, 3)
     systems = ", ".join(topic["details"]["system"] for topic in topics)
-    return Assignment(
-        goal=(
-            "Let the forum notify you of new comments in the maintenance announcements of these "
-            f"systems: {systems}."
-        ),
-        expect=[_subscribed(facts, topic) for topic in topics],
-        steps=[(find_topic(topic["title"]), _NOTIFY) for topic in topics],
+    return assign(
+        "Let the forum notify you of new comments in the maintenance announcements of these "
+        f"systems: {systems}.",
+        [(find_topic(topic["title"]), _NOTIFY) for topic in topics],
+        [_subscribed(facts, topic) for topic in topics],
     )
 
 
 @task("forum/unsubscribe", level=1, split="test")
-def unsubscribe(facts: Facts, rng: random.Random) -> Assignment:
-    """Unsubscribe from a topic."""
+def _unsubscribe(facts: Facts, rng: random.Random) -> Assignment:
     topic = rng.choice([t for t in visible_topics(facts["topics"]) if t["subscribed"]])
-    return Assignment(
-        goal=f'Stop the notifications of new comments in the topic "{topic["title"]}".',
-        expect=changed(
+    return assign(
+        f'Stop the notifications of new comments in the topic "{topic["title"]}".',
+        (find_topic(topic["title"]), _NOTIFY),
+        changed(
             _NOTIFICATION,
             {"topic_id": topic["id"], "user_id": _id(facts, facts["user"])},
             is_active=0,
         ),
-        steps=(find_topic(topic["title"]), _NOTIFY),
     )
 
 
@@ -869,14 +806,13 @@ def _voted(facts: Facts, option: dict[str, Any]) -> tuple[Expected, ...]:
 
 
 @task("forum/vote", level=1, split="train")
-def vote(facts: Facts, rng: random.Random) -> Assignment:
-    """Vote in a poll."""
+def _vote_in_poll(facts: Facts, rng: random.Random) -> Assignment:
     topic = rng.choice(_polls(facts, closed=False, voted=False))
     option = rng.choice(topic["poll"]["options"])
-    return Assignment(
-        goal=f'Vote for "{option["text"]}" in the poll of the topic "{topic["title"]}".',
-        expect=_voted(facts, option),
-        steps=(_browse(facts, topic), _vote(topic["poll"], option)),
+    return assign(
+        f'Vote for "{option["text"]}" in the poll of the topic "{topic["title"]}".',
+        (_browse(facts, topic), _vote(topic["poll"], option)),
+        _voted(facts, option),
     )
 
 
@@ -887,78 +823,57 @@ _NEW_VOTE = """
 
 
 @task("forum/change-vote", level=2, split="test")
-def change_vote(facts: Facts, rng: random.Random) -> Assignment:
-    """Change one's vote in a poll."""
+def _change_vote(facts: Facts, rng: random.Random) -> Assignment:
     topic, user = rng.choice(_polls(facts, closed=False, voted=False)), _id(facts, facts["user"])
     poll = topic["poll"]
     old, option = rng.sample(poll["options"], 2)
-    return Assignment(
-        goal=(
-            f'You voted in the poll of the topic "{topic["title"]}". '
-            f'Change your vote to "{option["text"]}".'
+    return assign(
+        f'You voted in the poll of the topic "{topic["title"]}". '
+        f'Change your vote to "{option["text"]}".',
+        (find_topic(topic["title"]), _results(poll), _vote(poll, option)),
+        _voted(facts, option),
+        changed(
+            "spirit_comment_poll_commentpollvote",
+            {"voter_id": user, "choice_id": old["id"]},
+            is_removed=1,
         ),
+        changed(_CHOICE, {"id": old["id"]}, vote_count=old["votes"]),
         prepare=(
             (_NEW_VOTE, (user, old["id"], "2026-02-27 10:00:00")),
             (f"UPDATE {_CHOICE} SET vote_count = vote_count + 1 WHERE id = ?", (old["id"],)),
-        ),
-        expect=(
-            _voted(facts, option),
-            changed(
-                "spirit_comment_poll_commentpollvote",
-                {"voter_id": user, "choice_id": old["id"]},
-                is_removed=1,
-            ),
-            changed(_CHOICE, {"id": old["id"]}, vote_count=old["votes"]),
-        ),
-        steps=(
-            find_topic(topic["title"]),
-            _results(poll),
-            _vote(poll, option),
         ),
     )
 
 
 @task("forum/vote-for-leader", level=2, split="train")
-def vote_for_leader(facts: Facts, rng: random.Random) -> Assignment:
-    """Vote for the option that leads."""
+def _vote_for_leader(facts: Facts, rng: random.Random) -> Assignment:
     topic, option = _draw_decided_poll(facts, rng)
-    return Assignment(
-        goal=(
-            f'In the poll of the topic "{topic["title"]}", vote for the choice that has the most '
-            "votes so far."
-        ),
-        expect=_voted(facts, option),
-        steps=(
-            find_topic(topic["title"]),
-            _results(topic["poll"]),
-            _results(topic["poll"]),
-            _vote(topic["poll"], option),
-        ),
+    return assign(
+        f'In the poll of the topic "{topic["title"]}", vote for the choice that has the most '
+        "votes so far.",
+        (find_topic(topic["title"]), _results(topic["poll"]), _results(topic["poll"])),
+        _vote(topic["poll"], option),
+        _voted(facts, option),
     )
 
 
 @task("forum/close-own-poll", level=1, split="train")
-def close_own_poll(facts: Facts, rng: random.Random) -> Assignment:
-    """Close one's own poll."""
+def _close_own_poll(facts: Facts, rng: random.Random) -> Assignment:
     fit = [t for t in _polls(facts, closed=False, voted=False) if t["author"] == facts["user"]]
     topic = rng.choice(fit)
-    return Assignment(
-        goal=f'Close the poll in your topic "{topic["title"]}", so that nobody can vote any more.',
-        expect=changed(
+    return assign(
+        f'Close the poll in your topic "{topic["title"]}", so that nobody can vote any more.',
+        (find_topic(topic["title"]), click(f"#p{topic['poll']['id']} a[href*='/poll/close/']")),
+        changed(
             _POLL,
             {"id": topic["poll"]["id"]},
             close_at=on_day("2026-03-02"),
-        ),
-        steps=(
-            find_topic(topic["title"]),
-            click(f"#p{topic['poll']['id']} a[href*='/poll/close/']"),
         ),
     )
 
 
 @task("forum/report-comment", level=2, split="train")
-def report_comment(facts: Facts, rng: random.Random) -> Assignment:
-    """Report a comment to the moderators."""
+def _report_bad_comment(facts: Facts, rng: random.Random) -> Assignment:
     flagged = {flag["comment"] for flag in facts["flags"]}
     fit = [
         one for one in _single(facts, plain_topics(facts["topics"])) if one[1]["id"] not in flagged
@@ -966,28 +881,19 @@ def report_comment(facts: Facts, rng: random.Random) -> Assignment:
     topic, comment = rng.choice(fit)
     reason = rng.choice(("Spam", "Other"))
     text = rng.choice(("Please have a look.", "This is off topic.", "I do not like the tone."))
-    return Assignment(
-        goal=(
-            f"Report the comment of {name_of(facts, comment['by'])} in the topic "
-            f'"{topic["title"]}". The reason is "{reason}", and the text is: "{text}"'
+    return assign(
+        f"Report the comment of {name_of(facts, comment['by'])} in the topic "
+        f'"{topic["title"]}". The reason is "{reason}", and the text is: "{text}"',
+        (find_topic(topic["title"]), _at(comment, "/flag/"), select("#id_reason", reason)),
+        (fill("#id_body", text), _SAVE),
+        added(
+            "spirit_comment_flag_flag",
+            user_id=_id(facts, facts["user"]),
+            comment_id=comment["id"],
+            reason=int(reason == "Other"),
+            body=same_text(text),
         ),
-        expect=(
-            added(
-                "spirit_comment_flag_flag",
-                user_id=_id(facts, facts["user"]),
-                comment_id=comment["id"],
-                reason=int(reason == "Other"),
-                body=same_text(text),
-            ),
-            added(_FLAG, comment_id=comment["id"], is_closed=0),
-        ),
-        steps=(
-            find_topic(topic["title"]),
-            _at(comment, "/flag/"),
-            select("#id_reason", reason),
-            fill("#id_body", text),
-            _SAVE,
-        ),
+        added(_FLAG, comment_id=comment["id"], is_closed=0),
     )
 
 
@@ -995,22 +901,16 @@ def report_comment(facts: Facts, rng: random.Random) -> Assignment:
 
 
 @task("forum/private-message", level=2, split="train")
-def private_message(facts: Facts, rng: random.Random) -> Assignment:
-    """Write to a colleague."""
+def _private_message(facts: Facts, rng: random.Random) -> Assignment:
     other = rng.choice([one for one in facts["users"] if one["role"] == "member"][1:])
     title = f"{rng.choice(('Lunch', 'A question', 'Meeting', 'Handover'))} on {rng.choice(_DAYS)}"
     text = _answer_text(rng)
-    return Assignment(
-        goal=(
-            f"Start a private topic with {other['name']} (user name {other['username']}). "
-            f'Title: "{title}". Text: "{text}"'
-        ),
-        expect=_private_topic(facts, title, text, [other["username"]]),
-        steps=(
-            _menu("Private topics"),
-            click(".menu__new_topic a"),
-            _write_private(title, text, [other["username"]]),
-        ),
+    return assign(
+        f"Start a private topic with {other['name']} (user name {other['username']}). "
+        f'Title: "{title}". Text: "{text}"',
+        (_menu("Private topics"), click(".menu__new_topic a")),
+        _write_private(title, text, [other["username"]]),
+        _private_topic(facts, title, text, [other["username"]]),
     )
 
 
@@ -1040,27 +940,19 @@ def _write_private(title: str, text: str, invited: Sequence[str]) -> tuple[Step,
 
 
 @task("forum/write-to-author", level=3, split="test")
-def write_to_author(facts: Facts, rng: random.Random) -> Assignment:
-    """Write to those who wrote two topics."""
+def _write_to_author(facts: Facts, rng: random.Random) -> Assignment:
     fit = [t for t in visible_topics(facts["topics"]) if t["category"] in ("Commuting", "For Sale")]
     fit = [topic for topic in fit if topic["author"] != facts["user"]]
     first = rng.choice(fit)
     second = rng.choice([topic for topic in fit if topic["author"] != first["author"]])
     title, text = f"Coffee on {rng.choice(_DAYS)}", f"Do you have time at {rng.choice(_HOURS)}?"
     writers = [first["author"], second["author"]]
-    return Assignment(
-        goal=(
-            f'Start one private topic with the authors of the topics "{first["title"]}" and '
-            f'"{second["title"]}", both together. Title: "{title}". Text: "{text}"'
-        ),
-        expect=_private_topic(facts, title, text, writers),
-        steps=(
-            _browse(facts, first),
-            _browse(facts, second),
-            _menu("Private topics"),
-            click(".menu__new_topic a"),
-            _write_private(title, text, writers),
-        ),
+    return assign(
+        f'Start one private topic with the authors of the topics "{first["title"]}" and '
+        f'"{second["title"]}", both together. Title: "{title}". Text: "{text}"',
+        (_browse(facts, first), _browse(facts, second), _menu("Private topics")),
+        (click(".menu__new_topic a"), _write_private(title, text, writers)),
+        _private_topic(facts, title, text, writers),
     )
 
 
@@ -1073,55 +965,40 @@ def _open_private(topic: Topic) -> tuple[Step, ...]:
 
 
 @task("forum/private-reply", level=1, split="train")
-def private_reply(facts: Facts, rng: random.Random) -> Assignment:
-    """Answer in a private topic."""
+def _private_reply(facts: Facts, rng: random.Random) -> Assignment:
     topic, text = rng.choice(facts["private"]), _answer_text(rng)
-    return Assignment(
-        goal=f'Reply in the private topic "{topic["title"]}" with this text: "{text}"',
-        expect=expect_reply(facts, topic, facts["user"], text),
-        steps=(_open_private(topic), write_reply(text)),
+    return assign(
+        f'Reply in the private topic "{topic["title"]}" with this text: "{text}"',
+        (_open_private(topic), write_reply(text)),
+        expect_reply(facts, topic, facts["user"], text),
     )
 
 
 @task("forum/invite", level=2, split="test")
-def invite(facts: Facts, rng: random.Random) -> Assignment:
-    """Invite a colleague to one's private topic."""
+def _invite(facts: Facts, rng: random.Random) -> Assignment:
     topic = rng.choice(_private(facts, own=True))
     fit = [u for u in facts["users"][3:] if u["username"] not in topic["members"]]
     other = rng.choice(fit)
-    return Assignment(
-        goal=f'Invite {other["name"]} to your private topic "{topic["title"]}".',
-        expect=(
-            added(_ACCESS, topic_id=topic["id"], user_id=other["id"]),
-            _follows(facts, other["username"], topic["id"]),
-        ),
-        steps=(
-            _open_private(topic),
-            fill(".invite_user input[name=user]", other["username"]),
-            click(".invite_user input[type=submit]"),
-        ),
+    return assign(
+        f'Invite {other["name"]} to your private topic "{topic["title"]}".',
+        (_open_private(topic), fill(".invite_user input[name=user]", other["username"])),
+        click(".invite_user input[type=submit]"),
+        added(_ACCESS, topic_id=topic["id"], user_id=other["id"]),
+        _follows(facts, other["username"], topic["id"]),
     )
 
 
 @task("forum/remove-from-private", level=2, split="train")
-def remove_from_private(facts: Facts, rng: random.Random) -> Assignment:
-    """Take somebody out of one's private topic."""
+def _remove_from_private(facts: Facts, rng: random.Random) -> Assignment:
     topic = rng.choice(_private(facts, own=True))
     other = rng.choice([one for one in topic["members"] if one != facts["user"]])
-    return Assignment(
-        goal=(
-            f"Remove {name_of(facts, other)} from the participants of your private topic "
-            f'"{topic["title"]}".'
-        ),
-        expect=_left(facts, topic, other),
-        steps=(
-            _open_private(topic),
-            click(".layout__menu .dropdown_button"),
-            click(
-                f".menu_list__participant:has(a[href$='/{other}/']) .menu_list__participant__remove"
-            ),
-            click(".layout__article form input[type=submit]"),
-        ),
+    return assign(
+        f"Remove {name_of(facts, other)} from the participants of your private topic "
+        f'"{topic["title"]}".',
+        (_open_private(topic), click(".layout__menu .dropdown_button")),
+        click(f".menu_list__participant:has(a[href$='/{other}/']) .menu_list__participant__remove"),
+        click(".layout__article form input[type=submit]"),
+        _left(facts, topic, other),
     )
 
 
@@ -1130,13 +1007,12 @@ def _left(facts: Facts, topic: Topic, username: str) -> Expected:
 
 
 @task("forum/leave-private", level=1, split="train")
-def leave_private(facts: Facts, rng: random.Random) -> Assignment:
-    """Leave a private topic."""
+def _leave_private(facts: Facts, rng: random.Random) -> Assignment:
     topic = rng.choice(_private(facts, own=False))
-    return Assignment(
-        goal=f'Leave the private topic "{topic["title"]}".',
-        expect=_left(facts, topic, facts["user"]),
-        steps=(_open_private(topic), click(".menu__new_topic a", "Leave topic")),
+    return assign(
+        f'Leave the private topic "{topic["title"]}".',
+        (_open_private(topic), click(".menu__new_topic a", "Leave topic")),
+        _left(facts, topic, facts["user"]),
     )
 
 
@@ -1163,16 +1039,13 @@ def _prefer(*fields: Step) -> tuple[Step, ...]:
 
 
 @task("forum/preferences", level=2, split="train")
-def preferences(facts: Facts, rng: random.Random) -> Assignment:
-    """Change location and time zone."""
+def _preferences(facts: Facts, rng: random.Random) -> Assignment:
     town = rng.choice(_HOMES)
     zone = rng.choice(_ZONES)
-    return Assignment(
-        goal=f"In your preferences, set your location to {town} and your time zone to {zone}.",
-        expect=changed(
-            _PROFILE, {"user_id": _id(facts, facts["user"])}, location=town, timezone=zone
-        ),
-        steps=_prefer(fill("#id_location", town), _choose("#id_timezone", zone)),
+    return assign(
+        f"In your preferences, set your location to {town} and your time zone to {zone}.",
+        _prefer(fill("#id_location", town), _choose("#id_timezone", zone)),
+        changed(_PROFILE, {"user_id": _id(facts, facts["user"])}, location=town, timezone=zone),
     )
 
 
@@ -1192,23 +1065,18 @@ def _choose(field: str, value: Any) -> Step:
 
 
 @task("forum/email-preferences", level=2, split="test")
-def email_preferences(facts: Facts, rng: random.Random) -> Assignment:
-    """Change what the forum mails."""
+def _email_preferences(facts: Facts, rng: random.Random) -> Assignment:
     town = rng.choice(_HOMES)
     when, bit = rng.choice((("Immediately", 2), ("Weekly", 4)))
     label, field, left = rng.choice(
         (("mentions", "#id_notify_mentions", 16), ("replies", "#id_notify_replies", 8))
     )
-    return Assignment(
-        goal=(
-            f'In your preferences, set the email notifications to "{when}", and switch the emails '
-            f"about {label} off. Leave the other emails as they are. Also set your location "
-            f"to {town}."
-        ),
-        expect=changed(
-            _PROFILE, {"user_id": _id(facts, facts["user"])}, notify=bit | left, location=town
-        ),
-        steps=_prefer(select("#id_notify_when", when), uncheck(field), fill("#id_location", town)),
+    return assign(
+        f'In your preferences, set the email notifications to "{when}", and switch the emails '
+        f"about {label} off. Leave the other emails as they are. Also set your location "
+        f"to {town}.",
+        _prefer(select("#id_notify_when", when), uncheck(field), fill("#id_location", town)),
+        changed(_PROFILE, {"user_id": _id(facts, facts["user"])}, notify=bit | left, location=town),
     )
 
 
@@ -1216,52 +1084,44 @@ def email_preferences(facts: Facts, rng: random.Random) -> Assignment:
 
 
 @task("forum/who-started", level=1, split="train")
-def who_started(facts: Facts, rng: random.Random) -> Assignment:
-    """Tell who started a topic."""
+def _who_started(facts: Facts, rng: random.Random) -> Assignment:
     topic = rng.choice(visible_topics(facts["topics"]))
-    return Assignment(
-        goal=f'Who started the topic "{topic["title"]}"? Answer with first and last name.',
+    return assign(
+        f'Who started the topic "{topic["title"]}"? Answer with first and last name.',
+        _browse(facts, topic),
         answer=name_of(facts, topic["author"]),
-        steps=_browse(facts, topic),
     )
 
 
 @task("forum/last-reply", level=2, split="train")
-def last_reply(facts: Facts, rng: random.Random) -> Assignment:
-    """Tell who wrote last in a topic."""
+def _last_reply(facts: Facts, rng: random.Random) -> Assignment:
     fit = [
         topic
         for topic in visible_topics(facts["topics"])
         if len(topic["comments"]) > 5 and not any(one["removed"] for one in topic["comments"])
     ]
     topic = rng.choice(fit)
-    return Assignment(
-        goal=(
-            f'Who wrote the newest comment in the topic "{topic["title"]}"? '
-            "Answer with first and last name."
-        ),
+    return assign(
+        f'Who wrote the newest comment in the topic "{topic["title"]}"? '
+        "Answer with first and last name.",
+        (_browse(facts, topic), _read_all(topic)),
         answer=name_of(facts, topic["comments"][-1]["by"]),
-        steps=(_browse(facts, topic), _read_all(topic)),
     )
 
 
 @task("forum/price", level=1, split="train")
-def price(facts: Facts, rng: random.Random) -> Assignment:
-    """Tell the price of a thing for sale."""
+def _price(facts: Facts, rng: random.Random) -> Assignment:
     topic = rng.choice([t for t in visible_topics(facts["topics"]) if t["category"] == "For Sale"])
-    return Assignment(
-        goal=(
-            f"How much does the {topic['details']['item']} in the category For Sale cost? "
-            "Answer with the number of pounds."
-        ),
+    return assign(
+        f"How much does the {topic['details']['item']} in the category For Sale cost? "
+        "Answer with the number of pounds.",
+        _browse(facts, topic),
         answer=f"{topic['details']['price']} pounds",
-        steps=_browse(facts, topic),
     )
 
 
 @task("forum/maintenance", level=1, split="test")
-def maintenance(facts: Facts, rng: random.Random) -> Assignment:
-    """Tell whom to ask about maintenance work, or how long it takes."""
+def _maintenance(facts: Facts, rng: random.Random) -> Assignment:
     fit = [t for t in visible_topics(facts["topics"]) if t["title"].startswith("Maintenance")]
     topic = rng.choice(fit)
     details = topic["details"]
@@ -1273,12 +1133,11 @@ def maintenance(facts: Facts, rng: random.Random) -> Assignment:
             (f"{long} Answer with the number.", f"{details['hours']} hours"),
         )
     )
-    return Assignment(goal=question, answer=right, steps=_browse(facts, topic))
+    return assign(question, _browse(facts, topic), answer=right)
 
 
 @task("forum/lost-and-found", level=1, split="train")
-def lost_and_found(facts: Facts, rng: random.Random) -> Assignment:
-    """Tell where a thing is to be fetched or brought."""
+def _lost_and_found(facts: Facts, rng: random.Random) -> Assignment:
     topic = rng.choice(
         [t for t in visible_topics(facts["topics"]) if t["category"] == "Lost and Found"]
     )
@@ -1288,48 +1147,41 @@ def lost_and_found(facts: Facts, rng: random.Random) -> Assignment:
         if topic["title"].startswith("Found")
         else f"Somebody lost a {details['thing']}. To which room are you asked to bring it?"
     )
-    return Assignment(
-        goal=f"{question} Answer with the name of the room, one word.",
+    return assign(
+        f"{question} Answer with the name of the room, one word.",
+        find_topic(topic["title"]),
         answer=details["room"],
-        steps=find_topic(topic["title"]),
     )
 
 
 @task("forum/cheapest", level=3, split="test")
-def cheapest(facts: Facts, rng: random.Random) -> Assignment:
-    """Find the cheapest of four things."""
+def _cheapest(facts: Facts, rng: random.Random) -> Assignment:
     fit = [t for t in visible_topics(facts["topics"]) if t["category"] == "For Sale"]
     topics, best = _draw_cheapest(fit, 4, rng)
     items = ", ".join(topic["details"]["item"] for topic in topics)
-    return Assignment(
-        goal=(
-            f"Which of these is the cheapest in the category For Sale: {items}? "
-            "Answer with its name as given here."
-        ),
+    return assign(
+        f"Which of these is the cheapest in the category For Sale: {items}? "
+        "Answer with its name as given here.",
+        [find_topic(topic["title"]) for topic in topics],
         answer=best["details"]["item"],
-        steps=[find_topic(topic["title"]) for topic in topics],
     )
 
 
 @task("forum/total-budget", level=3, split="train")
-def total_budget(facts: Facts, rng: random.Random) -> Assignment:
-    """Add up the budgets that three topics tell."""
+def _total_budget(facts: Facts, rng: random.Random) -> Assignment:
     fit = [t for t in visible_topics(facts["topics"]) if t["category"] == "Projects"]
     topics = rng.sample(fit, 3)
     titles = ", ".join(f'"{topic["title"]}"' for topic in topics)
-    return Assignment(
-        goal=(
-            "What is the sum of the budgets in the opening comments of these topics? "
-            f"{titles}. Answer with the number of pounds."
-        ),
+    return assign(
+        "What is the sum of the budgets in the opening comments of these topics? "
+        f"{titles}. Answer with the number of pounds.",
+        [_browse(facts, topic) for topic in topics],
         answer=f"{sum(int(topic['details']['budget']) for topic in topics)} pounds",
-        steps=[_browse(facts, topic) for topic in topics],
     )
 
 
 @task("forum/most-liked", level=2, split="train")
-def most_liked(facts: Facts, rng: random.Random) -> Assignment:
-    """Tell who wrote the comment that is liked most."""
+def _most_liked(facts: Facts, rng: random.Random) -> Assignment:
     fit = [
         (topic, best)
         for topic in visible_topics(facts["topics"])
@@ -1337,19 +1189,16 @@ def most_liked(facts: Facts, rng: random.Random) -> Assignment:
         and (best := find_best(topic["comments"], lambda one: one["likes"]))
     ]
     topic, best = rng.choice(fit)
-    return Assignment(
-        goal=(
-            f'Who wrote the comment with the most likes in the topic "{topic["title"]}"? '
-            "Answer with first and last name."
-        ),
+    return assign(
+        f'Who wrote the comment with the most likes in the topic "{topic["title"]}"? '
+        "Answer with first and last name.",
+        (find_topic(topic["title"]), _read_all(topic)),
         answer=name_of(facts, best["by"]),
-        steps=(find_topic(topic["title"]), _read_all(topic)),
     )
 
 
 @task("forum/count-comments", level=3, split="test")
-def count_comments(facts: Facts, rng: random.Random) -> Assignment:
-    """Count the comments of a member in a long topic."""
+def _count_comments(facts: Facts, rng: random.Random) -> Assignment:
     fit = [
         (topic, writer)
         for topic in visible_topics(facts["topics"])
@@ -1357,75 +1206,59 @@ def count_comments(facts: Facts, rng: random.Random) -> Assignment:
         for writer in sorted({one["by"] for one in topic["comments"]})
     ]
     topic, writer = rng.choice(fit)
-    return Assignment(
-        goal=(
-            f"How many comments did {name_of(facts, writer)} write in the topic "
-            f'"{topic["title"]}"? The opening comment counts too. Answer with the number.'
-        ),
+    return assign(
+        f"How many comments did {name_of(facts, writer)} write in the topic "
+        f'"{topic["title"]}"? The opening comment counts too. Answer with the number.',
+        (_browse(facts, topic), _read_all(topic)),
         answer=str(len(_by(topic, writer))),
-        steps=(_browse(facts, topic), _read_all(topic)),
     )
 
 
 @task("forum/count-topics", level=2, split="train")
-def count_topics(facts: Facts, rng: random.Random) -> Assignment:
-    """Count the topics that a member started."""
+def _count_topics(facts: Facts, rng: random.Random) -> Assignment:
     topics = visible_topics(facts["topics"])
     topic = rng.choice([t for t in topics if t["category"] in ("Running", "Cooking", "Software")])
     writer = topic["author"]
     count = sum(one["author"] == writer for one in topics)
-    return Assignment(
-        goal=(
-            f'How many topics did the author of the topic "{topic["title"]}" start in the whole '
-            "forum, this one included? Answer with the number."
-        ),
+    return assign(
+        f'How many topics did the author of the topic "{topic["title"]}" start in the whole '
+        "forum, this one included? Answer with the number.",
+        find_topic(topic["title"]),
+        click(f"[data-pk='{topic['comments'][0]['id']}'] .comment__info__username__link"),
+        click(".nav__tabs__link", "Topics"),
         answer=str(count),
-        steps=(
-            find_topic(topic["title"]),
-            click(f"[data-pk='{topic['comments'][0]['id']}'] .comment__info__username__link"),
-            click(".nav__tabs__link", "Topics"),
-        ),
     )
 
 
 @task("forum/poll-winner", level=2, split="train")
-def poll_winner(facts: Facts, rng: random.Random) -> Assignment:
-    """Tell which choice leads in a poll."""
+def _poll_winner(facts: Facts, rng: random.Random) -> Assignment:
     topic, best = _draw_decided_poll(facts, rng)
-    return Assignment(
-        goal=(
-            f'Which choice has the most votes in the poll of the topic "{topic["title"]}"? '
-            "Do not vote. Answer with the text of the choice."
-        ),
+    return assign(
+        f'Which choice has the most votes in the poll of the topic "{topic["title"]}"? '
+        "Do not vote. Answer with the text of the choice.",
+        (find_topic(topic["title"]), _results(topic["poll"])),
         answer=best["text"],
-        steps=(find_topic(topic["title"]), _results(topic["poll"])),
     )
 
 
 @task("forum/poll-voters", level=2, split="test")
-def poll_voters(facts: Facts, rng: random.Random) -> Assignment:
-    """Count the votes for a choice."""
+def _poll_voters(facts: Facts, rng: random.Random) -> Assignment:
     topic = rng.choice([t for t in visible_topics(facts["topics"]) if t["poll"]])
     poll = topic["poll"]
     option = rng.choice([one for one in poll["options"] if one["votes"]])
     shown = poll["closed"] or poll["voted"] is not None
-    return Assignment(
-        goal=(
-            f'How many members voted for "{option["text"]}" in the poll of the topic '
-            f'"{topic["title"]}"? Do not vote yourself. Answer with the number.'
-        ),
+    return assign(
+        f'How many members voted for "{option["text"]}" in the poll of the topic '
+        f'"{topic["title"]}"? Do not vote yourself. Answer with the number.',
+        find_topic(topic["title"]),
+        *(() if shown else (_results(poll),)),
+        click(f"#p{poll['id']} a[href='/comment/poll/voters/{option['id']}/']"),
         answer=str(option["votes"]),
-        steps=(
-            find_topic(topic["title"]),
-            *(() if shown else (_results(poll),)),
-            click(f"#p{poll['id']} a[href='/comment/poll/voters/{option['id']}/']"),
-        ),
     )
 
 
 @task("forum/early-car-pool", level=3, split="train")
-def early_car_pool(facts: Facts, rng: random.Random) -> Assignment:
-    """Find the driver who leaves first."""
+def _early_car_pool(facts: Facts, rng: random.Random) -> Assignment:
     fit = [t for t in visible_topics(facts["topics"]) if t["category"] == "Commuting"]
     while True:
         topics = rng.sample(fit, 3)
@@ -1434,13 +1267,11 @@ def early_car_pool(facts: Facts, rng: random.Random) -> Assignment:
             break
     towns = ", ".join(topic["details"]["town"] for topic in topics)
     first = min(topics, key=lambda topic: str(topic["details"]["hour"]))
-    return Assignment(
-        goal=(
-            f"There are car pools from {towns} in the category Commuting. Whose leaves first in "
-            "the morning? Answer with the driver's first and last name."
-        ),
+    return assign(
+        f"There are car pools from {towns} in the category Commuting. Whose leaves first in "
+        "the morning? Answer with the driver's first and last name.",
+        [find_topic(topic["title"]) for topic in topics],
         answer=name_of(facts, first["author"]),
-        steps=[find_topic(topic["title"]) for topic in topics],
     )
 
 
@@ -1448,84 +1279,72 @@ def early_car_pool(facts: Facts, rng: random.Random) -> Assignment:
 
 
 @task("forum/close-topic", level=1, split="train", user="moderator")
-def close_topic(facts: Facts, rng: random.Random) -> Assignment:
-    """Close a topic."""
+def _close_topic(facts: Facts, rng: random.Random) -> Assignment:
     topic = rng.choice(find_unclosed_topics(facts["topics"]))
-    return Assignment(
-        goal=f'As a moderator, close the topic "{topic["title"]}".',
-        expect=_moderated(facts, topic, facts["moderator"], _CLOSED, is_closed=1),
-        steps=(find_topic(topic["title"]), _moderate("Close topic")),
+    return assign(
+        f'As a moderator, close the topic "{topic["title"]}".',
+        (find_topic(topic["title"]), _moderate("Close topic")),
+        _moderated(facts, topic, facts["moderator"], _CLOSED, is_closed=1),
     )
 
 
 @task("forum/reopen-topic", level=1, split="test", user="moderator")
-def reopen_topic(facts: Facts, rng: random.Random) -> Assignment:
-    """Open a closed topic."""
+def _reopen_topic(facts: Facts, rng: random.Random) -> Assignment:
     topic = rng.choice(visible_topics(facts["topics"]))
-    return Assignment(
-        goal=f'As a moderator, open the closed topic "{topic["title"]}" again.',
+    return assign(
+        f'As a moderator, open the closed topic "{topic["title"]}" again.',
+        (find_topic(topic["title"]), _moderate("Open topic")),
+        _moderated(facts, topic, facts["moderator"], _UNCLOSED, is_closed=0),
         prepare=(_set_topic(topic, "is_closed", 1),),
-        expect=_moderated(facts, topic, facts["moderator"], _UNCLOSED, is_closed=0),
-        steps=(find_topic(topic["title"]), _moderate("Open topic")),
     )
 
 
 @task("forum/pin-topic", level=1, split="train", user="moderator")
-def pin_topic(facts: Facts, rng: random.Random) -> Assignment:
-    """Pin a topic, in its category or globally."""
+def _pin_topic(facts: Facts, rng: random.Random) -> Assignment:
     fit = [t for t in visible_topics(facts["topics"]) if not (t["pinned"] or t["globally_pinned"])]
     topic, everywhere = rng.choice(fit), rng.random() < 0.5
     new = {"is_globally_pinned": 1} if everywhere else {"is_pinned": 1}
-    return Assignment(
-        goal=(
-            f'As a moderator, pin the topic "{topic["title"]}" globally, not only in its category.'
-            if everywhere
-            else f'As a moderator, pin the topic "{topic["title"]}" in its category, not globally.'
-        ),
-        expect=_moderated(facts, topic, facts["moderator"], _PINNED, **new),
-        steps=(
-            find_topic(topic["title"]),
-            _moderate("Pin topic globally" if everywhere else "Pin topic"),
-        ),
+    return assign(
+        f'As a moderator, pin the topic "{topic["title"]}" globally, not only in its category.'
+        if everywhere
+        else f'As a moderator, pin the topic "{topic["title"]}" in its category, not globally.',
+        find_topic(topic["title"]),
+        _moderate("Pin topic globally" if everywhere else "Pin topic"),
+        _moderated(facts, topic, facts["moderator"], _PINNED, **new),
     )
 
 
 @task("forum/unpin-topic", level=1, split="test", user="moderator")
-def unpin_topic(facts: Facts, rng: random.Random) -> Assignment:
-    """Unpin a topic."""
+def _unpin_topic(facts: Facts, rng: random.Random) -> Assignment:
     topic = rng.choice([t for t in visible_topics(facts["topics"]) if not t["globally_pinned"]])
-    return Assignment(
-        goal=f'As a moderator, unpin the pinned topic "{topic["title"]}".',
+    return assign(
+        f'As a moderator, unpin the pinned topic "{topic["title"]}".',
+        (find_topic(topic["title"]), _moderate("Unpin topic")),
+        _moderated(facts, topic, facts["moderator"], _UNPINNED, is_pinned=0),
         prepare=(_set_topic(topic, "is_pinned", 1),),
-        expect=_moderated(facts, topic, facts["moderator"], _UNPINNED, is_pinned=0),
-        steps=(find_topic(topic["title"]), _moderate("Unpin topic")),
     )
 
 
 @task("forum/delete-topic", level=1, split="train", user="moderator")
-def delete_topic(facts: Facts, rng: random.Random) -> Assignment:
-    """Delete a topic."""
+def _delete_topic(facts: Facts, rng: random.Random) -> Assignment:
     topic = rng.choice(visible_topics(facts["topics"]))
-    return Assignment(
-        goal=f'As a moderator, delete the topic "{topic["title"]}".',
-        expect=changed(_TOPIC, {"id": topic["id"]}, is_removed=1, reindex_at=anything),
-        steps=(find_topic(topic["title"]), _moderate("Delete topic")),
+    return assign(
+        f'As a moderator, delete the topic "{topic["title"]}".',
+        (find_topic(topic["title"]), _moderate("Delete topic")),
+        changed(_TOPIC, {"id": topic["id"]}, is_removed=1, reindex_at=anything),
     )
 
 
 @task("forum/move-topic", level=2, split="train", user="moderator")
-def move_topic(facts: Facts, rng: random.Random) -> Assignment:
-    """Move a topic to another category."""
+def _move_topic(facts: Facts, rng: random.Random) -> Assignment:
     topic = rng.choice(find_unclosed_topics(facts["topics"]))
     fit = [c for c in facts["categories"] if c["title"] != topic["category"] and c["parent"]]
     category = rng.choice(fit)
-    return Assignment(
-        goal=(
-            f'As a moderator, move the topic "{topic["title"]}" to the category '
-            f'"{category["title"]}", which is part of "{category["parent"]}".'
-        ),
-        expect=_moderated(facts, topic, facts["moderator"], _MOVED, category_id=category["id"]),
-        steps=(find_topic(topic["title"]), _move_to(category)),
+    return assign(
+        f'As a moderator, move the topic "{topic["title"]}" to the category '
+        f'"{category["title"]}", which is part of "{category["parent"]}".',
+        (find_topic(topic["title"]), _move_to(category)),
+        _moderated(facts, topic, facts["moderator"], _MOVED, category_id=category["id"]),
     )
 
 
@@ -1535,8 +1354,7 @@ def _move_to(category: dict[str, Any]) -> tuple[Step, ...]:
 
 
 @task("forum/move-and-close", level=3, split="test", user="moderator")
-def move_and_close(facts: Facts, rng: random.Random) -> Assignment:
-    """Move a topic, tell its readers, and close it."""
+def _move_and_close(facts: Facts, rng: random.Random) -> Assignment:
     fit = [
         t
         for t in find_unclosed_topics(facts["topics"])
@@ -1548,124 +1366,90 @@ def move_and_close(facts: Facts, rng: random.Random) -> Assignment:
     )
     text = f"I moved this to {target['title']}."
     moderator = facts["moderator"]
-    return Assignment(
-        goal=(
-            f'The topic "{topic["title"]}" is in the wrong category. As a moderator, move it to '
-            f'"{target["title"]}", reply in it with the text "{text}", and then close it.'
+    return assign(
+        f'The topic "{topic["title"]}" is in the wrong category. As a moderator, move it to '
+        f'"{target["title"]}", reply in it with the text "{text}", and then close it.',
+        (_browse(facts, topic), _move_to(target), write_reply(text), _moderate("Close topic")),
+        changed(
+            _TOPIC,
+            {"id": topic["id"]},
+            category_id=target["id"],
+            is_closed=1,
+            reindex_at=anything,
+            comment_count=len(topic["comments"]) + 1,
+            last_active=anything,
         ),
-        expect=(
-            changed(
-                _TOPIC,
-                {"id": topic["id"]},
-                category_id=target["id"],
-                is_closed=1,
-                reindex_at=anything,
-                comment_count=len(topic["comments"]) + 1,
-                last_active=anything,
-            ),
-            *expect_reply(facts, topic, moderator, text)[:2],
-            [
-                added(_COMMENT, topic_id=topic["id"], user_id=_id(facts, moderator), action=action)
-                for action in (_MOVED, _CLOSED)
-            ],
-        ),
-        steps=(
-            _browse(facts, topic),
-            _move_to(target),
-            write_reply(text),
-            _moderate("Close topic"),
-        ),
+        *expect_reply(facts, topic, moderator, text)[:2],
+        [
+            added(_COMMENT, topic_id=topic["id"], user_id=_id(facts, moderator), action=action)
+            for action in (_MOVED, _CLOSED)
+        ],
     )
 
 
 @task("forum/delete-comment", level=2, split="train", user="moderator")
-def delete_comment(facts: Facts, rng: random.Random) -> Assignment:
-    """Delete a comment."""
+def _delete_comment(facts: Facts, rng: random.Random) -> Assignment:
     topic, comment = rng.choice(_single(facts, plain_topics(facts["topics"])))
-    return Assignment(
-        goal=(
-            f"As a moderator, delete the comment of {name_of(facts, comment['by'])} in the topic "
-            f'"{topic["title"]}".'
-        ),
-        expect=changed(_COMMENT, {"id": comment["id"]}, is_removed=1),
-        steps=(_browse(facts, topic), _at(comment, "/delete/")),
+    return assign(
+        f"As a moderator, delete the comment of {name_of(facts, comment['by'])} in the topic "
+        f'"{topic["title"]}".',
+        (_browse(facts, topic), _at(comment, "/delete/")),
+        changed(_COMMENT, {"id": comment["id"]}, is_removed=1),
     )
 
 
 @task("forum/undelete-comment", level=1, split="test", user="moderator")
-def undelete_comment(facts: Facts, rng: random.Random) -> Assignment:
-    """Bring a deleted comment back."""
+def _undelete_comment(facts: Facts, rng: random.Random) -> Assignment:
     topic, comment = rng.choice(_single(facts, plain_topics(facts["topics"])))
-    return Assignment(
-        goal=f'As a moderator, undelete the deleted comment in the topic "{topic["title"]}".',
+    return assign(
+        f'As a moderator, undelete the deleted comment in the topic "{topic["title"]}".',
+        (find_topic(topic["title"]), _at(comment, "/undelete/")),
+        changed(_COMMENT, {"id": comment["id"]}, is_removed=0),
         prepare=(_set_removed(comment),),
-        expect=changed(_COMMENT, {"id": comment["id"]}, is_removed=0),
-        steps=(find_topic(topic["title"]), _at(comment, "/undelete/")),
     )
 
 
 @task("forum/censor-comment", level=2, split="train", user="moderator")
-def censor_comment(facts: Facts, rng: random.Random) -> Assignment:
-    """Replace the text of another member's comment."""
+def _censor_comment(facts: Facts, rng: random.Random) -> Assignment:
     topic, comment = rng.choice(_single(facts, plain_topics(facts["topics"])))
     text = rng.choice(
         ("Removed by a moderator.", "Please stay friendly.", "Moved to the intranet.")
     )
-    return Assignment(
-        goal=(
-            f"As a moderator, replace the text of {name_of(facts, comment['by'])}'s comment in the "
-            f'topic "{topic["title"]}" by: "{text}"'
-        ),
-        expect=_edited(comment, text),
-        steps=(
-            find_topic(topic["title"]),
-            _rewrite(comment, text),
-        ),
+    return assign(
+        f"As a moderator, replace the text of {name_of(facts, comment['by'])}'s comment in the "
+        f'topic "{topic["title"]}" by: "{text}"',
+        (find_topic(topic["title"]), _rewrite(comment, text)),
+        _edited(comment, text),
     )
 
 
 @task("forum/clean-up-spam", level=3, split="train", user="moderator")
-def clean_up_spam(facts: Facts, rng: random.Random) -> Assignment:
-    """Delete all advertisements of an account in a long topic."""
+def _clean_up_spam(facts: Facts, rng: random.Random) -> Assignment:
     spammer = facts["spammer"]
     topic = rng.choice(
         [t for t in find_unclosed_topics(facts["topics"]) if len(_by(t, spammer)) > 1]
     )
-    return Assignment(
-        goal=(
-            f"The account of {name_of(facts, spammer)} was abused for advertising. As a moderator, "
-            f'delete all comments of this account in the topic "{topic["title"]}".'
-        ),
-        expect=[
-            changed(_COMMENT, {"id": comment["id"]}, is_removed=1)
-            for comment in _by(topic, spammer)
-        ],
-        steps=[
+    return assign(
+        f"The account of {name_of(facts, spammer)} was abused for advertising. As a moderator, "
+        f'delete all comments of this account in the topic "{topic["title"]}".',
+        [
             # A deletion leads to the page of the comment; each one is looked for from the start.
             (find_topic(topic["title"]), _to_comment(topic, comment), _at(comment, "/delete/"))
             for comment in _by(topic, spammer)
         ],
+        [changed(_COMMENT, {"id": comment["id"]}, is_removed=1) for comment in _by(topic, spammer)],
     )
 
 
 @task("forum/move-comment", level=3, split="test", user="moderator")
-def move_comment(facts: Facts, rng: random.Random) -> Assignment:
-    """Move a comment to another topic."""
+def _move_comment(facts: Facts, rng: random.Random) -> Assignment:
     topics = plain_topics(facts["topics"])
     topic, comment = rng.choice(_single(facts, topics))
     target = rng.choice([t for t in topics if t["id"] != topic["id"]])
-    return Assignment(
-        goal=(
-            f"As a moderator, move the comment of {name_of(facts, comment['by'])} in the topic "
-            f'"{topic["title"]}" to the topic "{target["title"]}".'
-        ),
-        expect=(
-            changed(_COMMENT, {"id": comment["id"]}, topic_id=target["id"]),
-            changed(_TOPIC, {"id": topic["id"]}, comment_count=len(topic["comments"]) - 1),
-            _follows(facts, comment["by"], target["id"]),
-            _grows(target),
-        ),
-        steps=(
+    return assign(
+        f"As a moderator, move the comment of {name_of(facts, comment['by'])} in the topic "
+        f'"{topic["title"]}" to the topic "{target["title"]}".',
+        (
             find_topic(target["title"]),  # Its number is in the address.
             find_topic(topic["title"]),
             _moderate("Select comments to move"),
@@ -1673,12 +1457,14 @@ def move_comment(facts: Facts, rng: random.Random) -> Assignment:
             fill("#id_move_comments_topic", str(target["id"])),
             click(".js-move-comments-button"),
         ),
+        changed(_COMMENT, {"id": comment["id"]}, topic_id=target["id"]),
+        changed(_TOPIC, {"id": topic["id"]}, comment_count=len(topic["comments"]) - 1),
+        (_follows(facts, comment["by"], target["id"]), _grows(target)),
     )
 
 
 @task("forum/close-duplicate", level=2, split="train", user="moderator")
-def close_duplicate(facts: Facts, rng: random.Random) -> Assignment:
-    """Reply in a topic and close it."""
+def _close_duplicate(facts: Facts, rng: random.Random) -> Assignment:
     fit = [
         t
         for t in find_unclosed_topics(facts["topics"])
@@ -1686,24 +1472,20 @@ def close_duplicate(facts: Facts, rng: random.Random) -> Assignment:
     ]
     topic, other = rng.sample(fit, 2)
     text, moderator = f"See also: {other['title']}", facts["moderator"]
-    return Assignment(
-        goal=(
-            f'As a moderator, reply in the topic "{topic["title"]}" with the text "{text}", and '
-            "then close this topic."
+    return assign(
+        f'As a moderator, reply in the topic "{topic["title"]}" with the text "{text}", and '
+        "then close this topic.",
+        (find_topic(topic["title"]), write_reply(text), _moderate("Close topic")),
+        *expect_reply(facts, topic, moderator, text)[:2],
+        changed(
+            _TOPIC,
+            {"id": topic["id"]},
+            is_closed=1,
+            reindex_at=anything,
+            comment_count=len(topic["comments"]) + 1,
+            last_active=anything,
         ),
-        expect=(
-            *expect_reply(facts, topic, moderator, text)[:2],
-            changed(
-                _TOPIC,
-                {"id": topic["id"]},
-                is_closed=1,
-                reindex_at=anything,
-                comment_count=len(topic["comments"]) + 1,
-                last_active=anything,
-            ),
-            added(_COMMENT, topic_id=topic["id"], user_id=_id(facts, moderator), action=_CLOSED),
-        ),
-        steps=(find_topic(topic["title"]), write_reply(text), _moderate("Close topic")),
+        added(_COMMENT, topic_id=topic["id"], user_id=_id(facts, moderator), action=_CLOSED),
     )
 
 
@@ -1711,34 +1493,29 @@ def close_duplicate(facts: Facts, rng: random.Random) -> Assignment:
 
 
 @task("forum/undelete-topic", level=2, split="test", user="admin")
-def undelete_topic(facts: Facts, rng: random.Random) -> Assignment:
-    """Bring a deleted topic back."""
+def _undelete_topic(facts: Facts, rng: random.Random) -> Assignment:
     topic = rng.choice(facts["topics"])
-    return Assignment(
-        goal=f'As an administrator, undelete the deleted topic "{topic["title"]}".',
+    return assign(
+        f'As an administrator, undelete the deleted topic "{topic["title"]}".',
+        (_admin("Topics"), click(".layout__admin a", topic["title"]), _moderate("Undelete topic")),
+        changed(_TOPIC, {"id": topic["id"]}, is_removed=0, reindex_at=anything),
         prepare=(_set_topic(topic, "is_removed", 1),),
-        expect=changed(_TOPIC, {"id": topic["id"]}, is_removed=0, reindex_at=anything),
-        steps=(
-            _admin("Topics"),
-            click(".layout__admin a", topic["title"]),
-            _moderate("Undelete topic"),
-        ),
     )
 
 
 @task("forum/create-category", level=2, split="train", user="admin")
-def create_category(facts: Facts, rng: random.Random) -> Assignment:
-    """Create a category."""
+def _create_category(facts: Facts, rng: random.Random) -> Assignment:
     title = rng.choice(("Chess", "Photography", "Safety", "Trainees", "Pets", "Parents", "Sailing"))
     parent = rng.choice([c for c in facts["categories"] if not c["parent"]])
     description = f"Everything about {title.lower()} at Northfield"
     color = f"#{rng.randrange(0x1000000):06x}"
-    return Assignment(
-        goal=(
-            f'As an administrator, create the category "{title}" inside "{parent["title"]}". '
-            f'Description: "{description}". Colour: {color}.'
-        ),
-        expect=added(
+    return assign(
+        f'As an administrator, create the category "{title}" inside "{parent["title"]}". '
+        f'Description: "{description}". Colour: {color}.',
+        (_admin("Categories"), click(".admin__category_menu__new_category a")),
+        (select("#id_parent", parent["title"]), fill("#id_title", title)),
+        (fill("#id_description", description), fill("#id_color", color), _SAVE),
+        added(
             _CATEGORY,
             title=title,
             parent_id=parent["id"],
@@ -1747,15 +1524,6 @@ def create_category(facts: Facts, rng: random.Random) -> Assignment:
             is_closed=0,
             is_removed=0,
             is_global=1,
-        ),
-        steps=(
-            _admin("Categories"),
-            click(".admin__category_menu__new_category a"),
-            select("#id_parent", parent["title"]),
-            fill("#id_title", title),
-            fill("#id_description", description),
-            fill("#id_color", color),
-            _SAVE,
         ),
     )
 
@@ -1768,36 +1536,30 @@ def _edit_category(category: dict[str, Any]) -> tuple[Step, ...]:
 
 
 @task("forum/describe-category", level=2, split="train", user="admin")
-def describe_category(facts: Facts, rng: random.Random) -> Assignment:
-    """Change the description of a category."""
+def _describe_category(facts: Facts, rng: random.Random) -> Assignment:
     category = rng.choice(facts["categories"])
     text = f"{category['title']}: ask here, best before {rng.choice(_DAYS)}"
-    return Assignment(
-        goal=(
-            f'As an administrator, change the description of the category "{category["title"]}" '
-            f'to "{text}".'
-        ),
-        expect=changed(
+    return assign(
+        f'As an administrator, change the description of the category "{category["title"]}" '
+        f'to "{text}".',
+        (_edit_category(category), fill("#id_description", text), _SAVE),
+        changed(
             _CATEGORY,
             {"id": category["id"]},
             description=same_text(text),
             reindex_at=anything,
         ),
-        steps=(_edit_category(category), fill("#id_description", text), _SAVE),
     )
 
 
 @task("forum/close-category", level=2, split="test", user="admin")
-def close_category(facts: Facts, rng: random.Random) -> Assignment:
-    """Close a category."""
+def _close_category(facts: Facts, rng: random.Random) -> Assignment:
     category = rng.choice([c for c in facts["categories"] if c["parent"]])
-    return Assignment(
-        goal=(
-            f'As an administrator, close the category "{category["title"]}", so that nobody can '
-            "create topics in it. Do not remove it."
-        ),
-        expect=changed(_CATEGORY, {"id": category["id"]}, is_closed=1, reindex_at=anything),
-        steps=(_edit_category(category), check("#id_is_closed"), _SAVE),
+    return assign(
+        f'As an administrator, close the category "{category["title"]}", so that nobody can '
+        "create topics in it. Do not remove it.",
+        (_edit_category(category), check("#id_is_closed"), _SAVE),
+        changed(_CATEGORY, {"id": category["id"]}, is_closed=1, reindex_at=anything),
     )
 
 
@@ -1807,73 +1569,52 @@ def _edit_user(user: dict[str, Any]) -> tuple[Step, ...]:
 
 
 @task("forum/make-moderator", level=2, split="train", user="admin")
-def make_moderator(facts: Facts, rng: random.Random) -> Assignment:
-    """Make a member a moderator."""
+def _make_moderator(facts: Facts, rng: random.Random) -> Assignment:
     user = rng.choice([one for one in facts["users"] if one["role"] == "member"])
-    return Assignment(
-        goal=(
-            f"As an administrator, give {user['name']} (user name {user['username']}) the "
-            "moderator status."
-        ),
-        expect=changed(_PROFILE, {"user_id": user["id"]}, is_moderator=1),
-        steps=(_edit_user(user), check("#id_is_moderator"), _SAVE),
+    return assign(
+        f"As an administrator, give {user['name']} (user name {user['username']}) the "
+        "moderator status.",
+        (_edit_user(user), check("#id_is_moderator"), _SAVE),
+        changed(_PROFILE, {"user_id": user["id"]}, is_moderator=1),
     )
 
 
 @task("forum/deactivate-member", level=2, split="test", user="admin")
-def deactivate_member(facts: Facts, rng: random.Random) -> Assignment:
-    """Deactivate an account."""
+def _deactivate_member(facts: Facts, rng: random.Random) -> Assignment:
     user = rng.choice([one for one in facts["users"] if one["role"] == "member"])
-    return Assignment(
-        goal=f"{user['name']} has left the company. As an administrator, deactivate the account.",
-        expect=changed("auth_user", {"id": user["id"]}, is_active=0),
-        steps=(_edit_user(user), uncheck("#id_is_active"), _SAVE),
+    return assign(
+        f"{user['name']} has left the company. As an administrator, deactivate the account.",
+        (_edit_user(user), uncheck("#id_is_active"), _SAVE),
+        changed("auth_user", {"id": user["id"]}, is_active=0),
     )
 
 
 @task("forum/settings", level=2, split="train", user="admin")
-def settings(facts: Facts, rng: random.Random) -> Assignment:
-    """Change the settings of the forum."""
+def _settings(facts: Facts, rng: random.Random) -> Assignment:
     count = rng.choice((10, 15, 25, 30, 40, 50))
     what = rng.choice(("comments", "topics"))
     text = f"Northfield talks, {rng.choice(_DAYS)}s and always"
-    return Assignment(
-        goal=(
-            f"As an administrator, change the forum's basic settings: {count} {what} per page, "
-            f'and the site description "{text}".'
-        ),
-        expect=(
-            changed("djconfig_config", {"key": f"{what}_per_page"}, value=str(count)),
-            changed("djconfig_config", {"key": "site_description"}, value=same_text(text)),
-            changed("djconfig_config", {"key": "_updated_at"}, value=anything),
-        ),
-        steps=(
-            _admin("Basic settings"),
-            fill("#id_site_description", text),
-            fill(f"#id_{what}_per_page", str(count)),
-            _SAVE,
-        ),
+    return assign(
+        f"As an administrator, change the forum's basic settings: {count} {what} per page, "
+        f'and the site description "{text}".',
+        (_admin("Basic settings"), fill("#id_site_description", text)),
+        (fill(f"#id_{what}_per_page", str(count)), _SAVE),
+        changed("djconfig_config", {"key": f"{what}_per_page"}, value=str(count)),
+        changed("djconfig_config", {"key": "site_description"}, value=same_text(text)),
+        changed("djconfig_config", {"key": "_updated_at"}, value=anything),
     )
 
 
 @task("forum/settle-flag", level=3, split="train", user="admin")
-def settle_flag(facts: Facts, rng: random.Random) -> Assignment:
-    """Delete a reported comment, and close the report."""
+def _settle_flag(facts: Facts, rng: random.Random) -> Assignment:
     (topic, comment), admin = _draw_unreported(facts, rng), facts["admin"]
-    return Assignment(
-        goal=(
-            f'A comment in the topic "{topic["title"]}" was reported. As an administrator, delete '
-            "this comment, and close its flag."
-        ),
+    return assign(
+        f'A comment in the topic "{topic["title"]}" was reported. As an administrator, delete '
+        "this comment, and close its flag.",
+        (_open_flag(_new_flag(comment)), _DELETE_AND_CLOSE),
+        changed(_COMMENT, {"id": comment["id"]}, is_removed=1),
+        changed(_FLAG, {"id": _new_flag(comment)}, is_closed=1, moderator_id=_id(facts, admin)),
         prepare=_report_comment(facts, comment, rng),
-        expect=(
-            changed(_COMMENT, {"id": comment["id"]}, is_removed=1),
-            changed(_FLAG, {"id": _new_flag(comment)}, is_closed=1, moderator_id=_id(facts, admin)),
-        ),
-        steps=(
-            _open_flag(_new_flag(comment)),
-            _DELETE_AND_CLOSE,
-        ),
     )
 
 
@@ -1886,45 +1627,37 @@ def _open_flag(flag: int) -> tuple[Step, ...]:
 
 
 @task("forum/dismiss-flag", level=2, split="test", user="admin")
-def dismiss_flag(facts: Facts, rng: random.Random) -> Assignment:
-    """Close a report without a deletion."""
+def _dismiss_flag(facts: Facts, rng: random.Random) -> Assignment:
     (topic, comment), admin = _draw_unreported(facts, rng), facts["admin"]
-    return Assignment(
-        goal=(
-            f'A comment in the topic "{topic["title"]}" was reported, but it is harmless. As an '
-            "administrator, close its flag and keep the comment."
-        ),
+    return assign(
+        f'A comment in the topic "{topic["title"]}" was reported, but it is harmless. As an '
+        "administrator, close its flag and keep the comment.",
+        (_open_flag(_new_flag(comment)), check("#id_is_closed"), _SAVE),
+        changed(_FLAG, {"id": _new_flag(comment)}, is_closed=1, moderator_id=_id(facts, admin)),
         prepare=_report_comment(facts, comment, rng),
-        expect=changed(
-            _FLAG, {"id": _new_flag(comment)}, is_closed=1, moderator_id=_id(facts, admin)
-        ),
-        steps=(_open_flag(_new_flag(comment)), check("#id_is_closed"), _SAVE),
     )
 
 
 @task("forum/clean-up-flags", level=3, split="test", user="admin")
-def clean_up_flags(facts: Facts, rng: random.Random) -> Assignment:
-    """Delete all reported comments of one account that are still open."""
+def _clean_up_flags(facts: Facts, rng: random.Random) -> Assignment:
     spam = [one for one in facts["flags"] if one["spam"] and not one["closed"]]
     topics = {topic["id"]: topic for topic in facts["topics"]}
     flags, admin = rng.sample(spam, 2), facts["admin"]
     titles = " and ".join(f'"{topics[flag["topic"]]["title"]}"' for flag in flags)
-    return Assignment(
-        goal=(
-            f"Advertising was reported in the topics {titles}. As an administrator, delete the two "
-            "reported comments, and close their flags."
-        ),
-        expect=[
-            (
-                changed(_COMMENT, {"id": flag["comment"]}, is_removed=1),
-                changed(_FLAG, {"id": flag["id"]}, is_closed=1, moderator_id=_id(facts, admin)),
-            )
-            for flag in flags
-        ],
-        steps=[
+    return assign(
+        f"Advertising was reported in the topics {titles}. As an administrator, delete the two "
+        "reported comments, and close their flags.",
+        [
             (
                 _open_flag(flag["id"]),
                 _DELETE_AND_CLOSE,
+            )
+            for flag in flags
+        ],
+        [
+            (
+                changed(_COMMENT, {"id": flag["comment"]}, is_removed=1),
+                changed(_FLAG, {"id": flag["id"]}, is_closed=1, moderator_id=_id(facts, admin)),
             )
             for flag in flags
         ],
@@ -1932,18 +1665,15 @@ def clean_up_flags(facts: Facts, rng: random.Random) -> Assignment:
 
 
 @task("forum/count-reporters", level=1, split="train", user="admin")
-def count_reporters(facts: Facts, rng: random.Random) -> Assignment:
-    """Count who reported a comment."""
+def _count_reporters(facts: Facts, rng: random.Random) -> Assignment:
     topic, comment = _draw_unreported(facts, rng)
     prepare = _report_comment(facts, comment, rng)
-    return Assignment(
-        goal=(
-            f'A comment in the topic "{topic["title"]}" was reported. How many members reported '
-            "it? You are an administrator. Answer with the number."
-        ),
+    return assign(
+        f'A comment in the topic "{topic["title"]}" was reported. How many members reported '
+        "it? You are an administrator. Answer with the number.",
+        _open_flag(_new_flag(comment)),
         prepare=prepare,
         answer=str(len(prepare) - 1),
-        steps=_open_flag(_new_flag(comment)),
     )
 
 
@@ -1951,56 +1681,48 @@ def count_reporters(facts: Facts, rng: random.Random) -> Assignment:
 
 
 @task("forum/delete-own-topic", level=1, split="train", infeasible=True)
-def delete_own_topic(facts: Facts, rng: random.Random) -> Assignment:
-    """Members cannot delete their topics."""
+def _delete_own_topic(facts: Facts, rng: random.Random) -> Assignment:
     topic = rng.choice(
         [t for t in find_unclosed_topics(facts["topics"]) if t["author"] == facts["user"]]
     )
-    return Assignment(
-        goal=f'Delete your topic "{topic["title"]}", without asking anybody else.',
-        steps=(find_topic(topic["title"]), click("a.topic_edit_link")),
+    return assign(
+        f'Delete your topic "{topic["title"]}", without asking anybody else.',
+        (find_topic(topic["title"]), click("a.topic_edit_link")),
     )
 
 
 @task("forum/reply-in-closed-topic", level=1, split="train", infeasible=True)
-def reply_in_closed_topic(facts: Facts, rng: random.Random) -> Assignment:
-    """Nobody can reply in a closed topic."""
+def _reply_in_closed_topic(facts: Facts, rng: random.Random) -> Assignment:
     topic = rng.choice(visible_topics(facts["topics"]))
-    return Assignment(
-        goal=f'Reply in the topic "{topic["title"]}" with this text: "{_answer_text(rng)}"',
+    return assign(
+        f'Reply in the topic "{topic["title"]}" with this text: "{_answer_text(rng)}"',
+        find_topic(topic["title"]),
         prepare=(_set_topic(topic, "is_closed", 1),),
-        steps=find_topic(topic["title"]),
     )
 
 
 @task("forum/vote-in-closed-poll", level=1, split="train", infeasible=True)
-def vote_in_closed_poll(facts: Facts, rng: random.Random) -> Assignment:
-    """Nobody can vote in a closed poll."""
+def _vote_in_closed_poll(facts: Facts, rng: random.Random) -> Assignment:
     topic = rng.choice(_polls(facts, closed=False, voted=False))
     option = rng.choice(topic["poll"]["options"])
     close = "UPDATE spirit_comment_poll_commentpoll SET close_at = ? WHERE id = ?"
-    return Assignment(
-        goal=f'Vote for "{option["text"]}" in the poll of the topic "{topic["title"]}".',
+    return assign(
+        f'Vote for "{option["text"]}" in the poll of the topic "{topic["title"]}".',
+        _browse(facts, topic),
         prepare=((close, ("2026-02-20 12:00:00", topic["poll"]["id"])),),
-        steps=_browse(facts, topic),
     )
 
 
 @task("forum/price-of-nothing", level=1, split="train", infeasible=True)
-def price_of_nothing(facts: Facts, rng: random.Random) -> Assignment:
-    """Nobody sells this."""
+def _price_of_nothing(facts: Facts, rng: random.Random) -> Assignment:
     item = rng.choice(
         ("motorboat", "wedding dress", "trampoline", "chandelier", "drum kit", "pool table")
     )
     kind = rng.choice(("red", "blue", "white", "second-hand", "large", "small", "antique"))
-    return Assignment(
-        goal=(
-            f"How much does the {kind} {item} in the category For Sale cost? "
-            "Answer with the number of pounds."
-        ),
-        steps=(
-            click("a.header__tabs__item[href='/search/']"),
-            fill(".js-search-content input[name=q]", item),
-            click(".js-search-content input[type=submit]"),
-        ),
+    return assign(
+        f"How much does the {kind} {item} in the category For Sale cost? "
+        "Answer with the number of pounds.",
+        click("a.header__tabs__item[href='/search/']"),
+        fill(".js-search-content input[name=q]", item),
+        click(".js-search-content input[type=submit]"),
     )

@@ -28,6 +28,7 @@ from webtraj_apps.tasks import (
     Statement,
     added,
     anything,
+    assign,
     changed,
     find,
     in_new,
@@ -337,143 +338,114 @@ _SAVE_ROW: Final = click('input[name="_save"]')
 
 
 @task("helpdesk/set-priority", level=1, split="train")
-def set_priority(facts: Facts, rng: random.Random) -> Assignment:
-    """Change a ticket's priority."""
+def _set_priority(facts: Facts, rng: random.Random) -> Assignment:
     ticket = rng.choice(find_tickets(facts))
     priority = rng.choice([one for one in PRIORITIES if one != ticket["priority"]])
-    return Assignment(
-        goal=f'Change the priority of ticket #{ticket["id"]} to "{PRIORITIES[priority]}".',
-        expect=(expect_changed(ticket, priority=priority), allow_notes(ticket)),
-        steps=(open_ticket(ticket), _detail("priority", priority)),
+    return assign(
+        f'Change the priority of ticket #{ticket["id"]} to "{PRIORITIES[priority]}".',
+        (open_ticket(ticket), _detail("priority", priority)),
+        (expect_changed(ticket, priority=priority), allow_notes(ticket)),
     )
 
 
 @task("helpdesk/assign", level=1, split="train")
-def assign(facts: Facts, rng: random.Random) -> Assignment:
-    """Assign a ticket to an agent."""
+def _assign(facts: Facts, rng: random.Random) -> Assignment:
     ticket = rng.choice(find_tickets(facts, _no_lists))
     agent = rng.choice(_others(facts, ticket["owner"]))
-    return Assignment(
-        goal=f"Assign the ticket {_name(ticket)} to {agent['name']}.",
-        expect=(expect_changed(ticket, assigned_to_id=agent["id"]), allow_notes(ticket)),
-        steps=(
-            search_ticket(ticket),
-            _give(agent["id"]),
-        ),
+    return assign(
+        f"Assign the ticket {_name(ticket)} to {agent['name']}.",
+        (search_ticket(ticket), _give(agent["id"])),
+        (expect_changed(ticket, assigned_to_id=agent["id"]), allow_notes(ticket)),
     )
 
 
 @task("helpdesk/take", level=1, split="train")
-def take(facts: Facts, rng: random.Random) -> Assignment:
-    """Take a ticket that nobody works on."""
+def _take(facts: Facts, rng: random.Random) -> Assignment:
     ticket = rng.choice(find_tickets(facts, lambda one: not one["owner"]))
-    return Assignment(
-        goal=f"Nobody works on the ticket {_name(ticket)} yet. Take it yourself.",
-        expect=(
-            expect_changed(ticket, assigned_to_id=find_agent(facts, facts["user"])["id"]),
-            allow_notes(ticket),
-        ),
-        steps=(search_ticket(ticket), click('a[href="?take"]')),
+    return assign(
+        f"Nobody works on the ticket {_name(ticket)} yet. Take it yourself.",
+        (search_ticket(ticket), click('a[href="?take"]')),
+        expect_changed(ticket, assigned_to_id=find_agent(facts, facts["user"])["id"]),
+        allow_notes(ticket),
     )
 
 
 @task("helpdesk/unassign", level=1, split="test")
-def unassign(facts: Facts, rng: random.Random) -> Assignment:
-    """Take a ticket from its owner."""
+def _unassign(facts: Facts, rng: random.Random) -> Assignment:
     ticket = rng.choice(find_tickets(facts, _no_lists, lambda one: one["owner"]))
-    return Assignment(
-        goal=f"Nobody should own the ticket {_name(ticket)} any more: make it unassigned.",
-        expect=(expect_changed(ticket, assigned_to_id=None), allow_notes(ticket)),
-        steps=(
-            search_ticket(ticket),
-            _give(0),
-        ),
+    return assign(
+        f"Nobody should own the ticket {_name(ticket)} any more: make it unassigned.",
+        (search_ticket(ticket), _give(0)),
+        (expect_changed(ticket, assigned_to_id=None), allow_notes(ticket)),
     )
 
 
 @task("helpdesk/public-reply", level=1, split="train")
-def public_reply(facts: Facts, rng: random.Random) -> Assignment:
-    """Answer the submitter of a ticket."""
+def _public_reply(facts: Facts, rng: random.Random) -> Assignment:
     ticket, text = rng.choice(find_tickets(facts)), rng.choice(_TEXTS)
-    return Assignment(
-        goal=f'Answer ticket #{ticket["id"]}, so that the submitter can read it: "{text}"',
-        expect=expect_reply(ticket, text, public=True),
-        steps=(open_ticket(ticket), write_reply(text, public=True)),
+    return assign(
+        f'Answer ticket #{ticket["id"]}, so that the submitter can read it: "{text}"',
+        (open_ticket(ticket), write_reply(text, public=True)),
+        expect_reply(ticket, text, public=True),
     )
 
 
 @task("helpdesk/private-note", level=1, split="train")
-def private_note(facts: Facts, rng: random.Random) -> Assignment:
-    """Leave a note that the submitter does not see."""
+def _private_note(facts: Facts, rng: random.Random) -> Assignment:
     ticket, text = rng.choice(find_tickets(facts)), rng.choice(_NOTES)
-    return Assignment(
-        goal=f'Add a note to the ticket {_name(ticket)} that its submitter must not see: "{text}"',
-        expect=expect_reply(ticket, text, public=False),
-        steps=(search_ticket(ticket), write_reply(text, public=False)),
+    return assign(
+        f'Add a note to the ticket {_name(ticket)} that its submitter must not see: "{text}"',
+        (search_ticket(ticket), write_reply(text, public=False)),
+        expect_reply(ticket, text, public=False),
     )
 
 
 @task("helpdesk/hold", level=1, split="train")
-def hold(facts: Facts, rng: random.Random) -> Assignment:
-    """Put a ticket on hold."""
+def _hold(facts: Facts, rng: random.Random) -> Assignment:
     ticket = rng.choice(find_tickets(facts, lambda one: not one["hold"]))
-    return Assignment(
-        goal=f"Put ticket #{ticket['id']} on hold.",
-        expect=(expect_changed(ticket, on_hold=1), allow_notes(ticket)),
-        steps=(
-            open_ticket(ticket),
-            _act(".ticket-hold button"),
-        ),
+    return assign(
+        f"Put ticket #{ticket['id']} on hold.",
+        (open_ticket(ticket), _act(".ticket-hold button")),
+        (expect_changed(ticket, on_hold=1), allow_notes(ticket)),
     )
 
 
 @task("helpdesk/unhold", level=1, split="test")
-def unhold(facts: Facts, rng: random.Random) -> Assignment:
-    """Go on with a ticket that was on hold, with a note."""
+def _unhold(facts: Facts, rng: random.Random) -> Assignment:
     ticket, text = rng.choice(find_tickets(facts, lambda one: one["hold"])), rng.choice(_NOTES)
-    return Assignment(
-        goal=f"The ticket {_name(ticket)} need not wait any longer. Take it off hold, and leave a"
+    return assign(
+        f"The ticket {_name(ticket)} need not wait any longer. Take it off hold, and leave a"
         f' private note in it: "{text}"',
-        expect=(
-            expect_changed(ticket, on_hold=0),
-            expect_reply(ticket, text, public=False),
-            allow_notes(ticket),
-        ),
-        steps=(
-            search_ticket(ticket),
-            _act(".ticket-hold button"),
-            write_reply(text, public=False),
-        ),
+        (search_ticket(ticket), _act(".ticket-hold button"), write_reply(text, public=False)),
+        (expect_changed(ticket, on_hold=0), expect_reply(ticket, text, public=False)),
+        allow_notes(ticket),
     )
 
 
 @task("helpdesk/set-due", level=1, split="train")
-def set_due(facts: Facts, rng: random.Random) -> Assignment:
-    """Set the date when a ticket is due."""
+def _set_due(facts: Facts, rng: random.Random) -> Assignment:
     ticket = rng.choice(find_tickets(facts))
     date = f"2026-{rng.choice(('03', '04'))}-{rng.randint(10, 28)}"
-    return Assignment(
-        goal=f"Ticket #{ticket['id']} should be due on {date}. Enter this.",
-        expect=(expect_changed(ticket, due_date=on_day(date)), allow_notes(ticket)),
-        steps=(open_ticket(ticket), _detail("due_date", date)),
+    return assign(
+        f"Ticket #{ticket['id']} should be due on {date}. Enter this.",
+        (open_ticket(ticket), _detail("due_date", date)),
+        (expect_changed(ticket, due_date=on_day(date)), allow_notes(ticket)),
     )
 
 
 @task("helpdesk/move-queue", level=1, split="train")
-def move_queue(facts: Facts, rng: random.Random) -> Assignment:
-    """Move a ticket into another queue."""
+def _move_queue(facts: Facts, rng: random.Random) -> Assignment:
     ticket = rng.choice(find_tickets(facts))
     queue = rng.choice([one for one in facts["queues"] if one["slug"] != ticket["queue"]])
-    return Assignment(
-        goal=f"The ticket {_name(ticket)} is in the wrong queue. Move it to {queue['title']}.",
-        expect=(expect_changed(ticket, queue_id=queue["id"]), allow_notes(ticket)),
-        steps=(search_ticket(ticket), _detail("queue", queue["id"])),
+    return assign(
+        f"The ticket {_name(ticket)} is in the wrong queue. Move it to {queue['title']}.",
+        (search_ticket(ticket), _detail("queue", queue["id"])),
+        (expect_changed(ticket, queue_id=queue["id"]), allow_notes(ticket)),
     )
 
 
 @task("helpdesk/triage", level=2, split="train")
-def triage(facts: Facts, rng: random.Random) -> Assignment:
-    """Set priority, owner and date of a new ticket at once, and leave a note."""
+def _triage(facts: Facts, rng: random.Random) -> Assignment:
     ticket = rng.choice(find_tickets(facts, lambda one: not one["owner"] and not one["due"]))
     priority = rng.choice([one for one in PRIORITIES if one != ticket["priority"]])
     agent, text = rng.choice(_others(facts)), rng.choice(_NOTES)
@@ -483,140 +455,109 @@ def triage(facts: Facts, rng: random.Random) -> Assignment:
         _field("priority", priority),
         _field("due_date", date),
     )
-    return Assignment(
-        goal=f"Triage the ticket {_name(ticket)}: give it to {agent['name']} with priority"
+    return assign(
+        f"Triage the ticket {_name(ticket)}: give it to {agent['name']} with priority"
         f' "{PRIORITIES[priority]}", due on {date}. Add the private note "{text}"',
-        expect=(
-            expect_changed(
-                ticket,
-                priority=priority,
-                assigned_to_id=agent["id"],
-                due_date=on_day(date),
-            ),
-            expect_reply(ticket, text, public=False),
-            allow_notes(ticket),
+        (search_ticket(ticket), write_reply(text, _DETAILS, *details, public=False)),
+        expect_changed(
+            ticket,
+            priority=priority,
+            assigned_to_id=agent["id"],
+            due_date=on_day(date),
         ),
-        steps=(search_ticket(ticket), write_reply(text, _DETAILS, *details, public=False)),
+        (expect_reply(ticket, text, public=False), allow_notes(ticket)),
     )
 
 
 @task("helpdesk/resolve", level=1, split="train")
-def resolve(facts: Facts, rng: random.Random) -> Assignment:
-    """Resolve a ticket with a resolution."""
+def _resolve(facts: Facts, rng: random.Random) -> Assignment:
     ticket = rng.choice(find_tickets(facts, lambda one: not one["depends"]))
     text = ticket["end"]
-    return Assignment(
-        goal=f'Resolve the ticket {_name(ticket)} with this public resolution: "{text}"',
-        expect=expect_resolved(ticket, text),
-        steps=(search_ticket(ticket), write_reply(text, check("#st_resolved"), public=True)),
+    return assign(
+        f'Resolve the ticket {_name(ticket)} with this public resolution: "{text}"',
+        (search_ticket(ticket), write_reply(text, check("#st_resolved"), public=True)),
+        expect_resolved(ticket, text),
     )
 
 
 @task("helpdesk/close-with-time", level=2, split="test")
-def close_with_time(facts: Facts, rng: random.Random) -> Assignment:
-    """Close a ticket and enter the time that it took."""
+def _close_with_time(facts: Facts, rng: random.Random) -> Assignment:
     ticket = rng.choice(find_tickets(facts, lambda one: not one["depends"]))
     text = ticket["end"]
     minutes = rng.randint(2, 23) * 5
     time = f"{minutes // 60:02d}:{minutes % 60:02d}"
-    return Assignment(
-        goal=f'Close ticket #{ticket["id"]} with the private comment "{text}" and enter {minutes}'
+    return assign(
+        f'Close ticket #{ticket["id"]} with the private comment "{text}" and enter {minutes}'
         " minutes as the time spent, in the same update.",
-        expect=(
-            expect_changed(ticket, status=_CLOSED),
-            expect_reply(ticket, text, public=False, time_spent=minutes * _MINUTE),
-        ),
-        steps=(
-            open_ticket(ticket),
-            write_reply(text, check("#st_closed"), fill('[name="time_spent"]', time), public=False),
-        ),
+        open_ticket(ticket),
+        write_reply(text, check("#st_closed"), fill('[name="time_spent"]', time), public=False),
+        expect_changed(ticket, status=_CLOSED),
+        expect_reply(ticket, text, public=False, time_spent=minutes * _MINUTE),
     )
 
 
 @task("helpdesk/preset-reply", level=2, split="train")
-def preset_reply(facts: Facts, rng: random.Random) -> Assignment:
-    """Answer with a pre-set reply."""
+def _preset_reply(facts: Facts, rng: random.Random) -> Assignment:
     preset = rng.choice(facts["presets"])
     fitting = find_tickets(
         facts, lambda one: not preset["queues"] or one["queue"] in preset["queues"]
     )
     ticket = rng.choice(fitting)
-    return Assignment(
-        goal=f'Answer the ticket {_name(ticket)} with the pre-set reply "{preset["name"]}", without'
+    return assign(
+        f'Answer the ticket {_name(ticket)} with the pre-set reply "{preset["name"]}", without'
         " changing its text. The submitter should receive it.",
-        expect=expect_reply(ticket, preset["text"], public=True),
-        steps=(search_ticket(ticket), _RESPOND, select("#id_preset", str(preset["id"])), _SAVE),
+        (search_ticket(ticket), _RESPOND, select("#id_preset", str(preset["id"])), _SAVE),
+        expect_reply(ticket, preset["text"], public=True),
     )
 
 
 @task("helpdesk/reopen", level=2, split="train")
-def reopen(facts: Facts, rng: random.Random) -> Assignment:
-    """Reopen a closed ticket for a colleague."""
+def _reopen(facts: Facts, rng: random.Random) -> Assignment:
     ticket = rng.choice(find_tickets(facts, status=(_CLOSED,)))
     agent, text = rng.choice(_others(facts, ticket["owner"])), rng.choice(_TEXTS)
-    return Assignment(
-        goal=f'Reopen ticket #{ticket["id"]} with the public comment "{text}" and assign it to'
+    return assign(
+        f'Reopen ticket #{ticket["id"]} with the public comment "{text}" and assign it to'
         f" {agent['name']}.",
-        expect=(
-            expect_changed(ticket, status=2, assigned_to_id=agent["id"]),
-            expect_answer(ticket, text),
+        open_ticket(ticket),
+        write_reply(
+            text,
+            check("#st_reopened"),
+            _DETAILS,
+            _field("owner", agent["id"]),
+            public=True,
         ),
-        steps=(
-            open_ticket(ticket),
-            write_reply(
-                text,
-                check("#st_reopened"),
-                _DETAILS,
-                _field("owner", agent["id"]),
-                public=True,
-            ),
-        ),
+        (expect_changed(ticket, status=2, assigned_to_id=agent["id"]), expect_answer(ticket, text)),
     )
 
 
 @task("helpdesk/edit-ticket", level=2, split="test")
-def edit_ticket(facts: Facts, rng: random.Random) -> Assignment:
-    """Correct who submitted a ticket, and its title."""
+def _edit_ticket(facts: Facts, rng: random.Random) -> Assignment:
     ticket = rng.choice(find_tickets(facts))
     sender = rng.choice([one for one in facts["people"] if one["email"] != ticket["email"]])
     title = f"{ticket['title']} - {rng.choice(('second report', 'urgent', 'by phone'))}"
-    return Assignment(
-        goal=f"Correct ticket #{ticket['id']}: its submitter is {sender['name']}"
+    return assign(
+        f"Correct ticket #{ticket['id']}: its submitter is {sender['name']}"
         f' ({sender["email"]}), and its title should be "{title}".',
-        expect=(
-            expect_changed(ticket, submitter_email=sender["email"], title=title),
-            allow_notes(ticket),
-        ),
-        steps=(
-            open_ticket(ticket),
-            _act("a.dropdown-item", "Edit"),
-            fill("#id_title", title),
-            fill("#id_submitter_email", sender["email"]),
-            click('input[value="Save Changes"]'),
-        ),
+        (open_ticket(ticket), _act("a.dropdown-item", "Edit"), fill("#id_title", title)),
+        (fill("#id_submitter_email", sender["email"]), click('input[value="Save Changes"]')),
+        (expect_changed(ticket, submitter_email=sender["email"], title=title), allow_notes(ticket)),
     )
 
 
 @task("helpdesk/delete-ticket", level=2, split="train")
-def delete_ticket(facts: Facts, rng: random.Random) -> Assignment:
-    """Delete a ticket with all that belongs to it."""
+def _delete_ticket(facts: Facts, rng: random.Random) -> Assignment:
     needed = {other for ticket in facts["tickets"] for other in ticket["depends"]}
     ticket = rng.choice(find_tickets(facts, _plain, lambda one: one["id"] not in needed))
     gone = [removed("helpdesk_followup", ticket_id=ticket["id"])] * (1 + len(ticket["replies"]))
-    return Assignment(
-        goal=f"The ticket {_name(ticket)} was entered by mistake. Delete it.",
-        expect=(removed("helpdesk_ticket", id=ticket["id"]), gone),
-        steps=(
-            search_ticket(ticket),
-            _act("a.dropdown-item", "Delete"),
-            click("button.btn-danger"),
-        ),
+    return assign(
+        f"The ticket {_name(ticket)} was entered by mistake. Delete it.",
+        (search_ticket(ticket), _act("a.dropdown-item", "Delete"), click("button.btn-danger")),
+        (removed("helpdesk_ticket", id=ticket["id"]), gone),
     )
 
 
 @task("helpdesk/delete-note", level=2, split="test")
-def delete_note(facts: Facts, rng: random.Random) -> Assignment:
-    """Delete one follow-up of a ticket."""
+def _delete_note(facts: Facts, rng: random.Random) -> Assignment:
     ticket = rng.choice(
         find_tickets(
             facts, lambda one: [reply["public"] for reply in one["replies"]].count(False) == 1
@@ -624,129 +565,99 @@ def delete_note(facts: Facts, rng: random.Random) -> Assignment:
     )
     at = [reply["public"] for reply in ticket["replies"]].index(False)
     row = f"#followup-list > li:nth-child({at + 2})"
-    return Assignment(
-        goal=f"Delete the private note in ticket #{ticket['id']}; all else stays.",
-        expect=removed(
+    return assign(
+        f"Delete the private note in ticket #{ticket['id']}; all else stays.",
+        (open_ticket(ticket), click(f"{row} .dropdown > a"), click(f"{row} a.link-danger")),
+        removed(
             "helpdesk_followup",
             ticket_id=ticket["id"],
             public=0,
             comment=ticket["replies"][at]["text"],
         ),
-        steps=(open_ticket(ticket), click(f"{row} .dropdown > a"), click(f"{row} a.link-danger")),
     )
 
 
 @task("helpdesk/copy-to", level=2, split="train")
-def copy_to(facts: Facts, rng: random.Random) -> Assignment:
-    """Let an agent have copies of a ticket."""
+def _copy_to(facts: Facts, rng: random.Random) -> Assignment:
     ticket = rng.choice(find_tickets(facts, lambda one: not one["copies"]))
     agent = rng.choice(_others(facts, ticket["owner"]))
     may_update = rng.random() < 0.5
     boxes = (check("#UserCC #id_can_view"), *[check("#UserCC #id_can_update")] * may_update)
-    return Assignment(
-        goal=f"Put {agent['name']} (helpdesk user) on the copy list of ticket #{ticket['id']}, with"
+    return assign(
+        f"Put {agent['name']} (helpdesk user) on the copy list of ticket #{ticket['id']}, with"
         f" the right to view the ticket {'and' if may_update else 'but not'} to update it.",
-        expect=added(
+        (open_ticket(ticket), click(f'a[href="/tickets/{ticket["id"]}/cc/"]')),
+        (click('a[href="add/"] button'), click('a[href="#UserCC"]')),
+        (select("#UserCC #id_user", str(agent["id"])), boxes),
+        click('#UserCC button[type="submit"]'),
+        added(
             "helpdesk_ticketcc",
             ticket_id=ticket["id"],
             user_id=agent["id"],
             can_view=1,
             can_update=int(may_update),
         ),
-        steps=(
-            open_ticket(ticket),
-            click(f'a[href="/tickets/{ticket["id"]}/cc/"]'),
-            click('a[href="add/"] button'),
-            click('a[href="#UserCC"]'),
-            select("#UserCC #id_user", str(agent["id"])),
-            boxes,
-            click('#UserCC button[type="submit"]'),
-        ),
     )
 
 
 @task("helpdesk/stop-copy", level=2, split="test")
-def stop_copy(facts: Facts, rng: random.Random) -> Assignment:
-    """Take somebody off the copies of a ticket."""
+def _stop_copy(facts: Facts, rng: random.Random) -> Assignment:
     ticket = rng.choice(find_tickets(facts, lambda one: one["copies"]))
     agent = find_agent(facts, ticket["copies"][0])
-    return Assignment(
-        goal=f"{agent['name']} no longer wants copies of the ticket {_name(ticket)}. Change that.",
-        expect=removed("helpdesk_ticketcc", ticket_id=ticket["id"], user_id=agent["id"]),
-        steps=(
-            search_ticket(ticket),
-            click(f'a[href="/tickets/{ticket["id"]}/cc/"]'),
-            click(f'a[href^="/tickets/{ticket["id"]}/cc/delete/"] button'),
-            click('button.btn-danger[type="submit"]'),
-        ),
+    return assign(
+        f"{agent['name']} no longer wants copies of the ticket {_name(ticket)}. Change that.",
+        (search_ticket(ticket), click(f'a[href="/tickets/{ticket["id"]}/cc/"]')),
+        click(f'a[href^="/tickets/{ticket["id"]}/cc/delete/"] button'),
+        click('button.btn-danger[type="submit"]'),
+        removed("helpdesk_ticketcc", ticket_id=ticket["id"], user_id=agent["id"]),
     )
 
 
 @task("helpdesk/depend", level=2, split="train")
-def depend(facts: Facts, rng: random.Random) -> Assignment:
-    """Make a ticket depend on another one."""
+def _depend(facts: Facts, rng: random.Random) -> Assignment:
     ticket, other = rng.sample(find_tickets(facts, lambda one: not one["depends"]), 2)
-    return Assignment(
-        goal=f"Ticket #{ticket['id']} cannot be solved before ticket #{other['id']}. Enter this"
+    return assign(
+        f"Ticket #{ticket['id']} cannot be solved before ticket #{other['id']}. Enter this"
         " dependency.",
-        expect=added(
-            "helpdesk_ticketdependency", ticket_id=ticket["id"], depends_on_id=other["id"]
-        ),
-        steps=(
-            open_ticket(ticket),
-            click(f'a[href="/tickets/{ticket["id"]}/dependency/add/"]'),
-            select("#id_depends_on", str(other["id"])),
-            click('input[type="submit"]'),
-        ),
+        (open_ticket(ticket), click(f'a[href="/tickets/{ticket["id"]}/dependency/add/"]')),
+        (select("#id_depends_on", str(other["id"])), click('input[type="submit"]')),
+        added("helpdesk_ticketdependency", ticket_id=ticket["id"], depends_on_id=other["id"]),
     )
 
 
 @task("helpdesk/drop-dependency", level=2, split="train")
-def drop_dependency(facts: Facts, rng: random.Random) -> Assignment:
-    """Remove a dependency and resolve the ticket that waited."""
+def _drop_dependency(facts: Facts, rng: random.Random) -> Assignment:
     ticket = rng.choice(find_tickets(facts, lambda one: one["depends"]))
     text = ticket["end"]
-    return Assignment(
-        goal=f"Ticket #{ticket['id']} need not wait for ticket #{ticket['depends'][0]} any more."
+    return assign(
+        f"Ticket #{ticket['id']} need not wait for ticket #{ticket['depends'][0]} any more."
         f' Remove the dependency, and resolve ticket #{ticket["id"]} with the public text "{text}"',
-        expect=(
-            removed("helpdesk_ticketdependency", ticket_id=ticket["id"]),
-            expect_resolved(ticket, text),
-        ),
-        steps=(
-            open_ticket(ticket),
-            click(f'a[href^="/tickets/{ticket["id"]}/dependency/delete/"]'),
-            click('button.btn-danger[type="submit"]'),
-            write_reply(text, check("#st_resolved"), public=True),
-        ),
+        (open_ticket(ticket), click(f'a[href^="/tickets/{ticket["id"]}/dependency/delete/"]')),
+        click('button.btn-danger[type="submit"]'),
+        write_reply(text, check("#st_resolved"), public=True),
+        removed("helpdesk_ticketdependency", ticket_id=ticket["id"]),
+        expect_resolved(ticket, text),
     )
 
 
 @task("helpdesk/merge", level=2, split="train")
-def merge(facts: Facts, rng: random.Random) -> Assignment:
-    """Merge a ticket into another one."""
+def _merge(facts: Facts, rng: random.Random) -> Assignment:
     kept = rng.choice(find_tickets(facts, _plain, lambda one: one["twin"]))
     other = find(facts["tickets"], id=kept["twin"])
     moved = changed(
         "helpdesk_followup", {"ticket_id": other["id"]}, ticket_id=kept["id"], title=anything
     )
-    return Assignment(
-        goal=f"The tickets {_name(kept)} and {_name(other)} are about the same thing. Merge the"
+    return assign(
+        f"The tickets {_name(kept)} and {_name(other)} are about the same thing. Merge the"
         " second one into the first one, whose data stay as they are.",
+        fill("#search_query", f"{kept['title']} OR {other['title']}"),
+        (click("#searchform button"), _bulk("merge", kept, other)),
+        (check(f'input[name="chosen_ticket"][value="{kept["id"]}"]'), click("button", "Validate")),
+        expect_changed(other, merged_to_id=kept["id"], status=_DUPLICATE),
+        *[moved] * (1 + len(other["replies"])),
         allow=(
             added("helpdesk_ticketcc", ticket_id=kept["id"]),
             changed("helpdesk_ticketcc", {"ticket_id": other["id"]}, ticket_id=kept["id"]),
-        ),
-        expect=(
-            expect_changed(other, merged_to_id=kept["id"], status=_DUPLICATE),
-            *[moved] * (1 + len(other["replies"])),
-        ),
-        steps=(
-            fill("#search_query", f"{kept['title']} OR {other['title']}"),
-            click("#searchform button"),
-            _bulk("merge", kept, other),
-            check(f'input[name="chosen_ticket"][value="{kept["id"]}"]'),
-            click("button", "Validate"),
         ),
     )
 
@@ -755,70 +666,59 @@ def merge(facts: Facts, rng: random.Random) -> Assignment:
 
 
 @task("helpdesk/add-checklist", level=2, split="train")
-def add_checklist(facts: Facts, rng: random.Random) -> Assignment:
-    """Add a checklist to a ticket, from a template."""
+def _add_checklist(facts: Facts, rng: random.Random) -> Assignment:
     ticket = rng.choice(find_tickets(facts, lambda one: not one["lists"]))
     kind = rng.choice(facts["checklist_templates"])
     name = f"{kind['name']} {rng.choice(('(week 10)', '(morning)', '(second time)', '(test)'))}"
-    return Assignment(
-        goal=f'Add a checklist to ticket #{ticket["id"]} from the template "{kind["name"]}", and'
+    return assign(
+        f'Add a checklist to ticket #{ticket["id"]} from the template "{kind["name"]}", and'
         f' call it "{name}".',
-        expect=(
-            added("helpdesk_checklist", ticket_id=ticket["id"], name=name),
-            [
-                added(
-                    "helpdesk_checklisttask",
-                    checklist_id=in_new("helpdesk_checklist"),
-                    description=task,
-                    completion_date=None,
-                )
-                for task in kind["tasks"]
-            ],
-        ),
-        steps=(
-            open_ticket(ticket),
-            click('a[data-bs-target="#createChecklistModal"]'),
-            select("#id_checklist_template", str(kind["id"])),
-            fill("#createChecklistModal #id_name", name),
-            click("#createChecklistModal button.btn-primary"),
-        ),
+        (open_ticket(ticket), click('a[data-bs-target="#createChecklistModal"]')),
+        select("#id_checklist_template", str(kind["id"])),
+        fill("#createChecklistModal #id_name", name),
+        click("#createChecklistModal button.btn-primary"),
+        added("helpdesk_checklist", ticket_id=ticket["id"], name=name),
+        [
+            added(
+                "helpdesk_checklisttask",
+                checklist_id=in_new("helpdesk_checklist"),
+                description=task,
+                completion_date=None,
+            )
+            for task in kind["tasks"]
+        ],
     )
 
 
 @task("helpdesk/tick-tasks", level=2, split="train")
-def tick_tasks(facts: Facts, rng: random.Random) -> Assignment:
-    """Tick the tasks that are left in a checklist."""
+def _tick_tasks(facts: Facts, rng: random.Random) -> Assignment:
     ticket = rng.choice(find_tickets(facts, lambda one: one["lists"]))
     left = [task for task in ticket["lists"][0]["tasks"] if not task["done"]]
-    return Assignment(
-        goal=f"All tasks of the checklist in the ticket {_name(ticket)} are done now. Tick those"
+    return assign(
+        f"All tasks of the checklist in the ticket {_name(ticket)} are done now. Tick those"
         " that are left.",
-        expect=(
-            [
-                changed("helpdesk_checklisttask", {"id": task["id"]}, completion_date=anything)
-                for task in left
-            ],
-            allow_notes(ticket),
-        ),
-        steps=(
-            search_ticket(ticket),
-            _RESPOND,
-            click('a[href="#collapseChecklists"]'),
-            [check(f"#task-{task['id']}") for task in left],
-            _SAVE,
-        ),
+        (search_ticket(ticket), _RESPOND, click('a[href="#collapseChecklists"]')),
+        ([check(f"#task-{task['id']}") for task in left], _SAVE),
+        [
+            changed("helpdesk_checklisttask", {"id": task["id"]}, completion_date=anything)
+            for task in left
+        ],
+        allow_notes(ticket),
     )
 
 
 @task("helpdesk/edit-checklist", level=2, split="test")
-def edit_checklist(facts: Facts, rng: random.Random) -> Assignment:
-    """Add a task to a ticket's checklist."""
+def _edit_checklist(facts: Facts, rng: random.Random) -> Assignment:
     ticket = rng.choice(find_tickets(facts, lambda one: one["lists"]))
     task = rng.choice(("Call the insurance", "Take photos", "Ask for a receipt", "Thank everyone"))
     number = len(ticket["lists"][0]["tasks"])
-    return Assignment(
-        goal=f'Add the task "{task}" at the end of the checklist in ticket #{ticket["id"]}.',
-        expect=(
+    return assign(
+        f'Add the task "{task}" at the end of the checklist in ticket #{ticket["id"]}.',
+        open_ticket(ticket),
+        click(f'a[href="/tickets/{ticket["id"]}/checklists/{ticket["lists"][0]["id"]}/"]'),
+        (click("#addRow"), fill(f"#id_tasks-{number}-description", task)),
+        click('#content-wrapper button[type="submit"]', "Save"),
+        (
             added(
                 "helpdesk_checklisttask",
                 checklist_id=ticket["lists"][0]["id"],
@@ -831,19 +731,11 @@ def edit_checklist(facts: Facts, rng: random.Random) -> Assignment:
                 for at, one in enumerate(ticket["lists"][0]["tasks"])
             ],
         ),
-        steps=(
-            open_ticket(ticket),
-            click(f'a[href="/tickets/{ticket["id"]}/checklists/{ticket["lists"][0]["id"]}/"]'),
-            click("#addRow"),
-            fill(f"#id_tasks-{number}-description", task),
-            click('#content-wrapper button[type="submit"]', "Save"),
-        ),
     )
 
 
 @task("helpdesk/checklist-template", level=2, split="train")
-def checklist_template(facts: Facts, rng: random.Random) -> Assignment:
-    """Write a new template of checklists."""
+def _checklist_template(facts: Facts, rng: random.Random) -> Assignment:
     name = rng.choice(("Fair stand", "Phone number change", "Stock taking", "Visitor day", "Audit"))
     tasks = rng.sample(
         (
@@ -855,23 +747,18 @@ def checklist_template(facts: Facts, rng: random.Random) -> Assignment:
         ),
         3,
     )
-    return Assignment(
-        goal=f'Create a checklist template "{name}" with these tasks, in this order:'
+    return assign(
+        f'Create a checklist template "{name}" with these tasks, in this order:'
         f" {', '.join(tasks)}.",
-        expect=added(
+        (_admin("Checklist Templates"), fill("#id_name", name)),
+        (fill("#tasks tr:nth-child(1) input", tasks[0]), click("#addTask")),
+        (fill("#tasks tr:nth-child(2) input", tasks[1]), click("#addTask")),
+        fill("#tasks tr:nth-child(3) input", tasks[2]),
+        click('#content-wrapper button[type="submit"]', "Save"),
+        added(
             "helpdesk_checklisttemplate",
             name=name,
             task_list=lambda text: json.loads(text) == tasks,
-        ),
-        steps=(
-            _admin("Checklist Templates"),
-            fill("#id_name", name),
-            fill("#tasks tr:nth-child(1) input", tasks[0]),
-            click("#addTask"),
-            fill("#tasks tr:nth-child(2) input", tasks[1]),
-            click("#addTask"),
-            fill("#tasks tr:nth-child(3) input", tasks[2]),
-            click('#content-wrapper button[type="submit"]', "Save"),
         ),
     )
 
@@ -935,27 +822,17 @@ def _opened(title: str, body: str, **more: Any) -> tuple[Expected, Expected]:
 
 
 @task("helpdesk/new-ticket", level=2, split="train")
-def new_ticket(facts: Facts, rng: random.Random) -> Assignment:
-    """Enter a ticket for somebody who calls."""
+def _new_ticket(facts: Facts, rng: random.Random) -> Assignment:
     slug, title, body = draw_case(rng)
     queue, caller = find_queue(facts, slug), rng.choice(_colleagues(facts))
     agent, priority = rng.choice(_others(facts)), rng.choice((1, 2, 4, 5))
     date = f"2026-03-{rng.randint(10, 28)}"
-    return Assignment(
-        goal=f"{caller['name']} ({caller['email']}) is on the phone. Enter a ticket for this"
+    return assign(
+        f"{caller['name']} ({caller['email']}) is on the phone. Enter a ticket for this"
         f' address in the queue {queue["title"]}, with the summary "{title}" and the description'
         f' "{body}" Its priority is "{PRIORITIES[priority]}", it is due on {date}, and'
         f" {agent['name']} owns it.",
-        expect=expect_ticket(
-            queue,
-            title,
-            body,
-            priority,
-            caller["email"],
-            due_date=on_day(date),
-            assigned_to_id=agent["id"],
-        ),
-        steps=enter_ticket(
+        enter_ticket(
             queue,
             title,
             body,
@@ -964,19 +841,30 @@ def new_ticket(facts: Facts, rng: random.Random) -> Assignment:
             fill("#id_due_date", date),
             select("#id_assigned_to", str(agent["id"])),
         ),
+        expect_ticket(
+            queue,
+            title,
+            body,
+            priority,
+            caller["email"],
+            due_date=on_day(date),
+            assigned_to_id=agent["id"],
+        ),
     )
 
 
 @task("helpdesk/submit", level=1, split="train", user="colleague", start="/")
-def submit(facts: Facts, rng: random.Random) -> Assignment:
-    """Ask the desk for something, as somebody who is no agent."""
+def _submit(facts: Facts, rng: random.Random) -> Assignment:
     slug, title, body = draw_case(rng)
     queue, priority = find_queue(facts, slug), rng.choice((2, 3, 4))
     sender = find_agent(facts, facts["colleague"])
-    return Assignment(
-        goal=f'Submit a ticket to {queue["title"]}: "{title}". Describe it as "{body}" and choose'
+    return assign(
+        f'Submit a ticket to {queue["title"]}: "{title}". Describe it as "{body}" and choose'
         f' the priority "{PRIORITIES[priority]}".',
-        expect=_opened(
+        (select("#id_queue", str(queue["id"])), fill("#id_title", title), fill("#id_body", body)),
+        select("#id_priority", str(priority)),
+        click('#content-wrapper form[enctype] button[type="submit"]'),
+        _opened(
             title,
             body,
             queue_id=queue["id"],
@@ -985,41 +873,29 @@ def submit(facts: Facts, rng: random.Random) -> Assignment:
             submitter_email=sender["email"],
             kbitem_id=None,
         ),
-        steps=(
-            select("#id_queue", str(queue["id"])),
-            fill("#id_title", title),
-            fill("#id_body", body),
-            select("#id_priority", str(priority)),
-            click('#content-wrapper form[enctype] button[type="submit"]'),
-        ),
     )
 
 
 @task("helpdesk/submit-from-article", level=2, split="test", user="colleague", start="/")
-def submit_from_article(facts: Facts, rng: random.Random) -> Assignment:
-    """Ask for more than an article says."""
+def _submit_from_article(facts: Facts, rng: random.Random) -> Assignment:
     article = rng.choice(facts["answers"])
     title = f"Question {rng.randint(100, 999)} about an article"
     body = rng.choice(
         ("Is this still true?", "Does this hold for me too?", "Who has decided this?")
     )
     sender = find_agent(facts, facts["colleague"])
-    return Assignment(
-        goal=f'Find the article "{article["title"]}" in the knowledge base and create a ticket'
+    return assign(
+        f'Find the article "{article["title"]}" in the knowledge base and create a ticket'
         f' from it, so that the ticket refers to it. Summary: "{title}". Description: "{body}"',
-        expect=_opened(
+        (_article(article), click(f"#collapse-{article['id']} a", "Create New Ticket")),
+        (fill("#id_title", title), fill("#id_body", body)),
+        click('#content-wrapper form[enctype] button[type="submit"]'),
+        _opened(
             title,
             body,
             kbitem_id=article["id"],
             queue_id=anything,
             submitter_email=sender["email"],
-        ),
-        steps=(
-            _article(article),
-            click(f"#collapse-{article['id']} a", "Create New Ticket"),
-            fill("#id_title", title),
-            fill("#id_body", body),
-            click('#content-wrapper form[enctype] button[type="submit"]'),
         ),
     )
 
@@ -1048,36 +924,32 @@ def _open_mine(ticket: Mapping[str, Any], *first: Step) -> tuple[Step, ...]:
 
 
 @task("helpdesk/accept-resolution", level=1, split="train", user="colleague", start="/")
-def accept_resolution(facts: Facts, rng: random.Random) -> Assignment:
-    """Accept what the desk has done, as the submitter."""
+def _accept_resolution(facts: Facts, rng: random.Random) -> Assignment:
     ticket = rng.choice(_mine(facts))
-    return Assignment(
-        goal=f"Your ticket {_name(ticket)} has been resolved to your satisfaction. Accept the"
+    return assign(
+        f"Your ticket {_name(ticket)} has been resolved to your satisfaction. Accept the"
         " resolution, so that it is closed.",
-        prepare=_resolve_ticket(ticket, ticket["end"]),
-        expect=(
-            expect_changed(ticket, status=_CLOSED),
-            added(
-                "helpdesk_followup",
-                ticket_id=ticket["id"],
-                comment="Submitter accepted resolution and closed ticket",
-            ),
+        (_open_mine(ticket), click('a[href$="&close"] button')),
+        expect_changed(ticket, status=_CLOSED),
+        added(
+            "helpdesk_followup",
+            ticket_id=ticket["id"],
+            comment="Submitter accepted resolution and closed ticket",
         ),
-        steps=(_open_mine(ticket), click('a[href$="&close"] button')),
+        prepare=_resolve_ticket(ticket, ticket["end"]),
     )
 
 
 @task("helpdesk/my-ticket", level=1, split="test", user="colleague", start="/")
-def my_ticket(facts: Facts, rng: random.Random) -> Assignment:
-    """Read what the desk has done, as the submitter."""
+def _my_ticket(facts: Facts, rng: random.Random) -> Assignment:
     ticket = rng.choice(_mine(facts))
     text = f"{ticket['end']} Reference {rng.randint(1000, 9999)}."
-    return Assignment(
-        goal=f"What is written as the resolution of your ticket {_name(ticket)}? Answer with its"
+    return assign(
+        f"What is written as the resolution of your ticket {_name(ticket)}? Answer with its"
         " whole text.",
+        _open_mine(ticket),
         prepare=_resolve_ticket(ticket, text),
         answer=text,
-        steps=_open_mine(ticket),
     )
 
 
@@ -1085,48 +957,41 @@ def my_ticket(facts: Facts, rng: random.Random) -> Assignment:
 
 
 @task("helpdesk/look-up", level=1, split="train", user="colleague", start="/")
-def look_up(facts: Facts, rng: random.Random) -> Assignment:
-    """Find something in the knowledge base."""
+def _look_up(facts: Facts, rng: random.Random) -> Assignment:
     article = rng.choice(facts["answers"])
-    return Assignment(
-        goal=f"Look it up in the knowledge base: {article['asks']} Answer with nothing else.",
+    return assign(
+        f"Look it up in the knowledge base: {article['asks']} Answer with nothing else.",
+        _article(article),
         answer=article["value"],
-        steps=(_article(article),),
     )
 
 
 @task("helpdesk/vote", level=1, split="train", user="colleague", start="/")
-def vote(facts: Facts, rng: random.Random) -> Assignment:
-    """Say whether an article helped."""
+def _vote(facts: Facts, rng: random.Random) -> Assignment:
     me = find_agent(facts, facts["colleague"])
     article = rng.choice([one for one in facts["answers"] if me["username"] not in one["voters"]])
     up = rng.random() < 0.5
-    return Assignment(
-        goal=f'Mark the article "{article["title"]}" in the knowledge base as'
+    return assign(
+        f'Mark the article "{article["title"]}" in the knowledge base as'
         f" {'useful' if up else 'not useful'} (thumb {'up' if up else 'down'}).",
-        expect=(
-            changed(
-                "helpdesk_kbitem",
-                {"id": article["id"]},
-                votes=article["votes"] + 1,
-                recommendations=article["useful"] + up,
-            ),
-            added(
-                "helpdesk_kbitem_voted_by" if up else "helpdesk_kbitem_downvoted_by",
-                kbitem_id=article["id"],
-                user_id=me["id"],
-            ),
+        _article(article),
+        click(f'form[action="/kb/{article["id"]}/vote/{"up" if up else "down"}/"] button'),
+        changed(
+            "helpdesk_kbitem",
+            {"id": article["id"]},
+            votes=article["votes"] + 1,
+            recommendations=article["useful"] + up,
         ),
-        steps=(
-            _article(article),
-            click(f'form[action="/kb/{article["id"]}/vote/{"up" if up else "down"}/"] button'),
+        added(
+            "helpdesk_kbitem_voted_by" if up else "helpdesk_kbitem_downvoted_by",
+            kbitem_id=article["id"],
+            user_id=me["id"],
         ),
     )
 
 
 @task("helpdesk/most-useful", level=2, split="test")
-def most_useful(facts: Facts, rng: random.Random) -> Assignment:
-    """Find the article of a category that most people, or fewest, found useful."""
+def _most_useful(facts: Facts, rng: random.Random) -> Assignment:
     groups: dict[str, list[Mapping[str, Any]]] = {}
     for article in facts["answers"]:
         groups.setdefault(article["slug"], []).append(article)
@@ -1139,15 +1004,12 @@ def most_useful(facts: Facts, rng: random.Random) -> Assignment:
         [slug for slug, one in ranked.items() if one[at]["useful"] != one[beside]["useful"]]
     )
     found = ranked[slug][at]
-    return Assignment(
-        goal=f'Which article of the category "{found["category"]}" in the knowledge base was'
+    return assign(
+        f'Which article of the category "{found["category"]}" in the knowledge base was'
         f" found useful by the {word} people? Answer with its title.",
+        (click(".sidebar a", "Knowledge Base"), click(f'a[href="/kb/{slug}/"]')),
+        [click(f'button[data-bs-target="#collapse-{one["id"]}"]') for one in groups[slug]],
         answer=found["title"],
-        steps=(
-            click(".sidebar a", "Knowledge Base"),
-            click(f'a[href="/kb/{slug}/"]'),
-            [click(f'button[data-bs-target="#collapse-{one["id"]}"]') for one in groups[slug]],
-        ),
     )
 
 
@@ -1163,8 +1025,7 @@ _INSERT_FOLLOW_UP: Final = (
 
 
 @task("helpdesk/answer-from-article", level=3, split="train")
-def answer_from_article(facts: Facts, rng: random.Random) -> Assignment:
-    """Answer a question with what the knowledge base says, and resolve the ticket."""
+def _answer_from_article(facts: Facts, rng: random.Random) -> Assignment:
     article = rng.choice(facts["answers"])
     number = len(facts["tickets"]) + 1
     sender = rng.choice(_colleagues(facts))
@@ -1173,9 +1034,13 @@ def answer_from_article(facts: Facts, rng: random.Random) -> Assignment:
     moment = "2026-03-02 08:41:00"
     says = _says(article["value"])
     text = f"The answer is: {article['value']}"
-    return Assignment(
-        goal=f'The ticket "{title}" asks for something that is in the knowledge base. Look it up'
+    return assign(
+        f'The ticket "{title}" asks for something that is in the knowledge base. Look it up'
         " there, answer the submitter with it, and set the ticket to resolved in the same update.",
+        (search_ticket(ticket), _article(article), open_ticket(ticket)),
+        write_reply(text, check("#st_resolved"), public=True),
+        expect_changed(ticket, status=RESOLVED, resolution=says),
+        added("helpdesk_followup", ticket_id=number, public=1, comment=says),
         prepare=(
             (
                 _INSERT_TICKET,
@@ -1185,16 +1050,6 @@ def answer_from_article(facts: Facts, rng: random.Random) -> Assignment:
                 _INSERT_FOLLOW_UP,
                 (number, moment, article["asks"]),
             ),
-        ),
-        expect=(
-            expect_changed(ticket, status=RESOLVED, resolution=says),
-            added("helpdesk_followup", ticket_id=number, public=1, comment=says),
-        ),
-        steps=(
-            search_ticket(ticket),
-            _article(article),
-            open_ticket(ticket),
-            write_reply(text, check("#st_resolved"), public=True),
         ),
     )
 
@@ -1220,112 +1075,102 @@ _MORE: Final = 200
 
 
 @task("helpdesk/owner-and-date", level=1, split="train")
-def owner_and_date(facts: Facts, rng: random.Random) -> Assignment:
-    """Find out who works on a ticket, and until when."""
+def _owner_and_date(facts: Facts, rng: random.Random) -> Assignment:
     ticket = rng.choice(find_tickets(facts, lambda one: one["owner"] and one["due"]))
-    return Assignment(
-        goal=f"Who is the ticket {_name(ticket)} assigned to, and when is it due? Answer with the"
+    return assign(
+        f"Who is the ticket {_name(ticket)} assigned to, and when is it due? Answer with the"
         " full name and the date as YYYY-MM-DD, separated by a comma.",
+        search_ticket(ticket),
         answer=(find_agent(facts, ticket["owner"])["name"], ticket["due"]),
-        steps=search_ticket(ticket),
     )
 
 
 @task("helpdesk/submitter", level=1, split="test")
-def submitter(facts: Facts, rng: random.Random) -> Assignment:
-    """Find out who submitted a ticket."""
+def _submitter(facts: Facts, rng: random.Random) -> Assignment:
     ticket = rng.choice(find_tickets(facts))
-    return Assignment(
-        goal=f"From which mail address was the ticket {_name(ticket)} submitted? Answer with "
+    return assign(
+        f"From which mail address was the ticket {_name(ticket)} submitted? Answer with "
         "the address.",
+        search_ticket(ticket),
         answer=ticket["email"],
-        steps=search_ticket(ticket),
     )
 
 
 @task("helpdesk/count", level=2, split="train")
-def count(facts: Facts, rng: random.Random) -> Assignment:
-    """Count tickets by queue and priority."""
+def _count(facts: Facts, rng: random.Random) -> Assignment:
     group = rng.choice(_groups(find_tickets(facts), "queue", "priority", low=2, high=99))
     queue, priority = find_queue(facts, group[0]["queue"]), group[0]["priority"]
     oldest = min(group, key=lambda one: str(one["created"]))
-    return Assignment(
-        goal=f"How many tickets of the queue {queue['title']} with the priority"
+    return assign(
+        f"How many tickets of the queue {queue['title']} with the priority"
         f' "{PRIORITIES[priority]}" are open or reopened, and what is the number (ID) of the'
         " oldest of them? Answer with both numbers, separated by a semicolon.",
+        _filter(*_by("priority", priority), *_by("queue", queue["id"])),
         answer=(str(len(group)), str(oldest["id"])),
         ordered=True,
-        steps=_filter(*_by("priority", priority), *_by("queue", queue["id"])),
     )
 
 
 @task("helpdesk/longest-unassigned", level=2, split="test")
-def longest_unassigned(facts: Facts, rng: random.Random) -> Assignment:
-    """Find the ticket that has waited longest, or shortest."""
+def _longest_unassigned(facts: Facts, rng: random.Random) -> Assignment:
     waiting = find_tickets(facts, lambda one: not one["owner"])
     group = rng.choice(_groups(waiting, "queue", low=2, high=99))
     queue, word = find_queue(facts, group[0]["queue"]), rng.choice(("oldest", "newest"))
     found = (min if word == "oldest" else max)(group, key=lambda one: str(one["created"]))
-    return Assignment(
-        goal=f"Of the tickets in the queue {queue['title']} that are open or reopened and belong to"
+    return assign(
+        f"Of the tickets in the queue {queue['title']} that are open or reopened and belong to"
         f" nobody: what is the number (ID) of the {word} one? Answer with the number.",
+        _filter(*_by("assigned_to", -1), *_by("queue", queue["id"])),
         answer=str(found["id"]),
-        steps=_filter(*_by("assigned_to", -1), *_by("queue", queue["id"])),
     )
 
 
 @task("helpdesk/time-spent", level=3, split="train")
-def time_spent(facts: Facts, rng: random.Random) -> Assignment:
-    """Add up the time that was spent on some tickets."""
+def _time_spent(facts: Facts, rng: random.Random) -> Assignment:
     owned = find_tickets(facts, lambda one: one["owner"])
     groups = _groups(owned, "queue", "owner", low=2, high=5)
     group = rng.choice([one for one in groups if sum(t["minutes"] for t in one) > 0])
     queue, agent = find_queue(facts, group[0]["queue"]), find_agent(facts, group[0]["owner"])
-    return Assignment(
-        goal=f"How many minutes in all have been spent on the tickets of the queue {queue['title']}"
+    return assign(
+        f"How many minutes in all have been spent on the tickets of the queue {queue['title']}"
         f" that are open or reopened and assigned to {agent['name']}? Answer with the number of"
         " minutes.",
+        _filter(*_by("assigned_to", agent["id"]), *_by("queue", queue["id"])),
+        [open_ticket(ticket) for ticket in group],
         answer=f"{sum(ticket['minutes'] for ticket in group)} minutes",
-        steps=(
-            _filter(*_by("assigned_to", agent["id"]), *_by("queue", queue["id"])),
-            [open_ticket(ticket) for ticket in group],
-        ),
     )
 
 
 @task("helpdesk/closed-of-queue", level=1, split="train")
-def closed_of_queue(facts: Facts, rng: random.Random) -> Assignment:
-    """Read the report by queue."""
+def _closed_of_queue(facts: Facts, rng: random.Random) -> Assignment:
     queue = rng.choice(facts["queues"])
     state, status = rng.choice((("resolved", RESOLVED), ("closed", _CLOSED)))
     found = find_tickets(facts, lambda one: one["queue"] == queue["slug"], status=(status,))
-    return Assignment(
-        goal=f"By the reports, how many tickets of the queue {queue['title']} are {state}?"
+    return assign(
+        f"By the reports, how many tickets of the queue {queue['title']} are {state}?"
         " Answer with the number.",
+        click(".sidebar a", "Reports"),
         answer=str(len(found)),
-        steps=click(".sidebar a", "Reports"),
     )
 
 
 @task("helpdesk/report-by-user", level=2, split="train")
-def report_by_user(facts: Facts, rng: random.Random) -> Assignment:
-    """Read a report by user and priority."""
+def _report_by_user(facts: Facts, rng: random.Random) -> Assignment:
     agent, priority = rng.choice(facts["agents"]), rng.choice(list(PRIORITIES))
     other = rng.choice([one for one in facts["agents"] if one is not agent])
     found = Counter(one["owner"] for one in facts["tickets"] if one["priority"] == priority)
-    return Assignment(
-        goal=f"By the report of users by priority, how many tickets with the priority"
+    return assign(
+        f"By the report of users by priority, how many tickets with the priority"
         f' "{PRIORITIES[priority]}" are assigned to {agent["name"]}, and how many to'
         f" {other['name']}, in whatever state? Answer with both numbers, separated by a semicolon.",
+        _report("userpriority"),
         answer=(str(found[agent["username"]]), str(found[other["username"]])),
         ordered=True,
-        steps=_report("userpriority"),
     )
 
 
 @task("helpdesk/busiest-agent", level=2, split="test")
-def busiest_agent(facts: Facts, rng: random.Random) -> Assignment:
-    """Find who has the most tickets of a kind, and how many."""
+def _busiest_agent(facts: Facts, rng: random.Random) -> Assignment:
     kinds: list[tuple[str, str, str, int]] = []
     owned = [one for one in facts["tickets"] if one["owner"]]
     for queue in facts["queues"]:
@@ -1339,11 +1184,11 @@ def busiest_agent(facts: Facts, rng: random.Random) -> Assignment:
         if most > second:
             kinds.append((f'with the priority "{title}"', "userpriority", best, most))
     words, report, best, most = rng.choice(kinds)
-    return Assignment(
-        goal=f"By the reports, which agent has the most tickets {words} assigned, whatever their"
+    return assign(
+        f"By the reports, which agent has the most tickets {words} assigned, whatever their"
         " state, and how many? Answer with the full name and the number, separated by a comma.",
+        _report(report),
         answer=(find_agent(facts, best)["name"], str(most)),
-        steps=_report(report),
     )
 
 
@@ -1351,28 +1196,24 @@ def busiest_agent(facts: Facts, rng: random.Random) -> Assignment:
 
 
 @task("helpdesk/save-search", level=2, split="train")
-def save_search(facts: Facts, rng: random.Random) -> Assignment:
-    """Save a search for others."""
+def _save_search(facts: Facts, rng: random.Random) -> Assignment:
     queue, priority = rng.choice(facts["queues"]), rng.choice(list(PRIORITIES))
     shared = rng.random() < 0.5
     name = f"{rng.choice(('Watch', 'Daily look', 'Round', 'To do'))} {rng.randint(10, 99)}"
     wanted = {"status__in": [1, 2], "priority__in": [priority], "queue__id__in": [queue["id"]]}
-    return Assignment(
-        goal=f'Save a query "{name}" that lists the open and reopened tickets of the queue'
+    return assign(
+        f'Save a query "{name}" that lists the open and reopened tickets of the queue'
         f' {queue["title"]} with priority "{PRIORITIES[priority]}".'
         + (" Share it with the others." if shared else " Do not share it."),
-        expect=added(
+        (_filter(*_by("priority", priority), *_by("queue", queue["id"])), click("#queries")),
+        fill("#offcanvasQueries #id_title", name),
+        *([check("#id_shared")] * shared),
+        click('#offcanvasQueries button[type="submit"]', "Save"),
+        added(
             "helpdesk_savedsearch",
             title=name,
             shared=int(shared),
             query=lambda text: _read_filter(text) == wanted,
-        ),
-        steps=(
-            _filter(*_by("priority", priority), *_by("queue", queue["id"])),
-            click("#queries"),
-            fill("#offcanvasQueries #id_title", name),
-            *([check("#id_shared")] * shared),
-            click('#offcanvasQueries button[type="submit"]', "Save"),
         ),
     )
 
@@ -1391,31 +1232,26 @@ _INSERT_SEARCH: Final = (
 
 
 @task("helpdesk/delete-search", level=1, split="test")
-def delete_search(facts: Facts, rng: random.Random) -> Assignment:
-    """Delete one's own saved search."""
+def _delete_search(facts: Facts, rng: random.Random) -> Assignment:
     title = f"{rng.choice(('Old list', 'Try', 'Before the fair', 'Handover'))} {rng.randint(2, 99)}"
     me, number = find_agent(facts, facts["user"])["id"], len(facts["searches"]) + 1
     query = base64.b64encode(json.dumps({"filtering": {"status__in": [1]}}).encode()).decode()
-    return Assignment(
-        goal=f'Delete your saved query "{title}".',
+    return assign(
+        f'Delete your saved query "{title}".',
+        (click(".sidebar a", "Manage Saved Queries"), click(f'a[href="/delete_query/{number}/"]')),
+        click("button.btn-danger"),
+        removed("helpdesk_savedsearch", id=number),
         prepare=(
             (
                 _INSERT_SEARCH,
                 (number, title, query, me),
             ),
         ),
-        expect=removed("helpdesk_savedsearch", id=number),
-        steps=(
-            click(".sidebar a", "Manage Saved Queries"),
-            click(f'a[href="/delete_query/{number}/"]'),
-            click("button.btn-danger"),
-        ),
     )
 
 
 @task("helpdesk/settings", level=1, split="train")
-def settings(facts: Facts, rng: random.Random) -> Assignment:
-    """Change one's own settings."""
+def _settings(facts: Facts, rng: random.Random) -> Assignment:
     pages, layout = rng.choice((10, 50, 100)), rng.choice(("bottom", "top"))
     boxes = (
         ("email_on_ticket_change", "send you no mail when a ticket is changed"),
@@ -1424,24 +1260,19 @@ def settings(facts: Facts, rng: random.Random) -> Assignment:
         ("use_email_as_submitter", "do not use your address when you submit tickets"),
     )
     column, words = rng.choice(boxes)
-    return Assignment(
-        goal=f"Change your settings: show {pages} tickets per page, put the respond form"
+    return assign(
+        f"Change your settings: show {pages} tickets per page, put the respond form"
         f" {'below' if layout == 'bottom' else 'above'} the follow-ups, and {words}. Leave the rest"
         " as it is.",
-        expect=changed(
+        (click("#userDropdown"), click("a.dropdown-item", "User Settings")),
+        (select("#id_tickets_per_page", str(pages)), select("#id_ticket_respond_layout", layout)),
+        (uncheck(f"#id_{column}"), click('input[value="Save Changes"]')),
+        changed(
             "helpdesk_usersettings",
             {"user_id": find_agent(facts, facts["user"])["id"]},
             tickets_per_page=pages,
             ticket_respond_layout=layout,
             **{column: 0},
-        ),
-        steps=(
-            click("#userDropdown"),
-            click("a.dropdown-item", "User Settings"),
-            select("#id_tickets_per_page", str(pages)),
-            select("#id_ticket_respond_layout", layout),
-            uncheck(f"#id_{column}"),
-            click('input[value="Save Changes"]'),
         ),
     )
 
@@ -1450,39 +1281,30 @@ def settings(facts: Facts, rng: random.Random) -> Assignment:
 
 
 @task("helpdesk/ignore-address", level=2, split="train")
-def ignore_address(facts: Facts, rng: random.Random) -> Assignment:
-    """Ignore mails from an address in some queues."""
+def _ignore_address(facts: Facts, rng: random.Random) -> Assignment:
     name = rng.choice(("Press list", "Job portal", "Lottery", "Calendar robot", "Supplier's news"))
     domain = name.split()[0].lower().replace("'", "")
     email = f"{rng.choice(('info', 'news', 'bot'))}{rng.randint(10, 99)}@{domain}.example"
     queues = rng.sample(facts["queues"], 2)
     keep = rng.random() < 0.5
-    return Assignment(
-        goal=f'Add {email} to the e-mail ignore list under the name "{name}", for the queues'
+    return assign(
+        f'Add {email} to the e-mail ignore list under the name "{name}", for the queues'
         f" {queues[0]['title']} and {queues[1]['title']} only. Its mails should"
         f" {'be kept' if keep else 'not be kept'} in the mailbox.",
-        expect=(
+        (_admin("E-Mail Ignore list"), click("#content-wrapper a", "Add an Email")),
+        [check(f'input[name="queues"][value="{queue["id"]}"]') for queue in queues],
+        (fill("#id_name", name), fill("#id_email_address", email)),
+        *([check("#id_keep_in_mailbox")] * keep),
+        click('#content-wrapper button[type="submit"]'),
+        added("helpdesk_ignoreemail", name=name, email_address=email, keep_in_mailbox=int(keep)),
+        [
             added(
-                "helpdesk_ignoreemail", name=name, email_address=email, keep_in_mailbox=int(keep)
-            ),
-            [
-                added(
-                    "helpdesk_ignoreemail_queues",
-                    ignoreemail_id=in_new("helpdesk_ignoreemail"),
-                    queue_id=queue["id"],
-                )
-                for queue in queues
-            ],
-        ),
-        steps=(
-            _admin("E-Mail Ignore list"),
-            click("#content-wrapper a", "Add an Email"),
-            [check(f'input[name="queues"][value="{queue["id"]}"]') for queue in queues],
-            fill("#id_name", name),
-            fill("#id_email_address", email),
-            *([check("#id_keep_in_mailbox")] * keep),
-            click('#content-wrapper button[type="submit"]'),
-        ),
+                "helpdesk_ignoreemail_queues",
+                ignoreemail_id=in_new("helpdesk_ignoreemail"),
+                queue_id=queue["id"],
+            )
+            for queue in queues
+        ],
     )
 
 
@@ -1493,98 +1315,73 @@ _INSERT_IGNORED: Final = (
 
 
 @task("helpdesk/stop-ignoring", level=2, split="test")
-def stop_ignoring(facts: Facts, rng: random.Random) -> Assignment:
-    """Take an address off the ignore list."""
+def _stop_ignoring(facts: Facts, rng: random.Random) -> Assignment:
     email = f"{rng.choice(('lists', 'alerts', 'hello'))}{rng.randint(10, 99)}@oldgate.example"
     number = len(facts["ignored"]) + 1
-    return Assignment(
-        goal=f"Mails from {email} should make tickets again. Take the address off the ignore list.",
+    return assign(
+        f"Mails from {email} should make tickets again. Take the address off the ignore list.",
+        (_admin("E-Mail Ignore list"), click(f'a[href="/ignore/delete/{number}/"]')),
+        click("button.btn-danger"),
+        removed("helpdesk_ignoreemail", id=number),
         prepare=(
             (
                 _INSERT_IGNORED,
                 (number, email),
             ),
         ),
-        expect=removed("helpdesk_ignoreemail", id=number),
-        steps=(
-            _admin("E-Mail Ignore list"),
-            click(f'a[href="/ignore/delete/{number}/"]'),
-            click("button.btn-danger"),
-        ),
     )
 
 
 @task("helpdesk/new-preset", level=2, split="train")
-def new_preset(facts: Facts, rng: random.Random) -> Assignment:
-    """Write a pre-set reply for one queue."""
+def _new_preset(facts: Facts, rng: random.Random) -> Assignment:
     queue, text = rng.choice(facts["queues"]), rng.choice(_TEXTS)
     name = f"{rng.choice(('Short answer', 'Standard text', 'Polite answer'))} {rng.randint(10, 99)}"
-    return Assignment(
-        goal=f'Create a pre-set reply "{name}" for the queue {queue["title"]} only, with the text'
+    return assign(
+        f'Create a pre-set reply "{name}" for the queue {queue["title"]} only, with the text'
         f' "{text}"',
-        expect=(
-            added("helpdesk_presetreply", name=name, body=same_text(text)),
-            added(
-                "helpdesk_presetreply_queues",
-                presetreply_id=in_new("helpdesk_presetreply"),
-                queue_id=queue["id"],
-            ),
-        ),
-        steps=(
-            _admin("Maintain Pre-Set Replies"),
-            _ADD_ROW,
-            select("#id_queues", str(queue["id"])),
-            fill("#id_name", name),
-            fill("#id_body", text),
-            _SAVE_ROW,
+        (_admin("Maintain Pre-Set Replies"), _ADD_ROW, select("#id_queues", str(queue["id"]))),
+        (fill("#id_name", name), fill("#id_body", text), _SAVE_ROW),
+        added("helpdesk_presetreply", name=name, body=same_text(text)),
+        added(
+            "helpdesk_presetreply_queues",
+            presetreply_id=in_new("helpdesk_presetreply"),
+            queue_id=queue["id"],
         ),
     )
 
 
 @task("helpdesk/correct-article", level=2, split="train")
-def correct_article(facts: Facts, rng: random.Random) -> Assignment:
-    """Correct the answer of an article."""
+def _correct_article(facts: Facts, rng: random.Random) -> Assignment:
     article = rng.choice(facts["answers"])
     text = f"This has changed: ask extension {rng.randint(4000, 4999)}."
-    return Assignment(
-        goal=f'Replace the answer of the knowledge base article "{article["title"]}" by "{text}"',
-        expect=changed("helpdesk_kbitem", {"id": article["id"]}, answer=same_text(text)),
-        steps=(
-            _admin("Maintain Knowledgebase Items"),
-            click("#result_list a", article["title"]),
-            fill("#id_answer", text),
-            _SAVE_ROW,
-        ),
+    return assign(
+        f'Replace the answer of the knowledge base article "{article["title"]}" by "{text}"',
+        (_admin("Maintain Knowledgebase Items"), click("#result_list a", article["title"])),
+        (fill("#id_answer", text), _SAVE_ROW),
+        changed("helpdesk_kbitem", {"id": article["id"]}, answer=same_text(text)),
     )
 
 
 @task("helpdesk/new-article", level=2, split="test")
-def new_article(facts: Facts, rng: random.Random) -> Assignment:
-    """Write a new article."""
+def _new_article(facts: Facts, rng: random.Random) -> Assignment:
     category = rng.choice(sorted({one["category"] for one in facts["answers"]}))
     thing = rng.choice(("bicycle", "coffee grounds", "old paper", "lost glove", "empty battery"))
     title = f"Where do I leave my {thing}?"
     answer = f"In room {rng.randint(1, 4)}.{rng.randint(10, 28)}, between nine and ten."
     question = f"What shall I do with my {thing}?"
-    return Assignment(
-        goal=f'Add an article to the knowledge base category "{category}" with the title "{title}",'
+    return assign(
+        f'Add an article to the knowledge base category "{category}" with the title "{title}",'
         f' the question "{question}" and the answer "{answer}"',
-        expect=added(
+        (_admin("Maintain Knowledgebase Items"), _ADD_ROW),
+        (select("#id_category", str(_category(facts, category))), fill("#id_title", title)),
+        (fill("#id_question", question), fill("#id_answer", answer), _SAVE_ROW),
+        added(
             "helpdesk_kbitem",
             title=title,
             question=same_text(question),
             answer=same_text(answer),
             category_id=_category(facts, category),
             enabled=1,
-        ),
-        steps=(
-            _admin("Maintain Knowledgebase Items"),
-            _ADD_ROW,
-            select("#id_category", str(_category(facts, category))),
-            fill("#id_title", title),
-            fill("#id_question", question),
-            fill("#id_answer", answer),
-            _SAVE_ROW,
         ),
     )
 
@@ -1595,53 +1392,37 @@ def _category(facts: Facts, title: str) -> int:
 
 
 @task("helpdesk/new-queue", level=2, split="train")
-def new_queue(facts: Facts, rng: random.Random) -> Assignment:
-    """Set up a queue."""
+def _new_queue(facts: Facts, rng: random.Random) -> Assignment:
     title = rng.choice(("Fleet", "Canteen", "Warehouse", "Training", "Press"))
     slug, days = title.lower(), rng.randint(2, 9)
-    return Assignment(
-        goal=f'Set up a new queue "{title}" with the slug "{slug}" and the e-mail address'
+    return assign(
+        f'Set up a new queue "{title}" with the slug "{slug}" and the e-mail address'
         f" {slug}@desk.northfield.test, open to public submission, with {days} escalation days.",
-        expect=(
-            added(
-                "helpdesk_queue",
-                title=title,
-                slug=slug,
-                email_address=f"{slug}@desk.northfield.test",
-                allow_public_submission=1,
-                escalate_days=days,
-            ),
-            added("auth_permission", codename=f"queue_access_{slug}"),
+        (_admin("Maintain Queues"), _ADD_ROW, fill("#id_title", title), fill("#id_slug", slug)),
+        fill("#id_email_address", f"{slug}@desk.northfield.test"),
+        (check("#id_allow_public_submission"), fill("#id_escalate_days", str(days)), _SAVE_ROW),
+        added(
+            "helpdesk_queue",
+            title=title,
+            slug=slug,
+            email_address=f"{slug}@desk.northfield.test",
+            allow_public_submission=1,
+            escalate_days=days,
         ),
-        steps=(
-            _admin("Maintain Queues"),
-            _ADD_ROW,
-            fill("#id_title", title),
-            fill("#id_slug", slug),
-            fill("#id_email_address", f"{slug}@desk.northfield.test"),
-            check("#id_allow_public_submission"),
-            fill("#id_escalate_days", str(days)),
-            _SAVE_ROW,
-        ),
+        added("auth_permission", codename=f"queue_access_{slug}"),
     )
 
 
 @task("helpdesk/deactivate-user", level=2, split="train")
-def deactivate_user(facts: Facts, rng: random.Random) -> Assignment:
-    """Close the account of somebody who has left."""
+def _deactivate_user(facts: Facts, rng: random.Random) -> Assignment:
     person = rng.choice(
         [one for one in _colleagues(facts) if one["username"] != facts["colleague"]]
     )
-    return Assignment(
-        goal=f"{person['name']} has left the company. Make the account inactive, but do not delete"
-        " it.",
-        expect=changed("auth_user", {"id": person["id"]}, is_active=0),
-        steps=(
-            _admin("Maintain Users"),
-            click("#result_list a", person["username"]),
-            uncheck("#id_is_active"),
-            _SAVE_ROW,
-        ),
+    return assign(
+        f"{person['name']} has left the company. Make the account inactive, but do not delete it.",
+        (_admin("Maintain Users"), click("#result_list a", person["username"])),
+        (uncheck("#id_is_active"), _SAVE_ROW),
+        changed("auth_user", {"id": person["id"]}, is_active=0),
     )
 
 
@@ -1649,8 +1430,7 @@ def deactivate_user(facts: Facts, rng: random.Random) -> Assignment:
 
 
 @task("helpdesk/reassign-all", level=3, split="train")
-def reassign_all(facts: Facts, rng: random.Random) -> Assignment:
-    """Give all tickets of an agent to another one."""
+def _reassign_all(facts: Facts, rng: random.Random) -> Assignment:
     group = rng.choice(
         _groups(
             find_tickets(facts, lambda one: one["owner"] not in ("", facts["user"])),
@@ -1661,94 +1441,72 @@ def reassign_all(facts: Facts, rng: random.Random) -> Assignment:
     )
     away = find_agent(facts, group[0]["owner"])
     agent = rng.choice(_others(facts, away["username"]))
-    return Assignment(
-        goal=f"{away['name']} is ill. Give {agent['name']} all tickets that are assigned to"
+    return assign(
+        f"{away['name']} is ill. Give {agent['name']} all tickets that are assigned to"
         f" {away['name']} and are open or reopened.",
-        expect=(
-            [expect_changed(ticket, assigned_to_id=agent["id"]) for ticket in group],
-            allow_notes(*group),
-        ),
-        steps=(
-            _filter(*_by("assigned_to", away["id"])),
-            _bulk(f"assign_{agent['id']}"),
-        ),
+        (_filter(*_by("assigned_to", away["id"])), _bulk(f"assign_{agent['id']}")),
+        [expect_changed(ticket, assigned_to_id=agent["id"]) for ticket in group],
+        allow_notes(*group),
     )
 
 
 @task("helpdesk/close-resolved", level=3, split="test")
-def close_resolved(facts: Facts, rng: random.Random) -> Assignment:
-    """Close what an agent has resolved in a queue."""
+def _close_resolved(facts: Facts, rng: random.Random) -> Assignment:
     group = rng.choice(_groups(find_tickets(facts, status=(3,)), "queue", "owner", low=2, high=8))
     queue, agent = find_queue(facts, group[0]["queue"]), find_agent(facts, group[0]["owner"])
-    return Assignment(
-        goal=f"Close all resolved tickets of the queue {queue['title']} that are assigned to"
+    return assign(
+        f"Close all resolved tickets of the queue {queue['title']} that are assigned to"
         f" {agent['name']}, without sending mails or writing comments.",
+        _filter(
+            uncheck("#status-check-1"),
+            uncheck("#status-check-2"),
+            check("#status-check-3"),
+            *_by("assigned_to", agent["id"]),
+            *_by("queue", queue["id"]),
+        ),
+        _bulk("close"),
+        [expect_changed(ticket, status=_CLOSED) for ticket in group],
         # A public follow-up would send a mail.
-        expect=(
-            [expect_changed(ticket, status=_CLOSED) for ticket in group],
-            allow_notes(*group, public=0),
-        ),
-        steps=(
-            _filter(
-                uncheck("#status-check-1"),
-                uncheck("#status-check-2"),
-                check("#status-check-3"),
-                *_by("assigned_to", agent["id"]),
-                *_by("queue", queue["id"]),
-            ),
-            _bulk("close"),
-        ),
+        allow_notes(*group, public=0),
     )
 
 
 @task("helpdesk/share-unassigned", level=3, split="train")
-def share_unassigned(facts: Facts, rng: random.Random) -> Assignment:
-    """Give what nobody works on to an agent, but for what is on hold."""
+def _share_unassigned(facts: Facts, rng: random.Random) -> Assignment:
     waiting = find_tickets(facts, lambda one: not one["owner"])
     group = rng.choice(_groups(waiting, "queue", low=2, high=12))
     agent, queue = rng.choice(_others(facts)), find_queue(facts, group[0]["queue"])
     chosen = [ticket for ticket in group if not ticket["hold"]]
-    return Assignment(
-        goal=f"Give {agent['name']} the tickets of the queue {queue['title']} that are open or"
+    return assign(
+        f"Give {agent['name']} the tickets of the queue {queue['title']} that are open or"
         " reopened, belong to nobody and are not on hold.",
-        expect=(
-            [expect_changed(ticket, assigned_to_id=agent["id"]) for ticket in chosen],
-            allow_notes(*chosen),
-        ),
-        steps=(
-            _filter(*_by("assigned_to", -1), *_by("queue", queue["id"])),
-            _bulk(f"assign_{agent['id']}", *chosen),
-        ),
+        _filter(*_by("assigned_to", -1), *_by("queue", queue["id"])),
+        _bulk(f"assign_{agent['id']}", *chosen),
+        [expect_changed(ticket, assigned_to_id=agent["id"]) for ticket in chosen],
+        allow_notes(*chosen),
     )
 
 
 @task("helpdesk/raise-overdue", level=3, split="train")
-def raise_overdue(facts: Facts, rng: random.Random) -> Assignment:
-    """Change the priority of overdue tickets."""
+def _raise_overdue(facts: Facts, rng: random.Random) -> Assignment:
     late = find_tickets(facts, lambda one: one["owner"] and one["due"] and one["due"] < _TODAY)
     priority = rng.choice((1, 2))
     groups = _groups(late, "owner", low=1, high=4)
     group = rng.choice([one for one in groups if any(t["priority"] != priority for t in one)])
     agent = find_agent(facts, group[0]["owner"])
     chosen = [ticket for ticket in group if ticket["priority"] != priority]
-    return Assignment(
-        goal=f"Today is 2 March 2026. Every open or reopened ticket that is assigned to"
+    return assign(
+        f"Today is 2 March 2026. Every open or reopened ticket that is assigned to"
         f" {agent['name']} and was due before today should have the priority"
         f' "{PRIORITIES[priority]}". Change those that do not have it.',
-        expect=(
-            [expect_changed(ticket, priority=priority) for ticket in chosen],
-            allow_notes(*chosen),
-        ),
-        steps=(
-            _filter(*_by("assigned_to", agent["id"])),
-            [(open_ticket(ticket), _detail("priority", priority)) for ticket in chosen],
-        ),
+        _filter(*_by("assigned_to", agent["id"])),
+        [(open_ticket(ticket), _detail("priority", priority)) for ticket in chosen],
+        ([expect_changed(ticket, priority=priority) for ticket in chosen], allow_notes(*chosen)),
     )
 
 
 @task("helpdesk/answer-several", level=3, split="test")
-def answer_several(facts: Facts, rng: random.Random) -> Assignment:
-    """Write the same to all who wait for an agent in a queue, and set a date."""
+def _answer_several(facts: Facts, rng: random.Random) -> Assignment:
     group = rng.choice(
         _groups(find_tickets(facts, lambda one: one["owner"]), "queue", "owner", low=2, high=3)
     )
@@ -1756,29 +1514,24 @@ def answer_several(facts: Facts, rng: random.Random) -> Assignment:
     dates = [f"2026-03-{day}" for day in range(10, 29)]
     text = rng.choice(_TEXTS)
     date = rng.choice([date for date in dates if date not in {one["due"] for one in group}])
-    return Assignment(
-        goal=f"Write to the submitters of all tickets of the queue {queue['title']} that are open"
+    return assign(
+        f"Write to the submitters of all tickets of the queue {queue['title']} that are open"
         f' or reopened and assigned to {agent["name"]}: "{text}" Make these tickets due on {date}.',
-        expect=(
-            [expect_changed(ticket, due_date=on_day(date)) for ticket in group],
-            [expect_reply(ticket, text, public=True) for ticket in group],
-            allow_notes(*group),
-        ),
-        steps=(
-            _filter(*_by("assigned_to", agent["id"]), *_by("queue", queue["id"])),
-            [
-                (
-                    open_ticket(ticket),
-                    write_reply(
-                        text,
-                        _DETAILS,
-                        _field("due_date", date),
-                        public=True,
-                    ),
-                )
-                for ticket in group
-            ],
-        ),
+        _filter(*_by("assigned_to", agent["id"]), *_by("queue", queue["id"])),
+        [
+            (
+                open_ticket(ticket),
+                write_reply(
+                    text,
+                    _DETAILS,
+                    _field("due_date", date),
+                    public=True,
+                ),
+            )
+            for ticket in group
+        ],
+        [expect_changed(ticket, due_date=on_day(date)) for ticket in group],
+        ([expect_reply(ticket, text, public=True) for ticket in group], allow_notes(*group)),
     )
 
 
@@ -1786,38 +1539,29 @@ def answer_several(facts: Facts, rng: random.Random) -> Assignment:
 
 
 @task("helpdesk/no-such-ticket", level=1, split="train", infeasible=True)
-def no_such_ticket(facts: Facts, rng: random.Random) -> Assignment:
-    """Close a ticket that does not exist."""
+def _no_such_ticket(facts: Facts, rng: random.Random) -> Assignment:
     number = rng.randint(200, 39999)
-    return Assignment(
-        goal=f"Close the ticket about the order NF-{number:05d}.",
-        steps=(
-            fill("#search_query", f"NF-{number:05d}"),
-            click("#searchform button"),
-            wait_until(".dt-empty"),
-        ),
+    return assign(
+        f"Close the ticket about the order NF-{number:05d}.",
+        (fill("#search_query", f"NF-{number:05d}"), click("#searchform button")),
+        wait_until(".dt-empty"),
     )
 
 
 @task("helpdesk/no-agent", level=1, split="train", infeasible=True)
-def no_agent(facts: Facts, rng: random.Random) -> Assignment:
-    """Assign a ticket to somebody who has no account."""
+def _no_agent(facts: Facts, rng: random.Random) -> Assignment:
     ticket = rng.choice(find_tickets(facts))
     name = rng.choice(
         ("Bertram Oyelaran", "Wilma Castellan", "Quentin Abernathy", "Odile Fairweather")
     )
-    return Assignment(
-        goal=f"Assign ticket #{ticket['id']} to {name}.",
-        steps=open_ticket(ticket),
-    )
+    return assign(f"Assign ticket #{ticket['id']} to {name}.", open_ticket(ticket))
 
 
 @task("helpdesk/not-permitted", level=1, split="test", user="colleague", start="/", infeasible=True)
-def not_permitted(facts: Facts, rng: random.Random) -> Assignment:
-    """Change a ticket's priority without being an agent."""
+def _not_permitted(facts: Facts, rng: random.Random) -> Assignment:
     ticket = rng.choice(_mine(facts))
     priority = rng.choice([one for one in PRIORITIES if one != ticket["priority"]])
-    return Assignment(
-        goal=f'Change the priority of your ticket {_name(ticket)} to "{PRIORITIES[priority]}".',
-        steps=_open_mine(ticket, uncheck("#hideClosed")),
+    return assign(
+        f'Change the priority of your ticket {_name(ticket)} to "{PRIORITIES[priority]}".',
+        _open_mine(ticket, uncheck("#hideClosed")),
     )

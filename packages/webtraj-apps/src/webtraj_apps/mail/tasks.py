@@ -24,6 +24,7 @@ from webtraj_apps.tasks import (
     Facts,
     Statement,
     added,
+    assign,
     changed,
     contains,
     find,
@@ -311,7 +312,7 @@ def new_group(name: str) -> tuple[Step, ...]:
     )
 
 
-def assign(group: str) -> tuple[Step, ...]:
+def assign_group(group: str) -> tuple[Step, ...]:
     """Put the chosen contact into a group."""
     return (
         tap("#contactmenulink"),
@@ -584,10 +585,10 @@ _GROUPS: Final = (
 @task("mail/flag", level=1, split="train", allow=READ)
 def _flag(facts: Facts, rng: random.Random) -> Assignment:
     mail = rng.choice([one for one in _unique(facts, "INBOX", "Team") if not one["flagged"]])
-    return Assignment(
-        goal=f"Flag {name_of(mail)} {place_of(mail)}.",
-        expect=changed("mail", {"id": mail["id"]}, flagged=True),
-        steps=(pick(mail), mark("flag")),
+    return assign(
+        f"Flag {name_of(mail)} {place_of(mail)}.",
+        (pick(mail), mark("flag")),
+        changed("mail", {"id": mail["id"]}, flagged=True),
     )
 
 
@@ -595,34 +596,30 @@ def _flag(facts: Facts, rng: random.Random) -> Assignment:
 def _move(facts: Facts, rng: random.Random) -> Assignment:
     mail = rng.choice(_unique(facts, "INBOX"))
     folder = rng.choice(TARGETS)
-    return Assignment(
-        goal=f"Move {name_of(mail)} from the inbox to the folder {folder}.",
-        expect=expect_moved([mail], folder),
-        steps=(pick(mail), move_to(folder)),
+    return assign(
+        f"Move {name_of(mail)} from the inbox to the folder {folder}.",
+        (pick(mail), move_to(folder)),
+        expect_moved([mail], folder),
     )
 
 
 @task("mail/delete", level=1, split="train", allow=READ)
 def _delete(facts: Facts, rng: random.Random) -> Assignment:
     mail = rng.choice(_unique(facts, "INBOX", "Team", "Archive"))
-    return Assignment(
-        goal=f"Delete {name_of(mail)} {place_of(mail)}; leave it in the trash.",
-        expect=expect_moved([mail], "Trash"),
-        steps=(
-            pick(mail),
-            _DELETE,
-            await_element("#messagelist"),
-        ),
+    return assign(
+        f"Delete {name_of(mail)} {place_of(mail)}; leave it in the trash.",
+        (pick(mail), _DELETE, await_element("#messagelist")),
+        expect_moved([mail], "Trash"),
     )
 
 
 @task("mail/mark-unread", level=1, split="train", allow=READ)
 def _mark_unread(facts: Facts, rng: random.Random) -> Assignment:
     mail = rng.choice([one for one in _unique(facts, "INBOX") if one["read"]])
-    return Assignment(
-        goal=f"Mark {name_of(mail)} in the inbox as unread, so that you come back to it later.",
-        expect=changed("read", {"mail": mail["id"]}, read=False),
-        steps=(pick(mail), mark("unread")),
+    return assign(
+        f"Mark {name_of(mail)} in the inbox as unread, so that you come back to it later.",
+        (pick(mail), mark("unread")),
+        changed("read", {"mail": mail["id"]}, read=False),
     )
 
 
@@ -631,23 +628,21 @@ def _mark_folder_read(facts: Facts, rng: random.Random) -> Assignment:
     unread = {mail["folder"] for mail in facts["mails"] if not mail["read"]}
     folder = rng.choice(sorted(unread - {"INBOX"}))
     mails = [one for one in facts["mails"] if one["folder"] == folder and not one["read"]]
-    return Assignment(
-        goal=f"Mark all mails in the folder {folder} as read.",
-        expect=[changed("read", {"mail": mail["id"]}, read=True) for mail in mails],
-        steps=whole_folder(folder, "read"),
+    return assign(
+        f"Mark all mails in the folder {folder} as read.",
+        whole_folder(folder, "read"),
+        [changed("read", {"mail": mail["id"]}, read=True) for mail in mails],
     )
 
 
 @task("mail/contact-phone", level=1, split="train")
 def _contact_phone(facts: Facts, rng: random.Random) -> Assignment:
     contact = rng.choice(facts["contacts"])
-    return Assignment(
-        goal=(
-            f"What phone number does the address book have for {contact['name']}? Answer with the "
-            f"number as it is written there."
-        ),
+    return assign(
+        f"What phone number does the address book have for {contact['name']}? Answer with the "
+        f"number as it is written there.",
+        (to_contacts(), pick_contact(contact["name"])),
         answer=contact["phone"],
-        steps=(to_contacts(), pick_contact(contact["name"])),
     )
 
 
@@ -657,12 +652,11 @@ def _add_contact(facts: Facts, rng: random.Random) -> Assignment:
     person = draw_colleague(facts, rng, *known)
     first, last = person["name"].split()
     phone = f"+44 1632 960{rng.randint(100, 999)}"
-    return Assignment(
-        goal=(
-            f"Add {person['name']} to the address book, with the mail address {person['email']} "
-            f"and the phone number {phone}."
-        ),
-        expect=added(
+    return assign(
+        f"Add {person['name']} to the address book, with the mail address {person['email']} "
+        f"and the phone number {phone}.",
+        (to_contacts(), new_contact(first, last, person["email"], phone)),
+        added(
             "contact",
             name=person["name"],
             firstname=first,
@@ -670,7 +664,6 @@ def _add_contact(facts: Facts, rng: random.Random) -> Assignment:
             email=person["email"],
             phone=_same(phone),
         ),
-        steps=(to_contacts(), new_contact(first, last, person["email"], phone)),
     )
 
 
@@ -679,14 +672,14 @@ def _create_folder(facts: Facts, rng: random.Random) -> Assignment:
     name, parent = rng.choice(_FOLDERS), rng.choice(("", "Projects", "Team", "Archive"))
     path = f"{parent}/{name}" if parent else name
     place = f"as a subfolder of {parent}" if parent else "at the top level"
-    return Assignment(
-        goal=f"Create a mail folder named {name} {place}.",
-        expect=added("folder", name=path),
-        steps=new_setting(
+    return assign(
+        f"Create a mail folder named {name} {place}.",
+        new_setting(
             "Folders",
             field("name", name),
             *([choose("[name=_parent]", parent, inside=_FORM)] if parent else []),
         ),
+        added("folder", name=path),
     )
 
 
@@ -700,14 +693,12 @@ def _trip_reference(facts: Facts, rng: random.Random) -> Assignment:
             ("price in GBP", f"{trip['price']} GBP"),
         )
     )
-    return Assignment(
-        goal=(
-            f"A trip to {trip['city']} has been booked for you; the confirmation is in the inbox "
-            f"or in the folder Travel. What is the {what} of this booking? Answer "
-            "with nothing else."
-        ),
+    return assign(
+        f"A trip to {trip['city']} has been booked for you; the confirmation is in the inbox "
+        f"or in the folder Travel. What is the {what} of this booking? Answer "
+        "with nothing else.",
+        pick(find_mail(facts, trip["mail"])),
         answer=answer,
-        steps=pick(find_mail(facts, trip["mail"])),
     )
 
 
@@ -715,13 +706,11 @@ def _trip_reference(facts: Facts, rng: random.Random) -> Assignment:
 def _invoice_due(facts: Facts, rng: random.Random) -> Assignment:
     invoice = rng.choice(facts["invoices"])
     mail = find_mail(facts, invoice["mail"])
-    return Assignment(
-        goal=(
-            f"By which day must the invoice {invoice['number']} be paid? It is {place_of(mail)}. "
-            f"Answer with the date as YYYY-MM-DD."
-        ),
+    return assign(
+        f"By which day must the invoice {invoice['number']} be paid? It is {place_of(mail)}. "
+        f"Answer with the date as YYYY-MM-DD.",
+        pick(mail),
         answer=invoice["due"],
-        steps=pick(mail),
     )
 
 
@@ -734,11 +723,11 @@ def _parcel(facts: Facts, rng: random.Random) -> Assignment:
             ("For whom is", "name", parcel["person"]),
         )
     )
-    return Assignment(
-        goal=f"{what} the parcel with {parcel['thing']}? Merlin Couriers has written about it. "
+    return assign(
+        f"{what} the parcel with {parcel['thing']}? Merlin Couriers has written about it. "
         f"Answer with the {kind}.",
+        pick(find_mail(facts, parcel["mail"])),
         answer=answer,
-        steps=pick(find_mail(facts, parcel["mail"])),
     )
 
 
@@ -746,13 +735,11 @@ def _parcel(facts: Facts, rng: random.Random) -> Assignment:
 def _compose(facts: Facts, rng: random.Random) -> Assignment:
     person = draw_colleague(facts, rng)
     subject, text = rng.choice(SUBJECTS), rng.choice(TEXTS)
-    return Assignment(
-        goal=(
-            f"Send a mail to {person['name']} ({person['email']}) with the subject “{subject}” "
-            f"and the text “{text}”"
-        ),
-        expect=expect_sent([person["email"]], subject, text=same_text(text)),
-        steps=compose(to=[person["email"]], subject=subject, text=text),
+    return assign(
+        f"Send a mail to {person['name']} ({person['email']}) with the subject “{subject}” "
+        f"and the text “{text}”",
+        compose(to=[person["email"]], subject=subject, text=text),
+        expect_sent([person["email"]], subject, text=same_text(text)),
     )
 
 
@@ -760,10 +747,10 @@ def _compose(facts: Facts, rng: random.Random) -> Assignment:
 def _reply(facts: Facts, rng: random.Random) -> Assignment:
     mails = [mail for mail in _unique(facts, "INBOX") if _from_colleague(facts, mail)]
     mail, text = rng.choice(mails), rng.choice(_ANSWERS)
-    return Assignment(
-        goal=f"Answer {name_of(mail)} in the inbox, only to the sender, with the text “{text}”",
-        expect=expect_answer(facts, mail, text),
-        steps=(pick(mail), reply(text)),
+    return assign(
+        f"Answer {name_of(mail)} in the inbox, only to the sender, with the text “{text}”",
+        (pick(mail), reply(text)),
+        expect_answer(facts, mail, text),
     )
 
 
@@ -772,14 +759,12 @@ def _empty_folder(facts: Facts, rng: random.Random) -> Assignment:
     folder = rng.choice(("Trash", "Junk"))
     mails = [mail for mail in facts["mails"] if mail["folder"] == folder]
     how = "" if folder == "Trash" else " Leave its mails in the trash."
-    return Assignment(
-        goal=f"Empty the mail folder {folder}.{how}",
-        expect=(
-            [removed("mail", id=mail["id"]) for mail in mails]
-            if folder == "Trash"
-            else expect_moved(mails, "Trash")
-        ),
-        steps=whole_folder(folder, "purge"),
+    return assign(
+        f"Empty the mail folder {folder}.{how}",
+        whole_folder(folder, "purge"),
+        [removed("mail", id=mail["id"]) for mail in mails]
+        if folder == "Trash"
+        else expect_moved(mails, "Trash"),
     )
 
 
@@ -787,24 +772,22 @@ def _empty_folder(facts: Facts, rng: random.Random) -> Assignment:
 def _unread_count(facts: Facts, rng: random.Random) -> Assignment:
     newsletter = rng.choice(facts["newsletters"])
     unread = [number for number in newsletter["mails"] if not find_mail(facts, number)["read"]]
-    return Assignment(
-        goal=f"How many unread mails from {newsletter['name']} are in the inbox? "
+    return assign(
+        f"How many unread mails from {newsletter['name']} are in the inbox? "
         "Answer with the number.",
+        search(newsletter["name"]),
         answer=str(len(unread)),
-        steps=search(newsletter["name"]),
     )
 
 
 @task("mail/new-response", level=1, split="test")
 def _new_response(facts: Facts, rng: random.Random) -> Assignment:
     name, text = rng.choice(SUBJECTS), rng.choice(_ANSWERS)
-    return Assignment(
-        goal=(
-            f"Add a response in the settings, for later use in mails. Its name is “{name}”, and "
-            f"its text is “{text}”"
-        ),
-        expect=added("response", name=same_text(name), text=same_text(text)),
-        steps=new_setting("Responses", field("name", name), field("text", text)),
+    return assign(
+        f"Add a response in the settings, for later use in mails. Its name is “{name}”, and "
+        f"its text is “{text}”",
+        new_setting("Responses", field("name", name), field("text", text)),
+        added("response", name=same_text(name), text=same_text(text)),
     )
 
 
@@ -812,19 +795,12 @@ def _new_response(facts: Facts, rng: random.Random) -> Assignment:
 def _delete_contact(facts: Facts, rng: random.Random) -> Assignment:
     contact = rng.choice(facts["contacts"])
     groups = [group for group in facts["groups"] if contact["name"] in group["members"]]
-    return Assignment(
-        goal=f"Delete {contact['name']} from the address book.",
-        expect=(
-            removed("contact", name=contact["name"]),
-            [removed("member", group=one["name"], contact=contact["name"]) for one in groups],
-        ),
-        steps=(
-            to_contacts(),
-            pick_contact(contact["name"]),
-            _DELETE,
-            confirm(),
-            await_element("#contacts-table"),
-        ),
+    return assign(
+        f"Delete {contact['name']} from the address book.",
+        (to_contacts(), pick_contact(contact["name"]), _DELETE, confirm()),
+        await_element("#contacts-table"),
+        removed("contact", name=contact["name"]),
+        [removed("member", group=one["name"], contact=contact["name"]) for one in groups],
     )
 
 
@@ -835,21 +811,19 @@ def _delete_contact(facts: Facts, rng: random.Random) -> Assignment:
 def _compose_copies(facts: Facts, rng: random.Random) -> Assignment:
     first, second, third = _colleagues(facts, rng, 3)
     subject, text = rng.choice(SUBJECTS), rng.choice(TEXTS)
-    return Assignment(
-        goal=(
-            f"Send a mail to {first['name']} with a copy (Cc) to {second['name']} and a blind copy "
-            f"(Bcc) to {third['name']}. Their addresses are {first['email']}, {second['email']} "
-            f"and {third['email']}. The subject is “{subject}”, the text “{text}”"
-        ),
-        expect=expect_sent(
-            [first["email"]], subject, [second["email"]], [third["email"]], text=same_text(text)
-        ),
-        steps=compose(
+    return assign(
+        f"Send a mail to {first['name']} with a copy (Cc) to {second['name']} and a blind copy "
+        f"(Bcc) to {third['name']}. Their addresses are {first['email']}, {second['email']} "
+        f"and {third['email']}. The subject is “{subject}”, the text “{text}”",
+        compose(
             to=[first["email"]],
             cc=[second["email"]],
             bcc=[third["email"]],
             subject=subject,
             text=text,
+        ),
+        expect_sent(
+            [first["email"]], subject, [second["email"]], [third["email"]], text=same_text(text)
         ),
     )
 
@@ -861,24 +835,18 @@ def _compose_options(facts: Facts, rng: random.Random) -> Assignment:
     name, value = rng.choice((("High", "2"), ("Highest", "1"), ("Low", "4")))
     folder = rng.choice(TARGETS)
     shown = {"subject": subject, "text": same_text(text), "priority": contains(value, more=12)}
-    return Assignment(
-        goal=(
-            f"Send a mail to {person['email']} with the subject “{subject}”, the text “{text}” and "
-            f"the priority “{name}”. Save its copy in the folder {folder}, not in Sent."
+    return assign(
+        f"Send a mail to {person['email']} with the subject “{subject}”, the text “{text}” and "
+        f"the priority “{name}”. Save its copy in the folder {folder}, not in Sent.",
+        compose(
+            choose("#compose-priority", value),
+            choose("#compose-store-target", folder),
+            to=[person["email"]],
+            subject=subject,
+            text=text,
         ),
-        expect=(
-            added("sent", recipients=person["email"], **shown),
-            added("mail", folder=folder, to=person["email"], **shown),
-        ),
-        steps=(
-            compose(
-                choose("#compose-priority", value),
-                choose("#compose-store-target", folder),
-                to=[person["email"]],
-                subject=subject,
-                text=text,
-            ),
-        ),
+        added("sent", recipients=person["email"], **shown),
+        added("mail", folder=folder, to=person["email"], **shown),
     )
 
 
@@ -886,20 +854,12 @@ def _compose_options(facts: Facts, rng: random.Random) -> Assignment:
 def _office_sender(facts: Facts, rng: random.Random) -> Assignment:
     person, office = draw_colleague(facts, rng), facts["identities"][1]
     subject, text = rng.choice(SUBJECTS), rng.choice(TEXTS)
-    return Assignment(
-        goal=(
-            f"Send a mail to {person['email']} in the name of {office['name']} "
-            f"({office['email']}), not in your own. Subject: “{subject}”. Text: “{text}”"
-        ),
-        expect=expect_sent(
-            [person["email"]], subject, text=same_text(text), **{"from": office["email"]}
-        ),
-        steps=(
-            tap("a.compose"),
-            choose("#_from", str(office["id"])),
-            write(to=[person["email"]], subject=subject, text=text),
-            send(),
-        ),
+    return assign(
+        f"Send a mail to {person['email']} in the name of {office['name']} "
+        f"({office['email']}), not in your own. Subject: “{subject}”. Text: “{text}”",
+        (tap("a.compose"), choose("#_from", str(office["id"]))),
+        (write(to=[person["email"]], subject=subject, text=text), send()),
+        expect_sent([person["email"]], subject, text=same_text(text), **{"from": office["email"]}),
     )
 
 
@@ -907,13 +867,11 @@ def _office_sender(facts: Facts, rng: random.Random) -> Assignment:
 def _forward(facts: Facts, rng: random.Random) -> Assignment:
     mail = rng.choice(_unique(facts, "INBOX"))
     person, note = draw_colleague(facts, rng, mail["email"]), rng.choice(_NOTES)
-    return Assignment(
-        goal=(
-            f"Forward {name_of(mail)} in the inbox to {person['name']} ({person['email']}), with "
-            f"the note “{note}”"
-        ),
-        expect=_forwarded(mail, person["email"], note),
-        steps=(pick(mail), forward(person["email"], note)),
+    return assign(
+        f"Forward {name_of(mail)} in the inbox to {person['name']} ({person['email']}), with "
+        f"the note “{note}”",
+        (pick(mail), forward(person["email"], note)),
+        _forwarded(mail, person["email"], note),
     )
 
 
@@ -922,13 +880,11 @@ def _reply_all(facts: Facts, rng: random.Random) -> Assignment:
     meeting = rng.choice(facts["meetings"])
     mail = find_mail(facts, meeting["mail"])
     text = rng.choice(("I will be there.", "I cannot come, sorry.", "I will come a bit later."))
-    return Assignment(
-        goal=(
-            f"Answer {name_of(mail)} in the inbox with the text “{text}” The organiser and "
-            f"everybody else who was invited should get your answer."
-        ),
-        expect=expect_answer(facts, mail, text, to_all=True),
-        steps=(pick(mail), reply(text, to_all=True)),
+    return assign(
+        f"Answer {name_of(mail)} in the inbox with the text “{text}” The organiser and "
+        f"everybody else who was invited should get your answer.",
+        (pick(mail), reply(text, to_all=True)),
+        expect_answer(facts, mail, text, to_all=True),
     )
 
 
@@ -936,19 +892,13 @@ def _reply_all(facts: Facts, rng: random.Random) -> Assignment:
 def _reply_response(facts: Facts, rng: random.Random) -> Assignment:
     invoice = rng.choice(facts["invoices"])
     mail, response = find_mail(facts, invoice["mail"]), rng.choice(facts["responses"])
-    return Assignment(
-        goal=(
-            f"Answer {name_of(mail)} {place_of(mail)} with the saved response "
-            f"“{response['name']}”, and with nothing else."
-        ),
-        expect=expect_answer(facts, mail, response["text"]),
-        steps=(
-            pick(mail),
-            tap("#layout-content .header a.reply"),
-            tap("#layout-content .header a.responses"),
-            tap("#responseslist a", response["name"]),
-            send(),
-        ),
+    return assign(
+        f"Answer {name_of(mail)} {place_of(mail)} with the saved response "
+        f"“{response['name']}”, and with nothing else.",
+        (pick(mail), tap("#layout-content .header a.reply")),
+        (tap("#layout-content .header a.responses"), tap("#responseslist a", response["name"])),
+        send(),
+        expect_answer(facts, mail, response["text"]),
     )
 
 
@@ -956,18 +906,10 @@ def _reply_response(facts: Facts, rng: random.Random) -> Assignment:
 def _rename_folder(facts: Facts, rng: random.Random) -> Assignment:
     folder, name = rng.choice(("Hiring", "Newsletters", "Travel", "Invoices")), rng.choice(_FOLDERS)
     mails = [mail for mail in facts["mails"] if mail["folder"] == folder]
-    return Assignment(
-        goal=f"Rename the mail folder {folder} to {name}.",
-        expect=(
-            removed("folder", name=folder),
-            added("folder", name=name),
-            expect_moved(mails, name),
-        ),
-        steps=(
-            to_settings("Folders"),
-            tap("#subscription-table a", folder),
-            save(field("name", name)),
-        ),
+    return assign(
+        f"Rename the mail folder {folder} to {name}.",
+        (to_settings("Folders"), tap("#subscription-table a", folder), save(field("name", name))),
+        (removed("folder", name=folder), added("folder", name=name), expect_moved(mails, name)),
     )
 
 
@@ -976,22 +918,13 @@ def _delete_folder(facts: Facts, rng: random.Random) -> Assignment:
     folder = "Newsletters"
     newsletter = rng.choice(facts["newsletters"])
     mails = [find_mail(facts, number) for number in newsletter["mails"]]
-    return Assignment(
-        goal=(
-            f"The folder {folder} is empty: delete it. Then move all mails from "
-            f"{newsletter['name']} from the inbox to the folder Archive."
-        ),
-        expect=(removed("folder", name=folder), expect_moved(mails, "Archive")),
-        steps=(
-            to_settings("Folders"),
-            tap("#subscription-table a", folder),
-            _DELETE,
-            confirm(),
-            await_element("#subscription-table"),
-            tap("#taskmenu a.mail"),
-            _select_all(newsletter["name"]),
-            move_to("Archive"),
-        ),
+    return assign(
+        f"The folder {folder} is empty: delete it. Then move all mails from "
+        f"{newsletter['name']} from the inbox to the folder Archive.",
+        (to_settings("Folders"), tap("#subscription-table a", folder), _DELETE, confirm()),
+        (await_element("#subscription-table"), tap("#taskmenu a.mail")),
+        (_select_all(newsletter["name"]), move_to("Archive")),
+        (removed("folder", name=folder), expect_moved(mails, "Archive")),
     )
 
 
@@ -1010,14 +943,12 @@ def _signature(facts: Facts, rng: random.Random) -> Assignment:
     identity = rng.choice(facts["identities"])
     room, phone = rng.choice(ROOMS), f"+44 1632 960{rng.randint(100, 999)}"
     text = f"{identity['name']}, room {room}, {phone}"
-    return Assignment(
-        goal=(f"Change the signature of the identity {identity['email']} to this one line: {text}"),
-        expect=changed("identity", {"id": identity["id"]}, signature=same_text(text)),
-        steps=(
-            to_settings("Identities"),
-            tap("#identities-table td.mail", f"{identity['name']} <{identity['email']}>"),
-            save(field("signature", text)),
-        ),
+    return assign(
+        f"Change the signature of the identity {identity['email']} to this one line: {text}",
+        to_settings("Identities"),
+        tap("#identities-table td.mail", f"{identity['name']} <{identity['email']}>"),
+        save(field("signature", text)),
+        changed("identity", {"id": identity["id"]}, signature=same_text(text)),
     )
 
 
@@ -1025,23 +956,18 @@ def _signature(facts: Facts, rng: random.Random) -> Assignment:
 def _new_identity(facts: Facts, rng: random.Random) -> Assignment:
     team = rng.choice(("Events", "Press", "Purchasing", "Training", "Visitors"))
     name, address = f"Northfield {team}", f"{team.lower()}@northfield.test"
-    return Assignment(
-        goal=(
-            f"Add a sender identity with the display name “{name}”, the mail address {address} "
-            f"and the organization “Northfield”. {facts['email']} stays the default."
-        ),
-        expect=added(
+    return assign(
+        f"Add a sender identity with the display name “{name}”, the mail address {address} "
+        f"and the organization “Northfield”. {facts['email']} stays the default.",
+        (to_settings("Identities"), tap("a.create")),
+        save(field("name", name), field("email", address), field("organization", "Northfield")),
+        added(
             "identity",
             name=name,
             email=address,
             organization="Northfield",
             default=False,
             signature="",
-        ),
-        steps=(
-            to_settings("Identities"),
-            tap("a.create"),
-            save(field("name", name), field("email", address), field("organization", "Northfield")),
         ),
     )
 
@@ -1052,20 +978,16 @@ def _preferences(facts: Facts, rng: random.Random) -> Assignment:
     when, seconds = rng.choice(
         (("never", -1), ("after 5 seconds", 5), ("after 10 seconds", 10), ("after 20 seconds", 20))
     )
-    return Assignment(
-        goal=(
-            f"Change your preferences: the mail list shows {rows} rows per page, and messages are "
-            f"marked as read {when}."
-        ),
-        expect=(
-            added("setting", name="mail_pagesize", value=rows),
-            added("setting", name="mail_read_time", value=seconds),
-        ),
-        steps=preferences(
+    return assign(
+        f"Change your preferences: the mail list shows {rows} rows per page, and messages are "
+        f"marked as read {when}.",
+        preferences(
             "Mailbox View",
             choose("[name=_mail_read_time]", str(seconds), inside=_FORM),
             field("mail_pagesize", str(rows)),
         ),
+        added("setting", name="mail_pagesize", value=rows),
+        added("setting", name="mail_read_time", value=seconds),
     )
 
 
@@ -1075,20 +997,16 @@ def _date_format(facts: Facts, rng: random.Random) -> Assignment:
         (("24.07.2026", "d.m.Y"), ("2026/07/24", "Y/m/d"), ("24-07-2026", "d-m-Y"))
     )
     time, clock = rng.choice((("07:30 AM", "h:i A"), ("7:30", "G:i")))
-    return Assignment(
-        goal=(
-            f"Change how the webmail shows times and dates: half past seven in the morning as "
-            f"“{time}”, and 24 July 2026 as “{example}”."
-        ),
-        expect=(
-            added("setting", name="date_format", value=pattern),
-            added("setting", name="time_format", value=clock),
-        ),
-        steps=preferences(
+    return assign(
+        f"Change how the webmail shows times and dates: half past seven in the morning as "
+        f"“{time}”, and 24 July 2026 as “{example}”.",
+        preferences(
             "User Interface",
             choose("[name=_time_format]", clock, inside=_FORM),
             choose("[name=_date_format]", pattern, inside=_FORM),
         ),
+        added("setting", name="date_format", value=pattern),
+        added("setting", name="time_format", value=clock),
     )
 
 
@@ -1096,19 +1014,12 @@ def _date_format(facts: Facts, rng: random.Random) -> Assignment:
 def _update_phone(facts: Facts, rng: random.Random) -> Assignment:
     news = rng.choice(facts["numbers"])
     mail = find_mail(facts, news["mail"])
-    return Assignment(
-        goal=(
-            f"{news['person']} has written to you about a new phone number. Change it in the "
-            f"address book."
-        ),
-        expect=changed("contact", {"name": news["person"]}, phone=_same(news["phone"])),
-        steps=(
-            search(mail["subject"]),
-            tap("#messagelist span.adr", news["person"]),
-            to_contacts(),
-            pick_contact(news["person"]),
-            edit_contact(phone=news["phone"]),
-        ),
+    return assign(
+        f"{news['person']} has written to you about a new phone number. Change it in the "
+        f"address book.",
+        (search(mail["subject"]), tap("#messagelist span.adr", news["person"]), to_contacts()),
+        (pick_contact(news["person"]), edit_contact(phone=news["phone"])),
+        changed("contact", {"name": news["person"]}, phone=_same(news["phone"])),
     )
 
 
@@ -1117,17 +1028,12 @@ def _update_contact(facts: Facts, rng: random.Random) -> Assignment:
     contact = rng.choice(facts["contacts"])
     title = rng.choice(("Team Lead", "Consultant", "Head of Purchasing", "Trainee", "Director"))
     company = rng.choice(("Northfield East", "Northfield Services", "Harbour Logistics"))
-    return Assignment(
-        goal=(
-            f"{contact['name']} has a new job. Change the entry in the address book: the "
-            f"organization is now “{company}”, and the job title is “{title}”."
-        ),
-        expect=changed("contact", {"name": contact["name"]}, organization=company, title=title),
-        steps=(
-            to_contacts(),
-            pick_contact(contact["name"]),
-            edit_contact(organization=company, jobtitle=title),
-        ),
+    return assign(
+        f"{contact['name']} has a new job. Change the entry in the address book: the "
+        f"organization is now “{company}”, and the job title is “{title}”.",
+        (to_contacts(), pick_contact(contact["name"])),
+        edit_contact(organization=company, jobtitle=title),
+        changed("contact", {"name": contact["name"]}, organization=company, title=title),
     )
 
 
@@ -1135,18 +1041,12 @@ def _update_contact(facts: Facts, rng: random.Random) -> Assignment:
 def _new_group(facts: Facts, rng: random.Random) -> Assignment:
     name, members = rng.choice(_GROUPS), rng.sample(facts["contacts"], 2)
     names = [member["name"] for member in members]
-    return Assignment(
-        goal=f"Make a group of contacts named “{name}” with {join_names(names)} in it.",
-        expect=(
-            added("group", name=name),
-            [added("member", group=name, contact=member) for member in names],
-        ),
-        steps=(
-            to_contacts(),
-            new_group(name),
-            _all_contacts(),
-            [(pick_member(member), assign(name)) for member in names],
-        ),
+    return assign(
+        f"Make a group of contacts named “{name}” with {join_names(names)} in it.",
+        (to_contacts(), new_group(name), _all_contacts()),
+        [(pick_member(member), assign_group(name)) for member in names],
+        added("group", name=name),
+        [added("member", group=name, contact=member) for member in names],
     )
 
 
@@ -1159,26 +1059,16 @@ def _group_members(facts: Facts, rng: random.Random) -> Assignment:
     group = rng.choice(facts["groups"])
     gone = rng.choice(group["members"])
     come = rng.choice([one for one in facts["contacts"] if one["name"] not in group["members"]])
-    return Assignment(
-        goal=(
-            f"In the address book, {come['name']} takes the place of {gone} in the group "
-            f"“{group['name']}”: take {gone} out of the group (the contact itself stays) and put "
-            f"{come['name']} into it."
-        ),
-        expect=(
-            removed("member", group=group["name"], contact=gone),
-            added("member", group=group["name"], contact=come["name"]),
-        ),
-        steps=(
-            to_contacts(),
-            pick_member(come["name"]),
-            assign(group["name"]),
-            tap("#directorylist .contactgroup a", group["name"]),
-            tap("#contacts-table td.name", gone),
-            tap("#contactmenulink"),
-            tap("#contact-menu a.removegroup"),
-            await_element("#contacts-table"),
-        ),
+    return assign(
+        f"In the address book, {come['name']} takes the place of {gone} in the group "
+        f"“{group['name']}”: take {gone} out of the group (the contact itself stays) and put "
+        f"{come['name']} into it.",
+        (to_contacts(), pick_member(come["name"]), assign_group(group["name"])),
+        tap("#directorylist .contactgroup a", group["name"]),
+        (tap("#contacts-table td.name", gone), tap("#contactmenulink")),
+        (tap("#contact-menu a.removegroup"), await_element("#contacts-table")),
+        removed("member", group=group["name"], contact=gone),
+        added("member", group=group["name"], contact=come["name"]),
     )
 
 
@@ -1186,10 +1076,10 @@ def _group_members(facts: Facts, rng: random.Random) -> Assignment:
 def _file_newsletter(facts: Facts, rng: random.Random) -> Assignment:
     newsletter = rng.choice(facts["newsletters"])
     mails = [find_mail(facts, number) for number in newsletter["mails"]]
-    return Assignment(
-        goal=f"Move all mails from {newsletter['name']} from the inbox to the folder Newsletters.",
-        expect=expect_moved(mails, "Newsletters"),
-        steps=(_select_all(newsletter["name"]), move_to("Newsletters")),
+    return assign(
+        f"Move all mails from {newsletter['name']} from the inbox to the folder Newsletters.",
+        (_select_all(newsletter["name"]), move_to("Newsletters")),
+        expect_moved(mails, "Newsletters"),
     )
 
 
@@ -1198,14 +1088,10 @@ def _delete_notifications(facts: Facts, rng: random.Random) -> Assignment:
     name = rng.choice(("Tracker", "Forum", "Wiki", "Shop"))
     sender = f"Northfield {name}"
     mails = [mail for mail in facts["mails"] if mail["from"] == sender]
-    return Assignment(
-        goal=f"Delete all automatic mails of {sender} from the inbox; leave them in the trash.",
-        expect=expect_moved(mails, "Trash"),
-        steps=(
-            _select_all(sender),
-            _DELETE,
-            await_element("#messagelist"),
-        ),
+    return assign(
+        f"Delete all automatic mails of {sender} from the inbox; leave them in the trash.",
+        (_select_all(sender), _DELETE, await_element("#messagelist")),
+        expect_moved(mails, "Trash"),
     )
 
 
@@ -1213,22 +1099,13 @@ def _delete_notifications(facts: Facts, rng: random.Random) -> Assignment:
 def _not_junk(facts: Facts, rng: random.Random) -> Assignment:
     found = rng.choice(facts["junk"])
     mail, text = find_mail(facts, found["mail"]), rng.choice(_ANSWERS)
-    return Assignment(
-        goal=(
-            f"A mail from {found['from']} has landed in the folder Junk by mistake. Move it to the "
-            f"inbox, and answer it with the text “{text}”"
-        ),
-        expect=(
-            expect_answer(facts, mail, text)[:2],
-            changed("mail", {"id": mail["id"]}, folder="INBOX", answered=True),
-        ),
-        steps=(
-            pick(mail),
-            move_to("Inbox"),
-            to_folder("INBOX"),
-            pick({**mail, "folder": "INBOX"}),
-            reply(text),
-        ),
+    return assign(
+        f"A mail from {found['from']} has landed in the folder Junk by mistake. Move it to the "
+        f"inbox, and answer it with the text “{text}”",
+        (pick(mail), move_to("Inbox"), to_folder("INBOX"), pick({**mail, "folder": "INBOX"})),
+        reply(text),
+        expect_answer(facts, mail, text)[:2],
+        changed("mail", {"id": mail["id"]}, folder="INBOX", answered=True),
     )
 
 
@@ -1236,23 +1113,17 @@ def _not_junk(facts: Facts, rng: random.Random) -> Assignment:
 def _draft(facts: Facts, rng: random.Random) -> Assignment:
     person = draw_colleague(facts, rng)
     subject, text = rng.choice(SUBJECTS), rng.choice(TEXTS)
-    return Assignment(
-        goal=(
-            f"Write a mail to {person['email']} with the subject “{subject}” and the text "
-            f"“{text}”, but do not send it: save it as a draft."
-        ),
-        expect=added(
+    return assign(
+        f"Write a mail to {person['email']} with the subject “{subject}” and the text "
+        f"“{text}”, but do not send it: save it as a draft.",
+        (tap("a.compose"), write(to=[person["email"]], subject=subject, text=text)),
+        (tap("#layout-content .header a.save"), await_element("#composebody")),
+        added(
             "mail",
             folder="Drafts",
             to=person["email"],
             subject=same_text(subject),
             text=same_text(text),
-        ),
-        steps=(
-            tap("a.compose"),
-            write(to=[person["email"]], subject=subject, text=text),
-            tap("#layout-content .header a.save"),
-            await_element("#composebody"),
         ),
     )
 
@@ -1261,27 +1132,18 @@ def _draft(facts: Facts, rng: random.Random) -> Assignment:
 def _finish_draft(facts: Facts, rng: random.Random) -> Assignment:
     draft, line = rng.choice(facts["drafts"]), rng.choice(TEXTS)
     mail, copy = find_mail(facts, draft["mail"]), draw_colleague(facts, rng, draft["email"])
-    return Assignment(
-        goal=(
-            f"There is a draft with the subject “{draft['subject']}”. Add the sentence “{line}” to "
-            f"it, put {copy['email']} into Cc, and send it."
+    return assign(
+        f"There is a draft with the subject “{draft['subject']}”. Add the sentence “{line}” to "
+        f"it, put {copy['email']} into Cc, and send it.",
+        (pick(mail), tap(".message-buttons, .btn, a.button", "Edit", part=True, inside=_MESSAGE)),
+        (write(cc=[copy["email"]]), put_before(line), send()),
+        expect_sent(
+            [draft["email"]],
+            draft["subject"],
+            [copy["email"]],
+            text=contains(*mail["text"].splitlines(), line),
         ),
-        expect=(
-            expect_sent(
-                [draft["email"]],
-                draft["subject"],
-                [copy["email"]],
-                text=contains(*mail["text"].splitlines(), line),
-            ),
-            removed("mail", id=mail["id"]),
-        ),
-        steps=(
-            pick(mail),
-            tap(".message-buttons, .btn, a.button", "Edit", part=True, inside=_MESSAGE),
-            write(cc=[copy["email"]]),
-            put_before(line),
-            send(),
-        ),
+        removed("mail", id=mail["id"]),
     )
 
 
@@ -1292,29 +1154,22 @@ def _forward_attachment(facts: Facts, rng: random.Random) -> Assignment:
     (file,) = mail["attachments"]
     person, note = draw_colleague(facts, rng, mail["email"]), rng.choice(_NOTES)
     kind = "Archive" if mail["folder"] == "Archive" else "inbox"
-    return Assignment(
-        goal=(
-            f"{mail['from']} has sent you the file {file}; the mail is in the {kind}. Forward this "
-            f"mail with its attachment to {person['email']}, with the note “{note}”"
-        ),
-        expect=_forwarded(mail, person["email"], note),
-        steps=(pick(mail), forward(person["email"], note)),
+    return assign(
+        f"{mail['from']} has sent you the file {file}; the mail is in the {kind}. Forward this "
+        f"mail with its attachment to {person['email']}, with the note “{note}”",
+        (pick(mail), forward(person["email"], note)),
+        _forwarded(mail, person["email"], note),
     )
 
 
 @task("mail/meeting", level=2, split="train", allow=READ)
 def _meeting(facts: Facts, rng: random.Random) -> Assignment:
     meeting = rng.choice([one for one in facts["meetings"] if one["moved"]])
-    return Assignment(
-        goal=(
-            f"You have been invited to the {meeting['title'].lower()}. In which room does it take "
-            f"place now, and on which day? Answer with room, comma and date as YYYY-MM-DD."
-        ),
+    return assign(
+        f"You have been invited to the {meeting['title'].lower()}. In which room does it take "
+        f"place now, and on which day? Answer with room, comma and date as YYYY-MM-DD.",
+        (pick(find_mail(facts, meeting["invitation"])), pick(find_mail(facts, meeting["mail"]))),
         answer=(meeting["room"], meeting["day"]),
-        steps=(
-            pick(find_mail(facts, meeting["invitation"])),
-            pick(find_mail(facts, meeting["mail"])),
-        ),
     )
 
 
@@ -1336,13 +1191,11 @@ def _largest_invoice(facts: Facts, rng: random.Random) -> Assignment:
     best = highest[rng.choice(sorted(month for month, one in highest.items() if one))]
     mail, person = find_mail(facts, best["mail"]), draw_colleague(facts, rng)
     name = f"{date.fromisoformat(best['due']):%B %Y}"
-    return Assignment(
-        goal=(
-            f"Look at all invoices in the inbox. Of those that are payable in {name}, forward the "
-            f"one with the highest amount to {person['name']} ({person['email']}), without a note."
-        ),
-        expect=_forwarded(mail, person["email"]),
-        steps=(search("Invoice"), _look(found, facts), pick(mail), forward(person["email"])),
+    return assign(
+        f"Look at all invoices in the inbox. Of those that are payable in {name}, forward the "
+        f"one with the highest amount to {person['name']} ({person['email']}), without a note.",
+        (search("Invoice"), _look(found, facts), pick(mail), forward(person["email"])),
+        _forwarded(mail, person["email"]),
     )
 
 
@@ -1374,19 +1227,14 @@ def _expenses_total(facts: Facts, rng: random.Random) -> Assignment:
     amount = f"{total // 100}.{total % 100:02d}"
     names = [one["person"] for one in chosen]
     subject = "Expenses February, total"
-    return Assignment(
-        goal=(
-            f"Add up the February expenses of {join_names(names)}; their mails are in the inbox. "
-            f"Send the total to {person['email']}, with the subject “{subject}” and the text "
-            f"“Total: N GBP”, where N is the amount with two decimals and without any other sign, "
-            f"such as 1234.50."
-        ),
-        expect=expect_sent([person["email"]], subject, text=same_text(f"Total: {amount} GBP")),
-        steps=(
-            search("Expenses February"),
-            _look(chosen, facts),
-            compose(to=[person["email"]], subject=subject, text=f"Total: {amount} GBP"),
-        ),
+    return assign(
+        f"Add up the February expenses of {join_names(names)}; their mails are in the inbox. "
+        f"Send the total to {person['email']}, with the subject “{subject}” and the text "
+        f"“Total: N GBP”, where N is the amount with two decimals and without any other sign, "
+        f"such as 1234.50.",
+        (search("Expenses February"), _look(chosen, facts)),
+        compose(to=[person["email"]], subject=subject, text=f"Total: {amount} GBP"),
+        expect_sent([person["email"]], subject, text=same_text(f"Total: {amount} GBP")),
     )
 
 
@@ -1401,20 +1249,13 @@ def _vote(facts: Facts, rng: random.Random) -> Assignment:
         if one["folder"] == "Team" and one["subject"] == f"Re: {mail['subject']}"
     ]
     text = f"{vote['winner']}: {wins}"
-    return Assignment(
-        goal=(
-            f"In the folder Team there is a vote, “{mail['subject']}”. Count the votes in the "
-            f"answers. Then answer the first mail of the vote, only to its sender, with the option "
-            f"that won and its number of votes, written like “{vote['options'][0]}: 9”."
-        ),
-        expect=expect_answer(facts, mail, text),
-        steps=(
-            to_folder("Team"),
-            search(vote["title"]),
-            [read_nth(i) for i in range(len(answers))],
-            pick(mail),
-            reply(text),
-        ),
+    return assign(
+        f"In the folder Team there is a vote, “{mail['subject']}”. Count the votes in the "
+        f"answers. Then answer the first mail of the vote, only to its sender, with the option "
+        f"that won and its number of votes, written like “{vote['options'][0]}: 9”.",
+        (to_folder("Team"), search(vote["title"]), [read_nth(i) for i in range(len(answers))]),
+        (pick(mail), reply(text)),
+        expect_answer(facts, mail, text),
     )
 
 
@@ -1431,18 +1272,13 @@ def _approve_leave(facts: Facts, rng: random.Random) -> Assignment:
     text = rng.choice(("Approved, have a good time.", "That is fine.", "Granted, enjoy your days."))
     name = f"{date.fromisoformat(month + '-01'):%B %Y}"
     mails = [find_mail(facts, one["mail"]) for one in chosen]
-    return Assignment(
-        goal=(
-            f"Colleagues have sent leave requests, which are in the inbox. Answer each request "
-            f"whose leave begins in {name}, only to the sender, with the text “{text}” Do not "
-            f"answer the others."
-        ),
-        expect=[expect_answer(facts, mail, text) for mail in mails],
-        steps=(
-            search("Leave request"),
-            _look(facts["leaves"], facts),
-            [(pick(mail), reply(text)) for mail in mails],
-        ),
+    return assign(
+        f"Colleagues have sent leave requests, which are in the inbox. Answer each request "
+        f"whose leave begins in {name}, only to the sender, with the text “{text}” Do not "
+        f"answer the others.",
+        (search("Leave request"), _look(facts["leaves"], facts)),
+        [(pick(mail), reply(text)) for mail in mails],
+        [expect_answer(facts, mail, text) for mail in mails],
     )
 
 
@@ -1453,19 +1289,11 @@ def _triage_invoices(facts: Facts, rng: random.Random) -> Assignment:
     last = rng.choice(dues[1:3])
     chosen = [one for one in found if one["due"] <= last]
     mails = [find_mail(facts, one["mail"]) for one in chosen]
-    return Assignment(
-        goal=(
-            f"Look at all invoices in the inbox. Flag those that are payable by {long_day(last)} "
-            f"or earlier, and move them to the folder Invoices. Leave the others where they are."
-        ),
-        expect=expect_moved(mails, "Invoices", flagged=True),
-        steps=(
-            search("Invoice"),
-            _look(found, facts),
-            _choose(mails),
-            mark("flag"),
-            move_to("Invoices"),
-        ),
+    return assign(
+        f"Look at all invoices in the inbox. Flag those that are payable by {long_day(last)} "
+        f"or earlier, and move them to the folder Invoices. Leave the others where they are.",
+        (search("Invoice"), _look(found, facts), _choose(mails), mark("flag"), move_to("Invoices")),
+        expect_moved(mails, "Invoices", flagged=True),
     )
 
 
@@ -1485,14 +1313,11 @@ def _best_application(facts: Facts, rng: random.Random) -> Assignment:
         rng.choice(_NOTES),
     )
     subject = mail["subject"]
-    return Assignment(
-        goal=(
-            f"In the folder Hiring there are applications. Of the people who apply as {position}, "
-            f"forward the application of the one {what} to {person['name']} ({person['email']}), "
-            f"with the note “{note}”"
-        ),
-        expect=_forwarded(mail, person["email"], note),
-        steps=(
+    return assign(
+        f"In the folder Hiring there are applications. Of the people who apply as {position}, "
+        f"forward the application of the one {what} to {person['name']} ({person['email']}), "
+        f"with the note “{note}”",
+        (
             to_folder("Hiring"),
             search(subject),
             map(read_nth, range(len(found))),
@@ -1501,6 +1326,7 @@ def _best_application(facts: Facts, rng: random.Random) -> Assignment:
             READABLE,
             forward(person["email"], note),
         ),
+        _forwarded(mail, person["email"], note),
     )
 
 
@@ -1514,21 +1340,14 @@ def _thread_decision(facts: Facts, rng: random.Random) -> Assignment:
         "supplier": "the name of the company that gets the order",
     }[thread["topic"]]
     subject = f"About {thread['what']}"
-    return Assignment(
-        goal=(
-            f"In the folder Projects/{thread['project']} your colleagues write about "
-            f"“{mail['subject']}”. Find out what was decided; one answer was corrected. "
-            f"Send {person['name']} ({person['email']}) a mail with the subject “{subject}” and "
-            f"with nothing but {asked}, as the text."
-        ),
-        expect=expect_sent([person["email"]], subject, text=same_text(thread["value"])),
-        steps=(
-            to_folder(mail["folder"]),
-            search(mail["subject"]),
-            [read_nth(i) for i in (2, 1, 0)],
-            READABLE,
-            compose(to=[person["email"]], subject=subject, text=thread["value"]),
-        ),
+    return assign(
+        f"In the folder Projects/{thread['project']} your colleagues write about "
+        f"“{mail['subject']}”. Find out what was decided; one answer was corrected. "
+        f"Send {person['name']} ({person['email']}) a mail with the subject “{subject}” and "
+        f"with nothing but {asked}, as the text.",
+        (to_folder(mail["folder"]), search(mail["subject"]), [read_nth(i) for i in (2, 1, 0)]),
+        (READABLE, compose(to=[person["email"]], subject=subject, text=thread["value"])),
+        expect_sent([person["email"]], subject, text=same_text(thread["value"])),
     )
 
 
@@ -1548,28 +1367,24 @@ def _candidates(facts: Facts, rng: random.Random) -> Assignment:
     for one in found:
         first, last = one["name"].split()
         steps += new_contact(first, last, one["email"])
-        steps += [*pick_member(one["name"]), *assign(group)]
-    return Assignment(
-        goal=(
-            f"In the folder Hiring there are applications. Add everybody who applies as {position} "
-            f"to the address book, with first name, last name and mail address, and put them into "
-            f"a new group named “{group}”."
-        ),
-        expect=(
-            added("group", name=group),
-            [
-                added(
-                    "contact",
-                    name=one["name"],
-                    firstname=one["name"].split()[0],
-                    surname=one["name"].split()[1],
-                    email=one["email"],
-                )
-                for one in found
-            ],
-            [added("member", group=group, contact=one["name"]) for one in found],
-        ),
-        steps=tuple(steps),
+        steps += [*pick_member(one["name"]), *assign_group(group)]
+    return assign(
+        f"In the folder Hiring there are applications. Add everybody who applies as {position} "
+        f"to the address book, with first name, last name and mail address, and put them into "
+        f"a new group named “{group}”.",
+        tuple(steps),
+        added("group", name=group),
+        [
+            added(
+                "contact",
+                name=one["name"],
+                firstname=one["name"].split()[0],
+                surname=one["name"].split()[1],
+                email=one["email"],
+            )
+            for one in found
+        ],
+        [added("member", group=group, contact=one["name"]) for one in found],
     )
 
 
@@ -1584,20 +1399,12 @@ def _new_folder_for(facts: Facts, rng: random.Random) -> Assignment:
     )
     name, chosen = rng.choice(_FOLDERS), [find_mail(facts, one["mail"]) for one in mails]
     parent = rng.choice(("Team", "Archive"))
-    return Assignment(
-        goal=(
-            f"Create a folder named {name} as a subfolder of {parent}, and move all {kind} "
-            f"from the inbox to it."
-        ),
-        expect=(added("folder", name=f"{parent}/{name}"), expect_moved(chosen, f"{parent}/{name}")),
-        steps=(
-            new_setting(
-                "Folders", field("name", name), choose("[name=_parent]", parent, inside=_FORM)
-            ),
-            tap("#taskmenu a.mail"),
-            _select_all(text),
-            move_to(name),
-        ),
+    return assign(
+        f"Create a folder named {name} as a subfolder of {parent}, and move all {kind} "
+        f"from the inbox to it.",
+        new_setting("Folders", field("name", name), choose("[name=_parent]", parent, inside=_FORM)),
+        (tap("#taskmenu a.mail"), _select_all(text), move_to(name)),
+        (added("folder", name=f"{parent}/{name}"), expect_moved(chosen, f"{parent}/{name}")),
     )
 
 
@@ -1606,22 +1413,13 @@ def _stand_in(facts: Facts, rng: random.Random) -> Assignment:
     leave = rng.choice(facts["leaves"])
     mail = find_mail(facts, leave["mail"])
     note = f"You stand in for {leave['person']}."
-    return Assignment(
-        goal=(
-            f"{leave['person']} has sent you a leave request. Find out who stands in, and forward "
-            f"the request to that person with the note “{note}” Then move the request to the "
-            f"folder Team."
-        ),
-        expect=(
-            _forwarded(mail, leave["stand_in_email"], note)[:2],
-            changed("mail", {"id": mail["id"]}, forwarded=True, folder="Team"),
-        ),
-        steps=(
-            pick(mail),
-            forward(leave["stand_in_email"], note),
-            pick(mail),
-            move_to("Team"),
-        ),
+    return assign(
+        f"{leave['person']} has sent you a leave request. Find out who stands in, and forward "
+        f"the request to that person with the note “{note}” Then move the request to the "
+        f"folder Team.",
+        (pick(mail), forward(leave["stand_in_email"], note), pick(mail), move_to("Team")),
+        _forwarded(mail, leave["stand_in_email"], note)[:2],
+        changed("mail", {"id": mail["id"]}, forwarded=True, folder="Team"),
     )
 
 
@@ -1632,23 +1430,15 @@ def _pay_supplier(facts: Facts, rng: random.Random) -> Assignment:
     contact = find(facts["contacts"], email=invoice["email"])
     customer = contact["notes"].split()[-1].rstrip(".")
     text = f"Customer {customer}: we have paid {invoice['amount']} GBP."
-    return Assignment(
-        goal=(
-            f"Answer the mail with the invoice {invoice['number']} ({place_of(mail)}), only to the "
-            f"sender, with the text “Customer C: we have paid A GBP.” C is our customer number, "
-            f"which is in the notes of the sender's entry in the address book; A is the amount of "
-            f"the invoice, with two decimals and without a comma for thousands."
-        ),
-        expect=expect_answer(facts, mail, text),
-        steps=(
-            pick(mail),
-            to_contacts(),
-            pick_contact(contact["name"]),
-            tap("a.nav-link", "Notes", inside=_CONTACT),
-            tap("#taskmenu a.mail"),
-            pick(mail),
-            reply(text),
-        ),
+    return assign(
+        f"Answer the mail with the invoice {invoice['number']} ({place_of(mail)}), only to the "
+        f"sender, with the text “Customer C: we have paid A GBP.” C is our customer number, "
+        f"which is in the notes of the sender's entry in the address book; A is the amount of "
+        f"the invoice, with two decimals and without a comma for thousands.",
+        (pick(mail), to_contacts(), pick_contact(contact["name"])),
+        (tap("a.nav-link", "Notes", inside=_CONTACT), tap("#taskmenu a.mail"), pick(mail)),
+        reply(text),
+        expect_answer(facts, mail, text),
     )
 
 
@@ -1668,28 +1458,15 @@ def _do_as_asked(facts: Facts, rng: random.Random) -> Assignment:
     request, delivery = write_mail(facts, person, subject, text)
     number = contact["phone"]
     shown = {"subject": same_text(f"Re: {subject}"), "text": _same(number)}
-    return Assignment(
-        goal=(
-            f"{person['name']} has asked you for something in the newest mail in the inbox, "
-            f"“{subject}”. Do what it says."
-        ),
-        expect=(
-            expect_moved([mail], folder),
-            added("sent", recipients=person["email"], **shown),
-            added("mail", folder="Sent", **shown),
-            changed("mail", {"id": request["id"]}, answered=True),
-        ),
+    return assign(
+        f"{person['name']} has asked you for something in the newest mail in the inbox, "
+        f"“{subject}”. Do what it says.",
+        (pick(request), pick(mail), move_to(folder), to_contacts(), pick_contact(contact["name"])),
+        (tap("#taskmenu a.mail"), pick(request), reply(number)),
+        (expect_moved([mail], folder), added("sent", recipients=person["email"], **shown)),
+        added("mail", folder="Sent", **shown),
+        changed("mail", {"id": request["id"]}, answered=True),
         prepare=delivery,
-        steps=(
-            pick(request),
-            pick(mail),
-            move_to(folder),
-            to_contacts(),
-            pick_contact(contact["name"]),
-            tap("#taskmenu a.mail"),
-            pick(request),
-            reply(number),
-        ),
     )
 
 
@@ -1706,21 +1483,14 @@ def _circular(facts: Facts, rng: random.Random) -> Assignment:
     request, delivery = write_mail(facts, sender, f"For the group {group['name']}", text)
     addresses = _join(one["email"] for one in members)
     shown = {"subject": same_text(subject), "text": same_text(news)}
-    return Assignment(
-        goal=f"{sender['name']} has sent you the mail “{request['subject']}”. Do what it says.",
-        expect=(
-            added("sent", recipients=addresses, **shown),
-            added("mail", folder="Sent", **shown),
-        ),
+    return assign(
+        f"{sender['name']} has sent you the mail “{request['subject']}”. Do what it says.",
+        (pick(request), to_contacts(), tap("#directorylist .contactgroup a", group["name"])),
+        await_element("#contacts-table td.name", members[0]["name"]),
+        [pick_member(one["name"]) for one in members],
+        compose(to=[one["email"] for one in members], subject=subject, text=news),
+        (added("sent", recipients=addresses, **shown), added("mail", folder="Sent", **shown)),
         prepare=delivery,
-        steps=(
-            pick(request),
-            to_contacts(),
-            tap("#directorylist .contactgroup a", group["name"]),
-            await_element("#contacts-table td.name", members[0]["name"]),
-            [pick_member(one["name"]) for one in members],
-            compose(to=[one["email"] for one in members], subject=subject, text=news),
-        ),
     )
 
 
@@ -1732,12 +1502,10 @@ def _impossible_file(facts: Facts, rng: random.Random) -> Assignment:
     person, other = _colleagues(facts, rng, 2)
     file = rng.choice(("budget", "org-chart", "roadmap", "contract-draft", "logo"))
     year = rng.randint(2027, 2031)
-    return Assignment(
-        goal=(
-            f"Forward the mail in which {person['name']} sent you the file {file}-{year}.pdf to "
-            f"{other['email']}."
-        ),
-        steps=(search(person["name"]), await_element("#messagelist")),
+    return assign(
+        f"Forward the mail in which {person['name']} sent you the file {file}-{year}.pdf to "
+        f"{other['email']}.",
+        (search(person["name"]), await_element("#messagelist")),
     )
 
 
@@ -1745,24 +1513,20 @@ def _impossible_file(facts: Facts, rng: random.Random) -> Assignment:
 def _impossible_restore(facts: Facts, rng: random.Random) -> Assignment:
     person = draw_colleague(facts, rng)
     thing = rng.choice(("Guest list", "Menu", "Rota", "Song list", "Floor plan of the fair"))
-    return Assignment(
-        goal=(
-            f"The mail “{thing}” from {person['name']} was deleted by mistake. Move it from the "
-            f"trash back to the inbox."
-        ),
-        steps=(to_folder("Trash"), await_element("#messagelist")),
+    return assign(
+        f"The mail “{thing}” from {person['name']} was deleted by mistake. Move it from the "
+        f"trash back to the inbox.",
+        (to_folder("Trash"), await_element("#messagelist")),
     )
 
 
 @task("mail/impossible-filter", level=2, split="train", allow=READ, infeasible=True)
 def _impossible_filter(facts: Facts, rng: random.Random) -> Assignment:
     newsletter, folder = rng.choice(facts["newsletters"]), rng.choice(TARGETS)
-    return Assignment(
-        goal=(
-            f"Set up a filter rule in the settings of the webmail that moves every future mail "
-            f"from {newsletter['name']} to the folder {folder} as it arrives."
-        ),
-        steps=(to_settings("Preferences"), await_element("#sections-table")),
+    return assign(
+        f"Set up a filter rule in the settings of the webmail that moves every future mail "
+        f"from {newsletter['name']} to the folder {folder} as it arrives.",
+        (to_settings("Preferences"), await_element("#sections-table")),
     )
 
 
@@ -1770,10 +1534,10 @@ def _impossible_filter(facts: Facts, rng: random.Random) -> Assignment:
 def _impossible_contact(facts: Facts, rng: random.Random) -> Assignment:
     known = {contact["email"] for contact in facts["contacts"]}
     person = draw_colleague(facts, rng, *known)
-    return Assignment(
-        goal=f"{person['name']} has a new phone number. Change the entry in the address book: the "
+    return assign(
+        f"{person['name']} has a new phone number. Change the entry in the address book: the "
         "number is now +44 1632 960555.",
-        steps=(to_contacts(), put("#searchform", person["name"]), key("#searchform", "Enter")),
+        (to_contacts(), put("#searchform", person["name"]), key("#searchform", "Enter")),
     )
 
 

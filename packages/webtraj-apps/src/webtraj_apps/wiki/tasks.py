@@ -19,6 +19,7 @@ from webtraj_apps.tasks import (
     Facts,
     added,
     anything,
+    assign,
     changed,
     find,
     join_names,
@@ -199,76 +200,69 @@ def _change(facts: Facts, goal: str, page: str, text: str, message: str = "") ->
 
 
 @task("wiki/find-extension", level=1, split="train")
-def find_extension(facts: Facts, rng: random.Random) -> Assignment:
-    """Ask for a colleague's extension or room."""
+def _find_extension(facts: Facts, rng: random.Random) -> Assignment:
     team = rng.choice(facts["teams"])
     member = rng.choice(team["members"])
     what = rng.choice(("extension", "room"))
-    return Assignment(
-        goal=f"What is the {what} of {member['name']}? Answer with the {what}.",
+    return assign(
+        f"What is the {what} of {member['name']}? Answer with the {what}.",
+        search_page(member["name"], team["page"]),
         answer=f"{what} {member[what]}",
-        steps=search_page(member["name"], team["page"]),
     )
 
 
 @task("wiki/find-price", level=1, split="train")
-def find_price(facts: Facts, rng: random.Random) -> Assignment:
-    """Ask what a product costs for some users in a year."""
+def _find_price(facts: Facts, rng: random.Random) -> Assignment:
     product, users = rng.choice(facts["products"]), rng.randint(3, 40)
     total = product["price"] * users * 12 + product["setup"]
-    return Assignment(
-        goal=f"What does {product['name']} cost {users} users in the first year, the setup fee "
+    return assign(
+        f"What does {product['name']} cost {users} users in the first year, the setup fee "
         "included? Answer with the number of pounds.",
+        open_page(product["page"]),
         answer=f"{total} pounds",
-        steps=open_page(product["page"]),
     )
 
 
 @task("wiki/find-step", level=1, split="train")
-def find_step(facts: Facts, rng: random.Random) -> Assignment:
-    """Ask what a step of a procedure says."""
+def _find_step(facts: Facts, rng: random.Random) -> Assignment:
     procedure = rng.choice(facts["procedures"])
     number = rng.randint(2, len(procedure["steps"]))
-    return Assignment(
-        goal=f"What is step {number} of the procedure “{procedure['name']}”? Answer with its "
-        "words.",
+    return assign(
+        f"What is step {number} of the procedure “{procedure['name']}”? Answer with its words.",
+        open_page(procedure["page"]),
         answer=procedure["steps"][number - 1],
-        steps=open_page(procedure["page"]),
     )
 
 
 @task("wiki/contact-of-customer", level=1, split="test")
-def contact_of_customer(facts: Facts, rng: random.Random) -> Assignment:
-    """Ask which customer has a contract number, and who looks after it."""
+def _contact_of_customer(facts: Facts, rng: random.Random) -> Assignment:
     customer = rng.choice(facts["customers"])
-    return Assignment(
-        goal=f"Which customer has the contract {customer['contract']}, and who at Northfield "
+    return assign(
+        f"Which customer has the contract {customer['contract']}, and who at Northfield "
         "looks after this customer? Answer with the customer's name and the person's full name, "
         "separated by a semicolon.",
+        search_page(customer["contract"], customer["page"]),
         answer=(customer["name"], customer["manager"]),
-        steps=search_page(customer["contract"], customer["page"]),
     )
 
 
 @task("wiki/team-of-product", level=2, split="train")
-def team_of_product(facts: Facts, rng: random.Random) -> Assignment:
-    """Ask for the lead of the team that develops a product, or for who is on duty there."""
+def _team_of_product(facts: Facts, rng: random.Random) -> Assignment:
     product = rng.choice(facts["products"])
     team = find(facts["teams"], name=product["team"])
     who, name = rng.choice((("its lead", team["lead"]), ("who is on duty there", team["duty"])))
     what = rng.choice(("extension", "room"))
     member = find(team["members"], name=name)
-    return Assignment(
-        goal=f"Find the team that develops {product['name']}, and {who}. Answer with the full "
+    return assign(
+        f"Find the team that develops {product['name']}, and {who}. Answer with the full "
         f"name and the {what} of that person, separated by a comma.",
+        (open_page(product["page"]), _follow(team["page"])),
         answer=(name, f"{what} {member[what]}"),
-        steps=(open_page(product["page"]), _follow(team["page"])),
     )
 
 
 @task("wiki/find-server", level=2, split="train")
-def find_server(facts: Facts, rng: random.Random) -> Assignment:
-    """Ask for a fact about the server that does something."""
+def _find_server(facts: Facts, rng: random.Random) -> Assignment:
     server = rng.choice(facts["servers"])
     what, value = rng.choice(
         (
@@ -278,72 +272,68 @@ def find_server(facts: Facts, rng: random.Random) -> Assignment:
             ("the month in which its warranty ends, as the page writes it", server["until"]),
         )
     )
-    return Assignment(
-        goal=f"Which server is for {server['what']}? Answer with its name and {what}, separated "
+    return assign(
+        f"Which server is for {server['what']}? Answer with its name and {what}, separated "
         "by a comma.",
+        (open_page("Servers"), _follow(server["page"])),
         answer=(server["name"], value),
-        steps=(open_page("Servers"), _follow(server["page"])),
     )
 
 
 @task("wiki/sum-memory", level=3, split="train")
-def sum_memory(facts: Facts, rng: random.Random) -> Assignment:
-    """Ask for the memory of five servers."""
+def _sum_memory(facts: Facts, rng: random.Random) -> Assignment:
     found = rng.sample(facts["servers"], 5)
     names = join_names([one["name"] for one in found])
-    return Assignment(
-        goal=f"How much memory do the servers {names} have together? Answer with the number of GB.",
+    return assign(
+        f"How much memory do the servers {names} have together? Answer with the number of GB.",
+        [(open_page("Servers"), _follow(server["page"])) for server in found],
         answer=f"{sum(server['memory'] for server in found)} GB",
-        steps=[(open_page("Servers"), _follow(server["page"])) for server in found],
     )
 
 
 @task("wiki/largest-customer", level=3, split="test")
-def largest_customer(facts: Facts, rng: random.Random) -> Assignment:
-    """Ask which of seven customers has the most users at all sites."""
+def _largest_customer(facts: Facts, rng: random.Random) -> Assignment:
     while True:
         seven = rng.sample(facts["customers"], 7)
         totals = [sum(customer["users"]) for customer in seven]
         if totals.count(max(totals)) == 1:
             break
     best = seven[totals.index(max(totals))]
-    return Assignment(
-        goal=f"Which of the customers {join_names([one['name'] for one in seven])} has the "
+    return assign(
+        f"Which of the customers {join_names([one['name'] for one in seven])} has the "
         "most users, all sites together? Answer with the name and the number of users, separated "
         "by a semicolon.",
+        [open_page(customer["page"]) for customer in seven],
         answer=(best["name"], str(max(totals))),
-        steps=[open_page(customer["page"]) for customer in seven],
     )
 
 
 @task("wiki/first-contract-to-end", level=3, split="train")
-def first_contract_to_end(facts: Facts, rng: random.Random) -> Assignment:
-    """Ask which of seven contracts ends first."""
+def _first_contract_to_end(facts: Facts, rng: random.Random) -> Assignment:
     seven = rng.sample(facts["customers"], 7)
     first = min(seven, key=lambda customer: str(customer["ends"]))
-    return Assignment(
-        goal=f"The contracts of {join_names([one['name'] for one in seven])} are to be "
+    return assign(
+        f"The contracts of {join_names([one['name'] for one in seven])} are to be "
         "renewed. Which one ends first? Answer with its number and its last day (YYYY-MM-DD), "
         "separated by a comma.",
+        [open_page(customer["page"]) for customer in seven],
         answer=(first["contract"], first["ends"]),
-        steps=[open_page(customer["page"]) for customer in seven],
     )
 
 
 @task("wiki/open-points-of-person", level=2, split="train")
-def open_points_of_person(facts: Facts, rng: random.Random) -> Assignment:
-    """Ask how many points of a team's meetings are open for a person."""
+def _open_points_of_person(facts: Facts, rng: random.Random) -> Assignment:
     team = rng.choice([t for t in facts["teams"] if len(_meetings(facts, t["name"])) >= 3])
     held = _meetings(facts, team["name"])
     counts = Counter(
         point["name"] for meeting in held for point in meeting["points"] if not point["done"]
     )
     name = rng.choice(sorted(counts) or [team["lead"]])
-    return Assignment(
-        goal=f"Look through the minutes of all meetings of the team {team['name']}. How many of "
+    return assign(
+        f"Look through the minutes of all meetings of the team {team['name']}. How many of "
         f"their open points belong to {name} and are not ticked off yet? Answer with the number.",
+        [open_page(meeting["page"]) for meeting in held],
         answer=str(counts[name]),
-        steps=[open_page(meeting["page"]) for meeting in held],
     )
 
 
@@ -352,47 +342,40 @@ def _meetings(facts: Facts, team: str) -> list[dict[str, Any]]:
 
 
 @task("wiki/next-meeting", level=1, split="train")
-def next_meeting(facts: Facts, rng: random.Random) -> Assignment:
-    """Ask for the next meeting after a team's last one, and who wrote its minutes."""
+def _next_meeting(facts: Facts, rng: random.Random) -> Assignment:
     team = rng.choice([t for t in facts["teams"] if _meetings(facts, t["name"])])
     last = _meetings(facts, team["name"])[-1]
-    return Assignment(
-        goal=f"Who wrote the minutes of the latest meeting of the team {team['name']}, and for "
+    return assign(
+        f"Who wrote the minutes of the latest meeting of the team {team['name']}, and for "
         "which day do they announce the next one? Answer with the full name and the date "
         "(YYYY-MM-DD), separated by a comma.",
+        open_page(last["page"]),
         answer=(last["minutes"], last["next"]),
-        steps=open_page(last["page"]),
     )
 
 
 @task("wiki/who-changed", level=1, split="train")
-def who_changed(facts: Facts, rng: random.Random) -> Assignment:
-    """Ask who changed a page last, and when."""
+def _who_changed(facts: Facts, rng: random.Random) -> Assignment:
     kind = rng.choice(("products", "customers", "procedures"))
     page = rng.choice(facts[kind])["page"]
     last = _revisions(facts, page)[-1]
-    return Assignment(
-        goal=f"Who made the last change to the page {page}, and on which day? Answer with the "
+    return assign(
+        f"Who made the last change to the page {page}, and on which day? Answer with the "
         "full name and the date (YYYY-MM-DD), separated by a comma.",
+        (open_page(page), _menu("/history")),
         answer=(last["author"], last["when"][:10]),
-        steps=(open_page(page), _menu("/history")),
     )
 
 
 @task("wiki/old-price", level=2, split="test")
-def old_price(facts: Facts, rng: random.Random) -> Assignment:
-    """Ask for a price before the last change."""
+def _old_price(facts: Facts, rng: random.Random) -> Assignment:
     product = rng.choice(facts["products"])
     name = _revisions(facts, product["page"])[-1]["name"]
-    return Assignment(
-        goal=f"The price of {product['name']} was changed. What was it before, in pounds for a "
+    return assign(
+        f"The price of {product['name']} was changed. What was it before, in pounds for a "
         "user and month? Answer with the number.",
+        (open_page(product["page"]), _menu("/history"), click(f'a[href="/-/commit/{name[:6]}"]')),
         answer=f"{product['old_price']} pounds",
-        steps=(
-            open_page(product["page"]),
-            _menu("/history"),
-            click(f'a[href="/-/commit/{name[:6]}"]'),
-        ),
     )
 
 
@@ -400,8 +383,7 @@ def old_price(facts: Facts, rng: random.Random) -> Assignment:
 
 
 @task("wiki/change-extension", level=1, split="train")
-def change_extension(facts: Facts, rng: random.Random) -> Assignment:
-    """Change a cell of a table."""
+def _change_extension(facts: Facts, rng: random.Random) -> Assignment:
     team = rng.choice(facts["teams"])
     member = rng.choice(team["members"])
     new = str(other_than(rng, map(str, range(700, 999)), member["extension"]))
@@ -412,8 +394,7 @@ def change_extension(facts: Facts, rng: random.Random) -> Assignment:
 
 
 @task("wiki/add-member", level=2, split="train")
-def add_member(facts: Facts, rng: random.Random) -> Assignment:
-    """Add a row at the end of a table."""
+def _add_member(facts: Facts, rng: random.Random) -> Assignment:
     team = rng.choice(facts["teams"])
     user = facts["name"]
     room, extension = f"0.{rng.randint(30, 60)}", str(rng.randint(700, 999))
@@ -429,68 +410,53 @@ def add_member(facts: Facts, rng: random.Random) -> Assignment:
 
 
 @task("wiki/correct-spelling", level=1, split="train", allow=COMMITS)
-def correct_spelling(facts: Facts, rng: random.Random) -> Assignment:
-    """Correct a typing mistake, which a search finds."""
+def _correct_spelling(facts: Facts, rng: random.Random) -> Assignment:
     mistake = rng.choice(facts["mistakes"])
     text = replace_once(facts["pages"][mistake["page"]], mistake["wrong"], mistake["right"])
-    return Assignment(
-        goal=f"A page has “{mistake['wrong']}” instead of “{mistake['right']}” on it. "
+    return assign(
+        f"A page has “{mistake['wrong']}” instead of “{mistake['right']}” on it. "
         + (
             "Find it and correct it."
             if sum(m["wrong"] == mistake["wrong"] for m in facts["mistakes"]) == 1
             else f"Correct it on the page {mistake['page']}; other pages are looked after already."
         ),
-        expect=expect_text(mistake["page"], text),
-        steps=(
-            search_page(mistake["wrong"], mistake["page"]),
-            _EDIT,
-            _write(text),
-        ),
+        (search_page(mistake["wrong"], mistake["page"]), _EDIT, _write(text)),
+        expect_text(mistake["page"], text),
     )
 
 
 @task("wiki/change-price", level=1, split="train")
-def change_price(facts: Facts, rng: random.Random) -> Assignment:
-    """Change a price, with a message for the history."""
+def _change_price(facts: Facts, rng: random.Random) -> Assignment:
     product = rng.choice(facts["products"])
     new = product["price"] + rng.randint(2, 9)
     message = f"Price from {rng.choice(('April', 'May', 'June'))} on"
     text = replace_once(
         facts["pages"][product["page"]], f"month: {product['price']} pounds", f"month: {new} pounds"
     )
-    return Assignment(
-        goal=f"{product['name']} costs {new} pounds for a user and month now. Change its page, "
+    return assign(
+        f"{product['name']} costs {new} pounds for a user and month now. Change its page, "
         f"with the commit message “{message}”.",
-        expect=(
-            expect_text(product["page"], text),
-            added("commit", message=same_text(message)),
-        ),
+        edit_page(product["page"], text, message),
+        (expect_text(product["page"], text), added("commit", message=same_text(message))),
         allow=COMMITS,
-        steps=edit_page(product["page"], text, message),
     )
 
 
 @task("wiki/extend-contract", level=1, split="test", allow=COMMITS)
-def extend_contract(facts: Facts, rng: random.Random) -> Assignment:
-    """Change the end of a contract, which is found by its number."""
+def _extend_contract(facts: Facts, rng: random.Random) -> Assignment:
     customer = rng.choice(facts["customers"])
     new = f"2031-{rng.randint(1, 12):02}-15"
     text = replace_once(facts["pages"][customer["page"]], customer["ends"], new)
-    return Assignment(
-        goal=f"The contract {customer['contract']} is extended and now runs until {new}. Change "
+    return assign(
+        f"The contract {customer['contract']} is extended and now runs until {new}. Change "
         "the page of the customer.",
-        expect=expect_text(customer["page"], text),
-        steps=(
-            search_page(customer["contract"], customer["page"]),
-            _EDIT,
-            _write(text),
-        ),
+        (search_page(customer["contract"], customer["page"]), _EDIT, _write(text)),
+        expect_text(customer["page"], text),
     )
 
 
 @task("wiki/add-step", level=1, split="train")
-def add_step(facts: Facts, rng: random.Random) -> Assignment:
-    """Add a last step to a procedure."""
+def _add_step(facts: Facts, rng: random.Random) -> Assignment:
     procedure = rng.choice(facts["procedures"])
     step = rng.choice(
         ("Write a line into the log book", "Tell the team lead", "Ask for feedback after a month")
@@ -509,8 +475,7 @@ def add_step(facts: Facts, rng: random.Random) -> Assignment:
 
 
 @task("wiki/new-reviewer", level=2, split="train")
-def new_reviewer(facts: Facts, rng: random.Random) -> Assignment:
-    """Change who is responsible for a procedure, and the date of its review."""
+def _new_reviewer(facts: Facts, rng: random.Random) -> Assignment:
     procedure = rng.choice(facts["procedures"])
     name = other_than(rng, _colleagues(facts), procedure["owner"])
     text = replace_once(
@@ -527,8 +492,7 @@ def new_reviewer(facts: Facts, rng: random.Random) -> Assignment:
 
 
 @task("wiki/tick-off", level=1, split="train")
-def tick_off(facts: Facts, rng: random.Random) -> Assignment:
-    """Tick off an open point of a meeting."""
+def _tick_off(facts: Facts, rng: random.Random) -> Assignment:
     meeting, point = _open_point(facts, rng)
     line = f"{point['name']}: {point['what']}"
     text = replace_once(facts["pages"][meeting["page"]], f"[ ] {line}", f"[x] {line}")
@@ -550,8 +514,7 @@ def _open_point(facts: Facts, rng: random.Random) -> tuple[dict[str, Any], dict[
 
 
 @task("wiki/pass-on-point", level=2, split="test")
-def pass_on_point(facts: Facts, rng: random.Random) -> Assignment:
-    """Give an open point to somebody else."""
+def _pass_on_point(facts: Facts, rng: random.Random) -> Assignment:
     meeting, point = _open_point(facts, rng)
     taker = other_than(rng, _colleagues(facts), point["name"])
     line = f"{point['name']}: {point['what']}"
@@ -566,8 +529,7 @@ def pass_on_point(facts: Facts, rng: random.Random) -> Assignment:
 
 
 @task("wiki/add-to-glossary", level=2, split="train")
-def add_to_glossary(facts: Facts, rng: random.Random) -> Assignment:
-    """Add a word to the glossary, where it belongs by the alphabet."""
+def _add_to_glossary(facts: Facts, rng: random.Random) -> Assignment:
     word = rng.choice(sorted(facts["not_in_glossary"]))
     meaning = facts["not_in_glossary"][word]
     page = "Company/Glossary"
@@ -582,8 +544,7 @@ def add_to_glossary(facts: Facts, rng: random.Random) -> Assignment:
 
 
 @task("wiki/move-server", level=2, split="train", allow=COMMITS)
-def move_server(facts: Facts, rng: random.Random) -> Assignment:
-    """Change the location of a server on both pages that name it."""
+def _move_server(facts: Facts, rng: random.Random) -> Assignment:
     server = rng.choice(facts["servers"])
     city = other_than(rng, (one["town"] for one in COMPANY.sites), server["city"])
     page = server["page"]
@@ -596,17 +557,16 @@ def move_server(facts: Facts, rng: random.Random) -> Assignment:
         table_row(link, what, server["city"]),
         table_row(link, what, city),
     )
-    return Assignment(
-        goal=f"The server {server['name']} has moved to {city}. Change the location on its own "
+    return assign(
+        f"The server {server['name']} has moved to {city}. Change the location on its own "
         "page and in the list on the page Servers.",
-        expect=(expect_text(page, text), expect_text("Servers", listed)),
-        steps=(edit_page(page, text), edit_page("Servers", listed)),
+        (edit_page(page, text), edit_page("Servers", listed)),
+        (expect_text(page, text), expect_text("Servers", listed)),
     )
 
 
 @task("wiki/change-lead", level=2, split="test")
-def change_lead(facts: Facts, rng: random.Random) -> Assignment:
-    """Make a member the lead of a team, in the line above and in the table."""
+def _change_lead(facts: Facts, rng: random.Random) -> Assignment:
     team = rng.choice(facts["teams"])
     old, new = team["members"][0], rng.choice(team["members"][1:])
     text = replace_once(
@@ -628,8 +588,7 @@ def change_lead(facts: Facts, rng: random.Random) -> Assignment:
 
 
 @task("wiki/remove-section", level=1, split="test")
-def remove_section(facts: Facts, rng: random.Random) -> Assignment:
-    """Remove the last section of a page."""
+def _remove_section(facts: Facts, rng: random.Random) -> Assignment:
     server = rng.choice(facts["servers"])
     text = facts["pages"][server["page"]].partition("## Notes")[0].rstrip()
     goal = f"Remove the section “Notes” with its text from the page of the server {server['name']}."
@@ -640,8 +599,7 @@ def remove_section(facts: Facts, rng: random.Random) -> Assignment:
 
 
 @task("wiki/create-page", level=1, split="train", allow=COMMITS)
-def create_page(facts: Facts, rng: random.Random) -> Assignment:
-    """Create a page with a given text."""
+def _create_page(facts: Facts, rng: random.Random) -> Assignment:
     name, line = rng.choice(
         (
             ("Book club", "We read one novel a month."),
@@ -652,16 +610,15 @@ def create_page(facts: Facts, rng: random.Random) -> Assignment:
     )
     host = rng.choice(_colleagues(facts))
     page, text = f"Company/{name}", f"# {name}\n\n{line}\n\nContact: {host}"
-    return Assignment(
-        goal=f"Create the page {page} with this text:\n\n{text}",
-        expect=expect_page(page, text),
-        steps=write_page(page, text),
+    return assign(
+        f"Create the page {page} with this text:\n\n{text}",
+        write_page(page, text),
+        expect_page(page, text),
     )
 
 
 @task("wiki/announce-page", level=3, split="train", allow=COMMITS)
-def announce_page(facts: Facts, rng: random.Random) -> Assignment:
-    """Create a procedure and link it from the list of procedures."""
+def _announce_page(facts: Facts, rng: random.Random) -> Assignment:
     name, first, second = rng.choice(
         (
             ("First aid", "Call reception", "Fetch the box from the kitchen"),
@@ -673,17 +630,16 @@ def announce_page(facts: Facts, rng: random.Random) -> Assignment:
     page = f"Procedures/{name}"
     text = f"# {name}\n\nResponsible: {owner}\n\n## Steps\n\n1. {first}\n2. {second}"
     listed = f"{facts['pages']['Procedures']}\n- [[{name}|{page}]]"
-    return Assignment(
-        goal=f"Create the page {page} with this text:\n\n{text}\n\nThen add a link to it, in the "
+    return assign(
+        f"Create the page {page} with this text:\n\n{text}\n\nThen add a link to it, in the "
         "same form as the others, at the end of the list on the page Procedures.",
-        expect=(expect_page(page, text), expect_text("Procedures", listed)),
-        steps=(write_page(page, text), edit_page("Procedures", listed)),
+        (write_page(page, text), edit_page("Procedures", listed)),
+        (expect_page(page, text), expect_text("Procedures", listed)),
     )
 
 
 @task("wiki/write-minutes", level=2, split="test", allow=COMMITS)
-def write_minutes(facts: Facts, rng: random.Random) -> Assignment:
-    """Write the minutes of a meeting, with facts from the team's page."""
+def _write_minutes(facts: Facts, rng: random.Random) -> Assignment:
     team = rng.choice(facts["teams"])
     topic = rng.choice(("new printers", "the audit in May", "summer holidays", "test data"))
     page = f"Meetings/2026-03-02 {team['name']}"
@@ -691,18 +647,17 @@ def write_minutes(facts: Facts, rng: random.Random) -> Assignment:
         f"# 2026-03-02 {team['name']}\n\nTopic: {topic}\n\nLead: {team['lead']}\n\n"
         f"On duty: {team['duty']}"
     )
-    return Assignment(
-        goal=f"Create the page {page} with four lines, each a paragraph: the heading "
+    return assign(
+        f"Create the page {page} with four lines, each a paragraph: the heading "
         f"“# 2026-03-02 {team['name']}”, then “Topic: {topic}”, then “Lead: ” and the lead of the "
         "team, then “On duty: ” and who is on duty this quarter. The page of the team knows both.",
-        expect=expect_page(page, text),
-        steps=(open_page(team["page"]), write_page(page, text)),
+        (open_page(team["page"]), write_page(page, text)),
+        expect_page(page, text),
     )
 
 
 @task("wiki/collect-points", level=3, split="train", allow=COMMITS)
-def collect_points(facts: Facts, rng: random.Random) -> Assignment:
-    """Copy the open points of four meetings to a new page."""
+def _collect_points(facts: Facts, rng: random.Random) -> Assignment:
     held = [m for m in facts["meetings"] if 1 <= sum(not p["done"] for p in m["points"]) <= 3]
     four = sorted(rng.sample(held, 4), key=lambda meeting: str(meeting["page"]))
     lines = [
@@ -713,78 +668,63 @@ def collect_points(facts: Facts, rng: random.Random) -> Assignment:
     ]
     page = "Company/To do"
     names = ", ".join(f"“{meeting['page'].removeprefix('Meetings/')}”" for meeting in four)
-    return Assignment(
-        goal=f"Create the page {page} with a line for each point that is still open in the minutes "
+    return assign(
+        f"Create the page {page} with a line for each point that is still open in the minutes "
         f"{names}. Keep the order of the minutes and of their points. A line has the form “- Name: "
         "what is to be done”. Nothing else is on the page, not even a heading.",
-        expect=expect_page(page, "\n".join(lines)),
-        steps=(
-            [open_page(meeting["page"]) for meeting in four],
-            write_page(page, "\n".join(lines)),
-        ),
+        ([open_page(meeting["page"]) for meeting in four], write_page(page, "\n".join(lines))),
+        expect_page(page, "\n".join(lines)),
     )
 
 
 @task("wiki/rename-page", level=1, split="train", allow=COMMITS)
-def rename_page(facts: Facts, rng: random.Random) -> Assignment:
-    """Rename a page that no other page links to."""
+def _rename_page(facts: Facts, rng: random.Random) -> Assignment:
     meeting = rng.choice(facts["meetings"])
     old = meeting["page"]
     new = f"{old} {meeting['topic']}"
-    return Assignment(
-        goal=f"Rename the page {old} to “{new}”.",
-        expect=(
-            removed("page", path=old),
-            expect_page(new, facts["pages"][old]),
-        ),
-        steps=(
-            open_page(old),
-            _menu("/rename"),
-            fill("#new_pagename", new),
-            click('input[value="Rename"]'),
-        ),
+    return assign(
+        f"Rename the page {old} to “{new}”.",
+        (open_page(old), _menu("/rename"), fill("#new_pagename", new)),
+        click('input[value="Rename"]'),
+        (removed("page", path=old), expect_page(new, facts["pages"][old])),
     )
 
 
 @task("wiki/delete-page", level=1, split="train", allow=COMMITS)
-def delete_page(facts: Facts, rng: random.Random) -> Assignment:
-    """Delete the minutes of a meeting that did not take place."""
+def _delete_page(facts: Facts, rng: random.Random) -> Assignment:
     meeting = rng.choice(facts["meetings"])
     team, day = meeting["team"], meeting["date"]
-    return Assignment(
-        goal=f"The meeting of the team {team} on {day} did not take place. Delete its minutes.",
-        expect=removed("page", path=meeting["page"]),
-        steps=(open_page(meeting["page"]), _menu("/delete"), click('input[value="Delete"]')),
+    return assign(
+        f"The meeting of the team {team} on {day} did not take place. Delete its minutes.",
+        (open_page(meeting["page"]), _menu("/delete"), click('input[value="Delete"]')),
+        removed("page", path=meeting["page"]),
     )
 
 
 @task("wiki/revert", level=2, split="train", allow=COMMITS)
-def revert(facts: Facts, rng: random.Random) -> Assignment:
-    """Take back the last change of a page, which is nonsense."""
+def _revert_page(facts: Facts, rng: random.Random) -> Assignment:
     spoiled = rng.choice(facts["spoiled"])
     page = spoiled["page"]
     name = _revisions(facts, page)[-1]["name"]
-    return Assignment(
-        goal=f"Somebody wrote nonsense at the end of the page {page}. Bring back the text from "
-        "before.",
-        expect=expect_text(page, spoiled["good"]),
-        steps=_revert(page, name),
+    return assign(
+        f"Somebody wrote nonsense at the end of the page {page}. Bring back the text from before.",
+        _revert(page, name),
+        expect_text(page, spoiled["good"]),
     )
 
 
 @task("wiki/revert-mistake", level=2, split="test", allow=COMMITS)
-def revert_mistake(facts: Facts, rng: random.Random) -> Assignment:
-    """Bring back the text from before the last change."""
+def _revert_mistake(facts: Facts, rng: random.Random) -> Assignment:
     # Some pages got a typing mistake in the same change, which an editor would keep.
     misspelt = {mistake["page"] for mistake in facts["mistakes"]}
     things = facts[rng.choice(("products", "customers", "procedures"))]
     page = rng.choice([thing["page"] for thing in things if thing["page"] not in misspelt])
     before, last = _revisions(facts, page)
-    return Assignment(
-        goal=f"The last change of the page {page}, with the message “{last['message']}”, was a "
+    return assign(
+        f"The last change of the page {page}, with the message “{last['message']}”, was a "
         "mistake. Take it back.",
-        expect=expect_text(page, before["files"][page]),
-        steps=_revert(page, last["name"]),
+        _revert(page, last["name"]),
+        expect_text(page, before["files"][page]),
     )
 
 
@@ -792,8 +732,7 @@ def revert_mistake(facts: Facts, rng: random.Random) -> Assignment:
 
 
 @task("wiki/approve-user", level=1, split="train")
-def approve_user(facts: Facts, rng: random.Random) -> Assignment:
-    """Approve a user, with some of the rights."""
+def _approve_user(facts: Facts, rng: random.Random) -> Assignment:
     number, user = rng.choice([(i, u) for i, u in _users(facts) if not u["approved"]])
     rights, words = rng.choice(
         (
@@ -803,63 +742,54 @@ def approve_user(facts: Facts, rng: random.Random) -> Assignment:
         )
     )
     boxes = ("is_approved", *rights)
-    return Assignment(
-        goal=f"Let {user['name']} into the wiki: approve the account, and allow it {words}.",
-        expect=changed("user", {"id": number}, **dict.fromkeys(boxes, 1)),
-        steps=_account(number, *(click(f'label[for="{box}"]') for box in boxes)),
+    return assign(
+        f"Let {user['name']} into the wiki: approve the account, and allow it {words}.",
+        _account(number, *(click(f'label[for="{box}"]') for box in boxes)),
+        changed("user", {"id": number}, **dict.fromkeys(boxes, 1)),
     )
 
 
 @task("wiki/lock-user", level=1, split="test")
-def lock_user(facts: Facts, rng: random.Random) -> Assignment:
-    """Take away a right of a user."""
+def _lock_user(facts: Facts, rng: random.Random) -> Assignment:
     number, user = rng.choice([(i, u) for i, u in _users(facts) if u["approved"] and i > 1])
-    return Assignment(
-        goal=f"{user['name']} ({user['email']}) may still read the wiki, but must not write or "
+    return assign(
+        f"{user['name']} ({user['email']}) may still read the wiki, but must not write or "
         "upload files any more. Change the rights of the account; it stays approved.",
-        expect=changed("user", {"id": number}, allow_write=0, allow_upload=0),
-        steps=_account(
-            number, click('label[for="allow_write"]'), click('label[for="allow_upload"]')
-        ),
+        _account(number, click('label[for="allow_write"]'), click('label[for="allow_upload"]')),
+        changed("user", {"id": number}, allow_write=0, allow_upload=0),
     )
 
 
 @task("wiki/rename-user", level=1, split="train")
-def rename_user(facts: Facts, rng: random.Random) -> Assignment:
-    """Change the name of a user."""
+def _rename_user(facts: Facts, rng: random.Random) -> Assignment:
     number, user = rng.choice([(i, u) for i, u in _users(facts) if i > 1])
     name = f"{user['name'].split()[0]} {rng.choice(('Winter', 'Sommer', 'Castle', 'Rivers'))}"
-    return Assignment(
-        goal=f"{user['name']} has married and is called {name} now. Change the name of the "
+    return assign(
+        f"{user['name']} has married and is called {name} now. Change the name of the "
         "account; the mail address stays.",
-        expect=changed("user", {"id": number}, name=name),
-        steps=_account(number, fill("#name", name)),
+        _account(number, fill("#name", name)),
+        changed("user", {"id": number}, name=name),
     )
 
 
 @task("wiki/site-description", level=1, split="train")
-def site_description(facts: Facts, rng: random.Random) -> Assignment:
-    """Change the name or the description of the wiki."""
+def _site_description(facts: Facts, rng: random.Random) -> Assignment:
     what, field = rng.choice((("name", "site_name"), ("description", "site_description")))
     first = rng.choice(("Northfield", "Our", "The", "Internal", "Company"))
     value = (
         f"{first} {rng.choice(('handbook', 'notes', 'memory', 'knowledge', 'pages', 'library'))}"
     )
-    return Assignment(
-        goal=f"Change the {what} of this wiki, in its application preferences, to “{value}”.",
-        expect=added("preferences", name=field.upper(), value=value),
+    return assign(
+        f"Change the {what} of this wiki, in its application preferences, to “{value}”.",
+        (_admin("Application Preferences"), fill(f'input[name="{field}"]', value)),
+        click('input[name="update_preferences"]'),
+        added("preferences", name=field.upper(), value=value),
         allow=_kept(field.upper()),
-        steps=(
-            _admin("Application Preferences"),
-            fill(f'input[name="{field}"]', value),
-            click('input[name="update_preferences"]'),
-        ),
     )
 
 
 @task("wiki/menu-entry", level=2, split="test")
-def menu_entry(facts: Facts, rng: random.Random) -> Assignment:
-    """Add an entry to the menu of the sidebar."""
+def _menu_entry(facts: Facts, rng: random.Random) -> Assignment:
     page = rng.choice(
         (
             "Company/Glossary",
@@ -870,17 +800,13 @@ def menu_entry(facts: Facts, rng: random.Random) -> Assignment:
     )
     title = page.rpartition("/")[2]
     menu = [{"link": page, "title": title, "icon": ""}]
-    return Assignment(
-        goal=f"Add an entry to the custom menu of the sidebar, with the link “{page}” and the "
+    return assign(
+        f"Add an entry to the custom menu of the sidebar, with the link “{page}” and the "
         f"title “{title}”.",
-        expect=added("preferences", name="SIDEBAR_CUSTOM_MENU", value=json.dumps(menu)),
+        (_admin("Sidebar Preferences"), fill('input[name="link"]', page)),
+        (fill('input[name="title"]', title), click('input[name="update_preferences"]')),
+        added("preferences", name="SIDEBAR_CUSTOM_MENU", value=json.dumps(menu)),
         allow=_kept("SIDEBAR_CUSTOM_MENU"),
-        steps=(
-            _admin("Sidebar Preferences"),
-            fill('input[name="link"]', page),
-            fill('input[name="title"]', title),
-            click('input[name="update_preferences"]'),
-        ),
     )
 
 
@@ -935,34 +861,31 @@ def _admin(panel: str) -> tuple[Step, ...]:
 
 
 @task("wiki/no-such-page", level=1, split="train", infeasible=True)
-def no_such_page(facts: Facts, rng: random.Random) -> Assignment:
-    """Ask for a change of a page that does not exist."""
+def _no_such_page(facts: Facts, rng: random.Random) -> Assignment:
     name = rng.choice(("Dry cleaning", "Company cars", "Sabbaticals", "Fire drill"))
-    return Assignment(
-        goal=f"On the page Procedures/{name}, change the responsible person to "
+    return assign(
+        f"On the page Procedures/{name}, change the responsible person to "
         f"{rng.choice(_colleagues(facts))}. Do not create pages.",
-        steps=_search(name),
+        _search(name),
     )
 
 
 @task("wiki/unknown-fact", level=1, split="test", infeasible=True)
-def unknown_fact(facts: Facts, rng: random.Random) -> Assignment:
-    """Ask for something that a page does not say."""
+def _unknown_fact(facts: Facts, rng: random.Random) -> Assignment:
     customer = rng.choice(facts["customers"])
     what = rng.choice(("turnover of last year", "number of employees", "bank account"))
-    return Assignment(
-        goal=f"According to the wiki, what is the {what} of the customer {customer['name']}?",
-        steps=open_page(customer["page"]),
+    return assign(
+        f"According to the wiki, what is the {what} of the customer {customer['name']}?",
+        open_page(customer["page"]),
     )
 
 
 @task("wiki/not-permitted", level=1, split="train", infeasible=True)
-def not_permitted(facts: Facts, rng: random.Random) -> Assignment:
-    """Ask somebody who is no administrator to approve a user."""
+def _not_permitted(facts: Facts, rng: random.Random) -> Assignment:
     waiting = rng.choice([user for _, user in _users(facts) if not user["approved"]])
     me = rng.choice([user for i, user in _users(facts) if user["approved"] and i > 1])
-    return Assignment(
-        goal=f"Approve the account of {waiting['name']} in this wiki, from your own account.",
+    return assign(
+        f"Approve the account of {waiting['name']} in this wiki, from your own account.",
+        _menu("/-/settings"),
         user=me["username"],
-        steps=_menu("/-/settings"),
     )

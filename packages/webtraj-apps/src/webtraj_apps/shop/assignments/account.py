@@ -42,8 +42,7 @@ _SURNAMES = ("Ashdown", "Blackwood", "Carrow", "Dunning", "Everett", "Fairfax", 
 
 
 @task("shop/order-total", level=1, split="train")
-def order_total(facts: Facts, rng: random.Random) -> Assignment:
-    """Find an order's total, by its date."""
+def _order_total(facts: Facts, rng: random.Random) -> Assignment:
     order = rng.choice(orders_of(facts, facts["user"]))
     kind = rng.choice(("in total", "for the goods, without shipping"))
     goods = sum(line["price"] * line["quantity"] for line in order["lines"])
@@ -55,8 +54,7 @@ def order_total(facts: Facts, rng: random.Random) -> Assignment:
 
 
 @task("shop/spent", level=1, split="train")
-def spent(facts: Facts, rng: random.Random) -> Assignment:
-    """Add up the orders of a period."""
+def _spent(facts: Facts, rng: random.Random) -> Assignment:
     mine = orders_of(facts, facts["user"])
     first = rng.randrange(len(mine) - 2)
     chosen = mine[first : rng.randint(first + 2, min(first + 5, len(mine)))]
@@ -73,8 +71,7 @@ def spent(facts: Facts, rng: random.Random) -> Assignment:
 
 
 @task("shop/find-order", level=2, split="train")
-def find_order(facts: Facts, rng: random.Random) -> Assignment:
-    """Find the order that has a product."""
+def _find_order(facts: Facts, rng: random.Random) -> Assignment:
     mine = orders_of(facts, facts["user"])[::-1]
     bought = [line["product"] for order in mine for line in order["lines"]]
     place = rng.randrange(1, 8)
@@ -96,8 +93,7 @@ def find_order(facts: Facts, rng: random.Random) -> Assignment:
 
 
 @task("shop/biggest-order", level=1, split="test")
-def biggest_order(facts: Facts, rng: random.Random) -> Assignment:
-    """Find the dearest order of a period."""
+def _biggest_order(facts: Facts, rng: random.Random) -> Assignment:
     mine = orders_of(facts, facts["user"])
     dates = sorted(one["date"] for one in mine)
     periods = [
@@ -125,8 +121,7 @@ def biggest_order(facts: Facts, rng: random.Random) -> Assignment:
 
 
 @task("shop/reorder", level=1, split="train")
-def reorder(facts: Facts, rng: random.Random) -> Assignment:
-    """Put an old order's products in the basket again."""
+def _reorder(facts: Facts, rng: random.Random) -> Assignment:
     order = rng.choice(reorderable(facts))
     return assignment(
         f"Put everything from my order {order['number']} in the basket again, "
@@ -173,8 +168,7 @@ def _menu(address: Facts, path: str) -> tuple[Step, ...]:
 
 
 @task("shop/add-address", level=2, split="train")
-def add_address(facts: Facts, rng: random.Random) -> Assignment:
-    """Add an address to the address book."""
+def _add_address(facts: Facts, rng: random.Random) -> Assignment:
     fields = new_address(facts, rng)
     return assignment(
         f"Add this address to my address book: {fields['first_name']} {fields['last_name']}, "
@@ -209,8 +203,7 @@ def new_address(facts: Facts, rng: random.Random) -> dict[str, str]:
 
 
 @task("shop/edit-address", level=1, split="test")
-def edit_address(facts: Facts, rng: random.Random) -> Assignment:
-    """Change street and postcode of an address."""
+def _edit_address(facts: Facts, rng: random.Random) -> Assignment:
     address = rng.choice(facts["addresses"])
     new = new_address(facts, rng)
     changes = {"line1": new["line1"], "postcode": new["postcode"]}
@@ -232,8 +225,7 @@ def edit_address(facts: Facts, rng: random.Random) -> Assignment:
 
 
 @task("shop/delete-address", level=1, split="train")
-def delete_address(facts: Facts, rng: random.Random) -> Assignment:
-    """Delete an address."""
+def _delete_address(facts: Facts, rng: random.Random) -> Assignment:
     address = rng.choice(facts["addresses"])
     return assignment(
         f"Delete the address {_format_address(address)} from my address book.",
@@ -245,8 +237,7 @@ def delete_address(facts: Facts, rng: random.Random) -> Assignment:
 
 
 @task("shop/default-address", level=1, split="train")
-def default_address(facts: Facts, rng: random.Random) -> Assignment:
-    """Make another address the default one."""
+def _default_address(facts: Facts, rng: random.Random) -> Assignment:
     old, address = facts["addresses"][0], rng.choice(facts["addresses"][1:])
     use = rng.choice(("shipping", "billing"))
     column = f"is_default_for_{use}"
@@ -276,8 +267,7 @@ def _wish(facts: Facts, rng: random.Random) -> tuple[Facts, Facts, Facts]:
 
 
 @task("shop/wish", level=1, split="train")
-def wish(facts: Facts, rng: random.Random) -> Assignment:
-    """Put a product on a wish list."""
+def _add_wish(facts: Facts, rng: random.Random) -> Assignment:
     product, wishes = rng.choice(free(facts)), rng.choice(facts["wishlists"])
     return assignment(
         f"Add the {product['title']} to my wish list “{wishes['name']}”.",
@@ -291,8 +281,7 @@ def wish(facts: Facts, rng: random.Random) -> Assignment:
 
 
 @task("shop/unwish", level=1, split="train")
-def unwish(facts: Facts, rng: random.Random) -> Assignment:
-    """Take a product off a wish list."""
+def _unwish(facts: Facts, rng: random.Random) -> Assignment:
     wishes, line, product = _wish(facts, rng)
     row = f"tr:has(a[href='{product['url']}'])"
     return assignment(
@@ -306,8 +295,7 @@ def unwish(facts: Facts, rng: random.Random) -> Assignment:
 
 
 @task("shop/move-wish", level=1, split="test")
-def move_wish(facts: Facts, rng: random.Random) -> Assignment:
-    """Move a product to the other wish list."""
+def _move_wish(facts: Facts, rng: random.Random) -> Assignment:
     wishes, line, product = _wish(facts, rng)
     other = next(one for one in facts["wishlists"] if one["id"] != wishes["id"])
     row = f"tr:has(a[href='{product['url']}'])"
@@ -322,8 +310,7 @@ def move_wish(facts: Facts, rng: random.Random) -> Assignment:
 
 
 @task("shop/wish-quantities", level=1, split="train")
-def wish_quantities(facts: Facts, rng: random.Random) -> Assignment:
-    """Change how many pieces of two products are wished for."""
+def _wish_quantities(facts: Facts, rng: random.Random) -> Assignment:
     wishes = rng.choice(facts["wishlists"])
     lines = rng.sample(wishes["lines"], 2)
     counts = [rng.randint(2, 12) for _ in lines]
@@ -345,8 +332,7 @@ def wish_quantities(facts: Facts, rng: random.Random) -> Assignment:
 
 
 @task("shop/new-list", level=1, split="train")
-def new_list(facts: Facts, rng: random.Random) -> Assignment:
-    """Make a wish list."""
+def _new_list(facts: Facts, rng: random.Random) -> Assignment:
     name, visibility = rng.choice(_LISTS), rng.choice(("Private", "Public"))
     name = f"{name} {rng.randint(2026, 2031)}"
     return assignment(
@@ -361,8 +347,7 @@ def new_list(facts: Facts, rng: random.Random) -> Assignment:
 
 
 @task("shop/rename-list", level=1, split="train")
-def rename_list(facts: Facts, rng: random.Random) -> Assignment:
-    """Rename a wish list."""
+def _rename_list(facts: Facts, rng: random.Random) -> Assignment:
     wishes = rng.choice(facts["wishlists"])
     name = f"{rng.choice(_LISTS)} {rng.randint(2026, 2031)}"
     row = f"tr:has(a[href$='/{wishes['key']}/'])"
@@ -378,8 +363,7 @@ def rename_list(facts: Facts, rng: random.Random) -> Assignment:
 
 
 @task("shop/delete-list", level=1, split="test")
-def delete_list(facts: Facts, rng: random.Random) -> Assignment:
-    """Delete one of many wish lists."""
+def _delete_list(facts: Facts, rng: random.Random) -> Assignment:
     year = rng.randint(2026, 2031)
     names = [f"{name} {year}" for name in _LISTS]
     chosen = rng.randrange(len(names))
@@ -405,8 +389,7 @@ def delete_list(facts: Facts, rng: random.Random) -> Assignment:
 
 
 @task("shop/list-value", level=3, split="train")
-def list_value(facts: Facts, rng: random.Random) -> Assignment:
-    """Add up the prices of a wish list."""
+def _list_value(facts: Facts, rng: random.Random) -> Assignment:
     wishes = rng.choice(facts["wishlists"])
     counts = [rng.randint(1, 4) for _ in wishes["lines"]]
     products = [product_of(facts, line["product"]) for line in wishes["lines"]]
@@ -429,8 +412,7 @@ def list_value(facts: Facts, rng: random.Random) -> Assignment:
 
 
 @task("shop/alert", level=1, split="train")
-def alert(facts: Facts, rng: random.Random) -> Assignment:
-    """Ask to be told when a product is back."""
+def _alert(facts: Facts, rng: random.Random) -> Assignment:
     waiting = {one["product"] for one in facts["alerts"] if one["user"] == facts["user"]}
     product = rng.choice(
         [one for one in facts["products"] if not one["stock"] and one["id"] not in waiting]
@@ -444,8 +426,7 @@ def alert(facts: Facts, rng: random.Random) -> Assignment:
 
 
 @task("shop/cancel-alert", level=1, split="train")
-def cancel_alert(facts: Facts, rng: random.Random) -> Assignment:
-    """Cancel an alert."""
+def _cancel_alert(facts: Facts, rng: random.Random) -> Assignment:
     mine = [one for one in facts["alerts"] if one["user"] == facts["user"]]
     chosen = rng.choice(mine)
     # There are few; another product makes them many.
@@ -472,8 +453,7 @@ def cancel_alert(facts: Facts, rng: random.Random) -> Assignment:
 
 
 @task("shop/archive", level=1, split="test")
-def archive(facts: Facts, rng: random.Random) -> Assignment:
-    """Archive or delete two notifications."""
+def _archive(facts: Facts, rng: random.Random) -> Assignment:
     two = rng.sample(facts["notifications"], 2)
     verb = rng.choice(("Archive", "Delete"))
     return assignment(
@@ -494,8 +474,7 @@ def archive(facts: Facts, rng: random.Random) -> Assignment:
 
 
 @task("shop/name", level=1, split="train")
-def name_(facts: Facts, rng: random.Random) -> Assignment:
-    """Change the user's last name."""
+def _name_(facts: Facts, rng: random.Random) -> Assignment:
     last = rng.choice(_SURNAMES) + rng.choice(("", "-Smith", "-Jones", "-Reid", "-Lowe"))
     user = facts["people"][0]["id"]
     return assignment(
@@ -509,8 +488,7 @@ def name_(facts: Facts, rng: random.Random) -> Assignment:
 
 
 @task("shop/email", level=1, split="test")
-def email(facts: Facts, rng: random.Random) -> Assignment:
-    """Change the user's mail address."""
+def _email(facts: Facts, rng: random.Random) -> Assignment:
     user = facts["people"][0]
     address = f"{user['username']}.{rng.choice(_SURNAMES).lower()}{rng.randint(1, 99)}@post.test"
     return assignment(
@@ -524,8 +502,7 @@ def email(facts: Facts, rng: random.Random) -> Assignment:
 
 
 @task("shop/password", level=1, split="train")
-def password(facts: Facts, rng: random.Random) -> Assignment:
-    """Change the user's password."""
+def _password(facts: Facts, rng: random.Random) -> Assignment:
     new = f"{rng.choice(_SURNAMES).lower()}-{rng.choice(_LISTS).split()[0].lower()}-"
     new += str(rng.randint(100, 999))
     return assignment(
@@ -541,8 +518,7 @@ def password(facts: Facts, rng: random.Random) -> Assignment:
 
 
 @task("shop/order-mail", level=1, split="train")
-def order_mail(facts: Facts, rng: random.Random) -> Assignment:
-    """Find an amount in the mails that the shop sent."""
+def _order_mail(facts: Facts, rng: random.Random) -> Assignment:
     order = rng.choice(orders_of(facts, facts["user"]))
     return assignment(
         f"Look into the emails that the shop sent me: what amount does the confirmation of order "

@@ -85,8 +85,7 @@ def expect_line(facts: Facts, product: Facts, count: int) -> Expected:
 
 
 @task("shop/add", level=1, split="train")
-def add(facts: Facts, rng: random.Random) -> Assignment:
-    """Put a product in the basket."""
+def _add(facts: Facts, rng: random.Random) -> Assignment:
     product = rng.choice(free(facts))
     return assignment(
         f"Put one {product['title']} in the basket.",
@@ -96,8 +95,7 @@ def add(facts: Facts, rng: random.Random) -> Assignment:
 
 
 @task("shop/add-several", level=2, split="train")
-def add_several(facts: Facts, rng: random.Random) -> Assignment:
-    """Put several pieces of a product in the basket."""
+def _add_several(facts: Facts, rng: random.Random) -> Assignment:
     product, count = rng.choice(free(facts)), rng.randint(2, 12)
     return assignment(
         f"Put {count} pieces of the {product['title']} in the basket.",
@@ -107,8 +105,7 @@ def add_several(facts: Facts, rng: random.Random) -> Assignment:
 
 
 @task("shop/remove", level=1, split="train")
-def remove(facts: Facts, rng: random.Random) -> Assignment:
-    """Remove a product from the basket, and change the quantity of another."""
+def _remove(facts: Facts, rng: random.Random) -> Assignment:
     (first, line, _), (second, other, count) = rng.sample(lines_of(facts), 2)
     new = rng.choice([n for n in range(1, 10) if n != count])
     return assignment(
@@ -125,8 +122,7 @@ def remove(facts: Facts, rng: random.Random) -> Assignment:
 
 
 @task("shop/later", level=1, split="test")
-def later(facts: Facts, rng: random.Random) -> Assignment:
-    """Save a product of the basket for later, and change the quantity of another."""
+def _later(facts: Facts, rng: random.Random) -> Assignment:
     (first, line, _), (second, other, count) = rng.sample(lines_of(facts), 2)
     new = rng.choice([n for n in range(1, 10) if n != count])
     return assignment(
@@ -147,8 +143,7 @@ def later(facts: Facts, rng: random.Random) -> Assignment:
 
 
 @task("shop/swap", level=2, split="test")
-def swap(facts: Facts, rng: random.Random) -> Assignment:
-    """Replace a product in the basket by another one."""
+def _swap(facts: Facts, rng: random.Random) -> Assignment:
     old, line, _ = rng.choice(lines_of(facts))
     product, count = rng.choice(free(facts)), rng.randint(2, 9)
     return assignment(
@@ -162,8 +157,7 @@ def swap(facts: Facts, rng: random.Random) -> Assignment:
 
 
 @task("shop/list-to-basket", level=3, split="train")
-def list_to_basket(facts: Facts, rng: random.Random) -> Assignment:
-    """Put everything of a wish list in the basket."""
+def _list_to_basket(facts: Facts, rng: random.Random) -> Assignment:
     wishes = rng.choice(facts["wishlists"])
     skipped = rng.choice(wishes["lines"])
     products = [product_of(facts, line["product"]) for line in wishes["lines"] if line != skipped]
@@ -184,8 +178,7 @@ def list_to_basket(facts: Facts, rng: random.Random) -> Assignment:
 
 
 @task("shop/three-cheapest", level=3, split="train")
-def three_cheapest(facts: Facts, rng: random.Random) -> Assignment:
-    """Put the cheapest product of three categories in the basket."""
+def _three_cheapest(facts: Facts, rng: random.Random) -> Assignment:
     taken = {product["id"] for product, _, _ in lines_of(facts)}
     cheapest: dict[str, Facts] = {}
     for name in sorted({one["category"] for one in facts["products"]}):
@@ -217,8 +210,7 @@ def three_cheapest(facts: Facts, rng: random.Random) -> Assignment:
 
 
 @task("shop/voucher", level=2, split="train")
-def voucher(facts: Facts, rng: random.Random) -> Assignment:
-    """Change a quantity and use a voucher."""
+def _voucher(facts: Facts, rng: random.Random) -> Assignment:
     product, line, count = rng.choice(lines_of(facts))
     new = rng.choice([n for n in range(2, 15) if n != count])
     chosen = _any_voucher(facts, rng)
@@ -290,8 +282,7 @@ def name_of(address: Facts) -> str:
 
 
 @task("shop/checkout", level=2, split="train")
-def checkout(facts: Facts, rng: random.Random) -> Assignment:
-    """Order what is in the basket."""
+def _checkout(facts: Facts, rng: random.Random) -> Assignment:
     address, method = rng.choice(facts["addresses"]), rng.choice(CHECKOUT)
     product, line, count = rng.choice(lines_of(facts))
     new = rng.choice([n for n in range(1, 12) if n != count])
@@ -311,8 +302,7 @@ def checkout(facts: Facts, rng: random.Random) -> Assignment:
 
 
 @task("shop/buy", level=3, split="train")
-def buy(facts: Facts, rng: random.Random) -> Assignment:
-    """Order one product and nothing else."""
+def _buy(facts: Facts, rng: random.Random) -> Assignment:
     address, method = rng.choice(facts["addresses"]), rng.choice(CHECKOUT)
     product, count = rng.choice(free(facts)), rng.randint(2, 9)
     return assignment(
@@ -332,8 +322,7 @@ def buy(facts: Facts, rng: random.Random) -> Assignment:
 
 
 @task("shop/ship-to-new-address", level=3, split="test")
-def ship_to_new_address(facts: Facts, rng: random.Random) -> Assignment:
-    """Add a product to the basket and order it all, to an address that is not known yet."""
+def _ship_to_new_address(facts: Facts, rng: random.Random) -> Assignment:
     fields, method = new_address(facts, rng), rng.choice(CHECKOUT[:2])
     product = rng.choice(free(facts))
     bought = [*((one, n) for one, _, n in lines_of(facts)), (product, 1)]
@@ -355,8 +344,7 @@ def ship_to_new_address(facts: Facts, rng: random.Random) -> Assignment:
 
 
 @task("shop/order-with-voucher", level=3, split="train")
-def order_with_voucher(facts: Facts, rng: random.Random) -> Assignment:
-    """Order with a voucher."""
+def _order_with_voucher(facts: Facts, rng: random.Random) -> Assignment:
     address, method = rng.choice(facts["addresses"]), rng.choice(CHECKOUT)
     chosen = _any_voucher(facts, rng)
     product = rng.choice([one for one in free(facts) if one["price"] > 30])
@@ -385,8 +373,7 @@ def order_with_voucher(facts: Facts, rng: random.Random) -> Assignment:
 
 
 @task("shop/order-again", level=3, split="test")
-def order_again(facts: Facts, rng: random.Random) -> Assignment:
-    """Order an old order again, and nothing else."""
+def _order_again(facts: Facts, rng: random.Random) -> Assignment:
     order = rng.choice(reorderable(facts))
     address, method = rng.choice(facts["addresses"]), rng.choice(CHECKOUT)
     bought = [(product_of(facts, line["product"]), line["quantity"]) for line in order["lines"]]
@@ -412,8 +399,7 @@ def order_again(facts: Facts, rng: random.Random) -> Assignment:
 
 
 @task("shop/unknown-product", level=1, split="train", infeasible=True)
-def unknown_product(facts: Facts, rng: random.Random) -> Assignment:
-    """Ask for a product that the shop does not have."""
+def _unknown_product(facts: Facts, rng: random.Random) -> Assignment:
     titles = [str(one["title"]) for one in facts["products"]]
     while True:
         like, other = rng.sample(titles, 2)
@@ -429,8 +415,7 @@ def unknown_product(facts: Facts, rng: random.Random) -> Assignment:
 
 
 @task("shop/too-many", level=1, split="train", infeasible=True)
-def too_many(facts: Facts, rng: random.Random) -> Assignment:
-    """Ask for more pieces than there are."""
+def _too_many(facts: Facts, rng: random.Random) -> Assignment:
     product = rng.choice([one for one in facts["products"] if 0 < one["stock"] < 10])
     count = product["stock"] + rng.randint(5, 40)
     return assignment(
@@ -445,8 +430,7 @@ def too_many(facts: Facts, rng: random.Random) -> Assignment:
 
 
 @task("shop/dead-voucher", level=1, split="train", infeasible=True)
-def dead_voucher(facts: Facts, rng: random.Random) -> Assignment:
-    """Use a voucher that is not valid."""
+def _dead_voucher(facts: Facts, rng: random.Random) -> Assignment:
     codes = [one["code"] for one in facts["vouchers"] if not one["active"]]
     letters = "".join(rng.sample("BCDFGHKLMNP", 5))
     code = rng.choice([*codes, f"{letters}{rng.randint(5, 50)}"])
@@ -458,8 +442,7 @@ def dead_voucher(facts: Facts, rng: random.Random) -> Assignment:
 
 
 @task("shop/change-old-order", level=1, split="train", infeasible=True)
-def change_old_order(facts: Facts, rng: random.Random) -> Assignment:
-    """Ask for a change that customers cannot make."""
+def _change_old_order(facts: Facts, rng: random.Random) -> Assignment:
     order = rng.choice(orders_of(facts, facts["user"]))
     line = rng.choice(order["lines"])
     return assignment(

@@ -77,8 +77,7 @@ def _in_stock(facts: Facts) -> list[Facts]:
 
 
 @task("shop/office-stock", level=1, split="train")
-def office_stock(facts: Facts, rng: random.Random) -> Assignment:
-    """Change a product's stock."""
+def _office_stock(facts: Facts, rng: random.Random) -> Assignment:
     product, count = rng.choice(_in_stock(facts)), rng.randint(90, 250)
     return assignment(
         f"A delivery has come in: set the stock of the {product['title']} to {count} pieces.",
@@ -91,8 +90,7 @@ def office_stock(facts: Facts, rng: random.Random) -> Assignment:
 
 
 @task("shop/office-price", level=1, split="train")
-def office_price(facts: Facts, rng: random.Random) -> Assignment:
-    """Change a product's price."""
+def _office_price(facts: Facts, rng: random.Random) -> Assignment:
     product = rng.choice(facts["products"])
     price = round(product["price"]) + rng.randint(2, 30) + 0.49
     return assignment(
@@ -106,8 +104,7 @@ def office_price(facts: Facts, rng: random.Random) -> Assignment:
 
 
 @task("shop/office-hide", level=1, split="train")
-def office_hide(facts: Facts, rng: random.Random) -> Assignment:
-    """Take a product off the site."""
+def _office_hide(facts: Facts, rng: random.Random) -> Assignment:
     product = rng.choice(facts["products"])
     return assignment(
         f"Take the {product['title']} off the site: make it non-public, but do not delete it.",
@@ -120,8 +117,7 @@ def office_hide(facts: Facts, rng: random.Random) -> Assignment:
 
 
 @task("shop/office-attributes", level=1, split="test")
-def office_attributes(facts: Facts, rng: random.Random) -> Assignment:
-    """Change a product's colour and warranty."""
+def _office_attributes(facts: Facts, rng: random.Random) -> Assignment:
     product = rng.choice([one for one in facts["products"] if one["warranty"]])
     colour = rng.choice(_COLOURS)
     years = product["warranty"] + rng.randint(1, 4)
@@ -149,8 +145,7 @@ def office_attributes(facts: Facts, rng: random.Random) -> Assignment:
 
 
 @task("shop/office-restock", level=3, split="train")
-def office_restock(facts: Facts, rng: random.Random) -> Assignment:
-    """Change the stock of three products."""
+def _office_restock(facts: Facts, rng: random.Random) -> Assignment:
     three = rng.sample(_in_stock(facts), 3)
     counts = rng.sample(range(90, 250), 3)
     wanted = ", ".join(
@@ -175,8 +170,7 @@ def office_restock(facts: Facts, rng: random.Random) -> Assignment:
 
 
 @task("shop/office-new-product", level=3, split="train")
-def office_new_product(facts: Facts, rng: random.Random) -> Assignment:
-    """Add a product to the catalogue."""
+def _office_new_product(facts: Facts, rng: random.Random) -> Assignment:
     like = rng.choice(facts["products"])
     leaf = find(facts["categories"], name=like["category"])
     title = f"Northfield {rng.choice(_COLOURS)} {like['title'].split()[-1]}"
@@ -226,8 +220,7 @@ def office_new_product(facts: Facts, rng: random.Random) -> Assignment:
 
 
 @task("shop/office-delete-product", level=1, split="test")
-def office_delete_product(facts: Facts, rng: random.Random) -> Assignment:
-    """Delete a product that nobody ordered."""
+def _office_delete_product(facts: Facts, rng: random.Random) -> Assignment:
     used = {line["product"] for order in facts["orders"] for line in order["lines"]}
     used |= {one["product"] for one in facts["reviews"]} | set(facts["picks"])
     product = rng.choice([one for one in free(facts) if one["id"] not in used])
@@ -252,8 +245,7 @@ def office_delete_product(facts: Facts, rng: random.Random) -> Assignment:
 
 
 @task("shop/office-rename-category", level=1, split="test")
-def office_rename_category(facts: Facts, rng: random.Random) -> Assignment:
-    """Rename a category."""
+def _office_rename_category(facts: Facts, rng: random.Random) -> Assignment:
     leaf = rng.choice([one for one in facts["categories"] if one["depth"] == 2])
     department = find(facts["products"], category=leaf["name"])["department"]
     name = f"{rng.choice(('Fine', 'All', 'Small', 'Best', 'Our'))} {leaf['name']}"
@@ -273,8 +265,7 @@ def _id_of(facts: Facts, category: str) -> int:
 
 
 @task("shop/office-add-category", level=1, split="train")
-def office_add_category(facts: Facts, rng: random.Random) -> Assignment:
-    """Add a category below a department."""
+def _office_add_category(facts: Facts, rng: random.Random) -> Assignment:
     parent = rng.choice([one for one in facts["categories"] if one["depth"] == 1])
     name = f"{rng.choice(_GROUPS)} {rng.randint(2026, 2030)}"
     return assignment(
@@ -291,8 +282,7 @@ def office_add_category(facts: Facts, rng: random.Random) -> Assignment:
 
 
 @task("shop/office-range-add", level=2, split="train")
-def office_range_add(facts: Facts, rng: random.Random) -> Assignment:
-    """Add two products to a range, by their numbers."""
+def _office_range_add(facts: Facts, rng: random.Random) -> Assignment:
     two = rng.sample([one for one in facts["products"] if one["id"] not in facts["picks"]], 2)
     number = facts["ranges"]["Staff picks"]
     return assignment(
@@ -308,8 +298,7 @@ def office_range_add(facts: Facts, rng: random.Random) -> Assignment:
 
 
 @task("shop/office-range-remove", level=1, split="test")
-def office_range_remove(facts: Facts, rng: random.Random) -> Assignment:
-    """Remove two products from a range."""
+def _office_range_remove(facts: Facts, rng: random.Random) -> Assignment:
     two = [product_of(facts, one) for one in rng.sample(facts["picks"], 2)]
     number = facts["ranges"]["Staff picks"]
     return assignment(
@@ -358,8 +347,7 @@ def _moved(order: Facts, status: str) -> tuple[Any, ...]:
 
 
 @task("shop/office-status", level=1, split="train")
-def office_status(facts: Facts, rng: random.Random) -> Assignment:
-    """Change an order's status."""
+def _office_status(facts: Facts, rng: random.Random) -> Assignment:
     order = rng.choice([one for one in facts["orders"] if one["status"] in _NEXT])
     status = rng.choice(_NEXT[order["status"]])
     return assignment(
@@ -372,8 +360,7 @@ def office_status(facts: Facts, rng: random.Random) -> Assignment:
 
 
 @task("shop/office-returns", level=2, split="train")
-def office_returns(facts: Facts, rng: random.Random) -> Assignment:
-    """Change the status of several orders of a customer."""
+def _office_returns(facts: Facts, rng: random.Random) -> Assignment:
     complete = {
         one["username"]: [
             order for order in orders_of(facts, one["username"]) if order["status"] == "Complete"
@@ -400,8 +387,7 @@ def office_returns(facts: Facts, rng: random.Random) -> Assignment:
 
 
 @task("shop/office-note", level=1, split="train")
-def office_note(facts: Facts, rng: random.Random) -> Assignment:
-    """Write a note about an order."""
+def _office_note(facts: Facts, rng: random.Random) -> Assignment:
     order = rng.choice(facts["orders"])
     text = (
         f"Customer called on {rng.choice(('Monday', 'Tuesday', 'Friday'))}: parcel "
@@ -419,8 +405,7 @@ def office_note(facts: Facts, rng: random.Random) -> Assignment:
 
 
 @task("shop/office-address", level=2, split="train")
-def office_address(facts: Facts, rng: random.Random) -> Assignment:
-    """Change where an order goes."""
+def _office_address(facts: Facts, rng: random.Random) -> Assignment:
     order = rng.choice([one for one in facts["orders"] if one["status"] != "Complete"])
     street = f"{rng.randint(1, 99)} {rng.choice(('Ferry', 'Tower', 'Canal', 'Forge'))} Street"
     postcode = f"{rng.choice(('NX', 'KT', 'RV'))}{rng.randint(1, 9)} {rng.randint(1, 9)}QD"
@@ -447,8 +432,7 @@ def office_address(facts: Facts, rng: random.Random) -> Assignment:
 
 
 @task("shop/office-revenue", level=1, split="train")
-def office_revenue(facts: Facts, rng: random.Random) -> Assignment:
-    """Find the revenue of a period."""
+def _office_revenue(facts: Facts, rng: random.Random) -> Assignment:
     dates = sorted(one["date"] for one in facts["orders"])
     first = rng.randrange(len(dates) - 20)
     start, end = dates[first], dates[first + rng.randint(8, 19)]
@@ -465,8 +449,7 @@ def office_revenue(facts: Facts, rng: random.Random) -> Assignment:
 
 
 @task("shop/office-last-order", level=1, split="train")
-def office_last_order(facts: Facts, rng: random.Random) -> Assignment:
-    """Find a customer's latest order."""
+def _office_last_order(facts: Facts, rng: random.Random) -> Assignment:
     person = rng.choice([one for one in facts["people"] if orders_of(facts, one["username"])])
     order = orders_of(facts, person["username"])[-1]
     return assignment(
@@ -480,8 +463,7 @@ def office_last_order(facts: Facts, rng: random.Random) -> Assignment:
 
 
 @task("shop/office-who-bought", level=1, split="test")
-def office_who_bought(facts: Facts, rng: random.Random) -> Assignment:
-    """Find the customer who bought a product."""
+def _office_who_bought(facts: Facts, rng: random.Random) -> Assignment:
     bought: dict[str, list[Facts]] = {}
     for order in facts["orders"]:
         for line in order["lines"]:
@@ -500,8 +482,7 @@ def office_who_bought(facts: Facts, rng: random.Random) -> Assignment:
 
 
 @task("shop/office-impossible-status", level=1, split="train", infeasible=True)
-def office_impossible_status(facts: Facts, rng: random.Random) -> Assignment:
-    """Ask for a status that an order cannot get any more."""
+def _office_impossible_status(facts: Facts, rng: random.Random) -> Assignment:
     order = rng.choice(
         [one for one in facts["orders"] if one["status"] in ("Cancelled", "Returned")]
     )
@@ -515,8 +496,7 @@ def office_impossible_status(facts: Facts, rng: random.Random) -> Assignment:
 
 
 @task("shop/office-review", level=1, split="train")
-def office_review(facts: Facts, rng: random.Random) -> Assignment:
-    """Approve or reject a review."""
+def _office_review(facts: Facts, rng: random.Random) -> Assignment:
     waiting = [one for one in facts["reviews"] if one["waits"]]
     review, approve = rng.choice(waiting), rng.random() < 0.5
     product = product_of(facts, review["product"])
@@ -538,8 +518,7 @@ def office_review(facts: Facts, rng: random.Random) -> Assignment:
 
 
 @task("shop/office-moderate", level=2, split="train")
-def office_moderate(facts: Facts, rng: random.Random) -> Assignment:
-    """Approve or reject all waiting reviews with certain scores."""
+def _office_moderate(facts: Facts, rng: random.Random) -> Assignment:
     waiting = [one for one in facts["reviews"] if one["waits"]]
     approve = rng.random() < 0.5
     scores = [rng.randint(1, 5) for _ in waiting]
@@ -577,8 +556,7 @@ def office_moderate(facts: Facts, rng: random.Random) -> Assignment:
 
 
 @task("shop/office-new-voucher", level=2, split="train")
-def office_new_voucher(facts: Facts, rng: random.Random) -> Assignment:
-    """Make a voucher."""
+def _office_new_voucher(facts: Facts, rng: random.Random) -> Assignment:
     month = rng.choice(("April", "May", "June", "July"))
     name, code = f"{month} thanks {rng.randint(10, 99)}", f"{month.upper()}{rng.randint(100, 999)}"
     usage, label = rng.choice(
@@ -620,8 +598,7 @@ def office_new_voucher(facts: Facts, rng: random.Random) -> Assignment:
 
 
 @task("shop/office-delete-voucher", level=1, split="train")
-def office_delete_voucher(facts: Facts, rng: random.Random) -> Assignment:
-    """Delete one of many vouchers."""
+def _office_delete_voucher(facts: Facts, rng: random.Random) -> Assignment:
     code = rng.randint(10, 99)
     names = [f"Trade fair {code + number}" for number in range(4)]
     chosen = rng.choice(names)
@@ -649,8 +626,7 @@ def office_delete_voucher(facts: Facts, rng: random.Random) -> Assignment:
 
 
 @task("shop/office-extend-voucher", level=1, split="test")
-def office_extend_voucher(facts: Facts, rng: random.Random) -> Assignment:
-    """Extend a voucher."""
+def _office_extend_voucher(facts: Facts, rng: random.Random) -> Assignment:
     voucher = rng.choice(facts["vouchers"])
     end = f"2026-{rng.randint(7, 12):02}-{rng.randint(1, 28):02}"
     return assignment(
@@ -671,8 +647,7 @@ def office_extend_voucher(facts: Facts, rng: random.Random) -> Assignment:
 
 
 @task("shop/office-new-offer", level=3, split="test")
-def office_new_offer(facts: Facts, rng: random.Random) -> Assignment:
-    """Make an offer, in four steps."""
+def _office_new_offer(facts: Facts, rng: random.Random) -> Assignment:
     name = f"{rng.choice(('Spring', 'Summer', 'Weekend', 'Members'))} {rng.choice(_GROUPS)} days"
     range_name = rng.choice(("Bedding", "Candles", "Staff picks"))
     percent, least = rng.randint(5, 40), rng.randint(2, 6)
@@ -711,8 +686,7 @@ def office_new_offer(facts: Facts, rng: random.Random) -> Assignment:
 
 
 @task("shop/office-deactivate", level=1, split="train")
-def office_deactivate(facts: Facts, rng: random.Random) -> Assignment:
-    """Make a customer's account inactive."""
+def _office_deactivate(facts: Facts, rng: random.Random) -> Assignment:
     person = rng.choice(facts["people"][2:])
     return assignment(
         f"Make the account of the customer {person['name']} inactive.",
@@ -725,8 +699,7 @@ def office_deactivate(facts: Facts, rng: random.Random) -> Assignment:
 
 
 @task("shop/office-views", level=2, split="train")
-def office_views(facts: Facts, rng: random.Random) -> Assignment:
-    """Find a product in a report of many pages."""
+def _office_views(facts: Facts, rng: random.Random) -> Assignment:
     place = rng.randrange(10, 90)
     product = product_of(facts, facts["bestsellers"][place]["product"])
     return assignment(
@@ -748,8 +721,7 @@ def in_office_reports(name: str) -> tuple[Step, ...]:
 
 
 @task("shop/office-page", level=1, split="test")
-def office_page(facts: Facts, rng: random.Random) -> Assignment:
-    """Write a page of the site."""
+def _office_page(facts: Facts, rng: random.Random) -> Assignment:
     title = rng.choice(("Opening hours", "Returns", "About us", "Jobs", "Press", "Our workshop"))
     year = rng.randint(2026, 2030)
     path = f"/{title.lower().replace(' ', '-')}-{year}/"

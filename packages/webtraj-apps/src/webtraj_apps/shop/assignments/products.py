@@ -43,8 +43,7 @@ def _in(facts: Facts, category: str) -> list[Facts]:
 
 
 @task("shop/price", level=1, split="train")
-def price(facts: Facts, rng: random.Random) -> Assignment:
-    """Find a product's price."""
+def _price(facts: Facts, rng: random.Random) -> Assignment:
     product = rng.choice(facts["products"])
     return assignment(
         f"What does the {product['title']} cost? Answer with the amount.",
@@ -54,8 +53,7 @@ def price(facts: Facts, rng: random.Random) -> Assignment:
 
 
 @task("shop/weight", level=1, split="test")
-def weight(facts: Facts, rng: random.Random) -> Assignment:
-    """Find a product's weight."""
+def _weight(facts: Facts, rng: random.Random) -> Assignment:
     product = rng.choice(facts["products"])
     return assignment(
         f"How many grams does the {product['title']} weigh? Answer with the number only.",
@@ -65,8 +63,7 @@ def weight(facts: Facts, rng: random.Random) -> Assignment:
 
 
 @task("shop/stock", level=1, split="train")
-def stock(facts: Facts, rng: random.Random) -> Assignment:
-    """Find how many pieces are in stock, and the product's number."""
+def _stock(facts: Facts, rng: random.Random) -> Assignment:
     product = rng.choice(free(facts))
     return assignment(
         f"How many pieces of the {product['title']} are available, and what is its UPC? "
@@ -77,8 +74,7 @@ def stock(facts: Facts, rng: random.Random) -> Assignment:
 
 
 @task("shop/heaviest", level=2, split="train")
-def heaviest(facts: Facts, rng: random.Random) -> Assignment:
-    """Compare the weights of three products."""
+def _heaviest(facts: Facts, rng: random.Random) -> Assignment:
     while True:
         three = rng.sample(facts["products"], 3)
         if len({one["weight"] for one in three}) == 3:
@@ -93,8 +89,7 @@ def heaviest(facts: Facts, rng: random.Random) -> Assignment:
 
 
 @task("shop/sum-of-prices", level=2, split="test")
-def sum_of_prices(facts: Facts, rng: random.Random) -> Assignment:
-    """Add up the prices of three products."""
+def _sum_of_prices(facts: Facts, rng: random.Random) -> Assignment:
     three = rng.sample(facts["products"], 3)
     names = [one["title"] for one in three]
     return assignment(
@@ -106,8 +101,7 @@ def sum_of_prices(facts: Facts, rng: random.Random) -> Assignment:
 
 
 @task("shop/cheapest", level=1, split="train")
-def cheapest(facts: Facts, rng: random.Random) -> Assignment:
-    """Find the cheapest or the dearest product of a category."""
+def _cheapest(facts: Facts, rng: random.Random) -> Assignment:
     name, found = draw_category(facts, rng)
     dearest = rng.random() < 0.5
     wanted = found[-1] if dearest else found[0]
@@ -122,8 +116,7 @@ def cheapest(facts: Facts, rng: random.Random) -> Assignment:
 
 
 @task("shop/two-cheapest", level=1, split="train")
-def two_cheapest(facts: Facts, rng: random.Random) -> Assignment:
-    """Add up the prices of a category's two cheapest products."""
+def _two_cheapest(facts: Facts, rng: random.Random) -> Assignment:
     name, found = draw_category(facts, rng)
     return assignment(
         f"What do the two cheapest products in the category {name} cost together, one of each, "
@@ -136,8 +129,7 @@ def two_cheapest(facts: Facts, rng: random.Random) -> Assignment:
 
 
 @task("shop/dearest-below", level=1, split="test")
-def dearest_below(facts: Facts, rng: random.Random) -> Assignment:
-    """Find the dearest product of a type within a price range."""
+def _dearest_below(facts: Facts, rng: random.Random) -> Assignment:
     while True:
         kind = rng.choice(facts["products"])["department"]
         low, high, name = rng.choice(((20, 50, "£20 to £50"), (50, 100, "£50 to £100")))
@@ -164,8 +156,7 @@ def dearest_below(facts: Facts, rng: random.Random) -> Assignment:
 
 
 @task("shop/best-rated", level=1, split="train")
-def best_rated(facts: Facts, rng: random.Random) -> Assignment:
-    """Find a category's best rated product, and its price."""
+def _best_rated(facts: Facts, rng: random.Random) -> Assignment:
     while True:
         name = rng.choice(facts["products"])["category"]
         rated = sorted(_in(facts, name), key=lambda one: -float(one.get("rating", 0)))
@@ -183,8 +174,7 @@ def best_rated(facts: Facts, rng: random.Random) -> Assignment:
 
 
 @task("shop/count-material", level=1, split="test")
-def count_material(facts: Facts, rng: random.Random) -> Assignment:
-    """Count the products of two types that a search finds."""
+def _count_material(facts: Facts, rng: random.Random) -> Assignment:
     while True:
         material = rng.choice(facts["products"])["material"]
         kinds = [
@@ -216,8 +206,7 @@ def _count_matching(facts: Facts, department: str, text: str) -> int:
 
 
 @task("shop/reviewer", level=1, split="train")
-def reviewer(facts: Facts, rng: random.Random) -> Assignment:
-    """Find who wrote a review."""
+def _reviewer(facts: Facts, rng: random.Random) -> Assignment:
     review = rng.choice(_unique_reviews(facts))
     product = product_of(facts, review["product"])
     return assignment(
@@ -237,8 +226,7 @@ def _unique_reviews(facts: Facts) -> list[Facts]:
 
 
 @task("shop/vote-review", level=1, split="test")
-def vote_review(facts: Facts, rng: random.Random) -> Assignment:
-    """Say whether a review is helpful."""
+def _vote_review(facts: Facts, rng: random.Random) -> Assignment:
     review = rng.choice(_unique_reviews(facts))
     product = product_of(facts, review["product"])
     helpful = rng.random() < 0.5
@@ -267,8 +255,7 @@ _OPINIONS = (
 
 
 @task("shop/review", level=1, split="train")
-def review(facts: Facts, rng: random.Random) -> Assignment:
-    """Review a product that the user bought."""
+def _review(facts: Facts, rng: random.Random) -> Assignment:
     order = rng.choice([one for one in facts["orders"] if one["user"] == facts["user"]])
     line = rng.choice(order["lines"])
     title, body = rng.choice(_OPINIONS)
@@ -293,8 +280,7 @@ def review(facts: Facts, rng: random.Random) -> Assignment:
 
 
 @task("shop/three-for-two", level=1, split="train")
-def three_for_two(facts: Facts, rng: random.Random) -> Assignment:
-    """Work out a price with an offer."""
+def _three_for_two(facts: Facts, rng: random.Random) -> Assignment:
     candle = rng.choice(_in(facts, "Candles"))
     return assignment(
         "There is an offer “Three candles for two”: the cheapest of three is free. What do three "
