@@ -8,6 +8,7 @@ import json
 import random
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
 from webtraj.environments import actions
@@ -21,10 +22,12 @@ from webtraj.environments.browser.oracles import (
     uncheck,
     wait_until,
 )
+from webtraj_apps.fields import Field, columns_of, set_fields
 from webtraj_apps.state import Expected
 from webtraj_apps.tasks import (
     Assignment,
     Facts,
+    Parts,
     Statement,
     added,
     anything,
@@ -263,21 +266,55 @@ _DETAILS: Final = click('a[href="#collapseDetails"]')
 _SAVE: Final = click('#ticket-respond-form button[type="submit"]')
 
 
-def _detail(name: str, value: Any) -> tuple[Step, ...]:
-    return (_RESPOND, _DETAILS, _field(name, value), _SAVE)
-
-
-def _field(name: str, value: Any) -> Step:
-    """Set one of the details of the form to respond."""
-    field = f'#collapseDetails [name="{name}"]'
-    put = select if name in ("owner", "priority", "queue") else fill
-    return put(field, str(value))
-
-
 def write_reply(text: str, *more: Step, public: bool) -> tuple[Step, ...]:
     """Reply in the ticket that is open; `more` comes before it is sent."""
     private = () if public else (uncheck("#id_public"),)
     return (_RESPOND, fill("#commentBox", text), *private, *more, _SAVE)
+
+
+FIELDS: Final[Mapping[str, Field]] = {
+    "owner": Field(select, '#collapseDetails [name="owner"]', "assigned_to_id"),
+    "priority": Field(select, '#collapseDetails [name="priority"]'),
+    "queue": Field(select, '#collapseDetails [name="queue"]', "queue_id"),
+    "due_date": Field(fill, '#collapseDetails [name="due_date"]', kept=on_day),
+}
+"""The details in the form to respond."""
+
+
+def respond(
+    ticket: Mapping[str, Any],
+    text: str = "",
+    *choices: Step,
+    public: bool = True,
+    new: Facts = MappingProxyType({}),
+    **fields: Any,
+) -> Parts:
+    """Respond to the ticket that is open.
+
+    Args:
+        ticket: The ticket.
+        text: What to write; nothing if empty.
+        *choices: What to choose in the form.
+        public: Whether the submitter can read the text.
+        new: What the choices set, by column.
+        **fields: New details, by the names of `FIELDS`.
+    """
+    details = (*choices, *((_DETAILS, *set_fields(FIELDS, fields)) if fields else ()))
+    columns = {**new, **columns_of(FIELDS, fields)}
+    return (
+        write_reply(text, *details, public=public) if text else (_RESPOND, *details, _SAVE),
+        (expect_changed(ticket, **columns),) if columns else (),
+        (expect_reply(ticket, text, public=public),) if text else (),
+        allow_notes(ticket),
+    )
+
+
+def resolve(ticket: Mapping[str, Any], text: str) -> Parts:
+    """Resolve the ticket that is open, with a public text."""
+    return (
+        write_reply(text, check("#st_resolved"), public=True),
+        expect_resolved(ticket, text),
+    )
 
 
 def _filter(*changes: Step) -> tuple[Step, ...]:
@@ -343,8 +380,7 @@ def _set_priority(facts: Facts, rng: random.Random) -> Assignment:
     priority = rng.choice([one for one in PRIORITIES if one != ticket["priority"]])
     return assign(
         f'Change the priority of ticket #{ticket["id"]} to "{PRIORITIES[priority]}".',
-        (open_ticket(ticket), _detail("priority", priority)),
-        (expect_changed(ticket, priority=priority), allow_notes(ticket)),
+        (open_ticket(ticket), respond(ticket, priority=priority)),
     )
 
 
@@ -428,8 +464,7 @@ def _set_due(facts: Facts, rng: random.Random) -> Assignment:
     date = f"2026-{rng.choice(('03', '04'))}-{rng.randint(10, 28)}"
     return assign(
         f"Ticket #{ticket['id']} should be due on {date}. Enter this.",
-        (open_ticket(ticket), _detail("due_date", date)),
-        (expect_changed(ticket, due_date=on_day(date)), allow_notes(ticket)),
+        (open_ticket(ticket), respond(ticket, due_date=date)),
     )
 
 
@@ -439,8 +474,7 @@ def _move_queue(facts: Facts, rng: random.Random) -> Assignment:
     queue = rng.choice([one for one in facts["queues"] if one["slug"] != ticket["queue"]])
     return assign(
         f"The ticket {_name(ticket)} is in the wrong queue. Move it to {queue['title']}.",
-        (search_ticket(ticket), _detail("queue", queue["id"])),
-        (expect_changed(ticket, queue_id=queue["id"]), allow_notes(ticket)),
+        (search_ticket(ticket), respond(ticket, queue=queue["id"])),
     )
 
 
@@ -450,22 +484,11 @@ def _triage(facts: Facts, rng: random.Random) -> Assignment:
     priority = rng.choice([one for one in PRIORITIES if one != ticket["priority"]])
     agent, text = rng.choice(_others(facts)), rng.choice(_NOTES)
     date = f"2026-03-{rng.randint(10, 28)}"
-    details = (
-        _field("owner", agent["id"]),
-        _field("priority", priority),
-        _field("due_date", date),
-    )
     return assign(
         f"Triage the ticket {_name(ticket)}: give it to {agent['name']} with priority"
         f' "{PRIORITIES[priority]}", due on {date}. Add the private note "{text}"',
-        (search_ticket(ticket), write_reply(text, _DETAILS, *details, public=False)),
-        expect_changed(
-            ticket,
-            priority=priority,
-            assigned_to_id=agent["id"],
-            due_date=on_day(date),
-        ),
-        (expect_reply(ticket, text, public=False), allow_notes(ticket)),
+        search_ticket(ticket),
+        respond(ticket, text, public=False, owner=agent["id"], priority=priority, due_date=date),
     )
 
 
@@ -475,8 +498,7 @@ def _resolve(facts: Facts, rng: random.Random) -> Assignment:
     text = ticket["end"]
     return assign(
         f'Resolve the ticket {_name(ticket)} with this public resolution: "{text}"',
-        (search_ticket(ticket), write_reply(text, check("#st_resolved"), public=True)),
-        expect_resolved(ticket, text),
+        (search_ticket(ticket), resolve(ticket, text)),
     )
 
 
@@ -519,14 +541,7 @@ def _reopen(facts: Facts, rng: random.Random) -> Assignment:
         f'Reopen ticket #{ticket["id"]} with the public comment "{text}" and assign it to'
         f" {agent['name']}.",
         open_ticket(ticket),
-        write_reply(
-            text,
-            check("#st_reopened"),
-            _DETAILS,
-            _field("owner", agent["id"]),
-            public=True,
-        ),
-        (expect_changed(ticket, status=2, assigned_to_id=agent["id"]), expect_answer(ticket, text)),
+        respond(ticket, text, check("#st_reopened"), new={"status": 2}, owner=agent["id"]),
     )
 
 
@@ -634,9 +649,8 @@ def _drop_dependency(facts: Facts, rng: random.Random) -> Assignment:
         f' Remove the dependency, and resolve ticket #{ticket["id"]} with the public text "{text}"',
         (open_ticket(ticket), click(f'a[href^="/tickets/{ticket["id"]}/dependency/delete/"]')),
         click('button.btn-danger[type="submit"]'),
-        write_reply(text, check("#st_resolved"), public=True),
         removed("helpdesk_ticketdependency", ticket_id=ticket["id"]),
-        expect_resolved(ticket, text),
+        resolve(ticket, text),
     )
 
 
@@ -1500,8 +1514,7 @@ def _raise_overdue(facts: Facts, rng: random.Random) -> Assignment:
         f" {agent['name']} and was due before today should have the priority"
         f' "{PRIORITIES[priority]}". Change those that do not have it.',
         _filter(*_by("assigned_to", agent["id"])),
-        [(open_ticket(ticket), _detail("priority", priority)) for ticket in chosen],
-        ([expect_changed(ticket, priority=priority) for ticket in chosen], allow_notes(*chosen)),
+        [(open_ticket(ticket), respond(ticket, priority=priority)) for ticket in chosen],
     )
 
 
@@ -1518,20 +1531,7 @@ def _answer_several(facts: Facts, rng: random.Random) -> Assignment:
         f"Write to the submitters of all tickets of the queue {queue['title']} that are open"
         f' or reopened and assigned to {agent["name"]}: "{text}" Make these tickets due on {date}.',
         _filter(*_by("assigned_to", agent["id"]), *_by("queue", queue["id"])),
-        [
-            (
-                open_ticket(ticket),
-                write_reply(
-                    text,
-                    _DETAILS,
-                    _field("due_date", date),
-                    public=True,
-                ),
-            )
-            for ticket in group
-        ],
-        [expect_changed(ticket, due_date=on_day(date)) for ticket in group],
-        ([expect_reply(ticket, text, public=True) for ticket in group], allow_notes(*group)),
+        [(open_ticket(ticket), respond(ticket, text, due_date=date)) for ticket in group],
     )
 
 

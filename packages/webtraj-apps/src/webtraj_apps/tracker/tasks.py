@@ -55,14 +55,12 @@ UPCOMING = [name for name, _, completed, _ in WORDS.milestones if not completed]
 DATED = {name: due for name, due, completed, _ in WORDS.milestones if due and not completed}
 _OPEN = ("accepted", "assigned", "new", "reopened")
 _CUSTOM = ("customer", "estimate", "billable")
+_LISTS = ("type", "priority", "milestone", "component", "version", "customer")
+_TEXTS = ("summary", "description", "keywords", "cc", "estimate")
 FIELDS: Final[Mapping[str, Field]] = {
-    name: Field(put, f"#field-{name}")
-    for put, names in (
-        (fill, ("summary", "description", "keywords", "cc", "estimate")),
-        (select, ("type", "priority", "milestone", "component", "version", "customer")),
-        (tick, ("billable",)),
-    )
-    for name in names
+    **{name: Field(select, f"#field-{name}") for name in _LISTS},
+    **{name: Field(fill, f"#field-{name}") for name in _TEXTS},
+    "billable": Field(tick, "#field-billable"),
 }
 """The fields of a ticket's form."""
 
@@ -366,7 +364,9 @@ def resolve(resolution: str) -> Action:
     return Action((check("#action_resolve"), choice), columns)
 
 
-def edit(ticket: Ticket, action: Action = _NO_ACTION, *, comment: str = "", **fields: Any) -> Parts:
+def edit(
+    ticket: Ticket, action: Action = _NO_ACTION, /, *, comment: str = "", **fields: Any
+) -> Parts:
     """Edit the ticket that is open.
 
     Args:
@@ -965,7 +965,6 @@ def _split_ticket(facts: Facts, rng: random.Random) -> Assignment:
     ticket = rng.choice(find_unclosed_tickets(facts, type="enhancement", milestone=UPCOMING))
     first = len(facts["tickets"]) + 1
     summaries = [f"Design: {ticket['summary']}", f"Test: {ticket['summary']}"]
-    shared = {"type": "task", "component": ticket["component"], "milestone": ticket["milestone"]}
     return assign(
         f"Split the wish {_quote(ticket)} into two new tickets of the type task, with the "
         f"summaries “{summaries[0]}” and “{summaries[1]}”, in the same component and milestone as "
@@ -974,7 +973,14 @@ def _split_ticket(facts: Facts, rng: random.Random) -> Assignment:
         "one first.",
         search_ticket(ticket),
         [
-            create_ticket(facts, after=at, summary=summary, **shared)
+            create_ticket(
+                facts,
+                after=at,
+                summary=summary,
+                type="task",
+                component=ticket["component"],
+                milestone=ticket["milestone"],
+            )
             for at, summary in enumerate(summaries)
         ],
         (search_ticket(ticket), comment_on(ticket, f"Split into #{first} and #{first + 1}.")),
@@ -1264,7 +1270,6 @@ def _encode(text: str) -> str:
 def _save_query(facts: Facts, rng: random.Random) -> Assignment:
     component, kind = rng.choice(list(WORDS.components)), rng.choice(WORDS.types)
     title = f"Open {kind}s in {component}"
-    wanted = {"component": component, "type": kind, "status": "!closed"}
     return assign(
         f"Make a custom query for all tickets of the component {component} and the type "
         f"{kind} that are not closed, whoever owns them, and save it as a report with the title "
@@ -1272,7 +1277,13 @@ def _save_query(facts: Facts, rng: random.Random) -> Assignment:
         query_tickets(component=component, type=kind),
         click('#trac-report-save input[type="submit"]'),
         (fill("#title", title), click('#edit_report input[value="Save query"]')),
-        added("report", title=same_text(title), query=lambda text: _asks(text, wanted)),
+        added(
+            "report",
+            title=same_text(title),
+            query=lambda text: _asks(
+                text, {"component": component, "type": kind, "status": "!closed"}
+            ),
+        ),
     )
 
 
