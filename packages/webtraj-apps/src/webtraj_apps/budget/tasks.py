@@ -144,10 +144,7 @@ def _no_bill(bill: Bill, *twins: Bill) -> Expected:
 
 def open_project(project: Project) -> tuple[Step, ...]:
     """Open a project from the home page, or from another project."""
-    return (
-        click("#navbarProjectsLinks"),
-        click(f".dropdown-menu a[href='/{project['id']}/']"),
-    )
+    return (click("#navbarProjectsLinks"), click(f".dropdown-menu a[href='/{project['id']}/']"))
 
 
 def open_tab(name: str) -> Step:
@@ -446,10 +443,7 @@ def _split_bill(facts: Facts, rng: random.Random) -> Assignment:
         f"instead, both for everyone: {told}.",
         (open_project(project), _delete(project, bill)),
         [enter_bill(project, part, day=bill["date"]) for part in parts],
-        [
-            _no_bill(bill),
-            [expect_bill(project, part, day=bill["date"]) for part in parts],
-        ],
+        [_no_bill(bill), [expect_bill(project, part, day=bill["date"]) for part in parts]],
     )
 
 
@@ -477,10 +471,7 @@ def _new_member(project: str, name: str, weight: float = 1.0) -> Expected:
 
 
 def _add_member(name: str) -> tuple[Step, Step]:
-    return (
-        fill("#add-member-form input[name=name]", name),
-        click("#add-member-form button"),
-    )
+    return (fill("#add-member-form input[name=name]", name), click("#add-member-form button"))
 
 
 @task("budget/change-weight", level=2, split="train")
@@ -870,10 +861,7 @@ def _rename_project(facts: Facts, rng: random.Random) -> Assignment:
 
 
 def _save(project: Project) -> tuple[Step, Step]:
-    return (
-        fill("#edit-project #current_password", project["code"]),
-        click("#edit-project button"),
-    )
+    return (fill("#edit-project #current_password", project["code"]), click("#edit-project button"))
 
 
 @task("budget/change-email", level=2, split="test")
