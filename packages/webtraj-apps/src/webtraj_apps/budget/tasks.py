@@ -13,7 +13,6 @@ from datetime import date
 from typing import Any, TypeAlias
 
 from webtraj.environments.browser.oracles import Step, check, click, fill, select, uncheck
-from webtraj_apps.fields import Field, columns_of, set_fields
 from webtraj_apps.tasks import (
     Assignment,
     Expected,
@@ -43,11 +42,6 @@ Bill: TypeAlias = dict[str, Any]
 _TODAY = "2026-03-02"
 _NEW = 1000
 """From here on are the ids of rows that worlds are prepared with."""
-_PROJECT_FIELDS = {
-    "name": Field(fill, "#edit-project #name", kept=same_text),
-    "contact_email": Field(fill, "#edit-project #contact_email"),
-}
-"""The fields of a project's settings."""
 
 
 # Facts.
@@ -111,8 +105,8 @@ def draw_bill(facts: Facts, rng: random.Random, *, everyone: bool) -> tuple[Proj
     names = _names(project)
     what = rng.choice([one for one in PURCHASES if one not in titles_of(project)])
     some = _draw_some(names, rng)
-    owers = names if everyone else some
-    return project, _bill(what, draw_amount(rng), rng.choice(names), owers)
+    amount, payer = draw_amount(rng), rng.choice(names)
+    return project, _bill(what, amount, payer, names if everyone else some)
 
 
 def _bill(what: str, amount: float, payer: str, owers: list[str]) -> Bill:
@@ -127,24 +121,15 @@ def bill_for_everyone(facts: Facts, project: Project, what: str, amount: float) 
 def _choose_bill(
     facts: Facts, rng: random.Random, test: Callable[[Project, Bill], bool] = lambda *_: True
 ) -> tuple[Project, Bill]:
-    """Choose an expense that passes a test, and its project.
+    """Choose an expense with a title of its own, by and for active participants, that fits."""
 
-    It has a title of its own, and is by and for active participants.
-    """
+    def fits(project: Project, bill: Bill) -> bool:
+        active = {bill["payer"], *bill["owers"]}.issubset(_names(project))
+        single = titles_of(project).count(bill["what"]) == 1
+        return active and single and not bill["reimbursement"] and test(project, bill)
 
-    def is_plain(project: Project, bill: Bill) -> bool:
-        return (
-            not bill["reimbursement"]
-            and titles_of(project).count(bill["what"]) == 1
-            and {bill["payer"], *bill["owers"]}.issubset(_names(project))
-        )
-
-    fit = [
-        (project, bills)
-        for project in find_known_projects(facts)
-        if (bills := [b for b in project["bills"] if is_plain(project, b) and test(project, b)])
-    ]
-    project, bills = rng.choice(fit)
+    found = [(p, [b for b in p["bills"] if fits(p, b)]) for p in find_known_projects(facts)]
+    project, bills = rng.choice([(project, bills) for project, bills in found if bills])
     return project, rng.choice(bills)
 
 
@@ -195,11 +180,9 @@ def _paid(bill: Bill, *, day: str = _TODAY, kind: str = "EXPENSE", **payer: Any)
     )
 
 
-def expect_bill(
-    project: Project, bill: Bill, *, day: str = _TODAY, kind: str = "EXPENSE"
-) -> Expected:
+def expect_bill(project: Project, bill: Bill, *, day: str = _TODAY) -> Expected:
     """Expect a new bill, paid by a participant."""
-    return _paid(bill, day=day, kind=kind, payer_id=_member(project, bill["payer"])["id"])
+    return _paid(bill, day=day, payer_id=_member(project, bill["payer"])["id"])
 
 
 def _changed(table: str, row: dict[str, Any], **new: Any) -> Expected:
@@ -249,14 +232,7 @@ def _fill_bill(bill: Bill) -> list[Step]:
 
 
 def enter_bill(project: Project, bill: Bill, *more: Step, day: str = "") -> tuple[Step, ...]:
-    """Enter a bill in the project that is open.
-
-    Args:
-        project: The project.
-        bill: The bill.
-        *more: Steps before the form is sent.
-        day: The bill's day; today if empty.
-    """
+    """Enter a bill in the project that is open; `more` comes at its end. No day means today."""
     owers = _tick_owers(project, _names(project), bill["owers"])
     dated = [fill("#date", day)] if day else []
     return (_ADD, *dated, *_fill_bill(bill), *owers, *more, _SUBMIT)
@@ -312,7 +288,7 @@ def _delete(project: Project, bill: Bill, *twins: Bill) -> Parts:
 
 
 def _add_member(project: str, name: str, weight: float = 1.0) -> Parts:
-    """Add a participant to the project that is open. Only the change knows of the weight."""
+    """Add a participant to the project that is open, who ends up with a weight."""
     return (
         fill("#add-member-form input[name=name]", name),
         click("#add-member-form button"),
@@ -348,14 +324,10 @@ def _register(project: Project, settlement: dict[str, Any]) -> Parts:
     )
 
 
-def _edit_project(project: Project, **fields: str) -> Parts:
-    """Change the settings of a project, by the names of `_PROJECT_FIELDS`."""
-    return (
-        (_settings(project), set_fields(_PROJECT_FIELDS, fields)),
-        fill("#edit-project #current_password", project["code"]),
-        click("#edit-project button"),
-        _changed("project", project, **columns_of(_PROJECT_FIELDS, fields)),
-    )
+def _edit_project(project: Project, field: Step, **new: Any) -> Parts:
+    code = fill("#edit-project #current_password", project["code"])
+    steps = _settings(project), field, code, click("#edit-project button")
+    return steps, _changed("project", project, **new)
 
 
 def _create_project(name: str, code: str, email: str) -> Parts:
@@ -409,7 +381,7 @@ def _add_reimbursement(facts: Facts, rng: random.Random) -> Assignment:
         f'this in the project "{project["name"]}" as a bill of the type Reimbursement with the '
         f'description "{bill["what"]}".',
         (open_project(project), enter_bill(project, bill, *kind)),
-        expect_bill(project, bill, kind="REIMBURSEMENT"),
+        _paid(bill, kind="REIMBURSEMENT", payer_id=_member(project, payer)["id"]),
     )
 
 
@@ -770,13 +742,9 @@ def _most_expensive(facts: Facts, rng: random.Random) -> Assignment:
         own = [bill for bill in project["bills"] if bill["payer"] == name]
         return find_best(own, lambda bill: bill["amount"])
 
-    fit = [
-        (project, bill)
-        for project in find_known_projects(facts)
-        for name in _names(project)
-        # Transfers are on the list of bills too, but they pay for nothing.
-        if (bill := highest(project, name)) and not bill["reimbursement"]
-    ]
+    found = [(p, highest(p, name)) for p in find_known_projects(facts) for name in _names(p)]
+    # Transfers are on the list of bills too, but they pay for nothing.
+    fit = [(project, bill) for project, bill in found if bill and not bill["reimbursement"]]
     project, bill = rng.choice(fit)
     return assign(
         f'What did {bill["payer"]} pay most for in the project "{project["name"]}"? Answer '
@@ -860,7 +828,7 @@ def _rename_project(facts: Facts, rng: random.Random) -> Assignment:
     return assign(
         f'Rename the project "{project["name"]}" to "{name}". Its private code is '
         f'"{project["code"]}".',
-        _edit_project(project, name=name),
+        _edit_project(project, fill("#edit-project #name", name), name=same_text(name)),
     )
 
 
@@ -869,10 +837,11 @@ def _change_email(facts: Facts, rng: random.Random) -> Assignment:
     project = rng.choice(find_known_projects(facts))
     name = other_than(rng, [one["name"] for one in project["members"]], facts["name"])
     email = f"{name.lower()}@northfield.test"
+    field = fill("#edit-project #contact_email", email)
     return assign(
         f'Change the email address in the settings of the project "{project["name"]}" to '
         f'{email}. The private code of the project is "{project["code"]}".',
-        _edit_project(project, contact_email=email),
+        _edit_project(project, field, contact_email=email),
     )
 
 
@@ -946,8 +915,7 @@ def _unknown_payer(facts: Facts, rng: random.Random) -> Assignment:
     project, bill = draw_bill(facts, rng, everyone=True)
     name = _draw_newcomer(facts, project, rng)
     return assign(
-        f'Add a bill of today to the project "{project["name"]}": {name} paid '
-        f'{bill["amount"]:.2f} for "{bill["what"]}", for everyone. Do not add or change '
-        "participants.",
+        f'Add a bill of today to the project "{project["name"]}": {name} paid {bill["amount"]:.2f} '
+        f'for "{bill["what"]}", for everyone. Do not add or change participants.',
         (open_project(project), _ADD),
     )

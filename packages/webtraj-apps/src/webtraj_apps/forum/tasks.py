@@ -231,31 +231,25 @@ def _set(table: str, row: dict[str, Any], column: str, value: Any) -> Statement:
     return f"UPDATE {table} SET {column} = ? WHERE id = ?", (value, row["id"])
 
 
-def _report_comment(facts: Facts, comment: Comment, rng: random.Random) -> list[Statement]:
-    """Report a comment by one to four members, in the name of all of them."""
+def _draw_reported(facts: Facts, rng: random.Random) -> tuple[Topic, Comment, int, list[Statement]]:
+    """Let some members report a comment of a topic in which none was reported.
+
+    Returns:
+        The topic, the comment, the id of its flag, and the SQL that reports it.
+    """
+    known = {flag["topic"] for flag in facts["flags"]}
+    topic, comment = _draw_comment(facts, rng, lambda topic, _: topic["id"] not in known)
     members = [one for one in facts["users"][3:39] if one["username"] != comment["by"]]
     flag = f"INSERT INTO {_FLAG} (id, comment_id, date, is_closed) VALUES (?, ?, ?, 0)"
     report = (
         "INSERT INTO spirit_comment_flag_flag (user_id, comment_id, date, reason, body) "
         "VALUES (?, ?, ?, 1, ?)"
     )
-    when, text = "2026-03-01 18:30:00", "Please have a look at this."
+    number, text, when = comment["id"], "Please have a look at this.", "2026-03-01 18:30:00"
     reporters = rng.sample(members, rng.randint(1, 4))
-    return [
-        (flag, (_new_flag(comment), comment["id"], when)),
-        *((report, (one["id"], comment["id"], when, text)) for one in reporters),
-    ]
-
-
-def _new_flag(comment: Comment) -> int:
-    """Return the id of the flag of a comment that `_report_comment` reports."""
-    return 10_000 + int(comment["id"])
-
-
-def _draw_unreported(facts: Facts, rng: random.Random) -> tuple[Topic, Comment]:
-    """Return a comment of a topic in which none was reported."""
-    reported = {flag["topic"] for flag in facts["flags"]}
-    return _draw_comment(facts, rng, lambda topic, _: topic["id"] not in reported)
+    reports = [(report, (one["id"], number, when, text)) for one in reporters]
+    flags = [(flag, (10_000 + number, number, when))]
+    return topic, comment, 10_000 + number, [*flags, *reports]
 
 
 # Expectations.
@@ -359,10 +353,8 @@ def _page_to(title: str, selector: str = "a.topic__link") -> Step:
 
 def _menu(entry: str) -> tuple[Step, ...]:
     """Choose an entry of the user's menu."""
-    return (
-        click("a.header__tabs__item[href='/user/menu/']"),
-        click(".js-user-content .menu_list__link", entry),
-    )
+    link = click(".js-user-content .menu_list__link", entry)
+    return click("a.header__tabs__item[href='/user/menu/']"), link
 
 
 def _admin(entry: str) -> tuple[Step, ...]:
@@ -410,13 +402,10 @@ def _page_of(topic: Topic, comment: Comment) -> int:
     return int(topic["comments"].index(comment)) // _PAGE + 1
 
 
-def _turn(number: int) -> Step:
-    return click(f".paginator__button a[href^='?page={number}']:has(.fa-chevron-right)")
-
-
 def _to_comment(topic: Topic, comment: Comment) -> list[Step]:
     """Page through the open topic to a comment."""
-    return [_turn(number) for number in range(2, _page_of(topic, comment) + 1)]
+    onward = ".paginator__button a[href^='?page={}']:has(.fa-chevron-right)"
+    return [click(onward.format(page)) for page in range(2, _page_of(topic, comment) + 1)]
 
 
 def _read_all(topic: Topic) -> list[Step]:
@@ -448,16 +437,11 @@ def reply(facts: Facts, topic: Topic, text: str) -> Parts:
 
 
 def _rewrite(comment: Comment, text: str) -> Parts:
-    """Give a comment of the page another text."""
+    """Give a comment of the page another text. Whoever corrects a slip saves it twice."""
+    new = {"comment": same_text(text), "comment_html": anything, "modified_count": anything}
     return (
         (_at(comment, "/update/"), fill("#id_comment", text), _PUBLISH),
-        _changed(
-            _COMMENT,
-            comment,
-            comment=same_text(text),
-            comment_html=anything,
-            modified_count=anything,  # Who corrects a slip saves twice.
-        ),
+        _changed(_COMMENT, comment, **new),
     )
 
 
@@ -877,19 +861,14 @@ def _report_bad_comment(facts: Facts, rng: random.Random) -> Assignment:
     topic, comment = _draw_comment(facts, rng, lambda _, comment: comment["id"] not in flagged)
     reason = rng.choice(("Spam", "Other"))
     text = rng.choice(("Please have a look.", "This is off topic.", "I do not like the tone."))
+    number, said = comment["id"], {"reason": int(reason == "Other"), "body": same_text(text)}
     return assign(
         f"Report the comment of {name_of(facts, comment['by'])} in the topic "
         f'"{topic["title"]}". The reason is "{reason}", and the text is: "{text}"',
         (find_topic(topic), _at(comment, "/flag/"), select("#id_reason", reason)),
         (fill("#id_body", text), _SAVE),
-        added(
-            "spirit_comment_flag_flag",
-            user_id=_own_id(facts),
-            comment_id=comment["id"],
-            reason=int(reason == "Other"),
-            body=same_text(text),
-        ),
-        added(_FLAG, comment_id=comment["id"], is_closed=0),
+        added("spirit_comment_flag_flag", user_id=_own_id(facts), comment_id=number, **said),
+        added(_FLAG, comment_id=number, is_closed=0),
     )
 
 
@@ -991,16 +970,12 @@ def _email_preferences(facts: Facts, rng: random.Random) -> Assignment:
     when, bit = rng.choice((("Immediately", 2), ("Weekly", 4)))
     label, left = rng.choice((("mentions", 16), ("replies", 8)))
     off = uncheck(f"#id_notify_{label}")
+    fields = select("#id_notify_when", when), off, fill("#id_location", town)
     return assign(
         f'In your preferences, set the email notifications to "{when}", and switch the emails '
         f"about {label} off. Leave the other emails as they are. Also set your location "
         f"to {town}.",
-        _prefer(
-            facts,
-            *(select("#id_notify_when", when), off, fill("#id_location", town)),
-            notify=bit | left,
-            location=town,
-        ),
+        _prefer(facts, *fields, notify=bit | left, location=town),
     )
 
 
@@ -1049,14 +1024,11 @@ def _maintenance(facts: Facts, rng: random.Random) -> Assignment:
     topics = visible_topics(facts)
     topic = rng.choice([one for one in topics if one["title"].startswith("Maintenance")])
     details = topic["details"]
-    whom = f"Who is the contact for the maintenance of the {details['system']}?"
-    long = f"How many hours does the announced maintenance of the {details['system']} take?"
-    question, right = rng.choice(
-        (
-            (f"{whom} Answer with first and last name.", details["contact"]),
-            (f"{long} Answer with the number.", f"{details['hours']} hours"),
-        )
-    )
+    what = f"maintenance of the {details['system']}"
+    whom = f"Who is the contact for the {what}? Answer with first and last name."
+    long = f"How many hours does the announced {what} take? Answer with the number."
+    questions = (whom, details["contact"]), (long, f"{details['hours']} hours")
+    question, right = rng.choice(questions)
     return assign(question, _browse(facts, topic), answer=right)
 
 
@@ -1443,23 +1415,23 @@ def _settings(facts: Facts, rng: random.Random) -> Assignment:
 
 @task("forum/settle-flag", level=3, split="train", user="admin")
 def _settle_flag(facts: Facts, rng: random.Random) -> Assignment:
-    topic, comment = _draw_unreported(facts, rng)
+    topic, comment, flag, prepare = _draw_reported(facts, rng)
     return assign(
         f'A comment in the topic "{topic["title"]}" was reported. As an administrator, delete '
         "this comment, and close its flag.",
-        _close_flag(facts, _new_flag(comment), _delete_reported(comment["id"])),
-        prepare=_report_comment(facts, comment, rng),
+        _close_flag(facts, flag, _delete_reported(comment["id"])),
+        prepare=prepare,
     )
 
 
 @task("forum/dismiss-flag", level=2, split="test", user="admin")
 def _dismiss_flag(facts: Facts, rng: random.Random) -> Assignment:
-    topic, comment = _draw_unreported(facts, rng)
+    topic, _, flag, prepare = _draw_reported(facts, rng)
     return assign(
         f'A comment in the topic "{topic["title"]}" was reported, but it is harmless. As an '
         "administrator, close its flag and keep the comment.",
-        _close_flag(facts, _new_flag(comment)),
-        prepare=_report_comment(facts, comment, rng),
+        _close_flag(facts, flag),
+        prepare=prepare,
     )
 
 
@@ -1477,12 +1449,11 @@ def _clean_up_flags(facts: Facts, rng: random.Random) -> Assignment:
 
 @task("forum/count-reporters", level=1, split="train", user="admin")
 def _count_reporters(facts: Facts, rng: random.Random) -> Assignment:
-    topic, comment = _draw_unreported(facts, rng)
-    prepare = _report_comment(facts, comment, rng)
+    topic, _, flag, prepare = _draw_reported(facts, rng)
     return assign(
         f'A comment in the topic "{topic["title"]}" was reported. How many members reported '
         "it? You are an administrator. Answer with the number.",
-        _open_flag(_new_flag(comment)),
+        _open_flag(flag),
         prepare=prepare,
         answer=str(len(prepare) - 1),
     )
