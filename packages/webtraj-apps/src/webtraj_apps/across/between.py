@@ -530,7 +530,7 @@ def _second_hand(facts: Facts, rng: random.Random) -> Assignment:
     topic = rng.choice(
         [
             one
-            for one in forum.visible_topics(forum_facts["topics"])
+            for one in forum.visible_topics(forum_facts)
             if one["category"] == "For Sale" and one["author"] != forum_facts["user"]
         ]
     )
@@ -543,7 +543,7 @@ def _second_hand(facts: Facts, rng: random.Random) -> Assignment:
         f'description "{item}".',
         expect={"budget": budget.expect_bill(project, bill)},
         steps=(
-            forum.find_topic(topic["title"]),
+            forum.find_topic(topic),
             to_site("budget"),
             budget.open_project(project),
             budget.enter_bill(project, bill),
@@ -673,13 +673,13 @@ def _cheapest_for_wish(facts: Facts, rng: random.Random) -> Assignment:
         prepare={"forum": post.prepare},
         expect={"forum": forum.expect_reply(facts["forum"], post.topic, user, text)},
         steps=(
-            forum.find_topic(post.topic["title"]),
+            forum.find_topic(post.topic),
             to_site("shop"),
             products_lib.open_category(facts["shop"], name),
             select("#id_sort_by", "price-asc"),
             click(f".product_pod h3 a[href='{best['url']}']"),
             to_site("forum"),
-            forum.find_topic(post.topic["title"]),
+            forum.find_topic(post.topic),
             forum.write_reply(text),
         ),
     )
@@ -703,7 +703,7 @@ def _list_to_basket(facts: Facts, rng: random.Random) -> Assignment:
         prepare={"forum": post.prepare},
         expect={"shop": [basket.expect_line(shop, product, count) for product, count in chosen]},
         steps=(
-            forum.find_topic(post.topic["title"]),
+            forum.find_topic(post.topic),
             to_site("shop"),
             [basket.add_to_basket(product, count) for product, count in chosen],
         ),
@@ -733,7 +733,7 @@ def _list_with_unknown_product(facts: Facts, rng: random.Random) -> Assignment:
         "See whether our shop has every product of the list in the forum's topic "
         f'"{post.topic["title"]}". If it has them all, put one of each into my basket. If it lacks '
         "one, put none of them into the basket, and report that it cannot be done.",
-        (forum.find_topic(post.topic["title"]), to_site("shop")),
+        (forum.find_topic(post.topic), to_site("shop")),
         ([common.to_product(one) for one in products], common.search(unknown)),
         prepare={"forum": post.prepare},
     )
@@ -764,7 +764,7 @@ def _list_with_unknown_ticket(facts: Facts, rng: random.Random) -> Assignment:
         f'The topic "{post.topic["title"]}" in the forum lists tickets. See whether each of '
         "them is in the tracker and not closed yet. If they all are, close them as fixed. If one "
         "is not, change none of them, and report that it cannot be done.",
-        (forum.find_topic(post.topic["title"]), to_site("tracker")),
+        (forum.find_topic(post.topic), to_site("tracker")),
         [tracker.open_ticket({"id": number}) for number in reversed(numbers)],
         prepare={"forum": post.prepare},
     )
@@ -784,7 +784,7 @@ def _topic_to_ticket(facts: Facts, rng: random.Random) -> Assignment:
     topic = rng.choice(
         [
             one
-            for one in forum.plain_topics(facts["forum"]["topics"])
+            for one in forum.plain_topics(facts["forum"])
             if one["category"] in ("Hardware", "Network") and one["author"] != user
         ]
     )
@@ -808,11 +808,11 @@ def _topic_to_ticket(facts: Facts, rng: random.Random) -> Assignment:
             ),
         },
         steps=(
-            forum.find_topic(topic["title"]),
+            forum.find_topic(topic),
             to_site("helpdesk"),
             helpdesk.enter_ticket(queue, topic["title"], body, priority, sender),
             to_site("forum"),
-            forum.find_topic(topic["title"]),
+            forum.find_topic(topic),
             forum.write_reply(text),
         ),
     )

@@ -437,7 +437,7 @@ def _announce_vote(facts: Facts, rng: random.Random) -> Assignment:
     vote, own = rng.choice(facts["mail"]["votes"]), facts["forum"]
     first = mail.find_mail(facts["mail"], vote["mail"])
     count = vote["counts"][vote["winner"]]
-    topic = rng.choice(forum.find_unclosed_topics(own["topics"]))
+    topic = rng.choice(forum.find_unclosed_topics(own))
     text = f"{vote['title']}: {count} votes for {vote['winner']}."
     return _across(
         "forum",
@@ -450,7 +450,7 @@ def _announce_vote(facts: Facts, rng: random.Random) -> Assignment:
         [mail.read_nth(i) for i in range(vote["voters"] + 1)],
         mail.READABLE,
         between.to_site("forum"),
-        forum.find_topic(topic["title"]),
+        forum.find_topic(topic),
         forum.write_reply(text),
         expect=forum.expect_reply(own, topic, own["user"], text),
     )
@@ -459,9 +459,7 @@ def _announce_vote(facts: Facts, rng: random.Random) -> Assignment:
 @task("across/mail-author", apps=("forum", "mail"), level=2, split="train")
 def _mail_author(facts: Facts, rng: random.Random) -> Assignment:
     topics = [
-        one
-        for one in forum.visible_topics(facts["forum"]["topics"])
-        if _is_known(facts, one["author"])
+        one for one in forum.visible_topics(facts["forum"]) if _is_known(facts, one["author"])
     ]
     topic = rng.choice(topics)
     author = _person(facts, topic["author"])
@@ -471,7 +469,7 @@ def _mail_author(facts: Facts, rng: random.Random) -> Assignment:
         f"Who started the topic “{topic['title']}” in the forum? Send this person a mail with the "
         f"subject “{subject}” and the text “{text}” The address is in the address book of the "
         "webmail.",
-        forum.find_topic(topic["title"]),
+        forum.find_topic(topic),
         between.to_site("mail"),
         mail.write_to_contacts([author], subject, text),
         sent=mail.expect_sent([author["email"]], subject, text=same_text(text)),

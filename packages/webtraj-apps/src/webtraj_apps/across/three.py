@@ -95,14 +95,14 @@ def _list_to_bills(facts: Facts, rng: random.Random) -> Assignment:
             "forum": forum.expect_reply(own, post.topic, own["user"], text),
         },
         steps=(
-            forum.find_topic(post.topic["title"]),
+            forum.find_topic(post.topic),
             between.to_site("shop"),
             [shop.to_product(product) for product, _ in chosen],
             between.to_site("budget"),
             budget.open_project(project),
             [budget.enter_bill(project, bill) for bill in bills],
             between.to_site("forum"),
-            forum.find_topic(post.topic["title"]),
+            forum.find_topic(post.topic),
             forum.write_reply(text),
         ),
     )
