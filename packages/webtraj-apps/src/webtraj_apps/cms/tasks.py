@@ -69,6 +69,7 @@ _UNPUBLISHED: Final = {"live": 0, "has_unpublished_changes": 1}
 _SECTIONS: Final = ("news", "events", "policies", "jobs")
 _WORKSHOPS: Final = tuple(one["name"] for one in COMPANY.workshops)
 _CATEGORIES: Final = ("company", "people", "products", "sites")
+_HOSTS: Final = ("Chess group", "Sailing group", "Singing group", "Hiking group")
 _LEVELS: Final = ("information", "warning", "disruption")
 _ROLES: Final = ("Editors", "Moderators")
 _SUMMARIES: Final = (
@@ -137,10 +138,6 @@ def _not_redirected(facts: Facts) -> Callable[[Any], bool]:
 def _room(rng: random.Random) -> str:
     """Return a room without a name, in which no event takes place yet."""
     return f"Dundee, room {rng.randint(1, 4)}.{rng.randint(1, 28):02}"
-
-
-def _draw_host(rng: random.Random) -> str:
-    return f"{rng.choice(('Chess', 'Sailing', 'Singing', 'Hiking'))} group"
 
 
 def _draw_day(rng: random.Random, first: int, year: int = 2026) -> str:
@@ -244,13 +241,8 @@ def _grown(facts: Facts, slug: str, by: int) -> Expected:
 
 def _added(facts: Facts, slug: str, /, **values: Any) -> tuple[Expected, ...]:
     """Expect a new page in a section."""
-    page = added("wagtailcore_page", **values, parent=_below(facts, slug))
+    page = added("wagtailcore_page", **values, parent=_section(facts, slug)["path"])
     return page, _grown(facts, slug, 1)
-
-
-def _below(facts: Facts, slug: str) -> str:
-    """Return the parent of the pages of a section."""
-    return str(_section(facts, slug)["path"])
 
 
 def _snippets(kind: str, link: str) -> tuple[Step, ...]:
@@ -314,22 +306,18 @@ def _draft_summary(page: Mapping[str, Any], text: str, *buttons: Step) -> Parts:
 
 
 def _create(
-    facts: Facts, slug: str, *parts: Steps | dict[str, Any], publish: bool = True, **columns: Any
+    facts: Facts,
+    slug: str,
+    title: str,
+    *parts: Steps | dict[str, Any],
+    publish: bool = True,
+    **columns: Any,
 ) -> Parts:
-    """Add a page to a section.
-
-    Args:
-        facts: The facts of the world.
-        slug: The section.
-        *parts: Values of fields, and steps between that set `columns`.
-        publish: Whether to publish the page.
-        **columns: Columns that no field sets, the title among them.
-    """
+    """Add a page to a section: `parts` are values of fields, and steps that set `columns`."""
     section, table = _section(facts, slug)["id"], _TABLES[slug]
-    steps = [set_fields(_FIELDS, one) if isinstance(one, dict) else one for one in parts]
-    for one in parts:
-        columns |= columns_of(_FIELDS, one) if isinstance(one, dict) else {}
-    title = columns.pop("title")
+    steps = [set_fields(_FIELDS, part) if isinstance(part, dict) else part for part in parts]
+    for part in parts:
+        columns |= columns_of(_FIELDS, part) if isinstance(part, dict) else {}
     # A version keeps numbers as texts.
     version = {name: one if callable(one) else str(one) for name, one in columns.items()}
     return (
@@ -356,13 +344,8 @@ def _unpublish(page: Mapping[str, Any]) -> Parts:
 
 def _create_snippet(kind: str, **fields: str) -> Parts:
     """Add a snippet."""
-    return _write_snippet(kind, **fields), added(
-        f"northfield_{kind}", **columns_of(_FIELDS, fields)
-    )
-
-
-def _to_snippet(kind: str, row: Mapping[str, Any]) -> Steps:
-    return _snippets(kind, f'main a[href$="/{kind}/edit/{row["id"]}/"]')
+    columns = columns_of(_FIELDS, fields)
+    return _write_snippet(kind, **fields), added(f"northfield_{kind}", **columns)
 
 
 def _create_redirect(path: str, *more: Steps, **columns: Any) -> Parts:
@@ -419,7 +402,7 @@ def _edit_event(facts: Facts, rng: random.Random) -> Assignment:
 
 @task("cms/postpone-event", level=1, split="test", allow=_REVISIONS)
 def _postpone_event(facts: Facts, rng: random.Random) -> Assignment:
-    page, date, host = _draw_page(facts, rng, "events"), _draw_day(rng, 5), _draw_host(rng)
+    page, date, host = _draw_page(facts, rng, "events"), _draw_day(rng, 5), rng.choice(_HOSTS)
     return assign(
         f"The event {name_of(page)} now takes place on {date}, and its organiser is now"
         f' "{host}". Publish this.',
@@ -540,13 +523,14 @@ def _archive(facts: Facts, rng: random.Random) -> Assignment:
     return assign(
         f'Move the page {name_of(page)} from "{page["section"].title()}" to "Archive".',
         (_open(page), _move(facts, page)),
-        _sizes(facts, page["section"], 1),
+        (_grown(facts, page["section"], -1), _grown(facts, "archive", 1)),
     )
 
 
 def _move(facts: Facts, page: Mapping[str, Any]) -> Parts:
     """Move the page that is open to the archive."""
-    target = f'.modal a.choose-page[data-id="{_section(facts, "archive")["id"]}"]'
+    archive = _section(facts, "archive")
+    target = f'.modal a.choose-page[data-id="{archive["id"]}"]'
     return (
         _action(page, "move"),
         click('main form button[aria-label="Actions"]'),
@@ -554,13 +538,8 @@ def _move(facts: Facts, page: Mapping[str, Any]) -> Parts:
         (_await_shown(target), click(target), _DIALOG_GONE),
         click('main input[value="Confirm"]'),
         click('main input[type="submit"][value^="Yes"]'),
-        _page(page, parent=_below(facts, "archive"), path=anything, url_path=anything),
+        _page(page, parent=archive["path"], path=anything, url_path=anything),
     )
-
-
-def _sizes(facts: Facts, slug: str, count: int) -> tuple[Expected, ...]:
-    """Expect the sizes of a section and of the archive after pages were moved there."""
-    return _grown(facts, slug, -count), _grown(facts, "archive", count)
 
 
 @task("cms/delete", level=2, split="train", allow=_REVISIONS)
@@ -607,11 +586,11 @@ def _new_article(facts: Facts, rng: random.Random) -> Assignment:
         _create(
             facts,
             "news",
+            title,
             {"date": date},
             press("#id_date", "Tab"),
             {"summary": text, "category": category},
             (click(".chooser__choose-button"), _choose(author)),
-            title=title,
             author_id=author["id"],
         ),
     )
@@ -620,13 +599,13 @@ def _new_article(facts: Facts, rng: random.Random) -> Assignment:
 @task("cms/new-event", level=2, split="test", allow=_REVISIONS)
 def _new_event(facts: Facts, rng: random.Random) -> Assignment:
     title = f"{rng.choice(('Breakfast', 'Concert', 'Reading', 'Repair day'))} {rng.randint(50, 99)}"
-    place, host, seats = _room(rng), _draw_host(rng), rng.randint(4, 60)
+    place, host, seats = _room(rng), rng.choice(_HOSTS), rng.randint(4, 60)
     text, date = rng.choice(_SUMMARIES), _draw_day(rng, 4)
     fields = {"date": date, "place": place, "seats": seats, "host": host, "summary": text}
     return assign(
         f'Publish an event "{title}" on {date}: place "{place}", {seats} seats, organised by'
         f' "{host}", with the summary "{text}"',
-        _create(facts, "events", fields, title=title),
+        _create(facts, "events", title, fields),
     )
 
 
@@ -643,7 +622,7 @@ def _new_job(facts: Facts, rng: random.Random) -> Assignment:
         f'Prepare a vacancy "{title}" as a draft: department {department.title()}, place'
         f" {place}, {hours} hours a week, apply until {date}, contact {contact}, with the"
         f' summary "{text}" Do not publish it.',
-        _create(facts, "jobs", fields, title=title, publish=False),
+        _create(facts, "jobs", title, fields, publish=False),
     )
 
 
@@ -681,8 +660,8 @@ def _change_notice(facts: Facts, rng: random.Random) -> Assignment:
     return assign(
         f'{"Show" if shown else "Hide"} the notice "{notice["text"]}", and set its level to'
         f' "{level.title()}".',
-        (_to_snippet("notice", notice), (check if shown else uncheck)("#id_is_shown")),
-        (select("#id_level", level), _SAVE),
+        _snippets("notice", f'main a[href$="/notice/edit/{notice["id"]}/"]'),
+        ((check if shown else uncheck)("#id_is_shown"), select("#id_level", level), _SAVE),
         changed("northfield_notice", {"id": notice["id"]}, is_shown=int(shown), level=level),
     )
 
@@ -711,7 +690,8 @@ def _correct_term(facts: Facts, rng: random.Random) -> Assignment:
     term, (_, meaning) = rng.choice(facts["glossary"]), rng.choice(_NEW_TERMS)
     return assign(
         f'Replace the meaning of the glossary term "{term["word"]}" by "{meaning}"',
-        (_to_snippet("term", term), fill("#id_meaning", meaning), _SAVE),
+        _snippets("term", f'main a[href$="/term/edit/{term["id"]}/"]'),
+        (fill("#id_meaning", meaning), _SAVE),
         changed("northfield_term", {"id": term["id"]}, meaning=same_text(meaning)),
     )
 
@@ -923,7 +903,7 @@ def _archive_several(facts: Facts, rng: random.Random) -> Assignment:
     return assign(
         f'Move the events {join_names([*map(name_of, chosen)])} from "Events" to "Archive".',
         [(_HOME, _open(page), _move(facts, page)) for page in chosen],
-        _sizes(facts, "events", len(chosen)),
+        (_grown(facts, "events", -2), _grown(facts, "archive", 2)),
     )
 
 

@@ -154,6 +154,7 @@ def await_element(selector: str, text: str | None = None, **more: Any) -> Step:
 
 # Steps through the webmail.
 
+_SUBJECT: Final = "#messagelist span.subject a"
 _CREATE: Final = tap("#layout-content .header a.create")
 _DELETE: Final = tap("#layout-content .header a.delete")
 _CONFIRM: Final = tap(".ui-dialog-buttonset .mainaction")
@@ -161,9 +162,6 @@ _LISTED: Final = await_element("#messagelist")
 _SEND: Final = (tap("button.send"), _LISTED)
 _TO_MAILS: Final = tap("#taskmenu a.mail")
 _TO_CONTACTS: Final = tap("#taskmenu a.contacts")
-_ALL_CONTACTS: Final = tap(
-    "#directorylist .addressbook > a, #directorylist li > a", "Personal Addresses"
-)
 _CONTACT_SHOWN: Final = await_element(".formbuttons .edit", inside=_CONTACT)
 READABLE: Final = await_element(".message-part, .rcmBody", inside=_MESSAGE)
 """The mail that was chosen is there."""
@@ -183,9 +181,6 @@ def pick(mail: Mapping[str, Any]) -> tuple[Step, ...]:
     """Find a mail and show it beside the list."""
     opened = (to_folder(mail["folder"]),) if mail["folder"] != "INBOX" else ()
     return (*opened, *search(mail["subject"]), tap(_SUBJECT, mail["subject"]), READABLE)
-
-
-_SUBJECT: Final = "#messagelist span.subject a"
 
 
 def read_nth(position: int) -> Step:
@@ -288,17 +283,9 @@ def _pick_listed(name: str) -> tuple[Step, ...]:
     return tap("#contacts-table td.name", name), _CONTACT_SHOWN
 
 
-def _to_group(name: str) -> Step:
-    return tap("#directorylist .contactgroup a", name)
-
-
 def _to_settings(tab: str) -> Steps:
     """Open a page of the settings: `Preferences`, `Folders`, `Identities` or `Responses`."""
     return tap("#taskmenu a.settings"), tap("#settings-menu a", tab)
-
-
-def _to_folder_settings(name: str) -> Steps:
-    return _to_settings("Folders"), tap("#subscription-table a", name)
 
 
 def _field(name: str, value: str) -> Step:
@@ -334,9 +321,9 @@ def _draw(facts: Facts, rng: random.Random, kind: str) -> tuple[Any, Mapping[str
     return row, find_mail(facts, row["mail"])
 
 
-def _in_inbox(facts: Facts, kind: str) -> list[Any]:
-    """Return the facts of a kind that are from mails in the inbox."""
-    return [one for one in facts[kind] if find_mail(facts, one["mail"])["folder"] == "INBOX"]
+def _invoices_in_inbox(facts: Facts) -> list[Any]:
+    rows = facts["invoices"]
+    return [row for row in rows if find_mail(facts, row["mail"])["folder"] == "INBOX"]
 
 
 def _draw_newsletter(facts: Facts, rng: random.Random) -> tuple[str, list[Mapping[str, Any]]]:
@@ -434,13 +421,8 @@ def write_mail(
     facts: Facts, sender: Mapping[str, Any], subject: str, text: str = "", **values: str
 ) -> tuple[dict[str, Any], tuple[Statement, ...]]:
     """Let somebody write a mail; return it, and what delivers it. See `deliver`."""
-    letter = {
-        "id": len(facts["mails"]) + 1,
-        "folder": "INBOX",
-        "from": sender["name"],
-        "email": sender["email"],
-        "subject": subject,
-    }
+    mail = {"from": sender["name"], "email": sender["email"], "subject": subject}
+    letter = {"id": len(facts["mails"]) + 1, "folder": "INBOX", **mail}
     return letter, deliver(facts, {**sender, **letter}, text=text, **values)
 
 
@@ -457,11 +439,7 @@ def _sent(recipients: str, **shown: Any) -> tuple[Expected, ...]:
 
 
 def expect_sent(
-    to: Sequence[str],
-    subject: str,
-    cc: Sequence[str] = (),
-    bcc: Sequence[str] = (),
-    **columns: Any,
+    to: Sequence[str], subject: str, cc: Sequence[str] = (), bcc: Sequence[str] = (), **columns: Any
 ) -> tuple[Expected, ...]:
     """Expect a new mail to be sent, with its copy in the folder Sent."""
     shown = {"to": _join(to), "cc": _join(cc), "subject": same_text(subject), **columns}
@@ -504,11 +482,6 @@ def _same_number(number: str) -> Test:
 def _move(mails: Iterable[Mapping[str, Any]], folder: str, **more: Any) -> Parts:
     """Move the chosen mails; `more` are other changes of them."""
     return move_to(folder), expect_moved(mails, folder, **more)
-
-
-def _delete(mails: Iterable[Mapping[str, Any]]) -> Parts:
-    """Delete the chosen mails."""
-    return _DELETE, _LISTED, expect_moved(mails, "Trash")
 
 
 def _send(to: Sequence[str], subject: str, text: str, **copies: Sequence[str]) -> Parts:
@@ -577,6 +550,7 @@ def _create_group(name: str) -> Parts:
         (tap("#layout-sidebar .sidebar-menu"), tap("#groupoptions-menu a.create")),
         (put(".ui-dialog input", name), _CONFIRM),
         await_element("#directorylist .contactgroup a", name),
+        tap("#directorylist .addressbook > a, #directorylist li > a", "Personal Addresses"),
         added("group", name=name),
     )
 
@@ -608,9 +582,8 @@ def _prefer(put_value: Callable[[str, str], Step], name: str, value: str | int) 
 
 SUBJECTS: Final = (
     "Lunch on Tuesday", "Key of the archive", "Question about the catalogue",
-    "Projector for Friday",
-    "New badge", "Visit next week", "Numbers for March", "Broken chair", "Train tickets",
-    "Coffee order", "Spare monitor", "Labels for the shelves",
+    "Projector for Friday", "New badge", "Visit next week", "Numbers for March", "Broken chair",
+    "Train tickets", "Coffee order", "Spare monitor", "Labels for the shelves",
 )  # fmt: skip
 TEXTS: Final = (
     "Could you call me back this afternoon?",
@@ -675,7 +648,7 @@ def _delete_mail(facts: Facts, rng: random.Random) -> Assignment:
     mail = rng.choice(_unique(facts, "INBOX", "Team", "Archive"))
     return assign(
         f"Delete {name_of(mail)} {place_of(mail)}; leave it in the trash.",
-        (pick(mail), _delete([mail])),
+        (pick(mail), _DELETE, _LISTED, expect_moved([mail], "Trash")),
     )
 
 
@@ -920,7 +893,12 @@ def _rename_folder(facts: Facts, rng: random.Random) -> Assignment:
     folder, name = rng.choice(("Hiring", "Newsletters", "Travel", "Invoices")), rng.choice(_FOLDERS)
     return assign(
         f"Rename the mail folder {folder} to {name}.",
-        (_to_folder_settings(folder), _field("name", name), _SAVE),
+        (
+            _to_settings("Folders"),
+            tap("#subscription-table a", folder),
+            _field("name", name),
+            _SAVE,
+        ),
         (removed("folder", name=folder), added("folder", name=name)),
         expect_moved(_in_folder(facts, folder), name),
     )
@@ -932,7 +910,7 @@ def _delete_folder(facts: Facts, rng: random.Random) -> Assignment:
     return assign(
         "The folder Newsletters is empty: delete it. Then move all mails from "
         f"{name} from the inbox to the folder Archive.",
-        (_to_folder_settings("Newsletters"), _DELETE, _CONFIRM),
+        (_to_settings("Folders"), tap("#subscription-table a", "Newsletters"), _DELETE, _CONFIRM),
         (await_element("#subscription-table"), removed("folder", name="Newsletters")),
         (_TO_MAILS, _choose_all(name), _move(mails, "Archive")),
     )
@@ -1023,7 +1001,7 @@ def _new_group(facts: Facts, rng: random.Random) -> Assignment:
     names = [member["name"] for member in rng.sample(facts["contacts"], 2)]
     return assign(
         f"Make a group of contacts named “{group}” with {join_names(names)} in it.",
-        (_TO_CONTACTS, _create_group(group), _ALL_CONTACTS),
+        (_TO_CONTACTS, _create_group(group)),
         [_put_into(group, name) for name in names],
     )
 
@@ -1037,7 +1015,7 @@ def _group_members(facts: Facts, rng: random.Random) -> Assignment:
         f"In the address book, {come} takes the place of {gone} in the group "
         f"“{name}”: take {gone} out of the group (the contact itself stays) and put "
         f"{come} into it.",
-        (_TO_CONTACTS, _put_into(name, come), _to_group(name)),
+        (_TO_CONTACTS, _put_into(name, come), tap("#directorylist .contactgroup a", name)),
         (tap("#contacts-table td.name", gone), tap("#contactmenulink")),
         (tap("#contact-menu a.removegroup"), await_element("#contacts-table")),
         removed("member", group=name, contact=gone),
@@ -1059,7 +1037,7 @@ def _delete_notifications(facts: Facts, rng: random.Random) -> Assignment:
     mails = [mail for mail in facts["mails"] if mail["from"] == sender]
     return assign(
         f"Delete all automatic mails of {sender} from the inbox; leave them in the trash.",
-        (_choose_all(sender), _delete(mails)),
+        (_choose_all(sender), _DELETE, _LISTED, expect_moved(mails, "Trash")),
     )
 
 
@@ -1132,7 +1110,7 @@ def _meeting(facts: Facts, rng: random.Random) -> Assignment:
 
 @task("mail/largest-invoice", level=3, split="train", allow=READ)
 def _largest_invoice(facts: Facts, rng: random.Random) -> Assignment:
-    found = _in_inbox(facts, "invoices")
+    found = _invoices_in_inbox(facts)
     highest = []
     for month in sorted({one["due"][:7] for one in found}):
         due = [one for one in found if one["due"].startswith(month)]
@@ -1196,7 +1174,7 @@ def _approve_leave(facts: Facts, rng: random.Random) -> Assignment:
 
 @task("mail/triage-invoices", level=3, split="test", allow=READ)
 def _triage_invoices(facts: Facts, rng: random.Random) -> Assignment:
-    found = _in_inbox(facts, "invoices")
+    found = _invoices_in_inbox(facts)
     last = rng.choice(sorted({one["due"] for one in found})[1:3])
     mails = _mails_of(facts, [one for one in found if one["due"] <= last])
     return assign(
@@ -1260,7 +1238,7 @@ def _candidates(facts: Facts, rng: random.Random) -> Assignment:
         "to the address book, with first name, last name and mail address, and put them into "
         f"a new group named “{group}”.",
         (to_folder("Hiring"), search(subject), map(read_nth, range(len(found)))),
-        (_TO_CONTACTS, _create_group(group), _ALL_CONTACTS),
+        (_TO_CONTACTS, _create_group(group)),
         [
             (_create_contact(one["name"], email=one["email"]), _put_into(group, one["name"]))
             for one in found
@@ -1352,7 +1330,7 @@ def _circular(facts: Facts, rng: random.Random) -> Assignment:
     to = [one["email"] for one in members]
     return assign(
         f"{sender['name']} has sent you the mail “{request['subject']}”. Do what it says.",
-        (pick(request), _TO_CONTACTS, _to_group(group["name"])),
+        (pick(request), _TO_CONTACTS, tap("#directorylist .contactgroup a", group["name"])),
         await_element("#contacts-table td.name", members[0]["name"]),
         [_pick_listed(one["name"]) for one in members],
         _compose(to=to, subject=subject, text=news),
