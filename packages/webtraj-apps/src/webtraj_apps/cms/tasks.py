@@ -47,6 +47,9 @@ from webtraj_apps.tasks import (
 
 START: Final = "/admin/"
 task = functools.partial(template, user="user", start=START)
+
+Row = Mapping[str, Any]
+"""A page, a user or another fact."""
 _TODAY: Final = "2026-03-02"
 _TABLES: Final = {
     "": "northfield_sectionpage",
@@ -100,13 +103,13 @@ _FIELDS: Final[Mapping[str, Field]] = {
 # What is there.
 
 
-def _section(facts: Facts, slug: str) -> Mapping[str, Any]:
+def _section(facts: Facts, slug: str) -> Row:
     return find(facts["pages"], slug=slug, section="")
 
 
 def live_pages(
     facts: Facts, *tests: Callable[[Any], Any], sections: Sequence[str] = _SECTIONS
-) -> list[Mapping[str, Any]]:
+) -> list[Row]:
     """Return pages of these sections that are live, without a newer draft, and not locked."""
     return [
         page
@@ -119,12 +122,12 @@ def live_pages(
     ]
 
 
-def _draw_page(facts: Facts, rng: random.Random, *sections: str) -> Mapping[str, Any]:
+def _draw_page(facts: Facts, rng: random.Random, *sections: str) -> Row:
     """Return one of the live pages of these sections, or of all."""
     return rng.choice(live_pages(facts, sections=sections or _SECTIONS))
 
 
-def _draw_draft(facts: Facts, rng: random.Random) -> Mapping[str, Any]:
+def _draw_draft(facts: Facts, rng: random.Random) -> Row:
     """Return a page that has never been public."""
     pages = [page for page in facts["pages"] if not page["live"] and page["section"] in _SECTIONS]
     return rng.choice(pages)
@@ -145,17 +148,17 @@ def _draw_day(rng: random.Random, first: int, year: int = 2026) -> str:
     return f"{year}-{rng.randint(first, 9):02d}-{rng.randint(10, 28)}"
 
 
-def _draw_person(facts: Facts, rng: random.Random) -> Mapping[str, Any]:
+def _draw_person(facts: Facts, rng: random.Random) -> Row:
     """Return a user that no task logs in."""
-    found: Mapping[str, Any] = rng.choice(facts["people"][13:])
+    found: Row = rng.choice(facts["people"][13:])
     return found
 
 
-def _names(pages: Iterable[Mapping[str, Any]]) -> str:
+def _names(pages: Iterable[Row]) -> str:
     return ", ".join(map(name_of, pages))
 
 
-def name_of(page: Mapping[str, Any]) -> str:
+def name_of(page: Row) -> str:
     """Return what goals call a page."""
     return f'"{page["title"]}"'
 
@@ -163,18 +166,18 @@ def name_of(page: Mapping[str, Any]) -> str:
 # What changes.
 
 
-def _page(page: Mapping[str, Any], **new: Any) -> Expected:
+def _page(page: Row, **new: Any) -> Expected:
     return changed("wagtailcore_page", {"id": page["id"]}, **new)
 
 
-def _fields(page: Mapping[str, Any], **new: Any) -> Expected:
+def _fields(page: Row, **new: Any) -> Expected:
     """Expect new values of a page; its text may be written in other HTML, but says the same."""
     if "body" in page["fields"]:
         new.setdefault("body", _same_body(page["fields"]["body"]))
     return changed(_TABLES[page["section"]], {"page_ptr_id": page["id"]}, **new)
 
 
-def _values(page: Mapping[str, Any]) -> dict[str, Any]:
+def _values(page: Row) -> dict[str, Any]:
     """Return what the table of its kind holds of a page."""
     columns = {"author": "author_id", "body": "body"}
     tests = {"body": _same_body(page["fields"].get("body", ""))}
@@ -192,7 +195,7 @@ def _plain(html: str) -> str:
     return " ".join(re.sub(r"<[^>]*>", " ", html).split())
 
 
-def _content(page: Mapping[str, Any]) -> dict[str, Any]:
+def _content(page: Row) -> dict[str, Any]:
     """Return tests of what a version contains that is as the page."""
     same = {"title": page["title"], "slug": page["slug"], **page["fields"]}
     none = ("seo_title", "search_description", "show_in_menus", "go_live_at", "expire_at")
@@ -207,12 +210,12 @@ def _newest(**values: Any) -> Expected:
 # How to get there.
 
 
-def _words(page: Mapping[str, Any]) -> str:
+def _words(page: Row) -> str:
     """Return what finds a page: the search finds nothing for a title with "&"."""
     return str(page["title"]).replace(" & ", " ")
 
 
-def _open(page: Mapping[str, Any]) -> tuple[Step, ...]:
+def _open(page: Row) -> Steps:
     """Find a page from the dashboard, and open it for editing."""
     return (
         fill("main #id_q", _words(page)),
@@ -228,7 +231,7 @@ _ACTIONS: Final = click("button.w-dropdown__toggle.w-h-slim-header")
 _SAVE: Final = click("button.action-save")
 
 
-def _action(page: Mapping[str, Any], name: str) -> tuple[Step, ...]:
+def _action(page: Row, name: str) -> Steps:
     """Choose an action of the page that is open."""
     return _ACTIONS, click(f'a[href^="/admin/pages/{page["id"]}/{name}/"]')
 
@@ -245,41 +248,33 @@ def _added(facts: Facts, slug: str, /, **values: Any) -> tuple[Expected, ...]:
     return page, _grown(facts, slug, 1)
 
 
-def _snippets(kind: str, link: str) -> tuple[Step, ...]:
+def _snippets(kind: str, link: str) -> Steps:
     """Open the list of snippets of a kind, and follow a link of it."""
-    return (
-        click('a[href="/admin/snippets/"]'),
-        click(f'main a[href$="/northfield/{kind}/"]'),
-        click(link),
-    )
+    shown = click('a[href="/admin/snippets/"]'), click(f'main a[href$="/northfield/{kind}/"]')
+    return shown, click(link)
 
 
-def _write_snippet(kind: str, **fields: str) -> tuple[Step, ...]:
+def _write_snippet(kind: str, **fields: str) -> Steps:
     link = f'a.w-header-button[href$="/{kind}/add/"]'
-    return (*_snippets(kind, link), *set_fields(_FIELDS, fields), _SAVE)
+    return _snippets(kind, link), set_fields(_FIELDS, fields), _SAVE
 
 
-def add_term(word: str, meaning: str) -> tuple[Step, ...]:
+def add_term(word: str, meaning: str) -> Steps:
     """Add a word to the glossary."""
     return _write_snippet("term", word=word, meaning=meaning)
 
 
-def _account(person: Mapping[str, Any]) -> tuple[Step, ...]:
+def _account(person: Row) -> Steps:
     """Open a user account for editing."""
     link = f'main a[href="/admin/users/edit/{person["id"]}/"]'
-    return (
-        *_settings("users"),
-        fill("main #id_q", person["username"]),
-        wait_until(link),
-        click(link),
-    )
+    return _settings("users"), fill("main #id_q", person["username"]), wait_until(link), click(link)
 
 
 def _button(name: str) -> Step:
     return click('main button[type="submit"]', name)
 
 
-def _settings(path: str) -> tuple[Step, ...]:
+def _settings(path: str) -> Steps:
     return (
         click("button.sidebar-menu-item__link", "Settings"),
         click(f'a.sidebar-menu-item__link[href="/admin/{path}/"]'),
@@ -289,13 +284,13 @@ def _settings(path: str) -> tuple[Step, ...]:
 # Steps with the changes that they make.
 
 
-def _edit(page: Mapping[str, Any], *more: Steps, **fields: Any) -> Parts:
+def _edit(page: Row, *more: Steps, **fields: Any) -> Parts:
     """Set fields of a page, and publish it."""
     steps = (_open(page), set_fields(_FIELDS, fields), more, _PUBLISH)
     return steps, _fields(page, **columns_of(_FIELDS, fields))
 
 
-def _draft_summary(page: Mapping[str, Any], text: str, *buttons: Step) -> Parts:
+def _draft_summary(page: Row, text: str, *buttons: Step) -> Parts:
     """Make a newest version with this summary, and else as the page, that is not published."""
     content = _content(page) | {"summary": same_text(text)}
     return (
@@ -332,7 +327,7 @@ def _create(
     )
 
 
-def _unpublish(page: Mapping[str, Any]) -> Parts:
+def _unpublish(page: Row) -> Parts:
     """Take the page that is open off the public site."""
     return (
         _MORE,
@@ -437,12 +432,12 @@ def _change_category(facts: Facts, rng: random.Random) -> Assignment:
     )
 
 
-def _first_authors(facts: Facts) -> list[Mapping[str, Any]]:
+def _first_authors(facts: Facts) -> list[Row]:
     """Return the authors on the first page of the list to choose from."""
     return sorted(facts["authors"], key=lambda one: str(one["name"]))[:10]
 
 
-def _choose(author: Mapping[str, Any]) -> Steps:
+def _choose(author: Row) -> Steps:
     link = f'.modal a[href$="/author/chosen/{author["id"]}/"]'
     return _await_shown(link), click(link), _DIALOG_GONE
 
@@ -527,7 +522,7 @@ def _archive(facts: Facts, rng: random.Random) -> Assignment:
     )
 
 
-def _move(facts: Facts, page: Mapping[str, Any]) -> Parts:
+def _move(facts: Facts, page: Row) -> Parts:
     """Move the page that is open to the archive."""
     archive = _section(facts, "archive")
     target = f'.modal a.choose-page[data-id="{archive["id"]}"]'
@@ -808,7 +803,7 @@ def _deactivate_user(facts: Facts, rng: random.Random) -> Assignment:
 reading = functools.partial(template, user="editor", start="/")
 
 
-def visit_page(page: Mapping[str, Any]) -> tuple[Step, ...]:
+def visit_page(page: Row) -> Steps:
     """Open a page of the public site from the front page."""
     return click("header a", page["section"].title()), click("main a", page["title"])
 
@@ -852,7 +847,7 @@ def _find_drafts(facts: Facts, rng: random.Random) -> Assignment:
     )
 
 
-def _set_live(page: Mapping[str, Any], live: int) -> tuple[str, tuple[Any, ...]]:
+def _set_live(page: Row, live: int) -> tuple[str, tuple[Any, ...]]:
     return "UPDATE wagtailcore_page SET live = ? WHERE id = ?", (live, page["id"])
 
 

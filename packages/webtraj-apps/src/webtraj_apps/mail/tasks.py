@@ -21,6 +21,7 @@ from webtraj_apps.fields import Field, columns_of, set_fields
 from webtraj_apps.state import Expected, Test
 from webtraj_apps.tasks import (
     Assignment,
+    Changes,
     Facts,
     Parts,
     Statement,
@@ -41,6 +42,9 @@ from webtraj_apps.tasks import (
 )
 
 task = functools.partial(template, user="user")
+
+Row = Mapping[str, Any]
+"""A mail, a contact, a colleague or another fact."""
 
 READ: Final = (
     changed("read", {}, read=True),
@@ -177,7 +181,7 @@ def search(text: str) -> tuple[Step, ...]:
     return put("#mailsearchform", text), key("#mailsearchform", "Enter")
 
 
-def pick(mail: Mapping[str, Any]) -> tuple[Step, ...]:
+def pick(mail: Row) -> tuple[Step, ...]:
     """Find a mail and show it beside the list."""
     opened = (to_folder(mail["folder"]),) if mail["folder"] != "INBOX" else ()
     return (*opened, *search(mail["subject"]), tap(_SUBJECT, mail["subject"]), READABLE)
@@ -188,12 +192,12 @@ def read_nth(position: int) -> Step:
     return tap(f"#messagelist tbody tr:nth-child({position + 1}) span.subject a")
 
 
-def _read(mails: Iterable[Mapping[str, Any]]) -> Steps:
+def _read(mails: Iterable[Row]) -> Steps:
     """Read mails that a search has found."""
     return [(tap(_SUBJECT, mail["subject"]), READABLE) for mail in mails]
 
 
-def _choose(mails: Sequence[Mapping[str, Any]]) -> Steps:
+def _choose(mails: Sequence[Row]) -> Steps:
     """Choose several mails of the list."""
     first, *others = (mail["subject"] for mail in mails)
     control = functools.partial(actions_lib.Click, modifiers=("Control",))
@@ -206,10 +210,10 @@ def _choose_all(text: str) -> Steps:
     return search(text), await_element("#messagelist tr.message"), menu
 
 
-def move_to(folder: str) -> tuple[Step, ...]:
+def move_to(folder: str) -> Steps:
     """Move the chosen mails."""
     menu = tap("#messagemenulink"), tap("#message-menu a.move")
-    return (*menu, tap("#folder-selector a", folder), _LISTED)
+    return menu, tap("#folder-selector a", folder), _LISTED
 
 
 def _mark(how: str) -> Steps:
@@ -243,27 +247,21 @@ def _put_before(text: str) -> Step:
     return step
 
 
-def _compose(*options: Step, **fields: Any) -> tuple[Step, ...]:
+def _compose(*options: Step, **fields: Any) -> Steps:
     """Write a mail and send it. See `_write`."""
-    return (tap("a.compose"), *_write(**fields), *options, *_SEND)
+    return tap("a.compose"), _write(**fields), options, _SEND
 
 
-def reply(text: str, *, to_all: bool = False) -> tuple[Step, ...]:
+def reply(text: str, *, to_all: bool = False) -> Steps:
     """Answer the chosen mail."""
     button = "reply-all" if to_all else "reply"
-    return tap(f"#layout-content .header a.{button}"), _put_before(text), *_SEND
+    return tap(f"#layout-content .header a.{button}"), _put_before(text), _SEND
 
 
-def write_to_contacts(
-    people: Sequence[Mapping[str, Any]], subject: str, text: str
-) -> tuple[Step, ...]:
+def write_to_contacts(people: Sequence[Row], subject: str, text: str) -> Steps:
     """Look up contacts in the address book, and write one mail to all of them."""
-    return (
-        _TO_CONTACTS,
-        *(step for one in people for step in _pick_contact(one["name"])),
-        _TO_MAILS,
-        *_compose(to=[one["email"] for one in people], subject=subject, text=text),
-    )
+    found, to = [_pick_contact(one["name"]) for one in people], [one["email"] for one in people]
+    return _TO_CONTACTS, found, _TO_MAILS, _compose(to=to, subject=subject, text=text)
 
 
 def _whole_folder(name: str, what: str) -> Steps:
@@ -272,13 +270,12 @@ def _whole_folder(name: str, what: str) -> Steps:
     return to_folder(name), menu, _CONFIRM, _LISTED
 
 
-def _pick_contact(name: str) -> tuple[Step, ...]:
+def _pick_contact(name: str) -> Steps:
     """Find a contact and show it; the address book is open."""
-    found = put("#searchform", name), key("#searchform", "Enter")
-    return (*found, *_pick_listed(name))
+    return put("#searchform", name), key("#searchform", "Enter"), _pick_listed(name)
 
 
-def _pick_listed(name: str) -> tuple[Step, ...]:
+def _pick_listed(name: str) -> Steps:
     """Show a contact of the list. What a search finds cannot be put into groups."""
     return tap("#contacts-table td.name", name), _CONTACT_SHOWN
 
@@ -304,18 +301,18 @@ _SAVE: Final = (tap("button.submit", inside=_FORM), await_element("#messagestack
 # What is there.
 
 
-def find_mail(facts: Facts, number: int) -> Mapping[str, Any]:
+def find_mail(facts: Facts, number: int) -> Row:
     """Return the mail with a number, from 1."""
-    found: Mapping[str, Any] = facts["mails"][number - 1]
+    found: Row = facts["mails"][number - 1]
     return found
 
 
-def _mails_of(facts: Facts, rows: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+def _mails_of(facts: Facts, rows: Iterable[Row]) -> list[Row]:
     """Return the mails that some facts are from."""
     return [find_mail(facts, row["mail"]) for row in rows]
 
 
-def _draw(facts: Facts, rng: random.Random, kind: str) -> tuple[Any, Mapping[str, Any]]:
+def _draw(facts: Facts, rng: random.Random, kind: str) -> tuple[Any, Row]:
     """Return a fact of a kind, such as `invoices`, and the mail that it is from."""
     row = rng.choice(facts[kind])
     return row, find_mail(facts, row["mail"])
@@ -326,7 +323,7 @@ def _invoices_in_inbox(facts: Facts) -> list[Any]:
     return [row for row in rows if find_mail(facts, row["mail"])["folder"] == "INBOX"]
 
 
-def _draw_newsletter(facts: Facts, rng: random.Random) -> tuple[str, list[Mapping[str, Any]]]:
+def _draw_newsletter(facts: Facts, rng: random.Random) -> tuple[str, list[Row]]:
     """Return the name of a newsletter, and its mails."""
     newsletter = rng.choice(facts["newsletters"])
     return newsletter["name"], [find_mail(facts, number) for number in newsletter["mails"]]
@@ -338,11 +335,11 @@ def _draw_position(facts: Facts, rng: random.Random) -> tuple[str, list[Any]]:
     return position, [one for one in facts["applications"] if one["position"] == position]
 
 
-def _in_folder(facts: Facts, folder: str) -> list[Mapping[str, Any]]:
+def _in_folder(facts: Facts, folder: str) -> list[Row]:
     return [mail for mail in facts["mails"] if mail["folder"] == folder]
 
 
-def _unique(facts: Facts, *folders: str) -> list[Mapping[str, Any]]:
+def _unique(facts: Facts, *folders: str) -> list[Row]:
     """Return the mails of folders whose subject is part of no other."""
     subjects = [mail["subject"] for mail in facts["mails"]]
     return [
@@ -352,24 +349,24 @@ def _unique(facts: Facts, *folders: str) -> list[Mapping[str, Any]]:
     ]
 
 
-def draw_colleague(facts: Facts, rng: random.Random, *others: str) -> Mapping[str, Any]:
+def draw_colleague(facts: Facts, rng: random.Random, *others: str) -> Row:
     """Return somebody at Northfield, but not the user, and none with these addresses."""
     people = [one for one in facts["people"][1:] if one["email"] not in others]
-    found: Mapping[str, Any] = rng.choice(people)
+    found: Row = rng.choice(people)
     return found
 
 
-def _draw_stranger(facts: Facts, rng: random.Random) -> Mapping[str, Any]:
+def _draw_stranger(facts: Facts, rng: random.Random) -> Row:
     """Return a colleague who is not in the address book."""
     return draw_colleague(facts, rng, *(contact["email"] for contact in facts["contacts"]))
 
 
-def place_of(mail: Mapping[str, Any]) -> str:
+def place_of(mail: Row) -> str:
     """Return where goals say that a mail is."""
     return "in the inbox" if mail["folder"] == "INBOX" else f"in the folder {mail['folder']}"
 
 
-def name_of(mail: Mapping[str, Any]) -> str:
+def name_of(mail: Row) -> str:
     """Return what goals call a mail."""
     return f"the mail “{mail['subject']}” from {mail['from']}"
 
@@ -383,9 +380,7 @@ def long_day(day: str) -> str:
     return f"{date.fromisoformat(day):%A}, {format_date(day)}"
 
 
-def deliver(
-    facts: Facts, request: Mapping[str, Any], *, text: str = "", **values: str
-) -> tuple[Statement, ...]:
+def deliver(facts: Facts, request: Row, *, text: str = "", **values: str) -> tuple[Statement, ...]:
     """Put one more mail into the inbox, as the newest one; for `Assignment.prepare`.
 
     Args:
@@ -418,7 +413,7 @@ def deliver(
 
 
 def write_mail(
-    facts: Facts, sender: Mapping[str, Any], subject: str, text: str = "", **values: str
+    facts: Facts, sender: Row, subject: str, text: str = "", **values: str
 ) -> tuple[dict[str, Any], tuple[Statement, ...]]:
     """Let somebody write a mail; return it, and what delivers it. See `deliver`."""
     mail = {"from": sender["name"], "email": sender["email"], "subject": subject}
@@ -433,14 +428,14 @@ _NEWEST: Final = datetime(2026, 3, 2, 8, 45, tzinfo=UTC)
 # What is expected.
 
 
-def _sent(recipients: str, **shown: Any) -> tuple[Expected, ...]:
+def _expect_mail(recipients: str, **shown: Any) -> tuple[Expected, ...]:
     """Expect a mail to be sent, with its copy in the folder Sent."""
     return added("sent", recipients=recipients, **shown), added("mail", folder="Sent", **shown)
 
 
 def expect_sent(
     to: Sequence[str], subject: str, cc: Sequence[str] = (), bcc: Sequence[str] = (), **columns: Any
-) -> tuple[Expected, ...]:
+) -> Changes:
     """Expect a new mail to be sent, with its copy in the folder Sent."""
     shown = {"to": _join(to), "cc": _join(cc), "subject": same_text(subject), **columns}
     return (
@@ -450,24 +445,22 @@ def expect_sent(
 
 
 def expect_answer(
-    facts: Facts, mail: Mapping[str, Any], text: str, *, to_all: bool = False, **more: Any
-) -> tuple[Expected, ...]:
+    facts: Facts, mail: Row, text: str, *, to_all: bool = False, **more: Any
+) -> Changes:
     """Expect an answer to a mail, and `more` changes of that mail."""
     subject = mail["subject"] if mail["subject"].startswith("Re: ") else f"Re: {mail['subject']}"
     others = {*mail["to"], *mail["cc"]} - {facts["email"], mail["email"]} if to_all else set()
     # An answer to all has the other recipients among either.
     recipients = _join({mail["email"], *others})
     return (
-        *_sent(recipients, subject=same_text(subject), text=same_text(text)),
+        _expect_mail(recipients, subject=same_text(subject), text=same_text(text)),
         changed("mail", {"id": mail["id"]}, answered=True, **more),
     )
 
 
-def expect_moved(
-    mails: Iterable[Mapping[str, Any]], folder: str, **more: Any
-) -> tuple[Expected, ...]:
+def expect_moved(mails: Iterable[Row], folder: str, **more: Any) -> Changes:
     """Expect mails to be moved to a folder."""
-    return tuple(changed("mail", {"id": mail["id"]}, folder=folder, **more) for mail in mails)
+    return [changed("mail", {"id": mail["id"]}, folder=folder, **more) for mail in mails]
 
 
 def _same_number(number: str) -> Test:
@@ -479,12 +472,12 @@ def _same_number(number: str) -> Test:
 # Steps with the changes that they make.
 
 
-def _move(mails: Iterable[Mapping[str, Any]], folder: str, **more: Any) -> Parts:
+def _move(mails: Iterable[Row], folder: str, **more: Any) -> Parts:
     """Move the chosen mails; `more` are other changes of them."""
     return move_to(folder), expect_moved(mails, folder, **more)
 
 
-def _send(to: Sequence[str], subject: str, text: str, **copies: Sequence[str]) -> Parts:
+def _send_mail(to: Sequence[str], subject: str, text: str, **copies: Sequence[str]) -> Parts:
     """Write a mail and send it; `copies` are the addresses of `cc` and `bcc`."""
     return (
         _compose(to=to, **copies, subject=subject, text=text),
@@ -492,14 +485,12 @@ def _send(to: Sequence[str], subject: str, text: str, **copies: Sequence[str]) -
     )
 
 
-def _answer(
-    facts: Facts, mail: Mapping[str, Any], text: str, *, to_all: bool = False, **more: Any
-) -> Parts:
+def _answer(facts: Facts, mail: Row, text: str, *, to_all: bool = False, **more: Any) -> Parts:
     """Answer the chosen mail; `more` are other changes of it."""
     return reply(text, to_all=to_all), expect_answer(facts, mail, text, to_all=to_all, **more)
 
 
-def _forward(mail: Mapping[str, Any], to: str, *note: str, **more: Any) -> Parts:
+def _forward(mail: Row, to: str, *note: str, **more: Any) -> Parts:
     """Forward the chosen mail with its attachments; `more` are other changes of it."""
     text = contains(*note, max(mail["text"].splitlines(), key=len), more=5_000)
     files = ", ".join(sorted(mail["attachments"]))
@@ -507,7 +498,7 @@ def _forward(mail: Mapping[str, Any], to: str, *note: str, **more: Any) -> Parts
     return (
         (tap("#layout-content .header a.forward"), _write(to=[to])),
         (map(_put_before, note), _SEND),
-        _sent(to, to=to, subject=subject, text=start, body=text, attachments=files),
+        _expect_mail(to, to=to, subject=subject, text=start, body=text, attachments=files),
         changed("mail", {"id": mail["id"]}, forwarded=True, **more),
     )
 
@@ -741,13 +732,13 @@ def _parcel(facts: Facts, rng: random.Random) -> Assignment:
 
 
 @task("mail/compose", level=1, split="train", allow=READ)
-def _write_mail(facts: Facts, rng: random.Random) -> Assignment:
+def _compose_mail(facts: Facts, rng: random.Random) -> Assignment:
     person = draw_colleague(facts, rng)
     subject, text = rng.choice(SUBJECTS), rng.choice(TEXTS)
     return assign(
         f"Send a mail to {person['name']} ({person['email']}) with the subject “{subject}” "
         f"and the text “{text}”",
-        _send([person["email"]], subject, text),
+        _send_mail([person["email"]], subject, text),
     )
 
 
@@ -820,7 +811,7 @@ def _compose_copies(facts: Facts, rng: random.Random) -> Assignment:
         f"Send a mail to {first} with a copy (Cc) to {second} and a blind copy "
         f"(Bcc) to {third}. Their addresses are {to}, {cc} "
         f"and {bcc}. The subject is “{subject}”, the text “{text}”",
-        _send([to], subject, text, cc=[cc], bcc=[bcc]),
+        _send_mail([to], subject, text, cc=[cc], bcc=[bcc]),
     )
 
 
@@ -1140,7 +1131,7 @@ def _expenses_total(facts: Facts, rng: random.Random) -> Assignment:
         "“Total: N GBP”, where N is the amount with two decimals and without any other sign, "
         "such as 1234.50.",
         (search("Expenses February"), _read(_mails_of(facts, chosen))),
-        _send([to], subject, f"Total: {total // 100}.{total % 100:02d} GBP"),
+        _send_mail([to], subject, f"Total: {total // 100}.{total % 100:02d} GBP"),
     )
 
 
@@ -1224,7 +1215,7 @@ def _thread_decision(facts: Facts, rng: random.Random) -> Assignment:
         f"Send {person['name']} ({person['email']}) a mail with the subject “{subject}” and "
         f"with nothing but {_DECISIONS[thread['topic']]}, as the text.",
         (to_folder(mail["folder"]), search(mail["subject"]), map(read_nth, (2, 1, 0))),
-        (READABLE, _send([person["email"]], subject, thread["value"])),
+        (READABLE, _send_mail([person["email"]], subject, thread["value"])),
     )
 
 
@@ -1311,7 +1302,9 @@ def _do_as_asked(facts: Facts, rng: random.Random) -> Assignment:
         f"“{subject}”. Do what it says.",
         (pick(request), pick(mail), _move([mail], folder)),
         (_TO_CONTACTS, _pick_contact(contact["name"]), _TO_MAILS, pick(request), reply(number)),
-        _sent(person["email"], subject=same_text(f"Re: {subject}"), text=_same_number(number)),
+        _expect_mail(
+            person["email"], subject=same_text(f"Re: {subject}"), text=_same_number(number)
+        ),
         changed("mail", {"id": request["id"]}, answered=True),
         prepare=delivery,
     )
@@ -1334,7 +1327,7 @@ def _circular(facts: Facts, rng: random.Random) -> Assignment:
         await_element("#contacts-table td.name", members[0]["name"]),
         [_pick_listed(one["name"]) for one in members],
         _compose(to=to, subject=subject, text=news),
-        _sent(_join(to), subject=same_text(subject), text=same_text(news)),
+        _expect_mail(_join(to), subject=same_text(subject), text=same_text(news)),
         prepare=delivery,
     )
 
