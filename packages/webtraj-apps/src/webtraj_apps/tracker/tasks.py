@@ -782,7 +782,7 @@ def _delete_comment(facts: Facts, rng: random.Random) -> Assignment:
         (open_ticket(ticket), click(f'#trac-change-{count}-{when} input[value*="Delete"]')),
         click('#content input[value="Delete comment"]'),
         removed("ticket_change", ticket=number, newvalue=text),
-        prepare=((insert, (number, when, ticket["reporter"], str(count), text)),),
+        prepare=[(insert, (number, when, ticket["reporter"], str(count), text))],
     )
 
 
@@ -805,7 +805,7 @@ def _delete_ticket(facts: Facts, rng: random.Random) -> Assignment:
         click('.description input[value*="Delete"]'),
         click('#content input[value="Delete ticket"]'),
         removed("ticket", id=number),
-        prepare=((insert, (number, moment, moment, facts["components"][-1]["owner"], summary)),),
+        prepare=[(insert, (number, moment, moment, facts["components"][-1]["owner"], summary))],
     )
 
 
@@ -901,8 +901,7 @@ def _split_ticket(facts: Facts, rng: random.Random) -> Assignment:
     ticket = rng.choice(find_unclosed_tickets(facts, type="enhancement", milestone=UPCOMING))
     first = len(facts["tickets"]) + 1
     summaries = [f"Design: {ticket['summary']}", f"Test: {ticket['summary']}"]
-    place = {name: ticket[name] for name in ("component", "milestone")}
-    shared = {"type": "task", **place}
+    shared = {"type": "task", **{name: ticket[name] for name in ("component", "milestone")}}
     return assign(
         f"Split the wish {_quote(ticket)} into two new tickets of the type task, with the "
         f"summaries “{summaries[0]}” and “{summaries[1]}”, in the same component and milestone as "
