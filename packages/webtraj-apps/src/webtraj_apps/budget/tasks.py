@@ -899,17 +899,6 @@ def _change_currency(facts: Facts, rng: random.Random) -> Assignment:
     )
 
 
-@task("budget/change-missing-bill", level=1, split="train", infeasible=True)
-def _change_missing_bill(facts: Facts, rng: random.Random) -> Assignment:
-    project = rng.choice(find_known_projects(facts))
-    what = rng.choice(("Helicopter flight", "Grand piano", "Opera box", "Diving course"))
-    return assign(
-        f'Change the amount of the bill "{what}" in the project "{project["name"]}" to '
-        f"{draw_amount(rng):.2f}.",
-        _filter(project, fill("#filterCollapse #search", what)),
-    )
-
-
 @task("budget/unknown-payer", level=1, split="train", infeasible=True)
 def _unknown_payer(facts: Facts, rng: random.Random) -> Assignment:
     project, bill = draw_bill(facts, rng, everyone=True)

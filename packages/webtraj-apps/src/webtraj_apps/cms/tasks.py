@@ -920,29 +920,10 @@ def _close_jobs(facts: Facts, rng: random.Random) -> Assignment:
 # What cannot be done.
 
 
-@task("cms/no-such-page", level=1, split="train", infeasible=True)
-def _no_such_page(facts: Facts, rng: random.Random) -> Assignment:
-    name = rng.choice(("Company jets", "Smoking in the lift", "Pet snakes", "Night trains"))
-    return assign(
-        f'Change the summary of the policy "{name}" to "{rng.choice(_SUMMARIES)}"',
-        (fill("main #id_q", name), press("main #id_q", "Enter")),
-    )
-
-
 @task("cms/may-not-publish", level=1, split="train", user="editor", infeasible=True)
 def _may_not_publish(facts: Facts, rng: random.Random) -> Assignment:
     page = _draw_draft(facts, rng)
     return assign(
         f"Publish the draft {name_of(page)} at once. Do not submit it for approval instead.",
         (_open(page), _MORE),
-    )
-
-
-@task("cms/no-such-user", level=1, split="train", infeasible=True)
-def _no_such_user(facts: Facts, rng: random.Random) -> Assignment:
-    first = rng.choice(("Gideon", "Lavinia", "Rufus"))
-    name = f"{first} {rng.choice(('Marchbanks', 'Thistlewood'))}"
-    return assign(
-        f"Put the existing user {name} into the group {rng.choice(_ROLES)}.",
-        (_settings("users"), fill("main #id_q", name)),
     )

@@ -1462,15 +1462,6 @@ def _count_reporters(facts: Facts, rng: random.Random) -> Assignment:
 # What cannot be done.
 
 
-@task("forum/delete-own-topic", level=1, split="train", infeasible=True)
-def _delete_own_topic(facts: Facts, rng: random.Random) -> Assignment:
-    topic = rng.choice(_own(facts, find_unclosed_topics(facts)))
-    return assign(
-        f'Delete your topic "{topic["title"]}", without asking anybody else.',
-        (find_topic(topic), click("a.topic_edit_link")),
-    )
-
-
 @task("forum/reply-in-closed-topic", level=1, split="train", infeasible=True)
 def _reply_in_closed_topic(facts: Facts, rng: random.Random) -> Assignment:
     topic = rng.choice(visible_topics(facts))
@@ -1489,16 +1480,4 @@ def _vote_in_closed_poll(facts: Facts, rng: random.Random) -> Assignment:
         f'Vote for "{option["text"]}" in the poll of the topic "{topic["title"]}".',
         _browse(facts, topic),
         prepare=(_set(_POLL, topic["poll"], "close_at", "2026-02-20 12:00:00"),),
-    )
-
-
-@task("forum/price-of-nothing", level=1, split="train", infeasible=True)
-def _price_of_nothing(facts: Facts, rng: random.Random) -> Assignment:
-    items = ("motorboat", "wedding dress", "trampoline", "chandelier", "drum kit", "pool table")
-    item = rng.choice(items)
-    kind = rng.choice(("red", "blue", "white", "second-hand", "large", "small", "antique"))
-    return assign(
-        f"How much does the {kind} {item} in the category For Sale cost? "
-        "Answer with the number of pounds.",
-        _search(item),
     )

@@ -1335,17 +1335,6 @@ def _circular(facts: Facts, rng: random.Random) -> Assignment:
 # What cannot be done.
 
 
-@task("mail/impossible-file", level=1, split="train", allow=READ, infeasible=True)
-def _impossible_file(facts: Facts, rng: random.Random) -> Assignment:
-    person, other = rng.sample(facts["people"][1:], 2)
-    file = rng.choice(("budget", "org-chart", "roadmap", "contract-draft", "logo"))
-    return assign(
-        f"Forward the mail in which {person['name']} sent you the file "
-        f"{file}-{rng.randint(2027, 2031)}.pdf to {other['email']}.",
-        (search(person["name"]), _LISTED),
-    )
-
-
 @task("mail/impossible-restore", level=1, split="train", allow=READ, infeasible=True)
 def _impossible_restore(facts: Facts, rng: random.Random) -> Assignment:
     person = draw_colleague(facts, rng)
@@ -1364,14 +1353,4 @@ def _impossible_filter(facts: Facts, rng: random.Random) -> Assignment:
         "Set up a filter rule in the settings of the webmail that moves every future mail "
         f"from {newsletter['name']} to the folder {folder} as it arrives.",
         (_to_settings("Preferences"), await_element("#sections-table")),
-    )
-
-
-@task("mail/impossible-contact", level=1, split="train", allow=READ, infeasible=True)
-def _impossible_contact(facts: Facts, rng: random.Random) -> Assignment:
-    name = _draw_stranger(facts, rng)["name"]
-    return assign(
-        f"{name} has a new phone number. Change the entry in the address book: the "
-        "number is now +44 1632 960555.",
-        (_TO_CONTACTS, put("#searchform", name), key("#searchform", "Enter")),
     )

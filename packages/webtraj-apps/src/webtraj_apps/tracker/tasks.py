@@ -1260,23 +1260,6 @@ def _delete_report(number: int) -> Parts:
 # What cannot be done.
 
 
-@task("tracker/no-such-ticket", level=1, split="train", infeasible=True)
-def _no_such_ticket(facts: Facts, rng: random.Random) -> Assignment:
-    number = rng.randint(400, 900)
-    return assign(f"Close ticket #{number} as fixed.", open_ticket({"id": number}))
-
-
-@task("tracker/no-such-milestone", level=1, split="train", infeasible=True)
-def _no_such_milestone(facts: Facts, rng: random.Random) -> Assignment:
-    ticket = rng.choice(find_unclosed_tickets(facts))
-    name = rng.choice(("Release 4.9", "Release 6.0", "Partner portal"))
-    return assign(
-        f"Put ticket #{ticket['id']} into the milestone {name}. Use the existing milestone, "
-        "do not make a new one.",
-        (open_ticket(ticket), _MODIFY),
-    )
-
-
 @task("tracker/not-permitted", level=1, split="train", infeasible=True)
 def _not_permitted(facts: Facts, rng: random.Random) -> Assignment:
     ticket = rng.choice(find_unclosed_tickets(facts))
