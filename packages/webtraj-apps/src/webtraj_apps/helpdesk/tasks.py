@@ -27,7 +27,7 @@ from webtraj.environments.browser.oracles import (
     uncheck,
     wait_until,
 )
-from webtraj_apps.fields import Field, columns_of, set_fields
+from webtraj_apps.fields import Field, columns_of, set_fields, tick
 from webtraj_apps.state import Expected
 from webtraj_apps.tasks import (
     Assignment,
@@ -147,6 +147,42 @@ def _groups(rows: Iterable[Row], *keys: str, low: int = 2, high: int) -> list[li
     return [group for group in groups.values() if low <= len(group) <= high]
 
 
+class Request(NamedTuple):
+    """A ticket that somebody has just opened."""
+
+    ticket: Row
+    prepare: tuple[Statement, ...]
+    """The SQL that opens it."""
+
+
+def prepare_ticket(facts: Facts, queue: str, sender: str, title: str, text: str) -> Request:
+    """Return a new ticket in a queue, for `Assignment.prepare`."""
+    number = 1 + max(int(ticket["id"]) for ticket in facts["tickets"])
+    opened = "2026-03-02 08:40:00"
+    ticket = (
+        "INSERT INTO helpdesk_ticket (id, title, created, modified, submitter_email, status, "
+        "on_hold, description, resolution, priority, queue_id, secret_key) "
+        "VALUES (?, ?, ?, ?, ?, 1, 0, ?, '', 3, ?, ?)"
+    )
+    follow_up = (
+        "INSERT INTO helpdesk_followup (date, title, comment, public, ticket_id) "
+        "VALUES (?, 'Ticket Opened Via Web', ?, 1, ?)"
+    )
+    place = find_queue(facts, queue)["id"]
+    return Request(
+        {"id": number, "title": title, "email": sender},
+        (
+            (ticket, (number, title, opened, opened, sender, text, place, f"{number:016x}")),
+            (follow_up, (opened, text, number)),
+        ),
+    )
+
+
+def _prepare_resolved(ticket: Row, text: str) -> tuple[Statement, ...]:
+    statement = "UPDATE helpdesk_ticket SET status = ?, resolution = ? WHERE id = ?"
+    return ((statement, (_RESOLVED, text, ticket["id"])),)
+
+
 # What they change.
 
 
@@ -183,45 +219,6 @@ def expect_resolved(ticket: Row, text: str) -> tuple[Expected, ...]:
     """Expect a ticket to be resolved with a public text."""
     resolved = _expect_changed(ticket, status=_RESOLVED, resolution=same_text(text))
     return (resolved, *expect_answer(ticket, text))
-
-
-# What worlds are prepared with.
-
-
-class Request(NamedTuple):
-    """A ticket that somebody has just opened."""
-
-    ticket: Row
-    prepare: tuple[Statement, ...]
-    """The SQL that opens it."""
-
-
-def prepare_ticket(facts: Facts, queue: str, sender: str, title: str, text: str) -> Request:
-    """Return a new ticket in a queue, for `Assignment.prepare`."""
-    number = 1 + max(int(ticket["id"]) for ticket in facts["tickets"])
-    opened = "2026-03-02 08:40:00"
-    ticket = (
-        "INSERT INTO helpdesk_ticket (id, title, created, modified, submitter_email, status, "
-        "on_hold, description, resolution, priority, queue_id, secret_key) "
-        "VALUES (?, ?, ?, ?, ?, 1, 0, ?, '', 3, ?, ?)"
-    )
-    follow_up = (
-        "INSERT INTO helpdesk_followup (date, title, comment, public, ticket_id) "
-        "VALUES (?, 'Ticket Opened Via Web', ?, 1, ?)"
-    )
-    place = find_queue(facts, queue)["id"]
-    return Request(
-        {"id": number, "title": title, "email": sender},
-        (
-            (ticket, (number, title, opened, opened, sender, text, place, f"{number:016x}")),
-            (follow_up, (opened, text, number)),
-        ),
-    )
-
-
-def _prepare_resolved(ticket: Row, text: str) -> tuple[Statement, ...]:
-    statement = "UPDATE helpdesk_ticket SET status = ?, resolution = ? WHERE id = ?"
-    return ((statement, (_RESOLVED, text, ticket["id"])),)
 
 
 # How to get there.
@@ -266,16 +263,13 @@ def _follow(ticket: Row, path: str) -> Step:
     return click(f'a[href="/tickets/{ticket["id"]}/{path}"]')
 
 
-_CATEGORIES: Final = click(".sidebar a", "Knowledge Base")
-
-
-def _unfold(article: Row) -> Step:
-    return click(f'button[data-bs-target="#collapse-{article["id"]}"]')
-
-
-def _open_article(article: Row) -> Steps:
-    """Open an article of the knowledge base."""
-    return _CATEGORIES, click(f'a[href="/kb/{article["slug"]}/"]'), _unfold(article)
+def _open_articles(*articles: Row) -> Steps:
+    """Open articles of a category of the knowledge base."""
+    return (
+        click(".sidebar a", "Knowledge Base"),
+        click(f'a[href="/kb/{articles[0]["slug"]}/"]'),
+        [click(f'button[data-bs-target="#collapse-{one["id"]}"]') for one in articles],
+    )
 
 
 def _report(kind: str) -> Steps:
@@ -323,14 +317,15 @@ def _bulk(action: str, *tickets: Row) -> Steps:
     )
 
 
-def _menu(entry: str) -> Steps:
-    """Choose from the user's menu."""
-    return click("#userDropdown"), click("a.dropdown-item", entry)
+_OPEN_MENU: Final = click("#userDropdown")
 
 
 def _admin(panel: str) -> Steps:
     """Open a list of the back office."""
-    return _menu("System Settings"), click("#content-wrapper a", panel)
+    return (
+        (_OPEN_MENU, click("a.dropdown-item", "System Settings")),
+        click("#content-wrapper a", panel),
+    )
 
 
 _RESPOND: Final = click("#respond-tab")
@@ -399,18 +394,6 @@ def _give(ticket: Row, agent: int | None) -> Parts:
     )
 
 
-def _give_found(found: list[Row], agent: Row, *chosen: Row) -> Parts:
-    """Assign the tickets of the list, or the chosen ones of them, to an agent."""
-    return (
-        _bulk(f"assign_{agent['id']}", *chosen),
-        [_expect_noted(ticket, assigned_to_id=agent["id"]) for ticket in found],
-    )
-
-
-def _set_hold(ticket: Row, on_hold: int) -> Parts:
-    return _act(".ticket-hold button"), _expect_noted(ticket, on_hold=on_hold)
-
-
 def _expect_task(checklist: Any, text: str) -> Expected:
     """Expect a new task in a checklist."""
     table = "helpdesk_checklisttask"
@@ -460,15 +443,11 @@ def _submit_ticket(facts: Facts, title: str, body: str, *more: Step, **columns: 
     )
 
 
-def _set_box(selector: str, value: str) -> Step:
-    return check(selector) if value == "1" else uncheck(selector)
-
-
 _LINES: Final = ("name", "title", "slug", "email_address", "escalate_days")
 _ROW_FIELDS: Final[Mapping[str, Field]] = {
     **{name: Field(fill, f"#id_{name}") for name in _LINES},
     **{name: Field(fill, f"#id_{name}", kept=same_text) for name in ("body", "question", "answer")},
-    **{name: Field(_set_box, f"#id_{name}") for name in ("is_active", "allow_public_submission")},
+    "allow_public_submission": Field(tick, "#id_allow_public_submission"),
     "category": Field(select, "#id_category", "category_id"),
 }
 """The fields of the back office."""
@@ -480,15 +459,6 @@ def _add_row(panel: str, table: str, fields: Facts, *first: Step, **kept: Any) -
         (_admin(panel), click(".object-tools a.addlink"), *first),
         (set_fields(_ROW_FIELDS, fields), _SAVE_ROW),
         added(table, **columns_of(_ROW_FIELDS, fields), **kept),
-    )
-
-
-def _edit_row(panel: str, table: str, row: Row, shown: str, **fields: Any) -> Parts:
-    """Edit a row in the back office; its list shows it by this text."""
-    return (
-        (_admin(panel), click("#result_list a", shown)),
-        (set_fields(_ROW_FIELDS, fields), _SAVE_ROW),
-        changed(table, {"id": row["id"]}, **columns_of(_ROW_FIELDS, fields)),
     )
 
 
@@ -560,7 +530,8 @@ def _private_note(facts: Facts, rng: random.Random) -> Assignment:
 def _hold(facts: Facts, rng: random.Random) -> Assignment:
     ticket = rng.choice(find_tickets(facts, hold=False))
     return assign(
-        f"Put ticket #{ticket['id']} on hold.", (open_ticket(ticket), _set_hold(ticket, 1))
+        f"Put ticket #{ticket['id']} on hold.",
+        (open_ticket(ticket), _act(".ticket-hold button"), _expect_noted(ticket, on_hold=1)),
     )
 
 
@@ -570,7 +541,8 @@ def _unhold(facts: Facts, rng: random.Random) -> Assignment:
     return assign(
         f"The ticket {_name(ticket)} need not wait any longer. Take it off hold, and leave a"
         f' private note in it: "{text}"',
-        (search_ticket(ticket), _set_hold(ticket, 0), respond(ticket, text, public=False)),
+        (search_ticket(ticket), _act(".ticket-hold button"), _expect_noted(ticket, on_hold=0)),
+        respond(ticket, text, public=False),
     )
 
 
@@ -915,7 +887,7 @@ def _submit_from_article(facts: Facts, rng: random.Random) -> Assignment:
     return assign(
         f'Find the article "{article["title"]}" in the knowledge base and create a ticket'
         f' from it, so that the ticket refers to it. Summary: "{title}". Description: "{body}"',
-        (_open_article(article), click(f"#collapse-{article['id']} a", "Create New Ticket")),
+        (_open_articles(article), click(f"#collapse-{article['id']} a", "Create New Ticket")),
         _submit_ticket(facts, title, body, kbitem_id=article["id"], queue_id=anything),
     )
 
@@ -955,7 +927,7 @@ def _look_up(facts: Facts, rng: random.Random) -> Assignment:
     article = rng.choice(facts["answers"])
     return assign(
         f"Look it up in the knowledge base: {article['asks']} Answer with nothing else.",
-        _open_article(article),
+        _open_articles(article),
         answer=article["value"],
     )
 
@@ -970,7 +942,7 @@ def _vote(facts: Facts, rng: random.Random) -> Assignment:
     return assign(
         f'Mark the article "{article["title"]}" in the knowledge base as'
         f" {'useful' if up else 'not useful'} (thumb {thumb}).",
-        _open_article(article),
+        _open_articles(article),
         click(f'form[action="/kb/{article["id"]}/vote/{thumb}/"] button'),
         changed("helpdesk_kbitem", {"id": article["id"]}, **new),
         added(f"helpdesk_kbitem_{table}", kbitem_id=article["id"], user_id=me["id"]),
@@ -990,7 +962,7 @@ def _most_useful(facts: Facts, rng: random.Random) -> Assignment:
     return assign(
         f'Which article of the category "{found["category"]}" in the knowledge base was'
         f" found useful by the {word} people? Answer with its title.",
-        (_CATEGORIES, click(f'a[href="/kb/{found["slug"]}/"]'), map(_unfold, group)),
+        _open_articles(*group),
         answer=found["title"],
     )
 
@@ -1016,7 +988,7 @@ def _answer_from_article(facts: Facts, rng: random.Random) -> Assignment:
     return assign(
         f'The ticket "{title}" asks for something that is in the knowledge base. Look it up'
         " there, answer the submitter with it, and set the ticket to resolved in the same update.",
-        (search_ticket(ticket), _open_article(article), open_ticket(ticket)),
+        (search_ticket(ticket), _open_articles(article), open_ticket(ticket)),
         write_reply(text, check("#st_resolved"), public=True),
         _expect_changed(ticket, status=_RESOLVED, resolution=says),
         added("helpdesk_followup", ticket_id=number, public=1, comment=says),
@@ -1235,9 +1207,9 @@ def _settings(facts: Facts, rng: random.Random) -> Assignment:
         f"Change your settings: show {pages} tickets per page, put the respond form"
         f" {'below' if layout == 'bottom' else 'above'} the follow-ups, and {words}. Leave the rest"
         " as it is.",
-        (_menu("User Settings"), select("#id_tickets_per_page", str(pages))),
-        (select("#id_ticket_respond_layout", layout), uncheck(f"#id_{column}")),
-        click('input[value="Save Changes"]'),
+        (_OPEN_MENU, click("a.dropdown-item", "User Settings")),
+        (select("#id_tickets_per_page", str(pages)), select("#id_ticket_respond_layout", layout)),
+        (uncheck(f"#id_{column}"), click('input[value="Save Changes"]')),
         changed("helpdesk_usersettings", {"user_id": me}, **new),
     )
 
@@ -1295,16 +1267,15 @@ def _new_preset(facts: Facts, rng: random.Random) -> Assignment:
     )
 
 
-_ARTICLES: Final = ("Maintain Knowledgebase Items", "helpdesk_kbitem")
-
-
 @task("helpdesk/correct-article", level=2, split="train")
 def _correct_article(facts: Facts, rng: random.Random) -> Assignment:
     article = rng.choice(facts["answers"])
     text = f"This has changed: ask extension {rng.randint(4000, 4999)}."
     return assign(
         f'Replace the answer of the knowledge base article "{article["title"]}" by "{text}"',
-        _edit_row(*_ARTICLES, article, article["title"], answer=text),
+        (_admin("Maintain Knowledgebase Items"), click("#result_list a", article["title"])),
+        (fill("#id_answer", text), _SAVE_ROW),
+        changed("helpdesk_kbitem", {"id": article["id"]}, answer=same_text(text)),
     )
 
 
@@ -1316,10 +1287,11 @@ def _new_article(facts: Facts, rng: random.Random) -> Assignment:
     answer = f"In room {rng.randint(1, 4)}.{rng.randint(10, 28)}, between nine and ten."
     categories = list(dict.fromkeys(one["category"] for one in facts["answers"]))
     fields = {"category": 1 + categories.index(category), "title": title}
+    fields |= {"question": question, "answer": answer}
     return assign(
         f'Add an article to the knowledge base category "{category}" with the title "{title}",'
         f' the question "{question}" and the answer "{answer}"',
-        _add_row(*_ARTICLES, {**fields, "question": question, "answer": answer}, enabled=1),
+        _add_row("Maintain Knowledgebase Items", "helpdesk_kbitem", fields, enabled=1),
     )
 
 
@@ -1344,7 +1316,9 @@ def _deactivate_user(facts: Facts, rng: random.Random) -> Assignment:
     person = rng.choice(others)
     return assign(
         f"{person['name']} has left the company. Make the account inactive, but do not delete it.",
-        _edit_row("Maintain Users", "auth_user", person, person["username"], is_active=0),
+        (_admin("Maintain Users"), click("#result_list a", person["username"])),
+        (uncheck("#id_is_active"), _SAVE_ROW),
+        changed("auth_user", {"id": person["id"]}, is_active=0),
     )
 
 
@@ -1360,7 +1334,8 @@ def _reassign_all(facts: Facts, rng: random.Random) -> Assignment:
     return assign(
         f"{away['name']} is ill. Give {agent['name']} all tickets that are assigned to"
         f" {away['name']} and are open or reopened.",
-        (_filter(owner=away["id"]), _give_found(group, agent)),
+        (_filter(owner=away["id"]), _bulk(f"assign_{agent['id']}")),
+        [_expect_noted(ticket, assigned_to_id=agent["id"]) for ticket in group],
     )
 
 
@@ -1387,7 +1362,8 @@ def _share_unassigned(facts: Facts, rng: random.Random) -> Assignment:
     return assign(
         f"Give {agent['name']} the tickets of the queue {queue['title']} that are open or"
         " reopened, belong to nobody and are not on hold.",
-        (_filter(owner=-1, queue=queue["id"]), _give_found(chosen, agent, *chosen)),
+        (_filter(owner=-1, queue=queue["id"]), _bulk(f"assign_{agent['id']}", *chosen)),
+        [_expect_noted(ticket, assigned_to_id=agent["id"]) for ticket in chosen],
     )
 
 
