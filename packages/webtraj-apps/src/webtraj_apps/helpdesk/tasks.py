@@ -472,10 +472,8 @@ _SAVE_ROW: Final = click('input[name="_save"]')
 def _set_priority(facts: Facts, rng: random.Random) -> Assignment:
     ticket = rng.choice(find_tickets(facts))
     priority = _draw_priority(rng, ticket)
-    return assign(
-        f'Change the priority of ticket #{ticket["id"]} to "{PRIORITIES[priority]}".',
-        (open_ticket(ticket), respond(ticket, priority=priority)),
-    )
+    goal = f'Change the priority of ticket #{ticket["id"]} to "{PRIORITIES[priority]}".'
+    return assign(goal, open_ticket(ticket), respond(ticket, priority=priority))
 
 
 @task("helpdesk/assign", level=1, split="train")
@@ -483,10 +481,8 @@ def _assign(facts: Facts, rng: random.Random) -> Assignment:
     # Assigning a ticket quickly unticks the tasks of its checklists.
     ticket = rng.choice(find_tickets(facts, lists=False))
     agent = rng.choice(_others(facts, ticket["owner"]))
-    return assign(
-        f"Assign the ticket {_name(ticket)} to {agent['name']}.",
-        (search_ticket(ticket), _give(ticket, agent["id"])),
-    )
+    goal = f"Assign the ticket {_name(ticket)} to {agent['name']}."
+    return assign(goal, search_ticket(ticket), _give(ticket, agent["id"]))
 
 
 @task("helpdesk/take", level=1, split="train")
@@ -502,28 +498,22 @@ def _take(facts: Facts, rng: random.Random) -> Assignment:
 @task("helpdesk/unassign", level=1, split="test")
 def _unassign(facts: Facts, rng: random.Random) -> Assignment:
     ticket = rng.choice(find_tickets(facts, lists=False, owner=True))
-    return assign(
-        f"Nobody should own the ticket {_name(ticket)} any more: make it unassigned.",
-        (search_ticket(ticket), _give(ticket, None)),
-    )
+    goal = f"Nobody should own the ticket {_name(ticket)} any more: make it unassigned."
+    return assign(goal, search_ticket(ticket), _give(ticket, None))
 
 
 @task("helpdesk/public-reply", level=1, split="train")
 def _public_reply(facts: Facts, rng: random.Random) -> Assignment:
     ticket, text = rng.choice(find_tickets(facts)), rng.choice(_TEXTS)
-    return assign(
-        f'Answer ticket #{ticket["id"]}, so that the submitter can read it: "{text}"',
-        (open_ticket(ticket), respond(ticket, text)),
-    )
+    goal = f'Answer ticket #{ticket["id"]}, so that the submitter can read it: "{text}"'
+    return assign(goal, open_ticket(ticket), respond(ticket, text))
 
 
 @task("helpdesk/private-note", level=1, split="train")
 def _private_note(facts: Facts, rng: random.Random) -> Assignment:
     ticket, text = rng.choice(find_tickets(facts)), rng.choice(_NOTES)
-    return assign(
-        f'Add a note to the ticket {_name(ticket)} that its submitter must not see: "{text}"',
-        (search_ticket(ticket), respond(ticket, text, public=False)),
-    )
+    goal = f'Add a note to the ticket {_name(ticket)} that its submitter must not see: "{text}"'
+    return assign(goal, search_ticket(ticket), respond(ticket, text, public=False))
 
 
 @task("helpdesk/hold", level=1, split="train")
@@ -550,20 +540,16 @@ def _unhold(facts: Facts, rng: random.Random) -> Assignment:
 def _set_due(facts: Facts, rng: random.Random) -> Assignment:
     ticket = rng.choice(find_tickets(facts))
     date = f"2026-{rng.choice(('03', '04'))}-{rng.randint(10, 28)}"
-    return assign(
-        f"Ticket #{ticket['id']} should be due on {date}. Enter this.",
-        (open_ticket(ticket), respond(ticket, due_date=date)),
-    )
+    goal = f"Ticket #{ticket['id']} should be due on {date}. Enter this."
+    return assign(goal, open_ticket(ticket), respond(ticket, due_date=date))
 
 
 @task("helpdesk/move-queue", level=1, split="train")
 def _move_queue(facts: Facts, rng: random.Random) -> Assignment:
     ticket = rng.choice(find_tickets(facts))
     queue = rng.choice([one for one in facts["queues"] if one["slug"] != ticket["queue"]])
-    return assign(
-        f"The ticket {_name(ticket)} is in the wrong queue. Move it to {queue['title']}.",
-        (search_ticket(ticket), respond(ticket, queue=queue["id"])),
-    )
+    goal = f"The ticket {_name(ticket)} is in the wrong queue. Move it to {queue['title']}."
+    return assign(goal, search_ticket(ticket), respond(ticket, queue=queue["id"]))
 
 
 @task("helpdesk/triage", level=2, split="train")
@@ -583,10 +569,8 @@ def _triage(facts: Facts, rng: random.Random) -> Assignment:
 @task("helpdesk/resolve", level=1, split="train")
 def _resolve(facts: Facts, rng: random.Random) -> Assignment:
     ticket = rng.choice(find_tickets(facts, depends=False))
-    return assign(
-        f'Resolve the ticket {_name(ticket)} with this public resolution: "{ticket["end"]}"',
-        (search_ticket(ticket), resolve(ticket, ticket["end"])),
-    )
+    goal = f'Resolve the ticket {_name(ticket)} with this public resolution: "{ticket["end"]}"'
+    return assign(goal, search_ticket(ticket), resolve(ticket, ticket["end"]))
 
 
 @task("helpdesk/close-with-time", level=2, split="test")
@@ -855,10 +839,9 @@ def _new_ticket(facts: Facts, rng: random.Random) -> Assignment:
     case = (queue, title, body, priority, caller["email"])
     more = (fill("#id_due_date", date), select("#id_assigned_to", str(agent["id"])))
     return assign(
-        f"{caller['name']} ({caller['email']}) is on the phone. Enter a ticket for this"
-        f' address in the queue {queue["title"]}, with the summary "{title}" and the description'
-        f' "{body}" Its priority is "{PRIORITIES[priority]}", it is due on {date}, and'
-        f" {agent['name']} owns it.",
+        f"{caller['name']} ({caller['email']}) is on the phone. Enter a ticket for this address in"
+        f' the queue {queue["title"]}, with the summary "{title}" and the description "{body}" Its'
+        f' priority is "{PRIORITIES[priority]}", it is due on {date}, and {agent["name"]} owns it.',
         enter_ticket(*case, *more),
         expect_ticket(*case, due_date=on_day(date), assigned_to_id=agent["id"]),
     )
@@ -925,11 +908,8 @@ def _my_ticket(facts: Facts, rng: random.Random) -> Assignment:
 @user_task("helpdesk/look-up", level=1, split="train")
 def _look_up(facts: Facts, rng: random.Random) -> Assignment:
     article = rng.choice(facts["answers"])
-    return assign(
-        f"Look it up in the knowledge base: {article['asks']} Answer with nothing else.",
-        _open_articles(article),
-        answer=article["value"],
-    )
+    goal = f"Look it up in the knowledge base: {article['asks']} Answer with nothing else."
+    return assign(goal, _open_articles(article), answer=article["value"])
 
 
 @user_task("helpdesk/vote", level=1, split="train")
@@ -1422,7 +1402,5 @@ def _no_agent(facts: Facts, rng: random.Random) -> Assignment:
 def _not_permitted(facts: Facts, rng: random.Random) -> Assignment:
     ticket = rng.choice(_mine(facts))
     priority = _draw_priority(rng, ticket)
-    return assign(
-        f'Change the priority of your ticket {_name(ticket)} to "{PRIORITIES[priority]}".',
-        _open_mine(ticket, uncheck("#hideClosed")),
-    )
+    goal = f'Change the priority of your ticket {_name(ticket)} to "{PRIORITIES[priority]}".'
+    return assign(goal, _open_mine(ticket, uncheck("#hideClosed")))

@@ -230,11 +230,8 @@ def _find_extension(facts: Facts, rng: random.Random) -> Assignment:
     team = rng.choice(facts["teams"])
     member = rng.choice(team["members"])
     what = rng.choice(("extension", "room"))
-    return assign(
-        f"What is the {what} of {member['name']}? Answer with the {what}.",
-        search_page(member["name"], team["page"]),
-        answer=f"{what} {member[what]}",
-    )
+    goal = f"What is the {what} of {member['name']}? Answer with the {what}."
+    return assign(goal, search_page(member["name"], team["page"]), answer=f"{what} {member[what]}")
 
 
 @task("wiki/find-price", level=1, split="train")
@@ -253,11 +250,8 @@ def _find_price(facts: Facts, rng: random.Random) -> Assignment:
 def _find_step(facts: Facts, rng: random.Random) -> Assignment:
     procedure = rng.choice(facts["procedures"])
     number = rng.randint(2, len(procedure["steps"]))
-    return assign(
-        f"What is step {number} of the procedure “{procedure['name']}”? Answer with its words.",
-        open_page(procedure["page"]),
-        answer=procedure["steps"][number - 1],
-    )
+    goal = f"What is step {number} of the procedure “{procedure['name']}”? Answer with its words."
+    return assign(goal, open_page(procedure["page"]), answer=procedure["steps"][number - 1])
 
 
 @task("wiki/contact-of-customer", level=1, split="test")
@@ -405,10 +399,8 @@ def _change_extension(facts: Facts, rng: random.Random) -> Assignment:
     team = rng.choice(facts["teams"])
     member = rng.choice(team["members"])
     new = str(other_than(rng, map(str, range(700, 999)), member["extension"]))
-    return assign(
-        f"{member['name']} has a new extension: {new}. Correct the page of the team.",
-        _change(team["page"], seat(facts, team, member, extension=new)),
-    )
+    goal = f"{member['name']} has a new extension: {new}. Correct the page of the team."
+    return assign(goal, _change(team["page"], seat(facts, team, member, extension=new)))
 
 
 @edit_task("wiki/add-member", level=2, split="train")
@@ -578,10 +570,8 @@ def _change_lead(facts: Facts, rng: random.Random) -> Assignment:
 def _remove_section(facts: Facts, rng: random.Random) -> Assignment:
     server = rng.choice(facts["servers"])
     text = facts["pages"][server["page"]].partition("## Notes")[0].rstrip()
-    return assign(
-        f"Remove the section “Notes” with its text from the page of the server {server['name']}.",
-        _change(server["page"], text),
-    )
+    goal = f"Remove the section “Notes” with its text from the page of the server {server['name']}."
+    return assign(goal, _change(server["page"], text))
 
 
 # New pages, names and old texts.
@@ -736,10 +726,8 @@ _RIGHTS = (
 def _approve_user(facts: Facts, rng: random.Random) -> Assignment:
     number, user = _draw_user(facts, rng, False)
     rights, words = rng.choice(_RIGHTS)
-    return assign(
-        f"Let {user['name']} into the wiki: approve the account, and allow it {words}.",
-        _toggle_rights(number, 1, "is_approved", *rights),
-    )
+    goal = f"Let {user['name']} into the wiki: approve the account, and allow it {words}."
+    return assign(goal, _toggle_rights(number, 1, "is_approved", *rights))
 
 
 @task("wiki/lock-user", level=1, split="test")
@@ -838,17 +826,12 @@ def _no_such_page(facts: Facts, rng: random.Random) -> Assignment:
 def _unknown_fact(facts: Facts, rng: random.Random) -> Assignment:
     customer = rng.choice(facts["customers"])
     what = rng.choice(("turnover of last year", "number of employees", "bank account"))
-    return assign(
-        f"According to the wiki, what is the {what} of the customer {customer['name']}?",
-        open_page(customer["page"]),
-    )
+    goal = f"According to the wiki, what is the {what} of the customer {customer['name']}?"
+    return assign(goal, open_page(customer["page"]))
 
 
 @task("wiki/not-permitted", level=1, split="train", infeasible=True)
 def _not_permitted(facts: Facts, rng: random.Random) -> Assignment:
     (_, waiting), (_, me) = _draw_user(facts, rng, False), _draw_user(facts, rng, True)
-    return assign(
-        f"Approve the account of {waiting['name']} in this wiki, from your own account.",
-        _menu("/-/settings"),
-        user=me["username"],
-    )
+    goal = f"Approve the account of {waiting['name']} in this wiki, from your own account."
+    return assign(goal, _menu("/-/settings"), user=me["username"])
