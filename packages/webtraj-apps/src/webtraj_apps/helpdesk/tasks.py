@@ -605,12 +605,11 @@ def _preset_reply(facts: Facts, rng: random.Random) -> Assignment:
 def _reopen(facts: Facts, rng: random.Random) -> Assignment:
     ticket = rng.choice(find_tickets(facts, status=(_CLOSED,)))
     agent, text = rng.choice(_others(facts, ticket["owner"])), rng.choice(_TEXTS)
-    new = {"status": _REOPENED}
     return assign(
         f'Reopen ticket #{ticket["id"]} with the public comment "{text}" and assign it to'
         f" {agent['name']}.",
         open_ticket(ticket),
-        respond(ticket, text, check("#st_reopened"), new=new, owner=agent["id"]),
+        respond(ticket, text, check("#st_reopened"), new={"status": _REOPENED}, owner=agent["id"]),
     )
 
 
@@ -709,11 +708,8 @@ def _drop_dependency(facts: Facts, rng: random.Random) -> Assignment:
         f"Ticket #{ticket['id']} need not wait for ticket #{ticket['depends'][0]} any more."
         f' Remove the dependency, and resolve ticket #{ticket["id"]} with the public text "{text}"',
         (open_ticket(ticket), click(f'a[href^="/tickets/{ticket["id"]}/dependency/delete/"]')),
-        (
-            click('button.btn-danger[type="submit"]'),
-            removed("helpdesk_ticketdependency", ticket_id=ticket["id"]),
-        ),
-        resolve(ticket, text),
+        click('button.btn-danger[type="submit"]'),
+        (removed("helpdesk_ticketdependency", ticket_id=ticket["id"]), resolve(ticket, text)),
     )
 
 

@@ -420,16 +420,12 @@ def _add_member(facts: Facts, rng: random.Random) -> Assignment:
 def _correct_spelling(facts: Facts, rng: random.Random) -> Assignment:
     mistake = rng.choice(facts["mistakes"])
     page, wrong, right = mistake["page"], mistake["wrong"], mistake["right"]
-    is_unique = [one["wrong"] for one in facts["mistakes"]].count(wrong) == 1
-    return assign(
-        f"A page has “{wrong}” instead of “{right}” on it. "
-        + (
-            "Find it and correct it."
-            if is_unique
-            else f"Correct it on the page {page}; other pages are looked after already."
-        ),
-        _change(page, _replaced(facts, page, (wrong, right)), search_page(wrong, page)),
-    )
+    what = "Find it and correct it."
+    if [one["wrong"] for one in facts["mistakes"]].count(wrong) > 1:
+        what = f"Correct it on the page {page}; other pages are looked after already."
+    goal = f"A page has “{wrong}” instead of “{right}” on it. {what}"
+    text = _replaced(facts, page, (wrong, right))
+    return assign(goal, _change(page, text, search_page(wrong, page)))
 
 
 @edit_task("wiki/change-price", level=1, split="train")
@@ -489,10 +485,8 @@ def _new_reviewer(facts: Facts, rng: random.Random) -> Assignment:
 
 def _open_point(facts: Facts, rng: random.Random) -> tuple[dict[str, Any], dict[str, Any]]:
     """Draw an open point, and return its meeting and the point."""
-    held = facts["meetings"]
-    return rng.choice(
-        [(meeting, point) for meeting in held for point in _find_open_points(meeting)]
-    )
+    points = [(one, point) for one in facts["meetings"] for point in _find_open_points(one)]
+    return rng.choice(points)
 
 
 @edit_task("wiki/tick-off", level=1, split="train")
