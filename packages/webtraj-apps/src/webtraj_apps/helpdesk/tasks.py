@@ -1104,8 +1104,8 @@ def _busiest_agent(facts: Facts, rng: random.Random) -> Assignment:
         *(("queue", one["slug"], f"of the queue {one['title']}") for one in facts["queues"]),
         *(("priority", n, f'with the priority "{title}"') for n, title in PRIORITIES.items()),
     ]
-    key, value, words = rng.choice([kind for kind in kinds if find_busiest(*kind[:2])])
-    best, most = find_busiest(key, value)
+    found = [(words, key, find_busiest(key, value)) for key, value, words in kinds]
+    words, key, best, most = rng.choice([(words, key, *best) for words, key, best in found if best])
     return assign(
         f"By the reports, which agent has the most tickets {words} assigned, whatever their"
         " state, and how many? Answer with the full name and the number, separated by a comma.",
