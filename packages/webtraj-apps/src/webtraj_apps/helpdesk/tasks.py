@@ -51,7 +51,7 @@ from webtraj_apps.tasks import (
 )
 
 task = functools.partial(template, user="user", start="/dashboard/")
-user_task = functools.partial(template, user="colleague", start="/")
+colleague_task = functools.partial(template, user="colleague", start="/")
 """Register a template for a colleague without special rights."""
 
 Row = Mapping[str, Any]
@@ -322,10 +322,8 @@ _OPEN_MENU: Final = click("#userDropdown")
 
 def _admin(panel: str) -> Steps:
     """Open a list of the back office."""
-    return (
-        (_OPEN_MENU, click("a.dropdown-item", "System Settings")),
-        click("#content-wrapper a", panel),
-    )
+    settings = click("a.dropdown-item", "System Settings")
+    return _OPEN_MENU, settings, click("#content-wrapper a", panel)
 
 
 _RESPOND: Final = click("#respond-tab")
@@ -703,13 +701,13 @@ def _depend(facts: Facts, rng: random.Random) -> Assignment:
 @task("helpdesk/drop-dependency", level=2, split="train")
 def _drop_dependency(facts: Facts, rng: random.Random) -> Assignment:
     ticket = rng.choice(find_tickets(facts, depends=True))
-    text = ticket["end"]
+    number, text = ticket["id"], ticket["end"]
     return assign(
-        f"Ticket #{ticket['id']} need not wait for ticket #{ticket['depends'][0]} any more."
-        f' Remove the dependency, and resolve ticket #{ticket["id"]} with the public text "{text}"',
-        (open_ticket(ticket), click(f'a[href^="/tickets/{ticket["id"]}/dependency/delete/"]')),
+        f"Ticket #{number} need not wait for ticket #{ticket['depends'][0]} any more."
+        f' Remove the dependency, and resolve ticket #{number} with the public text "{text}"',
+        (open_ticket(ticket), click(f'a[href^="/tickets/{number}/dependency/delete/"]')),
         click('button.btn-danger[type="submit"]'),
-        (removed("helpdesk_ticketdependency", ticket_id=ticket["id"]), resolve(ticket, text)),
+        (removed("helpdesk_ticketdependency", ticket_id=number), resolve(ticket, text)),
     )
 
 
@@ -843,7 +841,7 @@ def _new_ticket(facts: Facts, rng: random.Random) -> Assignment:
     )
 
 
-@user_task("helpdesk/submit", level=1, split="train")
+@colleague_task("helpdesk/submit", level=1, split="train")
 def _submit(facts: Facts, rng: random.Random) -> Assignment:
     slug, title, body = draw_case(rng)
     queue, priority = find_queue(facts, slug), rng.choice((2, 3, 4))
@@ -856,7 +854,7 @@ def _submit(facts: Facts, rng: random.Random) -> Assignment:
     )
 
 
-@user_task("helpdesk/submit-from-article", level=2, split="test")
+@colleague_task("helpdesk/submit-from-article", level=2, split="test")
 def _submit_from_article(facts: Facts, rng: random.Random) -> Assignment:
     article = rng.choice(facts["answers"])
     title = f"Question {rng.randint(100, 999)} about an article"
@@ -871,7 +869,7 @@ def _submit_from_article(facts: Facts, rng: random.Random) -> Assignment:
     )
 
 
-@user_task("helpdesk/accept-resolution", level=1, split="train")
+@colleague_task("helpdesk/accept-resolution", level=1, split="train")
 def _accept_resolution(facts: Facts, rng: random.Random) -> Assignment:
     ticket = rng.choice(_mine(facts))
     note = "Submitter accepted resolution and closed ticket"
@@ -885,7 +883,7 @@ def _accept_resolution(facts: Facts, rng: random.Random) -> Assignment:
     )
 
 
-@user_task("helpdesk/my-ticket", level=1, split="test")
+@colleague_task("helpdesk/my-ticket", level=1, split="test")
 def _my_ticket(facts: Facts, rng: random.Random) -> Assignment:
     ticket = rng.choice(_mine(facts))
     text = f"{ticket['end']} Reference {rng.randint(1000, 9999)}."
@@ -901,14 +899,14 @@ def _my_ticket(facts: Facts, rng: random.Random) -> Assignment:
 # The knowledge base.
 
 
-@user_task("helpdesk/look-up", level=1, split="train")
+@colleague_task("helpdesk/look-up", level=1, split="train")
 def _look_up(facts: Facts, rng: random.Random) -> Assignment:
     article = rng.choice(facts["answers"])
     goal = f"Look it up in the knowledge base: {article['asks']} Answer with nothing else."
     return assign(goal, _open_articles(article), answer=article["value"])
 
 
-@user_task("helpdesk/vote", level=1, split="train")
+@colleague_task("helpdesk/vote", level=1, split="train")
 def _vote(facts: Facts, rng: random.Random) -> Assignment:
     me = find_agent(facts, facts["colleague"])
     article = rng.choice([one for one in facts["answers"] if me["username"] not in one["voters"]])
@@ -1288,8 +1286,8 @@ def _new_queue(facts: Facts, rng: random.Random) -> Assignment:
 
 @task("helpdesk/deactivate-user", level=2, split="train")
 def _deactivate_user(facts: Facts, rng: random.Random) -> Assignment:
-    others = [one for one in _colleagues(facts) if one["username"] != facts["colleague"]]
-    person = rng.choice(others)
+    people = [one for one in _colleagues(facts) if one["username"] != facts["colleague"]]
+    person = rng.choice(people)
     return assign(
         f"{person['name']} has left the company. Make the account inactive, but do not delete it.",
         (_admin("Maintain Users"), click("#result_list a", person["username"])),
@@ -1348,9 +1346,9 @@ def _raise_overdue(facts: Facts, rng: random.Random) -> Assignment:
     late = find_tickets(facts, lambda one: one["due"] and one["due"] < "2026-03-02", owner=True)
     priority = rng.choice((1, 2))
     groups = _groups(late, "owner", low=1, high=4)
-    group = rng.choice([one for one in groups if any(t["priority"] != priority for t in one)])
-    agent = find_agent(facts, group[0]["owner"])
-    chosen = [ticket for ticket in group if ticket["priority"] != priority]
+    wrong = [[one for one in group if one["priority"] != priority] for group in groups]
+    chosen = rng.choice([group for group in wrong if group])
+    agent = find_agent(facts, chosen[0]["owner"])
     return assign(
         f"Today is 2 March 2026. Every open or reopened ticket that is assigned to"
         f" {agent['name']} and was due before today should have the priority"
@@ -1394,7 +1392,7 @@ def _no_agent(facts: Facts, rng: random.Random) -> Assignment:
     return assign(f"Assign ticket #{ticket['id']} to {name}.", open_ticket(ticket))
 
 
-@user_task("helpdesk/not-permitted", level=1, split="test", infeasible=True)
+@colleague_task("helpdesk/not-permitted", level=1, split="test", infeasible=True)
 def _not_permitted(facts: Facts, rng: random.Random) -> Assignment:
     ticket = rng.choice(_mine(facts))
     priority = _draw_priority(rng, ticket)

@@ -43,6 +43,7 @@ COMMITS = (added("commit"),)
 """Every change of a page is a commit; only tasks that ask for its message look at it."""
 
 edit_task = functools.partial(task, allow=COMMITS)
+"""Register a template that changes pages."""
 
 
 # Pages and their texts.
@@ -483,7 +484,7 @@ def _new_reviewer(facts: Facts, rng: random.Random) -> Assignment:
     )
 
 
-def _open_point(facts: Facts, rng: random.Random) -> tuple[dict[str, Any], dict[str, Any]]:
+def _draw_open_point(facts: Facts, rng: random.Random) -> tuple[dict[str, Any], dict[str, Any]]:
     """Draw an open point, and return its meeting and the point."""
     points = [(one, point) for one in facts["meetings"] for point in _find_open_points(one)]
     return rng.choice(points)
@@ -491,7 +492,7 @@ def _open_point(facts: Facts, rng: random.Random) -> tuple[dict[str, Any], dict[
 
 @edit_task("wiki/tick-off", level=1, split="train")
 def _tick_off(facts: Facts, rng: random.Random) -> Assignment:
-    meeting, point = _open_point(facts, rng)
+    meeting, point = _draw_open_point(facts, rng)
     page, line = meeting["page"], f"{point['name']}: {point['what']}"
     return assign(
         f"In the minutes {page.removeprefix('Meetings/')}, tick off this open point: "
@@ -502,7 +503,7 @@ def _tick_off(facts: Facts, rng: random.Random) -> Assignment:
 
 @edit_task("wiki/pass-on-point", level=2, split="test")
 def _pass_on_point(facts: Facts, rng: random.Random) -> Assignment:
-    meeting, point = _open_point(facts, rng)
+    meeting, point = _draw_open_point(facts, rng)
     taker, page = other_than(rng, _colleagues(facts), point["name"]), meeting["page"]
     lines = (f"[ ] {point['name']}: {point['what']}", f"[ ] {taker}: {point['what']}")
     return assign(
