@@ -1,6 +1,6 @@
 """Tasks in the wiki.
 
-Private functions named like `_change` return the steps of an oracle together with the changes that
+Functions named like `change_page` return the steps of an oracle together with the changes that
 they make. Each template combines them with its goal.
 """
 
@@ -204,12 +204,12 @@ def expect_page(page: str, text: str) -> Expected:
 # Steps with the changes that they make.
 
 
-def _change(page: str, text: str, way: Steps = (), message: str = "") -> Parts:
+def change_page(page: str, text: str, way: Steps = (), message: str = "") -> Parts:
     """Give a page a new text. `way` leads to the page, if not the index of all pages."""
     return way or open_page(page), _EDIT, _write(text, message), expect_text(page, text)
 
 
-def _create(page: str, text: str) -> Parts:
+def create_page(page: str, text: str) -> Parts:
     """Create a page with a text."""
     return write_page(page, text), expect_page(page, text)
 
@@ -401,7 +401,7 @@ def _change_extension(facts: Facts, rng: random.Random) -> Assignment:
     member = rng.choice(team["members"])
     new = str(other_than(rng, map(str, range(700, 999)), member["extension"]))
     goal = f"{member['name']} has a new extension: {new}. Correct the page of the team."
-    return assign(goal, _change(team["page"], seat(facts, team, member, extension=new)))
+    return assign(goal, change_page(team["page"], seat(facts, team, member, extension=new)))
 
 
 @edit_task("wiki/add-member", level=2, split="train")
@@ -413,7 +413,7 @@ def _add_member(facts: Facts, rng: random.Random) -> Assignment:
     return assign(
         f"Add yourself at the end of the table of members of the team {team['name']}: {user}, "
         f"{role}, room {room}, extension {extension}.",
-        _change(team["page"], _replaced(facts, team["page"], (last, f"{last}\n{new}"))),
+        change_page(team["page"], _replaced(facts, team["page"], (last, f"{last}\n{new}"))),
     )
 
 
@@ -426,7 +426,7 @@ def _correct_spelling(facts: Facts, rng: random.Random) -> Assignment:
         what = f"Correct it on the page {page}; other pages are looked after already."
     goal = f"A page has “{wrong}” instead of “{right}” on it. {what}"
     text = _replaced(facts, page, (wrong, right))
-    return assign(goal, _change(page, text, search_page(wrong, page)))
+    return assign(goal, change_page(page, text, search_page(wrong, page)))
 
 
 @edit_task("wiki/change-price", level=1, split="train")
@@ -438,7 +438,7 @@ def _change_price(facts: Facts, rng: random.Random) -> Assignment:
     return assign(
         f"{product['name']} costs {new} pounds for a user and month now. Change its page, "
         f"with the commit message “{message}”.",
-        (_change(page, text, message=message), added("commit", message=same_text(message))),
+        (change_page(page, text, message=message), added("commit", message=same_text(message))),
     )
 
 
@@ -451,7 +451,7 @@ def _extend_contract(facts: Facts, rng: random.Random) -> Assignment:
     return assign(
         f"The contract {contract} is extended and now runs until {new}. Change "
         "the page of the customer.",
-        _change(page, text, search_page(contract, page)),
+        change_page(page, text, search_page(contract, page)),
     )
 
 
@@ -466,7 +466,7 @@ def _add_step(facts: Facts, rng: random.Random) -> Assignment:
     return assign(
         f"Add a step to the end of the numbered list of the procedure “{procedure['name']}”: "
         f"“{step}”.",
-        _change(page, _replaced(facts, page, (last, f"{last}\n{new}"))),
+        change_page(page, _replaced(facts, page, (last, f"{last}\n{new}"))),
     )
 
 
@@ -480,7 +480,7 @@ def _new_reviewer(facts: Facts, rng: random.Random) -> Assignment:
     return assign(
         f"{name} is responsible for the procedure “{procedure['name']}” from today on, and has "
         "reviewed it. Change the name and set the date of the last review to 2026-03-02.",
-        _change(page, _replaced(facts, page, responsible, reviewed)),
+        change_page(page, _replaced(facts, page, responsible, reviewed)),
     )
 
 
@@ -497,7 +497,7 @@ def _tick_off(facts: Facts, rng: random.Random) -> Assignment:
     return assign(
         f"In the minutes {page.removeprefix('Meetings/')}, tick off this open point: "
         f"“{line}”. It is done.",
-        _change(page, _replaced(facts, page, (f"[ ] {line}", f"[x] {line}"))),
+        change_page(page, _replaced(facts, page, (f"[ ] {line}", f"[x] {line}"))),
     )
 
 
@@ -509,7 +509,7 @@ def _pass_on_point(facts: Facts, rng: random.Random) -> Assignment:
     return assign(
         f"{taker} takes over the open point “{point['what']}” of the team {meeting['team']}'s "
         f"meeting on {meeting['date']}. Replace the name in the minutes.",
-        _change(page, _replaced(facts, page, lines)),
+        change_page(page, _replaced(facts, page, lines)),
     )
 
 
@@ -523,7 +523,7 @@ def _add_to_glossary(facts: Facts, rng: random.Random) -> Assignment:
     return assign(
         f"Add “{word}” to the glossary, with the meaning “{meaning}”. Keep the table in "
         "alphabetical order.",
-        _change(page, "\n".join(lines)),
+        change_page(page, "\n".join(lines)),
     )
 
 
@@ -537,8 +537,8 @@ def _move_server(facts: Facts, rng: random.Random) -> Assignment:
     return assign(
         f"The server {server['name']} has moved to {new}. Change the location on its own "
         "page and in the list on the page Servers.",
-        _change(page, replace_once(facts["pages"][page], *own)),
-        _change("Servers", replace_once(facts["pages"]["Servers"], *listed)),
+        change_page(page, replace_once(facts["pages"][page], *own)),
+        change_page("Servers", replace_once(facts["pages"]["Servers"], *listed)),
     )
 
 
@@ -557,7 +557,7 @@ def _change_lead(facts: Facts, rng: random.Random) -> Assignment:
         f"{new['name']} becomes the lead of the team {team['name']}. Change the page of the team: "
         "the line “Lead” at its top, and the roles in the table, where the two change places: "
         f"{new['name']} becomes {old['role']}, and {old['name']} {new['role']}.",
-        _change(team["page"], text),
+        change_page(team["page"], text),
     )
 
 
@@ -566,7 +566,7 @@ def _remove_section(facts: Facts, rng: random.Random) -> Assignment:
     server = rng.choice(facts["servers"])
     text = facts["pages"][server["page"]].partition("## Notes")[0].rstrip()
     goal = f"Remove the section “Notes” with its text from the page of the server {server['name']}."
-    return assign(goal, _change(server["page"], text))
+    return assign(goal, change_page(server["page"], text))
 
 
 # New pages, names and old texts.
@@ -584,7 +584,7 @@ def _create_page(facts: Facts, rng: random.Random) -> Assignment:
     name, line = rng.choice(_CLUBS)
     host = rng.choice(_colleagues(facts))
     page, text = f"Company/{name}", f"# {name}\n\n{line}\n\nContact: {host}"
-    return assign(f"Create the page {page} with this text:\n\n{text}", _create(page, text))
+    return assign(f"Create the page {page} with this text:\n\n{text}", create_page(page, text))
 
 
 _PROCEDURES = (
@@ -603,7 +603,7 @@ def _announce_page(facts: Facts, rng: random.Random) -> Assignment:
     return assign(
         f"Create the page {page} with this text:\n\n{text}\n\nThen add a link to it, in the "
         "same form as the others, at the end of the list on the page Procedures.",
-        (_create(page, text), _change("Procedures", listed)),
+        (create_page(page, text), change_page("Procedures", listed)),
     )
 
 
@@ -618,7 +618,7 @@ def _write_minutes(facts: Facts, rng: random.Random) -> Assignment:
         f"Create the page {page} with four lines, each a paragraph: the heading "
         f"“# {title}”, then “Topic: {topic}”, then “Lead: ” and the lead of the "
         "team, then “On duty: ” and who is on duty this quarter. The page of the team knows both.",
-        (open_page(team["page"]), _create(page, text)),
+        (open_page(team["page"]), create_page(page, text)),
     )
 
 
@@ -634,7 +634,7 @@ def _collect_points(facts: Facts, rng: random.Random) -> Assignment:
         "Create the page Company/To do with a line for each point that is still open in the "
         f"minutes {names}. Keep the order of the minutes and of their points. A line has the form "
         "“- Name: what is to be done”. Nothing else is on the page, not even a heading.",
-        (map(open_page, pages), _create("Company/To do", text)),
+        (map(open_page, pages), create_page("Company/To do", text)),
     )
 
 
