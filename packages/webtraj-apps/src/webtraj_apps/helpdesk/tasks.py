@@ -1376,22 +1376,6 @@ def _answer_several(facts: Facts, rng: random.Random) -> Assignment:
 # What cannot be done.
 
 
-@task("helpdesk/no-such-ticket", level=1, split="train", infeasible=True)
-def _no_such_ticket(facts: Facts, rng: random.Random) -> Assignment:
-    order = f"NF-{rng.randint(200, 39999):05d}"
-    goal = f"Close the ticket about the order {order}."
-    return assign(goal, _search(order), wait_until(".dt-empty"))
-
-
-@task("helpdesk/no-agent", level=1, split="train", infeasible=True)
-def _no_agent(facts: Facts, rng: random.Random) -> Assignment:
-    ticket = rng.choice(find_tickets(facts))
-    name = rng.choice(
-        ("Bertram Oyelaran", "Wilma Castellan", "Quentin Abernathy", "Odile Fairweather")
-    )
-    return assign(f"Assign ticket #{ticket['id']} to {name}.", open_ticket(ticket))
-
-
 @colleague_task("helpdesk/not-permitted", level=1, split="test", infeasible=True)
 def _not_permitted(facts: Facts, rng: random.Random) -> Assignment:
     ticket = rng.choice(_mine(facts))

@@ -807,26 +807,9 @@ def _kept(but: str) -> list[Expected]:
 # What cannot be done.
 
 
-@task("wiki/no-such-page", level=1, split="train", infeasible=True)
-def _no_such_page(facts: Facts, rng: random.Random) -> Assignment:
-    name = rng.choice(("Dry cleaning", "Company cars", "Sabbaticals", "Fire drill"))
-    return assign(
-        f"On the page Procedures/{name}, change the responsible person to "
-        f"{rng.choice(_colleagues(facts))}. Do not create pages.",
-        _search(name),
-    )
-
-
 @task("wiki/unknown-fact", level=1, split="test", infeasible=True)
 def _unknown_fact(facts: Facts, rng: random.Random) -> Assignment:
     customer = rng.choice(facts["customers"])
     what = rng.choice(("turnover of last year", "number of employees", "bank account"))
     goal = f"According to the wiki, what is the {what} of the customer {customer['name']}?"
     return assign(goal, open_page(customer["page"]))
-
-
-@task("wiki/not-permitted", level=1, split="train", infeasible=True)
-def _not_permitted(facts: Facts, rng: random.Random) -> Assignment:
-    (_, waiting), (_, me) = _draw_user(facts, rng, False), _draw_user(facts, rng, True)
-    goal = f"Approve the account of {waiting['name']} in this wiki, from your own account."
-    return assign(goal, _menu("/-/settings"), user=me["username"])
