@@ -31,6 +31,8 @@ _FROM_CUSTOMERS = ("ord", "ret", "web")
 _FIRST, _LAST = date(2026, 1, 5), date(2026, 2, 27)
 _DAYS_OPEN = 22
 """After so many days hardly a ticket is still open."""
+_DAYS_UNANSWERED = 7
+"""After so many days an open ticket waits for its sender, not for an agent."""
 _WRITES_LETTERS = 23
 """Whoever usually writes more words greets and signs even in a form."""
 _OFFICE = "office"
@@ -134,6 +136,8 @@ class _Writer:
         if is_open:  # The last message closes a ticket.
             most = max(0, min(len(turns) - 1, 1 if waits else len(turns)))
             turns = turns[: rng.randint(min(most, 1 if urgent else age // 10), most)]
+            if age > _DAYS_UNANSWERED and turns and turns[-1][0] == "sender":
+                turns = turns[:-1]
         named = [int(count) for count in _NAMED_DAY.findall(" ".join(one[1] for one in turns))]
         said, when, pace = [], created, rng.choice((1.5, 3, 5, 9))
         if urgent or _NAMED_DAY.search(f"{unit}"):  # The answer comes before the day.
