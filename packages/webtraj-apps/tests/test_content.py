@@ -162,6 +162,12 @@ def test_a_manner_changes_neither_numbers_nor_names():
             assert kept.findall(say(number, text)) == kept.findall(text)
 
 
+def test_an_object_before_a_verb_is_not_contracted_with_it():
+    number = [one["manner"] for one in COMPANY.positions].index("brief")
+    text = "All that I know about it is on the page, and what hangs on that is below"
+    assert load("helpdesk").voices.say(number, text) == text
+
+
 def test_a_question_stays_a_question_when_contractions_are_written_out():
     number = [one["manner"] for one in COMPANY.positions].index("formal")
     say = load("helpdesk").voices.say

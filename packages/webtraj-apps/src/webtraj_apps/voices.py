@@ -55,6 +55,7 @@ _LONG: Final = (
 _DO: Final = "[Dd]o|[Dd]oes|[Dd]id|[Ii]s|[Aa]re|[Ww]as|[Ww]ere|[Hh]as|[Hh]ave|[Cc]ould"
 _WE: Final = "[Ww]e|[Yy]ou|[Tt]hey"
 _NOT_AS: Final = r"(?<!\bas )(?<!\bthan )(?<!\bhow )(?<!\bwho )(?<!\bwhat )(?<!\bwhere )"
+_NOT_OF: Final = "".join(rf"(?<!\b{one} )" for one in "about at for from in of on to with".split())
 _DONE: Final = r"(?=\w+ed\b|(?:been|got|had|seen|done|put|made|sent|found|taken|written)\b)"
 _SHORT: Final = (
     (r"\b([Cc])annot\b", r"\1an't"),
@@ -63,7 +64,7 @@ _SHORT: Final = (
     (r"\bI am (?=\w)", "I'm "),
     (rf"\b(I|{_WE}) will (?=\w)", r"\1'll "),
     (rf"{_NOT_AS}\b({_WE}) are (?=\w)", r"\1're "),
-    (rf"{_NOT_AS}\b([Ii]t|[Tt]hat|[Tt]here) is (?=\w)", r"\1's "),
+    (rf"{_NOT_AS}{_NOT_OF}\b([Ii]t|[Tt]hat|[Tt]here) is (?=\w)", r"\1's "),
     (rf"\b(I|{_WE}) have {_DONE}", r"\1've "),
 )
 """Contractions, and what they stand for, where exchanging them cannot change the meaning."""
