@@ -55,7 +55,8 @@ _LONG: Final = (
 _DO: Final = "[Dd]o|[Dd]oes|[Dd]id|[Ii]s|[Aa]re|[Ww]as|[Ww]ere|[Hh]as|[Hh]ave|[Cc]ould"
 _WE: Final = "[Ww]e|[Yy]ou|[Tt]hey"
 _NOT_AS: Final = r"(?<!\bas )(?<!\bthan )(?<!\bhow )(?<!\bwho )(?<!\bwhat )(?<!\bwhere )"
-_NOT_OF: Final = "".join(rf"(?<!\b{one} )" for one in ["about", "at", "for", "from", "in", "of", "on", "to", "with"])
+_PREPOSITIONS: Final = ("about", "at", "for", "from", "in", "of", "on", "to", "with")
+_NOT_OF: Final = "".join(rf"(?<!\b{preposition} )" for preposition in _PREPOSITIONS)
 _DONE: Final = r"(?=\w+ed\b|(?:been|got|had|seen|done|put|made|sent|found|taken|written)\b)"
 _SHORT: Final = (
     (r"\b([Cc])annot\b", r"\1an't"),
