@@ -343,6 +343,13 @@ def test_what_takes_place_takes_place_at_the_companys_sites():
         takes_place(vars(company.words(FOLDER / "cms", seed, "content.toml")))
 
 
+def test_no_article_of_the_intranet_names_its_author_as_somebody_else():
+    for seed in SEEDS:
+        for row in company.words(FOLDER / "cms", seed, "content.toml").articles:
+            said = " ".join((row["title"], row["summary"], *row["body"]))
+            assert f"{{n{row['author']}}}" not in said, row["title"]
+
+
 def takes_place(words):
     """Check the places and seats of an intranet's events, and its jobs."""
     rooms = {room["name"]: room["seats"] for room in COMPANY.rooms}
@@ -354,7 +361,7 @@ def takes_place(words):
         place, _, town = event["place"].rpartition(", ")
         if place not in rooms:
             assert (place.lower(), town) in places, event["place"]
-        elif place != "Oak":  # Others join by video.
+        else:
             assert town == "Dundee"
             assert event["seats"][1] <= rooms[place], event["title"]
     assert {job["site"] for job in words["jobs"]} <= {one["key"] for one in COMPANY.sites}
