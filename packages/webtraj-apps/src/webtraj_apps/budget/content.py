@@ -23,6 +23,10 @@ _FESTIVE = {
     date(2026, 1, 1), date(2026, 1, 2),
 }  # fmt: skip
 """Days on which nobody buys anything."""
+_CLOSED = next(
+    (one["date"], one["until"]) for one in company.COMPANY.calendar if "closed" in one["what"]
+)
+"""The first and the last day on which nobody is at the office."""
 
 
 @dataclasses.dataclass(slots=True)
@@ -121,7 +125,8 @@ class _Writer:
         need = need or what
         word = _first_word(need)
         is_habit = word in kind.get("habits", ())
-        least = len(self.here(day)) if is_habit else 2
+        for_some = not is_habit and _begins(kind, "for_some", what, need)
+        least = 3 if for_some else len(self.here(day))
         if not payer and len(self.at_home(day)) < least:  # After the trip.
             day += timedelta(weeks=1)
         owers = here = self.here(day) if payer else self.at_home(day)
@@ -130,8 +135,8 @@ class _Writer:
                 count = len(self.members) - rng.randint(1, 3)
                 self.sharing[word] = {one.name for one in rng.sample(self.members, count)}
             owers = [name for name in here if name in self.sharing[word]]
-        elif _begins(kind, "for_some", what, need) and rng.random() < 0.8:
-            away = rng.sample(here, rng.randint(1, max(1, len(here) // 2)))
+        elif for_some and len(here) > 2 and rng.random() < 0.8:
+            away = rng.sample(here, rng.randint(1, min(len(here) // 2, len(here) - 2)))
             owers = [name for name in here if name not in away]
         payer = payer or rng.choice(owers)
         shares, all_shares = (
@@ -147,7 +152,13 @@ class _Writer:
     def day(self, begun: date, first: int, last: int, weekdays: Sequence[int] = range(7)) -> date:
         """Draw one of the days from `begun + first` to before `begun + last`."""
         days = [begun + timedelta(days=number) for number in range(first, max(last, first + 1))]
-        fit = [day for day in days if day not in _FESTIVE and day.weekday() in weekdays]
+        fit = [
+            day
+            for day in days
+            if day not in _FESTIVE
+            and day.weekday() in weekdays
+            and not (len(weekdays) < 7 and _CLOSED[0] <= day <= _CLOSED[1])
+        ]
         return self.rng.choice(fit or days)
 
     def back(self, bills: Sequence[Bill], count: int) -> Iterator[Bill]:

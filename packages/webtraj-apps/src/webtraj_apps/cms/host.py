@@ -359,7 +359,7 @@ class _Site:
         )
 
     def _job(self, row: dict[str, Any]) -> tuple[datetime, Any]:
-        moment = self._moment(66, 4)
+        moment = self._moment(54, 4)
         town = company.site(row["site"])["town"]
         leads = {one["name"].lower(): one["lead"] for one in company.COMPANY.departments}
         lead = leads[row["department"]]
