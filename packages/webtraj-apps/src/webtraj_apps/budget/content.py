@@ -5,7 +5,8 @@ from __future__ import annotations
 import dataclasses
 import random
 import re
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import date, timedelta
 from pathlib import Path
 from typing import Any
@@ -149,8 +150,23 @@ class _Writer:
             amount = float(round(amount))
         return Bill(what, amount, payer, owers, day)
 
-    def day(self, begun: date, first: int, last: int, weekdays: Sequence[int] = range(7)) -> date:
-        """Draw one of the days from `begun + first` to before `begun + last`."""
+    def day(
+        self,
+        begun: date,
+        first: int,
+        last: int,
+        weekdays: Sequence[int] = range(7),
+        taken: Mapping[date, int] | None = None,
+    ) -> date:
+        """Draw one of the days from `begun + first` to before `begun + last`.
+
+        Args:
+            begun: The day from which to count.
+            first: The first day.
+            last: The day after the last one.
+            weekdays: Which weekdays fit.
+            taken: How many bills a day has; one of those with the fewest is drawn.
+        """
         days = [begun + timedelta(days=number) for number in range(first, max(last, first + 1))]
         fit = [
             day
@@ -159,7 +175,11 @@ class _Writer:
             and day.weekday() in weekdays
             and not (len(weekdays) < 7 and _CLOSED[0] <= day <= _CLOSED[1])
         ]
-        return self.rng.choice(fit or days)
+        fit = fit or days
+        if taken:
+            least = min(taken.get(day, 0) for day in fit)
+            fit = [day for day in fit if taken.get(day, 0) == least]
+        return self.rng.choice(fit)
 
     def back(self, bills: Sequence[Bill], count: int) -> Iterator[Bill]:
         """Yield repayments from whoever owes most to whoever is owed most.
@@ -229,13 +249,15 @@ class _Writer:
         for what, low, high, *said in self.rng.sample(entries, min(count, len(entries))):
             row = what, low, high, *said, ""
             needed.setdefault(need or _first_word(said[0] if said else what), []).append(row)
-        for rows in needed.values():
+        taken: Counter[date] = Counter()
+        for rows in sorted(needed.values(), key=len, reverse=True):
             rows = rows[:days]
             for number, (what, low, high, said, *_) in enumerate(rows):
                 first, last = (days * at // len(rows) for at in (number, number + 1))
                 if _begins(kind, "late", what):
                     first = max(first, days // 2)
-                day = self.day(begun, first, last, kind.get("weekdays", range(7)))
+                day = self.day(begun, first, last, kind.get("weekdays", range(7)), taken)
+                taken[day] += 1
                 yield self.bill(what, low, high, day, kind, need=said)
 
     def trip(self, begun: date) -> Iterator[Bill]:
