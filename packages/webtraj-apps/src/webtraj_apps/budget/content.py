@@ -5,7 +5,8 @@ from __future__ import annotations
 import dataclasses
 import random
 import re
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import date, timedelta
 from pathlib import Path
 from typing import Any
@@ -23,6 +24,10 @@ _FESTIVE = {
     date(2026, 1, 1), date(2026, 1, 2),
 }  # fmt: skip
 """Days on which nobody buys anything."""
+_CLOSED = next(
+    (one["date"], one["until"]) for one in company.COMPANY.calendar if "closed" in one["what"]
+)
+"""The first and the last day on which nobody is at the office."""
 
 
 @dataclasses.dataclass(slots=True)
@@ -33,11 +38,6 @@ class Member:
     weight: float = 1.0
     left: date | None = None
     """The day from which this participant shares and pays nothing."""
-
-    @property
-    def activated(self) -> bool:
-        """Whether this participant is still there."""
-        return self.left is None
 
 
 @dataclasses.dataclass(slots=True)
@@ -98,7 +98,15 @@ class _Writer:
         return [name for name in self.here(day) if name not in away]
 
     def bill(
-        self, what: str, low: float, high: float, day: date, kind: Any, *, payer: str = ""
+        self,
+        what: str,
+        low: float,
+        high: float,
+        day: date,
+        kind: Any,
+        *,
+        need: str = "",
+        payer: str = "",
     ) -> Bill:
         """Return a bill.
 
@@ -110,13 +118,16 @@ class _Writer:
             kind: The words of the project's kind. What `for_some` names the beginning of is mostly
                 for some of the members; what `habits` names, always for the same of them; all else
                 is for all of them.
+            need: What this is, in a word; empty if the description begins with it.
             payer: Who pays this every month, also for those who are away on a trip; empty to draw
                 somebody of those who are at home.
         """
         rng, day = self.rng, min(day, _LAST)
-        word = _first_word(what)
+        need = need or what
+        word = _first_word(need)
         is_habit = word in kind.get("habits", ())
-        least = len(self.here(day)) if is_habit else 2
+        for_some = not is_habit and _begins(kind, "for_some", what, need)
+        least = 3 if for_some else len(self.here(day))
         if not payer and len(self.at_home(day)) < least:  # After the trip.
             day += timedelta(weeks=1)
         owers = here = self.here(day) if payer else self.at_home(day)
@@ -125,22 +136,50 @@ class _Writer:
                 count = len(self.members) - rng.randint(1, 3)
                 self.sharing[word] = {one.name for one in rng.sample(self.members, count)}
             owers = [name for name in here if name in self.sharing[word]]
-        elif what.startswith(tuple(kind.get("for_some", ()))) and rng.random() < 0.8:
-            away = rng.sample(here, rng.randint(1, max(1, len(here) // 2)))
+        elif for_some and len(here) > 2 and rng.random() < 0.8:
+            away = rng.sample(here, rng.randint(1, min(len(here) // 2, len(here) - 2)))
             owers = [name for name in here if name not in away]
         payer = payer or rng.choice(owers)
-        amount = round(rng.uniform(low, high) * (0.2 + 0.8 * len(owers) / len(self.here(day))), 2)
-        if what.startswith(tuple(kind.get("each", ()))):  # At a price for one.
-            amount = max(1, round(2 * amount / len(owers))) / 2 * len(owers)
+        shares, all_shares = (
+            sum(self.weights[name] for name in names) for names in (owers, self.here(day))
+        )
+        amount = round(rng.uniform(low, high) * (0.2 + 0.8 * shares / all_shares), 2)
+        if _begins(kind, "each", what, need):  # At a price for one.
+            amount = max(1, round(2 * amount / shares)) / 2 * shares
         if low >= 100 or amount == low:  # Rents, hires and fixed prices are in whole pounds.
             amount = float(round(amount))
         return Bill(what, amount, payer, owers, day)
 
-    def day(self, begun: date, first: int, last: int, weekdays: Sequence[int] = range(7)) -> date:
-        """Draw one of the days from `begun + first` to before `begun + last`."""
+    def day(
+        self,
+        begun: date,
+        first: int,
+        last: int,
+        weekdays: Sequence[int] = range(7),
+        taken: Mapping[date, int] | None = None,
+    ) -> date:
+        """Draw one of the days from `begun + first` to before `begun + last`.
+
+        Args:
+            begun: The day from which to count.
+            first: The first day.
+            last: The day after the last one.
+            weekdays: Which weekdays fit.
+            taken: How many bills a day has; one of those with the fewest is drawn.
+        """
         days = [begun + timedelta(days=number) for number in range(first, max(last, first + 1))]
-        fit = [day for day in days if day not in _FESTIVE and day.weekday() in weekdays]
-        return self.rng.choice(fit or days)
+        fit = [
+            day
+            for day in days
+            if day not in _FESTIVE
+            and day.weekday() in weekdays
+            and not (len(weekdays) < 7 and _CLOSED[0] <= day <= _CLOSED[1])
+        ]
+        fit = fit or days
+        if taken:
+            least = min(taken.get(day, 0) for day in fit)
+            fit = [day for day in fit if taken.get(day, 0) == least]
+        return self.rng.choice(fit)
 
     def back(self, bills: Sequence[Bill], count: int) -> Iterator[Bill]:
         """Yield repayments from whoever owes most to whoever is owed most.
@@ -151,23 +190,30 @@ class _Writer:
         rng, known = self.rng, sorted(bills, key=lambda bill: bill.day)
         first, last = known[0].day, known[-1].day
         leavers = {one.left - timedelta(days=1): one.name for one in self.members if one.left}
+        leaving = {name: day for day, name in leavers.items()}
         long = last - first > timedelta(days=30)
         days = [last + timedelta(days=rng.randint(1, 8)) for _ in range(count)]
         phrases = self.words.settled
         if long:
             days = [first + (last - first) * rng.uniform(0.2, 1) for _ in range(count)]
             days = [
-                day if self.here(day) == self.at_home(day) else day + timedelta(weeks=1)
+                _working(day if self.here(day) == self.at_home(day) else day + timedelta(weeks=1))
                 for day in days
             ]
             phrases = self.words.returned
         phrases = rng.sample(phrases, len(phrases))
         habits = dict(zip(self.weights, phrases * len(self.weights), strict=False))
         used: set[str] = set()
-        for day in sorted(min(day, _LAST) for day in (*days, *leavers)):
+        turns = [*days, *(day for day in leavers for _ in self.members)]
+        for day in sorted(min(day, _LAST) for day in turns):
             owed = self.owed([bill for bill in known if bill.day <= day])
             here, leaver = self.here(day), leavers.get(day)
             payer, receiver = min(here, key=owed.__getitem__), max(here, key=owed.__getitem__)
+            settles_soon = any(
+                day < leaving[name] and day.month == leaving[name].month
+                for name in (payer, receiver)
+                if name in leaving
+            )
             if leaver:
                 payer, receiver = (leaver, receiver) if owed[leaver] < 0 else (payer, leaver)
             due = min(-owed[payer], owed[receiver])
@@ -175,7 +221,8 @@ class _Writer:
             if long and not leaver and rng.random() < 0.7:
                 amount = float(int(due * rng.uniform(0.55, 1) / 5) * 5)
             what = habits[payer].format(name=receiver, month=f"{day:%b}")
-            if amount >= 5 and payer != receiver and what not in used:
+            least = 0.02 if leaver else 5
+            if amount >= least and payer != receiver and what not in used and not settles_soon:
                 used.add(what)
                 known.append(Bill(what, amount, payer, [receiver], day, reimbursement=True))
                 yield known[-1]
@@ -191,22 +238,27 @@ class _Writer:
         return owed
 
     def some(
-        self, entries: Sequence[Any], begun: date, days: int, count: int, kind: Any
+        self, entries: Sequence[Any], begun: date, days: int, count: int, kind: Any, need: str = ""
     ) -> Iterator[Bill]:
         """Yield bills for some of the entries, within so many days.
 
-        Entries that begin with the same word are needed again and again: they are spread over the
-        days.
+        Entries that are the same, by their last value, their first word or all of them by `need`,
+        are needed again and again: they are spread over the days.
         """
         needed: dict[str, list[Any]] = {}
-        for one in self.rng.sample(entries, min(count, len(entries))):
-            needed.setdefault(_first_word(one[0]), []).append(one)
-        for rows in needed.values():
+        for what, low, high, *said in self.rng.sample(entries, min(count, len(entries))):
+            row = what, low, high, *said, ""
+            needed.setdefault(need or _first_word(said[0] if said else what), []).append(row)
+        taken: Counter[date] = Counter()
+        for rows in sorted(needed.values(), key=len, reverse=True):
             rows = rows[:days]
-            for number, (what, low, high) in enumerate(rows):
+            for number, (what, low, high, said, *_) in enumerate(rows):
                 first, last = (days * at // len(rows) for at in (number, number + 1))
-                day = self.day(begun, first, last, kind.get("weekdays", range(7)))
-                yield self.bill(what, low, high, day, kind)
+                if _begins(kind, "late", what):
+                    first = max(first, days // 2)
+                day = self.day(begun, first, last, kind.get("weekdays", range(7)), taken)
+                taken[day] += 1
+                yield self.bill(what, low, high, day, kind, need=said)
 
     def trip(self, begun: date) -> Iterator[Bill]:
         """A few days away together."""
@@ -240,7 +292,9 @@ class _Writer:
         """A shared flat."""
         words = self.words.flat
         yield from self.contracts(words)
-        yield from self.some(words["groceries"], begun, 208, self.rng.randint(18, 23), words)
+        yield from self.some(
+            words["groceries"], begun, 208, self.rng.randint(18, 23), words, "food"
+        )
         yield from self.some(words["other"], begun, 190, self.rng.randint(3, 6), words)
 
     def office(self, begun: date) -> Iterator[Bill]:
@@ -277,13 +331,25 @@ class _Writer:
         yield from self.some(words["last"], begun, 1, len(words["last"]), words)
         yield from self.some(words["after"], begun + timedelta(days=1), 2, 9, words)
         for what, low, high in self.rng.sample(self.entries, self.rng.randint(6, 8)):
-            days = 2 if what.startswith(tuple(words["fresh"])) else 13
+            days = 1 if _begins(words, "fresh", what) else 13
             day = self.day(begun, -days, 1)
             yield self.bill(what, low, high, day, words)
 
 
 def _first_word(text: str) -> str:
     return re.split(r"\W", text)[0]
+
+
+def _begins(kind: Any, key: str, *texts: str) -> bool:
+    """Whether one of the texts begins with one of a kind's words."""
+    return any(text.startswith(tuple(kind.get(key, ()))) for text in texts)
+
+
+def _working(day: date) -> date:
+    """Return this day, or the first one after it on which people see to such things."""
+    while day in _FESTIVE:
+        day += timedelta(days=1)
+    return day
 
 
 def projects(seed: int, names: Sequence[str]) -> list[Project]:
@@ -313,7 +379,7 @@ def projects(seed: int, names: Sequence[str]) -> list[Project]:
         (f"Coffee fund, {floor} floor", "office", 7, date(2025, 8, 1), True),
         (f"Holidays near {other}", "trip", 6, winter, True),
         ("Excursion club", "club", 6, date(2025, 9, 6), True),
-        ("Winter party", "party", 8, date(2025, 12, 5), True),
+        ("Joint birthday party", "party", 8, date(2025, 12, 12), True),
         ("Spring party", "party", 5, date(2026, 2, 21), False),
     )
     groups = [[names[0], *rng.sample(names[1:], count - 1)] for _, _, count, _, _ in plans]
@@ -331,7 +397,7 @@ def projects(seed: int, names: Sequence[str]) -> list[Project]:
             left = begun + timedelta(days=rng.randint(70, 140))
             if any(first < left <= first + timedelta(days=_TRIP_DAYS) for first, _ in trips):
                 left += timedelta(weeks=1)
-            members[-1].left = left
+            members[-1].left = _working(left - timedelta(days=1)) + timedelta(days=1)
         entries = halves[kind].pop() if kind in halves else ()
         route, travels = (ways.pop(), ()) if kind == "trip" else ((), trips)
         writer = _Writer(rng, words, members, entries, route, travels)

@@ -8,7 +8,7 @@ import hashlib
 import os
 import random
 import sqlite3
-from datetime import datetime, timedelta
+from datetime import date, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +19,7 @@ import serve
 from flask import Flask, Response, g, request
 from people import DOMAIN, people
 from sqlalchemy.pool import NullPool
+from sqlalchemy_continuum import Operation
 
 _DATABASE = "db.sqlite3"
 # Mail addresses end with `.test`, and nobody asks a name server for them.
@@ -101,8 +102,9 @@ def build(state: Path, seed: int) -> dict[str, Any]:
     persons = people(seed)
     made = content.projects(seed, [person.first for person in persons])
     with app.app_context():
-        written = [_write(project, persons[0].email) for project in made]
-    _finish(state, seed)
+        departures: list[date] = []
+        written = [_write(project, persons[0].email, departures) for project in made]
+    _finish(state, seed, departures)
     by_user = {
         person.username: {
             project.id: project.name
@@ -134,8 +136,8 @@ def _hash(code: str) -> str:
     return f"pbkdf2:sha256:1000$northfield${digest}"
 
 
-def _write(made: content.Project, email: str) -> dict[str, Any]:
-    """Write a project and return its facts."""
+def _write(made: content.Project, email: str, departures: list[date]) -> dict[str, Any]:
+    """Write a project and return its facts; add the days from which somebody is gone."""
     from ihatemoney.models import Bill, Person, Project, db
 
     project = Project(
@@ -149,14 +151,21 @@ def _write(made: content.Project, email: str) -> dict[str, Any]:
     db.session.commit()
     persons = {}
     for member in made.members:
-        person = Person(
-            name=member.name, project=project, weight=member.weight, activated=member.activated
-        )
+        person = Person(name=member.name, project=project, weight=member.weight, activated=True)
         db.session.add(person)
         db.session.commit()
         persons[member.name] = person
     bills = []
+    leavers = {member.left: persons[member.name] for member in made.members if member.left}
+
+    def deactivate(until: date) -> None:
+        for left in sorted(left for left in leavers if left <= until):
+            leavers.pop(left).activated = False
+            db.session.commit()
+            departures.append(left)
+
     for one in made.bills:
+        deactivate(one.day)
         bill = Bill(
             amount=one.amount,
             date=one.day,
@@ -171,6 +180,7 @@ def _write(made: content.Project, email: str) -> dict[str, Any]:
         db.session.add(bill)
         db.session.commit()
         bills.append(bill)
+    deactivate(date.max)
     g.project = project
     balances, spent, paid, _, _ = project.full_balance
     facts = {
@@ -217,24 +227,39 @@ def _write(made: content.Project, email: str) -> dict[str, Any]:
     return facts
 
 
-def _finish(state: Path, seed: int) -> None:
-    """Date the history back, and make the database small."""
+def _finish(state: Path, seed: int, departures: list[date]) -> None:
+    """Date the history back, and make the database small.
+
+    Args:
+        state: The world's folder.
+        seed: The seed.
+        departures: The days from which somebody is gone, in the order of their entries.
+    """
     enter(state)
     connection = _connect()
     rows = connection.execute(
-        'SELECT "transaction".id, min(bill_version.date) FROM "transaction" '
-        'LEFT JOIN bill_version ON bill_version.transaction_id = "transaction".id '
+        "SELECT t.id, min(bill.date), min(bill.bill_type), max(person.operation_type) "
+        'FROM "transaction" AS t '
+        "LEFT JOIN bill_version AS bill ON bill.transaction_id = t.id "
+        "LEFT JOIN person_version AS person ON person.transaction_id = t.id "
         "GROUP BY 1 ORDER BY 1 DESC"
     )
     rng = random.Random(f"history {seed}")
-    moments, first, begun = [], "2026-02-27", None
-    for number, day in rows.fetchall():
-        if day:  # Bills are entered late in the evening, or some day after.
+    moments, first, begun, gone = [], "2026-02-27", None, datetime.max
+    for number, day, kind, operation in rows.fetchall():
+        if day:  # Bills are entered late in the evening, or some day after; repayments at once.
             first, begun = day, None
-            days = rng.choices((0, 1, 2, 4), (8, 5, 2, 1))[0] if day < "2026-02-24" else 0
+            at_once = day >= "2026-02-24" or kind.upper() == "REIMBURSEMENT"
+            days = 0 if at_once else rng.choices((0, 1, 2, 4), (8, 5, 2, 1))[0]
+            if datetime.fromisoformat(day) + timedelta(days) > gone:  # Before somebody left.
+                days = 0
             minutes = rng.choice((450, 720, 1080, 1200) if days else (1230,)) + rng.randrange(130)
             when = datetime.fromisoformat(day) + timedelta(days, 60 * minutes + rng.randrange(60))
+        elif operation == Operation.UPDATE:  # Somebody left, late on the evening before.
+            left = datetime.combine(departures.pop(), datetime.min.time())
+            when = gone = left - timedelta(minutes=rng.randrange(20, 75))
         else:  # Backwards: on the evening before, the participants, and before them the project.
+            gone = datetime.max
             begun = begun or datetime.fromisoformat(first) - timedelta(
                 minutes=rng.randrange(110, 390)
             )

@@ -359,15 +359,18 @@ class _Site:
         )
 
     def _job(self, row: dict[str, Any]) -> tuple[datetime, Any]:
-        moment = self._moment(66, 4)
+        moment = self._moment(54, 4)
         town = company.site(row["site"])["town"]
+        leads = {one["name"].lower(): one["lead"] for one in company.COMPANY.departments}
+        lead = leads[row["department"]]
+        contact = self._users[lead if lead in (*_MODERATORS, *_EDITORS) else leads["people"]]
         return moment, page_types.JobPage(
-            title=f"{row['title']} in {town}",
+            title=f"{row['title']} ({town})",
             department=row["department"],
             place=town,
-            hours=row.get("hours", self._rng.choice((32, 36, 37, 40))),
+            hours=row.get("hours", self._rng.choice((37, 37, 37, 32))),
             closing_date=moment.date() + timedelta(days=self._rng.randint(26, 46)),
-            contact=self._rng.choice(self._users[1:13]).email,
+            contact=contact.email,
             summary=row["summary"],
         )
 

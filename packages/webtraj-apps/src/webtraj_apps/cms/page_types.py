@@ -109,7 +109,7 @@ class ArticlePage(_Page):
     def rows(self) -> list[tuple[str, str]]:
         """Return what the page shows besides its texts."""
         return [
-            ("Date", f"{self.date:%d %B %Y}"),
+            ("Date", f"{self.date:%-d %B %Y}"),
             ("Category", self.get_category_display()),
             ("Author", self.author.name if self.author else "-"),
         ]
@@ -129,7 +129,7 @@ class EventPage(_Page):
     def rows(self) -> list[tuple[str, str]]:
         """Return what the page shows besides its texts."""
         return [
-            ("Date", f"{self.date:%d %B %Y}"),
+            ("Date", f"{self.date:%-d %B %Y}"),
             ("Place", self.place),
             ("Seats", str(self.seats)),
             ("Organised by", self.host),
@@ -152,7 +152,7 @@ class PolicyPage(_Page):
         return [
             ("Looked after by", self.keeper),
             ("Version", self.version),
-            ("To be reviewed", f"{self.review_date:%d %B %Y}"),
+            ("To be reviewed", f"{self.review_date:%-d %B %Y}"),
         ]
 
 
@@ -174,7 +174,7 @@ class JobPage(_Page):
             ("Department", self.get_department_display()),
             ("Place", self.place),
             ("Hours a week", str(self.hours)),
-            ("Apply until", f"{self.closing_date:%d %B %Y}"),
+            ("Apply until", f"{self.closing_date:%-d %B %Y}"),
             ("Contact", self.contact),
         ]
 

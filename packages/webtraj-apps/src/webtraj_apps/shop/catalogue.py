@@ -74,6 +74,7 @@ def products(
                 thing, (about, *colours) = things[name], WORDS.materials[material]
                 colour = rng.choice(colours)
                 usual = thing.get("grams", thing["price"] * leaf.get("grams", 30))
+                usual *= WORDS.density.get(material, 1)
                 series_said = WORDS.about[series]
                 said = rng.choice(([], [], [about], [about], [about], [series_said]))
                 yield Product(

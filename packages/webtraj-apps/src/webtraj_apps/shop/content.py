@@ -466,12 +466,23 @@ class Shop:
                     pairs.append((product, row))
                     favourites.add(product)
         self.rng.shuffle(pairs)
+        last_names: dict[Any, list[str]] = {}
         for number, (product, (score, title, body, *_)) in enumerate(pairs):
-            writer = " ".join(self.rng.choice(names) for names in self.words.writers)
+            # Those who write about the same product are not related.
+            names = last_names.setdefault(
+                product, self.rng.sample(self.words.writers[1], len(self.words.writers[1]))
+            )
+            writer = f"{self.rng.choice(self.words.writers[0])} {names.pop()}"
             body = voices.say(self.rng.randrange(len(self.people)), body)
             # The last ones wait for the staff.
             waits = number >= len(pairs) - 14
             date = self._day(6, 1) if waits else self._day(380, 8)
+            while (
+                not waits
+                and self.known[product.pk]["department"] == "Outdoor"
+                and not 4 <= date.month <= 10
+            ):
+                date = self._day(380, 8)
             review = ProductReview(
                 product=product, name=writer, score=score, title=title, body=body
             )
@@ -549,7 +560,13 @@ class Shop:
         from oscar.apps.partner.strategy import Selector
         from oscar.apps.wishlists.models import WishList
 
-        sold = [p for p in self.products if self.known[p.pk]["stock"] > 20]
+        # Nothing that an offer makes cheaper: the small basket does not say why.
+        sold = [
+            p
+            for p in self.products
+            if self.known[p.pk]["stock"] > 20
+            and self.known[p.pk]["category"] not in ("Bedding", "Candles")
+        ]
         chosen = self.rng.sample(sold, 12)
         basket = Basket.objects.get(owner=self.user, status="Open")
         basket.strategy = Selector().strategy(user=self.user)
