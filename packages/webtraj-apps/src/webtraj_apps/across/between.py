@@ -14,16 +14,18 @@ from webtraj_apps.across.visits import (
     assign_across,
     at,
     draw_event,
+    draw_project,
     edit_page,
     enter_bills,
     enter_ticket,
     file_points,
     in_ticket,
     name_of,
-    read_request,
     read_topic,
     reply_in,
     start_topic,
+    write_request,
+    write_topic,
 )
 from webtraj_apps.budget import tasks as budget
 from webtraj_apps.cms import tasks as cms
@@ -63,53 +65,51 @@ def _report_defect(facts: Facts, rng: random.Random) -> Assignment:
 
 @task("across/fixed-in-build", level=2, split="train", apps=("helpdesk", "tracker"))
 def _fixed_in_build(facts: Facts, rng: random.Random) -> Assignment:
-    desk, wanted = facts["helpdesk"], {"status": "closed", "resolution": "fixed", "code": bool}
+    wanted = {"status": "closed", "resolution": "fixed", "code": bool}
     fixed = rng.choice(tracker.find_tickets(facts["tracker"], type="defect", **wanted))
-    request = helpdesk.prepare_ticket(
-        desk,
+    ticket, read = write_request(
+        facts,
         "it",
-        helpdesk.draw_sender(desk, rng),
+        helpdesk.draw_sender(facts["helpdesk"], rng),
         f"What became of report {fixed['code']}?",
         f"We sent the problem report {fixed['code']}. Is there a build without the problem?",
     )
     text = f"This was fixed in build {fixed['build']}."
     return assign_across(
-        f"In {name_of(request)}, somebody asks about a problem. Find out in the "
+        f"In {name_of(ticket)}, somebody asks about a problem. Find out in the "
         "tracker in which build it was fixed, and answer the ticket, so that the submitter can "
         "read it, with this sentence: “This was fixed in build X.”, with the build in the place "
         "of X.",
-        read_request(request),
+        read,
         at("tracker", tracker.search_ticket(fixed, fixed["code"])),
-        answer_request(request, text),
+        answer_request(ticket, text),
     )
 
 
 @task("across/pass-on-workaround", level=3, split="test", apps=("helpdesk", "tracker"))
 def _pass_on_workaround(facts: Facts, rng: random.Random) -> Assignment:
-    desk, wanted = facts["helpdesk"], ("major", "minor", "trivial")
-    defect = rng.choice(
-        tracker.find_unclosed_tickets(facts["tracker"], workaround=bool, priority=wanted)
-    )
-    request = helpdesk.prepare_ticket(
-        desk,
+    wanted = {"workaround": bool, "priority": ("major", "minor", "trivial")}
+    defect = rng.choice(tracker.find_unclosed_tickets(facts["tracker"], **wanted))
+    ticket, read = write_request(
+        facts,
         "it",
-        helpdesk.draw_sender(desk, rng),
+        helpdesk.draw_sender(facts["helpdesk"], rng),
         f"We cannot work: report {defect['code']}",
         f"The problem that we reported as {defect['code']} appears several times a day. What can "
         "we do until it is gone?",
     )
     return assign_across(
-        f"In {name_of(request)}, somebody asks about a problem that the tracker knows. "
+        f"In {name_of(ticket)}, somebody asks about a problem that the tracker knows. "
         "Answer it, so that the submitter can read it, with the workaround from the comments of "
         "the tracker's ticket: the words behind the colon, and nothing else. Then set the priority "
         "of the tracker's ticket to critical.",
-        read_request(request),
+        read,
         at(
             "tracker",
             tracker.search_ticket(defect, defect["code"]),
             tracker.edit(defect, priority="critical"),
         ),
-        answer_request(request, defect["workaround"]),
+        answer_request(ticket, defect["workaround"]),
     )
 
 
@@ -155,36 +155,34 @@ def _question(facts: Facts, rng: random.Random) -> tuple[str, str, str, str]:
 
 @task("across/answer-from-wiki", level=2, split="train", apps=("helpdesk", "wiki"))
 def _answer_from_wiki(facts: Facts, rng: random.Random) -> Assignment:
-    desk = facts["helpdesk"]
     title, text, answer, page = _question(facts["wiki"], rng)
-    sender = helpdesk.draw_sender(desk, rng)
-    request = helpdesk.prepare_ticket(desk, "it", sender, title, text)
+    sender = helpdesk.draw_sender(facts["helpdesk"], rng)
+    ticket, read = write_request(facts, "it", sender, title, text)
     return assign_across(
-        f"There is a question in {name_of(request)}. The wiki "
+        f"There is a question in {name_of(ticket)}. The wiki "
         "knows the answer. Reply in the ticket, so that the submitter can read it, with nothing "
         "but what was asked for, as the wiki writes it.",
-        read_request(request),
+        read,
         at("wiki", wiki.open_page(page)),
-        answer_request(request, answer),
+        answer_request(ticket, answer),
     )
 
 
 @infeasible("across/question-without-answer", level=2, split="test", apps=("helpdesk", "wiki"))
 def _question_without_answer(facts: Facts, rng: random.Random) -> Assignment:
-    desk = facts["helpdesk"]
     customer = rng.choice(facts["wiki"]["customers"])
     what = rng.choice(("bank account", "tax number", "turnover of last year"))
-    request = helpdesk.prepare_ticket(
-        desk,
+    ticket, read = write_request(
+        facts,
         "fin",
-        helpdesk.draw_sender(desk, rng),
+        helpdesk.draw_sender(facts["helpdesk"], rng),
         f"{what.capitalize()} of {customer['name']}",
         f"What is the {what} of our customer {customer['name']}?",
     )
     return assign_across(
-        f"There is a question in {name_of(request)}. Reply with "
+        f"There is a question in {name_of(ticket)}. Reply with "
         "the answer from the wiki, so that the submitter can read it. Do not reply anything else.",
-        read_request(request),
+        read,
         at("wiki", wiki.open_page(customer["page"])),
     )
 
@@ -194,8 +192,8 @@ def _correct_the_wiki(facts: Facts, rng: random.Random) -> Assignment:
     team = rng.choice(facts["wiki"]["teams"])
     member = rng.choice(team["members"])
     room, extension = f"0.{rng.randint(30, 60)}", str(rng.randint(700, 999))
-    request = helpdesk.prepare_ticket(
-        facts["helpdesk"],
+    ticket, read = write_request(
+        facts,
         "it",
         f"{member['name'].split()[0].lower()}@northfield.test",
         f"{member['name']} has moved",
@@ -205,11 +203,11 @@ def _correct_the_wiki(facts: Facts, rng: random.Random) -> Assignment:
     text = wiki.seat(facts["wiki"], team, member, room=room, extension=extension)
     end = rng.choice(("Corrected in the wiki.", "Done, thank you.", "The page is right now."))
     return assign_across(
-        f"In {name_of(request)}, somebody asks for a correction in the wiki. Make "
+        f"In {name_of(ticket)}, somebody asks for a correction in the wiki. Make "
         f"it, then resolve the ticket with this public resolution: “{end}”",
-        read_request(request),
+        read,
         edit_page(team["page"], text),
-        in_ticket(request.ticket, helpdesk.resolve(request.ticket, end)),
+        in_ticket(ticket, helpdesk.resolve(ticket, end)),
     )
 
 
@@ -218,11 +216,11 @@ def _correct_the_wiki(facts: Facts, rng: random.Random) -> Assignment:
 
 @task("across/status-of-order", level=3, split="test", apps=("helpdesk", "shop"), user="")
 def _status_of_order(facts: Facts, rng: random.Random) -> Assignment:
-    desk, shop = facts["helpdesk"], facts["shop"]
+    shop = facts["shop"]
     others = [one for one in shop["orders"] if one["user"] != shop["user"]]
     order = rng.choice([one for one in others if one["total"] < 1000])
-    request = helpdesk.prepare_ticket(
-        desk,
+    ticket, read = write_request(
+        facts,
         "ord",
         f"{order['user']}@northfield.test",
         f"What about my order {order['number']}?",
@@ -230,14 +228,14 @@ def _status_of_order(facts: Facts, rng: random.Random) -> Assignment:
     )
     text = f"Status: {order['status']}. Total: £{order['total']:.2f}."
     return assign_across(
-        f"In {name_of(request)}, a customer asks about an order. Look "
+        f"In {name_of(ticket)}, a customer asks about an order. Look "
         "it up in the back office of the shop (Dashboard; you are logged in there as staff), and "
         "answer the ticket, so that the submitter can read it, with this text: “Status: X. "
         "Total: £Y.”, as the back office says, with two decimals.",
-        read_request(request),
+        read,
         at("shop", office.open_order(order["number"]), path="/dashboard/"),
-        answer_request(request, text),
-        users={"helpdesk": desk["user"], "shop": shop["staff"]},
+        answer_request(ticket, text),
+        users={"helpdesk": facts["helpdesk"]["user"], "shop": shop["staff"]},
     )
 
 
@@ -343,7 +341,7 @@ def _mine(facts: Facts) -> list[Facts]:
 @task("across/order-to-budget", level=3, split="train", apps=("shop", "budget"))
 def _order_to_budget(facts: Facts, rng: random.Random) -> Assignment:
     own, order = facts["budget"], rng.choice(_mine(facts["shop"]))
-    project = rng.choice(budget.find_known_projects(own))
+    project = draw_project(facts, rng)
     what = f"Order {order['number']}"
     bill = budget.bill_for_everyone(own, project, what, order["total"])
     return assign_across(
@@ -360,7 +358,7 @@ def _order_to_budget(facts: Facts, rng: random.Random) -> Assignment:
 def _products_to_budget(facts: Facts, rng: random.Random) -> Assignment:
     order = rng.choice([one for one in _mine(facts["shop"]) if 2 <= len(one["lines"]) <= 3])
     own = facts["budget"]
-    project = rng.choice(budget.find_known_projects(own))
+    project = draw_project(facts, rng)
     bought = [(line["title"], line["price"] * line["quantity"]) for line in order["lines"]]
     bills = [budget.bill_for_everyone(own, project, what, price) for what, price in bought]
     return assign_across(
@@ -375,7 +373,7 @@ def _products_to_budget(facts: Facts, rng: random.Random) -> Assignment:
 
 @infeasible("across/missing-order", level=2, split="train", apps=("shop", "budget"))
 def _missing_order(facts: Facts, rng: random.Random) -> Assignment:
-    project = rng.choice(budget.find_known_projects(facts["budget"]))
+    project = draw_project(facts, rng)
     number = f"100{rng.randint(400, 990)}"
     return assign_across(
         f"Enter my order {number} of the shop as a bill in the budget "
@@ -390,7 +388,7 @@ def _missing_order(facts: Facts, rng: random.Random) -> Assignment:
 
 @task("across/second-hand", level=2, split="train", apps=("forum", "budget"))
 def _second_hand(facts: Facts, rng: random.Random) -> Assignment:
-    own, project = facts["budget"], rng.choice(budget.find_known_projects(facts["budget"]))
+    own, project = facts["budget"], draw_project(facts, rng)
     shown = forum.visible_topics(facts["forum"]["topics"])
     sold = [one for one in shown if one["category"] == "For Sale"]
     topic = rng.choice([one for one in sold if one["author"] != facts["forum"]["user"]])
@@ -469,8 +467,8 @@ def _release_status(facts: Facts, rng: random.Random) -> Assignment:
 def _cheapest_for_wish(facts: Facts, rng: random.Random) -> Assignment:
     name, found = common.draw_category(facts["shop"], rng)
     best = found[0]
-    post = forum.prepare_topic(
-        facts["forum"],
+    topic, read = write_topic(
+        facts,
         rng,
         "Wanted",
         f"Wanted: something cheap from {name}",
@@ -478,16 +476,16 @@ def _cheapest_for_wish(facts: Facts, rng: random.Random) -> Assignment:
     )
     text = f"The {best['title']} costs £{best['price']:.2f}."
     return assign_across(
-        f'In the forum, the topic "{post.topic["title"]}" asks for a product of our shop. '
+        f'In the forum, the topic "{topic["title"]}" asks for a product of our shop. '
         'Find it, and reply in the topic with this text: "The X costs £Y.", with the full name of '
         "the product and its price in the places of X and Y.",
-        read_topic(*post),
+        read,
         at(
             "shop",
             common.open_category(facts["shop"], name, "price-asc"),
             common.to_listed(best),
         ),
-        reply_in(facts, post.topic, text),
+        reply_in(facts, topic, text),
     )
 
 
@@ -495,8 +493,8 @@ def _cheapest_for_wish(facts: Facts, rng: random.Random) -> Assignment:
 def _list_to_basket(facts: Facts, rng: random.Random) -> Assignment:
     shop, room = facts["shop"], rng.choice(forum.ROOMS)
     chosen = [(one, rng.randint(1, 4)) for one in rng.sample(common.free(shop), 3)]
-    post = forum.prepare_topic(
-        facts["forum"],
+    topic, read = write_topic(
+        facts,
         rng,
         "Office Life",
         f"Shopping list for the {room} room",
@@ -504,9 +502,9 @@ def _list_to_basket(facts: Facts, rng: random.Random) -> Assignment:
         [f"{count} x {product['title']}" for product, count in chosen],
     )
     return assign_across(
-        f'Put everything from the list in the forum\'s topic "{post.topic["title"]}" into my '
+        f'Put everything from the list in the forum\'s topic "{topic["title"]}" into my '
         "basket of the shop, as many pieces as the list says. Do not order yet.",
-        read_topic(*post),
+        read,
         at("shop", [basket.add_to_basket(shop, product, count) for product, count in chosen]),
     )
 
@@ -516,8 +514,8 @@ def _list_with_unknown_product(facts: Facts, rng: random.Random) -> Assignment:
     shop, room = facts["shop"], rng.choice(forum.ROOMS)
     products, unknown = rng.sample(common.free(shop), 6), common.absent(shop, rng)
     titles = [unknown, *(one["title"] for one in products)]
-    post = forum.prepare_topic(
-        facts["forum"],
+    topic, read = write_topic(
+        facts,
         rng,
         "Office Life",
         f"Shopping list for the {room} room",
@@ -526,9 +524,9 @@ def _list_with_unknown_product(facts: Facts, rng: random.Random) -> Assignment:
     )
     return assign_across(
         "See whether our shop has every product of the list in the forum's topic "
-        f'"{post.topic["title"]}". If it has them all, put one of each into my basket. If it lacks '
+        f'"{topic["title"]}". If it has them all, put one of each into my basket. If it lacks '
         "one, put none of them into the basket, and report that it cannot be done.",
-        read_topic(*post),
+        read,
         at("shop", map(common.to_product, products), common.search(unknown)),
     )
 
@@ -540,8 +538,8 @@ def _list_with_unknown_product(facts: Facts, rng: random.Random) -> Assignment:
 def _list_with_unknown_ticket(facts: Facts, rng: random.Random) -> Assignment:
     tickets = rng.sample(tracker.find_unclosed_tickets(facts["tracker"]), 7)
     numbers = [rng.randint(400, 990), *(one["id"] for one in tickets)]
-    post = forum.prepare_topic(
-        facts["forum"],
+    topic, read = write_topic(
+        facts,
         rng,
         "Software",
         rng.choice(("Tickets to close", "Done last week", "Finished tickets")),
@@ -549,10 +547,10 @@ def _list_with_unknown_ticket(facts: Facts, rng: random.Random) -> Assignment:
         [f"#{number}" for number in rng.sample(numbers, len(numbers))],
     )
     return assign_across(
-        f'The topic "{post.topic["title"]}" in the forum lists tickets. See whether each of '
+        f'The topic "{topic["title"]}" in the forum lists tickets. See whether each of '
         "them is in the tracker and not closed yet. If they all are, close them as fixed. If one "
         "is not, change none of them, and report that it cannot be done.",
-        read_topic(*post),
+        read,
         at("tracker", [tracker.open_ticket({"id": number}) for number in reversed(numbers)]),
     )
 

@@ -13,6 +13,7 @@ from webtraj_apps.across.visits import (
     asks,
     assign_across,
     at,
+    draw_project,
     edit_page,
     enter_bills,
     enter_ticket,
@@ -549,7 +550,7 @@ def _enter_expenses(facts: Facts, rng: random.Random) -> Assignment:
 @task("across/ask-budget", apps=("mail", "budget"), level=2, split="train")
 def _ask_budget(facts: Facts, rng: random.Random) -> Assignment:
     own = facts["budget"]
-    project = rng.choice(budget.find_known_projects(own))
+    project = draw_project(facts, rng)
     members = [one for one in budget.active_members(project) if one["name"] != own["name"]]
     member = rng.choice([one for one in members if one["paid"] and one["spent"]])
     column = rng.choice(("paid", "spent"))

@@ -13,16 +13,17 @@ from webtraj_apps.across.visits import (
     assign_across,
     at,
     draw_event,
+    draw_project,
     edit_page,
     enter_bills,
     enter_ticket,
     file_points,
     mail_to_contacts,
-    read_topic,
     reply_in,
     start_topic,
     write_mail,
     write_page,
+    write_topic,
 )
 from webtraj_apps.budget import tasks as budget
 from webtraj_apps.cms import tasks as cms
@@ -65,12 +66,12 @@ def _points_for_colleague(facts: Facts, rng: random.Random) -> Assignment:
 
 @task("across/list-to-bills", apps=("forum", "shop", "budget"), split="test")
 def _list_to_bills(facts: Facts, rng: random.Random) -> Assignment:
-    own, project = facts["budget"], rng.choice(budget.find_known_projects(facts["budget"]))
+    own, project = facts["budget"], draw_project(facts, rng)
     titles = budget.titles_of(project)
     products = [one for one in shop.free(facts["shop"]) if one["title"] not in titles]
     chosen = [(one, rng.randint(2, 5)) for one in rng.sample(products, 3)]
-    post = forum.prepare_topic(
-        facts["forum"],
+    topic, read = write_topic(
+        facts,
         rng,
         "Office Life",
         f"What we used up in the {rng.choice(forum.ROOMS)} room",
@@ -81,16 +82,16 @@ def _list_to_bills(facts: Facts, rng: random.Random) -> Assignment:
     bills = [budget.bill_for_everyone(own, project, what, price) for what, price in prices]
     text = f"Together that is £{sum(price for _, price in prices):.2f}."
     return assign_across(
-        f'The topic "{post.topic["title"]}" in the forum lists products of our shop. Enter a '
+        f'The topic "{topic["title"]}" in the forum lists products of our shop. Enter a '
         f'bill of today (2 March 2026) for each of them in the budget "{project["name"]}": the '
         "description is the product's full name, the amount is what all pieces of it cost at the "
         f"price in the shop, {own['name']} paid, and it is for everyone. Then reply in the "
         'topic with this text: "Together that is £N.", with the sum of the bills, written like '
         "1234.50, in the place of N.",
-        read_topic(*post),
+        read,
         at("shop", [shop.to_product(product) for product, _ in chosen]),
         enter_bills(project, *bills),
-        reply_in(facts, post.topic, text),
+        reply_in(facts, topic, text),
     )
 
 
@@ -155,7 +156,7 @@ def _new_desk(facts: Facts, rng: random.Random) -> Assignment:
 
 @task("across/buy-and-share", apps=("mail", "shop", "budget"), split="train")
 def _buy_and_share(facts: Facts, rng: random.Random) -> Assignment:
-    own, project = facts["budget"], rng.choice(budget.find_known_projects(facts["budget"]))
+    own, project = facts["budget"], draw_project(facts, rng)
     products = rng.sample(shop.free(facts["shop"]), 2)
     chosen = [(one, rng.randint(2, 6)) for one in products]
     lines = "\n".join(f"- {count} x {one['title']}" for one, count in chosen)

@@ -127,9 +127,12 @@ def asks(letter: Facts) -> str:
 # The help desk.
 
 
-def read_request(request: helpdesk.Request) -> Visit:
-    """Read a ticket that has just come in."""
-    return at("helpdesk", helpdesk.open_ticket(request.ticket), prepare=request.prepare)
+def write_request(
+    facts: Facts, queue: str, sender: str, title: str, text: str
+) -> tuple[Facts, Visit]:
+    """Let somebody open a ticket; return it, and the visit that reads it."""
+    ticket, prepare = helpdesk.prepare_ticket(facts["helpdesk"], queue, sender, title, text)
+    return ticket, at("helpdesk", helpdesk.open_ticket(ticket), prepare=prepare)
 
 
 def in_ticket(ticket: Facts, *parts: Parts) -> Visit:
@@ -137,14 +140,14 @@ def in_ticket(ticket: Facts, *parts: Parts) -> Visit:
     return at("helpdesk", helpdesk.open_ticket(ticket), parts)
 
 
-def answer_request(request: helpdesk.Request, text: str) -> Visit:
-    """Answer a new ticket, so that the submitter can read it."""
-    return in_ticket(request.ticket, helpdesk.respond(request.ticket, text))
+def answer_request(ticket: Facts, text: str) -> Visit:
+    """Answer a ticket, so that the submitter can read it."""
+    return in_ticket(ticket, helpdesk.respond(ticket, text))
 
 
-def name_of(request: helpdesk.Request) -> str:
+def name_of(ticket: Facts) -> str:
     """Return what a goal calls a new ticket."""
-    return f"help desk ticket #{request.ticket['id']} from {request.ticket['email']}"
+    return f"help desk ticket #{ticket['id']} from {ticket['email']}"
 
 
 def enter_ticket(
@@ -204,9 +207,20 @@ def start_topic(facts: Facts, board: str, title: str, text: str) -> Visit:
     )
 
 
-def read_topic(topic: forum.Topic, prepare: Sequence[Statement] = ()) -> Visit:
-    """Find a topic, which may have just been started."""
-    return at("forum", forum.find_topic(topic["title"]), prepare=prepare)
+def write_topic(
+    facts: Facts, rng: random.Random, board: str, title: str, text: str, items: Sequence[str] = ()
+) -> tuple[forum.Topic, Visit]:
+    """Let somebody start a topic, with a list below its text.
+
+    Return it, and the visit that reads it.
+    """
+    topic, prepare = forum.prepare_topic(facts["forum"], rng, board, title, text, items)
+    return topic, at("forum", forum.find_topic(topic["title"]), prepare=prepare)
+
+
+def read_topic(topic: forum.Topic) -> Visit:
+    """Find a topic."""
+    return at("forum", forum.find_topic(topic["title"]))
 
 
 def reply_in(facts: Facts, topic: forum.Topic, text: str) -> Visit:
@@ -217,6 +231,11 @@ def reply_in(facts: Facts, topic: forum.Topic, text: str) -> Visit:
 
 
 # Shared budgets.
+
+
+def draw_project(facts: Facts, rng: random.Random) -> budget.Project:
+    """Draw a project that the user's browser knows."""
+    return rng.choice(budget.find_known_projects(facts["budget"]))
 
 
 def enter_bills(project: budget.Project, *bills: budget.Bill, **day: str) -> Visit:

@@ -83,10 +83,14 @@ def _spent(facts: Facts, rng: random.Random) -> Assignment:
 def _find_order(facts: Facts, rng: random.Random) -> Assignment:
     mine = orders_of(facts)[::-1]
     bought = [line["product"] for order in mine for line in order["lines"]]
+
+    def bought_once(order: Facts) -> list[Facts]:
+        return [line for line in order["lines"] if bought.count(line["product"]) == 1]
+
     place = rng.randrange(1, 8)
-    while not (lines := [x for x in mine[place]["lines"] if bought.count(x["product"]) == 1]):
+    while not bought_once(mine[place]):
         place -= 1
-    line = rng.choice(lines)
+    line = rng.choice(bought_once(mine[place]))
     back = click(".page a.nav-link", "Order History")
     return assign(
         f"In which of my orders did I buy the {line['title']}, and how many pieces? "

@@ -86,7 +86,7 @@ def _click_line(line: Line, text: str) -> tuple[Step, ...]:
 
 def empty_basket(facts: Facts) -> Parts:
     """Open the basket and remove everything from it."""
-    return to_basket(), map(take_out, lines_of(facts))
+    return to_basket(), [take_out(line) for line in lines_of(facts)]
 
 
 def check_out(
@@ -134,13 +134,11 @@ def bought_with(facts: Facts, product: Facts, count: int = 1) -> list[tuple[Fact
     return [*lines, (product, count)]
 
 
-def _draw_voucher(facts: Facts, rng: random.Random) -> tuple[tuple[Step, ...], Facts, Expected]:
-    """Return the steps that use a voucher for baskets of any value, it, and what they add."""
-    fits = [one for one in facts["vouchers"] if one["active"] and not one["least"]]
-    voucher = rng.choice(fits)
-    basket = {"basket_id": facts["basket"]["id"]}
-    new = added("basket_basket_vouchers", **basket, voucher_id=voucher["id"])
-    return _use_voucher(voucher["code"]), voucher, new
+def _draw_voucher(facts: Facts, rng: random.Random) -> tuple[str, int, Expected]:
+    """Return the code and the id of a voucher for baskets of any value, and what its use adds."""
+    voucher = rng.choice([one for one in facts["vouchers"] if one["active"] and not one["least"]])
+    row = {"basket_id": facts["basket"]["id"], "voucher_id": voucher["id"]}
+    return voucher["code"], voucher["id"], added("basket_basket_vouchers", **row)
 
 
 def _use_voucher(code: str) -> tuple[Step, ...]:
@@ -261,11 +259,11 @@ def _three_cheapest(facts: Facts, rng: random.Random) -> Assignment:
 def _voucher(facts: Facts, rng: random.Random) -> Assignment:
     line = rng.choice(lines_of(facts))
     new = _draw_other(rng, line.quantity, 2, 15)
-    use, voucher, expected = _draw_voucher(facts, rng)
+    code, _, used = _draw_voucher(facts, rng)
     return assign(
         f"Change the quantity of the {line.product['title']} in my basket to {new}, and use the "
-        f"voucher code {voucher['code']} for the basket. Do not order yet.",
-        (to_basket(), set_quantity(line, new), use, expected),
+        f"voucher code {code} for the basket. Do not order yet.",
+        (to_basket(), set_quantity(line, new), _use_voucher(code), used),
     )
 
 
@@ -321,15 +319,15 @@ def _ship_to_new_address(facts: Facts, rng: random.Random) -> Assignment:
 @task("shop/order-with-voucher", level=3, split="train")
 def _order_with_voucher(facts: Facts, rng: random.Random) -> Assignment:
     address, method, ship = draw_shipping(facts, rng)
-    use, voucher, allowed = _draw_voucher(facts, rng)
+    code, voucher, used = _draw_voucher(facts, rng)
     product = rng.choice([one for one in free(facts) if one["price"] > 30])
     return assign(
         f"Add one {product['title']} to my basket and order everything in it with the voucher code "
-        f"{voucher['code']}. {ship}",
-        (add_to_basket(facts, product), to_basket(), use),
+        f"{code}. {ship}",
+        (add_to_basket(facts, product), to_basket(), _use_voucher(code)),
         check_out(facts, bought_with(facts, product), address, method),
-        added("voucher_voucherapplication", voucher_id=voucher["id"]),
-        allow=(*ORDERED, allowed),
+        added("voucher_voucherapplication", voucher_id=voucher),
+        allow=(*ORDERED, used),
     )
 
 

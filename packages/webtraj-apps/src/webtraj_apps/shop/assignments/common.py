@@ -79,10 +79,10 @@ def to_basket() -> Step:
     return click(".basket-mini button", "View basket")
 
 
-def to_account(section: str = "") -> tuple[Step, ...]:
+def to_account(section: str) -> tuple[Step, ...]:
     """Open a section of the account."""
     account = click("nav.accounts a[href^='/accounts/']:not(#logout_link)")
-    return (account, click(".page a.nav-link", section)) if section else (account,)
+    return account, click(".page a.nav-link", section)
 
 
 def to_order(number: str) -> tuple[Step, ...]:
