@@ -10,9 +10,9 @@ from typing import Any, Final
 from webtraj_apps.across.visits import (
     Visit,
     answer_mail,
-    asks,
     assign_across,
     at,
+    do_as_asked,
     draw_project,
     edit_page,
     enter_bills,
@@ -188,17 +188,14 @@ def _hand_over_ticket(facts: Facts, rng: random.Random) -> Assignment:
     owner = other_than(rng, own["developers"], ticket["owner"])
     sender = _person(facts, ticket["owner"])
     comment = f"{sender['name']} is away until {rng.randint(9, 27)} March."
-    letter, read = write_mail(
+    return do_as_asked(
         facts,
+        rng,
         sender,
-        rng.choice(("While I am away", "My ticket")),
+        ("While I am away", "My ticket"),
+        "do something in the issue tracker",
         f"could you please reassign my ticket “{ticket['summary']}” to "
         f"{tracker.name_of(own, owner)}, with this comment?\n\n{comment}",
-    )
-    return assign_across(
-        f"{asks(letter)} to do something in the issue tracker. Do what the mail says; no answer is "
-        "needed.",
-        read,
         at(
             "tracker",
             tracker.search_ticket(ticket),
@@ -256,16 +253,13 @@ def _mail_owner(facts: Facts, rng: random.Random) -> Assignment:
 def _no_such_ticket(facts: Facts, rng: random.Random) -> Assignment:
     sender = mail.draw_colleague(facts["mail"], rng)
     number = rng.randint(400, 990)
-    letter, read = write_mail(
+    return do_as_asked(
         facts,
+        rng,
         sender,
-        rng.choice(("Please close a ticket", "A ticket of mine")),
+        ("Please close a ticket", "A ticket of mine"),
+        "close a ticket in the issue tracker",
         f"could you please close ticket #{number} in the tracker as fixed? I cannot do it myself.",
-    )
-    return assign_across(
-        f"{asks(letter)} to close a ticket in the issue tracker. Do what the mail says; no answer "
-        "is needed.",
-        read,
         at("tracker", tracker.open_ticket({"id": number})),
     )
 
@@ -430,17 +424,14 @@ def _moved_desk(facts: Facts, rng: random.Random) -> Assignment:
     member = rng.choice([one for one in team["members"] if one["name"] != own["name"]])
     room, extension = f"1.{rng.randint(30, 79)}", str(rng.randint(700, 999))
     text = wiki.seat(own, team, member, room=room, extension=extension)
-    letter, read = write_mail(
+    return do_as_asked(
         facts,
+        rng,
         find(facts["mail"]["people"], name=member["name"]),
-        rng.choice(("I have moved", "New desk")),
+        ("I have moved", "New desk"),
+        "correct something in the wiki",
         f"I sit in room {room} now, and my extension is {extension}. Could you please correct both "
         f"in the table on the page of the team {team['name']} in the wiki?",
-    )
-    return assign_across(
-        f"{asks(letter)} to correct something in the wiki. Do what the mail says; no answer is "
-        "needed.",
-        read,
         edit_page(team["page"], text),
     )
 
@@ -507,18 +498,15 @@ def _draw_spender(
 def _enter_expense(facts: Facts, rng: random.Random) -> Assignment:
     project, bill, sender = _draw_spender(facts, rng, everyone=False)
     day = budget.draw_day(rng)
-    letter, read = write_mail(
+    return do_as_asked(
         facts,
+        rng,
         sender,
-        rng.choice(("I have paid something", "One more bill")),
+        ("I have paid something", "One more bill"),
+        "enter a bill in the shared budgets",
         f"on {format_date(day)} I paid {bill['amount']:.2f} for “{bill['what']}”. Could you please "
         f"enter this in our budget “{project['name']}”, with these words? It is only for "
         f"{join_names(bill['owers'])}.",
-    )
-    return assign_across(
-        f"{asks(letter)} to enter a bill in the shared budgets. Do what the mail says; no answer "
-        "is needed.",
-        read,
         enter_bills(project, bill, day=day),
     )
 
@@ -530,20 +518,18 @@ def _enter_expenses(facts: Facts, rng: random.Random) -> Assignment:
     things = rng.sample([one for one in budget.PURCHASES if one not in titles], 3)
     bills = [{**first, "what": what, "amount": budget.draw_amount(rng)} for what in things]
     lines = "\n".join(f"- {bill['what']}: {bill['amount']:.2f}" for bill in bills)
-    letter, read = write_mail(
+    return do_as_asked(
         facts,
+        rng,
         sender,
-        rng.choice(("My shopping", "Three bills")),
+        ("My shopping", "Three bills"),
+        "enter bills in the shared budgets",
         f"on {format_date(day)} I paid for three things for our budget “{project['name']}”:\n\n"
         f"{lines}\n\nEach of them is for everyone. Could you please enter them as three bills, "
         "and tell me what they cost together? Answer with nothing but the amount, please.",
-    )
-    return assign_across(
-        f"{asks(letter)} to enter bills in the shared budgets. Do what the mail says, and answer "
-        "it, only to the sender, in the way it asks for. Write the amount like 1234.50.",
-        read,
         enter_bills(project, *bills, day=day),
-        answer_mail(facts, letter, f"{sum(bill['amount'] for bill in bills):.2f}"),
+        answer=f"{sum(bill['amount'] for bill in bills):.2f}",
+        hint="Write the amount like 1234.50.",
     )
 
 

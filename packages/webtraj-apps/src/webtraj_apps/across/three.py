@@ -9,9 +9,9 @@ from webtraj_apps.across.visits import (
     BOARDS,
     TO_ROADMAP,
     answer_mail,
-    asks,
     assign_across,
     at,
+    do_as_asked,
     draw_event,
     draw_project,
     edit_page,
@@ -45,22 +45,19 @@ def _points_for_colleague(facts: Facts, rng: random.Random) -> Assignment:
     meeting, points = wiki.open_points(facts["wiki"], rng, 3)
     component = rng.choice(facts["tracker"]["components"])
     milestone = rng.choice(tracker.UPCOMING)
-    letter, read = write_mail(
+    return do_as_asked(
         facts,
+        rng,
         mail.draw_colleague(facts["mail"], rng),
-        rng.choice(("Open points", "After the meeting")),
+        ("Open points", "After the meeting"),
+        "file something in the tracker",
         f"could you please file the points of {meeting['page']} (it is in the wiki) that are not "
         "ticked off yet? One ticket each, with the words of the point without the name as summary; "
         f"type task, component {component['name']}, milestone {milestone}, and the rest as it is. "
         "Then tell me how many there were: “Filed: N.”, and nothing else.",
-    )
-    return assign_across(
-        f"{asks(letter)} to file something in the tracker. Do what the mail says, and answer it, "
-        "only to the sender, in the way it asks for.",
-        read,
         at("wiki", wiki.open_page(meeting["page"])),
         file_points(facts, points, component, milestone),
-        answer_mail(facts, letter, f"Filed: {len(points)}."),
+        answer=f"Filed: {len(points)}.",
     )
 
 
@@ -162,24 +159,21 @@ def _buy_and_share(facts: Facts, rng: random.Random) -> Assignment:
     lines = "\n".join(f"- {count} x {one['title']}" for one, count in chosen)
     total = sum(one["price"] * count for one, count in chosen)
     what = other_than(rng, budget.PURCHASES, *budget.titles_of(project))
-    letter, read = write_mail(
+    return do_as_asked(
         facts,
+        rng,
         mail.draw_colleague(facts["mail"], rng),
-        rng.choice(("For the next meeting", "A shopping list")),
+        ("For the next meeting", "A shopping list"),
+        "put products into your basket in the shop and to enter what they cost in a shared budget",
         f"could you please put this into your basket in our shop?\n\n{lines}\n\nDo not order it "
         f"yet. Please enter what it costs together, without delivery, in the budget "
         f"“{project['name']}”, as one bill of today that you paid for everyone, with the "
         f"description “{what}”. Then answer with the amount and nothing else, written like "
         "1234.50.",
-    )
-    return assign_across(
-        f"{asks(letter)} to put products into your basket in the shop and to enter what they cost "
-        "in a shared budget. Do what the mail says, and answer it, only to the sender, in the way "
-        f"it asks for. Today is 2 March 2026, and you are {own['name']} in the budget.",
-        read,
         at("shop", [basket.add_to_basket(facts["shop"], one, count) for one, count in chosen]),
         enter_bills(project, budget.bill_for_everyone(own, project, what, total)),
-        answer_mail(facts, letter, f"{total:.2f}"),
+        answer=f"{total:.2f}",
+        hint=f"Today is 2 March 2026, and you are {own['name']} in the budget.",
     )
 
 

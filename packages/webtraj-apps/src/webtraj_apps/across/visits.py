@@ -68,7 +68,7 @@ def assign_across(goal: str, *visits: Visit, **more: Any) -> Assignment:
     prepare: dict[str, list[Statement]] = {}
     for app, parts, path, prepared, allowed in visits:
         made = assign("", parts)
-        steps += [to_site(app, path) if steps else (), made.steps]
+        steps += [_to_site(app, path) if steps else (), made.steps]
         expect.setdefault(app, []).append(made.expect)
         allow.setdefault(app, []).append(allowed)
         prepare.setdefault(app, []).extend(prepared)
@@ -82,7 +82,7 @@ def assign_across(goal: str, *visits: Visit, **more: Any) -> Assignment:
     )
 
 
-def to_site(app: str, path: str = "") -> Step:
+def _to_site(app: str, path: str = "") -> Step:
     """Change to another application."""
     return goto(f"http://{app}.test{path or _HOMES.get(app, '/')}")
 
@@ -119,9 +119,41 @@ def mail_to_contacts(people: Sequence[Facts], subject: str, text: str) -> Visit:
     )
 
 
-def asks(letter: Facts) -> str:
-    """Return the begin of a goal that names a mail."""
-    return f"{letter['from']} asks you by mail (“{letter['subject']}”, in the inbox)"
+def do_as_asked(
+    facts: Facts,
+    rng: random.Random,
+    sender: Facts,
+    subjects: Sequence[str],
+    wish: str,
+    text: str,
+    *visits: Visit,
+    answer: str = "",
+    hint: str = "",
+) -> Assignment:
+    """Return the assignment to do what a colleague asks for by mail.
+
+    Args:
+        facts: The facts.
+        rng: Chooses the subject.
+        sender: Who asks.
+        subjects: Subjects that the mail may have.
+        wish: What the goal says about the wish, behind "asks you to".
+        text: What the colleague writes.
+        *visits: The visits that fulfil the wish.
+        answer: The answer that the mail asks for; none if empty.
+        hint: What the goal adds.
+    """
+    letter, read = write_mail(facts, sender, rng.choice(subjects), text)
+    how = "; no answer is needed."
+    if answer:
+        how = ", and answer it, only to the sender, in the way it asks for."
+    goal = f"{sender['name']} asks you by mail (“{letter['subject']}”, in the inbox) to {wish}."
+    return assign_across(
+        f"{goal} Do what the mail says{how} {hint}".rstrip(),
+        read,
+        *visits,
+        *([answer_mail(facts, letter, answer)] if answer else []),
+    )
 
 
 # The help desk.
