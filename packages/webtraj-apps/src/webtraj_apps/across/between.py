@@ -233,7 +233,7 @@ def _status_of_order(facts: Facts, rng: random.Random) -> Assignment:
         "answer the ticket, so that the submitter can read it, with this text: “Status: X. "
         "Total: £Y.”, as the back office says, with two decimals.",
         read,
-        at("shop", office.open_order(order["number"]), path="/dashboard/"),
+        at("shop", office.open_order(order), path="/dashboard/"),
         answer_request(ticket, text),
         users={"helpdesk": facts["helpdesk"]["user"], "shop": shop["staff"]},
     )
@@ -349,7 +349,7 @@ def _order_to_budget(facts: Facts, rng: random.Random) -> Assignment:
         f'"{project["name"]}". Enter it there as one bill that I ({bill["payer"]}) paid, for '
         f'everyone: the description is "{what}", the date is that of the order, and the '
         "amount is its total, delivery included.",
-        at("shop", common.to_order(order["number"])),
+        at("shop", common.to_order(order)),
         enter_bills(project, bill, day=order["date"]),
     )
 
@@ -366,7 +366,7 @@ def _products_to_budget(facts: Facts, rng: random.Random) -> Assignment:
         f'in the budget "{project["name"]}". Enter a bill of today (2 March 2026) there for each '
         "product of the order, for everyone, with the product's name as description. The amount "
         "is what all pieces of the product cost together, without delivery.",
-        at("shop", common.to_order(order["number"])),
+        at("shop", common.to_order(order)),
         enter_bills(project, *bills),
     )
 

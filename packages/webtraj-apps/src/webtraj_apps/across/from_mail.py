@@ -35,7 +35,6 @@ from webtraj_apps.shop.assignments import common as shop
 from webtraj_apps.tasks import (
     Assignment,
     Facts,
-    Parts,
     find,
     format_date,
     join_names,
@@ -70,10 +69,9 @@ def _is_known(facts: Facts, username: str) -> bool:
 def _question(
     facts: Facts,
     rng: random.Random,
-    app: str,
     question: str,
     answer: str,
-    *steps: Parts,
+    look_up: Visit,
     sender: Facts | None = None,
 ) -> Assignment:
     """Return the assignment to answer a colleague's question by what another application says.
@@ -81,10 +79,9 @@ def _question(
     Args:
         facts: The facts.
         rng: Chooses the rest.
-        app: The application that knows it.
         question: What the colleague writes, with the form of the answer.
         answer: The whole text of the right answer.
-        *steps: How one finds it there.
+        look_up: The visit that finds it.
         sender: Who asks; anybody by default.
     """
     sender = sender or mail.draw_colleague(facts["mail"], rng)
@@ -92,10 +89,10 @@ def _question(
     letter, read = write_mail(facts, sender, subject, question)
     return assign_across(
         f"{sender['name']} has sent you a question, the mail “{subject}” in the inbox. Find the "
-        f"answer in the {_PLACES[app]}, and answer the mail in the way it asks for, only to the "
-        "sender.",
+        f"answer in the {_PLACES[look_up.app]}, and answer the mail in the way it asks for, only "
+        "to the sender.",
         read,
-        at(app, steps),
+        look_up,
         answer_mail(facts, letter, answer),
     )
 
@@ -173,11 +170,10 @@ def _ask_tracker(facts: Facts, rng: random.Random) -> Assignment:
     return _question(
         facts,
         rng,
-        "tracker",
         f"this is about ticket #{ticket['id']} in the tracker, “{ticket['summary']}”: {asked} and "
         "with nothing else, please.",
         tracker.name_of(own, ticket["owner"]) if kind == "owner" else ticket[kind],
-        tracker.open_ticket(ticket),
+        at("tracker", tracker.open_ticket(ticket)),
     )
 
 
@@ -328,11 +324,10 @@ def _cheapest_of_three(facts: Facts, rng: random.Random) -> Assignment:
     return _question(
         facts,
         rng,
-        "shop",
         f"which of these three products in our shop is the {what}: the {names[0]}, the {names[1]} "
         f"or the {names[2]}? Answer with its full name and with nothing else, please.",
         best["title"],
-        map(shop.to_product, three),
+        at("shop", map(shop.to_product, three)),
     )
 
 
@@ -446,10 +441,9 @@ def _ask_wiki(facts: Facts, rng: random.Random) -> Assignment:
     return _question(
         facts,
         rng,
-        "wiki",
         f"{asked.format(customer['name'])} and with nothing else, please.",
         customer[kind],
-        wiki.open_page(customer["page"]),
+        at("wiki", wiki.open_page(customer["page"])),
     )
 
 
@@ -543,12 +537,11 @@ def _ask_budget(facts: Facts, rng: random.Random) -> Assignment:
     return _question(
         facts,
         rng,
-        "budget",
         f"how much have I {column} in our budget “{project['name']}” so far, according to the "
         f"column “{column.title()}” of its statistics? Answer with nothing but the amount, written "
         "like 1234.50, please.",
         f"{member[column]:.2f}",
-        (budget.open_project(project), budget.open_tab("Statistics")),
+        at("budget", budget.open_project(project), budget.open_tab("Statistics")),
         sender=_person(facts, member["name"].lower()),
     )
 
@@ -609,12 +602,11 @@ def _ask_helpdesk(facts: Facts, rng: random.Random) -> Assignment:
     return _question(
         facts,
         rng,
-        "helpdesk",
         f"whom is my ticket “{ticket['title']}” in the help desk assigned to, and when is it due? "
         "Answer with the full name, a comma, a space and the date, like “Jo Smith, 2026-03-02”, "
         "and with nothing else, please.",
         f"{owner['name']}, {ticket['due']}",
-        helpdesk.search_ticket(ticket),
+        at("helpdesk", helpdesk.search_ticket(ticket)),
         sender=senders[ticket["email"]],
     )
 

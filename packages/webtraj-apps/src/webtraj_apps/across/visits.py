@@ -1,4 +1,9 @@
-"""What tasks over several applications share: visits to one application after the other."""
+"""Visits: what tasks over several applications consist of.
+
+A visit holds the steps in one application, the changes that they make, and what its world holds
+before the episode. `assign_across` joins visits; the other functions return those that several
+tasks need.
+"""
 
 from __future__ import annotations
 

@@ -54,7 +54,7 @@ def _order_total(facts: Facts, rng: random.Random) -> Assignment:
     goods = sum(line["price"] * line["quantity"] for line in order["lines"])
     return assign(
         f"How much was my order {order['number']} {kind}? Answer with the amount.",
-        to_order(order["number"]),
+        to_order(order),
         answer=pounds(order["total"] if kind == "in total" else goods),
     )
 
@@ -148,7 +148,7 @@ def reorderable(facts: Facts) -> list[Facts]:
 def order_again(facts: Facts, order: Facts) -> Parts:
     """Put everything from an order into the basket."""
     return (
-        to_order(order["number"]),
+        to_order(order),
         click("button", "Re-order all items"),
         [expect_line(facts, line["product"], line["quantity"]) for line in order["lines"]],
     )

@@ -389,5 +389,5 @@ def _change_old_order(facts: Facts, rng: random.Random) -> Assignment:
     return assign(
         f"In my order {order['number']}, change the quantity of the {line['title']} to "
         f"{line['quantity'] + rng.randint(1, 5)}.",
-        to_order(order["number"]),
+        to_order(order),
     )

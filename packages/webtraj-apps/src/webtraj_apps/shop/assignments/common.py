@@ -85,9 +85,9 @@ def to_account(section: str) -> tuple[Step, ...]:
     return account, click(".page a.nav-link", section)
 
 
-def to_order(number: str) -> tuple[Step, ...]:
+def to_order(order: Facts) -> tuple[Step, ...]:
     """Open an order of the account."""
-    return (*to_account("Order History"), click("table a", number))
+    return (*to_account("Order History"), click("table a", order["number"]))
 
 
 def await_saved() -> Step:

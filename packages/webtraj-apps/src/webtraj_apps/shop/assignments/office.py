@@ -84,9 +84,9 @@ def _open_product(product: Facts, tab: str = "") -> tuple[Step, ...]:
     return *found, click("td a", product["title"]), *((_tab(tab),) if tab else ())
 
 
-def open_order(number: str) -> tuple[Step, ...]:
+def open_order(order: Facts) -> tuple[Step, ...]:
     """Open an order in the back office."""
-    form = fill_form(order_number=number)
+    form = fill_form(order_number=order["number"])
     return *_open_menu("Fulfilment", "Orders"), *form, click("#search_form input[type=submit]")
 
 
@@ -302,7 +302,7 @@ def _set_status(order: Facts, status: str) -> Parts:
     """Change the status of an order; the shop makes a note of it."""
     of = {"order_id": order["id"]}
     return (
-        (open_order(order["number"]), select("#id_new_status", status)),
+        (open_order(order), select("#id_new_status", status)),
         click("button", "Change status"),
         changed("order_order", {"id": order["id"]}, status=status),
         added("order_orderstatuschange", **of, new_status=status),
@@ -343,7 +343,7 @@ def _office_note(facts: Facts, rng: random.Random) -> Assignment:
     text = f"Customer called on {day}: parcel {what}, refund of £{rng.randint(3, 60)} promised"
     return assign(
         f"Add this note to order {order['number']}: {text}",
-        (open_order(order["number"]), _tab("Notes")),
+        (open_order(order), _tab("Notes")),
         (fill_form(message=text), click("input[type=submit]")),
         added("order_ordernote", order_id=order["id"], message=same_text(text)),
     )
@@ -358,7 +358,7 @@ def _office_address(facts: Facts, rng: random.Random) -> Assignment:
     return assign(
         f"Order {order['number']} must go to another address in {order['town']}: change the first "
         f"line to {street} and the postcode to {postcode}.",
-        (open_order(order["number"]), _tab("Shipping"), click("#shipping a.btn")),
+        (open_order(order), _tab("Shipping"), click("#shipping a.btn")),
         (fill_form(**new), click(_FORM, "Update address")),
         changed("order_shippingaddress", address, **new, search_text=anything),
         added("order_ordernote", order_id=order["id"], note_type="System", message=anything),
@@ -416,7 +416,7 @@ def _office_impossible_status(facts: Facts, rng: random.Random) -> Assignment:
     order = rng.choice(ended)
     return assign(
         f"Set the status of order {order['number']} to {rng.choice(('Shipped', 'Complete'))}.",
-        open_order(order["number"]),
+        open_order(order),
     )
 
 

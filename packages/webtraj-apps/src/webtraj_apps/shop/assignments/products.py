@@ -239,7 +239,7 @@ def _review(facts: Facts, rng: random.Random) -> Assignment:
     return assign(
         f"Review the {line['title']} from my order {order['number']}: score {score}, "
         f"title “{title}”, text “{body}”",
-        to_order(order["number"]),
+        to_order(order),
         click(f"tr:has(a[href$='_{line['product']}/']) a.btn", "Write a review"),
         (fill_form(title=title), select("#id_score", str(score)), fill_form(body=body)),
         click("#addreview button", "Save review"),
