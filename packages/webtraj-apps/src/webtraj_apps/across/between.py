@@ -480,11 +480,7 @@ def _cheapest_for_wish(facts: Facts, rng: random.Random) -> Assignment:
         'Find it, and reply in the topic with this text: "The X costs £Y.", with the full name of '
         "the product and its price in the places of X and Y.",
         read,
-        at(
-            "shop",
-            common.open_category(facts["shop"], name, "price-asc"),
-            common.to_listed(best),
-        ),
+        at("shop", common.open_in_category(facts["shop"], best, "price-asc")),
         reply_in(facts, topic, text),
     )
 

@@ -25,14 +25,13 @@ from webtraj_apps.shop.assignments.common import (
     free,
     in_category,
     lines_of,
-    open_category,
+    open_in_category,
     orders_of,
     price_of,
     product_of,
     search,
     task,
     to_basket,
-    to_listed,
     to_order,
     to_product,
 )
@@ -50,7 +49,6 @@ from webtraj_apps.tasks import (
     removed,
 )
 
-_ADD = click(".add-to-basket button, #add_to_basket_form button", "Add to basket")
 _CHECK_OUT = click("a", "Proceed to checkout")
 
 
@@ -60,7 +58,13 @@ _CHECK_OUT = click("a", "Proceed to checkout")
 def add_to_basket(facts: Facts, product: Facts, count: int = 1) -> Parts:
     """Put pieces of a product into the basket; more than one end on its page."""
     more = (to_basket(), _fill_quantity(product, count)) if count > 1 else ()
-    return to_product(product), _ADD, more, expect_line(facts, product["id"], count)
+    return to_product(product), _add_shown(facts, product, count), more
+
+
+def _add_shown(facts: Facts, product: Facts, count: int = 1) -> Parts:
+    """Put the product that is shown into the basket, which holds `count` of it in the end."""
+    add = click(".add-to-basket button, #add_to_basket_form button", "Add to basket")
+    return add, expect_line(facts, product["id"], count)
 
 
 def set_quantity(line: Line, count: int) -> Parts:
@@ -222,11 +226,8 @@ def _list_to_basket(facts: Facts, rng: random.Random) -> Assignment:
         f"Put one piece of everything on my wish list “{wishes['name']}” in the basket, except the "
         f"{product_of(facts, skipped['product'])['title']}. Leave the wish list as it is.",
         [
-            (
-                (to_list(wishes), click(f"tr a.btn[href='{product['url']}']"), _ADD),
-                expect_line(facts, product["id"]),
-            )
-            for product in products
+            (to_list(wishes), click(f"tr a.btn[href='{one['url']}']"), _add_shown(facts, one))
+            for one in products
         ],
     )
 
@@ -234,24 +235,15 @@ def _list_to_basket(facts: Facts, rng: random.Random) -> Assignment:
 @task("shop/three-cheapest", level=3, split="train")
 def _three_cheapest(facts: Facts, rng: random.Random) -> Assignment:
     taken = {line.product["id"] for line in lines_of(facts)}
-    cheapest = {
-        name: find_best(in_category(facts, name), price_of, min)
-        for name in sorted({one["category"] for one in facts["products"]})
-    }
-    fits = [
-        name for name, one in cheapest.items() if one and one["stock"] and one["id"] not in taken
-    ]
-    names = rng.sample(fits, 3)
+    categories = sorted({one["category"] for one in facts["products"]})
+    cheapest = [find_best(in_category(facts, name), price_of, min) for name in categories]
+    fits = [one for one in cheapest if one and one["stock"] and one["id"] not in taken]
+    chosen = rng.sample(fits, 3)
+    names = [one["category"] for one in chosen]
     return assign(
         f"Put the cheapest product of each of these categories in the basket: {names[0]}, "
         f"{names[1]} and {names[2]}. One piece each.",
-        [
-            (
-                (open_category(facts, name, "price-asc"), to_listed(cheapest[name]), _ADD),
-                expect_line(facts, cheapest[name]["id"]),
-            )
-            for name in names
-        ],
+        [(open_in_category(facts, one, "price-asc"), _add_shown(facts, one)) for one in chosen],
     )
 
 

@@ -69,6 +69,11 @@ def open_category(facts: Facts, name: str, order: str) -> tuple[Step, ...]:
     return (*BROWSE, click(f".side_categories a[href='{leaf['url']}']"), sort_by(order))
 
 
+def open_in_category(facts: Facts, product: Facts, order: str) -> tuple[Step, ...]:
+    """Open a product from its category. See `open_category`."""
+    return *open_category(facts, product["category"], order), to_listed(product)
+
+
 def sort_by(order: str) -> Step:
     """Sort the list that is shown."""
     return select("#id_sort_by", order)

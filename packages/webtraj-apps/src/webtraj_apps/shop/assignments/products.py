@@ -13,6 +13,7 @@ from webtraj_apps.shop.assignments.common import (
     free,
     in_category,
     open_category,
+    open_in_category,
     orders_of,
     pounds,
     price_of,
@@ -101,8 +102,7 @@ def _cheapest(facts: Facts, rng: random.Random) -> Assignment:
     return assign(
         f"Which product in the category {name} is the {'most expensive' if dearest else 'cheapest'}"
         "? Answer with its full name.",
-        open_category(facts, name, "price-desc" if dearest else "price-asc"),
-        to_listed(wanted),
+        open_in_category(facts, wanted, "price-desc" if dearest else "price-asc"),
         answer=wanted["title"],
     )
 
@@ -149,7 +149,7 @@ def _best_rated(facts: Facts, rng: random.Random) -> Assignment:
     return assign(
         f"Which product in the category {name} has the best customer rating, and what does it "
         "cost? Answer with its full name and the price, separated by a semicolon.",
-        (open_category(facts, name, "rating"), to_listed(best)),
+        open_in_category(facts, best, "rating"),
         answer=(best["title"], pounds(best["price"])),
     )
 
