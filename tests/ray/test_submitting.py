@@ -44,7 +44,6 @@ def machine(network, store):
         "--head", "--port=6399", "--include-dashboard=true",
         f"--dashboard-host={machine.address}",
     )  # fmt: skip
-    machine.wait_for_ray(1)
     return machine
 
 

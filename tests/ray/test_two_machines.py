@@ -109,9 +109,7 @@ def start_driver():
 def machines(network, store):
     one, two = network.add(), network.add()
     one.start_ray("--head", f"--port={PORT}", "--include-dashboard=false")
-    one.wait_for_ray(1)
     two.start_ray(f"--address={one.address}:{PORT}")
-    two.wait_for_ray(1)
     return one, two
 
 
@@ -162,10 +160,8 @@ def test_a_machine_is_lost_and_then_the_driver(how, machines, store, start_drive
 
     two.kill_all()  # Its browsers, too: none sees its network come back.
     two.mend()
-    starts = two.starts()
     two.start_ray(f"--address={one.address}:{PORT}")
     # Only a machine that is there when the driver begins is waited for.
-    two.wait_for_ray(starts + 1)
     second = start_driver(one, resume="two", **where)
     second.finish(seconds=450)
 

@@ -26,6 +26,9 @@ from pathlib import Path
 from bucket_servers import S3Server
 
 STARTED = "Ray runtime started"
+GAVE_UP = "The current node timed out during startup"
+"""What Ray says if it has not reached its head after 30 s, which nothing can set."""
+TRIES = 4
 START = 240
 """Seconds that Ray may take to start on a busy machine."""
 
@@ -107,8 +110,19 @@ class Machine:
         return found
 
     def start_ray(self, *arguments, cpus=2):
+        """Starts Ray and waits until it runs. It gives up on a busy machine, and is tried again."""
         if "--head" in arguments:
             arguments = (*arguments, f"--temp-dir={self.network.ray_folder}")
+        for _ in range(TRIES):
+            if self._starts_ray(arguments, cpus):
+                return
+            assert GAVE_UP in self.log(), self.log()
+            self.kill_all()
+        raise AssertionError(f"Ray gave up {TRIES} times: {self.log()}")
+
+    def _starts_ray(self, arguments, cpus):
+        """Starts Ray, and returns whether it runs."""
+        starts = self.starts()
         with (self.home / "ray.log").open("ab") as log:
             self._ray = subprocess.Popen(
                 self.command(
@@ -121,6 +135,9 @@ class Machine:
                 stderr=subprocess.STDOUT,
                 start_new_session=True,
             )  # fmt: skip
+        what = f"Ray starts on {self.name}"
+        wait_until(lambda: self.starts() > starts or not self.ray_runs, seconds=START, what=what)
+        return self.ray_runs
 
     @property
     def ray_runs(self):
@@ -134,15 +151,6 @@ class Machine:
         """Returns how often Ray has started here. All of the log says so, not its end alone."""
         path = self.home / "ray.log"
         return path.read_text(errors="replace").count(STARTED) if path.exists() else 0
-
-    def wait_for_ray(self, starts):
-        """Waits until Ray has started here so many times; its end before that is an error."""
-
-        def started():
-            assert self.ray_runs, self.log()
-            return self.starts() >= starts
-
-        wait_until(started, seconds=START, what=f"Ray starts on {self.name}")
 
     def cut(self):
         """Takes the network away; processes live on."""

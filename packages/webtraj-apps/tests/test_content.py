@@ -326,6 +326,32 @@ def test_an_answer_comes_after_its_question_and_before_the_world_begins():
             assert moments[-1] < company.NOW, thread.title
 
 
+def test_tickets_name_days_by_slots_that_are_reckoned_from_the_ticket():
+    fixed = re.compile(
+        r"\b(?:Mon|Tues|Wednes|Thurs|Fri)day\b|\bthe \d+(?:st|nd|rd|th)\b|\byesterday"
+    )
+    for seed in SEEDS:
+        for unit in load("helpdesk").words(seed).tickets:
+            turns = [turn[1] for turn in unit["turns"]]
+            told = [unit["title"], unit["text"], unit["end"], *unit.get("again", ()), *turns]
+            assert "span" in unit or not [text for text in told if fixed.search(text)]
+
+
+def test_a_ticket_ends_on_the_last_day_that_it_names_and_waits_only_for_older_ones():
+    content = load("helpdesk")
+    for seed in SEEDS:
+        units = {unit["title"]: unit for unit in content.words(seed).tickets}
+        made = content.tickets(seed)
+        created = {ticket["unit"]: ticket["created"] for ticket in made}
+        for ticket in made:
+            assert not ticket["needs"] or created[ticket["needs"]] < ticket["created"]
+            if ticket["status"] != content.OPEN:
+                turns = " ".join(turn[1] for turn in units[ticket["unit"]]["turns"])
+                days = [int(count) for count in re.findall(r"\{d(\d+)\}", turns)]
+                last = content.working_day(ticket["created"].date(), max(days, default=0))
+                assert ticket["said"][-1]["date"].date() >= last, ticket["title"]
+
+
 @pytest.mark.parametrize("app", APPS)
 def test_names_and_addresses_are_those_of_the_company(app):
     streets = {f"{one['address']} " for one in COMPANY.sites} | {

@@ -1,6 +1,8 @@
 """The templates that come with webtraj, without playing them."""
 
 import random
+import re
+from pathlib import Path
 
 import pytest
 
@@ -61,6 +63,12 @@ def test_sets_over_all_applications_are_those_of_this_package():
     count = sum(len(source.templates()) for source in OURS)
     train, test = (webtraj.info(f"apps/{split}").num_tasks for split in ("train", "test"))
     assert webtraj.info("apps/all").num_tasks == train + test == count
+
+
+def test_the_documentation_counts_the_tasks_of_each_application():
+    page = (Path(__file__).parents[3] / "docs/apps.md").read_text("utf-8")
+    told = re.findall(r"^\| `(\w+)` \|(?:[^|]*\|){3} (\d+) \|", page, re.MULTILINE)
+    assert dict(told) == {source.name: str(len(source.templates())) for source in OURS}
 
 
 @each("split", ["train", "test"])

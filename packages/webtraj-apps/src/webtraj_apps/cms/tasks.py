@@ -22,10 +22,13 @@ from webtraj.environments.browser.oracles import (
     wait_until,
 )
 from webtraj_apps.company import COMPANY
+from webtraj_apps.fields import Field, columns_of, set_fields
 from webtraj_apps.state import Expected
 from webtraj_apps.tasks import (
     Assignment,
     Facts,
+    Parts,
+    Steps,
     added,
     anything,
     assign,
@@ -34,7 +37,9 @@ from webtraj_apps.tasks import (
     hash_of,
     in_changed,
     in_new,
+    join_names,
     optional,
+    other_than,
     removed,
     same_text,
     template,
@@ -42,6 +47,9 @@ from webtraj_apps.tasks import (
 
 START: Final = "/admin/"
 task = functools.partial(template, user="user", start=START)
+
+Row = Mapping[str, Any]
+"""A page, a user or another fact."""
 _TODAY: Final = "2026-03-02"
 _TABLES: Final = {
     "": "northfield_sectionpage",
@@ -56,16 +64,17 @@ _REVISIONS: Final = tuple(
     for kind in (added, removed)
 )
 """The versions of the pages that change."""
-_OLDER: Final = added(
-    "wagtailcore_revision", newest=False, object_id=in_changed("wagtailcore_page")
-)
+_CHANGED: Final = in_changed("wagtailcore_page")
+_OLDER: Final = added("wagtailcore_revision", newest=False, object_id=_CHANGED)
 """Versions that are not the newest: one may save twice."""
-_REDIRECTS: Final = added(
-    "wagtailredirects_redirect", redirect_page_id=in_changed("wagtailcore_page")
-)
+_REDIRECTS: Final = added("wagtailredirects_redirect", redirect_page_id=_CHANGED)
+_UNPUBLISHED: Final = {"live": 0, "has_unpublished_changes": 1}
 _SECTIONS: Final = ("news", "events", "policies", "jobs")
-_PLACES: Final = ("Dundee", "Leeds", "Ghent")
 _WORKSHOPS: Final = tuple(one["name"] for one in COMPANY.workshops)
+_CATEGORIES: Final = ("company", "people", "products", "sites")
+_HOSTS: Final = ("Chess group", "Sailing group", "Singing group", "Hiking group")
+_LEVELS: Final = ("information", "warning", "disruption")
+_ROLES: Final = ("Editors", "Moderators")
 _SUMMARIES: Final = (
     "Please read this again: it has changed.",
     "More details will follow next week.",
@@ -75,17 +84,32 @@ _SUMMARIES: Final = (
     "With thanks to all who have helped.",
 )
 
+_PLAIN: Final = (
+    "closing_date", "contact", "date", "email", "first_name", "hours", "last_name", "name",
+    "review_date", "role", "seats", "username", "version", "word",
+)  # fmt: skip
+_TEXTS: Final = ("host", "meaning", "phone", "place", "summary", "text")
+_FIELDS: Final[Mapping[str, Field]] = {
+    **{name: Field(fill, f"#id_{name}") for name in _PLAIN},
+    **{name: Field(fill, f"#id_{name}", kept=same_text) for name in _TEXTS},
+    **{name: Field(select, f"#id_{name}") for name in ("category", "department", "level")},
+    "password": Field(fill, "#id_password1", kept=hash_of),
+    "repeated": Field(fill, "#id_password2", "password", hash_of),
+    "workplace": Field(fill, "#id_place", "place"),
+}
+"""The fields of all forms."""
+
 
 # What is there.
 
 
-def _section(facts: Facts, slug: str) -> Mapping[str, Any]:
+def _section(facts: Facts, slug: str) -> Row:
     return find(facts["pages"], slug=slug, section="")
 
 
 def live_pages(
     facts: Facts, *tests: Callable[[Any], Any], sections: Sequence[str] = _SECTIONS
-) -> list[Mapping[str, Any]]:
+) -> list[Row]:
     """Return pages of these sections that are live, without a newer draft, and not locked."""
     return [
         page
@@ -98,8 +122,15 @@ def live_pages(
     ]
 
 
-def _drafts(facts: Facts) -> list[Mapping[str, Any]]:
-    return [page for page in facts["pages"] if not page["live"] and page["section"] in _SECTIONS]
+def _draw_page(facts: Facts, rng: random.Random, *sections: str) -> Row:
+    """Return one of the live pages of these sections, or of all."""
+    return rng.choice(live_pages(facts, sections=sections or _SECTIONS))
+
+
+def _draw_draft(facts: Facts, rng: random.Random) -> Row:
+    """Return a page that has never been public."""
+    pages = [page for page in facts["pages"] if not page["live"] and page["section"] in _SECTIONS]
+    return rng.choice(pages)
 
 
 def _not_redirected(facts: Facts) -> Callable[[Any], bool]:
@@ -112,11 +143,22 @@ def _room(rng: random.Random) -> str:
     return f"Dundee, room {rng.randint(1, 4)}.{rng.randint(1, 28):02}"
 
 
-def _names(pages: Iterable[Mapping[str, Any]]) -> str:
+def _draw_day(rng: random.Random, first: int, year: int = 2026) -> str:
+    """Return a day from this month to September."""
+    return f"{year}-{rng.randint(first, 9):02d}-{rng.randint(10, 28)}"
+
+
+def _draw_person(facts: Facts, rng: random.Random) -> Row:
+    """Return a user that no task logs in."""
+    found: Row = rng.choice(facts["people"][13:])
+    return found
+
+
+def _names(pages: Iterable[Row]) -> str:
     return ", ".join(map(name_of, pages))
 
 
-def name_of(page: Mapping[str, Any]) -> str:
+def name_of(page: Row) -> str:
     """Return what goals call a page."""
     return f'"{page["title"]}"'
 
@@ -124,18 +166,18 @@ def name_of(page: Mapping[str, Any]) -> str:
 # What changes.
 
 
-def _page(page: Mapping[str, Any], **new: Any) -> Expected:
+def _page(page: Row, **new: Any) -> Expected:
     return changed("wagtailcore_page", {"id": page["id"]}, **new)
 
 
-def _fields(page: Mapping[str, Any], **new: Any) -> Expected:
+def _fields(page: Row, **new: Any) -> Expected:
     """Expect new values of a page; its text may be written in other HTML, but says the same."""
     if "body" in page["fields"]:
         new.setdefault("body", _same_body(page["fields"]["body"]))
     return changed(_TABLES[page["section"]], {"page_ptr_id": page["id"]}, **new)
 
 
-def _values(page: Mapping[str, Any]) -> dict[str, Any]:
+def _values(page: Row) -> dict[str, Any]:
     """Return what the table of its kind holds of a page."""
     columns = {"author": "author_id", "body": "body"}
     tests = {"body": _same_body(page["fields"].get("body", ""))}
@@ -153,15 +195,7 @@ def _plain(html: str) -> str:
     return " ".join(re.sub(r"<[^>]*>", " ", html).split())
 
 
-def _draft(page: Mapping[str, Any], **values: Any) -> tuple[Expected, ...]:
-    """Expect a newest version with these values, and else as the page, that is not published."""
-    return (
-        _page(page, has_unpublished_changes=1),
-        _newest(object_id=str(page["id"]), **_content(page) | values),
-    )
-
-
-def _content(page: Mapping[str, Any]) -> dict[str, Any]:
+def _content(page: Row) -> dict[str, Any]:
     """Return tests of what a version contains that is as the page."""
     same = {"title": page["title"], "slug": page["slug"], **page["fields"]}
     none = ("seo_title", "search_description", "show_in_menus", "go_live_at", "expire_at")
@@ -176,12 +210,12 @@ def _newest(**values: Any) -> Expected:
 # How to get there.
 
 
-def _words(page: Mapping[str, Any]) -> str:
+def _words(page: Row) -> str:
     """Return what finds a page: the search finds nothing for a title with "&"."""
     return str(page["title"]).replace(" & ", " ")
 
 
-def _open(page: Mapping[str, Any]) -> tuple[Step, ...]:
+def _open(page: Row) -> Steps:
     """Find a page from the dashboard, and open it for editing."""
     return (
         fill("main #id_q", _words(page)),
@@ -197,23 +231,9 @@ _ACTIONS: Final = click("button.w-dropdown__toggle.w-h-slim-header")
 _SAVE: Final = click("button.action-save")
 
 
-def _action(page: Mapping[str, Any], name: str) -> tuple[Step, ...]:
+def _action(page: Row, name: str) -> Steps:
     """Choose an action of the page that is open."""
-    return (
-        _ACTIONS,
-        click(f'a[href^="/admin/pages/{page["id"]}/{name}/"]'),
-    )
-
-
-def _add(facts: Facts, slug: str, kind: str) -> tuple[Step, ...]:
-    """Open the form of a new page below a section."""
-    section = _section(facts, slug)["id"]
-    return (
-        click('main a[href="/admin/pages/3/"]'),
-        click(f'main td a[href="/admin/pages/{section}/"]'),
-        click(f'a.w-header-button[href="/admin/pages/{section}/add_subpage/"]'),
-        *(() if slug == "" else (click(f'a[href*="/{kind}/{section}/"]'),)),
-    )
+    return _ACTIONS, click(f'a[href^="/admin/pages/{page["id"]}/{name}/"]')
 
 
 def _grown(facts: Facts, slug: str, by: int) -> Expected:
@@ -222,54 +242,123 @@ def _grown(facts: Facts, slug: str, by: int) -> Expected:
     return _page(section, numchild=section["children"] + by)
 
 
-def _below(facts: Facts, slug: str) -> str:
-    """Return the parent of the pages of a section."""
-    return str(_section(facts, slug)["path"])
+def _added(facts: Facts, slug: str, /, **values: Any) -> tuple[Expected, ...]:
+    """Expect a new page in a section."""
+    page = added("wagtailcore_page", **values, parent=_section(facts, slug)["path"])
+    return page, _grown(facts, slug, 1)
 
 
-def _snippets(kind: str, link: str = "") -> tuple[Step, ...]:
+def _snippets(kind: str, link: str) -> Steps:
     """Open the list of snippets of a kind, and follow a link of it."""
-    follow = (click(link),) if link else ()
-    return (
-        click('a[href="/admin/snippets/"]'),
-        click(f'main a[href$="/northfield/{kind}/"]'),
-        *follow,
-    )
+    shown = click('a[href="/admin/snippets/"]'), click(f'main a[href$="/northfield/{kind}/"]')
+    return shown, click(link)
 
 
-def _new_snippet(kind: str) -> tuple[Step, ...]:
-    return _snippets(kind, f'a.w-header-button[href$="/{kind}/add/"]')
+def _write_snippet(kind: str, **fields: str) -> Steps:
+    link = f'a.w-header-button[href$="/{kind}/add/"]'
+    return _snippets(kind, link), set_fields(_FIELDS, fields), _SAVE
 
 
-def add_term(word: str, meaning: str) -> tuple[Step, ...]:
+def add_term(word: str, meaning: str) -> Steps:
     """Add a word to the glossary."""
-    return (
-        *_new_snippet("term"),
-        fill("#id_word", word),
-        fill("#id_meaning", meaning),
-        _SAVE,
-    )
+    return _write_snippet("term", word=word, meaning=meaning)
 
 
-def _account(person: Mapping[str, Any]) -> tuple[Step, ...]:
+def _account(person: Row) -> Steps:
     """Open a user account for editing."""
     link = f'main a[href="/admin/users/edit/{person["id"]}/"]'
-    return (
-        *_settings("users"),
-        fill("main #id_q", person["username"]),
-        wait_until(link),
-        click(link),
-    )
+    return _settings("users"), fill("main #id_q", person["username"]), wait_until(link), click(link)
 
 
 def _button(name: str) -> Step:
     return click('main button[type="submit"]', name)
 
 
-def _settings(path: str) -> tuple[Step, ...]:
+def _settings(path: str) -> Steps:
     return (
         click("button.sidebar-menu-item__link", "Settings"),
         click(f'a.sidebar-menu-item__link[href="/admin/{path}/"]'),
+    )
+
+
+# Steps with the changes that they make.
+
+
+def _edit(page: Row, *more: Steps, **fields: Any) -> Parts:
+    """Set fields of a page, and publish it."""
+    steps = (_open(page), set_fields(_FIELDS, fields), more, _PUBLISH)
+    return steps, _fields(page, **columns_of(_FIELDS, fields))
+
+
+def _draft_summary(page: Row, text: str, *buttons: Step) -> Parts:
+    """Make a newest version with this summary, and else as the page, that is not published."""
+    content = _content(page) | {"summary": same_text(text)}
+    return (
+        (_open(page), fill("#id_summary", text), buttons),
+        _page(page, has_unpublished_changes=1),
+        _newest(object_id=str(page["id"]), **content),
+    )
+
+
+def _create(
+    facts: Facts,
+    slug: str,
+    title: str,
+    *parts: Steps | dict[str, Any],
+    publish: bool = True,
+    **columns: Any,
+) -> Parts:
+    """Add a page to a section: `parts` are values of fields, and steps that set `columns`."""
+    section, table = _section(facts, slug)["id"], _TABLES[slug]
+    steps = [set_fields(_FIELDS, part) if isinstance(part, dict) else part for part in parts]
+    for part in parts:
+        columns |= columns_of(_FIELDS, part) if isinstance(part, dict) else {}
+    # A version keeps numbers as texts.
+    version = {name: one if callable(one) else str(one) for name, one in columns.items()}
+    return (
+        click('main a[href="/admin/pages/3/"]'),
+        click(f'main td a[href="/admin/pages/{section}/"]'),
+        click(f'a.w-header-button[href="/admin/pages/{section}/add_subpage/"]'),
+        click(f'a[href*="/{table.removeprefix("northfield_")}/{section}/"]'),
+        (fill("#id_title", title), steps, _PUBLISH if publish else _SAVE),
+        _added(facts, slug, title=title, **({"live": 1} if publish else _UNPUBLISHED)),
+        added(table, **columns),
+        () if publish else _newest(title=title, slug=anything, **version),
+    )
+
+
+def _unpublish(page: Row) -> Parts:
+    """Take the page that is open off the public site."""
+    return (
+        _MORE,
+        click(f'[data-tippy-root] a[href^="/admin/pages/{page["id"]}/unpublish/"]'),
+        click("main button", "Yes, unpublish it"),
+        _page(page, **_UNPUBLISHED),
+    )
+
+
+def _create_snippet(kind: str, **fields: str) -> Parts:
+    """Add a snippet."""
+    columns = columns_of(_FIELDS, fields)
+    return _write_snippet(kind, **fields), added(f"northfield_{kind}", **columns)
+
+
+def _create_redirect(path: str, *more: Steps, **columns: Any) -> Parts:
+    """Add a redirect; `more` sets all columns but the path."""
+    return (
+        (_settings("redirects"), click('a.w-header-button[href="/admin/redirects/add/"]')),
+        (fill("#id_old_path", path), more, _button("Create")),
+        added("wagtailredirects_redirect", old_path=path, **columns),
+    )
+
+
+def _choose_role(facts: Facts, group: str, user: Any) -> Parts:
+    """Choose a role in the form of a user."""
+    number = facts["groups"][group]
+    return (
+        click("#tab-label-roles"),
+        check(f'input[name="groups"][value="{number}"]'),
+        added("auth_user_groups", user_id=user, group_id=number),
     )
 
 
@@ -278,74 +367,61 @@ def _settings(path: str) -> tuple[Step, ...]:
 
 @task("cms/edit-summary", level=1, split="train", allow=_REVISIONS)
 def _edit_summary(facts: Facts, rng: random.Random) -> Assignment:
-    page, text = rng.choice(live_pages(facts)), rng.choice(_SUMMARIES)
+    page, text = _draw_page(facts, rng), rng.choice(_SUMMARIES)
     return assign(
         f'Replace the summary of the page {name_of(page)} by "{text}" and publish the page.',
-        (_open(page), fill("#id_summary", text), _PUBLISH),
-        _fields(page, summary=same_text(text)),
+        _edit(page, summary=text),
     )
 
 
 @task("cms/save-draft", level=1, split="train", allow=_OLDER)
 def _save_draft(facts: Facts, rng: random.Random) -> Assignment:
-    page, text = rng.choice(live_pages(facts)), rng.choice(_SUMMARIES)
+    page, text = _draw_page(facts, rng), rng.choice(_SUMMARIES)
     return assign(
         f'Prepare a new summary of the page {name_of(page)}: "{text}" Save it as a draft. The'
         " public page must stay as it is for now.",
-        (_open(page), fill("#id_summary", text), _SAVE),
-        _draft(page, summary=same_text(text)),
+        _draft_summary(page, text, _SAVE),
     )
 
 
 @task("cms/edit-event", level=1, split="train", allow=_REVISIONS)
 def _edit_event(facts: Facts, rng: random.Random) -> Assignment:
-    page = rng.choice(live_pages(facts, sections=("events",)))
-    place = _room(rng)
+    page, place = _draw_page(facts, rng, "events"), _room(rng)
     seats = rng.choice([one for one in range(8, 40) if str(one) != page["fields"]["seats"]])
     return assign(
         f'The event {name_of(page)} moves: its place is now "{place}", and it has {seats} '
         "seats there. Publish this.",
-        (_open(page), fill("#id_place", place), fill("#id_seats", str(seats)), _PUBLISH),
-        _fields(page, place=same_text(place), seats=seats),
+        _edit(page, place=place, seats=seats),
     )
 
 
 @task("cms/postpone-event", level=1, split="test", allow=_REVISIONS)
 def _postpone_event(facts: Facts, rng: random.Random) -> Assignment:
-    page = rng.choice(live_pages(facts, sections=("events",)))
-    date = f"2026-{rng.randint(5, 9):02d}-{rng.randint(10, 28)}"
-    host = f"{rng.choice(('Chess', 'Sailing', 'Singing', 'Hiking'))} group"
+    page, date, host = _draw_page(facts, rng, "events"), _draw_day(rng, 5), rng.choice(_HOSTS)
     return assign(
         f"The event {name_of(page)} now takes place on {date}, and its organiser is now"
         f' "{host}". Publish this.',
-        (_open(page), fill("#id_date", date), fill("#id_host", host), _PUBLISH),
-        _fields(page, date=date, host=same_text(host)),
+        _edit(page, date=date, host=host),
     )
 
 
 @task("cms/edit-job", level=2, split="train", allow=_REVISIONS)
 def _edit_job(facts: Facts, rng: random.Random) -> Assignment:
-    page = rng.choice(live_pages(facts, sections=("jobs",)))
-    hours = rng.choice((18, 22, 28, 30, 38))
-    date = f"2026-{rng.randint(5, 9):02d}-{rng.randint(10, 28)}"
-    person = rng.choice(facts["people"][13:])
+    page, hours = _draw_page(facts, rng, "jobs"), rng.choice((18, 22, 28, 30, 38))
+    date, contact = _draw_day(rng, 5), _draw_person(facts, rng)["email"]
     return assign(
         f"Correct the vacancy {name_of(page)}: {hours} hours a week, apply until {date}, "
-        f"contact {person['email']}. Publish it.",
-        (_open(page), fill("#id_closing_date", date), fill("#id_hours", str(hours))),
-        (fill("#id_contact", person["email"]), _PUBLISH),
-        _fields(page, hours=hours, closing_date=date, contact=person["email"]),
+        f"contact {contact}. Publish it.",
+        _edit(page, closing_date=date, hours=hours, contact=contact),
     )
 
 
 @task("cms/change-category", level=2, split="test", allow=_REVISIONS)
 def _change_category(facts: Facts, rng: random.Random) -> Assignment:
-    page = rng.choice(live_pages(facts, sections=("news",)))
-    names = ("company", "people", "products", "sites")
-    category = rng.choice([one for one in names if one != page["fields"]["category"]])
-    author = rng.choice(
-        [one for one in _list_first_authors(facts) if str(one["id"]) != page["fields"]["author"]]
-    )
+    page = _draw_page(facts, rng, "news")
+    category = other_than(rng, _CATEGORIES, page["fields"]["category"])
+    others = [one for one in _first_authors(facts) if str(one["id"]) != page["fields"]["author"]]
+    author = rng.choice(others)
     return assign(
         f'The news page {name_of(page)} belongs in the category "{category.title()}", and'
         f" its author is {author['name']}. Correct both, and publish the page.",
@@ -356,14 +432,14 @@ def _change_category(facts: Facts, rng: random.Random) -> Assignment:
     )
 
 
-def _list_first_authors(facts: Facts) -> list[Mapping[str, Any]]:
+def _first_authors(facts: Facts) -> list[Row]:
     """Return the authors on the first page of the list to choose from."""
     return sorted(facts["authors"], key=lambda one: str(one["name"]))[:10]
 
 
-def _choose(author: Mapping[str, Any]) -> tuple[Step, ...]:
+def _choose(author: Row) -> Steps:
     link = f'.modal a[href$="/author/chosen/{author["id"]}/"]'
-    return (_await_shown(link), click(link), _DIALOG_GONE)
+    return _await_shown(link), click(link), _DIALOG_GONE
 
 
 def _await_shown(selector: str, wanted: bool = True) -> Step:
@@ -397,7 +473,7 @@ def _rename(facts: Facts, rng: random.Random) -> Assignment:
 
 @task("cms/publish-draft", level=1, split="train", allow=_REVISIONS)
 def _publish_draft(facts: Facts, rng: random.Random) -> Assignment:
-    page = rng.choice(_drafts(facts))
+    page = _draw_draft(facts, rng)
     return assign(
         f"The page {name_of(page)} is still a draft. Publish it as it is.",
         (_open(page), _PUBLISH),
@@ -407,14 +483,13 @@ def _publish_draft(facts: Facts, rng: random.Random) -> Assignment:
 
 @task("cms/finish-draft", level=2, split="train", allow=_REVISIONS)
 def _finish_draft(facts: Facts, rng: random.Random) -> Assignment:
-    page, text = rng.choice(_drafts(facts)), rng.choice(_SUMMARIES)
+    page, text = _draw_draft(facts, rng), rng.choice(_SUMMARIES)
+    show_in_menus = click("#tab-label-promote"), press("#id_show_in_menus", "Space")
     return assign(
         f"The page {name_of(page)} is a draft. Change its summary to"
         f' "{text}", show the page in menus, and publish it.',
-        (_open(page), fill("#id_summary", text), click("#tab-label-promote")),
-        (press("#id_show_in_menus", "Space"), _PUBLISH),
+        _edit(page, show_in_menus, summary=text),
         _page(page, live=1, has_unpublished_changes=0, show_in_menus=1),
-        _fields(page, summary=same_text(text)),
     )
 
 
@@ -430,55 +505,35 @@ def _publish_changes(facts: Facts, rng: random.Random) -> Assignment:
 
 @task("cms/unpublish", level=1, split="train")
 def _unpublish_page(facts: Facts, rng: random.Random) -> Assignment:
-    page = rng.choice(live_pages(facts))
+    page = _draw_page(facts, rng)
     return assign(
         f"Take the page {name_of(page)} off the public site, without deleting it.",
         (_open(page), _unpublish(page)),
-        _page(page, live=0, has_unpublished_changes=1),
-    )
-
-
-def _unpublish(page: Mapping[str, Any]) -> tuple[Step, ...]:
-    return (
-        _MORE,
-        click(f'[data-tippy-root] a[href^="/admin/pages/{page["id"]}/unpublish/"]'),
-        click("main button", "Yes, unpublish it"),
     )
 
 
 @task("cms/archive", level=2, split="train", allow=_REDIRECTS)
 def _archive(facts: Facts, rng: random.Random) -> Assignment:
-    page = rng.choice(live_pages(facts))
+    page = _draw_page(facts, rng)
     return assign(
         f'Move the page {name_of(page)} from "{page["section"].title()}" to "Archive".',
         (_open(page), _move(facts, page)),
-        _moved(facts, page),
+        (_grown(facts, page["section"], -1), _grown(facts, "archive", 1)),
     )
 
 
-def _moved(facts: Facts, *pages: Mapping[str, Any]) -> tuple[Expected, ...]:
-    """Expect pages of one section to be in the archive."""
+def _move(facts: Facts, page: Row) -> Parts:
+    """Move the page that is open to the archive."""
+    archive = _section(facts, "archive")
+    target = f'.modal a.choose-page[data-id="{archive["id"]}"]'
     return (
-        *(
-            _page(page, parent=_below(facts, "archive"), path=anything, url_path=anything)
-            for page in pages
-        ),
-        _grown(facts, str(pages[0]["section"]), -len(pages)),
-        _grown(facts, "archive", len(pages)),
-    )
-
-
-def _move(facts: Facts, page: Mapping[str, Any]) -> tuple[Step, ...]:
-    target = f'.modal a.choose-page[data-id="{_section(facts, "archive")["id"]}"]'
-    return (
-        *_action(page, "move"),
+        _action(page, "move"),
         click('main form button[aria-label="Actions"]'),
         click("[data-tippy-root] [data-chooser-action-choose]"),
-        _await_shown(target),
-        click(target),
-        _DIALOG_GONE,
+        (_await_shown(target), click(target), _DIALOG_GONE),
         click('main input[value="Confirm"]'),
         click('main input[type="submit"][value^="Yes"]'),
+        _page(page, parent=archive["path"], path=anything, url_path=anything),
     )
 
 
@@ -496,26 +551,18 @@ def _delete(facts: Facts, rng: random.Random) -> Assignment:
 
 @task("cms/copy", level=2, split="test", allow=_OLDER)
 def _copy(facts: Facts, rng: random.Random) -> Assignment:
-    page = rng.choice(live_pages(facts))
+    page = _draw_page(facts, rng)
     title = f"{page['title']} - {rng.choice(('template', 'copy', 'new version'))}"
     slug = f"copy-{rng.randint(1000, 9999)}"
+    named, section = {"title": title, "slug": slug}, page["section"]
     return assign(
         f'Copy the page {name_of(page)} within its section, with the title "{title}" and the'
         f' slug "{slug}". The copy must not be public yet.',
         (_open(page), _action(page, "copy"), fill("#id_new_title", title)),
         (fill("#id_new_slug", slug), uncheck("#id_publish_copies")),
         click('main input[value="Copy this page"]'),
-        added(
-            "wagtailcore_page",
-            title=title,
-            slug=slug,
-            live=0,
-            has_unpublished_changes=1,
-            parent=_below(facts, page["section"]),
-        ),
-        added(_TABLES[page["section"]], **_values(page)),
-        _newest(**_content(page) | {"title": title, "slug": slug}),
-        _grown(facts, page["section"], 1),
+        (_added(facts, section, **named, **_UNPUBLISHED), added(_TABLES[section], **_values(page))),
+        _newest(**_content(page) | named),
     )
 
 
@@ -524,100 +571,63 @@ def _copy(facts: Facts, rng: random.Random) -> Assignment:
 
 @task("cms/new-article", level=2, split="train", allow=_REVISIONS)
 def _new_article(facts: Facts, rng: random.Random) -> Assignment:
-    category = rng.choice(("company", "people", "products", "sites"))
-    author, text = rng.choice(_list_first_authors(facts)), rng.choice(_SUMMARIES)
-    title = (
-        f"{rng.choice(('Notes', 'Letter', 'Report', 'Greetings'))} from {rng.choice(_WORKSHOPS)}"
-    )
-    title += f", part {rng.randint(2, 9)}"
+    category, author = rng.choice(_CATEGORIES), rng.choice(_first_authors(facts))
+    text, kind = rng.choice(_SUMMARIES), rng.choice(("Notes", "Letter", "Report", "Greetings"))
+    title = f"{kind} from {rng.choice(_WORKSHOPS)}, part {rng.randint(2, 9)}"
     date = f"2026-03-{rng.randint(10, 28)}"
     return assign(
         f'Publish a news page "{title}" of {date} in the category "{category.title()}", by'
         f' {author["name"]}, with the summary "{text}"',
-        (_add(facts, "news", "articlepage"), fill("#id_title", title), fill("#id_date", date)),
-        (press("#id_date", "Tab"), fill("#id_summary", text), select("#id_category", category)),
-        (click(".chooser__choose-button"), _choose(author), _PUBLISH),
-        added("wagtailcore_page", title=title, live=1, parent=_below(facts, "news")),
-        added(
-            "northfield_articlepage",
-            date=date,
-            category=category,
+        _create(
+            facts,
+            "news",
+            title,
+            {"date": date},
+            press("#id_date", "Tab"),
+            {"summary": text, "category": category},
+            (click(".chooser__choose-button"), _choose(author)),
             author_id=author["id"],
-            summary=same_text(text),
         ),
-        _grown(facts, "news", 1),
     )
 
 
 @task("cms/new-event", level=2, split="test", allow=_REVISIONS)
 def _new_event(facts: Facts, rng: random.Random) -> Assignment:
     title = f"{rng.choice(('Breakfast', 'Concert', 'Reading', 'Repair day'))} {rng.randint(50, 99)}"
-    place = _room(rng)
-    host = f"{rng.choice(('Chess', 'Sailing', 'Singing', 'Hiking'))} group"
-    seats, text = rng.randint(4, 60), rng.choice(_SUMMARIES)
-    date = f"2026-{rng.randint(4, 9):02d}-{rng.randint(10, 28)}"
+    place, host, seats = _room(rng), rng.choice(_HOSTS), rng.randint(4, 60)
+    text, date = rng.choice(_SUMMARIES), _draw_day(rng, 4)
+    fields = {"date": date, "place": place, "seats": seats, "host": host, "summary": text}
     return assign(
         f'Publish an event "{title}" on {date}: place "{place}", {seats} seats, organised by'
         f' "{host}", with the summary "{text}"',
-        (_add(facts, "events", "eventpage"), fill("#id_title", title), fill("#id_date", date)),
-        (fill("#id_place", place), fill("#id_seats", str(seats)), fill("#id_host", host)),
-        (fill("#id_summary", text), _PUBLISH),
-        added("wagtailcore_page", title=title, live=1, parent=_below(facts, "events")),
-        added(
-            "northfield_eventpage",
-            date=date,
-            place=same_text(place),
-            seats=seats,
-            host=same_text(host),
-            summary=same_text(text),
-        ),
-        _grown(facts, "events", 1),
+        _create(facts, "events", title, fields),
     )
 
 
 @task("cms/new-job", level=2, split="train", allow=_OLDER)
 def _new_job(facts: Facts, rng: random.Random) -> Assignment:
-    place = rng.choice(_PLACES)
+    place = rng.choice(("Dundee", "Leeds", "Ghent"))
     title = f"{rng.choice(('Carpenter', 'Glazier', 'Cook', 'Archivist', 'Gardener'))} in {place}"
     department = rng.choice(("design", "finance", "logistics", "sales", "support"))
     hours, text = rng.choice((16, 24, 32, 40)), rng.choice(_SUMMARIES)
-    date = f"2026-{rng.randint(4, 9):02d}-{rng.randint(10, 28)}"
-    person = rng.choice(facts["people"])
-    fields = {
-        "department": department,
-        "place": place,
-        "closing_date": date,
-        "contact": person["email"],
-        "summary": same_text(text),
-    }
+    date, contact = _draw_day(rng, 4), rng.choice(facts["people"])["email"]
+    fields = {"department": department, "closing_date": date, "workplace": place, "hours": hours}
+    fields |= {"contact": contact, "summary": text}
     return assign(
         f'Prepare a vacancy "{title}" as a draft: department {department.title()}, place'
-        f" {place}, {hours} hours a week, apply until {date}, contact {person['email']}, with the"
+        f" {place}, {hours} hours a week, apply until {date}, contact {contact}, with the"
         f' summary "{text}" Do not publish it.',
-        (_add(facts, "jobs", "jobpage"), fill("#id_title", title)),
-        (select("#id_department", department), fill("#id_closing_date", date)),
-        (fill("#id_place", place), fill("#id_hours", str(hours))),
-        (fill("#id_contact", person["email"]), fill("#id_summary", text), _SAVE),
-        added(
-            "wagtailcore_page",
-            title=title,
-            live=0,
-            has_unpublished_changes=1,
-            parent=_below(facts, "jobs"),
-        ),
-        added("northfield_jobpage", hours=hours, **fields),
-        (_newest(title=title, slug=anything, hours=str(hours), **fields), _grown(facts, "jobs", 1)),
+        _create(facts, "jobs", title, fields, publish=False),
     )
 
 
 @task("cms/submit-for-approval", level=2, split="train", user="editor", allow=_OLDER)
 def _submit_for_approval(facts: Facts, rng: random.Random) -> Assignment:
-    page, text = rng.choice(live_pages(facts)), rng.choice(_SUMMARIES)
+    page, text = _draw_page(facts, rng), rng.choice(_SUMMARIES)
     return assign(
         f'Change the summary of the page {name_of(page)} to "{text}" and submit the change to'
         " the moderators for approval.",
-        (_open(page), fill("#id_summary", text), _MORE, click('button[name="action-submit"]')),
-        _draft(page, summary=same_text(text)),
+        _draft_summary(page, text, _MORE, click('button[name="action-submit"]')),
         added("wagtailcore_workflowstate", object_id=str(page["id"]), status="in_progress"),
         added("wagtailcore_taskstate", status="in_progress"),
     )
@@ -628,12 +638,12 @@ def _submit_for_approval(facts: Facts, rng: random.Random) -> Assignment:
 
 @task("cms/new-notice", level=1, split="train")
 def _new_notice(facts: Facts, rng: random.Random) -> Assignment:
-    text = f"{rng.choice(('The gate', 'The garage', 'The print room'))} is closed on"
-    text += f" {rng.choice(('Monday', 'Tuesday', 'Wednesday'))} from {rng.randint(8, 15)}:00."
-    level = rng.choice(("information", "warning", "disruption"))
+    place = rng.choice(("The gate", "The garage", "The print room"))
+    day, hour = rng.choice(("Monday", "Tuesday", "Wednesday")), rng.randint(8, 15)
+    text, level = f"{place} is closed on {day} from {hour}:00.", rng.choice(_LEVELS)
     return assign(
         f'Put the notice "{text}" on the site, as "{level.title()}".',
-        (_new_snippet("notice"), fill("#id_text", text), select("#id_level", level), _SAVE),
+        _write_snippet("notice", text=text, level=level),
         added("northfield_notice", text=same_text(text), level=level, is_shown=1),
     )
 
@@ -641,8 +651,7 @@ def _new_notice(facts: Facts, rng: random.Random) -> Assignment:
 @task("cms/change-notice", level=1, split="train")
 def _change_notice(facts: Facts, rng: random.Random) -> Assignment:
     notice = rng.choice(facts["notices"])
-    levels = [one for one in ("information", "warning", "disruption") if one != notice["level"]]
-    level, shown = rng.choice(levels), not notice["is_shown"]
+    level, shown = other_than(rng, _LEVELS, notice["level"]), not notice["is_shown"]
     return assign(
         f'{"Show" if shown else "Hide"} the notice "{notice["text"]}", and set its level to'
         f' "{level.title()}".',
@@ -667,8 +676,7 @@ def _new_term(facts: Facts, rng: random.Random) -> Assignment:
     word = f"{word} {rng.choice(('(sales)', '(logistics)', '(finance)', '(purchasing)'))}"
     return assign(
         f'Add the glossary term "{word}" with the meaning "{meaning}"',
-        add_term(word, meaning),
-        added("northfield_term", word=word, meaning=same_text(meaning)),
+        _create_snippet("term", word=word, meaning=meaning),
     )
 
 
@@ -685,14 +693,13 @@ def _correct_term(facts: Facts, rng: random.Random) -> Assignment:
 
 @task("cms/new-author", level=2, split="train")
 def _new_author(facts: Facts, rng: random.Random) -> Assignment:
-    person = rng.choice(facts["people"][13:])
+    person = _draw_person(facts, rng)
     role = rng.choice(("Guest author", "Photographer", "Cartoonist"))
     return assign(
         f'Add {person["name"]} to the authors, with the role "{role}" and the e-mail'
         " address of their user account.",
-        (_account(person), _new_snippet("author"), fill("#id_name", person["name"])),
-        (fill("#id_role", role), fill("#id_email", person["email"]), _SAVE),
-        added("northfield_author", name=person["name"], role=role, email=person["email"]),
+        _account(person),
+        _create_snippet("author", name=person["name"], role=role, email=person["email"]),
     )
 
 
@@ -700,12 +707,13 @@ def _new_author(facts: Facts, rng: random.Random) -> Assignment:
 def _contact_details(facts: Facts, rng: random.Random) -> Assignment:
     phone = f"01632 960{rng.randint(101, 999)}"
     hours = f"8:00 to {rng.choice(('16:30', '17:00', '19:00', '20:00'))}"
+    fields = {"phone": phone, "hours": hours}
     return assign(
         f'Change the contact details at the foot of the site: the phone number is "{phone}",'
         f' and the opening hours are "{hours}".',
-        (_settings("settings/northfield/contactdetails"), fill("#id_phone", phone)),
-        (fill("#id_hours", hours), _button("Save")),
-        changed("northfield_contactdetails", {}, phone=same_text(phone), hours=hours),
+        _settings("settings/northfield/contactdetails"),
+        (set_fields(_FIELDS, fields), _button("Save")),
+        changed("northfield_contactdetails", {}, **columns_of(_FIELDS, fields)),
     )
 
 
@@ -714,32 +722,27 @@ def _new_redirect(facts: Facts, rng: random.Random) -> Assignment:
     word = rng.choice(("shop", "wiki", "mail", "forum", "tickets"))
     path = f"/{rng.choice(('to', 'use', 'see'))}-{word}"
     url = f"https://{word}{rng.randint(2, 9)}.northfield.test/start"
+    target = fill("#id_redirect_link", url)
     return assign(
         f"Create a permanent redirect from {path} to {url}",
-        (_settings("redirects"), click('a.w-header-button[href="/admin/redirects/add/"]')),
-        (fill("#id_old_path", path), fill("#id_redirect_link", url), _button("Create")),
-        added("wagtailredirects_redirect", old_path=path, redirect_link=url, is_permanent=1),
+        _create_redirect(path, target, redirect_link=url, is_permanent=1),
     )
 
 
 @task("cms/redirect-to-page", level=2, split="test")
 def _redirect_to_page(facts: Facts, rng: random.Random) -> Assignment:
-    page = rng.choice(live_pages(facts, sections=("policies",)))
+    page = _draw_page(facts, rng, "policies")
     path = f"/{rng.choice(('rule', 'rules', 'law'))}-{rng.randint(10, 99)}"
     link = f'.modal a.choose-page[data-id="{page["id"]}"]'
+    steps = (
+        (uncheck("#id_is_permanent"), click(".chooser__choose-button")),
+        (_await_shown(".modal #id_q"), fill(".modal #id_q", _words(page)), _await_shown(link)),
+        (click(link), _DIALOG_GONE),
+    )
     return assign(
         f"Create a redirect from {path} to the page {name_of(page)}: choose the page itself, "
         "do not type its URL. It must not be permanent.",
-        (_settings("redirects"), click('a.w-header-button[href="/admin/redirects/add/"]')),
-        (fill("#id_old_path", path), uncheck("#id_is_permanent"), click(".chooser__choose-button")),
-        (_await_shown(".modal #id_q"), fill(".modal #id_q", _words(page)), _await_shown(link)),
-        (click(link), _DIALOG_GONE, _button("Create")),
-        added(
-            "wagtailredirects_redirect",
-            old_path=path,
-            redirect_page_id=page["id"],
-            is_permanent=0,
-        ),
+        _create_redirect(path, steps, redirect_page_id=page["id"], is_permanent=0),
     )
 
 
@@ -759,12 +762,10 @@ def _delete_redirect(facts: Facts, rng: random.Random) -> Assignment:
 @task("cms/give-role", level=2, split="train")
 def _give_role(facts: Facts, rng: random.Random) -> Assignment:
     person = rng.choice([one for one in facts["people"][13:] if not one["group"]])
-    group = rng.choice(("Editors", "Moderators"))
+    group = rng.choice(_ROLES)
     return assign(
         f"{person['name']} should be one of the {group}. Give the user account this role.",
-        (_account(person), click("#tab-label-roles")),
-        (check(f'input[name="groups"][value="{facts["groups"][group]}"]'), _button("Save")),
-        added("auth_user_groups", user_id=person["id"], group_id=facts["groups"][group]),
+        (_account(person), _choose_role(facts, group, person["id"]), _button("Save")),
     )
 
 
@@ -772,38 +773,24 @@ def _give_role(facts: Facts, rng: random.Random) -> Assignment:
 def _new_user(facts: Facts, rng: random.Random) -> Assignment:
     first = rng.choice(("Bertram", "Wilma", "Quentin", "Odile", "Thaddeus"))
     last = rng.choice(("Oyelaran", "Castellan", "Abernathy", "Fairweather"))
-    group = rng.choice(("Editors", "Moderators"))
-    password = f"{rng.choice(('Teapot', 'Lantern', 'Harbour'))}-{rng.randint(1000, 9999)}-blue"
-    name = first.lower()
+    group, word = rng.choice(_ROLES), rng.choice(("Teapot", "Lantern", "Harbour"))
+    password, name = f"{word}-{rng.randint(1000, 9999)}-blue", first.lower()
+    email = f"{name}@northfield.test"
+    fields = {"username": name, "email": email, "first_name": first, "last_name": last}
+    fields |= {"password": password, "repeated": password}
     return assign(
-        f'Create a user account "{name}" for {first} {last} ({name}@northfield.test) with the'
+        f'Create a user account "{name}" for {first} {last} ({email}) with the'
         f" password {password} and the role {group[:-1]}.",
         (_settings("users"), click('a.w-header-button[href="/admin/users/new/"]')),
-        (fill("#id_username", name), fill("#id_email", f"{name}@northfield.test")),
-        (fill("#id_first_name", first), fill("#id_last_name", last)),
-        (fill("#id_password1", password), fill("#id_password2", password)),
-        click("#tab-label-roles"),
-        (check(f'input[name="groups"][value="{facts["groups"][group]}"]'), _button("Create")),
-        added(
-            "auth_user",
-            username=name,
-            password=hash_of(password),
-            email=f"{name}@northfield.test",
-            first_name=first,
-            last_name=last,
-            is_superuser=0,
-        ),
-        added(
-            "auth_user_groups",
-            user_id=in_new("auth_user"),
-            group_id=facts["groups"][group],
-        ),
+        set_fields(_FIELDS, fields),
+        added("auth_user", **columns_of(_FIELDS, fields), is_superuser=0),
+        (_choose_role(facts, group, in_new("auth_user")), _button("Create")),
     )
 
 
 @task("cms/deactivate-user", level=2, split="test")
 def _deactivate_user(facts: Facts, rng: random.Random) -> Assignment:
-    person = rng.choice(facts["people"][13:])
+    person = _draw_person(facts, rng)
     return assign(
         f"{person['name']} has left. Deactivate the user account without deleting it.",
         (_account(person), uncheck("#id_is_active"), _button("Save")),
@@ -813,18 +800,17 @@ def _deactivate_user(facts: Facts, rng: random.Random) -> Assignment:
 
 # Questions.
 
+reading = functools.partial(template, user="editor", start="/")
 
-def visit_page(page: Mapping[str, Any]) -> tuple[Step, ...]:
+
+def visit_page(page: Row) -> Steps:
     """Open a page of the public site from the front page."""
-    return (
-        click("header a", page["section"].title()),
-        click("main a", page["title"]),
-    )
+    return click("header a", page["section"].title()), click("main a", page["title"])
 
 
-@task("cms/who-keeps", level=1, split="train", user="editor", start="/")
+@reading("cms/who-keeps", level=1, split="train")
 def _who_keeps(facts: Facts, rng: random.Random) -> Assignment:
-    page = rng.choice(live_pages(facts, sections=("policies",)))
+    page = _draw_page(facts, rng, "policies")
     return assign(
         f"Who looks after the policy {name_of(page)}, and which version is it? Answer with the"
         " name and the version, separated by a comma.",
@@ -833,9 +819,9 @@ def _who_keeps(facts: Facts, rng: random.Random) -> Assignment:
     )
 
 
-@task("cms/job-contact", level=1, split="test", user="editor", start="/")
+@reading("cms/job-contact", level=1, split="test")
 def _job_contact(facts: Facts, rng: random.Random) -> Assignment:
-    page = rng.choice(live_pages(facts, sections=("jobs",)))
+    page = _draw_page(facts, rng, "jobs")
     return assign(
         f"To which mail address does one write for the vacancy {name_of(page)}, and how many"
         " hours a week is it? Answer with both, separated by a comma.",
@@ -850,45 +836,41 @@ def _find_drafts(facts: Facts, rng: random.Random) -> Assignment:
     section = _section(facts, slug)
     mine = [page for page in facts["pages"] if page["section"] == slug]
     drafts = rng.sample(mine, rng.randint(2, 3))
+    public = [page for page in mine if page not in drafts]
     return assign(
         f'Which pages directly below "{section["title"]}" are drafts that are not public at'
         " all? Answer with their titles, separated by semicolons.",
         click('main a[href="/admin/pages/3/"]'),
         click(f'main td a[href="/admin/pages/{section["id"]}/"]'),
-        prepare=(
-            *(_set_live(page, True) for page in mine if page not in drafts),
-            *(_set_live(page, False) for page in drafts),
-        ),
+        prepare=(*(_set_live(one, 1) for one in public), *(_set_live(one, 0) for one in drafts)),
         answer=tuple(page["title"] for page in drafts),
     )
 
 
-def _set_live(page: Mapping[str, Any], live: bool) -> tuple[str, tuple[Any, ...]]:
-    return "UPDATE wagtailcore_page SET live = ? WHERE id = ?", (int(live), page["id"])
+def _set_live(page: Row, live: int) -> tuple[str, tuple[Any, ...]]:
+    return "UPDATE wagtailcore_page SET live = ? WHERE id = ?", (live, page["id"])
 
 
-@task("cms/sum-seats", level=3, split="train", user="editor", start="/")
+@reading("cms/sum-seats", level=3, split="train")
 def _sum_seats(facts: Facts, rng: random.Random) -> Assignment:
     chosen = rng.sample(live_pages(facts, sections=("events",)), 4)
-    names = _names(chosen)
     return assign(
-        f"How many seats do these events on the public site have together: {names}?"
+        f"How many seats do these events on the public site have together: {_names(chosen)}?"
         " Answer with the number.",
         [visit_page(page) for page in chosen],
         answer=str(sum(int(page["fields"]["seats"]) for page in chosen)),
     )
 
 
-@task("cms/next-review", level=3, split="test", user="editor", start="/")
+@reading("cms/next-review", level=3, split="test")
 def _next_review(facts: Facts, rng: random.Random) -> Assignment:
     while True:
         chosen = rng.sample(live_pages(facts, sections=("policies",)), 5)
         by_date = sorted(chosen, key=lambda page: str(page["fields"]["review_date"]))
         if len({page["fields"]["review_date"] for page in chosen}) == len(chosen):
             break
-    names = _names(chosen)
     return assign(
-        f"Which of these policies has to be reviewed first, and which one last: {names}?"
+        f"Which of these policies has to be reviewed first, and which one last: {_names(chosen)}?"
         " Answer with both titles, separated by a comma.",
         [visit_page(page) for page in chosen],
         answer=(by_date[0]["title"], by_date[-1]["title"]),
@@ -902,34 +884,21 @@ def _next_review(facts: Facts, rng: random.Random) -> Assignment:
 @task("cms/review-policies", level=3, split="train", allow=_REVISIONS)
 def _review_policies(facts: Facts, rng: random.Random) -> Assignment:
     chosen = rng.sample(live_pages(facts, sections=("policies",)), 3)
-    date = f"2027-{rng.randint(2, 9):02d}-{rng.randint(10, 28)}"
-    version = f"{rng.randint(5, 9)}.{rng.randint(0, 9)}"
-    names = _names(chosen)
+    date, version = _draw_day(rng, 2, 2027), f"{rng.randint(5, 9)}.{rng.randint(0, 9)}"
     return assign(
-        f"The policies {names} have been reviewed. Set each one's version to {version} and its"
-        f" review date to {date}, and publish them.",
-        [
-            (
-                _HOME,
-                _open(page),
-                fill("#id_review_date", date),
-                fill("#id_version", version),
-                _PUBLISH,
-            )
-            for page in chosen
-        ],
-        [_fields(page, version=version, review_date=date) for page in chosen],
+        f"The policies {_names(chosen)} have been reviewed. Set each one's version to {version} and"
+        f" its review date to {date}, and publish them.",
+        [(_HOME, _edit(page, review_date=date, version=version)) for page in chosen],
     )
 
 
 @task("cms/archive-several", level=3, split="train", allow=_REDIRECTS)
 def _archive_several(facts: Facts, rng: random.Random) -> Assignment:
     chosen = rng.sample(live_pages(facts, sections=("events",)), 2)
-    names = " and ".join(name_of(page) for page in chosen)
     return assign(
-        f'Move the events {names} from "Events" to "Archive".',
+        f'Move the events {join_names([*map(name_of, chosen)])} from "Events" to "Archive".',
         [(_HOME, _open(page), _move(facts, page)) for page in chosen],
-        _moved(facts, *chosen),
+        (_grown(facts, "events", -2), _grown(facts, "archive", 2)),
     )
 
 
@@ -941,43 +910,20 @@ def _close_jobs(facts: Facts, rng: random.Random) -> Assignment:
     late = rng.sample(over, rng.randint(1, 2))
     chosen = [*late, *rng.sample(still, 2)]
     rng.shuffle(chosen)
-    names = _names(chosen)
     return assign(
         "Today is 2 March 2026. Unpublish those of the following vacancies whose closing date"
-        f" has passed: {names}.",
-        [(_HOME, _open(page), *(_unpublish(page) if page in late else ())) for page in chosen],
-        [_page(page, live=0, has_unpublished_changes=1) for page in late],
+        f" has passed: {_names(chosen)}.",
+        [(_HOME, _open(page), _unpublish(page) if page in late else ()) for page in chosen],
     )
 
 
 # What cannot be done.
 
 
-@task("cms/no-such-page", level=1, split="train", infeasible=True)
-def _no_such_page(facts: Facts, rng: random.Random) -> Assignment:
-    name = rng.choice(("Company jets", "Smoking in the lift", "Pet snakes", "Night trains"))
-    return assign(
-        f'Change the summary of the policy "{name}" to "{rng.choice(_SUMMARIES)}"',
-        (fill("main #id_q", name), press("main #id_q", "Enter")),
-    )
-
-
 @task("cms/may-not-publish", level=1, split="train", user="editor", infeasible=True)
 def _may_not_publish(facts: Facts, rng: random.Random) -> Assignment:
-    page = rng.choice(_drafts(facts))
+    page = _draw_draft(facts, rng)
     return assign(
         f"Publish the draft {name_of(page)} at once. Do not submit it for approval instead.",
         (_open(page), _MORE),
-    )
-
-
-@task("cms/no-such-user", level=1, split="train", infeasible=True)
-def _no_such_user(facts: Facts, rng: random.Random) -> Assignment:
-    name = (
-        f"{rng.choice(('Gideon', 'Lavinia', 'Rufus'))} {rng.choice(('Marchbanks', 'Thistlewood'))}"
-    )
-    group = rng.choice(("Editors", "Moderators"))
-    return assign(
-        f"Put the existing user {name} into the group {group}.",
-        (_settings("users"), fill("main #id_q", name)),
     )

@@ -1,4 +1,7 @@
-"""Tasks in the forum: write, look up, subscribe, vote, moderate and administer."""
+"""Tasks in the forum: write, look up, subscribe, vote, moderate and administer.
+
+Functions named like `reply` return the steps of an oracle together with the changes that they make.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +9,7 @@ import functools
 import html
 import random
 import re
-from collections.abc import AsyncIterator, Iterable, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
 from webtraj.environments import actions as a
@@ -21,10 +24,12 @@ from webtraj.environments.browser.oracles import (
     uncheck,
     wait_until,
 )
+from webtraj_apps.fields import Field, columns_of, set_fields, tick
 from webtraj_apps.tasks import (
     Assignment,
     Expected,
     Facts,
+    Parts,
     Statement,
     added,
     anything,
@@ -55,10 +60,18 @@ _ACCESS = "spirit_topic_private_topicprivate"
 _CATEGORY = "spirit_category_category"
 _POLL = "spirit_comment_poll_commentpoll"
 _CHOICE = "spirit_comment_poll_commentpollchoice"
+_VOTE = "spirit_comment_poll_commentpollvote"
 _PROFILE = "spirit_user_userprofile"
 _FLAG = "spirit_comment_flag_commentflag"
-_CLOSED, _UNCLOSED, _PINNED, _UNPINNED, _MOVED = 2, 3, 4, 5, 1
+_MOVED, _CLOSED, _UNCLOSED, _PINNED, _UNPINNED = range(1, 6)
 """Actions of moderators, as comments tell them."""
+_CATEGORY_FIELDS = {
+    "title": Field(fill, "#id_title"),
+    "description": Field(fill, "#id_description", kept=same_text),
+    "color": Field(fill, "#id_color", kept=same_text),
+    "is_closed": Field(tick, "#id_is_closed"),
+}
+"""The fields of a category's form."""
 
 
 # Facts.
@@ -68,44 +81,103 @@ def _id(facts: Facts, username: str) -> int:
     return int(find(facts["users"], username=username)["id"])
 
 
+def _own_id(facts: Facts) -> int:
+    return _id(facts, facts["user"])
+
+
 def name_of(facts: Facts, username: str) -> str:
     """Return a member's full name."""
     return str(find(facts["users"], username=username)["name"])
 
 
-def plain_topics(topics: Iterable[Topic]) -> list[Topic]:
+def visible_topics(facts: Facts, *categories: str) -> list[Topic]:
+    """Return the topics that were not deleted; those of all categories if none is named."""
+    return [
+        topic
+        for topic in facts["topics"]
+        if not topic["removed"] and (not categories or topic["category"] in categories)
+    ]
+
+
+def find_unclosed_topics(facts: Facts, *categories: str) -> list[Topic]:
+    """Return the topics that one can reply in. See `visible_topics`."""
+    return [topic for topic in visible_topics(facts, *categories) if not topic["closed"]]
+
+
+def plain_topics(facts: Facts, *categories: str) -> list[Topic]:
     """Return the topics of one page in which nothing was deleted, advertised or closed."""
     return [
         topic
-        for topic in topics
-        if not (topic["removed"] or topic["closed"])
-        and len(topic["comments"]) < _PAGE
+        for topic in find_unclosed_topics(facts, *categories)
+        if len(topic["comments"]) < _PAGE
         and not any(one["removed"] or one["spam"] for one in topic["comments"])
     ]
 
 
-def find_unclosed_topics(topics: Iterable[Topic]) -> list[Topic]:
-    """Return the topics that one can reply in."""
-    return [topic for topic in topics if not (topic["removed"] or topic["closed"])]
+def _own(facts: Facts, topics: Sequence[Topic]) -> list[Topic]:
+    return [topic for topic in topics if topic["author"] == facts["user"]]
 
 
-def visible_topics(topics: Iterable[Topic]) -> list[Topic]:
-    """Return the topics that were not deleted."""
-    return [topic for topic in topics if not topic["removed"]]
+def _of_others(facts: Facts, topics: Sequence[Topic]) -> list[Topic]:
+    return [topic for topic in topics if topic["author"] != facts["user"]]
+
+
+def _members(facts: Facts) -> list[dict[str, Any]]:
+    return [one for one in facts["users"] if one["role"] == "member"]
 
 
 def _by(topic: Topic, username: str) -> list[Comment]:
     return [one for one in topic["comments"] if one["by"] == username]
 
 
-def _single(facts: Facts, topics: Iterable[Topic]) -> list[tuple[Topic, Comment]]:
-    """Return replies of members with only one comment in the topic, without the user's."""
+def _draw_comment(
+    facts: Facts, rng: random.Random, fits: Callable[[Topic, Comment], bool] = lambda *_: True
+) -> tuple[Topic, Comment]:
+    """Draw another member's reply in a plain topic, the only comment of its writer there."""
+    return rng.choice(
+        [
+            (topic, comment)
+            for topic in plain_topics(facts)
+            for comment in topic["comments"][1:]
+            if comment["by"] != facts["user"]
+            and len(_by(topic, comment["by"])) == 1
+            and fits(topic, comment)
+        ]
+    )
+
+
+def _open_polls(facts: Facts) -> list[Topic]:
+    """Return the topics of polls in which the user can still vote."""
     return [
-        (topic, comment)
-        for topic in topics
-        for comment in topic["comments"][1:]
-        if comment["by"] != facts["user"] and len(_by(topic, comment["by"])) == 1
+        topic
+        for topic in visible_topics(facts)
+        if (poll := topic["poll"]) and not poll["closed"] and poll["voted"] is None
     ]
+
+
+def _draw_decided_poll(facts: Facts, rng: random.Random) -> tuple[Topic, dict[str, Any]]:
+    """Return the topic of an open poll in which one choice leads, and this choice."""
+    return rng.choice(
+        [
+            (topic, leader)
+            for topic in _open_polls(facts)
+            if (leader := find_best(topic["poll"]["options"], lambda one: one["votes"]))
+        ]
+    )
+
+
+def _draw_lowest(
+    rng: random.Random, topics: Sequence[Topic], count: int, value: Callable[[Topic], Any]
+) -> tuple[list[Topic], Topic]:
+    """Draw topics of which one has the lowest value, and return them and that one."""
+    while True:
+        drawn = rng.sample(topics, count)
+        if best := find_best(drawn, value, min):
+            return drawn, best
+
+
+def _price_of(topic: Topic) -> int:
+    return int(topic["details"]["price"])
 
 
 # What worlds are prepared with.
@@ -155,42 +227,29 @@ def prepare_topic(
     )
 
 
-def _set_topic(topic: Topic, column: str, value: int) -> tuple[str, tuple[Any, ...]]:
-    return f"UPDATE {_TOPIC} SET {column} = ? WHERE id = ?", (value, topic["id"])
+def _set(table: str, row: dict[str, Any], column: str, value: Any) -> Statement:
+    return f"UPDATE {table} SET {column} = ? WHERE id = ?", (value, row["id"])
 
 
-def _set_removed(comment: Comment) -> tuple[str, tuple[Any, ...]]:
-    return f"UPDATE {_COMMENT} SET is_removed = 1 WHERE id = ?", (comment["id"],)
+def _draw_reported(facts: Facts, rng: random.Random) -> tuple[Topic, Comment, int, list[Statement]]:
+    """Let some members report a comment of a topic in which none was reported.
 
-
-def _report_comment(facts: Facts, comment: Comment, rng: random.Random) -> list[tuple[str, Any]]:
-    """Report a comment by one to four members, in the name of all of them."""
+    Returns:
+        The topic, the comment, the id of its flag, and the SQL that reports it.
+    """
+    known = {flag["topic"] for flag in facts["flags"]}
+    topic, comment = _draw_comment(facts, rng, lambda topic, _: topic["id"] not in known)
     members = [one for one in facts["users"][3:39] if one["username"] != comment["by"]]
     flag = f"INSERT INTO {_FLAG} (id, comment_id, date, is_closed) VALUES (?, ?, ?, 0)"
     report = (
         "INSERT INTO spirit_comment_flag_flag (user_id, comment_id, date, reason, body) "
         "VALUES (?, ?, ?, 1, ?)"
     )
-    when, text = "2026-03-01 18:30:00", "Please have a look at this."
-    return [
-        (flag, (_new_flag(comment), comment["id"], when)),
-        *(
-            (report, (one["id"], comment["id"], when, text))
-            for one in rng.sample(members, rng.randint(1, 4))
-        ),
-    ]
-
-
-def _new_flag(comment: Comment) -> int:
-    """Return the id of the flag of a comment that `_report_comment` reports."""
-    return 10_000 + int(comment["id"])
-
-
-def _draw_unreported(facts: Facts, rng: random.Random) -> tuple[Topic, Comment]:
-    """Return a comment of a topic in which none was reported."""
-    reported = {flag["topic"] for flag in facts["flags"]}
-    fit = [topic for topic in plain_topics(facts["topics"]) if topic["id"] not in reported]
-    return rng.choice(_single(facts, fit))
+    number, text, when = comment["id"], "Please have a look at this.", "2026-03-01 18:30:00"
+    reporters = rng.sample(members, rng.randint(1, 4))
+    reports = [(report, (one["id"], number, when, text)) for one in reporters]
+    flags = [(flag, (10_000 + number, number, when))]
+    return topic, comment, 10_000 + number, [*flags, *reports]
 
 
 # Expectations.
@@ -198,18 +257,15 @@ def _draw_unreported(facts: Facts, rng: random.Random) -> tuple[Topic, Comment]:
 
 def expect_reply(facts: Facts, topic: Topic, author: str, text: str) -> tuple[Expected, ...]:
     """Expect a reply."""
-    return (
-        added(
-            _COMMENT,
-            topic_id=topic["id"],
-            user_id=_id(facts, author),
-            comment=same_text(text),
-            action=0,
-            is_removed=0,
-        ),
-        _follows(facts, author, topic["id"]),
-        _grows(topic),
-    )
+    reply = _written(facts, topic["id"], author, text, action=0, is_removed=0)
+    return (*reply, _grows(topic))
+
+
+def _written(facts: Facts, topic: Any, author: str, text: Any, **more: Any) -> tuple[Expected, ...]:
+    """Expect a comment in a topic, by its id; its text may be a test."""
+    text = same_text(text) if isinstance(text, str) else text
+    row = added(_COMMENT, topic_id=topic, user_id=_id(facts, author), comment=text, **more)
+    return row, _follows(facts, author, topic)
 
 
 def _follows(facts: Facts, username: str, topic: Any) -> Expected:
@@ -217,67 +273,51 @@ def _follows(facts: Facts, username: str, topic: Any) -> Expected:
     return optional(added(_NOTIFICATION, topic_id=topic, user_id=_id(facts, username), is_active=1))
 
 
-def _grows(topic: Topic, by: int = 1) -> Expected:
-    count = len(topic["comments"])
-    return changed(
-        _TOPIC,
-        {"id": topic["id"]},
-        comment_count=count + by,
-        last_active=anything,
-    )
+def _changed(table: str, row: dict[str, Any], **new: Any) -> Expected:
+    return changed(table, {"id": row["id"]}, **new)
 
 
-def _edited(comment: Comment, text: str) -> Expected:
-    return changed(
-        _COMMENT,
-        {"id": comment["id"]},
-        comment=same_text(text),
-        comment_html=anything,
-        modified_count=anything,  # Who corrects a slip saves twice.
-    )
+def _grows(topic: Topic, **more: Any) -> Expected:
+    """Expect a topic to have one more comment."""
+    count = len(topic["comments"]) + 1
+    return _changed(_TOPIC, topic, comment_count=count, last_active=anything, **more)
 
 
-def _moderated(
-    facts: Facts, topic: Topic, by: str, action: int, **new: Any
-) -> tuple[Expected, ...]:
+def _told(facts: Facts, topic: Topic, action: int) -> Expected:
+    """Expect the comment that tells a moderator's action."""
+    moderator = _id(facts, facts["moderator"])
+    return added(_COMMENT, topic_id=topic["id"], user_id=moderator, action=action)
+
+
+def _moderated(facts: Facts, topic: Topic, action: int, **new: Any) -> tuple[Expected, ...]:
     """Expect a moderator's action, and the comment that tells it."""
-    return (
-        changed(_TOPIC, {"id": topic["id"]}, reindex_at=anything, **new),
-        added(_COMMENT, topic_id=topic["id"], user_id=_id(facts, by), action=action),
-    )
+    change = _changed(_TOPIC, topic, reindex_at=anything, **new)
+    return change, _told(facts, topic, action)
 
 
 def expect_topic(facts: Facts, category: str, title: str, text: Any) -> tuple[Expected, ...]:
     """Expect a new topic of the user; its text may be a test."""
-    user = _id(facts, facts["user"])
+    place = find(facts["categories"], title=category)["id"]
     return (
-        added(
-            _TOPIC,
-            title=same_text(title),
-            category_id=find(facts["categories"], title=category)["id"],
-            user_id=user,
-        ),
-        added(
-            _COMMENT,
-            comment=same_text(text) if isinstance(text, str) else text,
-            user_id=user,
-            topic_id=in_new(_TOPIC),
-        ),
-        _follows(facts, facts["user"], in_new(_TOPIC)),
+        added(_TOPIC, title=same_text(title), category_id=place, user_id=_own_id(facts)),
+        *_written(facts, in_new(_TOPIC), facts["user"], text),
     )
 
 
 # Steps.
 
 
-def find_topic(title: str) -> tuple[Step, ...]:
-    """Search a topic by its title, and open it."""
+def _search(text: str) -> tuple[Step, ...]:
     return (
         click("a.header__tabs__item[href='/search/']"),
-        fill(".js-search-content input[name=q]", title),
+        fill(".js-search-content input[name=q]", text),
         click(".js-search-content input[type=submit]"),
-        click("a.topic__link", title),
     )
+
+
+def find_topic(topic: Topic) -> tuple[Step, ...]:
+    """Search a topic by its title, and open it."""
+    return (*_search(topic["title"]), click("a.topic__link", topic["title"]))
 
 
 def _browse(facts: Facts, topic: Topic) -> tuple[Step, ...]:
@@ -313,39 +353,31 @@ def _page_to(title: str, selector: str = "a.topic__link") -> Step:
 
 def _menu(entry: str) -> tuple[Step, ...]:
     """Choose an entry of the user's menu."""
-    return (
-        click("a.header__tabs__item[href='/user/menu/']"),
-        click(".js-user-content .menu_list__link", entry),
-    )
+    link = click(".js-user-content .menu_list__link", entry)
+    return click("a.header__tabs__item[href='/user/menu/']"), link
 
 
 def _admin(entry: str) -> tuple[Step, ...]:
     """Choose an entry of the administrators' menu."""
-    return (
-        *_menu("Admin"),
-        click(".layout__admin .dropdown_button"),
-        click(".js-nav-content .menu_list__link", entry),
-    )
+    link = click(".js-nav-content .menu_list__link", entry)
+    return (*_menu("Admin"), click(".layout__admin .dropdown_button"), link)
 
 
 def _moderate(entry: str) -> tuple[Step, ...]:
     """Choose an entry of the moderators' menu of the topic that is open."""
-    return (
-        click(".layout__menu .dropdown_button"),
-        click(".js-mod-content .menu_list__link", entry),
-    )
+    link = click(".js-mod-content .menu_list__link", entry)
+    return click(".layout__menu .dropdown_button"), link
 
 
 def write_reply(text: str) -> tuple[Step, ...]:
     """Reply in the topic that is open."""
-    return (
-        fill("#reply textarea", text),
-        click("#reply .comment__reply__actions__publish"),
-    )
+    return fill("#reply textarea", text), click("#reply .comment__reply__actions__publish")
 
 
 _SAVE = click("[class^=layout__a] form > input[type=submit]")
 _PUBLISH = click(".comment__reply__actions__publish")
+_NEW_TOPIC = click(".menu__new_topic a")
+_NOTIFY = click(".comments__footer_menu__notify input[type=submit]")
 
 
 def _at(comment: Comment, link: str) -> Step:
@@ -357,19 +389,8 @@ def start_topic(
     facts: Facts, category: str, title: str, text: str, *before: Step
 ) -> tuple[Step, ...]:
     """Start a topic; `before` comes between its title and its text."""
-    return (
-        *_category_page(facts, category),
-        click(".menu__new_topic a"),
-        fill("#id_title", title),
-        *before,
-        fill("#id_comment", text),
-        _PUBLISH,
-    )
-
-
-def _rewrite(comment: Comment, text: str) -> tuple[Step, ...]:
-    """Give a comment of the page another text."""
-    return _at(comment, "/update/"), fill("#id_comment", text), _PUBLISH
+    start = (*_category_page(facts, category), _NEW_TOPIC, fill("#id_title", title))
+    return (*start, *before, fill("#id_comment", text), _PUBLISH)
 
 
 def _results(poll: dict[str, Any]) -> Step:
@@ -377,35 +398,155 @@ def _results(poll: dict[str, Any]) -> Step:
     return click(f"#p{poll['id']} a[href*='show_poll']")
 
 
-def _like(comment: Comment, *, undo: bool = False) -> tuple[Step, Step]:
-    """Like a comment, or no longer, and wait until the page shows it."""
-    done = "/create/" if undo else "/delete/"
-    return (
-        _at(comment, "/like/"),
-        wait_until(f"[data-pk='{comment['id']}'] a[href*='/like/'][href$='{done}']"),
-    )
-
-
-def _pages(topic: Topic) -> list[int]:
-    return list(range(2, (len(topic["comments"]) - 1) // _PAGE + 2))
-
-
-def _turn(number: int) -> Step:
-    return click(f".paginator__button a[href^='?page={number}']:has(.fa-chevron-right)")
-
-
-def _read_all(topic: Topic) -> tuple[Step, ...]:
-    """Turn all pages of the topic that is open."""
-    return tuple(_turn(number) for number in _pages(topic))
-
-
 def _page_of(topic: Topic, comment: Comment) -> int:
     return int(topic["comments"].index(comment)) // _PAGE + 1
 
 
-def _to_comment(topic: Topic, comment: Comment) -> tuple[Step, ...]:
+def _to_comment(topic: Topic, comment: Comment) -> list[Step]:
     """Page through the open topic to a comment."""
-    return tuple(_turn(number) for number in range(2, _page_of(topic, comment) + 1))
+    onward = ".paginator__button a[href^='?page={}']:has(.fa-chevron-right)"
+    return [click(onward.format(page)) for page in range(2, _page_of(topic, comment) + 1)]
+
+
+def _read_all(topic: Topic) -> list[Step]:
+    """Turn all pages of the topic that is open."""
+    return _to_comment(topic, topic["comments"][-1])
+
+
+def _choose(field: str, value: Any) -> Step:
+    """Choose an option by its value; the list shows zones with their offset, for instance."""
+
+    async def step(page: OracleView) -> AsyncIterator[a.Action]:
+        label = await page.evaluate(
+            "([field, value]) => document.querySelector(`${field} option[value='${value}']`).label",
+            [field, value],
+        )
+        ref = await page.find((field,))
+        assert ref is not None
+        yield a.SelectOption(ref, (label,))
+
+    return step
+
+
+# Steps with the changes that they make.
+
+
+def reply(facts: Facts, topic: Topic, text: str) -> Parts:
+    """Reply, as the user, in the topic that is open."""
+    return write_reply(text), expect_reply(facts, topic, facts["user"], text)
+
+
+def _rewrite(comment: Comment, text: str) -> Parts:
+    """Give a comment of the page another text. Whoever corrects a slip saves it twice."""
+    new = {"comment": same_text(text), "comment_html": anything, "modified_count": anything}
+    return (
+        (_at(comment, "/update/"), fill("#id_comment", text), _PUBLISH),
+        _changed(_COMMENT, comment, **new),
+    )
+
+
+def _delete(comment: Comment) -> Parts:
+    """Delete a comment of the page as a moderator."""
+    return _at(comment, "/delete/"), _changed(_COMMENT, comment, is_removed=1)
+
+
+def _like(facts: Facts, comment: Comment, *, undo: bool = False) -> Parts:
+    """Like a comment, or no longer, and wait until the page shows it."""
+    done = "/create/" if undo else "/delete/"
+    row = {"user_id": _own_id(facts), "comment_id": comment["id"]}
+    return (
+        _at(comment, "/like/"),
+        wait_until(f"[data-pk='{comment['id']}'] a[href*='/like/'][href$='{done}']"),
+        removed(_LIKE, **row) if undo else added(_LIKE, **row),
+        _changed(_COMMENT, comment, likes_count=comment["likes"] + (-1 if undo else 1)),
+    )
+
+
+def _subscribe_to(facts: Facts, topic: Topic) -> Parts:
+    """Subscribe to the topic that is open."""
+    row = {"topic_id": topic["id"], "user_id": _own_id(facts)}
+    return _NOTIFY, added(_NOTIFICATION, **row, is_active=1)
+
+
+def _vote(facts: Facts, topic: Topic, option: dict[str, Any]) -> Parts:
+    """Vote in the poll of the topic that is open."""
+    poll = f"#p{topic['poll']['id']}"
+    return (
+        check(f"{poll} input[type=radio][value='{option['id']}']"),
+        click(f"{poll} input[type=submit]"),
+        added(_VOTE, voter_id=_own_id(facts), choice_id=option["id"], is_removed=0),
+        _changed(_CHOICE, option, vote_count=option["votes"] + 1),
+    )
+
+
+def _start_private(facts: Facts, title: str, text: str, invited: Sequence[str]) -> Parts:
+    """Start a private topic with members."""
+    own, topic = _own_id(facts), in_new(_TOPIC)
+    return (
+        (_menu("Private topics"), _NEW_TOPIC, fill("#id_title", title)),
+        (fill("#id_users", ", ".join(invited)), fill("#id_comment", text), _PUBLISH),
+        added(_TOPIC, title=same_text(title), category_id=1, user_id=own),
+        added(_ACCESS, user_id=own, topic_id=topic),
+        _written(facts, topic, facts["user"], text),
+        [added(_ACCESS, user_id=_id(facts, one), topic_id=topic) for one in invited],
+        [_follows(facts, one, topic) for one in invited],
+    )
+
+
+def _prefer(facts: Facts, *fields: Step, **new: Any) -> Parts:
+    """Change the user's preferences."""
+    return (
+        (_menu("Profile"), click(".profile__profile_preferences a"), fields, _SAVE),
+        changed(_PROFILE, {"user_id": _own_id(facts)}, **new),
+    )
+
+
+def _move_to(category: dict[str, Any]) -> tuple[Step, ...]:
+    """Move the topic that is open."""
+    return click("a.topic_edit_link"), _choose("#id_category", category["id"]), _SAVE
+
+
+def _reply_and_close(facts: Facts, topic: Topic, text: str, **new: Any) -> Parts:
+    """Reply, as the moderator, in the topic that is open, and close it."""
+    return (
+        (write_reply(text), _moderate("Close topic")),
+        _written(facts, topic["id"], facts["moderator"], text, action=0, is_removed=0),
+        _grows(topic, is_closed=1, reindex_at=anything, **new),
+        _told(facts, topic, _CLOSED),
+    )
+
+
+def _edit_category(category: dict[str, Any], **fields: Any) -> Parts:
+    """Edit a category, by the names of `_CATEGORY_FIELDS`."""
+    link = click(f"a[href='/st/admin/category/update/{category['id']}/']")
+    columns = columns_of(_CATEGORY_FIELDS, fields)
+    return (
+        (_admin("Categories"), link, set_fields(_CATEGORY_FIELDS, fields), _SAVE),
+        _changed(_CATEGORY, category, **columns, reindex_at=anything),
+    )
+
+
+def _edit_user(user: dict[str, Any], field: Step) -> tuple[Parts, ...]:
+    """Change a setting of a member, who may be on any page of the list."""
+    link = _page_to("", f"a[href='/st/admin/user/edit/{user['id']}/']")
+    return _admin("Users"), link, field, _SAVE
+
+
+def _open_flag(flag: int) -> tuple[Step, ...]:
+    return (*_admin("Flags"), click(f"a[href='/st/admin/comment/flag/{flag}/']"))
+
+
+def _close_flag(facts: Facts, flag: int, *before: Parts) -> Parts:
+    """Close a flag as the administrator, after something else on its page."""
+    new = {"is_closed": 1, "moderator_id": _id(facts, facts["admin"])}
+    steps = (_open_flag(flag), before, check("#id_is_closed"), _SAVE)
+    return steps, changed(_FLAG, {"id": flag}, **new)
+
+
+def _delete_reported(comment: int) -> Parts:
+    """Delete the comment of the flag that is open."""
+    link = click(".comment__actions a", "delete")
+    return link, changed(_COMMENT, {"id": comment}, is_removed=1)
 
 
 # Words.
@@ -430,26 +571,15 @@ _THINGS = ("whiteboard", "ladder", "toaster", "fan", "trolley", "shelf", "kettle
 ROOMS = ("Oak", "Maple", "Birch", "Cedar", "Willow", "Linden", "Hazel", "Rowan")
 _DAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday")
 _HOURS = ("9:15", "10:30", "11:45", "14:00", "15:30", "16:45")
-
-
-def _words(rng: random.Random, text: str) -> str:
-    return text.format(day=rng.choice(_DAYS), hour=rng.choice(_HOURS))
+_ZONES = ("Europe/Berlin", "Europe/Madrid", "Asia/Tokyo", "America/Toronto", "Africa/Accra")
+_HOMES = (
+    "Seaford", "Highbridge", "Stonewell", "Marlow Bay", "Old Quay",
+    "Westhaven", "Larkfield", "Elmstead", "Ravensby", "Coldwater",
+)  # fmt: skip
 
 
 def _answer_text(rng: random.Random) -> str:
-    return _words(rng, rng.choice(_ANSWERS))
-
-
-def _new_topic(rng: random.Random) -> tuple[str, str, str]:
-    """Return a category, a title and a text."""
-    category, title, text = rng.choice(_NEW_TOPICS)
-    words = {
-        "thing": rng.choice(_THINGS),
-        "room": rng.choice(ROOMS),
-        "day": rng.choice(_DAYS),
-    }
-    title = title.format(**words)
-    return category, title[0].upper() + title[1:], text.format(**words)
+    return rng.choice(_ANSWERS).format(day=rng.choice(_DAYS), hour=rng.choice(_HOURS))
 
 
 # Members write.
@@ -457,17 +587,19 @@ def _new_topic(rng: random.Random) -> tuple[str, str, str]:
 
 @task("forum/reply", level=1, split="train")
 def _reply(facts: Facts, rng: random.Random) -> Assignment:
-    topic, text = rng.choice(find_unclosed_topics(facts["topics"])), _answer_text(rng)
+    topic, text = rng.choice(find_unclosed_topics(facts)), _answer_text(rng)
     return assign(
         f'Reply in the topic "{topic["title"]}" with this text: "{text}"',
-        (find_topic(topic["title"]), write_reply(text)),
-        expect_reply(facts, topic, facts["user"], text),
+        (find_topic(topic), reply(facts, topic, text)),
     )
 
 
 @task("forum/create-topic", level=1, split="train")
 def _create_topic(facts: Facts, rng: random.Random) -> Assignment:
-    category, title, text = _new_topic(rng)
+    category, title, text = rng.choice(_NEW_TOPICS)
+    words = {"thing": rng.choice(_THINGS), "room": rng.choice(ROOMS), "day": rng.choice(_DAYS)}
+    title, text = title.format(**words), text.format(**words)
+    title = title[0].upper() + title[1:]
     return assign(
         f'Create a topic with the title "{title}" in the category "{category}". '
         f'Its text is: "{text}"',
@@ -478,77 +610,52 @@ def _create_topic(facts: Facts, rng: random.Random) -> Assignment:
 
 @task("forum/edit-own-comment", level=1, split="train")
 def _edit_own_comment(facts: Facts, rng: random.Random) -> Assignment:
-    user = facts["user"]
-    fit = [
-        t for t in plain_topics(facts["topics"]) if t["author"] != user and len(_by(t, user)) == 1
-    ]
-    topic, text = rng.choice(fit), _answer_text(rng)
-    comment = _by(topic, user)[0]
+    topics = _of_others(facts, plain_topics(facts))
+    topic = rng.choice([topic for topic in topics if len(_by(topic, facts["user"])) == 1])
+    text = _answer_text(rng)
     return assign(
         f'Replace the text of your comment in the topic "{topic["title"]}" by this text: "{text}"',
-        (find_topic(topic["title"]), _rewrite(comment, text)),
-        _edited(comment, text),
+        (find_topic(topic), _rewrite(_by(topic, facts["user"])[0], text)),
     )
 
 
 @task("forum/append-to-own-comment", level=2, split="test")
 def _append_to_own_comment(facts: Facts, rng: random.Random) -> Assignment:
-    user = facts["user"]
-    fit = [
-        topic
-        for topic in find_unclosed_topics(facts["topics"])
-        if topic["author"] == user and topic["category"] in ("For Sale", "Commuting", "Hardware")
-    ]
-    topic = rng.choice(fit)
+    topics = find_unclosed_topics(facts, "For Sale", "Commuting", "Hardware")
+    topic = rng.choice(_own(facts, topics))
     comment = topic["comments"][0]
     addition = f"Update: please write to me by {rng.choice(_DAYS)} at {rng.choice(_HOURS)}."
-    text = f"{comment['text']}\n\n{addition}"
     return assign(
         f"Add this sentence at the end of the opening comment of your topic "
         f'"{topic["title"]}", and leave the rest of it as it is: "{addition}"',
         (_menu("Profile"), click(".nav__tabs__link", "Topics")),
-        (click("a.topic__link", topic["title"]), _rewrite(comment, text)),
-        _edited(comment, text),
+        click("a.topic__link", topic["title"]),
+        _rewrite(comment, f"{comment['text']}\n\n{addition}"),
     )
 
 
 @task("forum/rename-own-topic", level=1, split="train")
 def _rename_own_topic(facts: Facts, rng: random.Random) -> Assignment:
-    user = facts["user"]
-    topic = rng.choice([t for t in find_unclosed_topics(facts["topics"]) if t["author"] == user])
+    topic = rng.choice(_own(facts, find_unclosed_topics(facts)))
     title = f"{topic['title']} ({rng.choice(('solved', 'update', 'still open', 'reserved'))})"
     return assign(
         f'Change the title of your topic "{topic["title"]}" to "{title}".',
-        (find_topic(topic["title"]), click("a.topic_edit_link"), fill("#id_title", title), _SAVE),
-        changed(
-            _TOPIC,
-            {"id": topic["id"]},
-            title=same_text(title),
-            slug=anything,
-            reindex_at=anything,
-        ),
+        (find_topic(topic), click("a.topic_edit_link"), fill("#id_title", title), _SAVE),
+        _changed(_TOPIC, topic, title=same_text(title), slug=anything, reindex_at=anything),
     )
 
 
 @task("forum/quote", level=2, split="train")
 def _quote(facts: Facts, rng: random.Random) -> Assignment:
-    topic, comment = rng.choice(_single(facts, plain_topics(facts["topics"])))
+    topic, comment = _draw_comment(facts, rng)
     text = _answer_text(rng)
-    quoted = f"> @{comment['by']} said:\n> {comment['text']}"
+    whole = f"> @{comment['by']} said:\n> {comment['text']}\n\n{text}"
     return assign(
-        f'In the topic "{topic["title"]}", quote the comment of '
-        f"{name_of(facts, comment['by'])} with the forum's quote function, and write below "
-        f'the quotation: "{text}"',
-        (find_topic(topic["title"]), _at(comment, "/quote/")),
-        (fill("#id_comment", f"{quoted}\n\n{text}"), _PUBLISH),
-        added(
-            _COMMENT,
-            topic_id=topic["id"],
-            user_id=_id(facts, facts["user"]),
-            comment=same_text(f"{quoted}\n\n{text}"),
-        ),
-        [_follows(facts, one, topic["id"]) for one in (facts["user"], comment["by"])],
-        _grows(topic),
+        f'In the topic "{topic["title"]}", quote the comment of {name_of(facts, comment["by"])} '
+        f'with the forum\'s quote function, and write below the quotation: "{text}"',
+        (find_topic(topic), _at(comment, "/quote/"), fill("#id_comment", whole), _PUBLISH),
+        _written(facts, topic["id"], facts["user"], whole),
+        (_follows(facts, comment["by"], topic["id"]), _grows(topic)),
     )
 
 
@@ -557,31 +664,18 @@ def _create_poll(facts: Facts, rng: random.Random) -> Assignment:
     thing, room = rng.choice(_THINGS), rng.choice(ROOMS)
     title = f"Vote: {thing} for the {room} room"
     question = f"When shall we buy the {thing}?"
-    options = rng.sample(_DAYS, rng.randint(2, 4))
-    choices = "".join(f"{number}. {text}\n" for number, text in enumerate(options, 1))
+    options = list(enumerate(rng.sample(_DAYS, rng.randint(2, 4)), 1))
+    choices = "".join(f"{number}. {text}\n" for number, text in options)
+    text = f"[poll name=1]\n# {question}\n{choices}[/poll]"
+    shared = {"poll_id": in_new(_POLL), "is_removed": 0}
     return assign(
         f'Create a topic with the title "{title}" in the category "Ideas". It contains nothing '
         f'but a poll with the title "{question}" and these choices, in this order: '
-        f"{', '.join(options)}.",
-        start_topic(
-            facts,
-            "Ideas",
-            title,
-            f"[poll name=1]\n# {question}\n{choices}[/poll]",
-            click(".js-box-poll"),
-        ),
+        f"{', '.join(text for _, text in options)}.",
+        start_topic(facts, "Ideas", title, text, click(".js-box-poll")),
         expect_topic(facts, "Ideas", title, _is_poll),
         added(_POLL, title=same_text(question), is_removed=0),
-        [
-            added(
-                _CHOICE,
-                poll_id=in_new(_POLL),
-                number=number,
-                description=same_text(text),
-                is_removed=0,
-            )
-            for number, text in enumerate(options, 1)
-        ],
+        [added(_CHOICE, **shared, number=n, description=same_text(day)) for n, day in options],
     )
 
 
@@ -592,62 +686,41 @@ def _is_poll(comment: str) -> bool:
 
 @task("forum/answer-own-question", level=3, split="train")
 def _answer_own_question(facts: Facts, rng: random.Random) -> Assignment:
-    first = rng.choice([t for t in visible_topics(facts["topics"]) if t["category"] == "Book Club"])
-    second = rng.choice(
-        [t for t in find_unclosed_topics(facts["topics"]) if t["category"] == "Board Games"]
-    )
+    first = rng.choice(visible_topics(facts, "Book Club"))
+    second = rng.choice(find_unclosed_topics(facts, "Board Games"))
     text = f"The book has {first['details']['pages']} pages."
     return assign(
         f'How many pages does the book of the topic "{first["title"]}" have? Write it as a '
         f'reply in the topic "{second["title"]}", in these words, with the number in place of '
         f'N: "The book has N pages."',
-        (_browse(facts, first), _browse(facts, second), write_reply(text)),
-        expect_reply(facts, second, facts["user"], text),
+        (_browse(facts, first), _browse(facts, second), reply(facts, second, text)),
     )
 
 
 @task("forum/offer-less", level=3, split="test")
 def _offer_less(facts: Facts, rng: random.Random) -> Assignment:
-    adverts = [t for t in find_unclosed_topics(facts["topics"]) if t["category"] == "For Sale"]
-    pair, cheap = _draw_cheapest([t for t in adverts if t["author"] != facts["user"]], 2, rng)
+    adverts = _of_others(facts, find_unclosed_topics(facts, "For Sale"))
+    pair, cheap = _draw_lowest(rng, adverts, 2, _price_of)
     less = rng.randint(2, 9)
-    offer = int(cheap["details"]["price"]) - less
-    text = f"I would pay £{offer}."
     items = " or the ".join(topic["details"]["item"] for topic in pair)
     return assign(
         f"You would buy the {items}, whichever is cheaper in the category For Sale. Reply in "
         f"the topic of the cheaper one with an offer that is £{less} below its price, in "
         f'these words, with the amount in place of N: "I would pay £N."',
         [_browse(facts, topic) for topic in pair],
-        *(() if cheap is pair[1] else find_topic(cheap["title"])),
-        write_reply(text),
-        expect_reply(facts, cheap, facts["user"], text),
+        () if cheap is pair[1] else find_topic(cheap),
+        reply(facts, cheap, f"I would pay £{_price_of(cheap) - less}."),
     )
-
-
-def _draw_cheapest(
-    adverts: Sequence[Topic], count: int, rng: random.Random
-) -> tuple[list[Topic], Topic]:
-    """Draw things for sale of which one is the cheapest, and return them and that one."""
-    while True:
-        drawn = rng.sample(adverts, count)
-        if best := find_best(drawn, lambda topic: int(topic["details"]["price"]), min):
-            return drawn, best
 
 
 @task("forum/reply-twice", level=2, split="train")
 def _reply_twice(facts: Facts, rng: random.Random) -> Assignment:
-    fit = [
-        t
-        for t in find_unclosed_topics(facts["topics"])
-        if t["category"] in ("Wanted", "Running", "Cooking")
-    ]
-    topics, text = rng.sample(fit, 2), _answer_text(rng)
+    topics = rng.sample(find_unclosed_topics(facts, "Wanted", "Running", "Cooking"), 2)
+    text = _answer_text(rng)
     titles = " and ".join(f'"{topic["title"]}"' for topic in topics)
     return assign(
         f'Reply in both of the topics {titles} with the same text: "{text}"',
-        [(find_topic(topic["title"]), write_reply(text)) for topic in topics],
-        [expect_reply(facts, topic, facts["user"], text) for topic in topics],
+        [(find_topic(topic), reply(facts, topic, text)) for topic in topics],
     )
 
 
@@ -656,19 +729,10 @@ def _reply_twice(facts: Facts, rng: random.Random) -> Assignment:
 
 @task("forum/like", level=1, split="train")
 def _like_one_comment(facts: Facts, rng: random.Random) -> Assignment:
-    fit = [one for one in _single(facts, plain_topics(facts["topics"])) if not one[1]["liked"]]
-    topic, comment = rng.choice(fit)
+    topic, comment = _draw_comment(facts, rng, lambda _, comment: not comment["liked"])
     return assign(
         f'Like the comment of {name_of(facts, comment["by"])} in the topic "{topic["title"]}".',
-        (find_topic(topic["title"]), _like(comment)),
-        _liked(facts, comment),
-    )
-
-
-def _liked(facts: Facts, comment: Comment) -> tuple[Expected, ...]:
-    return (
-        added(_LIKE, user_id=_id(facts, facts["user"]), comment_id=comment["id"]),
-        changed(_COMMENT, {"id": comment["id"]}, likes_count=comment["likes"] + 1),
+        (find_topic(topic), _like(facts, comment)),
     )
 
 
@@ -676,7 +740,7 @@ def _liked(facts: Facts, comment: Comment) -> tuple[Expected, ...]:
 def _like_all_of_one(facts: Facts, rng: random.Random) -> Assignment:
     fit = [
         (topic, writer, comments)
-        for topic in visible_topics(facts["topics"])
+        for topic in visible_topics(facts)
         if len(topic["comments"]) > _PAGE
         for writer in sorted({one["by"] for one in topic["comments"]})
         if writer not in (facts["user"], facts["spammer"])
@@ -684,135 +748,65 @@ def _like_all_of_one(facts: Facts, rng: random.Random) -> Assignment:
         and not any(one["removed"] or one["liked"] for one in comments)
     ]
     topic, writer, comments = rng.choice(fit)
+
+    def like_on(page: int) -> list[Parts]:
+        return [_like(facts, one) for one in comments if _page_of(topic, one) == page]
+
     return assign(
         f'Like every comment of {name_of(facts, writer)} in the topic "{topic["title"]}".',
-        find_topic(topic["title"]),
-        [
-            (
-                () if page == 1 else _turn(page),
-                [_like(one) for one in comments if _page_of(topic, one) == page],
-            )
-            for page in (1, *_pages(topic))
-        ],
-        [_liked(facts, comment) for comment in comments],
+        (find_topic(topic), like_on(1)),
+        [(turn, like_on(page)) for page, turn in enumerate(_read_all(topic), 2)],
     )
 
 
 @task("forum/unlike", level=2, split="test")
 def _unlike(facts: Facts, rng: random.Random) -> Assignment:
-    topic, comment = rng.choice(
-        [(t, c) for t in visible_topics(facts["topics"]) for c in t["comments"] if c["liked"]]
-    )
+    topics = visible_topics(facts)
+    topic, comment = rng.choice([(t, c) for t in topics for c in t["comments"] if c["liked"]])
     return assign(
         f'You like a comment in the topic "{topic["title"]}". Take your like back.',
-        (find_topic(topic["title"]), _to_comment(topic, comment), _like(comment, undo=True)),
-        removed(_LIKE, user_id=_id(facts, facts["user"]), comment_id=comment["id"]),
-        changed(_COMMENT, {"id": comment["id"]}, likes_count=comment["likes"] - 1),
-    )
-
-
-_NOTIFY = click(".comments__footer_menu__notify input[type=submit]")
-
-
-def _subscribed(facts: Facts, topic: Topic) -> Expected:
-    return added(
-        _NOTIFICATION, topic_id=topic["id"], user_id=_id(facts, facts["user"]), is_active=1
+        (find_topic(topic), _to_comment(topic, comment), _like(facts, comment, undo=True)),
     )
 
 
 @task("forum/subscribe", level=1, split="train")
 def _subscribe(facts: Facts, rng: random.Random) -> Assignment:
-    topic = rng.choice([t for t in visible_topics(facts["topics"]) if not t["subscribed"]])
+    topic = rng.choice([one for one in visible_topics(facts) if not one["subscribed"]])
     return assign(
         f'Let the forum notify you of new comments in the topic "{topic["title"]}".',
-        (_browse(facts, topic), _NOTIFY),
-        _subscribed(facts, topic),
+        (_browse(facts, topic), _subscribe_to(facts, topic)),
     )
 
 
 @task("forum/subscribe-to-several", level=2, split="train")
 def _subscribe_to_several(facts: Facts, rng: random.Random) -> Assignment:
-    fit = [
-        topic
-        for topic in visible_topics(facts["topics"])
-        if topic["category"] == "Announcements" and topic["details"] and not topic["subscribed"]
-    ]
-    topics = rng.sample(fit, 3)
+    news = visible_topics(facts, "Announcements")
+    topics = rng.sample([one for one in news if one["details"] and not one["subscribed"]], 3)
     systems = ", ".join(topic["details"]["system"] for topic in topics)
     return assign(
         "Let the forum notify you of new comments in the maintenance announcements of these "
         f"systems: {systems}.",
-        [(find_topic(topic["title"]), _NOTIFY) for topic in topics],
-        [_subscribed(facts, topic) for topic in topics],
+        [(find_topic(topic), _subscribe_to(facts, topic)) for topic in topics],
     )
 
 
 @task("forum/unsubscribe", level=1, split="test")
 def _unsubscribe(facts: Facts, rng: random.Random) -> Assignment:
-    topic = rng.choice([t for t in visible_topics(facts["topics"]) if t["subscribed"]])
+    topic = rng.choice([one for one in visible_topics(facts) if one["subscribed"]])
+    row = {"topic_id": topic["id"], "user_id": _own_id(facts)}
     return assign(
         f'Stop the notifications of new comments in the topic "{topic["title"]}".',
-        (find_topic(topic["title"]), _NOTIFY),
-        changed(
-            _NOTIFICATION,
-            {"topic_id": topic["id"], "user_id": _id(facts, facts["user"])},
-            is_active=0,
-        ),
-    )
-
-
-def _polls(facts: Facts, *, closed: bool, voted: bool) -> list[Topic]:
-    return [
-        topic
-        for topic in visible_topics(facts["topics"])
-        if (poll := topic["poll"])
-        and poll["closed"] == closed
-        and (poll["voted"] is not None) == voted
-    ]
-
-
-def _draw_decided_poll(facts: Facts, rng: random.Random) -> tuple[Topic, dict[str, Any]]:
-    """Return the topic of an open poll in which one choice leads, and this choice."""
-    return rng.choice(
-        [
-            (topic, leader)
-            for topic in _polls(facts, closed=False, voted=False)
-            if (leader := find_best(topic["poll"]["options"], lambda one: one["votes"]))
-        ]
-    )
-
-
-def _vote(poll: dict[str, Any], option: dict[str, Any]) -> tuple[Step, ...]:
-    return (
-        check(f"#p{poll['id']} input[type=radio][value='{option['id']}']"),
-        click(f"#p{poll['id']} input[type=submit]"),
-    )
-
-
-def _voted(facts: Facts, option: dict[str, Any]) -> tuple[Expected, ...]:
-    return (
-        added(
-            "spirit_comment_poll_commentpollvote",
-            voter_id=_id(facts, facts["user"]),
-            choice_id=option["id"],
-            is_removed=0,
-        ),
-        changed(
-            _CHOICE,
-            {"id": option["id"]},
-            vote_count=option["votes"] + 1,
-        ),
+        (find_topic(topic), _NOTIFY, changed(_NOTIFICATION, row, is_active=0)),
     )
 
 
 @task("forum/vote", level=1, split="train")
 def _vote_in_poll(facts: Facts, rng: random.Random) -> Assignment:
-    topic = rng.choice(_polls(facts, closed=False, voted=False))
+    topic = rng.choice(_open_polls(facts))
     option = rng.choice(topic["poll"]["options"])
     return assign(
         f'Vote for "{option["text"]}" in the poll of the topic "{topic["title"]}".',
-        (_browse(facts, topic), _vote(topic["poll"], option)),
-        _voted(facts, option),
+        (_browse(facts, topic), _vote(facts, topic, option)),
     )
 
 
@@ -824,20 +818,14 @@ _NEW_VOTE = """
 
 @task("forum/change-vote", level=2, split="test")
 def _change_vote(facts: Facts, rng: random.Random) -> Assignment:
-    topic, user = rng.choice(_polls(facts, closed=False, voted=False)), _id(facts, facts["user"])
-    poll = topic["poll"]
-    old, option = rng.sample(poll["options"], 2)
+    topic, user = rng.choice(_open_polls(facts)), _own_id(facts)
+    old, option = rng.sample(topic["poll"]["options"], 2)
     return assign(
         f'You voted in the poll of the topic "{topic["title"]}". '
         f'Change your vote to "{option["text"]}".',
-        (find_topic(topic["title"]), _results(poll), _vote(poll, option)),
-        _voted(facts, option),
-        changed(
-            "spirit_comment_poll_commentpollvote",
-            {"voter_id": user, "choice_id": old["id"]},
-            is_removed=1,
-        ),
-        changed(_CHOICE, {"id": old["id"]}, vote_count=old["votes"]),
+        (find_topic(topic), _results(topic["poll"]), _vote(facts, topic, option)),
+        changed(_VOTE, {"voter_id": user, "choice_id": old["id"]}, is_removed=1),
+        _changed(_CHOICE, old, vote_count=old["votes"]),
         prepare=(
             (_NEW_VOTE, (user, old["id"], "2026-02-27 10:00:00")),
             (f"UPDATE {_CHOICE} SET vote_count = vote_count + 1 WHERE id = ?", (old["id"],)),
@@ -851,49 +839,36 @@ def _vote_for_leader(facts: Facts, rng: random.Random) -> Assignment:
     return assign(
         f'In the poll of the topic "{topic["title"]}", vote for the choice that has the most '
         "votes so far.",
-        (find_topic(topic["title"]), _results(topic["poll"]), _results(topic["poll"])),
-        _vote(topic["poll"], option),
-        _voted(facts, option),
+        (find_topic(topic), _results(topic["poll"]), _results(topic["poll"])),
+        _vote(facts, topic, option),
     )
 
 
 @task("forum/close-own-poll", level=1, split="train")
 def _close_own_poll(facts: Facts, rng: random.Random) -> Assignment:
-    fit = [t for t in _polls(facts, closed=False, voted=False) if t["author"] == facts["user"]]
-    topic = rng.choice(fit)
+    topic = rng.choice(_own(facts, _open_polls(facts)))
+    poll = topic["poll"]
     return assign(
         f'Close the poll in your topic "{topic["title"]}", so that nobody can vote any more.',
-        (find_topic(topic["title"]), click(f"#p{topic['poll']['id']} a[href*='/poll/close/']")),
-        changed(
-            _POLL,
-            {"id": topic["poll"]["id"]},
-            close_at=on_day("2026-03-02"),
-        ),
+        (find_topic(topic), click(f"#p{poll['id']} a[href*='/poll/close/']")),
+        _changed(_POLL, poll, close_at=on_day("2026-03-02")),
     )
 
 
 @task("forum/report-comment", level=2, split="train")
 def _report_bad_comment(facts: Facts, rng: random.Random) -> Assignment:
     flagged = {flag["comment"] for flag in facts["flags"]}
-    fit = [
-        one for one in _single(facts, plain_topics(facts["topics"])) if one[1]["id"] not in flagged
-    ]
-    topic, comment = rng.choice(fit)
+    topic, comment = _draw_comment(facts, rng, lambda _, comment: comment["id"] not in flagged)
     reason = rng.choice(("Spam", "Other"))
     text = rng.choice(("Please have a look.", "This is off topic.", "I do not like the tone."))
+    number, said = comment["id"], {"reason": int(reason == "Other"), "body": same_text(text)}
     return assign(
         f"Report the comment of {name_of(facts, comment['by'])} in the topic "
         f'"{topic["title"]}". The reason is "{reason}", and the text is: "{text}"',
-        (find_topic(topic["title"]), _at(comment, "/flag/"), select("#id_reason", reason)),
+        (find_topic(topic), _at(comment, "/flag/"), select("#id_reason", reason)),
         (fill("#id_body", text), _SAVE),
-        added(
-            "spirit_comment_flag_flag",
-            user_id=_id(facts, facts["user"]),
-            comment_id=comment["id"],
-            reason=int(reason == "Other"),
-            body=same_text(text),
-        ),
-        added(_FLAG, comment_id=comment["id"], is_closed=0),
+        added("spirit_comment_flag_flag", user_id=_own_id(facts), comment_id=number, **said),
+        added(_FLAG, comment_id=number, is_closed=0),
     )
 
 
@@ -902,62 +877,28 @@ def _report_bad_comment(facts: Facts, rng: random.Random) -> Assignment:
 
 @task("forum/private-message", level=2, split="train")
 def _private_message(facts: Facts, rng: random.Random) -> Assignment:
-    other = rng.choice([one for one in facts["users"] if one["role"] == "member"][1:])
+    other = rng.choice(_members(facts)[1:])
     title = f"{rng.choice(('Lunch', 'A question', 'Meeting', 'Handover'))} on {rng.choice(_DAYS)}"
     text = _answer_text(rng)
     return assign(
         f"Start a private topic with {other['name']} (user name {other['username']}). "
         f'Title: "{title}". Text: "{text}"',
-        (_menu("Private topics"), click(".menu__new_topic a")),
-        _write_private(title, text, [other["username"]]),
-        _private_topic(facts, title, text, [other["username"]]),
-    )
-
-
-def _private_topic(
-    facts: Facts, title: str, text: str, invited: Sequence[str]
-) -> tuple[Expected, ...]:
-    """Expect a new private topic of the user."""
-    user = _id(facts, facts["user"])
-    return (
-        added(_TOPIC, title=same_text(title), category_id=1, user_id=user),
-        added(_COMMENT, comment=same_text(text), user_id=user, topic_id=in_new(_TOPIC)),
-        *(
-            added(_ACCESS, user_id=_id(facts, one), topic_id=in_new(_TOPIC))
-            for one in (facts["user"], *invited)
-        ),
-        *(_follows(facts, one, in_new(_TOPIC)) for one in (facts["user"], *invited)),
-    )
-
-
-def _write_private(title: str, text: str, invited: Sequence[str]) -> tuple[Step, ...]:
-    return (
-        fill("#id_title", title),
-        fill("#id_users", ", ".join(invited)),
-        fill("#id_comment", text),
-        _PUBLISH,
+        _start_private(facts, title, text, [other["username"]]),
     )
 
 
 @task("forum/write-to-author", level=3, split="test")
 def _write_to_author(facts: Facts, rng: random.Random) -> Assignment:
-    fit = [t for t in visible_topics(facts["topics"]) if t["category"] in ("Commuting", "For Sale")]
-    fit = [topic for topic in fit if topic["author"] != facts["user"]]
+    fit = _of_others(facts, visible_topics(facts, "Commuting", "For Sale"))
     first = rng.choice(fit)
     second = rng.choice([topic for topic in fit if topic["author"] != first["author"]])
     title, text = f"Coffee on {rng.choice(_DAYS)}", f"Do you have time at {rng.choice(_HOURS)}?"
-    writers = [first["author"], second["author"]]
     return assign(
         f'Start one private topic with the authors of the topics "{first["title"]}" and '
         f'"{second["title"]}", both together. Title: "{title}". Text: "{text}"',
-        (_browse(facts, first), _browse(facts, second), _menu("Private topics")),
-        (click(".menu__new_topic a"), _write_private(title, text, writers)),
-        _private_topic(facts, title, text, writers),
+        (_browse(facts, first), _browse(facts, second)),
+        _start_private(facts, title, text, [first["author"], second["author"]]),
     )
-
-
-def _private(facts: Facts, *, own: bool) -> list[Topic]:
-    return [t for t in facts["private"] if (t["author"] == facts["user"]) == own]
 
 
 def _open_private(topic: Topic) -> tuple[Step, ...]:
@@ -969,16 +910,14 @@ def _private_reply(facts: Facts, rng: random.Random) -> Assignment:
     topic, text = rng.choice(facts["private"]), _answer_text(rng)
     return assign(
         f'Reply in the private topic "{topic["title"]}" with this text: "{text}"',
-        (_open_private(topic), write_reply(text)),
-        expect_reply(facts, topic, facts["user"], text),
+        (_open_private(topic), reply(facts, topic, text)),
     )
 
 
 @task("forum/invite", level=2, split="test")
 def _invite(facts: Facts, rng: random.Random) -> Assignment:
-    topic = rng.choice(_private(facts, own=True))
-    fit = [u for u in facts["users"][3:] if u["username"] not in topic["members"]]
-    other = rng.choice(fit)
+    topic = rng.choice(_own(facts, facts["private"]))
+    other = rng.choice([u for u in facts["users"][3:] if u["username"] not in topic["members"]])
     return assign(
         f'Invite {other["name"]} to your private topic "{topic["title"]}".',
         (_open_private(topic), fill(".invite_user input[name=user]", other["username"])),
@@ -990,7 +929,7 @@ def _invite(facts: Facts, rng: random.Random) -> Assignment:
 
 @task("forum/remove-from-private", level=2, split="train")
 def _remove_from_private(facts: Facts, rng: random.Random) -> Assignment:
-    topic = rng.choice(_private(facts, own=True))
+    topic = rng.choice(_own(facts, facts["private"]))
     other = rng.choice([one for one in topic["members"] if one != facts["user"]])
     return assign(
         f"Remove {name_of(facts, other)} from the participants of your private topic "
@@ -998,85 +937,45 @@ def _remove_from_private(facts: Facts, rng: random.Random) -> Assignment:
         (_open_private(topic), click(".layout__menu .dropdown_button")),
         click(f".menu_list__participant:has(a[href$='/{other}/']) .menu_list__participant__remove"),
         click(".layout__article form input[type=submit]"),
-        _left(facts, topic, other),
+        removed(_ACCESS, topic_id=topic["id"], user_id=_id(facts, other)),
     )
-
-
-def _left(facts: Facts, topic: Topic, username: str) -> Expected:
-    return removed(_ACCESS, topic_id=topic["id"], user_id=_id(facts, username))
 
 
 @task("forum/leave-private", level=1, split="train")
 def _leave_private(facts: Facts, rng: random.Random) -> Assignment:
-    topic = rng.choice(_private(facts, own=False))
+    topic = rng.choice(_of_others(facts, facts["private"]))
     return assign(
         f'Leave the private topic "{topic["title"]}".',
         (_open_private(topic), click(".menu__new_topic a", "Leave topic")),
-        _left(facts, topic, facts["user"]),
+        removed(_ACCESS, topic_id=topic["id"], user_id=_own_id(facts)),
     )
 
 
 # Preferences.
 
-_ZONES = ("Europe/Berlin", "Europe/Madrid", "Asia/Tokyo", "America/Toronto", "Africa/Accra")
-_HOMES = (
-    "Seaford",
-    "Highbridge",
-    "Stonewell",
-    "Marlow Bay",
-    "Old Quay",
-    "Westhaven",
-    "Larkfield",
-    "Elmstead",
-    "Ravensby",
-    "Coldwater",
-)
-
-
-def _prefer(*fields: Step) -> tuple[Step, ...]:
-    """Change one's preferences."""
-    return (*_menu("Profile"), click(".profile__profile_preferences a"), *fields, _SAVE)
-
 
 @task("forum/preferences", level=2, split="train")
 def _preferences(facts: Facts, rng: random.Random) -> Assignment:
-    town = rng.choice(_HOMES)
-    zone = rng.choice(_ZONES)
+    town, zone = rng.choice(_HOMES), rng.choice(_ZONES)
+    fields = fill("#id_location", town), _choose("#id_timezone", zone)
     return assign(
         f"In your preferences, set your location to {town} and your time zone to {zone}.",
-        _prefer(fill("#id_location", town), _choose("#id_timezone", zone)),
-        changed(_PROFILE, {"user_id": _id(facts, facts["user"])}, location=town, timezone=zone),
+        _prefer(facts, *fields, location=town, timezone=zone),
     )
-
-
-def _choose(field: str, value: Any) -> Step:
-    """Choose an option by its value; the list shows zones with their offset, for instance."""
-
-    async def step(page: OracleView) -> AsyncIterator[a.Action]:
-        label = await page.evaluate(
-            "([field, value]) => document.querySelector(`${field} option[value='${value}']`).label",
-            [field, value],
-        )
-        ref = await page.find((field,))
-        assert ref is not None
-        yield a.SelectOption(ref, (label,))
-
-    return step
 
 
 @task("forum/email-preferences", level=2, split="test")
 def _email_preferences(facts: Facts, rng: random.Random) -> Assignment:
     town = rng.choice(_HOMES)
     when, bit = rng.choice((("Immediately", 2), ("Weekly", 4)))
-    label, field, left = rng.choice(
-        (("mentions", "#id_notify_mentions", 16), ("replies", "#id_notify_replies", 8))
-    )
+    label, left = rng.choice((("mentions", 16), ("replies", 8)))
+    off = uncheck(f"#id_notify_{label}")
+    fields = select("#id_notify_when", when), off, fill("#id_location", town)
     return assign(
         f'In your preferences, set the email notifications to "{when}", and switch the emails '
         f"about {label} off. Leave the other emails as they are. Also set your location "
         f"to {town}.",
-        _prefer(select("#id_notify_when", when), uncheck(field), fill("#id_location", town)),
-        changed(_PROFILE, {"user_id": _id(facts, facts["user"])}, notify=bit | left, location=town),
+        _prefer(facts, *fields, notify=bit | left, location=town),
     )
 
 
@@ -1085,7 +984,7 @@ def _email_preferences(facts: Facts, rng: random.Random) -> Assignment:
 
 @task("forum/who-started", level=1, split="train")
 def _who_started(facts: Facts, rng: random.Random) -> Assignment:
-    topic = rng.choice(visible_topics(facts["topics"]))
+    topic = rng.choice(visible_topics(facts))
     return assign(
         f'Who started the topic "{topic["title"]}"? Answer with first and last name.',
         _browse(facts, topic),
@@ -1097,7 +996,7 @@ def _who_started(facts: Facts, rng: random.Random) -> Assignment:
 def _last_reply(facts: Facts, rng: random.Random) -> Assignment:
     fit = [
         topic
-        for topic in visible_topics(facts["topics"])
+        for topic in visible_topics(facts)
         if len(topic["comments"]) > 5 and not any(one["removed"] for one in topic["comments"])
     ]
     topic = rng.choice(fit)
@@ -1111,36 +1010,31 @@ def _last_reply(facts: Facts, rng: random.Random) -> Assignment:
 
 @task("forum/price", level=1, split="train")
 def _price(facts: Facts, rng: random.Random) -> Assignment:
-    topic = rng.choice([t for t in visible_topics(facts["topics"]) if t["category"] == "For Sale"])
+    topic = rng.choice(visible_topics(facts, "For Sale"))
     return assign(
         f"How much does the {topic['details']['item']} in the category For Sale cost? "
         "Answer with the number of pounds.",
         _browse(facts, topic),
-        answer=f"{topic['details']['price']} pounds",
+        answer=f"{_price_of(topic)} pounds",
     )
 
 
 @task("forum/maintenance", level=1, split="test")
 def _maintenance(facts: Facts, rng: random.Random) -> Assignment:
-    fit = [t for t in visible_topics(facts["topics"]) if t["title"].startswith("Maintenance")]
-    topic = rng.choice(fit)
+    topics = visible_topics(facts)
+    topic = rng.choice([one for one in topics if one["title"].startswith("Maintenance")])
     details = topic["details"]
-    whom = f"Who is the contact for the maintenance of the {details['system']}?"
-    long = f"How many hours does the announced maintenance of the {details['system']} take?"
-    question, right = rng.choice(
-        (
-            (f"{whom} Answer with first and last name.", details["contact"]),
-            (f"{long} Answer with the number.", f"{details['hours']} hours"),
-        )
-    )
+    what = f"maintenance of the {details['system']}"
+    whom = f"Who is the contact for the {what}? Answer with first and last name."
+    long = f"How many hours does the announced {what} take? Answer with the number."
+    questions = (whom, details["contact"]), (long, f"{details['hours']} hours")
+    question, right = rng.choice(questions)
     return assign(question, _browse(facts, topic), answer=right)
 
 
 @task("forum/lost-and-found", level=1, split="train")
 def _lost_and_found(facts: Facts, rng: random.Random) -> Assignment:
-    topic = rng.choice(
-        [t for t in visible_topics(facts["topics"]) if t["category"] == "Lost and Found"]
-    )
+    topic = rng.choice(visible_topics(facts, "Lost and Found"))
     details = topic["details"]
     question = (
         f"Somebody found a {details['thing']}. In which room can you fetch it?"
@@ -1149,28 +1043,26 @@ def _lost_and_found(facts: Facts, rng: random.Random) -> Assignment:
     )
     return assign(
         f"{question} Answer with the name of the room, one word.",
-        find_topic(topic["title"]),
+        find_topic(topic),
         answer=details["room"],
     )
 
 
 @task("forum/cheapest", level=3, split="test")
 def _cheapest(facts: Facts, rng: random.Random) -> Assignment:
-    fit = [t for t in visible_topics(facts["topics"]) if t["category"] == "For Sale"]
-    topics, best = _draw_cheapest(fit, 4, rng)
+    topics, best = _draw_lowest(rng, visible_topics(facts, "For Sale"), 4, _price_of)
     items = ", ".join(topic["details"]["item"] for topic in topics)
     return assign(
         f"Which of these is the cheapest in the category For Sale: {items}? "
         "Answer with its name as given here.",
-        [find_topic(topic["title"]) for topic in topics],
+        [find_topic(topic) for topic in topics],
         answer=best["details"]["item"],
     )
 
 
 @task("forum/total-budget", level=3, split="train")
 def _total_budget(facts: Facts, rng: random.Random) -> Assignment:
-    fit = [t for t in visible_topics(facts["topics"]) if t["category"] == "Projects"]
-    topics = rng.sample(fit, 3)
+    topics = rng.sample(visible_topics(facts, "Projects"), 3)
     titles = ", ".join(f'"{topic["title"]}"' for topic in topics)
     return assign(
         "What is the sum of the budgets in the opening comments of these topics? "
@@ -1184,7 +1076,7 @@ def _total_budget(facts: Facts, rng: random.Random) -> Assignment:
 def _most_liked(facts: Facts, rng: random.Random) -> Assignment:
     fit = [
         (topic, best)
-        for topic in visible_topics(facts["topics"])
+        for topic in visible_topics(facts)
         if len(topic["comments"]) > 8
         and (best := find_best(topic["comments"], lambda one: one["likes"]))
     ]
@@ -1192,7 +1084,7 @@ def _most_liked(facts: Facts, rng: random.Random) -> Assignment:
     return assign(
         f'Who wrote the comment with the most likes in the topic "{topic["title"]}"? '
         "Answer with first and last name.",
-        (find_topic(topic["title"]), _read_all(topic)),
+        (find_topic(topic), _read_all(topic)),
         answer=name_of(facts, best["by"]),
     )
 
@@ -1201,7 +1093,7 @@ def _most_liked(facts: Facts, rng: random.Random) -> Assignment:
 def _count_comments(facts: Facts, rng: random.Random) -> Assignment:
     fit = [
         (topic, writer)
-        for topic in visible_topics(facts["topics"])
+        for topic in visible_topics(facts)
         if len(topic["comments"]) > _PAGE and not any(one["removed"] for one in topic["comments"])
         for writer in sorted({one["by"] for one in topic["comments"]})
     ]
@@ -1216,14 +1108,12 @@ def _count_comments(facts: Facts, rng: random.Random) -> Assignment:
 
 @task("forum/count-topics", level=2, split="train")
 def _count_topics(facts: Facts, rng: random.Random) -> Assignment:
-    topics = visible_topics(facts["topics"])
-    topic = rng.choice([t for t in topics if t["category"] in ("Running", "Cooking", "Software")])
-    writer = topic["author"]
-    count = sum(one["author"] == writer for one in topics)
+    topic = rng.choice(visible_topics(facts, "Running", "Cooking", "Software"))
+    count = sum(one["author"] == topic["author"] for one in visible_topics(facts))
     return assign(
         f'How many topics did the author of the topic "{topic["title"]}" start in the whole '
         "forum, this one included? Answer with the number.",
-        find_topic(topic["title"]),
+        find_topic(topic),
         click(f"[data-pk='{topic['comments'][0]['id']}'] .comment__info__username__link"),
         click(".nav__tabs__link", "Topics"),
         answer=str(count),
@@ -1236,22 +1126,21 @@ def _poll_winner(facts: Facts, rng: random.Random) -> Assignment:
     return assign(
         f'Which choice has the most votes in the poll of the topic "{topic["title"]}"? '
         "Do not vote. Answer with the text of the choice.",
-        (find_topic(topic["title"]), _results(topic["poll"])),
+        (find_topic(topic), _results(topic["poll"])),
         answer=best["text"],
     )
 
 
 @task("forum/poll-voters", level=2, split="test")
 def _poll_voters(facts: Facts, rng: random.Random) -> Assignment:
-    topic = rng.choice([t for t in visible_topics(facts["topics"]) if t["poll"]])
+    topic = rng.choice([one for one in visible_topics(facts) if one["poll"]])
     poll = topic["poll"]
     option = rng.choice([one for one in poll["options"] if one["votes"]])
     shown = poll["closed"] or poll["voted"] is not None
     return assign(
         f'How many members voted for "{option["text"]}" in the poll of the topic '
         f'"{topic["title"]}"? Do not vote yourself. Answer with the number.',
-        find_topic(topic["title"]),
-        *(() if shown else (_results(poll),)),
+        (find_topic(topic), () if shown else _results(poll)),
         click(f"#p{poll['id']} a[href='/comment/poll/voters/{option['id']}/']"),
         answer=str(option["votes"]),
     )
@@ -1259,18 +1148,14 @@ def _poll_voters(facts: Facts, rng: random.Random) -> Assignment:
 
 @task("forum/early-car-pool", level=3, split="train")
 def _early_car_pool(facts: Facts, rng: random.Random) -> Assignment:
-    fit = [t for t in visible_topics(facts["topics"]) if t["category"] == "Commuting"]
-    while True:
-        topics = rng.sample(fit, 3)
-        hours = sorted(topic["details"]["hour"] for topic in topics)
-        if hours[0] != hours[1]:
-            break
+    topics, first = _draw_lowest(
+        rng, visible_topics(facts, "Commuting"), 3, lambda topic: topic["details"]["hour"]
+    )
     towns = ", ".join(topic["details"]["town"] for topic in topics)
-    first = min(topics, key=lambda topic: str(topic["details"]["hour"]))
     return assign(
         f"There are car pools from {towns} in the category Commuting. Whose leaves first in "
         "the morning? Answer with the driver's first and last name.",
-        [find_topic(topic["title"]) for topic in topics],
+        [find_topic(topic) for topic in topics],
         answer=name_of(facts, first["author"]),
     )
 
@@ -1280,212 +1165,163 @@ def _early_car_pool(facts: Facts, rng: random.Random) -> Assignment:
 
 @task("forum/close-topic", level=1, split="train", user="moderator")
 def _close_topic(facts: Facts, rng: random.Random) -> Assignment:
-    topic = rng.choice(find_unclosed_topics(facts["topics"]))
+    topic = rng.choice(find_unclosed_topics(facts))
     return assign(
         f'As a moderator, close the topic "{topic["title"]}".',
-        (find_topic(topic["title"]), _moderate("Close topic")),
-        _moderated(facts, topic, facts["moderator"], _CLOSED, is_closed=1),
+        (find_topic(topic), _moderate("Close topic")),
+        _moderated(facts, topic, _CLOSED, is_closed=1),
     )
 
 
 @task("forum/reopen-topic", level=1, split="test", user="moderator")
 def _reopen_topic(facts: Facts, rng: random.Random) -> Assignment:
-    topic = rng.choice(visible_topics(facts["topics"]))
+    topic = rng.choice(visible_topics(facts))
     return assign(
         f'As a moderator, open the closed topic "{topic["title"]}" again.',
-        (find_topic(topic["title"]), _moderate("Open topic")),
-        _moderated(facts, topic, facts["moderator"], _UNCLOSED, is_closed=0),
-        prepare=(_set_topic(topic, "is_closed", 1),),
+        (find_topic(topic), _moderate("Open topic")),
+        _moderated(facts, topic, _UNCLOSED, is_closed=0),
+        prepare=(_set(_TOPIC, topic, "is_closed", 1),),
     )
 
 
 @task("forum/pin-topic", level=1, split="train", user="moderator")
 def _pin_topic(facts: Facts, rng: random.Random) -> Assignment:
-    fit = [t for t in visible_topics(facts["topics"]) if not (t["pinned"] or t["globally_pinned"])]
-    topic, everywhere = rng.choice(fit), rng.random() < 0.5
-    new = {"is_globally_pinned": 1} if everywhere else {"is_pinned": 1}
+    fit = [t for t in visible_topics(facts) if not (t["pinned"] or t["globally_pinned"])]
+    topic = rng.choice(fit)
+    how, entry, column = (
+        ("globally, not only in its category", "Pin topic globally", "is_globally_pinned")
+        if rng.random() < 0.5
+        else ("in its category, not globally", "Pin topic", "is_pinned")
+    )
     return assign(
-        f'As a moderator, pin the topic "{topic["title"]}" globally, not only in its category.'
-        if everywhere
-        else f'As a moderator, pin the topic "{topic["title"]}" in its category, not globally.',
-        find_topic(topic["title"]),
-        _moderate("Pin topic globally" if everywhere else "Pin topic"),
-        _moderated(facts, topic, facts["moderator"], _PINNED, **new),
+        f'As a moderator, pin the topic "{topic["title"]}" {how}.',
+        (find_topic(topic), _moderate(entry)),
+        _moderated(facts, topic, _PINNED, **{column: 1}),
     )
 
 
 @task("forum/unpin-topic", level=1, split="test", user="moderator")
 def _unpin_topic(facts: Facts, rng: random.Random) -> Assignment:
-    topic = rng.choice([t for t in visible_topics(facts["topics"]) if not t["globally_pinned"]])
+    topic = rng.choice([one for one in visible_topics(facts) if not one["globally_pinned"]])
     return assign(
         f'As a moderator, unpin the pinned topic "{topic["title"]}".',
-        (find_topic(topic["title"]), _moderate("Unpin topic")),
-        _moderated(facts, topic, facts["moderator"], _UNPINNED, is_pinned=0),
-        prepare=(_set_topic(topic, "is_pinned", 1),),
+        (find_topic(topic), _moderate("Unpin topic")),
+        _moderated(facts, topic, _UNPINNED, is_pinned=0),
+        prepare=(_set(_TOPIC, topic, "is_pinned", 1),),
     )
 
 
 @task("forum/delete-topic", level=1, split="train", user="moderator")
 def _delete_topic(facts: Facts, rng: random.Random) -> Assignment:
-    topic = rng.choice(visible_topics(facts["topics"]))
+    topic = rng.choice(visible_topics(facts))
     return assign(
         f'As a moderator, delete the topic "{topic["title"]}".',
-        (find_topic(topic["title"]), _moderate("Delete topic")),
-        changed(_TOPIC, {"id": topic["id"]}, is_removed=1, reindex_at=anything),
+        (find_topic(topic), _moderate("Delete topic")),
+        _changed(_TOPIC, topic, is_removed=1, reindex_at=anything),
     )
 
 
 @task("forum/move-topic", level=2, split="train", user="moderator")
 def _move_topic(facts: Facts, rng: random.Random) -> Assignment:
-    topic = rng.choice(find_unclosed_topics(facts["topics"]))
+    topic = rng.choice(find_unclosed_topics(facts))
     fit = [c for c in facts["categories"] if c["title"] != topic["category"] and c["parent"]]
     category = rng.choice(fit)
     return assign(
         f'As a moderator, move the topic "{topic["title"]}" to the category '
         f'"{category["title"]}", which is part of "{category["parent"]}".',
-        (find_topic(topic["title"]), _move_to(category)),
-        _moderated(facts, topic, facts["moderator"], _MOVED, category_id=category["id"]),
+        (find_topic(topic), _move_to(category)),
+        _moderated(facts, topic, _MOVED, category_id=category["id"]),
     )
-
-
-def _move_to(category: dict[str, Any]) -> tuple[Step, ...]:
-    """Move the topic that is open."""
-    return click("a.topic_edit_link"), _choose("#id_category", category["id"]), _SAVE
 
 
 @task("forum/move-and-close", level=3, split="test", user="moderator")
 def _move_and_close(facts: Facts, rng: random.Random) -> Assignment:
-    fit = [
-        t
-        for t in find_unclosed_topics(facts["topics"])
-        if t["category"] in ("Hardware", "Software")
-    ]
-    topic = rng.choice(fit)
-    target = find(
-        facts["categories"], title="Software" if topic["category"] == "Hardware" else "Hardware"
-    )
-    text = f"I moved this to {target['title']}."
-    moderator = facts["moderator"]
+    topic = rng.choice(find_unclosed_topics(facts, "Hardware", "Software"))
+    title = "Software" if topic["category"] == "Hardware" else "Hardware"
+    target = find(facts["categories"], title=title)
+    text = f"I moved this to {title}."
     return assign(
         f'The topic "{topic["title"]}" is in the wrong category. As a moderator, move it to '
-        f'"{target["title"]}", reply in it with the text "{text}", and then close it.',
-        (_browse(facts, topic), _move_to(target), write_reply(text), _moderate("Close topic")),
-        changed(
-            _TOPIC,
-            {"id": topic["id"]},
-            category_id=target["id"],
-            is_closed=1,
-            reindex_at=anything,
-            comment_count=len(topic["comments"]) + 1,
-            last_active=anything,
-        ),
-        *expect_reply(facts, topic, moderator, text)[:2],
-        [
-            added(_COMMENT, topic_id=topic["id"], user_id=_id(facts, moderator), action=action)
-            for action in (_MOVED, _CLOSED)
-        ],
+        f'"{title}", reply in it with the text "{text}", and then close it.',
+        (_browse(facts, topic), _move_to(target), _told(facts, topic, _MOVED)),
+        _reply_and_close(facts, topic, text, category_id=target["id"]),
     )
 
 
 @task("forum/delete-comment", level=2, split="train", user="moderator")
 def _delete_comment(facts: Facts, rng: random.Random) -> Assignment:
-    topic, comment = rng.choice(_single(facts, plain_topics(facts["topics"])))
+    topic, comment = _draw_comment(facts, rng)
     return assign(
         f"As a moderator, delete the comment of {name_of(facts, comment['by'])} in the topic "
         f'"{topic["title"]}".',
-        (_browse(facts, topic), _at(comment, "/delete/")),
-        changed(_COMMENT, {"id": comment["id"]}, is_removed=1),
+        (_browse(facts, topic), _delete(comment)),
     )
 
 
 @task("forum/undelete-comment", level=1, split="test", user="moderator")
 def _undelete_comment(facts: Facts, rng: random.Random) -> Assignment:
-    topic, comment = rng.choice(_single(facts, plain_topics(facts["topics"])))
+    topic, comment = _draw_comment(facts, rng)
     return assign(
         f'As a moderator, undelete the deleted comment in the topic "{topic["title"]}".',
-        (find_topic(topic["title"]), _at(comment, "/undelete/")),
-        changed(_COMMENT, {"id": comment["id"]}, is_removed=0),
-        prepare=(_set_removed(comment),),
+        (find_topic(topic), _at(comment, "/undelete/")),
+        _changed(_COMMENT, comment, is_removed=0),
+        prepare=(_set(_COMMENT, comment, "is_removed", 1),),
     )
 
 
 @task("forum/censor-comment", level=2, split="train", user="moderator")
 def _censor_comment(facts: Facts, rng: random.Random) -> Assignment:
-    topic, comment = rng.choice(_single(facts, plain_topics(facts["topics"])))
-    text = rng.choice(
-        ("Removed by a moderator.", "Please stay friendly.", "Moved to the intranet.")
-    )
+    topic, comment = _draw_comment(facts, rng)
+    texts = ("Removed by a moderator.", "Please stay friendly.", "Moved to the intranet.")
+    text = rng.choice(texts)
     return assign(
         f"As a moderator, replace the text of {name_of(facts, comment['by'])}'s comment in the "
         f'topic "{topic["title"]}" by: "{text}"',
-        (find_topic(topic["title"]), _rewrite(comment, text)),
-        _edited(comment, text),
+        (find_topic(topic), _rewrite(comment, text)),
     )
 
 
 @task("forum/clean-up-spam", level=3, split="train", user="moderator")
 def _clean_up_spam(facts: Facts, rng: random.Random) -> Assignment:
-    spammer = facts["spammer"]
-    topic = rng.choice(
-        [t for t in find_unclosed_topics(facts["topics"]) if len(_by(t, spammer)) > 1]
-    )
+    spammer, topics = facts["spammer"], find_unclosed_topics(facts)
+    topic = rng.choice([topic for topic in topics if len(_by(topic, spammer)) > 1])
     return assign(
         f"The account of {name_of(facts, spammer)} was abused for advertising. As a moderator, "
         f'delete all comments of this account in the topic "{topic["title"]}".',
+        # A deletion leads to the page of the comment; each one is looked for from the start.
         [
-            # A deletion leads to the page of the comment; each one is looked for from the start.
-            (find_topic(topic["title"]), _to_comment(topic, comment), _at(comment, "/delete/"))
+            (find_topic(topic), _to_comment(topic, comment), _delete(comment))
             for comment in _by(topic, spammer)
         ],
-        [changed(_COMMENT, {"id": comment["id"]}, is_removed=1) for comment in _by(topic, spammer)],
     )
 
 
 @task("forum/move-comment", level=3, split="test", user="moderator")
 def _move_comment(facts: Facts, rng: random.Random) -> Assignment:
-    topics = plain_topics(facts["topics"])
-    topic, comment = rng.choice(_single(facts, topics))
-    target = rng.choice([t for t in topics if t["id"] != topic["id"]])
+    topic, comment = _draw_comment(facts, rng)
+    target = rng.choice([one for one in plain_topics(facts) if one["id"] != topic["id"]])
     return assign(
         f"As a moderator, move the comment of {name_of(facts, comment['by'])} in the topic "
         f'"{topic["title"]}" to the topic "{target["title"]}".',
-        (
-            find_topic(target["title"]),  # Its number is in the address.
-            find_topic(topic["title"]),
-            _moderate("Select comments to move"),
-            check(f".js-move-comment-checkbox[value='{comment['id']}']"),
-            fill("#id_move_comments_topic", str(target["id"])),
-            click(".js-move-comments-button"),
-        ),
-        changed(_COMMENT, {"id": comment["id"]}, topic_id=target["id"]),
-        changed(_TOPIC, {"id": topic["id"]}, comment_count=len(topic["comments"]) - 1),
+        find_topic(target),  # Its number is in the address.
+        (find_topic(topic), _moderate("Select comments to move")),
+        check(f".js-move-comment-checkbox[value='{comment['id']}']"),
+        fill("#id_move_comments_topic", str(target["id"])),
+        click(".js-move-comments-button"),
+        _changed(_COMMENT, comment, topic_id=target["id"]),
+        _changed(_TOPIC, topic, comment_count=len(topic["comments"]) - 1),
         (_follows(facts, comment["by"], target["id"]), _grows(target)),
     )
 
 
 @task("forum/close-duplicate", level=2, split="train", user="moderator")
 def _close_duplicate(facts: Facts, rng: random.Random) -> Assignment:
-    fit = [
-        t
-        for t in find_unclosed_topics(facts["topics"])
-        if t["category"] in ("Network", "Wanted", "Gardening")
-    ]
-    topic, other = rng.sample(fit, 2)
-    text, moderator = f"See also: {other['title']}", facts["moderator"]
+    topic, other = rng.sample(find_unclosed_topics(facts, "Network", "Wanted", "Gardening"), 2)
+    text = f"See also: {other['title']}"
     return assign(
         f'As a moderator, reply in the topic "{topic["title"]}" with the text "{text}", and '
         "then close this topic.",
-        (find_topic(topic["title"]), write_reply(text), _moderate("Close topic")),
-        *expect_reply(facts, topic, moderator, text)[:2],
-        changed(
-            _TOPIC,
-            {"id": topic["id"]},
-            is_closed=1,
-            reindex_at=anything,
-            comment_count=len(topic["comments"]) + 1,
-            last_active=anything,
-        ),
-        added(_COMMENT, topic_id=topic["id"], user_id=_id(facts, moderator), action=_CLOSED),
+        (find_topic(topic), _reply_and_close(facts, topic, text)),
     )
 
 
@@ -1498,8 +1334,8 @@ def _undelete_topic(facts: Facts, rng: random.Random) -> Assignment:
     return assign(
         f'As an administrator, undelete the deleted topic "{topic["title"]}".',
         (_admin("Topics"), click(".layout__admin a", topic["title"]), _moderate("Undelete topic")),
-        changed(_TOPIC, {"id": topic["id"]}, is_removed=0, reindex_at=anything),
-        prepare=(_set_topic(topic, "is_removed", 1),),
+        _changed(_TOPIC, topic, is_removed=0, reindex_at=anything),
+        prepare=(_set(_TOPIC, topic, "is_removed", 1),),
     )
 
 
@@ -1509,29 +1345,14 @@ def _create_category(facts: Facts, rng: random.Random) -> Assignment:
     parent = rng.choice([c for c in facts["categories"] if not c["parent"]])
     description = f"Everything about {title.lower()} at Northfield"
     color = f"#{rng.randrange(0x1000000):06x}"
+    new = {"title": title, "description": description, "color": color}
+    columns = columns_of(_CATEGORY_FIELDS, new)
     return assign(
         f'As an administrator, create the category "{title}" inside "{parent["title"]}". '
         f'Description: "{description}". Colour: {color}.',
         (_admin("Categories"), click(".admin__category_menu__new_category a")),
-        (select("#id_parent", parent["title"]), fill("#id_title", title)),
-        (fill("#id_description", description), fill("#id_color", color), _SAVE),
-        added(
-            _CATEGORY,
-            title=title,
-            parent_id=parent["id"],
-            description=same_text(description),
-            color=same_text(color),
-            is_closed=0,
-            is_removed=0,
-            is_global=1,
-        ),
-    )
-
-
-def _edit_category(category: dict[str, Any]) -> tuple[Step, ...]:
-    return (
-        *_admin("Categories"),
-        click(f"a[href='/st/admin/category/update/{category['id']}/']"),
+        (select("#id_parent", parent["title"]), set_fields(_CATEGORY_FIELDS, new), _SAVE),
+        added(_CATEGORY, **columns, parent_id=parent["id"], is_closed=0, is_removed=0, is_global=1),
     )
 
 
@@ -1542,13 +1363,7 @@ def _describe_category(facts: Facts, rng: random.Random) -> Assignment:
     return assign(
         f'As an administrator, change the description of the category "{category["title"]}" '
         f'to "{text}".',
-        (_edit_category(category), fill("#id_description", text), _SAVE),
-        changed(
-            _CATEGORY,
-            {"id": category["id"]},
-            description=same_text(text),
-            reindex_at=anything,
-        ),
+        _edit_category(category, description=text),
     )
 
 
@@ -1558,120 +1373,87 @@ def _close_category(facts: Facts, rng: random.Random) -> Assignment:
     return assign(
         f'As an administrator, close the category "{category["title"]}", so that nobody can '
         "create topics in it. Do not remove it.",
-        (_edit_category(category), check("#id_is_closed"), _SAVE),
-        changed(_CATEGORY, {"id": category["id"]}, is_closed=1, reindex_at=anything),
+        _edit_category(category, is_closed=1),
     )
-
-
-def _edit_user(user: dict[str, Any]) -> tuple[Step, ...]:
-    """Open the settings of a member, who may be on any page of the list."""
-    return (*_admin("Users"), _page_to("", f"a[href='/st/admin/user/edit/{user['id']}/']"))
 
 
 @task("forum/make-moderator", level=2, split="train", user="admin")
 def _make_moderator(facts: Facts, rng: random.Random) -> Assignment:
-    user = rng.choice([one for one in facts["users"] if one["role"] == "member"])
+    user = rng.choice(_members(facts))
     return assign(
         f"As an administrator, give {user['name']} (user name {user['username']}) the "
         "moderator status.",
-        (_edit_user(user), check("#id_is_moderator"), _SAVE),
+        _edit_user(user, check("#id_is_moderator")),
         changed(_PROFILE, {"user_id": user["id"]}, is_moderator=1),
     )
 
 
 @task("forum/deactivate-member", level=2, split="test", user="admin")
 def _deactivate_member(facts: Facts, rng: random.Random) -> Assignment:
-    user = rng.choice([one for one in facts["users"] if one["role"] == "member"])
+    user = rng.choice(_members(facts))
     return assign(
         f"{user['name']} has left the company. As an administrator, deactivate the account.",
-        (_edit_user(user), uncheck("#id_is_active"), _SAVE),
-        changed("auth_user", {"id": user["id"]}, is_active=0),
+        _edit_user(user, uncheck("#id_is_active")),
+        _changed("auth_user", user, is_active=0),
     )
 
 
 @task("forum/settings", level=2, split="train", user="admin")
 def _settings(facts: Facts, rng: random.Random) -> Assignment:
-    count = rng.choice((10, 15, 25, 30, 40, 50))
+    count = str(rng.choice((10, 15, 25, 30, 40, 50)))
     what = rng.choice(("comments", "topics"))
     text = f"Northfield talks, {rng.choice(_DAYS)}s and always"
+    new = {f"{what}_per_page": count, "site_description": same_text(text), "_updated_at": anything}
     return assign(
         f"As an administrator, change the forum's basic settings: {count} {what} per page, "
         f'and the site description "{text}".',
         (_admin("Basic settings"), fill("#id_site_description", text)),
-        (fill(f"#id_{what}_per_page", str(count)), _SAVE),
-        changed("djconfig_config", {"key": f"{what}_per_page"}, value=str(count)),
-        changed("djconfig_config", {"key": "site_description"}, value=same_text(text)),
-        changed("djconfig_config", {"key": "_updated_at"}, value=anything),
+        (fill(f"#id_{what}_per_page", count), _SAVE),
+        [changed("djconfig_config", {"key": key}, value=value) for key, value in new.items()],
     )
 
 
 @task("forum/settle-flag", level=3, split="train", user="admin")
 def _settle_flag(facts: Facts, rng: random.Random) -> Assignment:
-    (topic, comment), admin = _draw_unreported(facts, rng), facts["admin"]
+    topic, comment, flag, prepare = _draw_reported(facts, rng)
     return assign(
         f'A comment in the topic "{topic["title"]}" was reported. As an administrator, delete '
         "this comment, and close its flag.",
-        (_open_flag(_new_flag(comment)), _DELETE_AND_CLOSE),
-        changed(_COMMENT, {"id": comment["id"]}, is_removed=1),
-        changed(_FLAG, {"id": _new_flag(comment)}, is_closed=1, moderator_id=_id(facts, admin)),
-        prepare=_report_comment(facts, comment, rng),
+        _close_flag(facts, flag, _delete_reported(comment["id"])),
+        prepare=prepare,
     )
-
-
-_DELETE_AND_CLOSE = (click(".comment__actions a", "delete"), check("#id_is_closed"), _SAVE)
-"""Delete the comment of the flag that is open, and close the flag."""
-
-
-def _open_flag(flag: int) -> tuple[Step, ...]:
-    return (*_admin("Flags"), click(f"a[href='/st/admin/comment/flag/{flag}/']"))
 
 
 @task("forum/dismiss-flag", level=2, split="test", user="admin")
 def _dismiss_flag(facts: Facts, rng: random.Random) -> Assignment:
-    (topic, comment), admin = _draw_unreported(facts, rng), facts["admin"]
+    topic, _, flag, prepare = _draw_reported(facts, rng)
     return assign(
         f'A comment in the topic "{topic["title"]}" was reported, but it is harmless. As an '
         "administrator, close its flag and keep the comment.",
-        (_open_flag(_new_flag(comment)), check("#id_is_closed"), _SAVE),
-        changed(_FLAG, {"id": _new_flag(comment)}, is_closed=1, moderator_id=_id(facts, admin)),
-        prepare=_report_comment(facts, comment, rng),
+        _close_flag(facts, flag),
+        prepare=prepare,
     )
 
 
 @task("forum/clean-up-flags", level=3, split="test", user="admin")
 def _clean_up_flags(facts: Facts, rng: random.Random) -> Assignment:
     spam = [one for one in facts["flags"] if one["spam"] and not one["closed"]]
-    topics = {topic["id"]: topic for topic in facts["topics"]}
-    flags, admin = rng.sample(spam, 2), facts["admin"]
-    titles = " and ".join(f'"{topics[flag["topic"]]["title"]}"' for flag in flags)
+    flags, topics = rng.sample(spam, 2), facts["topics"]
+    titles = " and ".join(f'"{find(topics, id=flag["topic"])["title"]}"' for flag in flags)
     return assign(
         f"Advertising was reported in the topics {titles}. As an administrator, delete the two "
         "reported comments, and close their flags.",
-        [
-            (
-                _open_flag(flag["id"]),
-                _DELETE_AND_CLOSE,
-            )
-            for flag in flags
-        ],
-        [
-            (
-                changed(_COMMENT, {"id": flag["comment"]}, is_removed=1),
-                changed(_FLAG, {"id": flag["id"]}, is_closed=1, moderator_id=_id(facts, admin)),
-            )
-            for flag in flags
-        ],
+        [_close_flag(facts, flag["id"], _delete_reported(flag["comment"])) for flag in flags],
     )
 
 
 @task("forum/count-reporters", level=1, split="train", user="admin")
 def _count_reporters(facts: Facts, rng: random.Random) -> Assignment:
-    topic, comment = _draw_unreported(facts, rng)
-    prepare = _report_comment(facts, comment, rng)
+    topic, _, flag, prepare = _draw_reported(facts, rng)
     return assign(
         f'A comment in the topic "{topic["title"]}" was reported. How many members reported '
         "it? You are an administrator. Answer with the number.",
-        _open_flag(_new_flag(comment)),
+        _open_flag(flag),
         prepare=prepare,
         answer=str(len(prepare) - 1),
     )
@@ -1680,49 +1462,22 @@ def _count_reporters(facts: Facts, rng: random.Random) -> Assignment:
 # What cannot be done.
 
 
-@task("forum/delete-own-topic", level=1, split="train", infeasible=True)
-def _delete_own_topic(facts: Facts, rng: random.Random) -> Assignment:
-    topic = rng.choice(
-        [t for t in find_unclosed_topics(facts["topics"]) if t["author"] == facts["user"]]
-    )
-    return assign(
-        f'Delete your topic "{topic["title"]}", without asking anybody else.',
-        (find_topic(topic["title"]), click("a.topic_edit_link")),
-    )
-
-
 @task("forum/reply-in-closed-topic", level=1, split="train", infeasible=True)
 def _reply_in_closed_topic(facts: Facts, rng: random.Random) -> Assignment:
-    topic = rng.choice(visible_topics(facts["topics"]))
+    topic = rng.choice(visible_topics(facts))
     return assign(
         f'Reply in the topic "{topic["title"]}" with this text: "{_answer_text(rng)}"',
-        find_topic(topic["title"]),
-        prepare=(_set_topic(topic, "is_closed", 1),),
+        find_topic(topic),
+        prepare=(_set(_TOPIC, topic, "is_closed", 1),),
     )
 
 
 @task("forum/vote-in-closed-poll", level=1, split="train", infeasible=True)
 def _vote_in_closed_poll(facts: Facts, rng: random.Random) -> Assignment:
-    topic = rng.choice(_polls(facts, closed=False, voted=False))
+    topic = rng.choice(_open_polls(facts))
     option = rng.choice(topic["poll"]["options"])
-    close = "UPDATE spirit_comment_poll_commentpoll SET close_at = ? WHERE id = ?"
     return assign(
         f'Vote for "{option["text"]}" in the poll of the topic "{topic["title"]}".',
         _browse(facts, topic),
-        prepare=((close, ("2026-02-20 12:00:00", topic["poll"]["id"])),),
-    )
-
-
-@task("forum/price-of-nothing", level=1, split="train", infeasible=True)
-def _price_of_nothing(facts: Facts, rng: random.Random) -> Assignment:
-    item = rng.choice(
-        ("motorboat", "wedding dress", "trampoline", "chandelier", "drum kit", "pool table")
-    )
-    kind = rng.choice(("red", "blue", "white", "second-hand", "large", "small", "antique"))
-    return assign(
-        f"How much does the {kind} {item} in the category For Sale cost? "
-        "Answer with the number of pounds.",
-        click("a.header__tabs__item[href='/search/']"),
-        fill(".js-search-content input[name=q]", item),
-        click(".js-search-content input[type=submit]"),
+        prepare=(_set(_POLL, topic["poll"], "close_at", "2026-02-20 12:00:00"),),
     )

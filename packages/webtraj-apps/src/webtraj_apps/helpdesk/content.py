@@ -2,6 +2,7 @@
 """The tickets of Northfield's help desk: who wrote what, when, by the standard library alone."""
 
 import random
+import re
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -10,7 +11,7 @@ import company
 import people
 import voices
 
-__all__ = ["AGENTS", "COLLEAGUE", "OPEN", "tickets", "words"]
+__all__ = ["AGENTS", "COLLEAGUE", "OPEN", "tickets", "words", "working_day"]
 
 AGENTS = {
     0: ("it", "web", "ord"),
@@ -30,13 +31,38 @@ _FROM_CUSTOMERS = ("ord", "ret", "web")
 _FIRST, _LAST = date(2026, 1, 5), date(2026, 2, 27)
 _DAYS_OPEN = 22
 """After so many days hardly a ticket is still open."""
+_DAYS_UNANSWERED = 7
+"""After so many days an open ticket waits for its sender, not for an agent."""
 _WRITES_LETTERS = 23
 """Whoever usually writes more words greets and signs even in a form."""
+_OFFICE = "office"
+"""Under this name a colleague of a buyer writes."""
+_NAMED_DAY = re.compile(r"\{d(\d+)\}")
 
 
 def words(seed: int) -> Any:
     """Return what the files of texts hold, by key: `content.toml`, `tickets.toml`."""
     return company.words(Path(__file__).parent, seed, "content.toml", "tickets.toml")
+
+
+def working_day(day: date, count: int) -> date:
+    """Return the day so many working days after a day, or before it."""
+    step = 1 if count > 0 else -1
+    while count:
+        day += timedelta(days=step)
+        count -= step if day.weekday() < 5 else 0
+    return day
+
+
+def _named(day: date) -> dict[str, str]:
+    """Return slots for days around a day: `d2` is a weekday, `n2` the day of the month."""
+    slots = {}
+    for count in range(-4, 16):
+        found = working_day(day, count)
+        ends = {1: "st", 2: "nd", 3: "rd"}
+        end = "th" if 10 < found.day < 20 else ends.get(found.day % 10, "th")
+        slots |= {f"d{count}": f"{found:%A}", f"n{count}": f"{found.day}{end}"}
+    return slots
 
 
 def tickets(seed: int) -> list[dict[str, Any]]:
@@ -47,7 +73,8 @@ def tickets(seed: int) -> list[dict[str, Any]]:
     """
     rng = random.Random(f"helpdesk tickets {seed}")
     writer = _Writer(rng, people.people(seed), words(seed))
-    made = [one for unit in writer.words.tickets for one in writer.tickets(unit)]
+    units = sorted(writer.words.tickets, key=lambda unit: "needs" in unit)
+    made = [one for unit in units for one in writer.tickets(unit)]
     made.sort(key=lambda one: one["created"])
     return made
 
@@ -58,6 +85,7 @@ class _Writer:
     def __init__(self, rng: random.Random, staff: list[people.Person], told: Any) -> None:
         self.rng = rng
         self.staff = staff
+        self.positions = company.positions()
         self.words = told
         self.numbers = {
             slot: rng.sample(values, 2 * len(told.tickets))
@@ -75,41 +103,54 @@ class _Writer:
             if {"again", "needs"} & unit.keys() or unit["title"] in needed
         }
         """Titles of tickets that are open in every world: others depend on them."""
+        self.created: dict[str, datetime] = {}
 
     def tickets(self, unit: dict[str, Any]) -> list[dict[str, Any]]:
         """Return the ticket of a unit, and its second report if there is one."""
         rng = self.rng
-        agent = rng.choice([n for n, queues in AGENTS.items() if unit["queue"] in queues])
+        agent = self.agent(unit)
         waits = unit["title"] in self.waiting or ("list" in unit and rng.random() < 0.8)
         urgent = unit.get("priority") == 1
-        days = 5 if urgent else 16
+        days = 3 if urgent else 16
         first = company.NOW.date() - timedelta(days=days) if waits else _FIRST
         sender, email, name, business = self.sender(unit)
-        slots = {
+        created = self.moment(sender, *unit.get("span", (first, _LAST)))
+        if before := self.created.get(unit.get("needs", "")):
+            created = self.moment(sender, before.date(), _LAST)
+            created = max(created, before + timedelta(minutes=rng.randint(17, 140)))
+        self.created[unit["title"]] = created
+        slots = _named(created.date()) | {
             "first": name,
             "company": business,
-            "other": rng.choice(
-                [p.first for n, p in enumerate(self.staff) if n not in (agent, sender, 0)]
-            ),
+            "other": self.other(unit, agent, sender),
             "room": f"{rng.randint(1, 4)}.{rng.randint(1, 28):02d}",
+            "door": f"{rng.randint(1, 28):02d}",
             "device": f"NB-{self.numbers['device'].pop()}",
             "order": f"NF-{self.numbers['order'].pop()}",
             "invoice": f"R{self.numbers['invoice'].pop()}",
             "badge": str(self.numbers["badge"].pop()),
         }
-        created = self.moment(sender, first, _LAST)
         age = (company.NOW - created).days
-        is_open = waits or rng.random() > min(0.93, age / (5 if urgent else _DAYS_OPEN))
+        is_open = waits or (not urgent and rng.random() > min(0.93, age / _DAYS_OPEN))
         turns = unit["turns"]
         if is_open:  # The last message closes a ticket.
             most = max(0, min(len(turns) - 1, 1 if waits else len(turns)))
-            turns = turns[: rng.randint(min(most, age // 10), most)]
-        said, when, pace = [], created, 0.7 if urgent else rng.choice((1.5, 3, 5, 9))
-        for by, text in (*turns, *(() if is_open else (("end", unit["end"]),))):
+            turns = turns[: rng.randint(min(most, 1 if urgent else age // 10), most)]
+            if age > _DAYS_UNANSWERED and turns and turns[-1][0] == "sender":
+                turns = turns[:-1]
+        named = [int(count) for count in _NAMED_DAY.findall(" ".join(one[1] for one in turns))]
+        said, when, pace = [], created, rng.choice((1.5, 3, 5, 9))
+        if urgent or _NAMED_DAY.search(f"{unit}"):  # The answer comes before the day.
+            pace = 0.7
+        last = () if is_open else (("end", unit["end"], max(named, default=0)),)
+        for by, text, *days in (*turns, *last):
             if by == "end":
                 when = max(when, created + timedelta(days=unit.get("days", 0)))
             private = by == "sender" and sender is None
             when = self.answer(when, pace) if private else company.later(rng, when, pace)
+            if any(days):
+                day = working_day(created.date(), *days)
+                when = max(when, company.moment(rng, day, day))
             if when >= company.NOW:
                 is_open = True
                 break
@@ -134,7 +175,7 @@ class _Writer:
         status = rng.choices((RESOLVED, CLOSED), (3, 8))[0]
         made = {
             "title": unit["title"].format(**slots),
-            "text": self.compose(sender, unit["text"].format(**slots), email),
+            "text": self.compose(sender, unit["text"].format(**slots), email, business),
             "queue": unit["queue"],
             "sender": sender,
             "email": email,
@@ -158,17 +199,19 @@ class _Writer:
     ) -> dict[str, Any]:
         """Return the second report of a ticket, which nobody has read yet."""
         title, text = (one.format(**slots) for one in unit["again"])
-        sender, email, *_ = self.sender(unit, but=made["email"])
-        text = self.compose(sender, text, email)
+        sender, email, _, business = self.sender(unit, but=made["email"])
+        text = self.compose(sender, text, email, business)
         day = made["created"].date() + timedelta(days=1)
         created = self.moment(sender, min(day, _LAST), min(day + timedelta(days=4), _LAST))
+        if made["priority"] == 1:  # What stops work is reported on the same day.
+            created = made["created"]
         made["twin"] = title
         return made | {
             "title": title,
             "text": text,
             "sender": sender,
             "email": email,
-            "created": max(created, made["created"] + timedelta(minutes=41)),
+            "created": max(created, made["created"] + timedelta(minutes=self.rng.randint(17, 140))),
             "owner": None,
             "status": OPEN,
             "said": [],
@@ -178,21 +221,45 @@ class _Writer:
             "twin": made["title"],
         }
 
-    def compose(self, sender: int | None, text: str, email: str) -> str:
+    def compose(self, sender: int | None, text: str, email: str, business: str) -> str:
         """Return how somebody fills in the form: some write a letter, customers in their way."""
         if sender is not None:
             said = voices.say(sender, text)
             if voices.manner(sender).words <= _WRITES_LETTERS:
                 return said
             return voices.letter(sender, said, "", self.staff[sender].name)
-        domain = email.partition("@")[2].partition(".")[0]
+        writer, _, domain = email.removesuffix(".example").partition("@")
         hello, bye = self.words.letters.get(domain, ("", ""))
+        if writer == _OFFICE:
+            bye = business
         if text.startswith(("Hello", "Dear", "Hi")):
             hello = ""
         return "\n\n".join(part for part in (hello, text, bye) if part)
 
+    def agent(self, unit: dict[str, Any]) -> int:
+        """Return who answers: for the buildings, somebody at the site."""
+        fit = [n for n, queues in AGENTS.items() if unit["queue"] in queues]
+        if unit["queue"] == "fac":
+            site = "leeds" if unit.get("by") == "Logistics" else "dundee"
+            fit = [n for n in fit if self.positions[n].site == site]
+        return self.rng.choice(fit)
+
+    def other(self, unit: dict[str, Any], agent: int, sender: int | None) -> str:
+        """Return the first name of somebody else, of a department if the ticket asks for it."""
+        fit = [
+            self.staff[n].first
+            for n, position in enumerate(self.positions)
+            if n not in (agent, sender, 0)
+            and position.joined < _FIRST
+            and unit.get("other", position.department) == position.department
+        ]
+        return self.rng.choice(fit)
+
     def sender(self, unit: dict[str, Any], but: str = "") -> tuple[int | None, str, str, str]:
-        """Return the number of a colleague, address, first name, and a business."""
+        """Return the number of a colleague, address, first name, and a business.
+
+        Who is new writes none: many tickets tell of last year.
+        """
         rng = self.rng
         if unit["queue"] in _FROM_CUSTOMERS:
             by = unit.get("by")
@@ -200,14 +267,21 @@ class _Writer:
             business, name, domain, *_ = rng.choice(fit)
             address = f"{name.lower().replace(' ', '.')}@{domain}.example"
             if address == but:  # A colleague of the first one.
-                address = f"office@{domain}.example"
+                address = f"{_OFFICE}@{domain}.example"
             return None, address, name.split()[0], business
-        positions = company.positions()
-        colleagues = [n for n in range(len(self.staff)) if n not in AGENTS]
-        if "by" in unit:
-            fit = [n for n in colleagues if positions[n].department == unit["by"]]
-        else:
-            fit = [*colleagues, *[COLLEAGUE] * 5]
+        heads = {one["lead"] for one in company.COMPANY.departments}
+        fit = [
+            n
+            for n, position in enumerate(self.positions)
+            if n not in AGENTS
+            and unit.get("by", position.department) == position.department
+            and not (unit.get("led") and n in heads)
+            and position.joined < _FIRST
+        ]
+        if site := unit.get("site", "" if "by" in unit else "dundee"):
+            fit = [n for n in fit if self.positions[n].site == site]
+        if "by" not in unit:
+            fit += [COLLEAGUE] * 4 * (COLLEAGUE in fit)
         number = rng.choice([n for n in fit if self.staff[n].email != but])
         customer = rng.choice(company.COMPANY.customers)["name"]
         return number, self.staff[number].email, self.staff[number].first, customer

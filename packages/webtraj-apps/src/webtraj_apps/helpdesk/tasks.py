@@ -1,4 +1,8 @@
-"""Tasks in the help desk, and their oracles."""
+"""Tasks in the help desk.
+
+Functions named like `respond` return the steps of an oracle together with the changes that they
+make. Each template combines them with its goal.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +11,8 @@ import functools
 import json
 import random
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from operator import itemgetter
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
@@ -22,18 +27,20 @@ from webtraj.environments.browser.oracles import (
     uncheck,
     wait_until,
 )
-from webtraj_apps.fields import Field, columns_of, set_fields
+from webtraj_apps.fields import Field, columns_of, set_fields, tick
 from webtraj_apps.state import Expected
 from webtraj_apps.tasks import (
     Assignment,
     Facts,
     Parts,
     Statement,
+    Steps,
     added,
     anything,
     assign,
     changed,
     find,
+    find_best,
     in_new,
     on_day,
     optional,
@@ -44,12 +51,12 @@ from webtraj_apps.tasks import (
 )
 
 task = functools.partial(template, user="user", start="/dashboard/")
+colleague_task = functools.partial(template, user="colleague", start="/")
+"""Register a template for a colleague without special rights."""
 
-_TODAY: Final = "2026-03-02"
+Row = Mapping[str, Any]
 _OPEN: Final = (1, 2)
-RESOLVED: Final = 3
-_CLOSED: Final = 4
-_DUPLICATE: Final = 5
+_REOPENED, _RESOLVED, _CLOSED, _DUPLICATE = 2, 3, 4, 5
 PRIORITIES: Final = {1: "1. Critical", 2: "2. High", 3: "3. Normal", 4: "4. Low", 5: "5. Very Low"}
 _MINUTE: Final = 60_000_000
 """How the database counts durations."""
@@ -68,118 +75,82 @@ _NOTES: Final = (
     "The customer prefers to be called after four.",
     "Costs go to cost centre 4300.",
 )
-# What is there.
 
 
-def find_agent(facts: Facts, username: str) -> Mapping[str, Any]:
+# What tasks are about.
+
+
+def find_agent(facts: Facts, username: str) -> Row:
     """Return the person with a username."""
     return find(facts["people"], username=username)
 
 
-def find_queue(facts: Facts, slug: str) -> Mapping[str, Any]:
+def find_queue(facts: Facts, slug: str) -> Row:
     """Return the queue with a slug."""
     return find(facts["queues"], slug=slug)
 
 
 def find_tickets(
-    facts: Facts, *tests: Callable[[Any], Any], status: Sequence[int] = _OPEN
-) -> list[Mapping[str, Any]]:
-    """Return tickets with one of these states for which all tests hold."""
+    facts: Facts, *tests: Callable[[Any], Any], status: tuple[int, ...] = _OPEN, **has: bool
+) -> list[Row]:
+    """Return tickets in one of these states that pass all tests and have what `has` says.
+
+    The tickets that nobody owns are `find_tickets(facts, owner=False)`.
+    """
     return [
         ticket
         for ticket in facts["tickets"]
-        if ticket["status"] in status and all(test(ticket) for test in tests)
+        if ticket["status"] in status
+        and all(test(ticket) for test in tests)
+        and all(bool(ticket[name]) is wanted for name, wanted in has.items())
     ]
 
 
-def _others(facts: Facts, *usernames: str) -> list[Mapping[str, Any]]:
+def _others(facts: Facts, *usernames: str) -> list[Row]:
     """Return the agents without these and without the user."""
     left_out = {facts["user"], *usernames}
     return [agent for agent in facts["agents"] if agent["username"] not in left_out]
 
 
-def _colleagues(facts: Facts) -> list[Mapping[str, Any]]:
+def _colleagues(facts: Facts) -> list[Row]:
     """Return the people who are no agents."""
     agents = {agent["id"] for agent in facts["agents"]}
     return [one for one in facts["people"] if one["id"] not in agents]
 
 
-def _mine(facts: Facts) -> list[Mapping[str, Any]]:
+def draw_sender(facts: Facts, rng: random.Random) -> str:
+    """Draw the mail address of a colleague who is no agent."""
+    return str(rng.choice(_colleagues(facts))["email"])
+
+
+def _mine(facts: Facts) -> list[Row]:
     """Return the tickets that the colleague without special rights sees as theirs: 25 at most."""
     email = find_agent(facts, facts["colleague"])["email"]
     mine = [ticket for ticket in facts["tickets"] if ticket["email"] == email]
-    return sorted(mine, key=lambda one: str(one["created"]))[-25:]
+    return sorted(mine, key=itemgetter("created"))[-25:]
 
 
-def _name(ticket: Mapping[str, Any]) -> str:
+def _name(ticket: Row) -> str:
     return f'"{ticket["title"]}"'
 
 
-def _no_lists(ticket: Mapping[str, Any]) -> bool:
-    """Return whether a ticket has no checklists: assigning it quickly would untick their tasks."""
-    return not ticket["lists"]
+def _draw_priority(rng: random.Random, ticket: Row) -> int:
+    """Draw a priority that the ticket does not have."""
+    return rng.choice([one for one in PRIORITIES if one != ticket["priority"]])
 
 
-def _plain(ticket: Mapping[str, Any]) -> bool:
-    return not (ticket["depends"] or ticket["copies"] or ticket["lists"])
-
-
-def _groups(
-    tickets: Sequence[Mapping[str, Any]], *keys: str, low: int, high: int
-) -> list[list[Mapping[str, Any]]]:
-    """Return the groups of tickets with the same values that have a handy size."""
-    groups: dict[tuple[Any, ...], list[Mapping[str, Any]]] = {}
-    for ticket in tickets:
-        groups.setdefault(tuple(ticket[key] for key in keys), []).append(ticket)
+def _groups(rows: Iterable[Row], *keys: str, low: int = 2, high: int) -> list[list[Row]]:
+    """Return the groups of rows with the same values that have a handy size."""
+    groups: dict[tuple[Any, ...], list[Row]] = {}
+    for row in rows:
+        groups.setdefault(tuple(row[key] for key in keys), []).append(row)
     return [group for group in groups.values() if low <= len(group) <= high]
-
-
-# What changes.
-
-
-def allow_notes(*tickets: Mapping[str, Any], **more: Any) -> tuple[Expected, ...]:
-    """Allow follow-ups without a text, in which the help desk notes what was changed."""
-    return tuple(
-        optional(added("helpdesk_followup", ticket_id=ticket["id"], comment=comment, **more))
-        for ticket in tickets
-        for comment in ("", "", None, None)
-    )
-
-
-def expect_changed(ticket: Mapping[str, Any], **new: Any) -> Expected:
-    """Expect new values of a ticket."""
-    return changed("helpdesk_ticket", {"id": ticket["id"]}, **new)
-
-
-def expect_reply(ticket: Mapping[str, Any], text: str, *, public: bool, **more: Any) -> Expected:
-    """Expect a follow-up with a text, which the submitter can read if it is public."""
-    return added(
-        "helpdesk_followup",
-        ticket_id=ticket["id"],
-        comment=same_text(text),
-        public=int(public),
-        **more,
-    )
-
-
-def expect_answer(ticket: Mapping[str, Any], text: str) -> tuple[Expected, ...]:
-    """Expect a public follow-up, and allow the notes that come with it."""
-    return (expect_reply(ticket, text, public=True), *allow_notes(ticket))
-
-
-def expect_resolved(ticket: Mapping[str, Any], text: str) -> tuple[Expected, ...]:
-    """Expect a ticket to be resolved with a public text."""
-    resolved = expect_changed(ticket, status=RESOLVED, resolution=same_text(text))
-    return (resolved, *expect_answer(ticket, text))
-
-
-# What worlds are prepared with.
 
 
 class Request(NamedTuple):
     """A ticket that somebody has just opened."""
 
-    ticket: Mapping[str, Any]
+    ticket: Row
     prepare: tuple[Statement, ...]
     """The SQL that opens it."""
 
@@ -207,53 +178,101 @@ def prepare_ticket(facts: Facts, queue: str, sender: str, title: str, text: str)
     )
 
 
-def draw_sender(facts: Facts, rng: random.Random) -> str:
-    """Draw the mail address of a colleague who is no agent."""
-    agents = {agent["email"] for agent in facts["agents"]}
-    return str(rng.choice([p["email"] for p in facts["people"] if p["email"] not in agents]))
+def _prepare_resolved(ticket: Row, text: str) -> tuple[Statement, ...]:
+    statement = "UPDATE helpdesk_ticket SET status = ?, resolution = ? WHERE id = ?"
+    return ((statement, (_RESOLVED, text, ticket["id"])),)
+
+
+# What they change.
+
+
+def allow_notes(*tickets: Row, **more: Any) -> tuple[Expected, ...]:
+    """Allow follow-ups without a text, in which the help desk notes what was changed."""
+    return tuple(
+        optional(added("helpdesk_followup", ticket_id=ticket["id"], comment=comment, **more))
+        for ticket in tickets
+        for comment in ("", "", None, None)
+    )
+
+
+def _expect_changed(ticket: Row, **new: Any) -> Expected:
+    return changed("helpdesk_ticket", {"id": ticket["id"]}, **new)
+
+
+def _expect_noted(ticket: Row, **new: Any) -> tuple[Expected, ...]:
+    """Expect new values of a ticket, and allow the notes that come with them."""
+    return (_expect_changed(ticket, **new), *allow_notes(ticket))
+
+
+def expect_reply(ticket: Row, text: str, *, public: bool, **more: Any) -> Expected:
+    """Expect a follow-up with a text, which the submitter can read if it is public."""
+    comment, shown = same_text(text), int(public)
+    return added("helpdesk_followup", ticket_id=ticket["id"], comment=comment, public=shown, **more)
+
+
+def expect_answer(ticket: Row, text: str) -> tuple[Expected, ...]:
+    """Expect a public follow-up, and allow the notes that come with it."""
+    return (expect_reply(ticket, text, public=True), *allow_notes(ticket))
+
+
+def expect_resolved(ticket: Row, text: str) -> tuple[Expected, ...]:
+    """Expect a ticket to be resolved with a public text."""
+    resolved = _expect_changed(ticket, status=_RESOLVED, resolution=same_text(text))
+    return (resolved, *expect_answer(ticket, text))
 
 
 # How to get there.
 
 
-def open_ticket(ticket: Mapping[str, Any]) -> tuple[Step, ...]:
+def _search(words: object) -> tuple[Step, ...]:
+    return fill("#search_query", str(words)), click("#searchform button")
+
+
+def open_ticket(ticket: Row) -> tuple[Step, ...]:
     """Open a ticket by its number."""
-    return (fill("#search_query", str(ticket["id"])), click("#searchform button"))
+    return _search(ticket["id"])
 
 
-def search_ticket(ticket: Mapping[str, Any]) -> tuple[Step, ...]:
+def search_ticket(ticket: Row) -> tuple[Step, ...]:
     """Open a ticket by its title."""
     return (
-        fill("#search_query", ticket["title"]),
-        click("#searchform button"),
+        *_search(ticket["title"]),
         wait_until(".tickettitle a"),
         click(".tickettitle a", f"{ticket['id']}. {ticket['title']}"),
     )
 
 
-def _give(agent: int) -> tuple[Step, Step]:
-    """Assign the ticket that is open; to nobody if 0."""
+def _open_mine(ticket: Row, *first: Step) -> Steps:
+    """Open a ticket, as its submitter."""
     return (
-        select('select[name="owner"]', str(agent)),
-        click('form select[name="owner"] ~ button'),
+        click(".sidebar a", "My Tickets"),
+        wait_until("#ticketsTable tbody a"),
+        *first,
+        fill('input[type="search"]', ticket["title"]),
+        click("#ticketsTable tbody a", ticket["title"]),
     )
 
 
-def _act(entry: str, text: str | None = None) -> tuple[Step, Step]:
+def _act(entry: str, text: str | None = None) -> Steps:
     """Choose from the actions of the ticket that is open."""
     return click("#content-wrapper .dropdown > button", "Actions"), click(entry, text)
 
 
-def _article(article: Mapping[str, Any]) -> tuple[Step, ...]:
-    """Open an article of the knowledge base."""
+def _follow(ticket: Row, path: str) -> Step:
+    """Follow a link of the ticket that is open."""
+    return click(f'a[href="/tickets/{ticket["id"]}/{path}"]')
+
+
+def _open_articles(*articles: Row) -> Steps:
+    """Open articles of a category of the knowledge base."""
     return (
         click(".sidebar a", "Knowledge Base"),
-        click(f'a[href="/kb/{article["slug"]}/"]'),
-        click(f'button[data-bs-target="#collapse-{article["id"]}"]'),
+        click(f'a[href="/kb/{articles[0]["slug"]}/"]'),
+        [click(f'button[data-bs-target="#collapse-{one["id"]}"]') for one in articles],
     )
 
 
-def _report(kind: str) -> tuple[Step, ...]:
+def _report(kind: str) -> Steps:
     return (
         click(".sidebar a", "Reports"),
         click("#content-wrapper button.dropdown-toggle", "Create new report"),
@@ -261,15 +280,65 @@ def _report(kind: str) -> tuple[Step, ...]:
     )
 
 
+def _filter(*changes: Step, **boxes: int) -> Steps:
+    """Filter the list of all tickets, which shows open ones unless `changes` says otherwise.
+
+    Each box to tick is given by the part of the filters that it is in.
+    """
+    return (
+        click(".sidebar a", "All Tickets"),
+        click("#advanced-filters"),
+        *changes,
+        [
+            (
+                click(f'button[data-bs-target="#collapse{part.title()}"]'),
+                _scroll_filters,
+                check(f"#{part}-check-{value}"),
+            )
+            for part, value in boxes.items()
+        ],
+        click('button[form="filtersForm"]'),
+    )
+
+
+async def _scroll_filters(page: OracleView) -> AsyncIterator[actions.Action]:
+    yield actions.Scroll(0, 400, (await page.one("#offcanvasFilters .offcanvas-body")).ref)
+
+
+def _bulk(action: str, *tickets: Row) -> Steps:
+    """Choose tickets of the list, or all, and do something to them."""
+    return (
+        wait_until("input[name=ticket_id]"),
+        [check(f'input[name=ticket_id][value="{ticket["id"]}"]') for ticket in tickets],
+        click("#actions-dropdown > button"),
+        () if tickets else click("#select_all_btn"),
+        select("#id_mass_action", action),
+        click('#actions-dropdown button[type="submit"]'),
+    )
+
+
+_OPEN_MENU: Final = click("#userDropdown")
+
+
+def _admin(panel: str) -> Steps:
+    """Open a list of the back office."""
+    settings = click("a.dropdown-item", "System Settings")
+    return _OPEN_MENU, settings, click("#content-wrapper a", panel)
+
+
 _RESPOND: Final = click("#respond-tab")
-_DETAILS: Final = click('a[href="#collapseDetails"]')
 _SAVE: Final = click('#ticket-respond-form button[type="submit"]')
+_SAVE_LIST: Final = click('#content-wrapper button[type="submit"]', "Save")
+_DELETE: Final = click("button.btn-danger")
 
 
 def write_reply(text: str, *more: Step, public: bool) -> tuple[Step, ...]:
     """Reply in the ticket that is open; `more` comes before it is sent."""
     private = () if public else (uncheck("#id_public"),)
     return (_RESPOND, fill("#commentBox", text), *private, *more, _SAVE)
+
+
+# Steps with the changes that they make.
 
 
 FIELDS: Final[Mapping[str, Field]] = {
@@ -282,7 +351,7 @@ FIELDS: Final[Mapping[str, Field]] = {
 
 
 def respond(
-    ticket: Mapping[str, Any],
+    ticket: Row,
     text: str = "",
     *choices: Step,
     public: bool = True,
@@ -299,75 +368,98 @@ def respond(
         new: What the choices set, by column.
         **fields: New details, by the names of `FIELDS`.
     """
-    details = (*choices, *((_DETAILS, *set_fields(FIELDS, fields)) if fields else ()))
-    columns = {**new, **columns_of(FIELDS, fields)}
+    details = (click('a[href="#collapseDetails"]'), *set_fields(FIELDS, fields)) if fields else ()
+    more, columns = (*choices, *details), {**new, **columns_of(FIELDS, fields)}
     return (
-        write_reply(text, *details, public=public) if text else (_RESPOND, *details, _SAVE),
-        (expect_changed(ticket, **columns),) if columns else (),
-        (expect_reply(ticket, text, public=public),) if text else (),
-        allow_notes(ticket),
+        write_reply(text, *more, public=public) if text else (_RESPOND, *more, _SAVE),
+        expect_reply(ticket, text, public=public) if text else (),
+        _expect_noted(ticket, **columns) if columns else (),
     )
 
 
-def resolve(ticket: Mapping[str, Any], text: str) -> Parts:
+def resolve(ticket: Row, text: str) -> Parts:
     """Resolve the ticket that is open, with a public text."""
+    new = {"status": _RESOLVED, "resolution": same_text(text)}
+    return respond(ticket, text, check("#st_resolved"), new=new)
+
+
+def _give(ticket: Row, agent: int | None) -> Parts:
+    """Assign the ticket that is open to an agent, or to nobody."""
     return (
-        write_reply(text, check("#st_resolved"), public=True),
-        expect_resolved(ticket, text),
+        select('select[name="owner"]', str(agent or 0)),
+        click('form select[name="owner"] ~ button'),
+        _expect_noted(ticket, assigned_to_id=agent),
     )
 
 
-def _filter(*changes: Step) -> tuple[Step, ...]:
-    """Filter the list of all tickets; it shows open ones unless told otherwise."""
+def _expect_task(checklist: Any, text: str) -> Expected:
+    """Expect a new task in a checklist."""
+    table = "helpdesk_checklisttask"
+    return added(table, checklist_id=checklist, description=text, completion_date=None)
+
+
+def enter_ticket(
+    queue: Row, title: str, body: str, priority: int, email: str, *more: Step
+) -> tuple[Step, ...]:
+    """Enter a ticket for an address."""
     return (
-        click(".sidebar a", "All Tickets"),
-        click("#advanced-filters"),
-        *changes,
-        click('button[form="filtersForm"]'),
+        click(".sidebar a", "New Ticket"),
+        select("#id_queue", str(queue["id"])),
+        fill("#id_title", title),
+        fill("#id_body", body),
+        select("#id_priority", str(priority)),
+        fill("#id_submitter_email", email),
+        *more,
+        click('#content-wrapper form button[type="submit"]'),
     )
 
 
-def _by(what: str, *values: Any) -> tuple[Step, ...]:
-    """Open a part of the filters, and tick boxes in it."""
-    part = "owner" if what == "assigned_to" else what
+def expect_ticket(
+    queue: Row, title: str, body: str, priority: int, email: str, **more: Any
+) -> tuple[Expected, Expected]:
+    """Expect what `enter_ticket` enters; without more, nobody owns it, and it has no due date."""
+    columns = {"due_date": None, "assigned_to_id": None, "status": 1} | more
+    columns |= {"queue_id": queue["id"], "priority": priority, "submitter_email": email}
+    return _expect_opened(title, body, **columns)
+
+
+def _expect_opened(title: str, body: str, **more: Any) -> tuple[Expected, Expected]:
+    """Expect a new ticket."""
     return (
-        click(f'button[data-bs-target="#collapse{part.title()}"]'),
-        _scroll("#offcanvasFilters .offcanvas-body", 400),
-        *(check(f"#{part}-check-{value}") for value in values),
+        added("helpdesk_ticket", title=same_text(title), description=same_text(body), **more),
+        added("helpdesk_followup", ticket_id=in_new("helpdesk_ticket"), comment=same_text(body)),
     )
 
 
-def _scroll(selector: str, by: float) -> Step:
-    """Scroll inside an element."""
-
-    async def step(page: OracleView) -> AsyncIterator[actions.Action]:
-        yield actions.Scroll(0, by, (await page.one(selector)).ref)
-
-    return step
-
-
-def _bulk(action: str, *tickets: Mapping[str, Any]) -> tuple[Step, ...]:
-    """Choose tickets of the list, or all, and do something to them."""
+def _submit_ticket(facts: Facts, title: str, body: str, *more: Step, **columns: Any) -> Parts:
+    """Fill in the form to submit a ticket as the colleague; the columns are those of `more`."""
+    email = find_agent(facts, facts["colleague"])["email"]
     return (
-        wait_until("input[name=ticket_id]"),
-        *(check(f'input[name=ticket_id][value="{ticket["id"]}"]') for ticket in tickets),
-        click("#actions-dropdown > button"),
-        *(() if tickets else (click("#select_all_btn"),)),
-        select("#id_mass_action", action),
-        click('#actions-dropdown button[type="submit"]'),
+        (fill("#id_title", title), fill("#id_body", body), *more),
+        click('#content-wrapper form[enctype] button[type="submit"]'),
+        _expect_opened(title, body, submitter_email=email, **columns),
     )
 
 
-def _admin(kind: str) -> tuple[Step, ...]:
-    """Open a list of the back office."""
+_LINES: Final = ("name", "title", "slug", "email_address", "escalate_days")
+_ROW_FIELDS: Final[Mapping[str, Field]] = {
+    **{name: Field(fill, f"#id_{name}") for name in _LINES},
+    **{name: Field(fill, f"#id_{name}", kept=same_text) for name in ("body", "question", "answer")},
+    "allow_public_submission": Field(tick, "#id_allow_public_submission"),
+    "category": Field(select, "#id_category", "category_id"),
+}
+"""The fields of the back office."""
+
+
+def _add_row(panel: str, table: str, fields: Facts, *first: Step, **kept: Any) -> Parts:
+    """Add a row in the back office, whose form sets what is `kept` by itself."""
     return (
-        click("#userDropdown"),
-        click("a.dropdown-item", "System Settings"),
-        click("#content-wrapper a", kind),
+        (_admin(panel), click(".object-tools a.addlink"), *first),
+        (set_fields(_ROW_FIELDS, fields), _SAVE_ROW),
+        added(table, **columns_of(_ROW_FIELDS, fields), **kept),
     )
 
 
-_ADD_ROW: Final = click(".object-tools a.addlink")
 _SAVE_ROW: Final = click('input[name="_save"]')
 
 
@@ -377,84 +469,68 @@ _SAVE_ROW: Final = click('input[name="_save"]')
 @task("helpdesk/set-priority", level=1, split="train")
 def _set_priority(facts: Facts, rng: random.Random) -> Assignment:
     ticket = rng.choice(find_tickets(facts))
-    priority = rng.choice([one for one in PRIORITIES if one != ticket["priority"]])
-    return assign(
-        f'Change the priority of ticket #{ticket["id"]} to "{PRIORITIES[priority]}".',
-        (open_ticket(ticket), respond(ticket, priority=priority)),
-    )
+    priority = _draw_priority(rng, ticket)
+    goal = f'Change the priority of ticket #{ticket["id"]} to "{PRIORITIES[priority]}".'
+    return assign(goal, open_ticket(ticket), respond(ticket, priority=priority))
 
 
 @task("helpdesk/assign", level=1, split="train")
 def _assign(facts: Facts, rng: random.Random) -> Assignment:
-    ticket = rng.choice(find_tickets(facts, _no_lists))
+    # Assigning a ticket quickly unticks the tasks of its checklists.
+    ticket = rng.choice(find_tickets(facts, lists=False))
     agent = rng.choice(_others(facts, ticket["owner"]))
-    return assign(
-        f"Assign the ticket {_name(ticket)} to {agent['name']}.",
-        (search_ticket(ticket), _give(agent["id"])),
-        (expect_changed(ticket, assigned_to_id=agent["id"]), allow_notes(ticket)),
-    )
+    goal = f"Assign the ticket {_name(ticket)} to {agent['name']}."
+    return assign(goal, search_ticket(ticket), _give(ticket, agent["id"]))
 
 
 @task("helpdesk/take", level=1, split="train")
 def _take(facts: Facts, rng: random.Random) -> Assignment:
-    ticket = rng.choice(find_tickets(facts, lambda one: not one["owner"]))
+    ticket = rng.choice(find_tickets(facts, owner=False))
     return assign(
         f"Nobody works on the ticket {_name(ticket)} yet. Take it yourself.",
         (search_ticket(ticket), click('a[href="?take"]')),
-        expect_changed(ticket, assigned_to_id=find_agent(facts, facts["user"])["id"]),
-        allow_notes(ticket),
+        _expect_noted(ticket, assigned_to_id=find_agent(facts, facts["user"])["id"]),
     )
 
 
 @task("helpdesk/unassign", level=1, split="test")
 def _unassign(facts: Facts, rng: random.Random) -> Assignment:
-    ticket = rng.choice(find_tickets(facts, _no_lists, lambda one: one["owner"]))
-    return assign(
-        f"Nobody should own the ticket {_name(ticket)} any more: make it unassigned.",
-        (search_ticket(ticket), _give(0)),
-        (expect_changed(ticket, assigned_to_id=None), allow_notes(ticket)),
-    )
+    ticket = rng.choice(find_tickets(facts, lists=False, owner=True))
+    goal = f"Nobody should own the ticket {_name(ticket)} any more: make it unassigned."
+    return assign(goal, search_ticket(ticket), _give(ticket, None))
 
 
 @task("helpdesk/public-reply", level=1, split="train")
 def _public_reply(facts: Facts, rng: random.Random) -> Assignment:
     ticket, text = rng.choice(find_tickets(facts)), rng.choice(_TEXTS)
-    return assign(
-        f'Answer ticket #{ticket["id"]}, so that the submitter can read it: "{text}"',
-        (open_ticket(ticket), write_reply(text, public=True)),
-        expect_reply(ticket, text, public=True),
-    )
+    goal = f'Answer ticket #{ticket["id"]}, so that the submitter can read it: "{text}"'
+    return assign(goal, open_ticket(ticket), respond(ticket, text))
 
 
 @task("helpdesk/private-note", level=1, split="train")
 def _private_note(facts: Facts, rng: random.Random) -> Assignment:
     ticket, text = rng.choice(find_tickets(facts)), rng.choice(_NOTES)
-    return assign(
-        f'Add a note to the ticket {_name(ticket)} that its submitter must not see: "{text}"',
-        (search_ticket(ticket), write_reply(text, public=False)),
-        expect_reply(ticket, text, public=False),
-    )
+    goal = f'Add a note to the ticket {_name(ticket)} that its submitter must not see: "{text}"'
+    return assign(goal, search_ticket(ticket), respond(ticket, text, public=False))
 
 
 @task("helpdesk/hold", level=1, split="train")
 def _hold(facts: Facts, rng: random.Random) -> Assignment:
-    ticket = rng.choice(find_tickets(facts, lambda one: not one["hold"]))
+    ticket = rng.choice(find_tickets(facts, hold=False))
     return assign(
         f"Put ticket #{ticket['id']} on hold.",
-        (open_ticket(ticket), _act(".ticket-hold button")),
-        (expect_changed(ticket, on_hold=1), allow_notes(ticket)),
+        (open_ticket(ticket), _act(".ticket-hold button"), _expect_noted(ticket, on_hold=1)),
     )
 
 
 @task("helpdesk/unhold", level=1, split="test")
 def _unhold(facts: Facts, rng: random.Random) -> Assignment:
-    ticket, text = rng.choice(find_tickets(facts, lambda one: one["hold"])), rng.choice(_NOTES)
+    ticket, text = rng.choice(find_tickets(facts, hold=True)), rng.choice(_NOTES)
     return assign(
         f"The ticket {_name(ticket)} need not wait any longer. Take it off hold, and leave a"
         f' private note in it: "{text}"',
-        (search_ticket(ticket), _act(".ticket-hold button"), write_reply(text, public=False)),
-        (expect_changed(ticket, on_hold=0), expect_reply(ticket, text, public=False)),
-        allow_notes(ticket),
+        (search_ticket(ticket), _act(".ticket-hold button"), _expect_noted(ticket, on_hold=0)),
+        respond(ticket, text, public=False),
     )
 
 
@@ -462,26 +538,22 @@ def _unhold(facts: Facts, rng: random.Random) -> Assignment:
 def _set_due(facts: Facts, rng: random.Random) -> Assignment:
     ticket = rng.choice(find_tickets(facts))
     date = f"2026-{rng.choice(('03', '04'))}-{rng.randint(10, 28)}"
-    return assign(
-        f"Ticket #{ticket['id']} should be due on {date}. Enter this.",
-        (open_ticket(ticket), respond(ticket, due_date=date)),
-    )
+    goal = f"Ticket #{ticket['id']} should be due on {date}. Enter this."
+    return assign(goal, open_ticket(ticket), respond(ticket, due_date=date))
 
 
 @task("helpdesk/move-queue", level=1, split="train")
 def _move_queue(facts: Facts, rng: random.Random) -> Assignment:
     ticket = rng.choice(find_tickets(facts))
     queue = rng.choice([one for one in facts["queues"] if one["slug"] != ticket["queue"]])
-    return assign(
-        f"The ticket {_name(ticket)} is in the wrong queue. Move it to {queue['title']}.",
-        (search_ticket(ticket), respond(ticket, queue=queue["id"])),
-    )
+    goal = f"The ticket {_name(ticket)} is in the wrong queue. Move it to {queue['title']}."
+    return assign(goal, search_ticket(ticket), respond(ticket, queue=queue["id"]))
 
 
 @task("helpdesk/triage", level=2, split="train")
 def _triage(facts: Facts, rng: random.Random) -> Assignment:
-    ticket = rng.choice(find_tickets(facts, lambda one: not one["owner"] and not one["due"]))
-    priority = rng.choice([one for one in PRIORITIES if one != ticket["priority"]])
+    ticket = rng.choice(find_tickets(facts, owner=False, due=False))
+    priority = _draw_priority(rng, ticket)
     agent, text = rng.choice(_others(facts)), rng.choice(_NOTES)
     date = f"2026-03-{rng.randint(10, 28)}"
     return assign(
@@ -494,26 +566,22 @@ def _triage(facts: Facts, rng: random.Random) -> Assignment:
 
 @task("helpdesk/resolve", level=1, split="train")
 def _resolve(facts: Facts, rng: random.Random) -> Assignment:
-    ticket = rng.choice(find_tickets(facts, lambda one: not one["depends"]))
-    text = ticket["end"]
-    return assign(
-        f'Resolve the ticket {_name(ticket)} with this public resolution: "{text}"',
-        (search_ticket(ticket), resolve(ticket, text)),
-    )
+    ticket = rng.choice(find_tickets(facts, depends=False))
+    goal = f'Resolve the ticket {_name(ticket)} with this public resolution: "{ticket["end"]}"'
+    return assign(goal, search_ticket(ticket), resolve(ticket, ticket["end"]))
 
 
 @task("helpdesk/close-with-time", level=2, split="test")
 def _close_with_time(facts: Facts, rng: random.Random) -> Assignment:
-    ticket = rng.choice(find_tickets(facts, lambda one: not one["depends"]))
-    text = ticket["end"]
-    minutes = rng.randint(2, 23) * 5
+    ticket = rng.choice(find_tickets(facts, depends=False))
+    text, minutes = ticket["end"], rng.randint(2, 23) * 5
     time = f"{minutes // 60:02d}:{minutes % 60:02d}"
     return assign(
         f'Close ticket #{ticket["id"]} with the private comment "{text}" and enter {minutes}'
         " minutes as the time spent, in the same update.",
         open_ticket(ticket),
         write_reply(text, check("#st_closed"), fill('[name="time_spent"]', time), public=False),
-        expect_changed(ticket, status=_CLOSED),
+        _expect_changed(ticket, status=_CLOSED),
         expect_reply(ticket, text, public=False, time_spent=minutes * _MINUTE),
     )
 
@@ -521,10 +589,8 @@ def _close_with_time(facts: Facts, rng: random.Random) -> Assignment:
 @task("helpdesk/preset-reply", level=2, split="train")
 def _preset_reply(facts: Facts, rng: random.Random) -> Assignment:
     preset = rng.choice(facts["presets"])
-    fitting = find_tickets(
-        facts, lambda one: not preset["queues"] or one["queue"] in preset["queues"]
-    )
-    ticket = rng.choice(fitting)
+    queues = preset["queues"]
+    ticket = rng.choice(find_tickets(facts, lambda one: not queues or one["queue"] in queues))
     return assign(
         f'Answer the ticket {_name(ticket)} with the pre-set reply "{preset["name"]}", without'
         " changing its text. The submitter should receive it.",
@@ -541,7 +607,7 @@ def _reopen(facts: Facts, rng: random.Random) -> Assignment:
         f'Reopen ticket #{ticket["id"]} with the public comment "{text}" and assign it to'
         f" {agent['name']}.",
         open_ticket(ticket),
-        respond(ticket, text, check("#st_reopened"), new={"status": 2}, owner=agent["id"]),
+        respond(ticket, text, check("#st_reopened"), new={"status": _REOPENED}, owner=agent["id"]),
     )
 
 
@@ -555,73 +621,65 @@ def _edit_ticket(facts: Facts, rng: random.Random) -> Assignment:
         f' ({sender["email"]}), and its title should be "{title}".',
         (open_ticket(ticket), _act("a.dropdown-item", "Edit"), fill("#id_title", title)),
         (fill("#id_submitter_email", sender["email"]), click('input[value="Save Changes"]')),
-        (expect_changed(ticket, submitter_email=sender["email"], title=title), allow_notes(ticket)),
+        _expect_noted(ticket, submitter_email=sender["email"], title=title),
     )
+
+
+def _plain(ticket: Row) -> bool:
+    return not (ticket["depends"] or ticket["copies"] or ticket["lists"])
 
 
 @task("helpdesk/delete-ticket", level=2, split="train")
 def _delete_ticket(facts: Facts, rng: random.Random) -> Assignment:
     needed = {other for ticket in facts["tickets"] for other in ticket["depends"]}
     ticket = rng.choice(find_tickets(facts, _plain, lambda one: one["id"] not in needed))
-    gone = [removed("helpdesk_followup", ticket_id=ticket["id"])] * (1 + len(ticket["replies"]))
     return assign(
         f"The ticket {_name(ticket)} was entered by mistake. Delete it.",
-        (search_ticket(ticket), _act("a.dropdown-item", "Delete"), click("button.btn-danger")),
-        (removed("helpdesk_ticket", id=ticket["id"]), gone),
+        (search_ticket(ticket), _act("a.dropdown-item", "Delete"), _DELETE),
+        removed("helpdesk_ticket", id=ticket["id"]),
+        [removed("helpdesk_followup", ticket_id=ticket["id"])] * (1 + len(ticket["replies"])),
     )
 
 
 @task("helpdesk/delete-note", level=2, split="test")
 def _delete_note(facts: Facts, rng: random.Random) -> Assignment:
-    ticket = rng.choice(
-        find_tickets(
-            facts, lambda one: [reply["public"] for reply in one["replies"]].count(False) == 1
-        )
-    )
-    at = [reply["public"] for reply in ticket["replies"]].index(False)
-    row = f"#followup-list > li:nth-child({at + 2})"
+    def find_notes(ticket: Row) -> list[int]:
+        return [at for at, reply in enumerate(ticket["replies"]) if not reply["public"]]
+
+    ticket = rng.choice(find_tickets(facts, lambda one: len(find_notes(one)) == 1))
+    (at,) = find_notes(ticket)
+    row, text = f"#followup-list > li:nth-child({at + 2})", ticket["replies"][at]["text"]
     return assign(
         f"Delete the private note in ticket #{ticket['id']}; all else stays.",
         (open_ticket(ticket), click(f"{row} .dropdown > a"), click(f"{row} a.link-danger")),
-        removed(
-            "helpdesk_followup",
-            ticket_id=ticket["id"],
-            public=0,
-            comment=ticket["replies"][at]["text"],
-        ),
+        removed("helpdesk_followup", ticket_id=ticket["id"], public=0, comment=text),
     )
 
 
 @task("helpdesk/copy-to", level=2, split="train")
 def _copy_to(facts: Facts, rng: random.Random) -> Assignment:
-    ticket = rng.choice(find_tickets(facts, lambda one: not one["copies"]))
-    agent = rng.choice(_others(facts, ticket["owner"]))
-    may_update = rng.random() < 0.5
-    boxes = (check("#UserCC #id_can_view"), *[check("#UserCC #id_can_update")] * may_update)
+    ticket = rng.choice(find_tickets(facts, copies=False))
+    agent, may_update = rng.choice(_others(facts, ticket["owner"])), rng.random() < 0.5
+    copy = {"ticket_id": ticket["id"], "user_id": agent["id"]}
     return assign(
         f"Put {agent['name']} (helpdesk user) on the copy list of ticket #{ticket['id']}, with"
         f" the right to view the ticket {'and' if may_update else 'but not'} to update it.",
-        (open_ticket(ticket), click(f'a[href="/tickets/{ticket["id"]}/cc/"]')),
+        (open_ticket(ticket), _follow(ticket, "cc/")),
         (click('a[href="add/"] button'), click('a[href="#UserCC"]')),
-        (select("#UserCC #id_user", str(agent["id"])), boxes),
+        (select("#UserCC #id_user", str(agent["id"])), check("#UserCC #id_can_view")),
+        check("#UserCC #id_can_update") if may_update else (),
         click('#UserCC button[type="submit"]'),
-        added(
-            "helpdesk_ticketcc",
-            ticket_id=ticket["id"],
-            user_id=agent["id"],
-            can_view=1,
-            can_update=int(may_update),
-        ),
+        added("helpdesk_ticketcc", **copy, can_view=1, can_update=int(may_update)),
     )
 
 
 @task("helpdesk/stop-copy", level=2, split="test")
 def _stop_copy(facts: Facts, rng: random.Random) -> Assignment:
-    ticket = rng.choice(find_tickets(facts, lambda one: one["copies"]))
+    ticket = rng.choice(find_tickets(facts, copies=True))
     agent = find_agent(facts, ticket["copies"][0])
     return assign(
         f"{agent['name']} no longer wants copies of the ticket {_name(ticket)}. Change that.",
-        (search_ticket(ticket), click(f'a[href="/tickets/{ticket["id"]}/cc/"]')),
+        (search_ticket(ticket), _follow(ticket, "cc/")),
         click(f'a[href^="/tickets/{ticket["id"]}/cc/delete/"] button'),
         click('button.btn-danger[type="submit"]'),
         removed("helpdesk_ticketcc", ticket_id=ticket["id"], user_id=agent["id"]),
@@ -630,11 +688,11 @@ def _stop_copy(facts: Facts, rng: random.Random) -> Assignment:
 
 @task("helpdesk/depend", level=2, split="train")
 def _depend(facts: Facts, rng: random.Random) -> Assignment:
-    ticket, other = rng.sample(find_tickets(facts, lambda one: not one["depends"]), 2)
+    ticket, other = rng.sample(find_tickets(facts, depends=False), 2)
     return assign(
         f"Ticket #{ticket['id']} cannot be solved before ticket #{other['id']}. Enter this"
         " dependency.",
-        (open_ticket(ticket), click(f'a[href="/tickets/{ticket["id"]}/dependency/add/"]')),
+        (open_ticket(ticket), _follow(ticket, "dependency/add/")),
         (select("#id_depends_on", str(other["id"])), click('input[type="submit"]')),
         added("helpdesk_ticketdependency", ticket_id=ticket["id"], depends_on_id=other["id"]),
     )
@@ -642,36 +700,33 @@ def _depend(facts: Facts, rng: random.Random) -> Assignment:
 
 @task("helpdesk/drop-dependency", level=2, split="train")
 def _drop_dependency(facts: Facts, rng: random.Random) -> Assignment:
-    ticket = rng.choice(find_tickets(facts, lambda one: one["depends"]))
-    text = ticket["end"]
+    ticket = rng.choice(find_tickets(facts, depends=True))
+    number, text = ticket["id"], ticket["end"]
     return assign(
-        f"Ticket #{ticket['id']} need not wait for ticket #{ticket['depends'][0]} any more."
-        f' Remove the dependency, and resolve ticket #{ticket["id"]} with the public text "{text}"',
-        (open_ticket(ticket), click(f'a[href^="/tickets/{ticket["id"]}/dependency/delete/"]')),
+        f"Ticket #{number} need not wait for ticket #{ticket['depends'][0]} any more."
+        f' Remove the dependency, and resolve ticket #{number} with the public text "{text}"',
+        (open_ticket(ticket), click(f'a[href^="/tickets/{number}/dependency/delete/"]')),
         click('button.btn-danger[type="submit"]'),
-        removed("helpdesk_ticketdependency", ticket_id=ticket["id"]),
-        resolve(ticket, text),
+        (removed("helpdesk_ticketdependency", ticket_id=number), resolve(ticket, text)),
     )
 
 
 @task("helpdesk/merge", level=2, split="train")
 def _merge(facts: Facts, rng: random.Random) -> Assignment:
-    kept = rng.choice(find_tickets(facts, _plain, lambda one: one["twin"]))
+    kept = rng.choice(find_tickets(facts, _plain, twin=True))
     other = find(facts["tickets"], id=kept["twin"])
-    moved = changed(
-        "helpdesk_followup", {"ticket_id": other["id"]}, ticket_id=kept["id"], title=anything
-    )
+    moved = {"ticket_id": other["id"]}
+    reply = changed("helpdesk_followup", moved, ticket_id=kept["id"], title=anything)
     return assign(
         f"The tickets {_name(kept)} and {_name(other)} are about the same thing. Merge the"
         " second one into the first one, whose data stay as they are.",
-        fill("#search_query", f"{kept['title']} OR {other['title']}"),
-        (click("#searchform button"), _bulk("merge", kept, other)),
+        (_search(f"{kept['title']} OR {other['title']}"), _bulk("merge", kept, other)),
         (check(f'input[name="chosen_ticket"][value="{kept["id"]}"]'), click("button", "Validate")),
-        expect_changed(other, merged_to_id=kept["id"], status=_DUPLICATE),
-        *[moved] * (1 + len(other["replies"])),
+        _expect_changed(other, merged_to_id=kept["id"], status=_DUPLICATE),
+        [reply] * (1 + len(other["replies"])),
         allow=(
             added("helpdesk_ticketcc", ticket_id=kept["id"]),
-            changed("helpdesk_ticketcc", {"ticket_id": other["id"]}, ticket_id=kept["id"]),
+            changed("helpdesk_ticketcc", moved, ticket_id=kept["id"]),
         ),
     )
 
@@ -681,94 +736,66 @@ def _merge(facts: Facts, rng: random.Random) -> Assignment:
 
 @task("helpdesk/add-checklist", level=2, split="train")
 def _add_checklist(facts: Facts, rng: random.Random) -> Assignment:
-    ticket = rng.choice(find_tickets(facts, lambda one: not one["lists"]))
+    ticket = rng.choice(find_tickets(facts, lists=False))
     kind = rng.choice(facts["checklist_templates"])
     name = f"{kind['name']} {rng.choice(('(week 10)', '(morning)', '(second time)', '(test)'))}"
+    form, checklist = "#createChecklistModal", "helpdesk_checklist"
     return assign(
         f'Add a checklist to ticket #{ticket["id"]} from the template "{kind["name"]}", and'
         f' call it "{name}".',
-        (open_ticket(ticket), click('a[data-bs-target="#createChecklistModal"]')),
+        (open_ticket(ticket), click(f'a[data-bs-target="{form}"]')),
         select("#id_checklist_template", str(kind["id"])),
-        fill("#createChecklistModal #id_name", name),
-        click("#createChecklistModal button.btn-primary"),
-        added("helpdesk_checklist", ticket_id=ticket["id"], name=name),
-        [
-            added(
-                "helpdesk_checklisttask",
-                checklist_id=in_new("helpdesk_checklist"),
-                description=task,
-                completion_date=None,
-            )
-            for task in kind["tasks"]
-        ],
+        (fill(f"{form} #id_name", name), click(f"{form} button.btn-primary")),
+        added(checklist, ticket_id=ticket["id"], name=name),
+        [_expect_task(in_new(checklist), text) for text in kind["tasks"]],
     )
 
 
 @task("helpdesk/tick-tasks", level=2, split="train")
 def _tick_tasks(facts: Facts, rng: random.Random) -> Assignment:
-    ticket = rng.choice(find_tickets(facts, lambda one: one["lists"]))
-    left = [task for task in ticket["lists"][0]["tasks"] if not task["done"]]
+    ticket = rng.choice(find_tickets(facts, lists=True))
+    left = [task["id"] for task in ticket["lists"][0]["tasks"] if not task["done"]]
     return assign(
         f"All tasks of the checklist in the ticket {_name(ticket)} are done now. Tick those"
         " that are left.",
         (search_ticket(ticket), _RESPOND, click('a[href="#collapseChecklists"]')),
-        ([check(f"#task-{task['id']}") for task in left], _SAVE),
-        [
-            changed("helpdesk_checklisttask", {"id": task["id"]}, completion_date=anything)
-            for task in left
-        ],
-        allow_notes(ticket),
+        ([check(f"#task-{number}") for number in left], _SAVE, allow_notes(ticket)),
+        [changed("helpdesk_checklisttask", {"id": n}, completion_date=anything) for n in left],
     )
 
 
 @task("helpdesk/edit-checklist", level=2, split="test")
 def _edit_checklist(facts: Facts, rng: random.Random) -> Assignment:
-    ticket = rng.choice(find_tickets(facts, lambda one: one["lists"]))
-    task = rng.choice(("Call the insurance", "Take photos", "Ask for a receipt", "Thank everyone"))
-    number = len(ticket["lists"][0]["tasks"])
+    ticket = rng.choice(find_tickets(facts, lists=True))
+    text = rng.choice(("Call the insurance", "Take photos", "Ask for a receipt", "Thank everyone"))
+    checklist = ticket["lists"][0]
+    tasks = checklist["tasks"]
     return assign(
-        f'Add the task "{task}" at the end of the checklist in ticket #{ticket["id"]}.',
-        open_ticket(ticket),
-        click(f'a[href="/tickets/{ticket["id"]}/checklists/{ticket["lists"][0]["id"]}/"]'),
-        (click("#addRow"), fill(f"#id_tasks-{number}-description", task)),
-        click('#content-wrapper button[type="submit"]', "Save"),
-        (
-            added(
-                "helpdesk_checklisttask",
-                checklist_id=ticket["lists"][0]["id"],
-                description=task,
-                completion_date=None,
-            ),
-            # The page numbers the tasks anew.
-            [
-                optional(changed("helpdesk_checklisttask", {"id": one["id"]}, position=at + 1))
-                for at, one in enumerate(ticket["lists"][0]["tasks"])
-            ],
-        ),
+        f'Add the task "{text}" at the end of the checklist in ticket #{ticket["id"]}.',
+        (open_ticket(ticket), _follow(ticket, f"checklists/{checklist['id']}/")),
+        (click("#addRow"), fill(f"#id_tasks-{len(tasks)}-description", text), _SAVE_LIST),
+        _expect_task(checklist["id"], text),
+        # The page numbers the tasks anew.
+        [
+            optional(changed("helpdesk_checklisttask", {"id": one["id"]}, position=position))
+            for position, one in enumerate(tasks, 1)
+        ],
     )
+
+
+_JOBS = ("Write the plan", "Inform everyone", "Order the material", "Book a room", "Check the list")
 
 
 @task("helpdesk/checklist-template", level=2, split="train")
 def _checklist_template(facts: Facts, rng: random.Random) -> Assignment:
     name = rng.choice(("Fair stand", "Phone number change", "Stock taking", "Visitor day", "Audit"))
-    tasks = rng.sample(
-        (
-            "Write the plan",
-            "Inform everyone",
-            "Order the material",
-            "Book a room",
-            "Check the list",
-        ),
-        3,
-    )
+    tasks = rng.sample(_JOBS, 3)
+    rows = [fill(f"#tasks tr:nth-child({n}) input", text) for n, text in enumerate(tasks, 1)]
     return assign(
         f'Create a checklist template "{name}" with these tasks, in this order:'
         f" {', '.join(tasks)}.",
         (_admin("Checklist Templates"), fill("#id_name", name)),
-        (fill("#tasks tr:nth-child(1) input", tasks[0]), click("#addTask")),
-        (fill("#tasks tr:nth-child(2) input", tasks[1]), click("#addTask")),
-        fill("#tasks tr:nth-child(3) input", tasks[2]),
-        click('#content-wrapper button[type="submit"]', "Save"),
+        (rows[0], click("#addTask"), rows[1], click("#addTask"), rows[2], _SAVE_LIST),
         added(
             "helpdesk_checklisttemplate",
             name=name,
@@ -778,6 +805,7 @@ def _checklist_template(facts: Facts, rng: random.Random) -> Assignment:
 
 
 # New tickets.
+
 
 _NEW: Final = (
     ("it", "Headset for room {n}", "The headset in room {n} is gone. Please order a new one."),
@@ -796,165 +824,66 @@ def draw_case(rng: random.Random) -> tuple[str, str, str]:
     return slug, title.format(n=number), body.format(n=number)
 
 
-def enter_ticket(
-    queue: Mapping[str, Any], title: str, body: str, priority: int, email: str, *more: Step
-) -> tuple[Step, ...]:
-    """Enter a ticket for an address."""
-    return (
-        click(".sidebar a", "New Ticket"),
-        select("#id_queue", str(queue["id"])),
-        fill("#id_title", title),
-        fill("#id_body", body),
-        select("#id_priority", str(priority)),
-        fill("#id_submitter_email", email),
-        *more,
-        click('#content-wrapper form button[type="submit"]'),
-    )
-
-
-def expect_ticket(
-    queue: Mapping[str, Any], title: str, body: str, priority: int, email: str, **more: Any
-) -> tuple[Expected, Expected]:
-    """Expect what `enter_ticket` enters; without more, nobody owns it, and it has no due date."""
-    columns = {"due_date": None, "assigned_to_id": None, "status": 1} | more
-    return _opened(
-        title,
-        body,
-        queue_id=queue["id"],
-        priority=priority,
-        submitter_email=email,
-        **columns,
-    )
-
-
-def _opened(title: str, body: str, **more: Any) -> tuple[Expected, Expected]:
-    """Expect a new ticket."""
-    return (
-        added("helpdesk_ticket", title=same_text(title), description=same_text(body), **more),
-        added("helpdesk_followup", ticket_id=in_new("helpdesk_ticket"), comment=same_text(body)),
-    )
-
-
 @task("helpdesk/new-ticket", level=2, split="train")
 def _new_ticket(facts: Facts, rng: random.Random) -> Assignment:
     slug, title, body = draw_case(rng)
     queue, caller = find_queue(facts, slug), rng.choice(_colleagues(facts))
     agent, priority = rng.choice(_others(facts)), rng.choice((1, 2, 4, 5))
     date = f"2026-03-{rng.randint(10, 28)}"
+    case = (queue, title, body, priority, caller["email"])
+    more = (fill("#id_due_date", date), select("#id_assigned_to", str(agent["id"])))
     return assign(
-        f"{caller['name']} ({caller['email']}) is on the phone. Enter a ticket for this"
-        f' address in the queue {queue["title"]}, with the summary "{title}" and the description'
-        f' "{body}" Its priority is "{PRIORITIES[priority]}", it is due on {date}, and'
-        f" {agent['name']} owns it.",
-        enter_ticket(
-            queue,
-            title,
-            body,
-            priority,
-            caller["email"],
-            fill("#id_due_date", date),
-            select("#id_assigned_to", str(agent["id"])),
-        ),
-        expect_ticket(
-            queue,
-            title,
-            body,
-            priority,
-            caller["email"],
-            due_date=on_day(date),
-            assigned_to_id=agent["id"],
-        ),
+        f"{caller['name']} ({caller['email']}) is on the phone. Enter a ticket for this address in"
+        f' the queue {queue["title"]}, with the summary "{title}" and the description "{body}" Its'
+        f' priority is "{PRIORITIES[priority]}", it is due on {date}, and {agent["name"]} owns it.',
+        enter_ticket(*case, *more),
+        expect_ticket(*case, due_date=on_day(date), assigned_to_id=agent["id"]),
     )
 
 
-@task("helpdesk/submit", level=1, split="train", user="colleague", start="/")
+@colleague_task("helpdesk/submit", level=1, split="train")
 def _submit(facts: Facts, rng: random.Random) -> Assignment:
     slug, title, body = draw_case(rng)
     queue, priority = find_queue(facts, slug), rng.choice((2, 3, 4))
-    sender = find_agent(facts, facts["colleague"])
+    columns = {"queue_id": queue["id"], "priority": priority, "due_date": None, "kbitem_id": None}
     return assign(
         f'Submit a ticket to {queue["title"]}: "{title}". Describe it as "{body}" and choose'
         f' the priority "{PRIORITIES[priority]}".',
-        (select("#id_queue", str(queue["id"])), fill("#id_title", title), fill("#id_body", body)),
-        select("#id_priority", str(priority)),
-        click('#content-wrapper form[enctype] button[type="submit"]'),
-        _opened(
-            title,
-            body,
-            queue_id=queue["id"],
-            priority=priority,
-            due_date=None,
-            submitter_email=sender["email"],
-            kbitem_id=None,
-        ),
+        select("#id_queue", str(queue["id"])),
+        _submit_ticket(facts, title, body, select("#id_priority", str(priority)), **columns),
     )
 
 
-@task("helpdesk/submit-from-article", level=2, split="test", user="colleague", start="/")
+@colleague_task("helpdesk/submit-from-article", level=2, split="test")
 def _submit_from_article(facts: Facts, rng: random.Random) -> Assignment:
     article = rng.choice(facts["answers"])
     title = f"Question {rng.randint(100, 999)} about an article"
     body = rng.choice(
         ("Is this still true?", "Does this hold for me too?", "Who has decided this?")
     )
-    sender = find_agent(facts, facts["colleague"])
     return assign(
         f'Find the article "{article["title"]}" in the knowledge base and create a ticket'
         f' from it, so that the ticket refers to it. Summary: "{title}". Description: "{body}"',
-        (_article(article), click(f"#collapse-{article['id']} a", "Create New Ticket")),
-        (fill("#id_title", title), fill("#id_body", body)),
-        click('#content-wrapper form[enctype] button[type="submit"]'),
-        _opened(
-            title,
-            body,
-            kbitem_id=article["id"],
-            queue_id=anything,
-            submitter_email=sender["email"],
-        ),
+        (_open_articles(article), click(f"#collapse-{article['id']} a", "Create New Ticket")),
+        _submit_ticket(facts, title, body, kbitem_id=article["id"], queue_id=anything),
     )
 
 
-def _resolve_ticket(
-    ticket: Mapping[str, Any], text: str
-) -> tuple[tuple[str, tuple[Any, ...]], ...]:
-    """Return the SQL that makes a ticket a resolved one."""
-    return (
-        (
-            "UPDATE helpdesk_ticket SET status = ?, resolution = ? WHERE id = ?",
-            (RESOLVED, text, ticket["id"]),
-        ),
-    )
-
-
-def _open_mine(ticket: Mapping[str, Any], *first: Step) -> tuple[Step, ...]:
-    """Open a ticket, as its submitter."""
-    return (
-        click(".sidebar a", "My Tickets"),
-        wait_until("#ticketsTable tbody a"),
-        *first,
-        fill('input[type="search"]', ticket["title"]),
-        click("#ticketsTable tbody a", ticket["title"]),
-    )
-
-
-@task("helpdesk/accept-resolution", level=1, split="train", user="colleague", start="/")
+@colleague_task("helpdesk/accept-resolution", level=1, split="train")
 def _accept_resolution(facts: Facts, rng: random.Random) -> Assignment:
     ticket = rng.choice(_mine(facts))
+    note = "Submitter accepted resolution and closed ticket"
     return assign(
         f"Your ticket {_name(ticket)} has been resolved to your satisfaction. Accept the"
         " resolution, so that it is closed.",
         (_open_mine(ticket), click('a[href$="&close"] button')),
-        expect_changed(ticket, status=_CLOSED),
-        added(
-            "helpdesk_followup",
-            ticket_id=ticket["id"],
-            comment="Submitter accepted resolution and closed ticket",
-        ),
-        prepare=_resolve_ticket(ticket, ticket["end"]),
+        _expect_changed(ticket, status=_CLOSED),
+        added("helpdesk_followup", ticket_id=ticket["id"], comment=note),
+        prepare=_prepare_resolved(ticket, ticket["end"]),
     )
 
 
-@task("helpdesk/my-ticket", level=1, split="test", user="colleague", start="/")
+@colleague_task("helpdesk/my-ticket", level=1, split="test")
 def _my_ticket(facts: Facts, rng: random.Random) -> Assignment:
     ticket = rng.choice(_mine(facts))
     text = f"{ticket['end']} Reference {rng.randint(1000, 9999)}."
@@ -962,7 +891,7 @@ def _my_ticket(facts: Facts, rng: random.Random) -> Assignment:
         f"What is written as the resolution of your ticket {_name(ticket)}? Answer with its"
         " whole text.",
         _open_mine(ticket),
-        prepare=_resolve_ticket(ticket, text),
+        prepare=_prepare_resolved(ticket, text),
         answer=text,
     )
 
@@ -970,59 +899,44 @@ def _my_ticket(facts: Facts, rng: random.Random) -> Assignment:
 # The knowledge base.
 
 
-@task("helpdesk/look-up", level=1, split="train", user="colleague", start="/")
+@colleague_task("helpdesk/look-up", level=1, split="train")
 def _look_up(facts: Facts, rng: random.Random) -> Assignment:
     article = rng.choice(facts["answers"])
-    return assign(
-        f"Look it up in the knowledge base: {article['asks']} Answer with nothing else.",
-        _article(article),
-        answer=article["value"],
-    )
+    goal = f"Look it up in the knowledge base: {article['asks']} Answer with nothing else."
+    return assign(goal, _open_articles(article), answer=article["value"])
 
 
-@task("helpdesk/vote", level=1, split="train", user="colleague", start="/")
+@colleague_task("helpdesk/vote", level=1, split="train")
 def _vote(facts: Facts, rng: random.Random) -> Assignment:
     me = find_agent(facts, facts["colleague"])
     article = rng.choice([one for one in facts["answers"] if me["username"] not in one["voters"]])
     up = rng.random() < 0.5
+    thumb, table = ("up", "voted_by") if up else ("down", "downvoted_by")
+    new = {"votes": article["votes"] + 1, "recommendations": article["useful"] + up}
     return assign(
         f'Mark the article "{article["title"]}" in the knowledge base as'
-        f" {'useful' if up else 'not useful'} (thumb {'up' if up else 'down'}).",
-        _article(article),
-        click(f'form[action="/kb/{article["id"]}/vote/{"up" if up else "down"}/"] button'),
-        changed(
-            "helpdesk_kbitem",
-            {"id": article["id"]},
-            votes=article["votes"] + 1,
-            recommendations=article["useful"] + up,
-        ),
-        added(
-            "helpdesk_kbitem_voted_by" if up else "helpdesk_kbitem_downvoted_by",
-            kbitem_id=article["id"],
-            user_id=me["id"],
-        ),
+        f" {'useful' if up else 'not useful'} (thumb {thumb}).",
+        _open_articles(article),
+        click(f'form[action="/kb/{article["id"]}/vote/{thumb}/"] button'),
+        changed("helpdesk_kbitem", {"id": article["id"]}, **new),
+        added(f"helpdesk_kbitem_{table}", kbitem_id=article["id"], user_id=me["id"]),
     )
 
 
 @task("helpdesk/most-useful", level=2, split="test")
 def _most_useful(facts: Facts, rng: random.Random) -> Assignment:
-    groups: dict[str, list[Mapping[str, Any]]] = {}
-    for article in facts["answers"]:
-        groups.setdefault(article["slug"], []).append(article)
-    word = rng.choice(("most", "fewest"))
-    at, beside = {"most": (-1, -2), "fewest": (0, 1)}[word]
-    ranked = {
-        slug: sorted(group, key=lambda one: int(one["useful"])) for slug, group in groups.items()
-    }
-    slug = rng.choice(
-        [slug for slug, one in ranked.items() if one[at]["useful"] != one[beside]["useful"]]
+    word, choose = rng.choice((("most", max), ("fewest", min)))
+    group, found = rng.choice(
+        [
+            (group, best)
+            for group in _groups(facts["answers"], "slug", high=99)
+            if (best := find_best(group, itemgetter("useful"), choose))
+        ]
     )
-    found = ranked[slug][at]
     return assign(
         f'Which article of the category "{found["category"]}" in the knowledge base was'
         f" found useful by the {word} people? Answer with its title.",
-        (click(".sidebar a", "Knowledge Base"), click(f'a[href="/kb/{slug}/"]')),
-        [click(f'button[data-bs-target="#collapse-{one["id"]}"]') for one in groups[slug]],
+        _open_articles(*group),
         answer=found["title"],
     )
 
@@ -1040,49 +954,36 @@ _INSERT_FOLLOW_UP: Final = (
 
 @task("helpdesk/answer-from-article", level=3, split="train")
 def _answer_from_article(facts: Facts, rng: random.Random) -> Assignment:
-    article = rng.choice(facts["answers"])
-    number = len(facts["tickets"]) + 1
+    article, number = rng.choice(facts["answers"]), len(facts["tickets"]) + 1
     sender = rng.choice(_colleagues(facts))
-    title = f"Question of {sender['name']}"
-    ticket = {"id": number, "title": title}
-    moment = "2026-03-02 08:41:00"
-    says = _says(article["value"])
-    text = f"The answer is: {article['value']}"
+    title, asks = f"Question of {sender['name']}", article["asks"]
+    ticket, moment = {"id": number, "title": title}, "2026-03-02 08:41:00"
+    text, says = f"The answer is: {article['value']}", _says(article["value"])
     return assign(
         f'The ticket "{title}" asks for something that is in the knowledge base. Look it up'
         " there, answer the submitter with it, and set the ticket to resolved in the same update.",
-        (search_ticket(ticket), _article(article), open_ticket(ticket)),
+        (search_ticket(ticket), _open_articles(article), open_ticket(ticket)),
         write_reply(text, check("#st_resolved"), public=True),
-        expect_changed(ticket, status=RESOLVED, resolution=says),
+        _expect_changed(ticket, status=_RESOLVED, resolution=says),
         added("helpdesk_followup", ticket_id=number, public=1, comment=says),
         prepare=(
-            (
-                _INSERT_TICKET,
-                (number, title, moment, moment, sender["email"], article["asks"]),
-            ),
-            (
-                _INSERT_FOLLOW_UP,
-                (number, moment, article["asks"]),
-            ),
+            (_INSERT_TICKET, (number, title, moment, moment, sender["email"], asks)),
+            (_INSERT_FOLLOW_UP, (number, moment, asks)),
         ),
     )
 
 
 def _says(value: str) -> Callable[[Any], bool]:
-    """Test that a text contains an answer, however it is written, and not much more."""
+    """Test that a text contains an answer, however it is written, but is no list of everything."""
 
     def test(text: str) -> bool:
         words = text.split()
         parts = (words[at : at + n] for at in range(len(words)) for n in (1, 2, 3))
-        return len(text) <= len(value) + _MORE and any(
+        return len(text) <= len(value) + 200 and any(
             same_answer(" ".join(part).strip("()"), value) for part in parts
         )
 
     return test
-
-
-_MORE: Final = 200
-"""How many other characters an answer in a ticket may have: a list of everything is no answer."""
 
 
 # Looking into tickets.
@@ -1090,7 +991,7 @@ _MORE: Final = 200
 
 @task("helpdesk/owner-and-date", level=1, split="train")
 def _owner_and_date(facts: Facts, rng: random.Random) -> Assignment:
-    ticket = rng.choice(find_tickets(facts, lambda one: one["owner"] and one["due"]))
+    ticket = rng.choice(find_tickets(facts, owner=True, due=True))
     return assign(
         f"Who is the ticket {_name(ticket)} assigned to, and when is it due? Answer with the"
         " full name and the date as YYYY-MM-DD, separated by a comma.",
@@ -1112,53 +1013,58 @@ def _submitter(facts: Facts, rng: random.Random) -> Assignment:
 
 @task("helpdesk/count", level=2, split="train")
 def _count(facts: Facts, rng: random.Random) -> Assignment:
-    group = rng.choice(_groups(find_tickets(facts), "queue", "priority", low=2, high=99))
+    group = rng.choice(_groups(find_tickets(facts), "queue", "priority", high=99))
     queue, priority = find_queue(facts, group[0]["queue"]), group[0]["priority"]
-    oldest = min(group, key=lambda one: str(one["created"]))
     return assign(
         f"How many tickets of the queue {queue['title']} with the priority"
         f' "{PRIORITIES[priority]}" are open or reopened, and what is the number (ID) of the'
         " oldest of them? Answer with both numbers, separated by a semicolon.",
-        _filter(*_by("priority", priority), *_by("queue", queue["id"])),
-        answer=(str(len(group)), str(oldest["id"])),
+        _filter(priority=priority, queue=queue["id"]),
+        answer=(str(len(group)), str(min(group, key=itemgetter("created"))["id"])),
         ordered=True,
     )
 
 
 @task("helpdesk/longest-unassigned", level=2, split="test")
 def _longest_unassigned(facts: Facts, rng: random.Random) -> Assignment:
-    waiting = find_tickets(facts, lambda one: not one["owner"])
-    group = rng.choice(_groups(waiting, "queue", low=2, high=99))
-    queue, word = find_queue(facts, group[0]["queue"]), rng.choice(("oldest", "newest"))
-    found = (min if word == "oldest" else max)(group, key=lambda one: str(one["created"]))
+    group = rng.choice(_groups(find_tickets(facts, owner=False), "queue", high=99))
+    queue = find_queue(facts, group[0]["queue"])
+    word, choose = rng.choice((("oldest", min), ("newest", max)))
     return assign(
         f"Of the tickets in the queue {queue['title']} that are open or reopened and belong to"
         f" nobody: what is the number (ID) of the {word} one? Answer with the number.",
-        _filter(*_by("assigned_to", -1), *_by("queue", queue["id"])),
-        answer=str(found["id"]),
+        _filter(owner=-1, queue=queue["id"]),
+        answer=str(choose(group, key=itemgetter("created"))["id"]),
     )
+
+
+def _draw_share(facts: Facts, rng: random.Random, groups: list[list[Row]]) -> tuple[Any, Row, Row]:
+    """Draw a group of tickets of a queue and an agent, and return it with both."""
+    group = rng.choice(groups)
+    return group, find_queue(facts, group[0]["queue"]), find_agent(facts, group[0]["owner"])
 
 
 @task("helpdesk/time-spent", level=3, split="train")
 def _time_spent(facts: Facts, rng: random.Random) -> Assignment:
-    owned = find_tickets(facts, lambda one: one["owner"])
-    groups = _groups(owned, "queue", "owner", low=2, high=5)
-    group = rng.choice([one for one in groups if sum(t["minutes"] for t in one) > 0])
-    queue, agent = find_queue(facts, group[0]["queue"]), find_agent(facts, group[0]["owner"])
+    def add_up(group: list[Row]) -> int:
+        return sum(ticket["minutes"] for ticket in group)
+
+    groups = _groups(find_tickets(facts, owner=True), "queue", "owner", high=5)
+    group, queue, agent = _draw_share(facts, rng, list(filter(add_up, groups)))
     return assign(
         f"How many minutes in all have been spent on the tickets of the queue {queue['title']}"
         f" that are open or reopened and assigned to {agent['name']}? Answer with the number of"
         " minutes.",
-        _filter(*_by("assigned_to", agent["id"]), *_by("queue", queue["id"])),
-        [open_ticket(ticket) for ticket in group],
-        answer=f"{sum(ticket['minutes'] for ticket in group)} minutes",
+        _filter(owner=agent["id"], queue=queue["id"]),
+        map(open_ticket, group),
+        answer=f"{add_up(group)} minutes",
     )
 
 
 @task("helpdesk/closed-of-queue", level=1, split="train")
 def _closed_of_queue(facts: Facts, rng: random.Random) -> Assignment:
     queue = rng.choice(facts["queues"])
-    state, status = rng.choice((("resolved", RESOLVED), ("closed", _CLOSED)))
+    state, status = rng.choice((("resolved", _RESOLVED), ("closed", _CLOSED)))
     found = find_tickets(facts, lambda one: one["queue"] == queue["slug"], status=(status,))
     return assign(
         f"By the reports, how many tickets of the queue {queue['title']} are {state}?"
@@ -1185,23 +1091,23 @@ def _report_by_user(facts: Facts, rng: random.Random) -> Assignment:
 
 @task("helpdesk/busiest-agent", level=2, split="test")
 def _busiest_agent(facts: Facts, rng: random.Random) -> Assignment:
-    kinds: list[tuple[str, str, str, int]] = []
     owned = [one for one in facts["tickets"] if one["owner"]]
-    for queue in facts["queues"]:
-        found = Counter(one["owner"] for one in owned if one["queue"] == queue["slug"])
-        (best, most), (_, second) = found.most_common(2)
-        if most > second:
-            kinds.append((f"of the queue {queue['title']}", "userqueue", best, most))
-    for priority, title in PRIORITIES.items():
-        found = Counter(one["owner"] for one in owned if one["priority"] == priority)
-        (best, most), (_, second) = found.most_common(2)
-        if most > second:
-            kinds.append((f'with the priority "{title}"', "userpriority", best, most))
-    words, report, best, most = rng.choice(kinds)
+
+    def find_busiest(key: str, value: Any) -> Any:
+        """Return the agent with the most of these tickets, and how many, unless there is a tie."""
+        found = Counter(one["owner"] for one in owned if one[key] == value)
+        return find_best(found.items(), itemgetter(1))
+
+    kinds = [
+        *(("queue", one["slug"], f"of the queue {one['title']}") for one in facts["queues"]),
+        *(("priority", n, f'with the priority "{title}"') for n, title in PRIORITIES.items()),
+    ]
+    found = [(words, key, find_busiest(key, value)) for key, value, words in kinds]
+    words, key, best, most = rng.choice([(words, key, *best) for words, key, best in found if best])
     return assign(
         f"By the reports, which agent has the most tickets {words} assigned, whatever their"
         " state, and how many? Answer with the full name and the number, separated by a comma.",
-        _report(report),
+        _report(f"user{key}"),
         answer=(find_agent(facts, best)["name"], str(most)),
     )
 
@@ -1219,9 +1125,9 @@ def _save_search(facts: Facts, rng: random.Random) -> Assignment:
         f'Save a query "{name}" that lists the open and reopened tickets of the queue'
         f' {queue["title"]} with priority "{PRIORITIES[priority]}".'
         + (" Share it with the others." if shared else " Do not share it."),
-        (_filter(*_by("priority", priority), *_by("queue", queue["id"])), click("#queries")),
+        (_filter(priority=priority, queue=queue["id"]), click("#queries")),
         fill("#offcanvasQueries #id_title", name),
-        *([check("#id_shared")] * shared),
+        check("#id_shared") if shared else (),
         click('#offcanvasQueries button[type="submit"]', "Save"),
         added(
             "helpdesk_savedsearch",
@@ -1240,54 +1146,45 @@ def _read_filter(text: str) -> Any:
     return {name: sorted(values) for name, values in query["filtering"].items()}
 
 
-_INSERT_SEARCH: Final = (
-    "INSERT INTO helpdesk_savedsearch (id, title, shared, query, user_id) VALUES (?, ?, 0, ?, ?)"
-)
-
-
 @task("helpdesk/delete-search", level=1, split="test")
 def _delete_search(facts: Facts, rng: random.Random) -> Assignment:
     title = f"{rng.choice(('Old list', 'Try', 'Before the fair', 'Handover'))} {rng.randint(2, 99)}"
     me, number = find_agent(facts, facts["user"])["id"], len(facts["searches"]) + 1
     query = base64.b64encode(json.dumps({"filtering": {"status__in": [1]}}).encode()).decode()
+    insert = (
+        "INSERT INTO helpdesk_savedsearch (id, title, shared, query, user_id) "
+        "VALUES (?, ?, 0, ?, ?)"
+    )
     return assign(
         f'Delete your saved query "{title}".',
         (click(".sidebar a", "Manage Saved Queries"), click(f'a[href="/delete_query/{number}/"]')),
-        click("button.btn-danger"),
-        removed("helpdesk_savedsearch", id=number),
-        prepare=(
-            (
-                _INSERT_SEARCH,
-                (number, title, query, me),
-            ),
-        ),
+        (_DELETE, removed("helpdesk_savedsearch", id=number)),
+        prepare=((insert, (number, title, query, me)),),
     )
+
+
+_SETTINGS: Final = (
+    ("email_on_ticket_change", "send you no mail when a ticket is changed"),
+    ("email_on_ticket_assign", "send you no mail when you are assigned a ticket"),
+    ("login_view_ticketlist", "do not show the ticket list on login"),
+    ("use_email_as_submitter", "do not use your address when you submit tickets"),
+)
 
 
 @task("helpdesk/settings", level=1, split="train")
 def _settings(facts: Facts, rng: random.Random) -> Assignment:
     pages, layout = rng.choice((10, 50, 100)), rng.choice(("bottom", "top"))
-    boxes = (
-        ("email_on_ticket_change", "send you no mail when a ticket is changed"),
-        ("email_on_ticket_assign", "send you no mail when you are assigned a ticket"),
-        ("login_view_ticketlist", "do not show the ticket list on login"),
-        ("use_email_as_submitter", "do not use your address when you submit tickets"),
-    )
-    column, words = rng.choice(boxes)
+    column, words = rng.choice(_SETTINGS)
+    new = {"tickets_per_page": pages, "ticket_respond_layout": layout, column: 0}
+    me = find_agent(facts, facts["user"])["id"]
     return assign(
         f"Change your settings: show {pages} tickets per page, put the respond form"
         f" {'below' if layout == 'bottom' else 'above'} the follow-ups, and {words}. Leave the rest"
         " as it is.",
-        (click("#userDropdown"), click("a.dropdown-item", "User Settings")),
+        (_OPEN_MENU, click("a.dropdown-item", "User Settings")),
         (select("#id_tickets_per_page", str(pages)), select("#id_ticket_respond_layout", layout)),
         (uncheck(f"#id_{column}"), click('input[value="Save Changes"]')),
-        changed(
-            "helpdesk_usersettings",
-            {"user_id": find_agent(facts, facts["user"])["id"]},
-            tickets_per_page=pages,
-            ticket_respond_layout=layout,
-            **{column: 0},
-        ),
+        changed("helpdesk_usersettings", {"user_id": me}, **new),
     )
 
 
@@ -1299,50 +1196,35 @@ def _ignore_address(facts: Facts, rng: random.Random) -> Assignment:
     name = rng.choice(("Press list", "Job portal", "Lottery", "Calendar robot", "Supplier's news"))
     domain = name.split()[0].lower().replace("'", "")
     email = f"{rng.choice(('info', 'news', 'bot'))}{rng.randint(10, 99)}@{domain}.example"
-    queues = rng.sample(facts["queues"], 2)
-    keep = rng.random() < 0.5
+    queues, keep = rng.sample(facts["queues"], 2), rng.random() < 0.5
+    table, numbers = "helpdesk_ignoreemail", [queue["id"] for queue in queues]
     return assign(
         f'Add {email} to the e-mail ignore list under the name "{name}", for the queues'
         f" {queues[0]['title']} and {queues[1]['title']} only. Its mails should"
         f" {'be kept' if keep else 'not be kept'} in the mailbox.",
         (_admin("E-Mail Ignore list"), click("#content-wrapper a", "Add an Email")),
-        [check(f'input[name="queues"][value="{queue["id"]}"]') for queue in queues],
+        [check(f'input[name="queues"][value="{number}"]') for number in numbers],
         (fill("#id_name", name), fill("#id_email_address", email)),
-        *([check("#id_keep_in_mailbox")] * keep),
+        check("#id_keep_in_mailbox") if keep else (),
         click('#content-wrapper button[type="submit"]'),
-        added("helpdesk_ignoreemail", name=name, email_address=email, keep_in_mailbox=int(keep)),
-        [
-            added(
-                "helpdesk_ignoreemail_queues",
-                ignoreemail_id=in_new("helpdesk_ignoreemail"),
-                queue_id=queue["id"],
-            )
-            for queue in queues
-        ],
+        added(table, name=name, email_address=email, keep_in_mailbox=int(keep)),
+        [added(f"{table}_queues", ignoreemail_id=in_new(table), queue_id=n) for n in numbers],
     )
-
-
-_INSERT_IGNORED: Final = (
-    "INSERT INTO helpdesk_ignoreemail (id, name, date, email_address, keep_in_mailbox)"
-    " VALUES (?, 'Oldgate', '2026-02-11', ?, 1)"
-)
 
 
 @task("helpdesk/stop-ignoring", level=2, split="test")
 def _stop_ignoring(facts: Facts, rng: random.Random) -> Assignment:
     email = f"{rng.choice(('lists', 'alerts', 'hello'))}{rng.randint(10, 99)}@oldgate.example"
     number = len(facts["ignored"]) + 1
+    insert = (
+        "INSERT INTO helpdesk_ignoreemail (id, name, date, email_address, keep_in_mailbox)"
+        " VALUES (?, 'Oldgate', '2026-02-11', ?, 1)"
+    )
     return assign(
         f"Mails from {email} should make tickets again. Take the address off the ignore list.",
         (_admin("E-Mail Ignore list"), click(f'a[href="/ignore/delete/{number}/"]')),
-        click("button.btn-danger"),
-        removed("helpdesk_ignoreemail", id=number),
-        prepare=(
-            (
-                _INSERT_IGNORED,
-                (number, email),
-            ),
-        ),
+        (_DELETE, removed("helpdesk_ignoreemail", id=number)),
+        prepare=((insert, (number, email)),),
     )
 
 
@@ -1350,17 +1232,12 @@ def _stop_ignoring(facts: Facts, rng: random.Random) -> Assignment:
 def _new_preset(facts: Facts, rng: random.Random) -> Assignment:
     queue, text = rng.choice(facts["queues"]), rng.choice(_TEXTS)
     name = f"{rng.choice(('Short answer', 'Standard text', 'Polite answer'))} {rng.randint(10, 99)}"
+    table, choice = "helpdesk_presetreply", select("#id_queues", str(queue["id"]))
     return assign(
         f'Create a pre-set reply "{name}" for the queue {queue["title"]} only, with the text'
         f' "{text}"',
-        (_admin("Maintain Pre-Set Replies"), _ADD_ROW, select("#id_queues", str(queue["id"]))),
-        (fill("#id_name", name), fill("#id_body", text), _SAVE_ROW),
-        added("helpdesk_presetreply", name=name, body=same_text(text)),
-        added(
-            "helpdesk_presetreply_queues",
-            presetreply_id=in_new("helpdesk_presetreply"),
-            queue_id=queue["id"],
-        ),
+        _add_row("Maintain Pre-Set Replies", table, {"name": name, "body": text}, choice),
+        added(f"{table}_queues", presetreply_id=in_new(table), queue_id=queue["id"]),
     )
 
 
@@ -1380,58 +1257,37 @@ def _correct_article(facts: Facts, rng: random.Random) -> Assignment:
 def _new_article(facts: Facts, rng: random.Random) -> Assignment:
     category = rng.choice(sorted({one["category"] for one in facts["answers"]}))
     thing = rng.choice(("bicycle", "coffee grounds", "old paper", "lost glove", "empty battery"))
-    title = f"Where do I leave my {thing}?"
+    title, question = f"Where do I leave my {thing}?", f"What shall I do with my {thing}?"
     answer = f"In room {rng.randint(1, 4)}.{rng.randint(10, 28)}, between nine and ten."
-    question = f"What shall I do with my {thing}?"
+    categories = list(dict.fromkeys(one["category"] for one in facts["answers"]))
+    fields = {"category": 1 + categories.index(category), "title": title}
+    fields |= {"question": question, "answer": answer}
     return assign(
         f'Add an article to the knowledge base category "{category}" with the title "{title}",'
         f' the question "{question}" and the answer "{answer}"',
-        (_admin("Maintain Knowledgebase Items"), _ADD_ROW),
-        (select("#id_category", str(_category(facts, category))), fill("#id_title", title)),
-        (fill("#id_question", question), fill("#id_answer", answer), _SAVE_ROW),
-        added(
-            "helpdesk_kbitem",
-            title=title,
-            question=same_text(question),
-            answer=same_text(answer),
-            category_id=_category(facts, category),
-            enabled=1,
-        ),
+        _add_row("Maintain Knowledgebase Items", "helpdesk_kbitem", fields, enabled=1),
     )
-
-
-def _category(facts: Facts, title: str) -> int:
-    titles = list(dict.fromkeys(one["category"] for one in facts["answers"]))
-    return titles.index(title) + 1
 
 
 @task("helpdesk/new-queue", level=2, split="train")
 def _new_queue(facts: Facts, rng: random.Random) -> Assignment:
     title = rng.choice(("Fleet", "Canteen", "Warehouse", "Training", "Press"))
-    slug, days = title.lower(), rng.randint(2, 9)
+    slug = title.lower()
+    place = {"title": title, "slug": slug, "email_address": f"{slug}@desk.northfield.test"}
+    rules = {"allow_public_submission": 1, "escalate_days": rng.randint(2, 9)}
     return assign(
         f'Set up a new queue "{title}" with the slug "{slug}" and the e-mail address'
-        f" {slug}@desk.northfield.test, open to public submission, with {days} escalation days.",
-        (_admin("Maintain Queues"), _ADD_ROW, fill("#id_title", title), fill("#id_slug", slug)),
-        fill("#id_email_address", f"{slug}@desk.northfield.test"),
-        (check("#id_allow_public_submission"), fill("#id_escalate_days", str(days)), _SAVE_ROW),
-        added(
-            "helpdesk_queue",
-            title=title,
-            slug=slug,
-            email_address=f"{slug}@desk.northfield.test",
-            allow_public_submission=1,
-            escalate_days=days,
-        ),
+        f" {place['email_address']}, open to public submission, with {rules['escalate_days']}"
+        " escalation days.",
+        _add_row("Maintain Queues", "helpdesk_queue", place | rules),
         added("auth_permission", codename=f"queue_access_{slug}"),
     )
 
 
 @task("helpdesk/deactivate-user", level=2, split="train")
 def _deactivate_user(facts: Facts, rng: random.Random) -> Assignment:
-    person = rng.choice(
-        [one for one in _colleagues(facts) if one["username"] != facts["colleague"]]
-    )
+    people = [one for one in _colleagues(facts) if one["username"] != facts["colleague"]]
+    person = rng.choice(people)
     return assign(
         f"{person['name']} has left the company. Make the account inactive, but do not delete it.",
         (_admin("Maintain Users"), click("#result_list a", person["username"])),
@@ -1445,41 +1301,28 @@ def _deactivate_user(facts: Facts, rng: random.Random) -> Assignment:
 
 @task("helpdesk/reassign-all", level=3, split="train")
 def _reassign_all(facts: Facts, rng: random.Random) -> Assignment:
-    group = rng.choice(
-        _groups(
-            find_tickets(facts, lambda one: one["owner"] not in ("", facts["user"])),
-            "owner",
-            low=2,
-            high=25,
-        )
-    )
+    owned = find_tickets(facts, lambda one: one["owner"] != facts["user"], owner=True)
+    group = rng.choice(_groups(owned, "owner", high=25))
     away = find_agent(facts, group[0]["owner"])
     agent = rng.choice(_others(facts, away["username"]))
     return assign(
         f"{away['name']} is ill. Give {agent['name']} all tickets that are assigned to"
         f" {away['name']} and are open or reopened.",
-        (_filter(*_by("assigned_to", away["id"])), _bulk(f"assign_{agent['id']}")),
-        [expect_changed(ticket, assigned_to_id=agent["id"]) for ticket in group],
-        allow_notes(*group),
+        (_filter(owner=away["id"]), _bulk(f"assign_{agent['id']}")),
+        [_expect_noted(ticket, assigned_to_id=agent["id"]) for ticket in group],
     )
 
 
 @task("helpdesk/close-resolved", level=3, split="test")
 def _close_resolved(facts: Facts, rng: random.Random) -> Assignment:
-    group = rng.choice(_groups(find_tickets(facts, status=(3,)), "queue", "owner", low=2, high=8))
-    queue, agent = find_queue(facts, group[0]["queue"]), find_agent(facts, group[0]["owner"])
+    groups = _groups(find_tickets(facts, status=(_RESOLVED,)), "queue", "owner", high=8)
+    group, queue, agent = _draw_share(facts, rng, groups)
+    resolved = (uncheck("#status-check-1"), uncheck("#status-check-2"), check("#status-check-3"))
     return assign(
         f"Close all resolved tickets of the queue {queue['title']} that are assigned to"
         f" {agent['name']}, without sending mails or writing comments.",
-        _filter(
-            uncheck("#status-check-1"),
-            uncheck("#status-check-2"),
-            check("#status-check-3"),
-            *_by("assigned_to", agent["id"]),
-            *_by("queue", queue["id"]),
-        ),
-        _bulk("close"),
-        [expect_changed(ticket, status=_CLOSED) for ticket in group],
+        (_filter(*resolved, owner=agent["id"], queue=queue["id"]), _bulk("close")),
+        [_expect_changed(ticket, status=_CLOSED) for ticket in group],
         # A public follow-up would send a mail.
         allow_notes(*group, public=0),
     )
@@ -1487,50 +1330,45 @@ def _close_resolved(facts: Facts, rng: random.Random) -> Assignment:
 
 @task("helpdesk/share-unassigned", level=3, split="train")
 def _share_unassigned(facts: Facts, rng: random.Random) -> Assignment:
-    waiting = find_tickets(facts, lambda one: not one["owner"])
-    group = rng.choice(_groups(waiting, "queue", low=2, high=12))
+    group = rng.choice(_groups(find_tickets(facts, owner=False), "queue", high=12))
     agent, queue = rng.choice(_others(facts)), find_queue(facts, group[0]["queue"])
     chosen = [ticket for ticket in group if not ticket["hold"]]
     return assign(
         f"Give {agent['name']} the tickets of the queue {queue['title']} that are open or"
         " reopened, belong to nobody and are not on hold.",
-        _filter(*_by("assigned_to", -1), *_by("queue", queue["id"])),
-        _bulk(f"assign_{agent['id']}", *chosen),
-        [expect_changed(ticket, assigned_to_id=agent["id"]) for ticket in chosen],
-        allow_notes(*chosen),
+        (_filter(owner=-1, queue=queue["id"]), _bulk(f"assign_{agent['id']}", *chosen)),
+        [_expect_noted(ticket, assigned_to_id=agent["id"]) for ticket in chosen],
     )
 
 
 @task("helpdesk/raise-overdue", level=3, split="train")
 def _raise_overdue(facts: Facts, rng: random.Random) -> Assignment:
-    late = find_tickets(facts, lambda one: one["owner"] and one["due"] and one["due"] < _TODAY)
+    late = find_tickets(facts, lambda one: one["due"] and one["due"] < "2026-03-02", owner=True)
     priority = rng.choice((1, 2))
     groups = _groups(late, "owner", low=1, high=4)
-    group = rng.choice([one for one in groups if any(t["priority"] != priority for t in one)])
-    agent = find_agent(facts, group[0]["owner"])
-    chosen = [ticket for ticket in group if ticket["priority"] != priority]
+    wrong = [[one for one in group if one["priority"] != priority] for group in groups]
+    chosen = rng.choice([group for group in wrong if group])
+    agent = find_agent(facts, chosen[0]["owner"])
     return assign(
         f"Today is 2 March 2026. Every open or reopened ticket that is assigned to"
         f" {agent['name']} and was due before today should have the priority"
         f' "{PRIORITIES[priority]}". Change those that do not have it.',
-        _filter(*_by("assigned_to", agent["id"])),
+        _filter(owner=agent["id"]),
         [(open_ticket(ticket), respond(ticket, priority=priority)) for ticket in chosen],
     )
 
 
 @task("helpdesk/answer-several", level=3, split="test")
 def _answer_several(facts: Facts, rng: random.Random) -> Assignment:
-    group = rng.choice(
-        _groups(find_tickets(facts, lambda one: one["owner"]), "queue", "owner", low=2, high=3)
-    )
-    queue, agent = find_queue(facts, group[0]["queue"]), find_agent(facts, group[0]["owner"])
+    groups = _groups(find_tickets(facts, owner=True), "queue", "owner", high=3)
+    group, queue, agent = _draw_share(facts, rng, groups)
+    text, due = rng.choice(_TEXTS), {one["due"] for one in group}
     dates = [f"2026-03-{day}" for day in range(10, 29)]
-    text = rng.choice(_TEXTS)
-    date = rng.choice([date for date in dates if date not in {one["due"] for one in group}])
+    date = rng.choice([date for date in dates if date not in due])
     return assign(
         f"Write to the submitters of all tickets of the queue {queue['title']} that are open"
         f' or reopened and assigned to {agent["name"]}: "{text}" Make these tickets due on {date}.',
-        _filter(*_by("assigned_to", agent["id"]), *_by("queue", queue["id"])),
+        _filter(owner=agent["id"], queue=queue["id"]),
         [(open_ticket(ticket), respond(ticket, text, due_date=date)) for ticket in group],
     )
 
@@ -1538,30 +1376,9 @@ def _answer_several(facts: Facts, rng: random.Random) -> Assignment:
 # What cannot be done.
 
 
-@task("helpdesk/no-such-ticket", level=1, split="train", infeasible=True)
-def _no_such_ticket(facts: Facts, rng: random.Random) -> Assignment:
-    number = rng.randint(200, 39999)
-    return assign(
-        f"Close the ticket about the order NF-{number:05d}.",
-        (fill("#search_query", f"NF-{number:05d}"), click("#searchform button")),
-        wait_until(".dt-empty"),
-    )
-
-
-@task("helpdesk/no-agent", level=1, split="train", infeasible=True)
-def _no_agent(facts: Facts, rng: random.Random) -> Assignment:
-    ticket = rng.choice(find_tickets(facts))
-    name = rng.choice(
-        ("Bertram Oyelaran", "Wilma Castellan", "Quentin Abernathy", "Odile Fairweather")
-    )
-    return assign(f"Assign ticket #{ticket['id']} to {name}.", open_ticket(ticket))
-
-
-@task("helpdesk/not-permitted", level=1, split="test", user="colleague", start="/", infeasible=True)
+@colleague_task("helpdesk/not-permitted", level=1, split="test", infeasible=True)
 def _not_permitted(facts: Facts, rng: random.Random) -> Assignment:
     ticket = rng.choice(_mine(facts))
-    priority = rng.choice([one for one in PRIORITIES if one != ticket["priority"]])
-    return assign(
-        f'Change the priority of your ticket {_name(ticket)} to "{PRIORITIES[priority]}".',
-        _open_mine(ticket, uncheck("#hideClosed")),
-    )
+    priority = _draw_priority(rng, ticket)
+    goal = f'Change the priority of your ticket {_name(ticket)} to "{PRIORITIES[priority]}".'
+    return assign(goal, _open_mine(ticket, uncheck("#hideClosed")))

@@ -7,8 +7,7 @@ import contextlib
 import functools
 import random
 import re
-from collections import Counter
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, date, datetime
 from email.message import EmailMessage
 from email.policy import SMTP
@@ -18,11 +17,15 @@ from typing import Any, Final
 from webtraj import errors
 from webtraj.environments import actions as actions_lib
 from webtraj.environments.browser.oracles import OracleView, Step, act
+from webtraj_apps.fields import Field, columns_of, set_fields
 from webtraj_apps.state import Expected, Test
 from webtraj_apps.tasks import (
     Assignment,
+    Changes,
     Facts,
+    Parts,
     Statement,
+    Steps,
     added,
     assign,
     changed,
@@ -32,12 +35,16 @@ from webtraj_apps.tasks import (
     format_date,
     in_changed,
     join_names,
+    other_than,
     removed,
     same_text,
     template,
 )
 
 task = functools.partial(template, user="user")
+
+Row = Mapping[str, Any]
+"""A mail, a contact, a colleague or another fact."""
 
 READ: Final = (
     changed("read", {}, read=True),
@@ -151,15 +158,22 @@ def await_element(selector: str, text: str | None = None, **more: Any) -> Step:
 
 # Steps through the webmail.
 
+_SUBJECT: Final = "#messagelist span.subject a"
 _CREATE: Final = tap("#layout-content .header a.create")
 _DELETE: Final = tap("#layout-content .header a.delete")
+_CONFIRM: Final = tap(".ui-dialog-buttonset .mainaction")
+_LISTED: Final = await_element("#messagelist")
+_SEND: Final = (tap("button.send"), _LISTED)
+_TO_MAILS: Final = tap("#taskmenu a.mail")
+_TO_CONTACTS: Final = tap("#taskmenu a.contacts")
+_CONTACT_SHOWN: Final = await_element(".formbuttons .edit", inside=_CONTACT)
 READABLE: Final = await_element(".message-part, .rcmBody", inside=_MESSAGE)
 """The mail that was chosen is there."""
 
 
-def to_folder(name: str) -> tuple[Step, ...]:
+def to_folder(name: str) -> Step:
     """Open a folder."""
-    return (tap(f'#mailboxlist a[rel="{name}"]'),)
+    return tap(f'#mailboxlist a[rel="{name}"]')
 
 
 def search(text: str) -> tuple[Step, ...]:
@@ -167,61 +181,60 @@ def search(text: str) -> tuple[Step, ...]:
     return put("#mailsearchform", text), key("#mailsearchform", "Enter")
 
 
-def pick(mail: Mapping[str, Any]) -> tuple[Step, ...]:
+def pick(mail: Row) -> tuple[Step, ...]:
     """Find a mail and show it beside the list."""
-    opened = to_folder(mail["folder"]) if mail["folder"] != "INBOX" else ()
-    return (
-        *opened,
-        *search(mail["subject"]),
-        tap("#messagelist span.subject a", mail["subject"]),
-        READABLE,
-    )
+    opened = (to_folder(mail["folder"]),) if mail["folder"] != "INBOX" else ()
+    return (*opened, *search(mail["subject"]), tap(_SUBJECT, mail["subject"]), READABLE)
 
 
-def move_to(folder: str) -> tuple[Step, ...]:
+def read_nth(position: int) -> Step:
+    """Read a mail of the list by its position from 0."""
+    return tap(f"#messagelist tbody tr:nth-child({position + 1}) span.subject a")
+
+
+def _read(mails: Iterable[Row]) -> Steps:
+    """Read mails that a search has found."""
+    return [(tap(_SUBJECT, mail["subject"]), READABLE) for mail in mails]
+
+
+def _choose(mails: Sequence[Row]) -> Steps:
+    """Choose several mails of the list."""
+    first, *others = (mail["subject"] for mail in mails)
+    control = functools.partial(actions_lib.Click, modifiers=("Control",))
+    return tap(_SUBJECT, first), [_on(control, _SUBJECT, subject) for subject in others]
+
+
+def _choose_all(text: str) -> Steps:
+    """Search the open folder, and choose all that is found."""
+    menu = tap("#messagelist-header a.select"), tap("#listselect-menu a.select.all")
+    return search(text), await_element("#messagelist tr.message"), menu
+
+
+def move_to(folder: str) -> Steps:
     """Move the chosen mails."""
-    return (
-        tap("#messagemenulink"),
-        tap("#message-menu a.move"),
-        tap("#folder-selector a", folder),
-        await_element("#messagelist"),
-    )
+    menu = tap("#messagemenulink"), tap("#message-menu a.move")
+    return menu, tap("#folder-selector a", folder), _LISTED
 
 
-def mark(how: str) -> tuple[Step, ...]:
-    """Mark the chosen mails: `read`, `unread`, `flag` or `unflag`."""
-    return (
-        tap("#markmessagemenulink"),
-        tap(f"#markmessage-menu a.{how}"),
-        await_element("#messagelist"),
-    )
+def _mark(how: str) -> Steps:
+    """Mark the chosen mails: `unread` or `flag`."""
+    return tap("#markmessagemenulink"), tap(f"#markmessage-menu a.{how}"), _LISTED
 
 
-def write(
-    *,
-    to: Sequence[str] = (),
-    cc: Sequence[str] = (),
-    bcc: Sequence[str] = (),
-    subject: str = "",
-    text: str = "",
-) -> tuple[Step, ...]:
-    """Fill in the form of a new mail, and leave it open."""
-    steps: list[Step] = []
-    for name, addresses in (("to", to), ("cc", cc), ("bcc", bcc)):
-        if not addresses:
-            continue
+def _write(subject: str = "", text: str = "", **recipients: Sequence[str]) -> Iterator[Step]:
+    """Fill in the form of a mail; the addresses are `to`, `cc` and `bcc`."""
+    for name, addresses in recipients.items():
         if name != "to":
-            steps.append(tap("#compose_to a[data-popup=headers-menu]"))
-            steps.append(tap(f"#headers-menu a[data-target={name}]"))
-        steps.append(put(f"#compose_{name} input", ", ".join(addresses) + ","))
+            yield tap("#compose_to a[data-popup=headers-menu]")
+            yield tap(f"#headers-menu a[data-target={name}]")
+        yield put(f"#compose_{name} input", ", ".join(addresses) + ",")
     if subject:
-        steps.append(put("#compose-subject", subject))
+        yield put("#compose-subject", subject)
     if text:
-        steps.append(put("#composebody", text))
-    return tuple(steps)
+        yield put("#composebody", text)
 
 
-def put_before(text: str) -> Step:
+def _put_before(text: str) -> Step:
     """Write above the mail that is answered or forwarded."""
 
     async def step(page: OracleView) -> AsyncIterator[actions_lib.Action]:
@@ -234,156 +247,99 @@ def put_before(text: str) -> Step:
     return step
 
 
-def reply(text: str, *, to_all: bool = False) -> tuple[Step, ...]:
+def _compose(*options: Step, **fields: Any) -> Steps:
+    """Write a mail and send it. See `_write`."""
+    return tap("a.compose"), _write(**fields), options, _SEND
+
+
+def reply(text: str, *, to_all: bool = False) -> Steps:
     """Answer the chosen mail."""
     button = "reply-all" if to_all else "reply"
-    return tap(f"#layout-content .header a.{button}"), put_before(text), *send()
+    return tap(f"#layout-content .header a.{button}"), _put_before(text), _SEND
 
 
-def forward(to: str, text: str = "") -> tuple[Step, ...]:
-    """Forward the chosen mail."""
-    note = (put_before(text),) if text else ()
-    return tap("#layout-content .header a.forward"), *write(to=[to]), *note, *send()
+def write_to_contacts(people: Sequence[Row], subject: str, text: str) -> Steps:
+    """Look up contacts in the address book, and write one mail to all of them."""
+    found, to = [_pick_contact(one["name"]) for one in people], [one["email"] for one in people]
+    return _TO_CONTACTS, found, _TO_MAILS, _compose(to=to, subject=subject, text=text)
 
 
-def whole_folder(name: str, what: str) -> tuple[Step, ...]:
+def _whole_folder(name: str, what: str) -> Steps:
     """Do something with all mails of a folder: `read` or `purge`."""
-    return (
-        *to_folder(name),
-        tap("#layout-sidebar .sidebar-menu"),
-        tap(f"#mailboxoptions-menu a.{what}"),
-        confirm(),
-        await_element("#messagelist"),
-    )
+    menu = tap("#layout-sidebar .sidebar-menu"), tap(f"#mailboxoptions-menu a.{what}")
+    return to_folder(name), menu, _CONFIRM, _LISTED
 
 
-def confirm() -> Step:
-    """Say yes to a question."""
-    return tap(".ui-dialog-buttonset .mainaction")
-
-
-def to_contacts() -> Step:
-    """Open the address book."""
-    return tap("#taskmenu a.contacts")
-
-
-def pick_contact(name: str) -> tuple[Step, ...]:
+def _pick_contact(name: str) -> Steps:
     """Find a contact and show it; the address book is open."""
-    return (
-        put("#searchform", name),
-        key("#searchform", "Enter"),
-        tap("#contacts-table td.name", name),
-        await_element(".formbuttons .edit", inside=_CONTACT),
-    )
+    return put("#searchform", name), key("#searchform", "Enter"), _pick_listed(name)
 
 
-def pick_member(name: str) -> tuple[Step, ...]:
-    """Find a contact in the list that is open. What a search finds cannot be put into groups."""
-    return tap("#contacts-table td.name", name), await_element(
-        ".formbuttons .edit", inside=_CONTACT
-    )
+def _pick_listed(name: str) -> Steps:
+    """Show a contact of the list. What a search finds cannot be put into groups."""
+    return tap("#contacts-table td.name", name), _CONTACT_SHOWN
 
 
-def edit_contact(**fields: str) -> tuple[Step, ...]:
-    """Change the contact that is shown."""
-    return (
-        tap(".formbuttons .edit", inside=_CONTACT),
-        *(put(f"[name^=_{name}]", value, inside=_CONTACT) for name, value in fields.items()),
-        tap("button.submit", inside=_CONTACT),
-        await_element("#layout-content a.print.disabled"),
-    )
-
-
-def new_contact(first: str, last: str, email: str, phone: str = "") -> tuple[Step, ...]:
-    """Make a contact; the address book is open."""
-    fields = {"firstname": first, "surname": last, "email": email, "phone": phone}
-    given = {name: value for name, value in fields.items() if value}
-    return (_CREATE, *edit_contact(**given)[1:])
-
-
-def new_group(name: str) -> tuple[Step, ...]:
-    """Make a group of contacts; the address book is open."""
-    return (
-        tap("#layout-sidebar .sidebar-menu"),
-        tap("#groupoptions-menu a.create"),
-        put(".ui-dialog input", name),
-        confirm(),
-        await_element("#directorylist .contactgroup a", name),
-    )
-
-
-def assign_group(group: str) -> tuple[Step, ...]:
-    """Put the chosen contact into a group."""
-    return (
-        tap("#contactmenulink"),
-        tap("#contact-menu a.assigngroup"),
-        tap("#contactgroup-selector a", group),
-        await_element("#contacts-table"),
-    )
-
-
-def to_settings(tab: str) -> tuple[Step, ...]:
+def _to_settings(tab: str) -> Steps:
     """Open a page of the settings: `Preferences`, `Folders`, `Identities` or `Responses`."""
     return tap("#taskmenu a.settings"), tap("#settings-menu a", tab)
 
 
-def save(*fields: Step) -> tuple[Step, ...]:
-    """Fill in a form of the settings and save it."""
-    return (
-        *fields,
-        tap("button.submit", inside=_FORM),
-        await_element("#messagestack .confirmation"),
-    )
-
-
-def new_setting(tab: str, *fields: Step) -> tuple[Step, ...]:
-    """Add an entry to a page of the settings."""
-    return (*to_settings(tab), _CREATE, *save(*fields))
-
-
-def preferences(section: str, *fields: Step) -> tuple[Step, ...]:
-    """Change a section of the preferences."""
-    chosen = tap("#sections-table td.section", section)
-    return (*to_settings("Preferences"), chosen, *save(*fields))
-
-
-def field(name: str, value: str) -> Step:
+def _field(name: str, value: str) -> Step:
     """Fill in a field of a form of the settings."""
     return put(f"[name=_{name}]", value, inside=_FORM)
 
 
-def compose(*options: Step, **fields: Any) -> tuple[Step, ...]:
-    """Write a new mail and send it. See `write`."""
-    return (tap("a.compose"), *write(**fields), *options, *send())
+def _option(name: str, value: str) -> Step:
+    """Choose an option in a form of the settings."""
+    return choose(f"[name=_{name}]", value, inside=_FORM)
 
 
-def write_to_contacts(
-    people: Sequence[Mapping[str, Any]], subject: str, text: str
-) -> tuple[Step, ...]:
-    """Look up contacts in the address book, and write one mail to all of them."""
-    return (
-        to_contacts(),
-        *(step for one in people for step in pick_contact(one["name"])),
-        tap("#taskmenu a.mail"),
-        *compose(to=[one["email"] for one in people], subject=subject, text=text),
-    )
-
-
-def send() -> tuple[Step, ...]:
-    """Send the mail that is being written."""
-    return tap("button.send"), await_element("#messagelist")
+_SAVE: Final = (tap("button.submit", inside=_FORM), await_element("#messagestack .confirmation"))
 
 
 # What is there.
 
 
-def find_mail(facts: Facts, number: int) -> Mapping[str, Any]:
+def find_mail(facts: Facts, number: int) -> Row:
     """Return the mail with a number, from 1."""
-    found: Mapping[str, Any] = facts["mails"][number - 1]
+    found: Row = facts["mails"][number - 1]
     return found
 
 
-def _unique(facts: Facts, *folders: str) -> list[Mapping[str, Any]]:
+def _mails_of(facts: Facts, rows: Iterable[Row]) -> list[Row]:
+    """Return the mails that some facts are from."""
+    return [find_mail(facts, row["mail"]) for row in rows]
+
+
+def _draw(facts: Facts, rng: random.Random, kind: str) -> tuple[Any, Row]:
+    """Return a fact of a kind, such as `invoices`, and the mail that it is from."""
+    row = rng.choice(facts[kind])
+    return row, find_mail(facts, row["mail"])
+
+
+def _invoices_in_inbox(facts: Facts) -> list[Any]:
+    rows = facts["invoices"]
+    return [row for row in rows if find_mail(facts, row["mail"])["folder"] == "INBOX"]
+
+
+def _draw_newsletter(facts: Facts, rng: random.Random) -> tuple[str, list[Row]]:
+    """Return the name of a newsletter, and its mails."""
+    newsletter = rng.choice(facts["newsletters"])
+    return newsletter["name"], [find_mail(facts, number) for number in newsletter["mails"]]
+
+
+def _draw_position(facts: Facts, rng: random.Random) -> tuple[str, list[Any]]:
+    """Return a position, and the applications for it."""
+    position = rng.choice(facts["applications"])["position"]
+    return position, [one for one in facts["applications"] if one["position"] == position]
+
+
+def _in_folder(facts: Facts, folder: str) -> list[Row]:
+    return [mail for mail in facts["mails"] if mail["folder"] == folder]
+
+
+def _unique(facts: Facts, *folders: str) -> list[Row]:
     """Return the mails of folders whose subject is part of no other."""
     subjects = [mail["subject"] for mail in facts["mails"]]
     return [
@@ -393,24 +349,24 @@ def _unique(facts: Facts, *folders: str) -> list[Mapping[str, Any]]:
     ]
 
 
-def draw_colleague(facts: Facts, rng: random.Random, *others: str) -> Mapping[str, Any]:
+def draw_colleague(facts: Facts, rng: random.Random, *others: str) -> Row:
     """Return somebody at Northfield, but not the user, and none with these addresses."""
     people = [one for one in facts["people"][1:] if one["email"] not in others]
-    found: Mapping[str, Any] = rng.choice(people)
+    found: Row = rng.choice(people)
     return found
 
 
-def _colleagues(facts: Facts, rng: random.Random, count: int) -> list[Mapping[str, Any]]:
-    found: list[Mapping[str, Any]] = rng.sample(facts["people"][1:], count)
-    return found
+def _draw_stranger(facts: Facts, rng: random.Random) -> Row:
+    """Return a colleague who is not in the address book."""
+    return draw_colleague(facts, rng, *(contact["email"] for contact in facts["contacts"]))
 
 
-def place_of(mail: Mapping[str, Any]) -> str:
+def place_of(mail: Row) -> str:
     """Return where goals say that a mail is."""
     return "in the inbox" if mail["folder"] == "INBOX" else f"in the folder {mail['folder']}"
 
 
-def name_of(mail: Mapping[str, Any]) -> str:
+def name_of(mail: Row) -> str:
     """Return what goals call a mail."""
     return f"the mail “{mail['subject']}” from {mail['from']}"
 
@@ -424,9 +380,7 @@ def long_day(day: str) -> str:
     return f"{date.fromisoformat(day):%A}, {format_date(day)}"
 
 
-def deliver(
-    facts: Facts, request: Mapping[str, Any], *, text: str = "", **values: str
-) -> tuple[Statement, ...]:
+def deliver(facts: Facts, request: Row, *, text: str = "", **values: str) -> tuple[Statement, ...]:
     """Put one more mail into the inbox, as the newest one; for `Assignment.prepare`.
 
     Args:
@@ -459,16 +413,11 @@ def deliver(
 
 
 def write_mail(
-    facts: Facts, sender: Mapping[str, Any], subject: str, text: str = "", **values: str
+    facts: Facts, sender: Row, subject: str, text: str = "", **values: str
 ) -> tuple[dict[str, Any], tuple[Statement, ...]]:
     """Let somebody write a mail; return it, and what delivers it. See `deliver`."""
-    letter = {
-        "id": len(facts["mails"]) + 1,
-        "folder": "INBOX",
-        "from": sender["name"],
-        "email": sender["email"],
-        "subject": subject,
-    }
+    mail = {"from": sender["name"], "email": sender["email"], "subject": subject}
+    letter = {"id": len(facts["mails"]) + 1, "folder": "INBOX", **mail}
     return letter, deliver(facts, {**sender, **letter}, text=text, **values)
 
 
@@ -479,14 +428,15 @@ _NEWEST: Final = datetime(2026, 3, 2, 8, 45, tzinfo=UTC)
 # What is expected.
 
 
-def expect_sent(
-    to: Sequence[str],
-    subject: str,
-    cc: Sequence[str] = (),
-    bcc: Sequence[str] = (),
-    **columns: Any,
-) -> tuple[Expected, ...]:
+def _expect_mail(recipients: str, **shown: Any) -> tuple[Expected, ...]:
     """Expect a mail to be sent, with its copy in the folder Sent."""
+    return added("sent", recipients=recipients, **shown), added("mail", folder="Sent", **shown)
+
+
+def expect_sent(
+    to: Sequence[str], subject: str, cc: Sequence[str] = (), bcc: Sequence[str] = (), **columns: Any
+) -> Changes:
+    """Expect a new mail to be sent, with its copy in the folder Sent."""
     shown = {"to": _join(to), "cc": _join(cc), "subject": same_text(subject), **columns}
     return (
         added("sent", recipients=_join([*to, *cc, *bcc]), **shown),
@@ -495,53 +445,136 @@ def expect_sent(
 
 
 def expect_answer(
-    facts: Facts, mail: Mapping[str, Any], text: str, *, to_all: bool = False
-) -> tuple[Expected, ...]:
-    """Expect an answer to a mail."""
+    facts: Facts, mail: Row, text: str, *, to_all: bool = False, **more: Any
+) -> Changes:
+    """Expect an answer to a mail, and `more` changes of that mail."""
     subject = mail["subject"] if mail["subject"].startswith("Re: ") else f"Re: {mail['subject']}"
     others = {*mail["to"], *mail["cc"]} - {facts["email"], mail["email"]} if to_all else set()
     # An answer to all has the other recipients among either.
     recipients = _join({mail["email"], *others})
-    shown = {"subject": same_text(subject), "text": same_text(text)}
     return (
-        added("sent", recipients=recipients, **shown),
-        added("mail", folder="Sent", **shown),
-        changed("mail", {"id": mail["id"]}, answered=True),
+        _expect_mail(recipients, subject=same_text(subject), text=same_text(text)),
+        changed("mail", {"id": mail["id"]}, answered=True, **more),
     )
 
 
-def _forwarded(
-    mail: Mapping[str, Any], to: str, *texts: str, subject: Any = None
-) -> tuple[Expected, ...]:
-    """Expect a mail to be forwarded as a whole, with its attachments."""
-    shown = {
-        "to": to,
-        "subject": subject or contains(mail["subject"]),
-        "text": same_text("\n".join(texts)),
-        "body": contains(*texts, max(mail["text"].splitlines(), key=len), more=5_000),
-        "attachments": ", ".join(sorted(mail["attachments"])),
-    }
-    return (
-        added("sent", recipients=to, **shown),
-        added("mail", folder="Sent", **shown),
-        changed("mail", {"id": mail["id"]}, forwarded=True),
-    )
-
-
-def expect_moved(
-    mails: Iterable[Mapping[str, Any]], folder: str, **more: Any
-) -> tuple[Expected, ...]:
+def expect_moved(mails: Iterable[Row], folder: str, **more: Any) -> Changes:
     """Expect mails to be moved to a folder."""
-    return tuple(changed("mail", {"id": mail["id"]}, folder=folder, **more) for mail in mails)
+    return [changed("mail", {"id": mail["id"]}, folder=folder, **more) for mail in mails]
+
+
+def _same_number(number: str) -> Test:
+    """Test that a phone number is this one, however it is written."""
+    digits = re.sub(r"\D", "", number)
+    return lambda value: re.sub(r"\D", "", str(value)) == digits
+
+
+# Steps with the changes that they make.
+
+
+def _move(mails: Iterable[Row], folder: str, **more: Any) -> Parts:
+    """Move the chosen mails; `more` are other changes of them."""
+    return move_to(folder), expect_moved(mails, folder, **more)
+
+
+def _send_mail(to: Sequence[str], subject: str, text: str, **copies: Sequence[str]) -> Parts:
+    """Write a mail and send it; `copies` are the addresses of `cc` and `bcc`."""
+    return (
+        _compose(to=to, **copies, subject=subject, text=text),
+        expect_sent(to, subject, **copies, text=same_text(text)),
+    )
+
+
+def _answer(facts: Facts, mail: Row, text: str, *, to_all: bool = False, **more: Any) -> Parts:
+    """Answer the chosen mail; `more` are other changes of it."""
+    return reply(text, to_all=to_all), expect_answer(facts, mail, text, to_all=to_all, **more)
+
+
+def _forward(mail: Row, to: str, *note: str, **more: Any) -> Parts:
+    """Forward the chosen mail with its attachments; `more` are other changes of it."""
+    text = contains(*note, max(mail["text"].splitlines(), key=len), more=5_000)
+    files = ", ".join(sorted(mail["attachments"]))
+    subject, start = contains(mail["subject"]), same_text("\n".join(note))
+    return (
+        (tap("#layout-content .header a.forward"), _write(to=[to])),
+        (map(_put_before, note), _SEND),
+        _expect_mail(to, to=to, subject=subject, text=start, body=text, attachments=files),
+        changed("mail", {"id": mail["id"]}, forwarded=True, **more),
+    )
+
+
+_put_contact = functools.partial(put, inside=_CONTACT)
+_CONTACT_FIELDS: Final[Mapping[str, Field]] = {
+    "firstname": Field(_put_contact, "[name^=_firstname]"),
+    "surname": Field(_put_contact, "[name^=_surname]"),
+    "email": Field(_put_contact, "[name^=_email]"),
+    "phone": Field(_put_contact, "[name^=_phone]", kept=_same_number),
+    "organization": Field(_put_contact, "[name^=_organization]"),
+    "jobtitle": Field(_put_contact, "[name^=_jobtitle]", "title"),
+}
+
+
+def _fill_contact(**fields: str) -> Steps:
+    saved = await_element("#layout-content a.print.disabled")
+    return set_fields(_CONTACT_FIELDS, fields), tap("button.submit", inside=_CONTACT), saved
+
+
+def _edit_contact(name: str, **fields: str) -> Parts:
+    """Find a contact and change it; the address book is open."""
+    return (
+        (_pick_contact(name), tap(".formbuttons .edit", inside=_CONTACT), _fill_contact(**fields)),
+        changed("contact", {"name": name}, **columns_of(_CONTACT_FIELDS, fields)),
+    )
+
+
+def _create_contact(name: str, **fields: str) -> Parts:
+    """Make a contact; the address book is open."""
+    first, last = name.split()
+    fields = {"firstname": first, "surname": last, **fields}
+    columns = columns_of(_CONTACT_FIELDS, fields)
+    return _CREATE, _fill_contact(**fields), added("contact", name=name, **columns)
+
+
+def _create_group(name: str) -> Parts:
+    """Make a group of contacts, and show all contacts; the address book is open."""
+    return (
+        (tap("#layout-sidebar .sidebar-menu"), tap("#groupoptions-menu a.create")),
+        (put(".ui-dialog input", name), _CONFIRM),
+        await_element("#directorylist .contactgroup a", name),
+        tap("#directorylist .addressbook > a, #directorylist li > a", "Personal Addresses"),
+        added("group", name=name),
+    )
+
+
+def _put_into(group: str, member: str) -> Parts:
+    """Put a contact of the list into a group."""
+    return (
+        (_pick_listed(member), tap("#contactmenulink"), tap("#contact-menu a.assigngroup")),
+        (tap("#contactgroup-selector a", group), await_element("#contacts-table")),
+        added("member", group=group, contact=member),
+    )
+
+
+def _create_folder(name: str, parent: str = "") -> Parts:
+    """Make a mail folder at the top level or in another."""
+    place = _option("parent", parent) if parent else ()
+    return (
+        (_to_settings("Folders"), _CREATE, _field("name", name), place, _SAVE),
+        added("folder", name=f"{parent}/{name}" if parent else name),
+    )
+
+
+def _prefer(put_value: Callable[[str, str], Step], name: str, value: str | int) -> Parts:
+    """Set a preference in the form that is open."""
+    return put_value(name, str(value)), added("setting", name=name, value=value)
 
 
 # What people write.
 
 SUBJECTS: Final = (
     "Lunch on Tuesday", "Key of the archive", "Question about the catalogue",
-    "Projector for Friday",
-    "New badge", "Visit next week", "Numbers for March", "Broken chair", "Train tickets",
-    "Coffee order", "Spare monitor", "Labels for the shelves",
+    "Projector for Friday", "New badge", "Visit next week", "Numbers for March", "Broken chair",
+    "Train tickets", "Coffee order", "Spare monitor", "Labels for the shelves",
 )  # fmt: skip
 TEXTS: Final = (
     "Could you call me back this afternoon?",
@@ -583,33 +616,30 @@ _GROUPS: Final = (
 
 
 @task("mail/flag", level=1, split="train", allow=READ)
-def _flag(facts: Facts, rng: random.Random) -> Assignment:
+def _flag_mail(facts: Facts, rng: random.Random) -> Assignment:
     mail = rng.choice([one for one in _unique(facts, "INBOX", "Team") if not one["flagged"]])
     return assign(
         f"Flag {name_of(mail)} {place_of(mail)}.",
-        (pick(mail), mark("flag")),
+        (pick(mail), _mark("flag")),
         changed("mail", {"id": mail["id"]}, flagged=True),
     )
 
 
 @task("mail/move", level=1, split="train", allow=READ)
-def _move(facts: Facts, rng: random.Random) -> Assignment:
-    mail = rng.choice(_unique(facts, "INBOX"))
-    folder = rng.choice(TARGETS)
+def _move_mail(facts: Facts, rng: random.Random) -> Assignment:
+    mail, folder = rng.choice(_unique(facts, "INBOX")), rng.choice(TARGETS)
     return assign(
         f"Move {name_of(mail)} from the inbox to the folder {folder}.",
-        (pick(mail), move_to(folder)),
-        expect_moved([mail], folder),
+        (pick(mail), _move([mail], folder)),
     )
 
 
 @task("mail/delete", level=1, split="train", allow=READ)
-def _delete(facts: Facts, rng: random.Random) -> Assignment:
+def _delete_mail(facts: Facts, rng: random.Random) -> Assignment:
     mail = rng.choice(_unique(facts, "INBOX", "Team", "Archive"))
     return assign(
         f"Delete {name_of(mail)} {place_of(mail)}; leave it in the trash.",
-        (pick(mail), _DELETE, await_element("#messagelist")),
-        expect_moved([mail], "Trash"),
+        (pick(mail), _DELETE, _LISTED, expect_moved([mail], "Trash")),
     )
 
 
@@ -618,19 +648,19 @@ def _mark_unread(facts: Facts, rng: random.Random) -> Assignment:
     mail = rng.choice([one for one in _unique(facts, "INBOX") if one["read"]])
     return assign(
         f"Mark {name_of(mail)} in the inbox as unread, so that you come back to it later.",
-        (pick(mail), mark("unread")),
+        (pick(mail), _mark("unread")),
         changed("read", {"mail": mail["id"]}, read=False),
     )
 
 
 @task("mail/mark-folder-read", level=1, split="test", allow=READ)
 def _mark_folder_read(facts: Facts, rng: random.Random) -> Assignment:
-    unread = {mail["folder"] for mail in facts["mails"] if not mail["read"]}
-    folder = rng.choice(sorted(unread - {"INBOX"}))
-    mails = [one for one in facts["mails"] if one["folder"] == folder and not one["read"]]
+    unread = [mail for mail in facts["mails"] if not mail["read"]]
+    folder = rng.choice(sorted({mail["folder"] for mail in unread} - {"INBOX"}))
+    mails = [mail for mail in unread if mail["folder"] == folder]
     return assign(
         f"Mark all mails in the folder {folder} as read.",
-        whole_folder(folder, "read"),
+        _whole_folder(folder, "read"),
         [changed("read", {"mail": mail["id"]}, read=True) for mail in mails],
     )
 
@@ -640,75 +670,49 @@ def _contact_phone(facts: Facts, rng: random.Random) -> Assignment:
     contact = rng.choice(facts["contacts"])
     return assign(
         f"What phone number does the address book have for {contact['name']}? Answer with the "
-        f"number as it is written there.",
-        (to_contacts(), pick_contact(contact["name"])),
+        "number as it is written there.",
+        (_TO_CONTACTS, _pick_contact(contact["name"])),
         answer=contact["phone"],
     )
 
 
 @task("mail/add-contact", level=1, split="train")
 def _add_contact(facts: Facts, rng: random.Random) -> Assignment:
-    known = {contact["email"] for contact in facts["contacts"]}
-    person = draw_colleague(facts, rng, *known)
-    first, last = person["name"].split()
-    phone = f"+44 1632 960{rng.randint(100, 999)}"
+    person, phone = _draw_stranger(facts, rng), f"+44 1632 960{rng.randint(100, 999)}"
     return assign(
         f"Add {person['name']} to the address book, with the mail address {person['email']} "
         f"and the phone number {phone}.",
-        (to_contacts(), new_contact(first, last, person["email"], phone)),
-        added(
-            "contact",
-            name=person["name"],
-            firstname=first,
-            surname=last,
-            email=person["email"],
-            phone=_same(phone),
-        ),
+        (_TO_CONTACTS, _create_contact(person["name"], email=person["email"], phone=phone)),
     )
 
 
 @task("mail/create-folder", level=1, split="test")
-def _create_folder(facts: Facts, rng: random.Random) -> Assignment:
+def _new_folder(facts: Facts, rng: random.Random) -> Assignment:
     name, parent = rng.choice(_FOLDERS), rng.choice(("", "Projects", "Team", "Archive"))
-    path = f"{parent}/{name}" if parent else name
     place = f"as a subfolder of {parent}" if parent else "at the top level"
-    return assign(
-        f"Create a mail folder named {name} {place}.",
-        new_setting(
-            "Folders",
-            field("name", name),
-            *([choose("[name=_parent]", parent, inside=_FORM)] if parent else []),
-        ),
-        added("folder", name=path),
-    )
+    return assign(f"Create a mail folder named {name} {place}.", _create_folder(name, parent))
 
 
 @task("mail/trip-reference", level=1, split="train", allow=READ)
 def _trip_reference(facts: Facts, rng: random.Random) -> Assignment:
-    trip = rng.choice(facts["trips"])
-    what, answer = rng.choice(
-        (
-            ("reference", trip["reference"]),
-            ("hotel", trip["hotel"]),
-            ("price in GBP", f"{trip['price']} GBP"),
-        )
-    )
+    trip, mail = _draw(facts, rng, "trips")
+    known = {name: trip[name] for name in ("reference", "hotel")}
+    what, answer = rng.choice([*known.items(), ("price in GBP", f"{trip['price']} GBP")])
     return assign(
         f"A trip to {trip['city']} has been booked for you; the confirmation is in the inbox "
         f"or in the folder Travel. What is the {what} of this booking? Answer "
         "with nothing else.",
-        pick(find_mail(facts, trip["mail"])),
+        pick(mail),
         answer=answer,
     )
 
 
 @task("mail/invoice-due", level=1, split="test", allow=READ)
 def _invoice_due(facts: Facts, rng: random.Random) -> Assignment:
-    invoice = rng.choice(facts["invoices"])
-    mail = find_mail(facts, invoice["mail"])
+    invoice, mail = _draw(facts, rng, "invoices")
     return assign(
         f"By which day must the invoice {invoice['number']} be paid? It is {place_of(mail)}. "
-        f"Answer with the date as YYYY-MM-DD.",
+        "Answer with the date as YYYY-MM-DD.",
         pick(mail),
         answer=invoice["due"],
     )
@@ -716,67 +720,58 @@ def _invoice_due(facts: Facts, rng: random.Random) -> Assignment:
 
 @task("mail/parcel", level=1, split="train", allow=READ)
 def _parcel(facts: Facts, rng: random.Random) -> Assignment:
-    parcel = rng.choice(facts["parcels"])
-    what, kind, answer = rng.choice(
-        (
-            ("What is the tracking number of", "number", parcel["number"]),
-            ("For whom is", "name", parcel["person"]),
-        )
-    )
+    parcel, mail = _draw(facts, rng, "parcels")
+    number = "What is the tracking number of", "number", parcel["number"]
+    what, kind, answer = rng.choice((number, ("For whom is", "name", parcel["person"])))
     return assign(
         f"{what} the parcel with {parcel['thing']}? Merlin Couriers has written about it. "
         f"Answer with the {kind}.",
-        pick(find_mail(facts, parcel["mail"])),
+        pick(mail),
         answer=answer,
     )
 
 
 @task("mail/compose", level=1, split="train", allow=READ)
-def _compose(facts: Facts, rng: random.Random) -> Assignment:
+def _compose_mail(facts: Facts, rng: random.Random) -> Assignment:
     person = draw_colleague(facts, rng)
     subject, text = rng.choice(SUBJECTS), rng.choice(TEXTS)
     return assign(
         f"Send a mail to {person['name']} ({person['email']}) with the subject “{subject}” "
         f"and the text “{text}”",
-        compose(to=[person["email"]], subject=subject, text=text),
-        expect_sent([person["email"]], subject, text=same_text(text)),
+        _send_mail([person["email"]], subject, text),
     )
 
 
 @task("mail/reply", level=1, split="train", allow=READ)
 def _reply(facts: Facts, rng: random.Random) -> Assignment:
-    mails = [mail for mail in _unique(facts, "INBOX") if _from_colleague(facts, mail)]
-    mail, text = rng.choice(mails), rng.choice(_ANSWERS)
+    colleagues = {person["email"] for person in facts["people"][1:]}
+    mail = rng.choice([one for one in _unique(facts, "INBOX") if one["email"] in colleagues])
+    text = rng.choice(_ANSWERS)
     return assign(
         f"Answer {name_of(mail)} in the inbox, only to the sender, with the text “{text}”",
-        (pick(mail), reply(text)),
-        expect_answer(facts, mail, text),
+        (pick(mail), _answer(facts, mail, text)),
     )
 
 
 @task("mail/empty-folder", level=1, split="test", allow=READ)
 def _empty_folder(facts: Facts, rng: random.Random) -> Assignment:
     folder = rng.choice(("Trash", "Junk"))
-    mails = [mail for mail in facts["mails"] if mail["folder"] == folder]
-    how = "" if folder == "Trash" else " Leave its mails in the trash."
+    mails, how = _in_folder(facts, folder), " Leave its mails in the trash."
+    gone = [removed("mail", id=mail["id"]) for mail in mails]
     return assign(
-        f"Empty the mail folder {folder}.{how}",
-        whole_folder(folder, "purge"),
-        [removed("mail", id=mail["id"]) for mail in mails]
-        if folder == "Trash"
-        else expect_moved(mails, "Trash"),
+        f"Empty the mail folder {folder}.{how if folder == 'Junk' else ''}",
+        _whole_folder(folder, "purge"),
+        expect_moved(mails, "Trash") if folder == "Junk" else gone,
     )
 
 
 @task("mail/unread-count", level=1, split="train", allow=READ)
 def _unread_count(facts: Facts, rng: random.Random) -> Assignment:
-    newsletter = rng.choice(facts["newsletters"])
-    unread = [number for number in newsletter["mails"] if not find_mail(facts, number)["read"]]
+    name, mails = _draw_newsletter(facts, rng)
     return assign(
-        f"How many unread mails from {newsletter['name']} are in the inbox? "
-        "Answer with the number.",
-        search(newsletter["name"]),
-        answer=str(len(unread)),
+        f"How many unread mails from {name} are in the inbox? Answer with the number.",
+        search(name),
+        answer=str(sum(not mail["read"] for mail in mails)),
     )
 
 
@@ -786,21 +781,20 @@ def _new_response(facts: Facts, rng: random.Random) -> Assignment:
     return assign(
         f"Add a response in the settings, for later use in mails. Its name is “{name}”, and "
         f"its text is “{text}”",
-        new_setting("Responses", field("name", name), field("text", text)),
+        (_to_settings("Responses"), _CREATE, _field("name", name), _field("text", text), _SAVE),
         added("response", name=same_text(name), text=same_text(text)),
     )
 
 
 @task("mail/delete-contact", level=1, split="train")
 def _delete_contact(facts: Facts, rng: random.Random) -> Assignment:
-    contact = rng.choice(facts["contacts"])
-    groups = [group for group in facts["groups"] if contact["name"] in group["members"]]
+    name = rng.choice(facts["contacts"])["name"]
+    groups = [group["name"] for group in facts["groups"] if name in group["members"]]
     return assign(
-        f"Delete {contact['name']} from the address book.",
-        (to_contacts(), pick_contact(contact["name"]), _DELETE, confirm()),
-        await_element("#contacts-table"),
-        removed("contact", name=contact["name"]),
-        [removed("member", group=one["name"], contact=contact["name"]) for one in groups],
+        f"Delete {name} from the address book.",
+        (_TO_CONTACTS, _pick_contact(name), _DELETE, _CONFIRM, await_element("#contacts-table")),
+        removed("contact", name=name),
+        [removed("member", group=group, contact=name) for group in groups],
     )
 
 
@@ -809,132 +803,107 @@ def _delete_contact(facts: Facts, rng: random.Random) -> Assignment:
 
 @task("mail/compose-copies", level=2, split="train", allow=READ)
 def _compose_copies(facts: Facts, rng: random.Random) -> Assignment:
-    first, second, third = _colleagues(facts, rng, 3)
+    people = rng.sample(facts["people"][1:], 3)
+    first, second, third = (one["name"] for one in people)
+    to, cc, bcc = (one["email"] for one in people)
     subject, text = rng.choice(SUBJECTS), rng.choice(TEXTS)
     return assign(
-        f"Send a mail to {first['name']} with a copy (Cc) to {second['name']} and a blind copy "
-        f"(Bcc) to {third['name']}. Their addresses are {first['email']}, {second['email']} "
-        f"and {third['email']}. The subject is “{subject}”, the text “{text}”",
-        compose(
-            to=[first["email"]],
-            cc=[second["email"]],
-            bcc=[third["email"]],
-            subject=subject,
-            text=text,
-        ),
-        expect_sent(
-            [first["email"]], subject, [second["email"]], [third["email"]], text=same_text(text)
-        ),
+        f"Send a mail to {first} with a copy (Cc) to {second} and a blind copy "
+        f"(Bcc) to {third}. Their addresses are {to}, {cc} "
+        f"and {bcc}. The subject is “{subject}”, the text “{text}”",
+        _send_mail([to], subject, text, cc=[cc], bcc=[bcc]),
     )
 
 
 @task("mail/compose-options", level=2, split="test", allow=READ)
 def _compose_options(facts: Facts, rng: random.Random) -> Assignment:
-    person = draw_colleague(facts, rng)
+    to = draw_colleague(facts, rng)["email"]
     subject, text = rng.choice(SUBJECTS), rng.choice(TEXTS)
     name, value = rng.choice((("High", "2"), ("Highest", "1"), ("Low", "4")))
     folder = rng.choice(TARGETS)
+    options = choose("#compose-priority", value), choose("#compose-store-target", folder)
     shown = {"subject": subject, "text": same_text(text), "priority": contains(value, more=12)}
     return assign(
-        f"Send a mail to {person['email']} with the subject “{subject}”, the text “{text}” and "
+        f"Send a mail to {to} with the subject “{subject}”, the text “{text}” and "
         f"the priority “{name}”. Save its copy in the folder {folder}, not in Sent.",
-        compose(
-            choose("#compose-priority", value),
-            choose("#compose-store-target", folder),
-            to=[person["email"]],
-            subject=subject,
-            text=text,
-        ),
-        added("sent", recipients=person["email"], **shown),
-        added("mail", folder=folder, to=person["email"], **shown),
+        _compose(*options, to=[to], subject=subject, text=text),
+        (added("sent", recipients=to, **shown), added("mail", folder=folder, to=to, **shown)),
     )
 
 
 @task("mail/office-sender", level=2, split="train", allow=READ)
 def _office_sender(facts: Facts, rng: random.Random) -> Assignment:
-    person, office = draw_colleague(facts, rng), facts["identities"][1]
+    to, office = draw_colleague(facts, rng)["email"], facts["identities"][1]
     subject, text = rng.choice(SUBJECTS), rng.choice(TEXTS)
     return assign(
-        f"Send a mail to {person['email']} in the name of {office['name']} "
+        f"Send a mail to {to} in the name of {office['name']} "
         f"({office['email']}), not in your own. Subject: “{subject}”. Text: “{text}”",
         (tap("a.compose"), choose("#_from", str(office["id"]))),
-        (write(to=[person["email"]], subject=subject, text=text), send()),
-        expect_sent([person["email"]], subject, text=same_text(text), **{"from": office["email"]}),
+        (_write(to=[to], subject=subject, text=text), _SEND),
+        expect_sent([to], subject, text=same_text(text), **{"from": office["email"]}),
     )
 
 
 @task("mail/forward", level=2, split="train", allow=READ)
-def _forward(facts: Facts, rng: random.Random) -> Assignment:
+def _forward_mail(facts: Facts, rng: random.Random) -> Assignment:
     mail = rng.choice(_unique(facts, "INBOX"))
     person, note = draw_colleague(facts, rng, mail["email"]), rng.choice(_NOTES)
     return assign(
         f"Forward {name_of(mail)} in the inbox to {person['name']} ({person['email']}), with "
         f"the note “{note}”",
-        (pick(mail), forward(person["email"], note)),
-        _forwarded(mail, person["email"], note),
+        (pick(mail), _forward(mail, person["email"], note)),
     )
 
 
 @task("mail/reply-all", level=2, split="train", allow=READ)
 def _reply_all(facts: Facts, rng: random.Random) -> Assignment:
-    meeting = rng.choice(facts["meetings"])
-    mail = find_mail(facts, meeting["mail"])
+    _, mail = _draw(facts, rng, "meetings")
     text = rng.choice(("I will be there.", "I cannot come, sorry.", "I will come a bit later."))
     return assign(
         f"Answer {name_of(mail)} in the inbox with the text “{text}” The organiser and "
-        f"everybody else who was invited should get your answer.",
-        (pick(mail), reply(text, to_all=True)),
-        expect_answer(facts, mail, text, to_all=True),
+        "everybody else who was invited should get your answer.",
+        (pick(mail), _answer(facts, mail, text, to_all=True)),
     )
 
 
 @task("mail/reply-response", level=2, split="test", allow=READ)
 def _reply_response(facts: Facts, rng: random.Random) -> Assignment:
-    invoice = rng.choice(facts["invoices"])
-    mail, response = find_mail(facts, invoice["mail"]), rng.choice(facts["responses"])
+    _, mail = _draw(facts, rng, "invoices")
+    response = rng.choice(facts["responses"])
     return assign(
         f"Answer {name_of(mail)} {place_of(mail)} with the saved response "
         f"“{response['name']}”, and with nothing else.",
         (pick(mail), tap("#layout-content .header a.reply")),
         (tap("#layout-content .header a.responses"), tap("#responseslist a", response["name"])),
-        send(),
-        expect_answer(facts, mail, response["text"]),
+        (_SEND, expect_answer(facts, mail, response["text"])),
     )
 
 
 @task("mail/rename-folder", level=2, split="train")
 def _rename_folder(facts: Facts, rng: random.Random) -> Assignment:
     folder, name = rng.choice(("Hiring", "Newsletters", "Travel", "Invoices")), rng.choice(_FOLDERS)
-    mails = [mail for mail in facts["mails"] if mail["folder"] == folder]
     return assign(
         f"Rename the mail folder {folder} to {name}.",
-        (to_settings("Folders"), tap("#subscription-table a", folder), save(field("name", name))),
-        (removed("folder", name=folder), added("folder", name=name), expect_moved(mails, name)),
+        (
+            _to_settings("Folders"),
+            tap("#subscription-table a", folder),
+            _field("name", name),
+            _SAVE,
+        ),
+        (removed("folder", name=folder), added("folder", name=name)),
+        expect_moved(_in_folder(facts, folder), name),
     )
 
 
 @task("mail/delete-folder", level=2, split="train", allow=READ)
 def _delete_folder(facts: Facts, rng: random.Random) -> Assignment:
-    folder = "Newsletters"
-    newsletter = rng.choice(facts["newsletters"])
-    mails = [find_mail(facts, number) for number in newsletter["mails"]]
+    name, mails = _draw_newsletter(facts, rng)
     return assign(
-        f"The folder {folder} is empty: delete it. Then move all mails from "
-        f"{newsletter['name']} from the inbox to the folder Archive.",
-        (to_settings("Folders"), tap("#subscription-table a", folder), _DELETE, confirm()),
-        (await_element("#subscription-table"), tap("#taskmenu a.mail")),
-        (_select_all(newsletter["name"]), move_to("Archive")),
-        (removed("folder", name=folder), expect_moved(mails, "Archive")),
-    )
-
-
-def _select_all(text: str) -> tuple[Step, ...]:
-    """Search the open folder, and choose all that is found."""
-    return (
-        *search(text),
-        await_element("#messagelist tr.message"),
-        tap("#messagelist-header a.select"),
-        tap("#listselect-menu a.select.all"),
+        "The folder Newsletters is empty: delete it. Then move all mails from "
+        f"{name} from the inbox to the folder Archive.",
+        (_to_settings("Folders"), tap("#subscription-table a", "Newsletters"), _DELETE, _CONFIRM),
+        (await_element("#subscription-table"), removed("folder", name="Newsletters")),
+        (_TO_MAILS, _choose_all(name), _move(mails, "Archive")),
     )
 
 
@@ -945,9 +914,9 @@ def _signature(facts: Facts, rng: random.Random) -> Assignment:
     text = f"{identity['name']}, room {room}, {phone}"
     return assign(
         f"Change the signature of the identity {identity['email']} to this one line: {text}",
-        to_settings("Identities"),
+        _to_settings("Identities"),
         tap("#identities-table td.mail", f"{identity['name']} <{identity['email']}>"),
-        save(field("signature", text)),
+        (_field("signature", text), _SAVE),
         changed("identity", {"id": identity["id"]}, signature=same_text(text)),
     )
 
@@ -956,209 +925,163 @@ def _signature(facts: Facts, rng: random.Random) -> Assignment:
 def _new_identity(facts: Facts, rng: random.Random) -> Assignment:
     team = rng.choice(("Events", "Press", "Purchasing", "Training", "Visitors"))
     name, address = f"Northfield {team}", f"{team.lower()}@northfield.test"
+    fields = {"name": name, "email": address, "organization": "Northfield"}
     return assign(
         f"Add a sender identity with the display name “{name}”, the mail address {address} "
         f"and the organization “Northfield”. {facts['email']} stays the default.",
-        (to_settings("Identities"), tap("a.create")),
-        save(field("name", name), field("email", address), field("organization", "Northfield")),
-        added(
-            "identity",
-            name=name,
-            email=address,
-            organization="Northfield",
-            default=False,
-            signature="",
-        ),
+        (_to_settings("Identities"), tap("a.create")),
+        ([_field(*field) for field in fields.items()], _SAVE),
+        added("identity", **fields, default=False, signature=""),
     )
 
 
 @task("mail/preferences", level=2, split="train")
 def _preferences(facts: Facts, rng: random.Random) -> Assignment:
     rows = rng.choice((20, 25, 30, 40, 75, 100))
-    when, seconds = rng.choice(
-        (("never", -1), ("after 5 seconds", 5), ("after 10 seconds", 10), ("after 20 seconds", 20))
-    )
+    seconds = rng.choice((-1, 5, 10, 20))
+    when = "never" if seconds < 0 else f"after {seconds} seconds"
     return assign(
         f"Change your preferences: the mail list shows {rows} rows per page, and messages are "
         f"marked as read {when}.",
-        preferences(
-            "Mailbox View",
-            choose("[name=_mail_read_time]", str(seconds), inside=_FORM),
-            field("mail_pagesize", str(rows)),
-        ),
-        added("setting", name="mail_pagesize", value=rows),
-        added("setting", name="mail_read_time", value=seconds),
+        (_to_settings("Preferences"), tap("#sections-table td.section", "Mailbox View")),
+        _prefer(_option, "mail_read_time", seconds),
+        (_prefer(_field, "mail_pagesize", rows), _SAVE),
     )
 
 
 @task("mail/date-format", level=2, split="test")
 def _date_format(facts: Facts, rng: random.Random) -> Assignment:
-    example, pattern = rng.choice(
-        (("24.07.2026", "d.m.Y"), ("2026/07/24", "Y/m/d"), ("24-07-2026", "d-m-Y"))
-    )
+    days = (("24.07.2026", "d.m.Y"), ("2026/07/24", "Y/m/d"), ("24-07-2026", "d-m-Y"))
+    example, pattern = rng.choice(days)
     time, clock = rng.choice((("07:30 AM", "h:i A"), ("7:30", "G:i")))
     return assign(
         f"Change how the webmail shows times and dates: half past seven in the morning as "
         f"“{time}”, and 24 July 2026 as “{example}”.",
-        preferences(
-            "User Interface",
-            choose("[name=_time_format]", clock, inside=_FORM),
-            choose("[name=_date_format]", pattern, inside=_FORM),
-        ),
-        added("setting", name="date_format", value=pattern),
-        added("setting", name="time_format", value=clock),
+        (_to_settings("Preferences"), tap("#sections-table td.section", "User Interface")),
+        _prefer(_option, "time_format", clock),
+        (_prefer(_option, "date_format", pattern), _SAVE),
     )
 
 
 @task("mail/update-phone", level=2, split="train", allow=READ)
 def _update_phone(facts: Facts, rng: random.Random) -> Assignment:
-    news = rng.choice(facts["numbers"])
-    mail = find_mail(facts, news["mail"])
+    news, mail = _draw(facts, rng, "numbers")
+    name = news["person"]
     return assign(
-        f"{news['person']} has written to you about a new phone number. Change it in the "
-        f"address book.",
-        (search(mail["subject"]), tap("#messagelist span.adr", news["person"]), to_contacts()),
-        (pick_contact(news["person"]), edit_contact(phone=news["phone"])),
-        changed("contact", {"name": news["person"]}, phone=_same(news["phone"])),
+        f"{name} has written to you about a new phone number. Change it in the address book.",
+        (search(mail["subject"]), tap("#messagelist span.adr", name)),
+        (_TO_CONTACTS, _edit_contact(name, phone=news["phone"])),
     )
 
 
 @task("mail/update-contact", level=2, split="train")
 def _update_contact(facts: Facts, rng: random.Random) -> Assignment:
-    contact = rng.choice(facts["contacts"])
+    name = rng.choice(facts["contacts"])["name"]
     title = rng.choice(("Team Lead", "Consultant", "Head of Purchasing", "Trainee", "Director"))
     company = rng.choice(("Northfield East", "Northfield Services", "Harbour Logistics"))
     return assign(
-        f"{contact['name']} has a new job. Change the entry in the address book: the "
+        f"{name} has a new job. Change the entry in the address book: the "
         f"organization is now “{company}”, and the job title is “{title}”.",
-        (to_contacts(), pick_contact(contact["name"])),
-        edit_contact(organization=company, jobtitle=title),
-        changed("contact", {"name": contact["name"]}, organization=company, title=title),
+        (_TO_CONTACTS, _edit_contact(name, organization=company, jobtitle=title)),
     )
 
 
 @task("mail/new-group", level=2, split="train")
 def _new_group(facts: Facts, rng: random.Random) -> Assignment:
-    name, members = rng.choice(_GROUPS), rng.sample(facts["contacts"], 2)
-    names = [member["name"] for member in members]
+    group = rng.choice(_GROUPS)
+    names = [member["name"] for member in rng.sample(facts["contacts"], 2)]
     return assign(
-        f"Make a group of contacts named “{name}” with {join_names(names)} in it.",
-        (to_contacts(), new_group(name), _all_contacts()),
-        [(pick_member(member), assign_group(name)) for member in names],
-        added("group", name=name),
-        [added("member", group=name, contact=member) for member in names],
+        f"Make a group of contacts named “{group}” with {join_names(names)} in it.",
+        (_TO_CONTACTS, _create_group(group)),
+        [_put_into(group, name) for name in names],
     )
-
-
-def _all_contacts() -> Step:
-    return tap("#directorylist .addressbook > a, #directorylist li > a", "Personal Addresses")
 
 
 @task("mail/group-members", level=2, split="test")
 def _group_members(facts: Facts, rng: random.Random) -> Assignment:
     group = rng.choice(facts["groups"])
-    gone = rng.choice(group["members"])
-    come = rng.choice([one for one in facts["contacts"] if one["name"] not in group["members"]])
+    name, gone = group["name"], rng.choice(group["members"])
+    come = other_than(rng, [one["name"] for one in facts["contacts"]], *group["members"])
     return assign(
-        f"In the address book, {come['name']} takes the place of {gone} in the group "
-        f"“{group['name']}”: take {gone} out of the group (the contact itself stays) and put "
-        f"{come['name']} into it.",
-        (to_contacts(), pick_member(come["name"]), assign_group(group["name"])),
-        tap("#directorylist .contactgroup a", group["name"]),
+        f"In the address book, {come} takes the place of {gone} in the group "
+        f"“{name}”: take {gone} out of the group (the contact itself stays) and put "
+        f"{come} into it.",
+        (_TO_CONTACTS, _put_into(name, come), tap("#directorylist .contactgroup a", name)),
         (tap("#contacts-table td.name", gone), tap("#contactmenulink")),
         (tap("#contact-menu a.removegroup"), await_element("#contacts-table")),
-        removed("member", group=group["name"], contact=gone),
-        added("member", group=group["name"], contact=come["name"]),
+        removed("member", group=name, contact=gone),
     )
 
 
 @task("mail/file-newsletter", level=2, split="train", allow=READ)
 def _file_newsletter(facts: Facts, rng: random.Random) -> Assignment:
-    newsletter = rng.choice(facts["newsletters"])
-    mails = [find_mail(facts, number) for number in newsletter["mails"]]
+    name, mails = _draw_newsletter(facts, rng)
     return assign(
-        f"Move all mails from {newsletter['name']} from the inbox to the folder Newsletters.",
-        (_select_all(newsletter["name"]), move_to("Newsletters")),
-        expect_moved(mails, "Newsletters"),
+        f"Move all mails from {name} from the inbox to the folder Newsletters.",
+        (_choose_all(name), _move(mails, "Newsletters")),
     )
 
 
 @task("mail/delete-notifications", level=2, split="test", allow=READ)
 def _delete_notifications(facts: Facts, rng: random.Random) -> Assignment:
-    name = rng.choice(("Tracker", "Forum", "Wiki", "Shop"))
-    sender = f"Northfield {name}"
+    sender = f"Northfield {rng.choice(('Tracker', 'Forum', 'Wiki', 'Shop'))}"
     mails = [mail for mail in facts["mails"] if mail["from"] == sender]
     return assign(
         f"Delete all automatic mails of {sender} from the inbox; leave them in the trash.",
-        (_select_all(sender), _DELETE, await_element("#messagelist")),
-        expect_moved(mails, "Trash"),
+        (_choose_all(sender), _DELETE, _LISTED, expect_moved(mails, "Trash")),
     )
 
 
 @task("mail/not-junk", level=2, split="train", allow=READ)
 def _not_junk(facts: Facts, rng: random.Random) -> Assignment:
-    found = rng.choice(facts["junk"])
-    mail, text = find_mail(facts, found["mail"]), rng.choice(_ANSWERS)
+    found, mail = _draw(facts, rng, "junk")
+    text = rng.choice(_ANSWERS)
     return assign(
         f"A mail from {found['from']} has landed in the folder Junk by mistake. Move it to the "
         f"inbox, and answer it with the text “{text}”",
         (pick(mail), move_to("Inbox"), to_folder("INBOX"), pick({**mail, "folder": "INBOX"})),
-        reply(text),
-        expect_answer(facts, mail, text)[:2],
-        changed("mail", {"id": mail["id"]}, folder="INBOX", answered=True),
+        _answer(facts, mail, text, folder="INBOX"),
     )
 
 
 @task("mail/draft", level=2, split="train", allow=READ)
 def _draft(facts: Facts, rng: random.Random) -> Assignment:
-    person = draw_colleague(facts, rng)
+    to = draw_colleague(facts, rng)["email"]
     subject, text = rng.choice(SUBJECTS), rng.choice(TEXTS)
+    shown = {"subject": same_text(subject), "text": same_text(text)}
     return assign(
-        f"Write a mail to {person['email']} with the subject “{subject}” and the text "
+        f"Write a mail to {to} with the subject “{subject}” and the text "
         f"“{text}”, but do not send it: save it as a draft.",
-        (tap("a.compose"), write(to=[person["email"]], subject=subject, text=text)),
+        (tap("a.compose"), _write(to=[to], subject=subject, text=text)),
         (tap("#layout-content .header a.save"), await_element("#composebody")),
-        added(
-            "mail",
-            folder="Drafts",
-            to=person["email"],
-            subject=same_text(subject),
-            text=same_text(text),
-        ),
+        added("mail", folder="Drafts", to=to, **shown),
     )
 
 
 @task("mail/finish-draft", level=2, split="test", allow=READ)
 def _finish_draft(facts: Facts, rng: random.Random) -> Assignment:
-    draft, line = rng.choice(facts["drafts"]), rng.choice(TEXTS)
-    mail, copy = find_mail(facts, draft["mail"]), draw_colleague(facts, rng, draft["email"])
+    draft, mail = _draw(facts, rng, "drafts")
+    line, copy = rng.choice(TEXTS), draw_colleague(facts, rng, draft["email"])["email"]
+    text = contains(*mail["text"].splitlines(), line)
     return assign(
         f"There is a draft with the subject “{draft['subject']}”. Add the sentence “{line}” to "
-        f"it, put {copy['email']} into Cc, and send it.",
+        f"it, put {copy} into Cc, and send it.",
         (pick(mail), tap(".message-buttons, .btn, a.button", "Edit", part=True, inside=_MESSAGE)),
-        (write(cc=[copy["email"]]), put_before(line), send()),
-        expect_sent(
-            [draft["email"]],
-            draft["subject"],
-            [copy["email"]],
-            text=contains(*mail["text"].splitlines(), line),
-        ),
+        (_write(cc=[copy]), _put_before(line), _SEND),
+        expect_sent([draft["email"]], draft["subject"], [copy], text=text),
         removed("mail", id=mail["id"]),
     )
 
 
 @task("mail/forward-attachment", level=2, split="train", allow=READ)
 def _forward_attachment(facts: Facts, rng: random.Random) -> Assignment:
-    mails = [mail for mail in _unique(facts, "INBOX", "Archive") if mail["attachments"]]
-    mail = rng.choice(mails)
-    (file,) = mail["attachments"]
-    person, note = draw_colleague(facts, rng, mail["email"]), rng.choice(_NOTES)
-    kind = "Archive" if mail["folder"] == "Archive" else "inbox"
+    mail = rng.choice([one for one in _unique(facts, "INBOX", "Archive") if one["attachments"]])
+    (file,), place = mail["attachments"], "Archive" if mail["folder"] == "Archive" else "inbox"
+    to, note = draw_colleague(facts, rng, mail["email"])["email"], rng.choice(_NOTES)
     return assign(
-        f"{mail['from']} has sent you the file {file}; the mail is in the {kind}. Forward this "
-        f"mail with its attachment to {person['email']}, with the note “{note}”",
-        (pick(mail), forward(person["email"], note)),
-        _forwarded(mail, person["email"], note),
+        f"{mail['from']} has sent you the file {file}; the mail is in the {place}. Forward this "
+        f"mail with its attachment to {to}, with the note “{note}”",
+        (pick(mail), _forward(mail, to, note)),
     )
 
 
@@ -1167,8 +1090,8 @@ def _meeting(facts: Facts, rng: random.Random) -> Assignment:
     meeting = rng.choice([one for one in facts["meetings"] if one["moved"]])
     return assign(
         f"You have been invited to the {meeting['title'].lower()}. In which room does it take "
-        f"place now, and on which day? Answer with room, comma and date as YYYY-MM-DD.",
-        (pick(find_mail(facts, meeting["invitation"])), pick(find_mail(facts, meeting["mail"]))),
+        "place now, and on which day? Answer with room, comma and date as YYYY-MM-DD.",
+        [pick(find_mail(facts, meeting[name])) for name in ("invitation", "mail")],
         answer=(meeting["room"], meeting["day"]),
     )
 
@@ -1178,276 +1101,194 @@ def _meeting(facts: Facts, rng: random.Random) -> Assignment:
 
 @task("mail/largest-invoice", level=3, split="train", allow=READ)
 def _largest_invoice(facts: Facts, rng: random.Random) -> Assignment:
-    folder = "INBOX"
-    found = [one for one in facts["invoices"] if find_mail(facts, one["mail"])["folder"] == folder]
-    months = Counter(one["due"][:7] for one in found)
-    highest = {
-        month: find_best(
-            [one for one in found if one["due"].startswith(month)], lambda one: one["cents"]
-        )
-        for month, count in months.items()
-        if count >= 2
-    }
-    best = highest[rng.choice(sorted(month for month, one in highest.items() if one))]
+    found = _invoices_in_inbox(facts)
+    highest = []
+    for month in sorted({one["due"][:7] for one in found}):
+        due = [one for one in found if one["due"].startswith(month)]
+        if len(due) >= 2 and (best := find_best(due, lambda one: one["cents"])):
+            highest.append(best)
+    best = rng.choice(highest)
     mail, person = find_mail(facts, best["mail"]), draw_colleague(facts, rng)
-    name = f"{date.fromisoformat(best['due']):%B %Y}"
+    month = f"{date.fromisoformat(best['due']):%B %Y}"
     return assign(
-        f"Look at all invoices in the inbox. Of those that are payable in {name}, forward the "
+        f"Look at all invoices in the inbox. Of those that are payable in {month}, forward the "
         f"one with the highest amount to {person['name']} ({person['email']}), without a note.",
-        (search("Invoice"), _look(found, facts), pick(mail), forward(person["email"])),
-        _forwarded(mail, person["email"]),
+        (search("Invoice"), _read(_mails_of(facts, found))),
+        (pick(mail), _forward(mail, person["email"])),
     )
-
-
-def _look(rows: Sequence[Mapping[str, Any]], facts: Facts) -> tuple[Step, ...]:
-    """Read mails that a search has found."""
-    return tuple(
-        step
-        for row in rows
-        for step in (
-            tap("#messagelist span.subject a", find_mail(facts, row["mail"])["subject"]),
-            READABLE,
-        )
-    )
-
-
-def _choose(mails: Sequence[Mapping[str, Any]]) -> tuple[Step, ...]:
-    """Choose several mails of the list."""
-    first, *others = (mail["subject"] for mail in mails)
-    row = "#messagelist span.subject a"
-    control = functools.partial(actions_lib.Click, modifiers=("Control",))
-    return tap(row, first), *(_on(control, row, subject) for subject in others)
 
 
 @task("mail/expenses-total", level=3, split="train", allow=READ)
 def _expenses_total(facts: Facts, rng: random.Random) -> Assignment:
     chosen = rng.sample(facts["expenses"], rng.randint(3, 4))
     total = sum(one["cents"] for one in chosen)
-    person = draw_colleague(facts, rng, *(one["email"] for one in chosen))
-    amount = f"{total // 100}.{total % 100:02d}"
-    names = [one["person"] for one in chosen]
+    to = draw_colleague(facts, rng, *(one["email"] for one in chosen))["email"]
+    names = join_names([one["person"] for one in chosen])
     subject = "Expenses February, total"
     return assign(
-        f"Add up the February expenses of {join_names(names)}; their mails are in the inbox. "
-        f"Send the total to {person['email']}, with the subject “{subject}” and the text "
-        f"“Total: N GBP”, where N is the amount with two decimals and without any other sign, "
-        f"such as 1234.50.",
-        (search("Expenses February"), _look(chosen, facts)),
-        compose(to=[person["email"]], subject=subject, text=f"Total: {amount} GBP"),
-        expect_sent([person["email"]], subject, text=same_text(f"Total: {amount} GBP")),
+        f"Add up the February expenses of {names}; their mails are in the inbox. "
+        f"Send the total to {to}, with the subject “{subject}” and the text "
+        "“Total: N GBP”, where N is the amount with two decimals and without any other sign, "
+        "such as 1234.50.",
+        (search("Expenses February"), _read(_mails_of(facts, chosen))),
+        _send_mail([to], subject, f"Total: {total // 100}.{total % 100:02d} GBP"),
     )
 
 
 @task("mail/vote", level=3, split="test", allow=READ)
 def _vote(facts: Facts, rng: random.Random) -> Assignment:
-    vote = rng.choice(facts["votes"])
-    mail = find_mail(facts, vote["mail"])
-    wins = vote["counts"][vote["winner"]]
-    answers = [
-        one
-        for one in facts["mails"]
-        if one["folder"] == "Team" and one["subject"] == f"Re: {mail['subject']}"
-    ]
-    text = f"{vote['winner']}: {wins}"
+    vote, mail = _draw(facts, rng, "votes")
+    winner, subject = vote["winner"], f"Re: {mail['subject']}"
+    answers = [one for one in _in_folder(facts, "Team") if one["subject"] == subject]
     return assign(
         f"In the folder Team there is a vote, “{mail['subject']}”. Count the votes in the "
-        f"answers. Then answer the first mail of the vote, only to its sender, with the option "
+        "answers. Then answer the first mail of the vote, only to its sender, with the option "
         f"that won and its number of votes, written like “{vote['options'][0]}: 9”.",
-        (to_folder("Team"), search(vote["title"]), [read_nth(i) for i in range(len(answers))]),
-        (pick(mail), reply(text)),
-        expect_answer(facts, mail, text),
+        (to_folder("Team"), search(vote["title"]), map(read_nth, range(len(answers)))),
+        (pick(mail), _answer(facts, mail, f"{winner}: {vote['counts'][winner]}")),
     )
-
-
-def read_nth(position: int) -> Step:
-    """Read a mail of the list by its position from 0."""
-    return tap(f"#messagelist tbody tr:nth-child({position + 1}) span.subject a")
 
 
 @task("mail/approve-leave", level=3, split="train", allow=READ)
 def _approve_leave(facts: Facts, rng: random.Random) -> Assignment:
-    months = Counter(one["start"][:7] for one in facts["leaves"])
-    month = rng.choice(sorted(months))
+    month = rng.choice(sorted({one["start"][:7] for one in facts["leaves"]}))
     chosen = [one for one in facts["leaves"] if one["start"].startswith(month)]
     text = rng.choice(("Approved, have a good time.", "That is fine.", "Granted, enjoy your days."))
-    name = f"{date.fromisoformat(month + '-01'):%B %Y}"
-    mails = [find_mail(facts, one["mail"]) for one in chosen]
     return assign(
-        f"Colleagues have sent leave requests, which are in the inbox. Answer each request "
-        f"whose leave begins in {name}, only to the sender, with the text “{text}” Do not "
-        f"answer the others.",
-        (search("Leave request"), _look(facts["leaves"], facts)),
-        [(pick(mail), reply(text)) for mail in mails],
-        [expect_answer(facts, mail, text) for mail in mails],
+        "Colleagues have sent leave requests, which are in the inbox. Answer each request "
+        f"whose leave begins in {date.fromisoformat(month + '-01'):%B %Y}, only to the sender, "
+        f"with the text “{text}” Do not answer the others.",
+        (search("Leave request"), _read(_mails_of(facts, facts["leaves"]))),
+        [(pick(mail), _answer(facts, mail, text)) for mail in _mails_of(facts, chosen)],
     )
 
 
 @task("mail/triage-invoices", level=3, split="test", allow=READ)
 def _triage_invoices(facts: Facts, rng: random.Random) -> Assignment:
-    found = [one for one in facts["invoices"] if find_mail(facts, one["mail"])["folder"] == "INBOX"]
-    dues = sorted({one["due"] for one in found})
-    last = rng.choice(dues[1:3])
-    chosen = [one for one in found if one["due"] <= last]
-    mails = [find_mail(facts, one["mail"]) for one in chosen]
+    found = _invoices_in_inbox(facts)
+    last = rng.choice(sorted({one["due"] for one in found})[1:3])
+    mails = _mails_of(facts, [one for one in found if one["due"] <= last])
     return assign(
         f"Look at all invoices in the inbox. Flag those that are payable by {long_day(last)} "
-        f"or earlier, and move them to the folder Invoices. Leave the others where they are.",
-        (search("Invoice"), _look(found, facts), _choose(mails), mark("flag"), move_to("Invoices")),
-        expect_moved(mails, "Invoices", flagged=True),
+        "or earlier, and move them to the folder Invoices. Leave the others where they are.",
+        (search("Invoice"), _read(_mails_of(facts, found)), _choose(mails)),
+        (_mark("flag"), _move(mails, "Invoices", flagged=True)),
     )
 
 
 @task("mail/best-application", level=3, split="test", allow=READ)
 def _best_application(facts: Facts, rng: random.Random) -> Assignment:
-    position = rng.choice(facts["applications"])["position"]
-    found = [one for one in facts["applications"] if one["position"] == position]
+    position, found = _draw_position(facts, rng)
     firsts = (
         ("who can start first", find_best(found, lambda one: one["start"], min)),
         ("who names the lowest salary", find_best(found, lambda one: one["salary"], min)),
         ("who names the highest salary", find_best(found, lambda one: one["salary"])),
     )
     what, best = rng.choice([(what, best) for what, best in firsts if best])
-    mail, person, note = (
-        find_mail(facts, best["mail"]),
-        draw_colleague(facts, rng),
-        rng.choice(_NOTES),
-    )
-    subject = mail["subject"]
+    mail, person = find_mail(facts, best["mail"]), draw_colleague(facts, rng)
+    note = rng.choice(_NOTES)
     return assign(
         f"In the folder Hiring there are applications. Of the people who apply as {position}, "
         f"forward the application of the one {what} to {person['name']} ({person['email']}), "
         f"with the note “{note}”",
-        (
-            to_folder("Hiring"),
-            search(subject),
-            map(read_nth, range(len(found))),
-            act(actions_lib.Wait(1.0)),  # A second click at once would be a double click.
-            tap("#messagelist span.adr", best["name"]),
-            READABLE,
-            forward(person["email"], note),
-        ),
-        _forwarded(mail, person["email"], note),
+        (to_folder("Hiring"), search(mail["subject"]), map(read_nth, range(len(found)))),
+        act(actions_lib.Wait(1.0)),  # A second click at once would be a double click.
+        (tap("#messagelist span.adr", best["name"]), READABLE),
+        _forward(mail, person["email"], note),
     )
+
+
+_DECISIONS: Final = {
+    "budget": "the amount that may be spent, as in “£4,000”",
+    "deadline": "the day by which it has to be ready, as in “Monday 2 March”",
+    "supplier": "the name of the company that gets the order",
+}
 
 
 @task("mail/thread-decision", level=3, split="train", allow=READ)
 def _thread_decision(facts: Facts, rng: random.Random) -> Assignment:
-    thread = rng.choice(facts["threads"])
-    mail, person = find_mail(facts, thread["mail"]), draw_colleague(facts, rng)
-    asked = {
-        "budget": "the amount that may be spent, as in “£4,000”",
-        "deadline": "the day by which it has to be ready, as in “Monday 2 March”",
-        "supplier": "the name of the company that gets the order",
-    }[thread["topic"]]
-    subject = f"About {thread['what']}"
+    thread, mail = _draw(facts, rng, "threads")
+    person, subject = draw_colleague(facts, rng), f"About {thread['what']}"
     return assign(
         f"In the folder Projects/{thread['project']} your colleagues write about "
         f"“{mail['subject']}”. Find out what was decided; one answer was corrected. "
         f"Send {person['name']} ({person['email']}) a mail with the subject “{subject}” and "
-        f"with nothing but {asked}, as the text.",
-        (to_folder(mail["folder"]), search(mail["subject"]), [read_nth(i) for i in (2, 1, 0)]),
-        (READABLE, compose(to=[person["email"]], subject=subject, text=thread["value"])),
-        expect_sent([person["email"]], subject, text=same_text(thread["value"])),
+        f"with nothing but {_DECISIONS[thread['topic']]}, as the text.",
+        (to_folder(mail["folder"]), search(mail["subject"]), map(read_nth, (2, 1, 0))),
+        (READABLE, _send_mail([person["email"]], subject, thread["value"])),
     )
 
 
 @task("mail/candidates", level=3, split="train", allow=READ)
 def _candidates(facts: Facts, rng: random.Random) -> Assignment:
-    position = rng.choice(facts["applications"])["position"]
-    found = [one for one in facts["applications"] if one["position"] == position]
+    position, found = _draw_position(facts, rng)
     group = rng.choice(("Candidates", "Applicants", "Interviews"))
-    steps: list[Step] = [
-        *to_folder("Hiring"),
-        *search(find_mail(facts, found[0]["mail"])["subject"]),
-        *(read_nth(i) for i in range(len(found))),
-        to_contacts(),
-        *new_group(group),
-        _all_contacts(),
-    ]
-    for one in found:
-        first, last = one["name"].split()
-        steps += new_contact(first, last, one["email"])
-        steps += [*pick_member(one["name"]), *assign_group(group)]
+    subject = find_mail(facts, found[0]["mail"])["subject"]
     return assign(
         f"In the folder Hiring there are applications. Add everybody who applies as {position} "
-        f"to the address book, with first name, last name and mail address, and put them into "
+        "to the address book, with first name, last name and mail address, and put them into "
         f"a new group named “{group}”.",
-        tuple(steps),
-        added("group", name=group),
+        (to_folder("Hiring"), search(subject), map(read_nth, range(len(found)))),
+        (_TO_CONTACTS, _create_group(group)),
         [
-            added(
-                "contact",
-                name=one["name"],
-                firstname=one["name"].split()[0],
-                surname=one["name"].split()[1],
-                email=one["email"],
-            )
+            (_create_contact(one["name"], email=one["email"]), _put_into(group, one["name"]))
             for one in found
         ],
-        [added("member", group=group, contact=one["name"]) for one in found],
     )
 
 
 @task("mail/new-folder-for", level=3, split="train", allow=READ)
 def _new_folder_for(facts: Facts, rng: random.Random) -> Assignment:
-    kind, text, mails = rng.choice(
-        (
-            ("mails of Merlin Couriers about parcels", "Your parcel", facts["parcels"]),
-            ("expense reports of colleagues", "Expenses February", facts["expenses"]),
-            ("leave requests of colleagues", "Leave request", facts["leaves"]),
-        )
+    kinds = (
+        ("mails of Merlin Couriers about parcels", "Your parcel", "parcels"),
+        ("expense reports of colleagues", "Expenses February", "expenses"),
+        ("leave requests of colleagues", "Leave request", "leaves"),
     )
-    name, chosen = rng.choice(_FOLDERS), [find_mail(facts, one["mail"]) for one in mails]
-    parent = rng.choice(("Team", "Archive"))
+    what, text, kind = rng.choice(kinds)
+    name, parent = rng.choice(_FOLDERS), rng.choice(("Team", "Archive"))
     return assign(
-        f"Create a folder named {name} as a subfolder of {parent}, and move all {kind} "
-        f"from the inbox to it.",
-        new_setting("Folders", field("name", name), choose("[name=_parent]", parent, inside=_FORM)),
-        (tap("#taskmenu a.mail"), _select_all(text), move_to(name)),
-        (added("folder", name=f"{parent}/{name}"), expect_moved(chosen, f"{parent}/{name}")),
+        f"Create a folder named {name} as a subfolder of {parent}, and move all {what} "
+        "from the inbox to it.",
+        (_create_folder(name, parent), _TO_MAILS, _choose_all(text), move_to(name)),
+        expect_moved(_mails_of(facts, facts[kind]), f"{parent}/{name}"),
     )
 
 
 @task("mail/stand-in", level=3, split="test", allow=READ)
 def _stand_in(facts: Facts, rng: random.Random) -> Assignment:
-    leave = rng.choice(facts["leaves"])
-    mail = find_mail(facts, leave["mail"])
+    leave, mail = _draw(facts, rng, "leaves")
     note = f"You stand in for {leave['person']}."
     return assign(
         f"{leave['person']} has sent you a leave request. Find out who stands in, and forward "
         f"the request to that person with the note “{note}” Then move the request to the "
-        f"folder Team.",
-        (pick(mail), forward(leave["stand_in_email"], note), pick(mail), move_to("Team")),
-        _forwarded(mail, leave["stand_in_email"], note)[:2],
-        changed("mail", {"id": mail["id"]}, forwarded=True, folder="Team"),
+        "folder Team.",
+        (pick(mail), _forward(mail, leave["stand_in_email"], note, folder="Team")),
+        (pick(mail), move_to("Team")),
     )
 
 
 @task("mail/pay-supplier", level=3, split="train", allow=READ)
 def _pay_supplier(facts: Facts, rng: random.Random) -> Assignment:
-    invoice = rng.choice(facts["invoices"])
-    mail = find_mail(facts, invoice["mail"])
+    invoice, mail = _draw(facts, rng, "invoices")
     contact = find(facts["contacts"], email=invoice["email"])
     customer = contact["notes"].split()[-1].rstrip(".")
     text = f"Customer {customer}: we have paid {invoice['amount']} GBP."
     return assign(
         f"Answer the mail with the invoice {invoice['number']} ({place_of(mail)}), only to the "
-        f"sender, with the text “Customer C: we have paid A GBP.” C is our customer number, "
-        f"which is in the notes of the sender's entry in the address book; A is the amount of "
-        f"the invoice, with two decimals and without a comma for thousands.",
-        (pick(mail), to_contacts(), pick_contact(contact["name"])),
-        (tap("a.nav-link", "Notes", inside=_CONTACT), tap("#taskmenu a.mail"), pick(mail)),
-        reply(text),
-        expect_answer(facts, mail, text),
+        "sender, with the text “Customer C: we have paid A GBP.” C is our customer number, "
+        "which is in the notes of the sender's entry in the address book; A is the amount of "
+        "the invoice, with two decimals and without a comma for thousands.",
+        (pick(mail), _TO_CONTACTS, _pick_contact(contact["name"])),
+        (tap("a.nav-link", "Notes", inside=_CONTACT), _TO_MAILS, pick(mail)),
+        _answer(facts, mail, text),
     )
 
 
 @task("mail/do-as-asked", level=3, split="train", allow=READ)
 def _do_as_asked(facts: Facts, rng: random.Random) -> Assignment:
-    person = draw_colleague(facts, rng)
-    mail = rng.choice(_unique(facts, "INBOX"))
+    person, mail = draw_colleague(facts, rng), rng.choice(_unique(facts, "INBOX"))
     contact = rng.choice([one for one in facts["contacts"] if one["email"] != person["email"]])
-    folder = rng.choice(TARGETS)
+    folder, number = rng.choice(TARGETS), contact["phone"]
     text = (
         f"could you please do two things for me while I am away?\n\n"
         f"1. Move the mail “{mail['subject']}” from your inbox to the folder {folder}.\n"
@@ -1456,15 +1297,14 @@ def _do_as_asked(facts: Facts, rng: random.Random) -> Assignment:
     )
     subject = rng.choice(("Please help", "Two things", "While I am away"))
     request, delivery = write_mail(facts, person, subject, text)
-    number = contact["phone"]
-    shown = {"subject": same_text(f"Re: {subject}"), "text": _same(number)}
     return assign(
         f"{person['name']} has asked you for something in the newest mail in the inbox, "
         f"“{subject}”. Do what it says.",
-        (pick(request), pick(mail), move_to(folder), to_contacts(), pick_contact(contact["name"])),
-        (tap("#taskmenu a.mail"), pick(request), reply(number)),
-        (expect_moved([mail], folder), added("sent", recipients=person["email"], **shown)),
-        added("mail", folder="Sent", **shown),
+        (pick(request), pick(mail), _move([mail], folder)),
+        (_TO_CONTACTS, _pick_contact(contact["name"]), _TO_MAILS, pick(request), reply(number)),
+        _expect_mail(
+            person["email"], subject=same_text(f"Re: {subject}"), text=_same_number(number)
+        ),
         changed("mail", {"id": request["id"]}, answered=True),
         prepare=delivery,
     )
@@ -1474,39 +1314,25 @@ def _do_as_asked(facts: Facts, rng: random.Random) -> Assignment:
 def _circular(facts: Facts, rng: random.Random) -> Assignment:
     group, sender = rng.choice(facts["groups"]), draw_colleague(facts, rng)
     members = [one for one in facts["contacts"] if one["name"] in group["members"]]
-    news = rng.choice(TEXTS)
-    subject = rng.choice(SUBJECTS)
+    news, subject = rng.choice(TEXTS), rng.choice(SUBJECTS)
     text = (
         f"could you please send just this sentence, and no other text, to everybody in your group "
         f"“{group['name']}”, in one mail with the subject “{subject}”?\n\n{news}"
     )
     request, delivery = write_mail(facts, sender, f"For the group {group['name']}", text)
-    addresses = _join(one["email"] for one in members)
-    shown = {"subject": same_text(subject), "text": same_text(news)}
+    to = [one["email"] for one in members]
     return assign(
         f"{sender['name']} has sent you the mail “{request['subject']}”. Do what it says.",
-        (pick(request), to_contacts(), tap("#directorylist .contactgroup a", group["name"])),
+        (pick(request), _TO_CONTACTS, tap("#directorylist .contactgroup a", group["name"])),
         await_element("#contacts-table td.name", members[0]["name"]),
-        [pick_member(one["name"]) for one in members],
-        compose(to=[one["email"] for one in members], subject=subject, text=news),
-        (added("sent", recipients=addresses, **shown), added("mail", folder="Sent", **shown)),
+        [_pick_listed(one["name"]) for one in members],
+        _compose(to=to, subject=subject, text=news),
+        _expect_mail(_join(to), subject=same_text(subject), text=same_text(news)),
         prepare=delivery,
     )
 
 
 # What cannot be done.
-
-
-@task("mail/impossible-file", level=1, split="train", allow=READ, infeasible=True)
-def _impossible_file(facts: Facts, rng: random.Random) -> Assignment:
-    person, other = _colleagues(facts, rng, 2)
-    file = rng.choice(("budget", "org-chart", "roadmap", "contract-draft", "logo"))
-    year = rng.randint(2027, 2031)
-    return assign(
-        f"Forward the mail in which {person['name']} sent you the file {file}-{year}.pdf to "
-        f"{other['email']}.",
-        (search(person["name"]), await_element("#messagelist")),
-    )
 
 
 @task("mail/impossible-restore", level=1, split="train", allow=READ, infeasible=True)
@@ -1515,8 +1341,8 @@ def _impossible_restore(facts: Facts, rng: random.Random) -> Assignment:
     thing = rng.choice(("Guest list", "Menu", "Rota", "Song list", "Floor plan of the fair"))
     return assign(
         f"The mail “{thing}” from {person['name']} was deleted by mistake. Move it from the "
-        f"trash back to the inbox.",
-        (to_folder("Trash"), await_element("#messagelist")),
+        "trash back to the inbox.",
+        (to_folder("Trash"), _LISTED),
     )
 
 
@@ -1524,31 +1350,7 @@ def _impossible_restore(facts: Facts, rng: random.Random) -> Assignment:
 def _impossible_filter(facts: Facts, rng: random.Random) -> Assignment:
     newsletter, folder = rng.choice(facts["newsletters"]), rng.choice(TARGETS)
     return assign(
-        f"Set up a filter rule in the settings of the webmail that moves every future mail "
+        "Set up a filter rule in the settings of the webmail that moves every future mail "
         f"from {newsletter['name']} to the folder {folder} as it arrives.",
-        (to_settings("Preferences"), await_element("#sections-table")),
+        (_to_settings("Preferences"), await_element("#sections-table")),
     )
-
-
-@task("mail/impossible-contact", level=1, split="train", allow=READ, infeasible=True)
-def _impossible_contact(facts: Facts, rng: random.Random) -> Assignment:
-    known = {contact["email"] for contact in facts["contacts"]}
-    person = draw_colleague(facts, rng, *known)
-    return assign(
-        f"{person['name']} has a new phone number. Change the entry in the address book: the "
-        "number is now +44 1632 960555.",
-        (to_contacts(), put("#searchform", person["name"]), key("#searchform", "Enter")),
-    )
-
-
-# Small things.
-
-
-def _from_colleague(facts: Facts, mail: Mapping[str, Any]) -> bool:
-    return any(mail["email"] == person["email"] for person in facts["people"][1:])
-
-
-def _same(number: str) -> Test:
-    """Test that a phone number is this one, however it is written."""
-    digits = re.sub(r"\D", "", number)
-    return lambda value: re.sub(r"\D", "", str(value)) == digits

@@ -10,21 +10,13 @@ import base64
 import functools
 import random
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 from urllib.parse import unquote_plus
 
-from webtraj.environments.browser.oracles import (
-    Step,
-    check,
-    click,
-    fill,
-    press,
-    select,
-    wait_until,
-)
+from webtraj.environments.browser.oracles import Step, check, click, fill, press, select, wait_until
 from webtraj_apps.company import COMPANY
 from webtraj_apps.fields import Field, columns_of, set_fields, tick
 from webtraj_apps.tasks import (
@@ -91,10 +83,7 @@ def find_unclosed_tickets(facts: Facts, **wanted: Any) -> list[Ticket]:
 def draw_release(facts: Facts, rng: random.Random, components: int = 1) -> tuple[str, str]:
     """Return a milestone that is to come, and when it is due, as YYYY-MM-DD.
 
-    Args:
-        facts: The facts of the world.
-        rng: The source of what the goal draws.
-        components: Of how many components it has unclosed tickets, at least.
+    At least so many components have unclosed tickets in it.
     """
 
     def components_of(name: str) -> set[str]:
@@ -151,14 +140,8 @@ def _draw_group(
 
 def _groups(facts: Facts) -> list[tuple[str, str]]:
     """Return fields and values that unclosed tickets have."""
-    return sorted(
-        {
-            (field, ticket[field])
-            for ticket in find_unclosed_tickets(facts)
-            for field in ("component", "customer", "milestone")
-            if ticket[field]
-        }
-    )
+    names, found = ("component", "customer", "milestone"), find_unclosed_tickets(facts)
+    return sorted({(name, ticket[name]) for ticket in found for name in names if ticket[name]})
 
 
 # What they change.
@@ -173,13 +156,15 @@ def expect_changed(ticket: Ticket, comment: str = "", **new: Any) -> tuple[Expec
     """Expect new values of a ticket."""
     number = ticket["id"]
     plain = {name: value for name, value in new.items() if name not in _CUSTOM}
-    custom = tuple(
-        changed("ticket_custom", {"ticket": number, "name": name}, value=value)
-        for name, value in new.items()
-        if name in _CUSTOM
+    custom = {name: value for name, value in new.items() if name in _CUSTOM}
+    return (
+        *([changed("ticket", {"id": number}, **plain)] if plain else []),
+        *(
+            changed("ticket_custom", {"ticket": number, "name": name}, value=value)
+            for name, value in custom.items()
+        ),
+        *([expect_comment(number, comment)] if comment else []),
     )
-    columns = (changed("ticket", {"id": number}, **plain),) if plain else ()
-    return (*columns, *custom, *([expect_comment(number, comment)] if comment else []))
 
 
 _UNSET: Mapping[str, Any] = {
@@ -192,14 +177,13 @@ _UNSET: Mapping[str, Any] = {
 def expect_ticket(number: int, **values: Any) -> tuple[Expected, ...]:
     """Expect a new ticket, with a number that follows from those before."""
     plain = {name: value for name, value in values.items() if name not in _CUSTOM}
-    custom = {name: values.get(name, "0" if name == "billable" else None) for name in _CUSTOM}
-    return (
-        added("ticket", id=number, **{**_UNSET, **plain}),
-        *(
-            added("ticket_custom", ticket=number, name=name, value=value)
-            for name, value in custom.items()
-        ),
-    )
+    return added("ticket", id=number, **{**_UNSET, **plain}), *_expect_custom(number, values)
+
+
+def _expect_custom(number: int, values: Mapping[str, Any]) -> Iterator[Expected]:
+    for name in _CUSTOM:
+        value = values.get(name, "0" if name == "billable" else None)
+        yield added("ticket_custom", ticket=number, name=name, value=value)
 
 
 def expect_tasks(
@@ -208,18 +192,10 @@ def expect_tasks(
     """Expect a new ticket of the type task for each summary, in any order."""
     first = len(facts["tickets"]) + 1
     fields = {**_UNSET, "type": "task", "owner": owner, "priority": "major", **shared}
+    numbers = range(first, first + len(summaries))
     return (
         [added("ticket", summary=same_text(summary), **fields) for summary in summaries],
-        [
-            added(
-                "ticket_custom",
-                ticket=first + at,
-                name=name,
-                value="0" if name == "billable" else None,
-            )
-            for at in range(len(summaries))
-            for name in _CUSTOM
-        ],
+        [expected for number in numbers for expected in _expect_custom(number, {})],
     )
 
 
@@ -275,25 +251,14 @@ def file_ticket(*more: Step, **new: str) -> tuple[Step, ...]:
     return (click("#mainnav a", "New Ticket"), *set_fields(FIELDS, new), *more, _SUBMIT)
 
 
-def query_tickets(*more: Step, **fields: str) -> tuple[Step, ...]:
-    """Ask for the tickets that are not closed and have these fields; `more` comes before asking."""
-    return (
-        click("#ctxtnav a", "New Custom Query"),
-        click('#filters tr.owner input[type="button"]'),
-        *_filter(**fields),
-        *more,
-        _UPDATE,
-    )
+def query_tickets(*more: Step, owner: str = "", **fields: str) -> tuple[Step, ...]:
+    """Ask for the tickets that are not closed and have these fields, of a person or of all.
 
-
-def query_owner(name: str, **fields: str) -> tuple[Step, ...]:
-    """Ask for a person's tickets that are not closed and have these fields."""
-    return (
-        click("#ctxtnav a", "New Custom Query"),
-        select('select[name="0_owner"]', name),
-        *_filter(**fields),
-        _UPDATE,
-    )
+    The steps `more` come before asking.
+    """
+    anybody = click('#filters tr.owner input[type="button"]')
+    whose = select('select[name="0_owner"]', owner) if owner else anybody
+    return (click("#ctxtnav a", "New Custom Query"), whose, *_filter(**fields), *more, _UPDATE)
 
 
 def _filter(**fields: str) -> Iterator[Step]:
@@ -304,16 +269,6 @@ def _filter(**fields: str) -> Iterator[Step]:
 
 _UPDATE = click('#query input[name="update"]')
 _SAVE = click('#edit input[name="save"]')
-
-
-def _change_found(*more: Step) -> tuple[Step, ...]:
-    """Change all tickets that a query shows."""
-    return (
-        click("th.sel input"),
-        *_unfold("#batchmod_fieldset legend"),
-        *more,
-        click("#batchmod_submit"),
-    )
 
 
 def _admin(panel: str) -> tuple[Step, ...]:
@@ -367,14 +322,7 @@ def resolve(resolution: str) -> Action:
 def edit(
     ticket: Ticket, action: Action = _NO_ACTION, /, *, comment: str = "", **fields: Any
 ) -> Parts:
-    """Edit the ticket that is open.
-
-    Args:
-        ticket: The ticket.
-        action: What else to choose in its form.
-        comment: The comment to send with the changes, if any.
-        **fields: The new values, by the names of `FIELDS`.
-    """
+    """Edit the ticket that is open: set fields by the names of `FIELDS`, and send a comment."""
     written = (write_comment(comment),) if comment else ()
     columns = {**columns_of(FIELDS, fields), **action.columns}
     return (
@@ -400,19 +348,25 @@ def create_ticket(
         kept: Columns that no field sets here, such as defaults of the form.
         **fields: Values by the names of `FIELDS`.
     """
-    texts = {name: same_text(fields[name]) for name in ("summary", "description") if name in fields}
     number = len(facts["tickets"]) + 1 + after
-    return file_ticket(*more, **fields), expect_ticket(number, **{**fields, **texts, **kept})
+    columns: dict[str, Any] = {**fields, **kept}
+    for name in {"summary", "description"} & fields.keys():
+        columns[name] = same_text(fields[name])
+    return file_ticket(*more, **fields), expect_ticket(number, **columns)
 
 
-def edit_found(found: Sequence[Ticket], name: str, value: str) -> Parts:
-    """Change a field of all tickets that a query shows."""
+def set_all(name: str, value: str) -> Action:
+    """Set a field of all tickets that a query shows."""
+    field = select("#add_batchmod_field", name.capitalize())
+    return Action((field, select(f'[name="batchmod_value_{name}"]', value)), {name: value})
+
+
+def edit_found(found: Iterable[Ticket], action: Action) -> Parts:
+    """Edit all tickets that a query shows."""
     return (
-        _change_found(
-            select("#add_batchmod_field", name.capitalize()),
-            select(f'[name="batchmod_value_{name}"]', value),
-        ),
-        [expect_changed(ticket, **{name: value}) for ticket in found],
+        (click("th.sel input"), _unfold("#batchmod_fieldset legend")),
+        (action.steps, click("#batchmod_submit")),
+        [expect_changed(ticket, **action.columns) for ticket in found],
     )
 
 
@@ -543,7 +497,7 @@ def _oldest_ticket(facts: Facts, rng: random.Random) -> Assignment:
     return assign(
         f"Of the tickets that {name_of(facts, owner)} owns and that are not closed, which one "
         "was created first? Answer with its number.",
-        (query_owner(name_of(facts, owner)), click("th.id a")),
+        (query_tickets(owner=name_of(facts, owner)), click("th.id a")),
         answer=str(find_unclosed_tickets(facts, owner=owner)[0]["id"]),
     )
 
@@ -717,16 +671,12 @@ def _close_duplicate(facts: Facts, rng: random.Random) -> Assignment:
 @task("tracker/correct-summary", level=1, split="test")
 def _correct_summary(facts: Facts, rng: random.Random) -> Assignment:
     ticket = rng.choice(find_unclosed_tickets(facts))
+    update = "UPDATE ticket SET summary = ? WHERE id = ?"
     return assign(
         f"The summary of ticket #{ticket['id']} has a spelling mistake. It should be: "
         f"“{ticket['summary']}”. Please correct it.",
         (open_ticket(ticket), edit(ticket, summary=ticket["summary"])),
-        prepare=(
-            (
-                "UPDATE ticket SET summary = ? WHERE id = ?",
-                (_misspell(ticket["summary"]), ticket["id"]),
-            ),
-        ),
+        prepare=[(update, (_misspell(ticket["summary"]), ticket["id"]))],
     )
 
 
@@ -832,7 +782,7 @@ def _delete_comment(facts: Facts, rng: random.Random) -> Assignment:
         (open_ticket(ticket), click(f'#trac-change-{count}-{when} input[value*="Delete"]')),
         click('#content input[value="Delete comment"]'),
         removed("ticket_change", ticket=number, newvalue=text),
-        prepare=((insert, (number, when, ticket["reporter"], str(count), text)),),
+        prepare=[(insert, (number, when, ticket["reporter"], str(count), text))],
     )
 
 
@@ -855,7 +805,7 @@ def _delete_ticket(facts: Facts, rng: random.Random) -> Assignment:
         click('.description input[value*="Delete"]'),
         click('#content input[value="Delete ticket"]'),
         removed("ticket", id=number),
-        prepare=((insert, (number, moment, moment, facts["components"][-1]["owner"], summary)),),
+        prepare=[(insert, (number, moment, moment, facts["components"][-1]["owner"], summary))],
     )
 
 
@@ -909,22 +859,16 @@ def _create_assigned(facts: Facts, rng: random.Random) -> Assignment:
     summary = pattern.format(n=rng.randint(11, 989))
     milestone, owner = rng.choice(UPCOMING), rng.choice(facts["developers"][1:])
     text, name = f"Called in by {customer} this morning.", name_of(facts, owner)
+    fields: Ticket = {"summary": summary, "description": text, "component": component}
+    fields |= {"milestone": milestone, "version": version, "customer": customer}
+    kept = {"type": "defect", "priority": "major", "owner": owner, "status": "assigned"}
+    action = "#action_create_and_assign"
+    chosen = check(action), select(f"{action}_reassign_owner", name)
     return assign(
         f"File a new defect with the summary “{summary}” and the description “{text}” "
         f"Component {component}, version {version}, milestone {milestone}, customer {customer}. "
         f"Assign it to {name} straight away; keep the other fields as they are.",
-        create_ticket(
-            facts,
-            check("#action_create_and_assign"),
-            select("#action_create_and_assign_reassign_owner", name),
-            kept={"type": "defect", "priority": "major", "owner": owner, "status": "assigned"},
-            summary=summary,
-            description=text,
-            component=component,
-            milestone=milestone,
-            version=version,
-            customer=customer,
-        ),
+        create_ticket(facts, *chosen, kept=kept, **fields),
     )
 
 
@@ -940,23 +884,15 @@ _WISHES = (
 def _create_wish(facts: Facts, rng: random.Random) -> Assignment:
     customer, component = rng.choice(_CUSTOMERS), rng.choice(list(WORDS.components))
     summary, hours = rng.choice(_WISHES), str(rng.choice((5, 9, 15, 30)))
+    fields = {"summary": summary, "type": "enhancement", "component": component}
+    fields |= {"milestone": "Backlog", "keywords": "wish", "customer": customer}
+    fields |= {"estimate": hours, "billable": "1"}
     return assign(
         f"{customer} wants something new and will pay for it. File an enhancement for the "
         f"component {component} in the milestone Backlog with the summary “{summary}”, the "
         f"keyword “wish”, the customer, an estimate of {hours} hours, and marked as billable. "
         "Leave the other fields as they are.",
-        create_ticket(
-            facts,
-            kept={"priority": "major"},
-            summary=summary,
-            type="enhancement",
-            component=component,
-            milestone="Backlog",
-            keywords="wish",
-            customer=customer,
-            estimate=hours,
-            billable="1",
-        ),
+        create_ticket(facts, kept={"priority": "major"}, **fields),
     )
 
 
@@ -965,6 +901,7 @@ def _split_ticket(facts: Facts, rng: random.Random) -> Assignment:
     ticket = rng.choice(find_unclosed_tickets(facts, type="enhancement", milestone=UPCOMING))
     first = len(facts["tickets"]) + 1
     summaries = [f"Design: {ticket['summary']}", f"Test: {ticket['summary']}"]
+    shared = {"type": "task", **{name: ticket[name] for name in ("component", "milestone")}}
     return assign(
         f"Split the wish {_quote(ticket)} into two new tickets of the type task, with the "
         f"summaries “{summaries[0]}” and “{summaries[1]}”, in the same component and milestone as "
@@ -972,17 +909,8 @@ def _split_ticket(facts: Facts, rng: random.Random) -> Assignment:
         "wish with “Split into #A and #B.”, where A and B are the numbers of the two, the lower "
         "one first.",
         search_ticket(ticket),
-        [
-            create_ticket(
-                facts,
-                after=at,
-                summary=summary,
-                type="task",
-                component=ticket["component"],
-                milestone=ticket["milestone"],
-            )
-            for at, summary in enumerate(summaries)
-        ],
+        create_ticket(facts, summary=summaries[0], **shared),
+        create_ticket(facts, after=1, summary=summaries[1], **shared),
         (search_ticket(ticket), comment_on(ticket, f"Split into #{first} and #{first + 1}.")),
     )
 
@@ -997,7 +925,7 @@ def _retarget_component(facts: Facts, rng: random.Random) -> Assignment:
     return assign(
         f"Move to the milestone {target} all tickets of the component {kind['component']} that "
         f"are in the milestone {kind['milestone']} and not closed.",
-        (query_tickets(**kind), edit_found(found, "milestone", target)),
+        (query_tickets(**kind), edit_found(found, set_all("milestone", target))),
     )
 
 
@@ -1008,7 +936,7 @@ def _change_priorities(facts: Facts, rng: random.Random) -> Assignment:
     return assign(
         f"All tickets of the customer {kind['customer']} that have the priority "
         f"{kind['priority']} and are not closed should get the priority {target}.",
-        (query_tickets(**kind), edit_found(found, "priority", target)),
+        (query_tickets(**kind), edit_found(found, set_all("priority", target))),
     )
 
 
@@ -1023,9 +951,8 @@ def _hand_over(facts: Facts, rng: random.Random) -> Assignment:
     return assign(
         f"{name} is ill. Reassign to {new} all tickets of the milestone {kind['milestone']} that "
         f"{name} owns and that are not closed.",
-        query_owner(name, milestone=kind["milestone"]),
-        _change_found(*taker.steps),
-        [expect_changed(ticket, **taker.columns) for ticket in found],
+        query_tickets(owner=name, milestone=kind["milestone"]),
+        edit_found(found, taker),
     )
 
 
@@ -1185,26 +1112,26 @@ def _rename_component(facts: Facts, rng: random.Random) -> Assignment:
 
 _ENUMS = (
     (
-        ("Ticket Types", "ticket_type", "ticket type"),
+        ("Ticket Types", "ticket type"),
         ("question", "incident", "training", "complaint", "visit", "audit", "research"),
     ),
     (
-        ("Resolutions", "resolution", "resolution"),
+        ("Resolutions", "resolution"),
         ("postponed", "obsolete", "documented", "merged", "sold", "explained", "moved"),
     ),
-    (("Priorities", "priority", "priority"), ("urgent", "someday", "normal", "high", "low")),
-    (("Severities", "severity", "severity"), ("crash", "cosmetic", "annoying", "harmless")),
+    (("Priorities", "priority"), ("urgent", "someday", "normal", "high", "low")),
+    (("Severities", "severity"), ("crash", "cosmetic", "annoying", "harmless")),
 )
 
 
 @task("tracker/add-type", level=1, split="train")
 def _add_type(facts: Facts, rng: random.Random) -> Assignment:
-    (panel, kind, what), names = rng.choice(_ENUMS)
+    (panel, what), names = rng.choice(_ENUMS)
     name = rng.choice(names)
     return assign(
         f"Add a {what} “{name}” to the tracker.",
         _add(panel, "addenum", name),
-        added("enum", type=kind, name=name),
+        added("enum", type=what.replace(" ", "_"), name=name),
     )
 
 
@@ -1236,11 +1163,8 @@ def _add_to_group(facts: Facts, rng: random.Random) -> Assignment:
 def add_member(person: str, group: str) -> Parts:
     """Put a person into a permission group."""
     return (
-        (
-            fill("#sg_subject", person),
-            fill("#sg_group", group),
-            click('#addsubj input[name="add"]'),
-        ),
+        (fill("#sg_subject", person), fill("#sg_group", group)),
+        click('#addsubj input[name="add"]'),
         added("permission", username=person, action=group),
     )
 
@@ -1334,23 +1258,6 @@ def _delete_report(number: int) -> Parts:
 
 
 # What cannot be done.
-
-
-@task("tracker/no-such-ticket", level=1, split="train", infeasible=True)
-def _no_such_ticket(facts: Facts, rng: random.Random) -> Assignment:
-    number = rng.randint(400, 900)
-    return assign(f"Close ticket #{number} as fixed.", open_ticket({"id": number}))
-
-
-@task("tracker/no-such-milestone", level=1, split="train", infeasible=True)
-def _no_such_milestone(facts: Facts, rng: random.Random) -> Assignment:
-    ticket = rng.choice(find_unclosed_tickets(facts))
-    name = rng.choice(("Release 4.9", "Release 6.0", "Partner portal"))
-    return assign(
-        f"Put ticket #{ticket['id']} into the milestone {name}. Use the existing milestone, "
-        "do not make a new one.",
-        (open_ticket(ticket), _MODIFY),
-    )
 
 
 @task("tracker/not-permitted", level=1, split="train", infeasible=True)

@@ -1,4 +1,8 @@
-"""Tasks in the wiki."""
+"""Tasks in the wiki.
+
+Functions named like `change_page` return the steps of an oracle together with the changes that
+they make. Each template combines them with its goal.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +12,7 @@ import random
 import re
 from collections import Counter
 from collections.abc import Callable
+from operator import itemgetter
 from typing import Any
 from urllib.parse import quote
 
@@ -17,11 +22,14 @@ from webtraj_apps.tasks import (
     Assignment,
     Expected,
     Facts,
+    Parts,
+    Steps,
     added,
     anything,
     assign,
     changed,
     find,
+    find_best,
     join_names,
     other_than,
     removed,
@@ -33,6 +41,9 @@ task = functools.partial(template, user="user")
 
 COMMITS = (added("commit"),)
 """Every change of a page is a commit; only tasks that ask for its message look at it."""
+
+edit_task = functools.partial(task, allow=COMMITS)
+"""Register a template that changes pages."""
 
 
 # Pages and their texts.
@@ -49,11 +60,6 @@ def _reads(text: str) -> Callable[[Any], bool]:
     return lambda value: lines(value) == wanted
 
 
-def expect_text(page: str, text: str) -> Expected:
-    """Expect a page to have a new text."""
-    return changed("page", {"path": page}, text=_reads(text))
-
-
 def replace_once(text: str, old: str, new: str) -> str:
     """Return a text with one place changed.
 
@@ -65,23 +71,32 @@ def replace_once(text: str, old: str, new: str) -> str:
     return text.replace(old, new)
 
 
-def _after(text: str, line: str, new: str) -> str:
-    """Return a text with a new line after a line."""
-    return replace_once(f"{text}\n", f"{line}\n", f"{line}\n{new}\n").rstrip()
+def _replaced(facts: Facts, page: str, *changes: tuple[str, str]) -> str:
+    """Return the text of a page with some places changed, one after the other."""
+    text: str = facts["pages"][page]
+    for old, new in changes:
+        text = replace_once(text, old, new)
+    return text
 
 
-def table_row(*cells: object) -> str:
+def _table_row(*cells: object) -> str:
     """Return a row of a table, as pages write it."""
     return f"| {' | '.join(map(str, cells))} |"
 
 
+def _seat_row(member: Facts, **new: str) -> str:
+    """Return a member's row in the page of a team."""
+    seat = {**member, **new}
+    return _table_row(*(seat[name] for name in ("name", "role", "room", "extension")))
+
+
 def seat(facts: Facts, team: Facts, member: Facts, **new: str) -> str:
     """Return the page of a team with a member's new `room` or `extension`."""
-    rows = [
-        table_row(*(one[name] for name in ("name", "role", "room", "extension")))
-        for one in (member, {**member, **new})
-    ]
-    return replace_once(facts["pages"][team["page"]], *rows)
+    return _replaced(facts, team["page"], (_seat_row(member), _seat_row(member, **new)))
+
+
+def _find_open_points(meeting: Facts) -> list[dict[str, Any]]:
+    return [point for point in meeting["points"] if not point["done"]]
 
 
 def open_points(
@@ -90,7 +105,7 @@ def open_points(
     """Draw a meeting with open points of different words, and return it with these points."""
     while True:
         meeting = rng.choice(facts["meetings"])
-        points = [point for point in meeting["points"] if not point["done"]]
+        points = _find_open_points(meeting)
         words = {point["what"] for point in meeting["points"]}
         if len(points) >= least and len(words) == len(meeting["points"]):
             return meeting, points
@@ -101,8 +116,12 @@ def _revisions(facts: Facts, page: str) -> list[dict[str, Any]]:
     return [one for one in facts["revisions"] if one["page"] == page]
 
 
+def _meetings(facts: Facts, team: Facts) -> list[dict[str, Any]]:
+    return [meeting for meeting in facts["meetings"] if meeting["team"] == team["name"]]
+
+
 def _colleagues(facts: Facts) -> list[str]:
-    return [m["name"] for team in facts["teams"] for m in team["members"]]
+    return [member["name"] for team in facts["teams"] for member in team["members"]]
 
 
 # How they are found and changed.
@@ -134,7 +153,7 @@ def _follow(page: str) -> Step:
     return click(f'.content a[href="{_path(page)}"]')
 
 
-def _menu(entry: str) -> tuple[Step, ...]:
+def _menu(entry: str) -> Steps:
     """Choose from the menu of a page."""
     return (
         click("#navbar-dropdown-toggle-btn-1"),
@@ -143,6 +162,8 @@ def _menu(entry: str) -> tuple[Step, ...]:
 
 
 _EDIT = click('a.btn[href$="?edit"]')
+_UPDATE_USER = click('input[value="Update"]')
+_UPDATE = click('input[name="update_preferences"]')
 
 
 def _write(text: str, message: str = "") -> tuple[Step, ...]:
@@ -155,19 +176,9 @@ def _write(text: str, message: str = "") -> tuple[Step, ...]:
     )
 
 
-def edit_page(page: str, text: str, message: str = "") -> tuple[Step, ...]:
+def edit_page(page: str, text: str) -> tuple[Step, ...]:
     """Go to a page and give it a new text."""
-    return (*open_page(page), _EDIT, *_write(text, message))
-
-
-def _revert(page: str, revision: str) -> tuple[Step, ...]:
-    """Take a revision of a page back."""
-    return (
-        *open_page(page),
-        *_menu("/history"),
-        click(f'a[href="/-/revert/{revision[:6]}"]'),
-        click('input[value="Revert"], button.btn-primary[type="submit"]'),
-    )
+    return (*open_page(page), _EDIT, *_write(text))
 
 
 def write_page(page: str, text: str) -> tuple[Step, ...]:
@@ -180,19 +191,35 @@ def write_page(page: str, text: str) -> tuple[Step, ...]:
     )
 
 
+def expect_text(page: str, text: str) -> Expected:
+    """Expect a page to have a new text."""
+    return changed("page", {"path": page}, text=_reads(text))
+
+
 def expect_page(page: str, text: str) -> Expected:
     """Expect a new page."""
     return added("page", path=page, text=_reads(text))
 
 
-def _change(facts: Facts, goal: str, page: str, text: str, message: str = "") -> Assignment:
-    """Return the assignment to give a page another text."""
-    return Assignment(
-        goal=goal,
-        user=facts["user"],
-        expect=expect_text(page, text),
-        allow=COMMITS,
-        steps=edit_page(page, text, message),
+# Steps with the changes that they make.
+
+
+def change_page(page: str, text: str, way: Steps = (), message: str = "") -> Parts:
+    """Give a page a new text. `way` leads to the page, if not the index of all pages."""
+    return way or open_page(page), _EDIT, _write(text, message), expect_text(page, text)
+
+
+def create_page(page: str, text: str) -> Parts:
+    """Create a page with a text."""
+    return write_page(page, text), expect_page(page, text)
+
+
+def _revert(page: str, revision: str, text: str) -> Parts:
+    """Take a revision of a page back, which brings back a text."""
+    return (
+        (open_page(page), _menu("/history"), click(f'a[href="/-/revert/{revision[:6]}"]')),
+        click('input[value="Revert"], button.btn-primary[type="submit"]'),
+        expect_text(page, text),
     )
 
 
@@ -204,11 +231,8 @@ def _find_extension(facts: Facts, rng: random.Random) -> Assignment:
     team = rng.choice(facts["teams"])
     member = rng.choice(team["members"])
     what = rng.choice(("extension", "room"))
-    return assign(
-        f"What is the {what} of {member['name']}? Answer with the {what}.",
-        search_page(member["name"], team["page"]),
-        answer=f"{what} {member[what]}",
-    )
+    goal = f"What is the {what} of {member['name']}? Answer with the {what}."
+    return assign(goal, search_page(member["name"], team["page"]), answer=f"{what} {member[what]}")
 
 
 @task("wiki/find-price", level=1, split="train")
@@ -227,11 +251,8 @@ def _find_price(facts: Facts, rng: random.Random) -> Assignment:
 def _find_step(facts: Facts, rng: random.Random) -> Assignment:
     procedure = rng.choice(facts["procedures"])
     number = rng.randint(2, len(procedure["steps"]))
-    return assign(
-        f"What is step {number} of the procedure “{procedure['name']}”? Answer with its words.",
-        open_page(procedure["page"]),
-        answer=procedure["steps"][number - 1],
-    )
+    goal = f"What is step {number} of the procedure “{procedure['name']}”? Answer with its words."
+    return assign(goal, open_page(procedure["page"]), answer=procedure["steps"][number - 1])
 
 
 @task("wiki/contact-of-customer", level=1, split="test")
@@ -283,7 +304,7 @@ def _find_server(facts: Facts, rng: random.Random) -> Assignment:
 @task("wiki/sum-memory", level=3, split="train")
 def _sum_memory(facts: Facts, rng: random.Random) -> Assignment:
     found = rng.sample(facts["servers"], 5)
-    names = join_names([one["name"] for one in found])
+    names = join_names([server["name"] for server in found])
     return assign(
         f"How much memory do the servers {names} have together? Answer with the number of GB.",
         [(open_page("Servers"), _follow(server["page"])) for server in found],
@@ -293,18 +314,16 @@ def _sum_memory(facts: Facts, rng: random.Random) -> Assignment:
 
 @task("wiki/largest-customer", level=3, split="test")
 def _largest_customer(facts: Facts, rng: random.Random) -> Assignment:
-    while True:
+    best = None
+    while best is None:
         seven = rng.sample(facts["customers"], 7)
-        totals = [sum(customer["users"]) for customer in seven]
-        if totals.count(max(totals)) == 1:
-            break
-    best = seven[totals.index(max(totals))]
+        best = find_best(seven, lambda customer: sum(customer["users"]))
     return assign(
         f"Which of the customers {join_names([one['name'] for one in seven])} has the "
         "most users, all sites together? Answer with the name and the number of users, separated "
         "by a semicolon.",
         [open_page(customer["page"]) for customer in seven],
-        answer=(best["name"], str(max(totals))),
+        answer=(best["name"], str(sum(best["users"]))),
     )
 
 
@@ -323,11 +342,9 @@ def _first_contract_to_end(facts: Facts, rng: random.Random) -> Assignment:
 
 @task("wiki/open-points-of-person", level=2, split="train")
 def _open_points_of_person(facts: Facts, rng: random.Random) -> Assignment:
-    team = rng.choice([t for t in facts["teams"] if len(_meetings(facts, t["name"])) >= 3])
-    held = _meetings(facts, team["name"])
-    counts = Counter(
-        point["name"] for meeting in held for point in meeting["points"] if not point["done"]
-    )
+    team = rng.choice([team for team in facts["teams"] if len(_meetings(facts, team)) >= 3])
+    held = _meetings(facts, team)
+    counts = Counter(point["name"] for meeting in held for point in _find_open_points(meeting))
     name = rng.choice(sorted(counts) or [team["lead"]])
     return assign(
         f"Look through the minutes of all meetings of the team {team['name']}. How many of "
@@ -337,14 +354,10 @@ def _open_points_of_person(facts: Facts, rng: random.Random) -> Assignment:
     )
 
 
-def _meetings(facts: Facts, team: str) -> list[dict[str, Any]]:
-    return [meeting for meeting in facts["meetings"] if meeting["team"] == team]
-
-
 @task("wiki/next-meeting", level=1, split="train")
 def _next_meeting(facts: Facts, rng: random.Random) -> Assignment:
-    team = rng.choice([t for t in facts["teams"] if _meetings(facts, t["name"])])
-    last = _meetings(facts, team["name"])[-1]
+    team = rng.choice([team for team in facts["teams"] if _meetings(facts, team)])
+    last = _meetings(facts, team)[-1]
     return assign(
         f"Who wrote the minutes of the latest meeting of the team {team['name']}, and for "
         "which day do they announce the next one? Answer with the full name and the date "
@@ -382,306 +395,253 @@ def _old_price(facts: Facts, rng: random.Random) -> Assignment:
 # Changing a page.
 
 
-@task("wiki/change-extension", level=1, split="train")
+@edit_task("wiki/change-extension", level=1, split="train")
 def _change_extension(facts: Facts, rng: random.Random) -> Assignment:
     team = rng.choice(facts["teams"])
     member = rng.choice(team["members"])
     new = str(other_than(rng, map(str, range(700, 999)), member["extension"]))
-    old = facts["pages"][team["page"]]
-    text = replace_once(old, f"| {member['extension']} |", f"| {new} |")
     goal = f"{member['name']} has a new extension: {new}. Correct the page of the team."
-    return _change(facts, goal, team["page"], text)
+    return assign(goal, change_page(team["page"], seat(facts, team, member, extension=new)))
 
 
-@task("wiki/add-member", level=2, split="train")
+@edit_task("wiki/add-member", level=2, split="train")
 def _add_member(facts: Facts, rng: random.Random) -> Assignment:
-    team = rng.choice(facts["teams"])
-    user = facts["name"]
+    team, user = rng.choice(facts["teams"]), facts["name"]
     room, extension = f"0.{rng.randint(30, 60)}", str(rng.randint(700, 999))
     role = rng.choice(("developer", "tester", "analyst"))
-    last = team["members"][-1]
-    row = table_row(last["name"], last["role"], last["room"], last["extension"])
-    text = _after(facts["pages"][team["page"]], row, table_row(user, role, room, extension))
-    goal = (
+    last, new = _seat_row(team["members"][-1]), _table_row(user, role, room, extension)
+    return assign(
         f"Add yourself at the end of the table of members of the team {team['name']}: {user}, "
-        f"{role}, room {room}, extension {extension}."
+        f"{role}, room {room}, extension {extension}.",
+        change_page(team["page"], _replaced(facts, team["page"], (last, f"{last}\n{new}"))),
     )
-    return _change(facts, goal, team["page"], text)
 
 
-@task("wiki/correct-spelling", level=1, split="train", allow=COMMITS)
+@edit_task("wiki/correct-spelling", level=1, split="train")
 def _correct_spelling(facts: Facts, rng: random.Random) -> Assignment:
     mistake = rng.choice(facts["mistakes"])
-    text = replace_once(facts["pages"][mistake["page"]], mistake["wrong"], mistake["right"])
-    return assign(
-        f"A page has “{mistake['wrong']}” instead of “{mistake['right']}” on it. "
-        + (
-            "Find it and correct it."
-            if sum(m["wrong"] == mistake["wrong"] for m in facts["mistakes"]) == 1
-            else f"Correct it on the page {mistake['page']}; other pages are looked after already."
-        ),
-        (search_page(mistake["wrong"], mistake["page"]), _EDIT, _write(text)),
-        expect_text(mistake["page"], text),
-    )
+    page, wrong, right = mistake["page"], mistake["wrong"], mistake["right"]
+    what = "Find it and correct it."
+    if [one["wrong"] for one in facts["mistakes"]].count(wrong) > 1:
+        what = f"Correct it on the page {page}; other pages are looked after already."
+    goal = f"A page has “{wrong}” instead of “{right}” on it. {what}"
+    text = _replaced(facts, page, (wrong, right))
+    return assign(goal, change_page(page, text, search_page(wrong, page)))
 
 
-@task("wiki/change-price", level=1, split="train")
+@edit_task("wiki/change-price", level=1, split="train")
 def _change_price(facts: Facts, rng: random.Random) -> Assignment:
     product = rng.choice(facts["products"])
-    new = product["price"] + rng.randint(2, 9)
+    page, old, new = product["page"], product["price"], product["price"] + rng.randint(2, 9)
     message = f"Price from {rng.choice(('April', 'May', 'June'))} on"
-    text = replace_once(
-        facts["pages"][product["page"]], f"month: {product['price']} pounds", f"month: {new} pounds"
-    )
+    text = _replaced(facts, page, (f"month: {old} pounds", f"month: {new} pounds"))
     return assign(
         f"{product['name']} costs {new} pounds for a user and month now. Change its page, "
         f"with the commit message “{message}”.",
-        edit_page(product["page"], text, message),
-        (expect_text(product["page"], text), added("commit", message=same_text(message))),
-        allow=COMMITS,
+        (change_page(page, text, message=message), added("commit", message=same_text(message))),
     )
 
 
-@task("wiki/extend-contract", level=1, split="test", allow=COMMITS)
+@edit_task("wiki/extend-contract", level=1, split="test")
 def _extend_contract(facts: Facts, rng: random.Random) -> Assignment:
     customer = rng.choice(facts["customers"])
+    page, contract = customer["page"], customer["contract"]
     new = f"2031-{rng.randint(1, 12):02}-15"
-    text = replace_once(facts["pages"][customer["page"]], customer["ends"], new)
+    text = _replaced(facts, page, (customer["ends"], new))
     return assign(
-        f"The contract {customer['contract']} is extended and now runs until {new}. Change "
+        f"The contract {contract} is extended and now runs until {new}. Change "
         "the page of the customer.",
-        (search_page(customer["contract"], customer["page"]), _EDIT, _write(text)),
-        expect_text(customer["page"], text),
+        change_page(page, text, search_page(contract, page)),
     )
 
 
-@task("wiki/add-step", level=1, split="train")
+_STEPS = ("Write a line into the log book", "Tell the team lead", "Ask for feedback after a month")
+
+
+@edit_task("wiki/add-step", level=1, split="train")
 def _add_step(facts: Facts, rng: random.Random) -> Assignment:
-    procedure = rng.choice(facts["procedures"])
-    step = rng.choice(
-        ("Write a line into the log book", "Tell the team lead", "Ask for feedback after a month")
-    )
-    count = len(procedure["steps"])
-    text = _after(
-        facts["pages"][procedure["page"]],
-        f"{count}. {procedure['steps'][-1]}",
-        f"{count + 1}. {step}",
-    )
-    goal = (
+    procedure, step = rng.choice(facts["procedures"]), rng.choice(_STEPS)
+    page, steps = procedure["page"], procedure["steps"]
+    last, new = f"{len(steps)}. {steps[-1]}", f"{len(steps) + 1}. {step}"
+    return assign(
         f"Add a step to the end of the numbered list of the procedure “{procedure['name']}”: "
-        f"“{step}”."
+        f"“{step}”.",
+        change_page(page, _replaced(facts, page, (last, f"{last}\n{new}"))),
     )
-    return _change(facts, goal, procedure["page"], text)
 
 
-@task("wiki/new-reviewer", level=2, split="train")
+@edit_task("wiki/new-reviewer", level=2, split="train")
 def _new_reviewer(facts: Facts, rng: random.Random) -> Assignment:
     procedure = rng.choice(facts["procedures"])
-    name = other_than(rng, _colleagues(facts), procedure["owner"])
-    text = replace_once(
-        facts["pages"][procedure["page"]],
-        f"Responsible: {procedure['owner']}",
-        f"Responsible: {name}",
-    )
-    text = replace_once(text, f"reviewed: {procedure['reviewed']}", "reviewed: 2026-03-02")
-    goal = (
+    page, owner = procedure["page"], procedure["owner"]
+    name = other_than(rng, _colleagues(facts), owner)
+    responsible = (f"Responsible: {owner}", f"Responsible: {name}")
+    reviewed = (f"reviewed: {procedure['reviewed']}", "reviewed: 2026-03-02")
+    return assign(
         f"{name} is responsible for the procedure “{procedure['name']}” from today on, and has "
-        "reviewed it. Change the name and set the date of the last review to 2026-03-02."
+        "reviewed it. Change the name and set the date of the last review to 2026-03-02.",
+        change_page(page, _replaced(facts, page, responsible, reviewed)),
     )
-    return _change(facts, goal, procedure["page"], text)
 
 
-@task("wiki/tick-off", level=1, split="train")
+def _draw_open_point(facts: Facts, rng: random.Random) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Draw an open point, and return its meeting and the point."""
+    points = [(one, point) for one in facts["meetings"] for point in _find_open_points(one)]
+    return rng.choice(points)
+
+
+@edit_task("wiki/tick-off", level=1, split="train")
 def _tick_off(facts: Facts, rng: random.Random) -> Assignment:
-    meeting, point = _open_point(facts, rng)
-    line = f"{point['name']}: {point['what']}"
-    text = replace_once(facts["pages"][meeting["page"]], f"[ ] {line}", f"[x] {line}")
-    goal = (
-        f"In the minutes {meeting['page'].removeprefix('Meetings/')}, tick off this open point: "
-        f"“{line}”. It is done."
+    meeting, point = _draw_open_point(facts, rng)
+    page, line = meeting["page"], f"{point['name']}: {point['what']}"
+    return assign(
+        f"In the minutes {page.removeprefix('Meetings/')}, tick off this open point: "
+        f"“{line}”. It is done.",
+        change_page(page, _replaced(facts, page, (f"[ ] {line}", f"[x] {line}"))),
     )
-    return _change(facts, goal, meeting["page"], text)
 
 
-def _open_point(facts: Facts, rng: random.Random) -> tuple[dict[str, Any], dict[str, Any]]:
-    choices = [
-        (meeting, point)
-        for meeting in facts["meetings"]
-        for point in meeting["points"]
-        if not point["done"]
-    ]
-    return rng.choice(choices)
-
-
-@task("wiki/pass-on-point", level=2, split="test")
+@edit_task("wiki/pass-on-point", level=2, split="test")
 def _pass_on_point(facts: Facts, rng: random.Random) -> Assignment:
-    meeting, point = _open_point(facts, rng)
-    taker = other_than(rng, _colleagues(facts), point["name"])
-    line = f"{point['name']}: {point['what']}"
-    text = replace_once(
-        facts["pages"][meeting["page"]], f"[ ] {line}", f"[ ] {taker}: {point['what']}"
-    )
-    goal = (
+    meeting, point = _draw_open_point(facts, rng)
+    taker, page = other_than(rng, _colleagues(facts), point["name"]), meeting["page"]
+    lines = (f"[ ] {point['name']}: {point['what']}", f"[ ] {taker}: {point['what']}")
+    return assign(
         f"{taker} takes over the open point “{point['what']}” of the team {meeting['team']}'s "
-        f"meeting on {meeting['date']}. Replace the name in the minutes."
+        f"meeting on {meeting['date']}. Replace the name in the minutes.",
+        change_page(page, _replaced(facts, page, lines)),
     )
-    return _change(facts, goal, meeting["page"], text)
 
 
-@task("wiki/add-to-glossary", level=2, split="train")
+@edit_task("wiki/add-to-glossary", level=2, split="train")
 def _add_to_glossary(facts: Facts, rng: random.Random) -> Assignment:
     word = rng.choice(sorted(facts["not_in_glossary"]))
-    meaning = facts["not_in_glossary"][word]
-    page = "Company/Glossary"
+    meaning, page = facts["not_in_glossary"][word], "Company/Glossary"
     lines = facts["pages"][page].splitlines()
     place = next((i for i, line in enumerate(lines) if i > 3 and line > f"| {word}"), len(lines))
-    text = "\n".join([*lines[:place], table_row(word, meaning), *lines[place:]])
-    goal = (
+    lines.insert(place, _table_row(word, meaning))
+    return assign(
         f"Add “{word}” to the glossary, with the meaning “{meaning}”. Keep the table in "
-        "alphabetical order."
+        "alphabetical order.",
+        change_page(page, "\n".join(lines)),
     )
-    return _change(facts, goal, page, text)
 
 
-@task("wiki/move-server", level=2, split="train", allow=COMMITS)
+@edit_task("wiki/move-server", level=2, split="train")
 def _move_server(facts: Facts, rng: random.Random) -> Assignment:
     server = rng.choice(facts["servers"])
-    city = other_than(rng, (one["town"] for one in COMPANY.sites), server["city"])
-    page = server["page"]
-    text = replace_once(
-        facts["pages"][page], table_row("Location", server["city"]), table_row("Location", city)
-    )
-    link, what = f"[[{page}]]", server["what"]
-    listed = replace_once(
-        facts["pages"]["Servers"],
-        table_row(link, what, server["city"]),
-        table_row(link, what, city),
-    )
+    page, old = server["page"], server["city"]
+    new = other_than(rng, (one["town"] for one in COMPANY.sites), old)
+    own = [_table_row("Location", city) for city in (old, new)]
+    listed = [_table_row(f"[[{page}]]", server["what"], city) for city in (old, new)]
     return assign(
-        f"The server {server['name']} has moved to {city}. Change the location on its own "
+        f"The server {server['name']} has moved to {new}. Change the location on its own "
         "page and in the list on the page Servers.",
-        (edit_page(page, text), edit_page("Servers", listed)),
-        (expect_text(page, text), expect_text("Servers", listed)),
+        change_page(page, replace_once(facts["pages"][page], *own)),
+        change_page("Servers", replace_once(facts["pages"]["Servers"], *listed)),
     )
 
 
-@task("wiki/change-lead", level=2, split="test")
+@edit_task("wiki/change-lead", level=2, split="test")
 def _change_lead(facts: Facts, rng: random.Random) -> Assignment:
     team = rng.choice(facts["teams"])
     old, new = team["members"][0], rng.choice(team["members"][1:])
-    text = replace_once(
-        facts["pages"][team["page"]], f"Lead: {old['name']}\n", f"Lead: {new['name']}\n"
+    text = _replaced(
+        facts,
+        team["page"],
+        (f"Lead: {old['name']}\n", f"Lead: {new['name']}\n"),
+        (_seat_row(old), _seat_row(old, role=new["role"])),
+        (_seat_row(new), _seat_row(new, role=old["role"])),
     )
-    for member, role in ((old, new["role"]), (new, old["role"])):
-        rest = (member["room"], member["extension"])
-        text = replace_once(
-            text,
-            table_row(member["name"], member["role"], *rest),
-            table_row(member["name"], role, *rest),
-        )
-    goal = (
+    return assign(
         f"{new['name']} becomes the lead of the team {team['name']}. Change the page of the team: "
         "the line “Lead” at its top, and the roles in the table, where the two change places: "
-        f"{new['name']} becomes {old['role']}, and {old['name']} {new['role']}."
+        f"{new['name']} becomes {old['role']}, and {old['name']} {new['role']}.",
+        change_page(team["page"], text),
     )
-    return _change(facts, goal, team["page"], text)
 
 
-@task("wiki/remove-section", level=1, split="test")
+@edit_task("wiki/remove-section", level=1, split="test")
 def _remove_section(facts: Facts, rng: random.Random) -> Assignment:
     server = rng.choice(facts["servers"])
     text = facts["pages"][server["page"]].partition("## Notes")[0].rstrip()
     goal = f"Remove the section “Notes” with its text from the page of the server {server['name']}."
-    return _change(facts, goal, server["page"], text)
+    return assign(goal, change_page(server["page"], text))
 
 
 # New pages, names and old texts.
 
+_CLUBS = (
+    ("Book club", "We read one novel a month."),
+    ("Chess", "We play every second Thursday."),
+    ("Garden", "Everybody waters the plants once a week."),
+    ("Lost and found", "Things are kept for three months."),
+)
 
-@task("wiki/create-page", level=1, split="train", allow=COMMITS)
+
+@edit_task("wiki/create-page", level=1, split="train")
 def _create_page(facts: Facts, rng: random.Random) -> Assignment:
-    name, line = rng.choice(
-        (
-            ("Book club", "We read one novel a month."),
-            ("Chess", "We play every second Thursday."),
-            ("Garden", "Everybody waters the plants once a week."),
-            ("Lost and found", "Things are kept for three months."),
-        )
-    )
+    name, line = rng.choice(_CLUBS)
     host = rng.choice(_colleagues(facts))
     page, text = f"Company/{name}", f"# {name}\n\n{line}\n\nContact: {host}"
-    return assign(
-        f"Create the page {page} with this text:\n\n{text}",
-        write_page(page, text),
-        expect_page(page, text),
-    )
+    return assign(f"Create the page {page} with this text:\n\n{text}", create_page(page, text))
 
 
-@task("wiki/announce-page", level=3, split="train", allow=COMMITS)
+_PROCEDURES = (
+    ("First aid", "Call reception", "Fetch the box from the kitchen"),
+    ("Parking", "Ask reception for a card", "Leave the gate free"),
+    ("Visitors", "Announce visitors a day before", "Fetch them at reception"),
+)
+
+
+@edit_task("wiki/announce-page", level=3, split="train")
 def _announce_page(facts: Facts, rng: random.Random) -> Assignment:
-    name, first, second = rng.choice(
-        (
-            ("First aid", "Call reception", "Fetch the box from the kitchen"),
-            ("Parking", "Ask reception for a card", "Leave the gate free"),
-            ("Visitors", "Announce visitors a day before", "Fetch them at reception"),
-        )
-    )
-    owner = rng.choice(_colleagues(facts))
-    page = f"Procedures/{name}"
+    name, first, second = rng.choice(_PROCEDURES)
+    owner, page = rng.choice(_colleagues(facts)), f"Procedures/{name}"
     text = f"# {name}\n\nResponsible: {owner}\n\n## Steps\n\n1. {first}\n2. {second}"
     listed = f"{facts['pages']['Procedures']}\n- [[{name}|{page}]]"
     return assign(
         f"Create the page {page} with this text:\n\n{text}\n\nThen add a link to it, in the "
         "same form as the others, at the end of the list on the page Procedures.",
-        (write_page(page, text), edit_page("Procedures", listed)),
-        (expect_page(page, text), expect_text("Procedures", listed)),
+        (create_page(page, text), change_page("Procedures", listed)),
     )
 
 
-@task("wiki/write-minutes", level=2, split="test", allow=COMMITS)
+@edit_task("wiki/write-minutes", level=2, split="test")
 def _write_minutes(facts: Facts, rng: random.Random) -> Assignment:
     team = rng.choice(facts["teams"])
     topic = rng.choice(("new printers", "the audit in May", "summer holidays", "test data"))
-    page = f"Meetings/2026-03-02 {team['name']}"
-    text = (
-        f"# 2026-03-02 {team['name']}\n\nTopic: {topic}\n\nLead: {team['lead']}\n\n"
-        f"On duty: {team['duty']}"
-    )
+    title = f"2026-03-02 {team['name']}"
+    page, lead, duty = f"Meetings/{title}", team["lead"], team["duty"]
+    text = f"# {title}\n\nTopic: {topic}\n\nLead: {lead}\n\nOn duty: {duty}"
     return assign(
         f"Create the page {page} with four lines, each a paragraph: the heading "
-        f"“# 2026-03-02 {team['name']}”, then “Topic: {topic}”, then “Lead: ” and the lead of the "
+        f"“# {title}”, then “Topic: {topic}”, then “Lead: ” and the lead of the "
         "team, then “On duty: ” and who is on duty this quarter. The page of the team knows both.",
-        (open_page(team["page"]), write_page(page, text)),
-        expect_page(page, text),
+        (open_page(team["page"]), create_page(page, text)),
     )
 
 
-@task("wiki/collect-points", level=3, split="train", allow=COMMITS)
+@edit_task("wiki/collect-points", level=3, split="train")
 def _collect_points(facts: Facts, rng: random.Random) -> Assignment:
-    held = [m for m in facts["meetings"] if 1 <= sum(not p["done"] for p in m["points"]) <= 3]
-    four = sorted(rng.sample(held, 4), key=lambda meeting: str(meeting["page"]))
-    lines = [
-        f"- {point['name']}: {point['what']}"
-        for meeting in four
-        for point in meeting["points"]
-        if not point["done"]
-    ]
-    page = "Company/To do"
-    names = ", ".join(f"“{meeting['page'].removeprefix('Meetings/')}”" for meeting in four)
+    held = [one for one in facts["meetings"] if 1 <= len(_find_open_points(one)) <= 3]
+    four = sorted(rng.sample(held, 4), key=itemgetter("page"))
+    pages = [meeting["page"] for meeting in four]
+    names = ", ".join(f"“{page.removeprefix('Meetings/')}”" for page in pages)
+    points = [point for meeting in four for point in _find_open_points(meeting)]
+    text = "\n".join(f"- {point['name']}: {point['what']}" for point in points)
     return assign(
-        f"Create the page {page} with a line for each point that is still open in the minutes "
-        f"{names}. Keep the order of the minutes and of their points. A line has the form “- Name: "
-        "what is to be done”. Nothing else is on the page, not even a heading.",
-        ([open_page(meeting["page"]) for meeting in four], write_page(page, "\n".join(lines))),
-        expect_page(page, "\n".join(lines)),
+        "Create the page Company/To do with a line for each point that is still open in the "
+        f"minutes {names}. Keep the order of the minutes and of their points. A line has the form "
+        "“- Name: what is to be done”. Nothing else is on the page, not even a heading.",
+        (map(open_page, pages), create_page("Company/To do", text)),
     )
 
 
-@task("wiki/rename-page", level=1, split="train", allow=COMMITS)
+@edit_task("wiki/rename-page", level=1, split="train")
 def _rename_page(facts: Facts, rng: random.Random) -> Assignment:
     meeting = rng.choice(facts["meetings"])
-    old = meeting["page"]
-    new = f"{old} {meeting['topic']}"
+    old, new = meeting["page"], f"{meeting['page']} {meeting['topic']}"
     return assign(
         f"Rename the page {old} to “{new}”.",
         (open_page(old), _menu("/rename"), fill("#new_pagename", new)),
@@ -690,30 +650,28 @@ def _rename_page(facts: Facts, rng: random.Random) -> Assignment:
     )
 
 
-@task("wiki/delete-page", level=1, split="train", allow=COMMITS)
+@edit_task("wiki/delete-page", level=1, split="train")
 def _delete_page(facts: Facts, rng: random.Random) -> Assignment:
     meeting = rng.choice(facts["meetings"])
-    team, day = meeting["team"], meeting["date"]
+    team, day, page = meeting["team"], meeting["date"], meeting["page"]
     return assign(
         f"The meeting of the team {team} on {day} did not take place. Delete its minutes.",
-        (open_page(meeting["page"]), _menu("/delete"), click('input[value="Delete"]')),
-        removed("page", path=meeting["page"]),
+        (open_page(page), _menu("/delete"), click('input[value="Delete"]')),
+        removed("page", path=page),
     )
 
 
-@task("wiki/revert", level=2, split="train", allow=COMMITS)
+@edit_task("wiki/revert", level=2, split="train")
 def _revert_page(facts: Facts, rng: random.Random) -> Assignment:
     spoiled = rng.choice(facts["spoiled"])
     page = spoiled["page"]
-    name = _revisions(facts, page)[-1]["name"]
     return assign(
         f"Somebody wrote nonsense at the end of the page {page}. Bring back the text from before.",
-        _revert(page, name),
-        expect_text(page, spoiled["good"]),
+        _revert(page, _revisions(facts, page)[-1]["name"], spoiled["good"]),
     )
 
 
-@task("wiki/revert-mistake", level=2, split="test", allow=COMMITS)
+@edit_task("wiki/revert-mistake", level=2, split="test")
 def _revert_mistake(facts: Facts, rng: random.Random) -> Assignment:
     # Some pages got a typing mistake in the same change, which an editor would keep.
     misspelt = {mistake["page"] for mistake in facts["mistakes"]}
@@ -723,90 +681,101 @@ def _revert_mistake(facts: Facts, rng: random.Random) -> Assignment:
     return assign(
         f"The last change of the page {page}, with the message “{last['message']}”, was a "
         "mistake. Take it back.",
-        _revert(page, last["name"]),
-        expect_text(page, before["files"][page]),
+        _revert(page, last["name"], before["files"][page]),
     )
 
 
 # Administration.
 
 
+def _admin(panel: str) -> Steps:
+    return _menu("/-/settings"), click(".sidebar-link", panel)
+
+
+def _draw_user(facts: Facts, rng: random.Random, *approved: bool) -> tuple[int, dict[str, Any]]:
+    """Draw a user who is approved, or not, and who is not the administrator, with the number."""
+    users = enumerate(facts["users"], 1)
+    return rng.choice([(n, user) for n, user in users if n > 1 and user["approved"] in approved])
+
+
+def _open_user(number: int) -> Steps:
+    return _admin("User Management"), click(f'a[href="/-/user/{number}"]')
+
+
+def _toggle_rights(number: int, value: int, *boxes: str) -> Parts:
+    """Change the rights of a user, which all have another value."""
+    return (
+        (_open_user(number), [click(f'label[for="{box}"]') for box in boxes], _UPDATE_USER),
+        changed("user", {"id": number}, **dict.fromkeys(boxes, value)),
+    )
+
+
+_RIGHTS = (
+    (("allow_read",), "to read, but neither to write nor to upload files"),
+    (("allow_read", "allow_write"), "to read and to write, but not to upload files"),
+    (("allow_read", "allow_write", "allow_upload"), "to read, to write and to upload"),
+)
+
+
 @task("wiki/approve-user", level=1, split="train")
 def _approve_user(facts: Facts, rng: random.Random) -> Assignment:
-    number, user = rng.choice([(i, u) for i, u in _users(facts) if not u["approved"]])
-    rights, words = rng.choice(
-        (
-            (("allow_read",), "to read, but neither to write nor to upload files"),
-            (("allow_read", "allow_write"), "to read and to write, but not to upload files"),
-            (("allow_read", "allow_write", "allow_upload"), "to read, to write and to upload"),
-        )
-    )
-    boxes = ("is_approved", *rights)
-    return assign(
-        f"Let {user['name']} into the wiki: approve the account, and allow it {words}.",
-        _account(number, *(click(f'label[for="{box}"]') for box in boxes)),
-        changed("user", {"id": number}, **dict.fromkeys(boxes, 1)),
-    )
+    number, user = _draw_user(facts, rng, False)
+    rights, words = rng.choice(_RIGHTS)
+    goal = f"Let {user['name']} into the wiki: approve the account, and allow it {words}."
+    return assign(goal, _toggle_rights(number, 1, "is_approved", *rights))
 
 
 @task("wiki/lock-user", level=1, split="test")
 def _lock_user(facts: Facts, rng: random.Random) -> Assignment:
-    number, user = rng.choice([(i, u) for i, u in _users(facts) if u["approved"] and i > 1])
+    number, user = _draw_user(facts, rng, True)
     return assign(
         f"{user['name']} ({user['email']}) may still read the wiki, but must not write or "
         "upload files any more. Change the rights of the account; it stays approved.",
-        _account(number, click('label[for="allow_write"]'), click('label[for="allow_upload"]')),
-        changed("user", {"id": number}, allow_write=0, allow_upload=0),
+        _toggle_rights(number, 0, "allow_write", "allow_upload"),
     )
 
 
 @task("wiki/rename-user", level=1, split="train")
 def _rename_user(facts: Facts, rng: random.Random) -> Assignment:
-    number, user = rng.choice([(i, u) for i, u in _users(facts) if i > 1])
+    number, user = _draw_user(facts, rng, True, False)
     name = f"{user['name'].split()[0]} {rng.choice(('Winter', 'Sommer', 'Castle', 'Rivers'))}"
     return assign(
         f"{user['name']} has married and is called {name} now. Change the name of the "
         "account; the mail address stays.",
-        _account(number, fill("#name", name)),
+        (_open_user(number), fill("#name", name), _UPDATE_USER),
         changed("user", {"id": number}, name=name),
     )
 
 
 @task("wiki/site-description", level=1, split="train")
 def _site_description(facts: Facts, rng: random.Random) -> Assignment:
-    what, field = rng.choice((("name", "site_name"), ("description", "site_description")))
+    what = rng.choice(("name", "description"))
     first = rng.choice(("Northfield", "Our", "The", "Internal", "Company"))
-    value = (
-        f"{first} {rng.choice(('handbook', 'notes', 'memory', 'knowledge', 'pages', 'library'))}"
-    )
+    second = rng.choice(("handbook", "notes", "memory", "knowledge", "pages", "library"))
+    value, preference = f"{first} {second}", f"SITE_{what.upper()}"
     return assign(
         f"Change the {what} of this wiki, in its application preferences, to “{value}”.",
-        (_admin("Application Preferences"), fill(f'input[name="{field}"]', value)),
-        click('input[name="update_preferences"]'),
-        added("preferences", name=field.upper(), value=value),
-        allow=_kept(field.upper()),
+        (_admin("Application Preferences"), fill(f'input[name="site_{what}"]', value), _UPDATE),
+        added("preferences", name=preference, value=value),
+        allow=_kept(preference),
     )
+
+
+_PLACES = ("Company/Glossary", "Company/Offices", "Company/Holidays 2026")
 
 
 @task("wiki/menu-entry", level=2, split="test")
 def _menu_entry(facts: Facts, rng: random.Random) -> Assignment:
-    page = rng.choice(
-        (
-            "Company/Glossary",
-            "Company/Offices",
-            "Company/Holidays 2026",
-            rng.choice(facts["procedures"])["page"],
-        )
-    )
-    title = page.rpartition("/")[2]
+    page = rng.choice((*_PLACES, rng.choice(facts["procedures"])["page"]))
+    title, preference = page.rpartition("/")[2], "SIDEBAR_CUSTOM_MENU"
     menu = [{"link": page, "title": title, "icon": ""}]
     return assign(
         f"Add an entry to the custom menu of the sidebar, with the link “{page}” and the "
         f"title “{title}”.",
         (_admin("Sidebar Preferences"), fill('input[name="link"]', page)),
-        (fill('input[name="title"]', title), click('input[name="update_preferences"]')),
-        added("preferences", name="SIDEBAR_CUSTOM_MENU", value=json.dumps(menu)),
-        allow=_kept("SIDEBAR_CUSTOM_MENU"),
+        (fill('input[name="title"]', title), _UPDATE),
+        added("preferences", name=preference, value=json.dumps(menu)),
+        allow=_kept(preference),
     )
 
 
@@ -830,62 +799,17 @@ _PREFERENCES = {
 """The values of the preferences. A save stores all of a page."""
 
 
-def _kept(but: str) -> tuple[Expected, ...]:
+def _kept(but: str) -> list[Expected]:
     """Return what a save stores of the preferences that nobody changed."""
-    return tuple(
-        added("preferences", name=name, value=value)
-        for name, value in _PREFERENCES.items()
-        if name != but
-    )
-
-
-def _users(facts: Facts) -> list[tuple[int, dict[str, Any]]]:
-    return list(enumerate(facts["users"], 1))
-
-
-def _account(number: int, *changes: Step) -> tuple[Step, ...]:
-    """Change a user."""
-    return (
-        *_admin("User Management"),
-        click(f'a[href="/-/user/{number}"]'),
-        *changes,
-        click('input[value="Update"]'),
-    )
-
-
-def _admin(panel: str) -> tuple[Step, ...]:
-    return (*_menu("/-/settings"), click(".sidebar-link", panel))
+    return [added("preferences", name=n, value=v) for n, v in _PREFERENCES.items() if n != but]
 
 
 # What cannot be done.
-
-
-@task("wiki/no-such-page", level=1, split="train", infeasible=True)
-def _no_such_page(facts: Facts, rng: random.Random) -> Assignment:
-    name = rng.choice(("Dry cleaning", "Company cars", "Sabbaticals", "Fire drill"))
-    return assign(
-        f"On the page Procedures/{name}, change the responsible person to "
-        f"{rng.choice(_colleagues(facts))}. Do not create pages.",
-        _search(name),
-    )
 
 
 @task("wiki/unknown-fact", level=1, split="test", infeasible=True)
 def _unknown_fact(facts: Facts, rng: random.Random) -> Assignment:
     customer = rng.choice(facts["customers"])
     what = rng.choice(("turnover of last year", "number of employees", "bank account"))
-    return assign(
-        f"According to the wiki, what is the {what} of the customer {customer['name']}?",
-        open_page(customer["page"]),
-    )
-
-
-@task("wiki/not-permitted", level=1, split="train", infeasible=True)
-def _not_permitted(facts: Facts, rng: random.Random) -> Assignment:
-    waiting = rng.choice([user for _, user in _users(facts) if not user["approved"]])
-    me = rng.choice([user for i, user in _users(facts) if user["approved"] and i > 1])
-    return assign(
-        f"Approve the account of {waiting['name']} in this wiki, from your own account.",
-        _menu("/-/settings"),
-        user=me["username"],
-    )
+    goal = f"According to the wiki, what is the {what} of the customer {customer['name']}?"
+    return assign(goal, open_page(customer["page"]))
