@@ -15,7 +15,6 @@ from webtraj_apps.across.visits import (
     at,
     draw_event,
     draw_project,
-    edit_page,
     enter_bills,
     enter_ticket,
     file_points,
@@ -206,7 +205,7 @@ def _correct_the_wiki(facts: Facts, rng: random.Random) -> Assignment:
         f"In {name_of(ticket)}, somebody asks for a correction in the wiki. Make "
         f"it, then resolve the ticket with this public resolution: “{end}”",
         read,
-        edit_page(team["page"], text),
+        at("wiki", wiki.change_page(team["page"], text)),
         in_ticket(ticket, helpdesk.resolve(ticket, end)),
     )
 
@@ -283,7 +282,7 @@ def _tick_off_closed(facts: Facts, rng: random.Random) -> Assignment:
             map(tracker.search_ticket, tickets),
             prepare=[(change, (one["summary"], one["id"])) for one in tickets],
         ),
-        edit_page(page, text),
+        at("wiki", wiki.change_page(page, text)),
     )
 
 
@@ -389,7 +388,7 @@ def _missing_order(facts: Facts, rng: random.Random) -> Assignment:
 @task("across/second-hand", level=2, split="train", apps=("forum", "budget"))
 def _second_hand(facts: Facts, rng: random.Random) -> Assignment:
     own, project = facts["budget"], draw_project(facts, rng)
-    shown = forum.visible_topics(facts["forum"]["topics"])
+    shown = forum.visible_topics(facts["forum"])
     sold = [one for one in shown if one["category"] == "For Sale"]
     topic = rng.choice([one for one in sold if one["author"] != facts["forum"]["user"]])
     item, price = topic["details"]["item"], float(topic["details"]["price"])
@@ -557,7 +556,7 @@ def _list_with_unknown_ticket(facts: Facts, rng: random.Random) -> Assignment:
 @task("across/topic-to-ticket", level=3, split="train", apps=("forum", "helpdesk"))
 def _topic_to_ticket(facts: Facts, rng: random.Random) -> Assignment:
     desk, own = facts["helpdesk"], facts["forum"]
-    plain = forum.plain_topics(own["topics"])
+    plain = forum.plain_topics(own)
     fits = [one for one in plain if one["category"] in ("Hardware", "Network")]
     topic = rng.choice([one for one in fits if one["author"] != own["user"]])
     number = 1 + max(int(ticket["id"]) for ticket in desk["tickets"])

@@ -14,7 +14,6 @@ from webtraj_apps.across.visits import (
     at,
     do_as_asked,
     draw_project,
-    edit_page,
     enter_bills,
     enter_ticket,
     in_ticket,
@@ -24,7 +23,6 @@ from webtraj_apps.across.visits import (
     reply_in,
     start_topic,
     write_mail,
-    write_page,
 )
 from webtraj_apps.budget import tasks as budget
 from webtraj_apps.forum import tasks as forum
@@ -366,7 +364,7 @@ def _announce_vote(facts: Facts, rng: random.Random) -> Assignment:
     vote = rng.choice(facts["mail"]["votes"])
     first = mail.find_mail(facts["mail"], vote["mail"])
     count = vote["counts"][vote["winner"]]
-    topic = rng.choice(forum.find_unclosed_topics(facts["forum"]["topics"]))
+    topic = rng.choice(forum.find_unclosed_topics(facts["forum"]))
     return assign_across(
         f"In the mail folder Team there is a vote, “{first['subject']}”. Count the votes in the "
         f"answers. Then reply in the forum, in the topic “{topic['title']}”, with the text "
@@ -379,7 +377,7 @@ def _announce_vote(facts: Facts, rng: random.Random) -> Assignment:
 
 @task("across/mail-author", apps=("forum", "mail"), level=2, split="train")
 def _mail_author(facts: Facts, rng: random.Random) -> Assignment:
-    topics = forum.visible_topics(facts["forum"]["topics"])
+    topics = forum.visible_topics(facts["forum"])
     topic = rng.choice([one for one in topics if _is_known(facts, one["author"])])
     subject, text = rng.choice(mail.SUBJECTS), rng.choice(mail.TEXTS)
     return assign_across(
@@ -407,7 +405,7 @@ def _new_page(facts: Facts, rng: random.Random) -> Assignment:
         f"that the mail gives, without a heading and without anything else. Then move the mail to "
         f"the folder {folder}.",
         read_mail(letter),
-        write_page(page, request["text"]),
+        at("wiki", wiki.create_page(page, request["text"])),
         at("mail", mail.pick(letter), move),
     )
 
@@ -427,7 +425,7 @@ def _moved_desk(facts: Facts, rng: random.Random) -> Assignment:
         "correct something in the wiki",
         f"I sit in room {room} now, and my extension is {extension}. Could you please correct both "
         f"in the table on the page of the team {team['name']} in the wiki?",
-        edit_page(team["page"], text),
+        at("wiki", wiki.change_page(team["page"], text)),
     )
 
 
@@ -470,7 +468,7 @@ def _meeting_page(facts: Facts, rng: random.Random) -> Assignment:
         "and the room, then “Invited by: ” and the full name of who wrote the mails. The last mail "
         "about the meeting counts.",
         at("mail", mail.pick(invitation), mail.pick(letter), prepare=delivery),
-        write_page(f"Meetings/{day} {title}", text),
+        at("wiki", wiki.create_page(f"Meetings/{day} {title}", text)),
     )
 
 
@@ -623,9 +621,5 @@ def _note_invoice(facts: Facts, rng: random.Random) -> Assignment:
         "“NUMBER: AMOUNT GBP until DAY”, with the number of the invoice, its amount, written like "
         "1234.50, and the day by which it is payable, written like 2026-03-02.",
         read_mail(letter),
-        in_ticket(
-            ticket,
-            helpdesk.write_reply(note, public=False),
-            helpdesk.expect_reply(ticket, note, public=False),
-        ),
+        in_ticket(ticket, helpdesk.respond(ticket, note, public=False)),
     )

@@ -14,7 +14,6 @@ from webtraj_apps.across.visits import (
     do_as_asked,
     draw_event,
     draw_project,
-    edit_page,
     enter_bills,
     enter_ticket,
     file_points,
@@ -22,7 +21,6 @@ from webtraj_apps.across.visits import (
     reply_in,
     start_topic,
     write_mail,
-    write_page,
     write_topic,
 )
 from webtraj_apps.budget import tasks as budget
@@ -145,7 +143,7 @@ def _new_desk(facts: Facts, rng: random.Random) -> Assignment:
         "the inbox) for two things. Do what the mail says, and answer it, only to the sender, in "
         "the way it asks for.",
         read,
-        edit_page(team["page"], text),
+        at("wiki", wiki.change_page(team["page"], text)),
         enter_ticket(queue, title, body, priority, sender["email"]),
         answer_mail(facts, letter, f"It is ticket {len(desk['tickets']) + 1}."),
     )
@@ -200,7 +198,7 @@ def _page_of_release(facts: Facts, rng: random.Random) -> Assignment:
             [tracker.query_tickets(milestone=name, component=part) for part in (first, second)],
             TO_ROADMAP,
         ),
-        write_page(page, text),
+        at("wiki", wiki.create_page(page, text)),
         start_topic(facts, board, title, says),
     )
 
@@ -222,6 +220,6 @@ def _event_for_all(facts: Facts, rng: random.Random) -> Assignment:
         f"of the webmail, with the subject “{subject}” and the text “It is at PLACE.”, with the "
         "place of the event in place of PLACE.",
         at("cms", cms.visit_page(page)),
-        write_page(note, text),
+        at("wiki", wiki.create_page(note, text)),
         mail_to_contacts(guests, subject, f"It is at {event['place']}."),
     )

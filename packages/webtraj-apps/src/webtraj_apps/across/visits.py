@@ -195,17 +195,7 @@ def enter_ticket(
     return at("helpdesk", helpdesk.enter_ticket(*fields), helpdesk.expect_ticket(*fields, **more))
 
 
-# The wiki and the tracker.
-
-
-def edit_page(page: str, text: str) -> Visit:
-    """Give a page of the wiki a new text."""
-    return at("wiki", wiki.edit_page(page, text), wiki.expect_text(page, text))
-
-
-def write_page(page: str, text: str) -> Visit:
-    """Create a page of the wiki."""
-    return at("wiki", wiki.write_page(page, text), wiki.expect_page(page, text))
+# The tracker.
 
 
 def file_points(facts: Facts, points: Sequence[Facts], component: Facts, milestone: str) -> Visit:
@@ -252,19 +242,17 @@ def write_topic(
     Return it, and the visit that reads it.
     """
     topic, prepare = forum.prepare_topic(facts["forum"], rng, board, title, text, items)
-    return topic, at("forum", forum.find_topic(topic["title"]), prepare=prepare)
+    return topic, at("forum", forum.find_topic(topic), prepare=prepare)
 
 
 def read_topic(topic: forum.Topic) -> Visit:
     """Find a topic."""
-    return at("forum", forum.find_topic(topic["title"]))
+    return at("forum", forum.find_topic(topic))
 
 
 def reply_in(facts: Facts, topic: forum.Topic, text: str) -> Visit:
     """Find a topic and reply there."""
-    own = facts["forum"]
-    reply = forum.write_reply(text), forum.expect_reply(own, topic, own["user"], text)
-    return at("forum", forum.find_topic(topic["title"]), reply)
+    return at("forum", forum.find_topic(topic), forum.reply(facts["forum"], topic, text))
 
 
 # Shared budgets.
@@ -277,11 +265,5 @@ def draw_project(facts: Facts, rng: random.Random) -> budget.Project:
 
 def enter_bills(project: budget.Project, *bills: budget.Bill, **day: str) -> Visit:
     """Enter bills of a day, by default of today."""
-    return at(
-        "budget",
-        budget.open_project(project),
-        [
-            (budget.enter_bill(project, bill, **day), budget.expect_bill(project, bill, **day))
-            for bill in bills
-        ],
-    )
+    added = [budget.add_bill(project, bill, **day) for bill in bills]
+    return at("budget", budget.open_project(project), added)
