@@ -4,11 +4,26 @@ from __future__ import annotations
 
 import functools
 import random
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable
 from typing import Any, Final
 
-from webtraj.environments.browser.oracles import Step, check
-from webtraj_apps.across import between
+from webtraj_apps.across.visits import (
+    Visit,
+    answer_mail,
+    assign_across,
+    at,
+    do_as_asked,
+    draw_project,
+    enter_bills,
+    enter_ticket,
+    in_ticket,
+    mail_to_contacts,
+    read_mail,
+    read_topic,
+    reply_in,
+    start_topic,
+    write_mail,
+)
 from webtraj_apps.budget import tasks as budget
 from webtraj_apps.forum import tasks as forum
 from webtraj_apps.helpdesk import tasks as helpdesk
@@ -17,15 +32,11 @@ from webtraj_apps.shop.assignments import basket
 from webtraj_apps.shop.assignments import common as shop
 from webtraj_apps.tasks import (
     Assignment,
-    Changes,
     Facts,
-    Statement,
-    Steps,
     find,
     format_date,
     join_names,
     other_than,
-    same_text,
     template,
 )
 from webtraj_apps.tracker import tasks as tracker
@@ -33,49 +44,17 @@ from webtraj_apps.wiki import tasks as wiki
 
 task = functools.partial(template, user="user")
 
+
 # What these tasks share.
 
 
-def _across(
-    app: str,
-    goal: str,
-    *steps: Steps,
-    sent: Changes = (),
-    expect: Changes = (),
-    allow: Changes = (),
-    prepare: Sequence[Statement] = (),
-) -> Assignment:
-    """Return an assignment in the webmail and another application.
-
-    Args:
-        app: The other application.
-        goal: The goal.
-        *steps: The oracle.
-        sent: What changes in the mailbox, besides that mails are read.
-        expect: What changes in the other application.
-        allow: What may change in it besides.
-        prepare: What the mailbox gets before the episode.
-    """
-    return Assignment(
-        goal=goal,
-        expect={"mail": sent, app: expect},
-        allow={"mail": mail.READ, app: allow},
-        prepare={"mail": prepare},
-        steps=steps,
-    )
-
-
-def _again(letter: Mapping[str, Any]) -> tuple[Step, ...]:
-    """Go back to the webmail and to a mail."""
-    return (between.to_site("mail"), *mail.pick(letter))
-
-
-def _person(facts: Facts, username: str) -> Mapping[str, Any]:
+def _person(facts: Facts, username: str) -> Facts:
     return find(facts["mail"]["people"], username=username)
 
 
-def _requests(facts: Facts, app: str) -> list[Mapping[str, Any]]:
-    return [one for one in facts["mail"]["requests"] if one["app"] == app]
+def _draw_request(facts: Facts, rng: random.Random, app: str) -> Facts:
+    found: Facts = rng.choice([one for one in facts["mail"]["requests"] if one["app"] == app])
+    return found
 
 
 def _is_known(facts: Facts, username: str) -> bool:
@@ -88,38 +67,31 @@ def _is_known(facts: Facts, username: str) -> bool:
 def _question(
     facts: Facts,
     rng: random.Random,
-    app: str,
     question: str,
     answer: str,
-    *steps: Steps,
-    sender: Mapping[str, Any] | None = None,
+    look_up: Visit,
+    sender: Facts | None = None,
 ) -> Assignment:
     """Return the assignment to answer a colleague's question by what another application says.
 
     Args:
         facts: The facts.
         rng: Chooses the rest.
-        app: The application that knows it.
         question: What the colleague writes, with the form of the answer.
         answer: The whole text of the right answer.
-        *steps: How one finds it there.
+        look_up: The visit that finds it.
         sender: Who asks; anybody by default.
     """
     sender = sender or mail.draw_colleague(facts["mail"], rng)
     subject = rng.choice(("A question", "Can you look this up?", "I need to know something"))
-    letter, delivery = mail.write_mail(facts["mail"], sender, subject, question)
-    return _across(
-        app,
+    letter, read = write_mail(facts, sender, subject, question)
+    return assign_across(
         f"{sender['name']} has sent you a question, the mail “{subject}” in the inbox. Find the "
-        f"answer in the {_PLACES[app]}, and answer the mail in the way it asks for, only to the "
-        "sender.",
-        mail.pick(letter),
-        between.to_site(app),
-        steps,
-        _again(letter),
-        mail.reply(answer),
-        sent=mail.expect_answer(facts["mail"], letter, answer),
-        prepare=delivery,
+        f"answer in the {_PLACES[look_up.app]}, and answer the mail in the way it asks for, only "
+        "to the sender.",
+        read,
+        look_up,
+        answer_mail(facts, letter, answer),
     )
 
 
@@ -137,76 +109,69 @@ _PLACES: Final = {
 
 @task("across/file-ticket", apps=("mail", "tracker"), level=3, split="train")
 def _file_ticket(facts: Facts, rng: random.Random) -> Assignment:
-    request = rng.choice(_requests(facts, "tracker"))
+    own, request = facts["tracker"], _draw_request(facts, rng, "tracker")
     letter = mail.find_mail(facts["mail"], request["mail"])
-    component = rng.choice(facts["tracker"]["components"])
+    component = rng.choice(own["components"])
     priority = rng.choice(("blocker", "critical", "minor", "trivial"))
-    number = len(facts["tracker"]["tickets"]) + 1
-    answer = f"It is ticket #{number}."
-    fields = {
-        "summary": request["summary"],
-        "description": request["description"],
-        "component": component["name"],
-        "priority": priority,
-    }
-    return _across(
-        "tracker",
+    texts = {"summary": request["summary"], "description": request["description"]}
+    kept = {"type": "defect", "owner": component["owner"], "reporter": own["user"]}
+    return assign_across(
         f"{request['from']} has asked you by mail to file a ticket: {mail.name_of(letter)} in the "
         "inbox. File it in the issue tracker as a defect, with the summary and the description "
         f"that the mail gives, the component {component['name']} and the priority {priority}; "
         "leave the other fields as they are. Then answer the mail with the sentence “It is ticket "
         "#N.”, with the number of the ticket in place of N.",
-        mail.pick(letter),
-        between.to_site("tracker"),
-        tracker.file_ticket(**fields),
-        _again(letter),
-        mail.reply(answer),
-        sent=mail.expect_answer(facts["mail"], letter, answer),
-        expect=tracker.expect_ticket(
-            number,
-            summary=same_text(request["summary"]),
-            description=same_text(request["description"]),
-            component=component["name"],
-            priority=priority,
-            type="defect",
-            owner=component["owner"],
-            reporter=facts["tracker"]["user"],
+        read_mail(letter),
+        at(
+            "tracker",
+            tracker.create_ticket(
+                own, kept=kept, **texts, component=component["name"], priority=priority
+            ),
         ),
+        answer_mail(facts, letter, f"It is ticket #{len(own['tickets']) + 1}."),
     )
+
+
+_ASKED: Final[dict[str, tuple[Callable[..., list[Any]], dict[str, Any], str]]] = {
+    "build": (
+        tracker.find_tickets,
+        {"type": "defect", "resolution": "fixed", "build": bool},
+        "in which build was it fixed? Answer with the number of the build",
+    ),
+    "owner": (
+        tracker.find_unclosed_tickets,
+        {},
+        "who owns it now? Answer with the full name",
+    ),
+    "milestone": (
+        tracker.find_unclosed_tickets,
+        {"milestone": bool},
+        "which milestone is it in? Answer with its name",
+    ),
+    "workaround": (
+        tracker.find_tickets,
+        {"workaround": bool},
+        (
+            "one of its comments names a workaround; which? Answer with the words of the comment "
+            "after the colon"
+        ),
+    ),
+}
+"""By the column with the answer: which tickets have one, and the question."""
 
 
 @task("across/ask-tracker", apps=("mail", "tracker"), level=2, split="train")
 def _ask_tracker(facts: Facts, rng: random.Random) -> Assignment:
-    own = facts["tracker"]
-    kind = rng.choice(("build", "owner", "milestone", "workaround"))
-    if kind == "build":
-        ticket = rng.choice(
-            tracker.find_tickets(own, type="defect", resolution="fixed", build=bool)
-        )
-        answer = ticket["build"]
-        asked = "in which build was it fixed? Answer with the number of the build"
-    elif kind == "owner":
-        ticket = rng.choice(tracker.find_unclosed_tickets(own))
-        answer = tracker.name_of(own, ticket["owner"])
-        asked = "who owns it now? Answer with the full name"
-    elif kind == "milestone":
-        ticket = rng.choice(tracker.find_unclosed_tickets(own, milestone=bool))
-        answer, asked = ticket["milestone"], "which milestone is it in? Answer with its name"
-    else:
-        ticket = rng.choice(tracker.find_tickets(own, workaround=bool))
-        answer = ticket["workaround"]
-        asked = (
-            "one of its comments names a workaround; which? Answer with the words of the comment "
-            "after the colon"
-        )
+    own, kind = facts["tracker"], rng.choice(list(_ASKED))
+    find_among, wanted, asked = _ASKED[kind]
+    ticket = rng.choice(find_among(own, **wanted))
     return _question(
         facts,
         rng,
-        "tracker",
         f"this is about ticket #{ticket['id']} in the tracker, “{ticket['summary']}”: {asked} and "
         "with nothing else, please.",
-        answer,
-        tracker.open_ticket(ticket),
+        tracker.name_of(own, ticket["owner"]) if kind == "owner" else ticket[kind],
+        at("tracker", tracker.open_ticket(ticket)),
     )
 
 
@@ -215,25 +180,21 @@ def _hand_over_ticket(facts: Facts, rng: random.Random) -> Assignment:
     own = facts["tracker"]
     ticket = rng.choice(tracker.find_unclosed_tickets(own, owner=lambda name: name != own["user"]))
     owner = other_than(rng, own["developers"], ticket["owner"])
-    name, sender = tracker.name_of(own, owner), _person(facts, ticket["owner"])
+    sender = _person(facts, ticket["owner"])
     comment = f"{sender['name']} is away until {rng.randint(9, 27)} March."
-    letter, delivery = mail.write_mail(
-        facts["mail"],
+    return do_as_asked(
+        facts,
+        rng,
         sender,
-        rng.choice(("While I am away", "My ticket")),
-        f"could you please reassign my ticket “{ticket['summary']}” to {name}, with this comment?"
-        f"\n\n{comment}",
-    )
-    return _across(
-        "tracker",
-        f"{sender['name']} asks you by mail (“{letter['subject']}”, in the inbox) to do something "
-        "in the issue tracker. Do what the mail says; no answer is needed.",
-        mail.pick(letter),
-        between.to_site("tracker"),
-        tracker.search_ticket(ticket),
-        tracker.change_ticket(tracker.write_comment(comment), *tracker.hand_to(name)),
-        expect=tracker.expect_changed(ticket, comment, owner=owner, status="assigned"),
-        prepare=delivery,
+        ("While I am away", "My ticket"),
+        "do something in the issue tracker",
+        f"could you please reassign my ticket “{ticket['summary']}” to "
+        f"{tracker.name_of(own, owner)}, with this comment?\n\n{comment}",
+        at(
+            "tracker",
+            tracker.search_ticket(ticket),
+            tracker.edit(ticket, tracker.reassign(own, owner), comment=comment),
+        ),
     )
 
 
@@ -247,21 +208,24 @@ def _note_decision(facts: Facts, rng: random.Random) -> Assignment:
         "deadline": "the day by which it has to be ready, as in “Monday 2 March”",
         "supplier": "the name of the company that gets the order",
     }[thread["topic"]]
-    comment = f"Decided by mail: {thread['value']}"
-    return _across(
-        "tracker",
+    return assign_across(
         f"In the mail folder Projects/{thread['project']} colleagues write about "
         f"“{first['subject']}”. Find out what was decided; one answer was corrected. Then "
         f"comment on ticket #{ticket['id']} in the issue tracker with “Decided by mail: ” followed "
         f"by {asked}, and with nothing else.",
-        mail.to_folder(first["folder"]),
-        mail.search(first["subject"]),
-        [mail.read_nth(i) for i in (2, 1, 0)],
-        mail.READABLE,
-        between.to_site("tracker"),
-        tracker.add_comment_to(ticket, comment),
-        expect=tracker.expect_comment(ticket["id"], comment),
+        _read_thread(first["folder"], first["subject"], (2, 1, 0)),
+        at(
+            "tracker",
+            tracker.open_ticket(ticket),
+            tracker.comment_on(ticket, f"Decided by mail: {thread['value']}"),
+        ),
     )
+
+
+def _read_thread(folder: str, subject: str, places: Iterable[int]) -> Visit:
+    """Read the mails that a search finds in a folder, by their places in the list."""
+    found = mail.to_folder(folder), mail.search(subject)
+    return at("mail", found, map(mail.read_nth, places), mail.READABLE)
 
 
 @task("across/mail-owner", apps=("tracker", "mail"), level=2, split="train")
@@ -269,18 +233,13 @@ def _mail_owner(facts: Facts, rng: random.Random) -> Assignment:
     ticket = rng.choice(
         tracker.find_unclosed_tickets(facts["tracker"], owner=lambda name: _is_known(facts, name))
     )
-    owner = _person(facts, ticket["owner"])
     text = rng.choice(mail.TEXTS)
-    subject = f"Ticket #{ticket['id']}"
-    return _across(
-        "tracker",
+    return assign_across(
         f"Send a mail to the owner of the ticket “{ticket['summary']}” in the issue tracker, whose "
         f"address is in the address book of the webmail. The subject is “Ticket #N”, with the "
         f"ticket's number in place of N, and the text “{text}”",
-        tracker.search_ticket(ticket),
-        between.to_site("mail"),
-        mail.write_to_contacts([owner], subject, text),
-        sent=mail.expect_sent([owner["email"]], subject, text=same_text(text)),
+        at("tracker", tracker.search_ticket(ticket)),
+        mail_to_contacts([_person(facts, ticket["owner"])], f"Ticket #{ticket['id']}", text),
     )
 
 
@@ -288,86 +247,63 @@ def _mail_owner(facts: Facts, rng: random.Random) -> Assignment:
 def _no_such_ticket(facts: Facts, rng: random.Random) -> Assignment:
     sender = mail.draw_colleague(facts["mail"], rng)
     number = rng.randint(400, 990)
-    letter, delivery = mail.write_mail(
-        facts["mail"],
+    return do_as_asked(
+        facts,
+        rng,
         sender,
-        rng.choice(("Please close a ticket", "A ticket of mine")),
+        ("Please close a ticket", "A ticket of mine"),
+        "close a ticket in the issue tracker",
         f"could you please close ticket #{number} in the tracker as fixed? I cannot do it myself.",
-    )
-    return _across(
-        "tracker",
-        f"{sender['name']} asks you by mail (“{letter['subject']}”, in the inbox) to close a "
-        "ticket in the issue tracker. Do what the mail says; no answer is needed.",
-        mail.pick(letter),
-        between.to_site("tracker"),
-        tracker.open_ticket({"id": number}),
-        prepare=delivery,
+        at("tracker", tracker.open_ticket({"id": number})),
     )
 
 
 # The shop.
 
 
+def _order_product(facts: Facts, request: Facts, product: str) -> tuple[Facts, Visit, str]:
+    """Deliver a request for a product. Return the mail, its visit, and the begin of the goal."""
+    sender = {**request, "name": request["from"]}
+    letter, read = write_mail(facts, sender, request["subject"], product=product)
+    wants = f"{request['from']} wants something from our shop, see {mail.name_of(letter)} in the"
+    return letter, read, f"{wants} inbox."
+
+
 @task("across/basket-for-colleague", apps=("mail", "shop"), level=3, split="train")
 def _basket_for_colleague(facts: Facts, rng: random.Random) -> Assignment:
-    request, product = rng.choice(_requests(facts, "shop")), rng.choice(shop.free(facts["shop"]))
-    letter, delivery = _order_product(facts, request, product["title"])
+    request, product = _draw_request(facts, rng, "shop"), rng.choice(shop.free(facts["shop"]))
+    letter, read, wants = _order_product(facts, request, product["title"])
     answer = rng.choice(("It is in the basket.", "I will order it tomorrow.", "Done, thank you."))
-    count = request["quantity"]
-    return _across(
-        "shop",
-        f"{request['from']} wants something from our shop, see {mail.name_of(letter)} in the "
-        "inbox. Add what the mail asks for to your basket in the shop, in the right quantity, and "
-        "leave what is there already. Do not order yet. Then answer the mail with the text "
+    return assign_across(
+        f"{wants} Add what the mail asks for to your basket in the shop, in the right quantity, "
+        "and leave what is there already. Do not order yet. Then answer the mail with the text "
         f"“{answer}”",
-        mail.pick(letter),
-        between.to_site("shop"),
-        basket.add_to_basket(product, count),
-        _again(letter),
-        mail.reply(answer),
-        sent=mail.expect_answer(facts["mail"], letter, answer),
-        expect=basket.expect_line(facts["shop"], product, count),
-        prepare=delivery,
+        read,
+        at("shop", basket.add_to_basket(facts["shop"], product, request["quantity"])),
+        answer_mail(facts, letter, answer),
     )
-
-
-def _order_product(
-    facts: Facts, request: Mapping[str, Any], product: str
-) -> tuple[dict[str, Any], tuple[Statement, ...]]:
-    """Deliver a request for a product. See `mail.write_mail`."""
-    sender = {**request, "name": request["from"]}
-    return mail.write_mail(facts["mail"], sender, request["subject"], product=product)
 
 
 @task("across/order-for-colleague", apps=("mail", "shop"), level=3, split="test")
 def _order_for_colleague(facts: Facts, rng: random.Random) -> Assignment:
     own = facts["shop"]
-    request, product = rng.choice(_requests(facts, "shop")), rng.choice(shop.free(own))
-    letter, delivery = _order_product(facts, request, product["title"])
-    address, method = rng.choice(own["addresses"]), rng.choice(shop.CHECKOUT)
+    request, product = _draw_request(facts, rng, "shop"), rng.choice(shop.free(own))
+    letter, read, wants = _order_product(facts, request, product["title"])
+    address, method, ship = basket.draw_shipping(own, rng)
     count = request["quantity"]
-    bought = [*((one, n) for one, _, n in shop.lines_of(own)), (product, count)]
-    answer = f"Order {_FIRST_ORDER + own['basket']['id']}"
-    return _across(
-        "shop",
-        f"{request['from']} wants something from our shop, see {mail.name_of(letter)} in the "
-        "inbox. Add what the mail asks for to your basket in the shop, in the right quantity, then "
-        f"order everything in the basket. Ship it to {basket.name_of(address)}; shipping method: "
-        f"{method}. Then answer the mail with the text “Order N”, with the number of the order in "
-        "place of N.",
-        mail.pick(letter),
-        between.to_site("shop"),
-        basket.add_to_basket(product, count),
-        basket.check_out(address, method),
-        _again(letter),
-        mail.reply(answer),
-        sent=mail.expect_answer(facts["mail"], letter, answer),
-        expect=(
-            basket.expect_line(own, product, count),
-            basket.expect_order(own, bought, method, address),
+    bought = basket.bought_with(own, product, count)
+    return assign_across(
+        f"{wants} Add what the mail asks for to your basket in the shop, in the right quantity, "
+        f"then order everything in the basket. {ship} Then answer the mail with the text “Order "
+        "N”, with the number of the order in place of N.",
+        read,
+        at(
+            "shop",
+            basket.add_to_basket(own, product, count),
+            basket.check_out(own, bought, address, method),
+            allow=shop.ORDERED,
         ),
-        allow=shop.ORDERED,
-        prepare=delivery,
+        answer_mail(facts, letter, f"Order {_FIRST_ORDER + own['basket']['id']}"),
     )
 
 
@@ -386,28 +322,22 @@ def _cheapest_of_three(facts: Facts, rng: random.Random) -> Assignment:
     return _question(
         facts,
         rng,
-        "shop",
         f"which of these three products in our shop is the {what}: the {names[0]}, the {names[1]} "
         f"or the {names[2]}? Answer with its full name and with nothing else, please.",
         best["title"],
-        [shop.to_product(one) for one in three],
+        at("shop", map(shop.to_product, three)),
     )
 
 
 @task("across/unknown-product", apps=("mail", "shop"), level=2, split="train", infeasible=True)
 def _unknown_product(facts: Facts, rng: random.Random) -> Assignment:
-    request = rng.choice(_requests(facts, "shop"))
-    wanted = shop.absent(facts["shop"], rng)
-    letter, delivery = _order_product(facts, request, wanted)
-    return _across(
-        "shop",
-        f"{request['from']} wants something from our shop, see {mail.name_of(letter)} in the "
-        "inbox. Add exactly what the mail asks for to your basket in the shop. If the shop does "
+    request, wanted = _draw_request(facts, rng, "shop"), shop.absent(facts["shop"], rng)
+    _, read, wants = _order_product(facts, request, wanted)
+    return assign_across(
+        f"{wants} Add exactly what the mail asks for to your basket in the shop. If the shop does "
         "not have it, report that it cannot be done; buy nothing instead of it.",
-        mail.pick(letter),
-        between.to_site("shop"),
-        shop.search(wanted),
-        prepare=delivery,
+        read,
+        at("shop", shop.search(wanted)),
     )
 
 
@@ -416,63 +346,46 @@ def _unknown_product(facts: Facts, rng: random.Random) -> Assignment:
 
 @task("across/start-thread", apps=("mail", "forum"), level=2, split="train")
 def _start_thread(facts: Facts, rng: random.Random) -> Assignment:
-    own, request = facts["forum"], rng.choice(_requests(facts, "forum"))
+    categories = [one["title"] for one in facts["forum"]["categories"]]
+    request = _draw_request(facts, rng, "forum")
     letter = mail.find_mail(facts["mail"], request["mail"])
-    category = rng.choice([one for one in own["categories"] if one["title"] != "Announcements"])
-    return _across(
-        "forum",
+    category = other_than(rng, categories, "Announcements")
+    return assign_across(
         f"{request['from']} has asked you by mail to start a thread in the forum: "
         f"{mail.name_of(letter)} in the inbox. Create this topic in the category "
-        f"“{category['title']}”, with the title and the text that the mail gives. No answer is "
-        "needed.",
-        mail.pick(letter),
-        between.to_site("forum"),
-        forum.start_topic(own, category["title"], request["title"], request["text"]),
-        expect=forum.expect_topic(own, category["title"], request["title"], request["text"]),
+        f"“{category}”, with the title and the text that the mail gives. No answer is needed.",
+        read_mail(letter),
+        start_topic(facts, category, request["title"], request["text"]),
     )
 
 
 @task("across/announce-vote", apps=("mail", "forum"), level=3, split="test")
 def _announce_vote(facts: Facts, rng: random.Random) -> Assignment:
-    vote, own = rng.choice(facts["mail"]["votes"]), facts["forum"]
+    vote = rng.choice(facts["mail"]["votes"])
     first = mail.find_mail(facts["mail"], vote["mail"])
     count = vote["counts"][vote["winner"]]
-    topic = rng.choice(forum.find_unclosed_topics(own))
-    text = f"{vote['title']}: {count} votes for {vote['winner']}."
-    return _across(
-        "forum",
+    topic = rng.choice(forum.find_unclosed_topics(facts["forum"]))
+    return assign_across(
         f"In the mail folder Team there is a vote, “{first['subject']}”. Count the votes in the "
         f"answers. Then reply in the forum, in the topic “{topic['title']}”, with the text "
         f"“{vote['title']}: N votes for X.”, with the option that won in place of X, in the words "
         "of the first mail, and the number of its votes in place of N.",
-        mail.to_folder("Team"),
-        mail.search(vote["title"]),
-        [mail.read_nth(i) for i in range(vote["voters"] + 1)],
-        mail.READABLE,
-        between.to_site("forum"),
-        forum.find_topic(topic),
-        forum.write_reply(text),
-        expect=forum.expect_reply(own, topic, own["user"], text),
+        _read_thread("Team", vote["title"], range(vote["voters"] + 1)),
+        reply_in(facts, topic, f"{vote['title']}: {count} votes for {vote['winner']}."),
     )
 
 
 @task("across/mail-author", apps=("forum", "mail"), level=2, split="train")
 def _mail_author(facts: Facts, rng: random.Random) -> Assignment:
-    topics = [
-        one for one in forum.visible_topics(facts["forum"]) if _is_known(facts, one["author"])
-    ]
-    topic = rng.choice(topics)
-    author = _person(facts, topic["author"])
+    topics = forum.visible_topics(facts["forum"])
+    topic = rng.choice([one for one in topics if _is_known(facts, one["author"])])
     subject, text = rng.choice(mail.SUBJECTS), rng.choice(mail.TEXTS)
-    return _across(
-        "forum",
+    return assign_across(
         f"Who started the topic “{topic['title']}” in the forum? Send this person a mail with the "
         f"subject “{subject}” and the text “{text}” The address is in the address book of the "
         "webmail.",
-        forum.find_topic(topic),
-        between.to_site("mail"),
-        mail.write_to_contacts([author], subject, text),
-        sent=mail.expect_sent([author["email"]], subject, text=same_text(text)),
+        read_topic(topic),
+        mail_to_contacts([_person(facts, topic["author"])], subject, text),
     )
 
 
@@ -481,24 +394,19 @@ def _mail_author(facts: Facts, rng: random.Random) -> Assignment:
 
 @task("across/new-page", apps=("mail", "wiki"), level=2, split="train")
 def _new_page(facts: Facts, rng: random.Random) -> Assignment:
-    request = rng.choice(_requests(facts, "wiki"))
+    request = _draw_request(facts, rng, "wiki")
     letter = mail.find_mail(facts["mail"], request["mail"])
     parent, folder = rng.choice(("Company", "Procedures")), rng.choice(mail.TARGETS)
     page = f"{parent}/{request['title']}"
-    return _across(
-        "wiki",
+    move = mail.move_to(folder), mail.expect_moved([letter], folder)
+    return assign_across(
         f"{request['from']} has asked you by mail to make a page in the wiki: "
         f"{mail.name_of(letter)} in the inbox. Create the page {page}; it consists of the text "
         f"that the mail gives, without a heading and without anything else. Then move the mail to "
         f"the folder {folder}.",
-        mail.pick(letter),
-        between.to_site("wiki"),
-        wiki.write_page(page, request["text"]),
-        _again(letter),
-        mail.move_to(folder),
-        sent=mail.expect_moved([letter], folder),
-        expect=wiki.expect_page(page, request["text"]),
-        allow=wiki.COMMITS,
+        read_mail(letter),
+        at("wiki", wiki.create_page(page, request["text"])),
+        at("mail", mail.pick(letter), move),
     )
 
 
@@ -509,23 +417,15 @@ def _moved_desk(facts: Facts, rng: random.Random) -> Assignment:
     member = rng.choice([one for one in team["members"] if one["name"] != own["name"]])
     room, extension = f"1.{rng.randint(30, 79)}", str(rng.randint(700, 999))
     text = wiki.seat(own, team, member, room=room, extension=extension)
-    letter, delivery = mail.write_mail(
-        facts["mail"],
+    return do_as_asked(
+        facts,
+        rng,
         find(facts["mail"]["people"], name=member["name"]),
-        rng.choice(("I have moved", "New desk")),
+        ("I have moved", "New desk"),
+        "correct something in the wiki",
         f"I sit in room {room} now, and my extension is {extension}. Could you please correct both "
         f"in the table on the page of the team {team['name']} in the wiki?",
-    )
-    return _across(
-        "wiki",
-        f"{member['name']} asks you by mail (“{letter['subject']}”, in the inbox) to correct "
-        "something in the wiki. Do what the mail says; no answer is needed.",
-        mail.pick(letter),
-        between.to_site("wiki"),
-        wiki.edit_page(team["page"], text),
-        expect=wiki.expect_text(team["page"], text),
-        allow=wiki.COMMITS,
-        prepare=delivery,
+        at("wiki", wiki.change_page(team["page"], text)),
     )
 
 
@@ -535,15 +435,13 @@ def _ask_wiki(facts: Facts, rng: random.Random) -> Assignment:
     ends = "until which day does our contract with {} run? Answer with the date, as YYYY-MM-DD,"
     number = "what is the number of our contract with {}? Answer with it"
     manager = "who at Northfield looks after the customer {}? Answer with the full name"
-    kind = rng.choice(("ends", "contract", "manager"))
-    asked = {"ends": ends, "contract": number, "manager": manager}[kind]
+    kind, asked = rng.choice((("ends", ends), ("contract", number), ("manager", manager)))
     return _question(
         facts,
         rng,
-        "wiki",
         f"{asked.format(customer['name'])} and with nothing else, please.",
         customer[kind],
-        wiki.open_page(customer["page"]),
+        at("wiki", wiki.open_page(customer["page"])),
     )
 
 
@@ -552,7 +450,7 @@ def _meeting_page(facts: Facts, rng: random.Random) -> Assignment:
     meeting = rng.choice(facts["mail"]["meetings"])
     title, organiser = meeting["title"], find(facts["mail"]["people"], name=meeting["organiser"])
     day, hour = f"2026-04-{rng.randint(13, 30)}", f"{rng.randint(8, 16):02d}:00"
-    room = rng.choice([one for one in mail.ROOMS if one != meeting["room"]])
+    room = other_than(rng, mail.ROOMS, meeting["room"])
     letter, delivery = mail.write_mail(
         facts["mail"],
         organiser,
@@ -560,32 +458,26 @@ def _meeting_page(facts: Facts, rng: random.Random) -> Assignment:
         f"the {title.lower()} has to be moved once more. It is now on {mail.long_day(day)} at "
         f"{hour}. The room is {room}.",
     )
-    page = f"Meetings/{day} {title}"
+    invitation = mail.find_mail(facts["mail"], meeting["invitation"])
     text = f"# {day} {title}\n\nTime: {hour}\n\nRoom: {room}\n\nInvited by: {organiser['name']}"
-    return _across(
-        "wiki",
+    return assign_across(
         f"You have been invited by mail to the {title.lower()}, which has been moved since. Create "
         f"the page “Meetings/DAY {title}” in the wiki, with the day on which it takes place now, "
         "written like 2026-03-02, in place of DAY. The page has four lines, each a paragraph: the "
         f"heading “# DAY {title}”, then “Time: ” and the time, written like 08:00, then “Room: ” "
         "and the room, then “Invited by: ” and the full name of who wrote the mails. The last mail "
         "about the meeting counts.",
-        mail.pick(mail.find_mail(facts["mail"], meeting["invitation"])),
-        mail.pick(letter),
-        between.to_site("wiki"),
-        wiki.write_page(page, text),
-        expect=wiki.expect_page(page, text),
-        allow=wiki.COMMITS,
-        prepare=delivery,
+        at("mail", mail.pick(invitation), mail.pick(letter), prepare=delivery),
+        at("wiki", wiki.create_page(f"Meetings/{day} {title}", text)),
     )
 
 
 # The shared budgets.
 
 
-def _spender(
+def _draw_spender(
     facts: Facts, rng: random.Random, *, everyone: bool
-) -> tuple[budget.Project, budget.Bill, Mapping[str, Any]]:
+) -> tuple[budget.Project, budget.Bill, Facts]:
     """Return a project, a bill that somebody else paid, and who did."""
     own = facts["budget"]
     while True:
@@ -596,79 +488,58 @@ def _spender(
 
 @task("across/enter-expense", apps=("mail", "budget"), level=2, split="train")
 def _enter_expense(facts: Facts, rng: random.Random) -> Assignment:
-    project, bill, sender = _spender(facts, rng, everyone=False)
+    project, bill, sender = _draw_spender(facts, rng, everyone=False)
     day = budget.draw_day(rng)
-    letter, delivery = mail.write_mail(
-        facts["mail"],
+    return do_as_asked(
+        facts,
+        rng,
         sender,
-        rng.choice(("I have paid something", "One more bill")),
+        ("I have paid something", "One more bill"),
+        "enter a bill in the shared budgets",
         f"on {format_date(day)} I paid {bill['amount']:.2f} for “{bill['what']}”. Could you please "
         f"enter this in our budget “{project['name']}”, with these words? It is only for "
         f"{join_names(bill['owers'])}.",
-    )
-    return _across(
-        "budget",
-        f"{sender['name']} asks you by mail (“{letter['subject']}”, in the inbox) to enter a bill "
-        "in the shared budgets. Do what the mail says; no answer is needed.",
-        mail.pick(letter),
-        between.to_site("budget"),
-        budget.open_project(project),
-        budget.enter_bill(project, bill, day=day),
-        expect=budget.expect_bill(project, bill, day=day),
-        prepare=delivery,
+        enter_bills(project, bill, day=day),
     )
 
 
 @task("across/enter-expenses", apps=("mail", "budget"), level=3, split="test")
 def _enter_expenses(facts: Facts, rng: random.Random) -> Assignment:
-    project, first, sender = _spender(facts, rng, everyone=True)
+    project, first, sender = _draw_spender(facts, rng, everyone=True)
     day, titles = budget.draw_day(rng), budget.titles_of(project)
     things = rng.sample([one for one in budget.PURCHASES if one not in titles], 3)
     bills = [{**first, "what": what, "amount": budget.draw_amount(rng)} for what in things]
     lines = "\n".join(f"- {bill['what']}: {bill['amount']:.2f}" for bill in bills)
-    letter, delivery = mail.write_mail(
-        facts["mail"],
+    return do_as_asked(
+        facts,
+        rng,
         sender,
-        rng.choice(("My shopping", "Three bills")),
+        ("My shopping", "Three bills"),
+        "enter bills in the shared budgets",
         f"on {format_date(day)} I paid for three things for our budget “{project['name']}”:\n\n"
         f"{lines}\n\nEach of them is for everyone. Could you please enter them as three bills, "
         "and tell me what they cost together? Answer with nothing but the amount, please.",
-    )
-    answer = f"{sum(bill['amount'] for bill in bills):.2f}"
-    return _across(
-        "budget",
-        f"{sender['name']} asks you by mail (“{letter['subject']}”, in the inbox) to enter bills "
-        "in the shared budgets. Do what the mail says, and answer it, only to the sender, in the "
-        "way it asks for. Write the amount like 1234.50.",
-        mail.pick(letter),
-        between.to_site("budget"),
-        budget.open_project(project),
-        [budget.enter_bill(project, bill, day=day) for bill in bills],
-        _again(letter),
-        mail.reply(answer),
-        sent=mail.expect_answer(facts["mail"], letter, answer),
-        expect=[budget.expect_bill(project, bill, day=day) for bill in bills],
-        prepare=delivery,
+        enter_bills(project, *bills, day=day),
+        answer=f"{sum(bill['amount'] for bill in bills):.2f}",
+        hint="Write the amount like 1234.50.",
     )
 
 
 @task("across/ask-budget", apps=("mail", "budget"), level=2, split="train")
 def _ask_budget(facts: Facts, rng: random.Random) -> Assignment:
     own = facts["budget"]
-    project = rng.choice(budget.find_known_projects(own))
+    project = draw_project(facts, rng)
     members = [one for one in budget.active_members(project) if one["name"] != own["name"]]
     member = rng.choice([one for one in members if one["paid"] and one["spent"]])
     column = rng.choice(("paid", "spent"))
     return _question(
         facts,
         rng,
-        "budget",
         f"how much have I {column} in our budget “{project['name']}” so far, according to the "
         f"column “{column.title()}” of its statistics? Answer with nothing but the amount, written "
         "like 1234.50, please.",
         f"{member[column]:.2f}",
-        budget.open_project(project),
-        budget.open_tab("Statistics"),
+        at("budget", budget.open_project(project), budget.open_tab("Statistics")),
         sender=_person(facts, member["name"].lower()),
     )
 
@@ -681,50 +552,41 @@ def _report_problem(facts: Facts, rng: random.Random) -> Assignment:
     own, sender = facts["helpdesk"], mail.draw_colleague(facts["mail"], rng)
     slug, title, body = helpdesk.draw_case(rng)
     queue, priority = helpdesk.find_queue(own, slug), rng.choice((1, 2, 4, 5))
-    letter, delivery = mail.write_mail(facts["mail"], sender, title, body)
-    answer = f"Your ticket has the number {len(own['tickets']) + 1}."
-    return _across(
-        "helpdesk",
+    letter, read = write_mail(facts, sender, title, body)
+    return assign_across(
         f"{sender['name']} reports something by mail (“{title}”, in the inbox). Enter a ticket for "
         f"{sender['email']} in the help desk, in the queue {queue['title']}. Its summary is the "
         "subject of the mail, and its description what the mail says between the greeting and the "
         f"closing; its priority is “{helpdesk.PRIORITIES[priority]}”. Nobody owns it, and it has "
         "no due date. Then answer the mail with “Your ticket has the number N.”, with the number "
         "of the ticket in place of N.",
-        mail.pick(letter),
-        between.to_site("helpdesk"),
-        helpdesk.enter_ticket(queue, title, body, priority, sender["email"]),
-        _again(letter),
-        mail.reply(answer),
-        sent=mail.expect_answer(facts["mail"], letter, answer),
-        expect=helpdesk.expect_ticket(queue, title, body, priority, sender["email"]),
-        prepare=delivery,
+        read,
+        enter_ticket(queue, title, body, priority, sender["email"]),
+        answer_mail(facts, letter, f"Your ticket has the number {len(own['tickets']) + 1}."),
     )
 
 
 @task("across/resolve-as-told", apps=("mail", "helpdesk"), level=2, split="train")
 def _resolve_as_told(facts: Facts, rng: random.Random) -> Assignment:
-    own, sender = facts["helpdesk"], mail.draw_colleague(facts["mail"], rng)
-    ticket = rng.choice(helpdesk.find_tickets(own, lambda one: not one["depends"]))
-    text = ticket["end"]
-    letter, delivery = mail.write_mail(
-        facts["mail"],
+    sender = mail.draw_colleague(facts["mail"], rng)
+    ticket = rng.choice(helpdesk.find_tickets(facts["helpdesk"], lambda one: not one["depends"]))
+    letter, read = write_mail(
+        facts,
         sender,
         rng.choice(("It is done", "News about a ticket")),
         f"I have dealt with the ticket “{ticket['title']}”. Could you please set it to resolved? "
-        f"The resolution is:\n\n{text}",
+        f"The resolution is:\n\n{ticket['end']}",
     )
-    return _across(
-        "helpdesk",
+    return assign_across(
         f"{sender['name']} has written to you about a ticket of the help desk (“"
         f"{letter['subject']}”, in the inbox). Do what the mail says; the submitter must be able "
         "to read the resolution. The mail needs no answer.",
-        mail.pick(letter),
-        between.to_site("helpdesk"),
-        helpdesk.search_ticket(ticket),
-        helpdesk.write_reply(text, check("#st_resolved"), public=True),
-        expect=helpdesk.expect_resolved(ticket, text),
-        prepare=delivery,
+        read,
+        at(
+            "helpdesk",
+            helpdesk.search_ticket(ticket),
+            helpdesk.resolve(ticket, ticket["end"]),
+        ),
     )
 
 
@@ -732,21 +594,17 @@ def _resolve_as_told(facts: Facts, rng: random.Random) -> Assignment:
 def _ask_helpdesk(facts: Facts, rng: random.Random) -> Assignment:
     own = facts["helpdesk"]
     senders = {one["email"]: one for one in facts["mail"]["people"][1:]}
-    ticket = rng.choice(
-        helpdesk.find_tickets(
-            own, lambda one: one["email"] in senders, lambda one: one["owner"] and one["due"]
-        )
-    )
+    known = helpdesk.find_tickets(own, lambda one: one["email"] in senders)
+    ticket = rng.choice([one for one in known if one["owner"] and one["due"]])
     owner = helpdesk.find_agent(own, ticket["owner"])
     return _question(
         facts,
         rng,
-        "helpdesk",
         f"whom is my ticket “{ticket['title']}” in the help desk assigned to, and when is it due? "
         "Answer with the full name, a comma, a space and the date, like “Jo Smith, 2026-03-02”, "
         "and with nothing else, please.",
         f"{owner['name']}, {ticket['due']}",
-        helpdesk.search_ticket(ticket),
+        at("helpdesk", helpdesk.search_ticket(ticket)),
         sender=senders[ticket["email"]],
     )
 
@@ -757,15 +615,11 @@ def _note_invoice(facts: Facts, rng: random.Random) -> Assignment:
     letter = mail.find_mail(facts["mail"], invoice["mail"])
     ticket = rng.choice(helpdesk.find_tickets(facts["helpdesk"]))
     note = f"{invoice['number']}: {invoice['amount']} GBP until {invoice['due']}"
-    return _across(
-        "helpdesk",
+    return assign_across(
         f"Find the mail with the invoice {invoice['number']}; it is {mail.place_of(letter)}. Then "
         f"add a note to ticket #{ticket['id']} of the help desk, which its submitter must not see: "
         "“NUMBER: AMOUNT GBP until DAY”, with the number of the invoice, its amount, written like "
         "1234.50, and the day by which it is payable, written like 2026-03-02.",
-        mail.pick(letter),
-        between.to_site("helpdesk"),
-        helpdesk.open_ticket(ticket),
-        helpdesk.write_reply(note, public=False),
-        expect=helpdesk.expect_reply(ticket, note, public=False),
+        read_mail(letter),
+        in_ticket(ticket, helpdesk.respond(ticket, note, public=False)),
     )

@@ -4,46 +4,12 @@ from __future__ import annotations
 
 import functools
 import random
-from collections.abc import AsyncIterator, Mapping
-from typing import Any, Final
+from collections.abc import AsyncIterator
+from typing import Final, NamedTuple
 
 from webtraj.environments.actions import Action, Wait
-from webtraj.environments.browser.oracles import OracleView, Step, click, fill
-from webtraj_apps.tasks import (
-    Assignment,
-    Facts,
-    Steps,
-    added,
-    anything,
-    changed,
-    find,
-    in_new,
-    template,
-)
-
-__all__ = [
-    "CHECKOUT",
-    "ORDERED",
-    "absent",
-    "assignment",
-    "await_saved",
-    "empty_basket",
-    "fill_all",
-    "free",
-    "in_office",
-    "lines_of",
-    "money",
-    "orders_of",
-    "product_of",
-    "search",
-    "take_out",
-    "task",
-    "to_account",
-    "to_basket",
-    "to_order",
-    "to_product",
-    "to_products",
-]
+from webtraj.environments.browser.oracles import OracleView, Step, click, fill, select
+from webtraj_apps.tasks import Expected, Facts, added, anything, changed, find, in_new, template
 
 ORDERED: Final = (
     changed("basket_basket", {"status": "Open"}, status="Submitted", date_submitted=anything),
@@ -56,13 +22,7 @@ ORDERED: Final = (
 CHECKOUT: Final = ("Standard delivery", "Express delivery", "Collect from our shop")
 """The shipping methods, in the order of the checkout's page."""
 
-
 task = functools.partial(template, user="user")
-
-
-def assignment(goal: str, *steps: Steps, **more: Any) -> Assignment:
-    """Return an assignment, its oracle behind the goal."""
-    return Assignment(goal=goal, steps=steps, **more)
 
 
 def absent(facts: Facts, rng: random.Random) -> str:
@@ -83,7 +43,12 @@ _ABSENT: Final = (
 
 def to_product(product: Facts) -> tuple[Step, ...]:
     """Search for a product and open its page."""
-    return (*search(product["title"]), click(f".product_pod h3 a[href='{product['url']}']"))
+    return (*search(product["title"]), to_listed(product))
+
+
+def to_listed(product: Facts) -> Step:
+    """Open a product from the list that is shown."""
+    return click(f".product_pod h3 a[href='{product['url']}']")
 
 
 def search(title: str) -> tuple[Step, ...]:
@@ -91,35 +56,43 @@ def search(title: str) -> tuple[Step, ...]:
     return fill("#id_q", title), click("nav form[action='/search/'] button")
 
 
+BROWSE: Final = (
+    click("a.dropdown-toggle", "Browse store"),
+    click(".dropdown-item", "All products"),
+)
+"""Open the list of all products."""
+
+
+def open_category(facts: Facts, name: str, order: str) -> tuple[Step, ...]:
+    """Open a category by its department, and sort it: `price-asc`, `price-desc` or `rating`."""
+    leaf = find(facts["categories"], name=name)
+    return (*BROWSE, click(f".side_categories a[href='{leaf['url']}']"), sort_by(order))
+
+
+def open_in_category(facts: Facts, product: Facts, order: str) -> tuple[Step, ...]:
+    """Open a product from its category. See `open_category`."""
+    return *open_category(facts, product["category"], order), to_listed(product)
+
+
+def sort_by(order: str) -> Step:
+    """Sort the list that is shown."""
+    return select("#id_sort_by", order)
+
+
 def to_basket() -> Step:
     """Open the basket's page."""
     return click(".basket-mini button", "View basket")
 
 
-def to_account(section: str = "") -> tuple[Step, ...]:
+def to_account(section: str) -> tuple[Step, ...]:
     """Open a section of the account."""
     account = click("nav.accounts a[href^='/accounts/']:not(#logout_link)")
-    return (account, click(".page a.nav-link", section)) if section else (account,)
+    return account, click(".page a.nav-link", section)
 
 
-def to_order(number: str) -> tuple[Step, ...]:
+def to_order(order: Facts) -> tuple[Step, ...]:
     """Open an order of the account."""
-    return (*to_account("Order History"), click("table a", number))
-
-
-def in_office(menu: str, item: str) -> tuple[Step, ...]:
-    """Open a page of the back office by its menu."""
-    return click(".navbar-primary a", menu), click(".navbar-primary .dropdown-item", item)
-
-
-def to_products(product: Facts) -> tuple[Step, ...]:
-    """Search for a product in the back office and open it."""
-    return (
-        *in_office("Catalogue", "Products"),
-        fill("#id_title", product["title"]),
-        click(".page-content form button", "Search"),
-        click("td a", product["title"]),
-    )
+    return (*to_account("Order History"), click("table a", order["number"]))
 
 
 def await_saved() -> Step:
@@ -132,17 +105,19 @@ def await_saved() -> Step:
     return step
 
 
-def take_out(product: Facts, how: str = "Remove") -> tuple[Step, ...]:
-    """Remove a product from the basket, whose page is open, or save it for later."""
-    return click(f".basket-items:has(a[href='{product['url']}']) a", how), await_saved()
+def choose(link: str, item: str = "", text: str | None = None) -> tuple[Step, ...]:
+    """Choose from the menu of a table's row.
+
+    Args:
+        link: The condition on `href` that only a link of this row fulfils.
+        item: The same for the item of the menu, if its text does not tell.
+        text: The text of the item.
+    """
+    row = f"tr:has(a[{link}])"
+    return click(f"{row} .dropdown-toggle"), click(f"{row} .dropdown-item{item}", text)
 
 
-def empty_basket(facts: Facts) -> tuple[Step, ...]:
-    """Remove everything from the basket, whose page is open."""
-    return tuple(step for product, _, _ in lines_of(facts) for step in take_out(product))
-
-
-def fill_all(fields: Mapping[str, str]) -> tuple[Step, ...]:
+def fill_form(**fields: str) -> tuple[Step, ...]:
     """Fill in fields, by the names of the form."""
     return tuple(fill(f"#id_{name}", value) for name, value in fields.items())
 
@@ -150,14 +125,9 @@ def fill_all(fields: Mapping[str, str]) -> tuple[Step, ...]:
 # Facts.
 
 
-def money(amount: float) -> str:
-    """Return an amount as a form takes it."""
-    return f"{amount:.2f}"
-
-
 def pounds(amount: float) -> str:
     """Return an amount as an answer."""
-    return f"£{money(amount)}"
+    return f"£{amount:.2f}"
 
 
 def product_of(facts: Facts, number: int) -> Facts:
@@ -165,12 +135,45 @@ def product_of(facts: Facts, number: int) -> Facts:
     return find(facts["products"], id=number)
 
 
-def lines_of(facts: Facts) -> list[tuple[Facts, int, int]]:
-    """Return product, line and quantity of the user's basket."""
+def in_category(facts: Facts, category: str) -> list[Facts]:
+    """Return the products of a category."""
+    return [one for one in facts["products"] if one["category"] == category]
+
+
+def price_of(product: Facts) -> float:
+    """Return the price of a product, to sort by."""
+    return float(product["price"])
+
+
+def draw_category(facts: Facts, rng: random.Random) -> tuple[str, list[Facts]]:
+    """Return a category and its products, the cheapest first; no two cost the same."""
+    while True:
+        name = rng.choice(facts["products"])["category"]
+        found = sorted(in_category(facts, name), key=price_of)
+        if len(set(map(price_of, found))) == len(found):
+            return name, found
+
+
+class Line(NamedTuple):
+    """A line of the user's basket."""
+
+    product: Facts
+    id: int
+    quantity: int
+
+
+def lines_of(facts: Facts) -> list[Line]:
+    """Return the lines of the user's basket."""
     return [
-        (product_of(facts, line["product"]), line["id"], line["quantity"])
+        Line(product_of(facts, line["product"]), line["id"], line["quantity"])
         for line in facts["basket"]["lines"]
     ]
+
+
+def expect_line(facts: Facts, product: int, count: int = 1) -> Expected:
+    """Expect a product, by its id, in the user's basket."""
+    basket = facts["basket"]["id"]
+    return added("basket_line", basket_id=basket, product_id=product, quantity=count)
 
 
 def free(facts: Facts) -> list[Facts]:
@@ -182,6 +185,6 @@ def free(facts: Facts) -> list[Facts]:
     return [one for one in facts["products"] if one["stock"] > 20 and one["id"] not in taken]
 
 
-def orders_of(facts: Facts, user: str) -> list[Facts]:
-    """Return a customer's orders, the oldest first."""
-    return [one for one in facts["orders"] if one["user"] == user]
+def orders_of(facts: Facts, user: str = "") -> list[Facts]:
+    """Return the orders of a customer, by default the user's, the oldest first."""
+    return [one for one in facts["orders"] if one["user"] == (user or facts["user"])]

@@ -3,49 +3,43 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Sequence
 
 from webtraj.environments.actions import GoBack
-from webtraj.environments.browser.oracles import Step, act, click, fill, select
+from webtraj.environments.browser.oracles import Step, act, click, select
 from webtraj_apps.shop.assignments.common import (
-    assignment,
+    BROWSE,
+    draw_category,
+    fill_form,
     free,
+    in_category,
+    open_category,
+    open_in_category,
+    orders_of,
     pounds,
+    price_of,
     product_of,
+    search,
+    sort_by,
     task,
+    to_listed,
     to_order,
     to_product,
 )
-from webtraj_apps.tasks import Assignment, Facts, added, changed, find, same_text
-
-
-def open_category(facts: Facts, name: str) -> tuple[Step, ...]:
-    """Open a category by its department."""
-    leaf = find(facts["categories"], name=name)
-    return (
-        click("a.dropdown-toggle", "Browse store"),
-        click(".dropdown-item", "All products"),
-        click(f".side_categories a[href='{leaf['url']}']"),
-    )
-
-
-def draw_category(facts: Facts, rng: random.Random) -> tuple[str, list[Facts]]:
-    """Return a category and its products, the cheapest first; no two cost the same."""
-    while True:
-        name = rng.choice(facts["products"])["category"]
-        found = sorted(_in(facts, name), key=lambda one: float(one["price"]))
-        if len({one["price"] for one in found}) == len(found):
-            return name, found
-
-
-def _in(facts: Facts, category: str) -> list[Facts]:
-    return [one for one in facts["products"] if one["category"] == category]
+from webtraj_apps.tasks import (
+    Assignment,
+    Facts,
+    added,
+    assign,
+    changed,
+    find_best,
+    same_text,
+)
 
 
 @task("shop/price", level=1, split="train")
 def _price(facts: Facts, rng: random.Random) -> Assignment:
     product = rng.choice(facts["products"])
-    return assignment(
+    return assign(
         f"What does the {product['title']} cost? Answer with the amount.",
         to_product(product),
         answer=pounds(product["price"]),
@@ -55,7 +49,7 @@ def _price(facts: Facts, rng: random.Random) -> Assignment:
 @task("shop/weight", level=1, split="test")
 def _weight(facts: Facts, rng: random.Random) -> Assignment:
     product = rng.choice(facts["products"])
-    return assignment(
+    return assign(
         f"How many grams does the {product['title']} weigh? Answer with the number only.",
         to_product(product),
         answer=f"{product['weight']} g",
@@ -65,7 +59,7 @@ def _weight(facts: Facts, rng: random.Random) -> Assignment:
 @task("shop/stock", level=1, split="train")
 def _stock(facts: Facts, rng: random.Random) -> Assignment:
     product = rng.choice(free(facts))
-    return assignment(
+    return assign(
         f"How many pieces of the {product['title']} are available, and what is its UPC? "
         "Answer with both numbers, separated by a comma.",
         to_product(product),
@@ -80,10 +74,10 @@ def _heaviest(facts: Facts, rng: random.Random) -> Assignment:
         if len({one["weight"] for one in three}) == 3:
             break
     names = [one["title"] for one in three]
-    return assignment(
+    return assign(
         f"Which weighs most: the {names[0]}, the {names[1]} or the {names[2]}? "
         "Answer with the product's name.",
-        [to_product(one) for one in three],
+        map(to_product, three),
         answer=max(three, key=lambda one: int(one["weight"]))["title"],
     )
 
@@ -92,11 +86,11 @@ def _heaviest(facts: Facts, rng: random.Random) -> Assignment:
 def _sum_of_prices(facts: Facts, rng: random.Random) -> Assignment:
     three = rng.sample(facts["products"], 3)
     names = [one["title"] for one in three]
-    return assignment(
+    return assign(
         f"What do the {names[0]}, the {names[1]} and the {names[2]} cost together, one of each, "
         "before any offers and delivery? Answer with the amount only.",
-        [to_product(one) for one in three],
-        answer=pounds(sum(one["price"] for one in three)),
+        map(to_product, three),
+        answer=pounds(sum(map(price_of, three))),
     )
 
 
@@ -105,12 +99,10 @@ def _cheapest(facts: Facts, rng: random.Random) -> Assignment:
     name, found = draw_category(facts, rng)
     dearest = rng.random() < 0.5
     wanted = found[-1] if dearest else found[0]
-    return assignment(
+    return assign(
         f"Which product in the category {name} is the {'most expensive' if dearest else 'cheapest'}"
         "? Answer with its full name.",
-        open_category(facts, name),
-        select("#id_sort_by", "price-desc" if dearest else "price-asc"),
-        click(f".product_pod h3 a[href='{wanted['url']}']"),
+        open_in_category(facts, wanted, "price-desc" if dearest else "price-asc"),
         answer=wanted["title"],
     )
 
@@ -118,13 +110,12 @@ def _cheapest(facts: Facts, rng: random.Random) -> Assignment:
 @task("shop/two-cheapest", level=1, split="train")
 def _two_cheapest(facts: Facts, rng: random.Random) -> Assignment:
     name, found = draw_category(facts, rng)
-    return assignment(
+    return assign(
         f"What do the two cheapest products in the category {name} cost together, one of each, "
         "before any offers? Answer with the amount.",
-        open_category(facts, name),
-        select("#id_sort_by", "price-asc"),
-        [(click(f".product_pod h3 a[href='{one['url']}']"), act(GoBack())) for one in found[:2]],
-        answer=pounds(found[0]["price"] + found[1]["price"]),
+        open_category(facts, name, "price-asc"),
+        [(to_listed(one), act(GoBack())) for one in found[:2]],
+        answer=pounds(sum(map(price_of, found[:2]))),
     )
 
 
@@ -133,25 +124,18 @@ def _dearest_below(facts: Facts, rng: random.Random) -> Assignment:
     while True:
         kind = rng.choice(facts["products"])["department"]
         low, high, name = rng.choice(((20, 50, "£20 to £50"), (50, 100, "£50 to £100")))
-        found = [
-            one
-            for one in facts["products"]
-            if one["department"] == kind and low <= one["price"] < high
-        ]
+        of_kind = [one for one in facts["products"] if one["department"] == kind]
+        found = [one for one in of_kind if low <= one["price"] < high]
         top = rng.random() < 0.5
-        found.sort(key=lambda one: float(one["price"]), reverse=top)
-        if len(found) > 3 and found[0]["price"] != found[1]["price"]:
+        best = find_best(found, price_of, max if top else min)
+        if len(found) > 3 and best:
             break
-    return assignment(
+    return assign(
         f"Among all products of the type {kind} that cost from £{low} to under £{high}, which is "
         f"the {'most expensive' if top else 'cheapest'}? Answer with its full name.",
-        click("a.dropdown-toggle", "Browse store"),
-        click(".dropdown-item", "All products"),
-        click("aside dd a", kind),
-        click("aside dd a", name),
-        select("#id_sort_by", "price-desc" if top else "price-asc"),
-        click(f".product_pod h3 a[href='{found[0]['url']}']"),
-        answer=found[0]["title"],
+        (BROWSE, click("aside dd a", kind), click("aside dd a", name)),
+        (sort_by("price-desc" if top else "price-asc"), to_listed(best)),
+        answer=best["title"],
     )
 
 
@@ -159,38 +143,30 @@ def _dearest_below(facts: Facts, rng: random.Random) -> Assignment:
 def _best_rated(facts: Facts, rng: random.Random) -> Assignment:
     while True:
         name = rng.choice(facts["products"])["category"]
-        rated = sorted(_in(facts, name), key=lambda one: -float(one.get("rating", 0)))
         # The difference must show in whole stars.
-        if int(rated[0].get("rating", 0)) > int(rated[1].get("rating", 0)):
+        if best := find_best(in_category(facts, name), lambda one: int(one.get("rating", 0))):
             break
-    return assignment(
+    return assign(
         f"Which product in the category {name} has the best customer rating, and what does it "
         "cost? Answer with its full name and the price, separated by a semicolon.",
-        open_category(facts, name),
-        select("#id_sort_by", "rating"),
-        click(f".product_pod h3 a[href='{rated[0]['url']}']"),
-        answer=(rated[0]["title"], pounds(rated[0]["price"])),
+        open_in_category(facts, best, "rating"),
+        answer=(best["title"], pounds(best["price"])),
     )
 
 
 @task("shop/count-material", level=1, split="test")
 def _count_material(facts: Facts, rng: random.Random) -> Assignment:
+    departments = sorted({one["department"] for one in facts["products"]})
     while True:
         material = rng.choice(facts["products"])["material"]
-        kinds = [
-            kind
-            for kind in sorted({one["department"] for one in facts["products"]})
-            if _count_matching(facts, kind, material)
-        ]
+        kinds = [kind for kind in departments if _count_matching(facts, kind, material)]
         if len(kinds) > 1:
             break
     first, second = rng.sample(kinds, 2)
-    return assignment(
+    return assign(
         f"Search the shop for “{material}”. How many of the products found are of the type {first}"
         f", and how many of the type {second}? Answer with the two numbers, separated by a comma.",
-        fill("#id_q", material),
-        click("nav form[action='/search/'] button"),
-        click("aside dd a", first),
+        (search(material), click("aside dd a", first)),
         answer=tuple(str(_count_matching(facts, kind, material)) for kind in (first, second)),
         ordered=True,
     )
@@ -209,11 +185,10 @@ def _count_matching(facts: Facts, department: str, text: str) -> int:
 def _reviewer(facts: Facts, rng: random.Random) -> Assignment:
     review = rng.choice(_unique_reviews(facts))
     product = product_of(facts, review["product"])
-    return assignment(
+    return assign(
         f"Who wrote the review “{review['title']}” of the {product['title']}? "
         "Answer with the first and last name.",
-        to_product(product),
-        click(".product_main a[href$='/reviews/']"),
+        _to_reviews(product),
         answer=review["by"],
     )
 
@@ -221,8 +196,12 @@ def _reviewer(facts: Facts, rng: random.Random) -> Assignment:
 def _unique_reviews(facts: Facts) -> list[Facts]:
     """Return published reviews whose title no other review of the product has."""
     shown = [one for one in facts["reviews"] if not one["waits"]]
-    titles: Sequence[tuple[int, str]] = [(one["product"], one["title"]) for one in shown]
+    titles = [(one["product"], one["title"]) for one in shown]
     return [one for one in shown if titles.count((one["product"], one["title"])) == 1]
+
+
+def _to_reviews(product: Facts) -> tuple[Step, ...]:
+    return *to_product(product), click(".product_main a[href$='/reviews/']")
 
 
 @task("shop/vote-review", level=1, split="test")
@@ -231,16 +210,13 @@ def _vote_review(facts: Facts, rng: random.Random) -> Assignment:
     product = product_of(facts, review["product"])
     helpful = rng.random() < 0.5
     vote = 1 if helpful else -1
-    return assignment(
+    return assign(
         f"Mark the review “{review['title']}” of the {product['title']} as "
         f"{'helpful' if helpful else 'not helpful'}.",
-        to_product(product),
-        click(".product_main a[href$='/reviews/']"),
+        _to_reviews(product),
         click(f"form[action*='/reviews/{review['id']}/'] button", "Yes" if helpful else "No"),
-        expect=(
-            added("reviews_vote", review_id=review["id"], delta=vote),
-            changed("reviews_productreview", {"id": review["id"]}, total_votes=1, delta_votes=vote),
-        ),
+        added("reviews_vote", review_id=review["id"], delta=vote),
+        changed("reviews_productreview", {"id": review["id"]}, total_votes=1, delta_votes=vote),
     )
 
 
@@ -256,20 +232,18 @@ _OPINIONS = (
 
 @task("shop/review", level=1, split="train")
 def _review(facts: Facts, rng: random.Random) -> Assignment:
-    order = rng.choice([one for one in facts["orders"] if one["user"] == facts["user"]])
+    order = rng.choice(orders_of(facts))
     line = rng.choice(order["lines"])
     title, body = rng.choice(_OPINIONS)
     score = rng.randint(1, 5)
-    return assignment(
+    return assign(
         f"Review the {line['title']} from my order {order['number']}: score {score}, "
         f"title “{title}”, text “{body}”",
-        to_order(order["number"]),
+        to_order(order),
         click(f"tr:has(a[href$='_{line['product']}/']) a.btn", "Write a review"),
-        fill("#id_title", title),
-        select("#id_score", str(score)),
-        fill("#id_body", body),
+        (fill_form(title=title), select("#id_score", str(score)), fill_form(body=body)),
         click("#addreview button", "Save review"),
-        expect=added(
+        added(
             "reviews_productreview",
             product_id=line["product"],
             score=score,
@@ -281,8 +255,8 @@ def _review(facts: Facts, rng: random.Random) -> Assignment:
 
 @task("shop/three-for-two", level=1, split="train")
 def _three_for_two(facts: Facts, rng: random.Random) -> Assignment:
-    candle = rng.choice(_in(facts, "Candles"))
-    return assignment(
+    candle = rng.choice(in_category(facts, "Candles"))
+    return assign(
         "There is an offer “Three candles for two”: the cheapest of three is free. What do three "
         f"pieces of the {candle['title']} cost with it, without delivery? Answer with the amount.",
         to_product(candle),
