@@ -29,7 +29,6 @@ from webtraj_apps.shop.assignments.common import (
     orders_of,
     price_of,
     product_of,
-    search,
     task,
     to_basket,
     to_order,
@@ -337,18 +336,6 @@ def _order_again(facts: Facts, rng: random.Random) -> Assignment:
 
 
 # What cannot be done.
-
-
-@task("shop/unknown-product", level=1, split="train", infeasible=True)
-def _unknown_product(facts: Facts, rng: random.Random) -> Assignment:
-    titles = [str(one["title"]) for one in facts["products"]]
-    while True:
-        like, other = rng.sample(titles, 2)
-        series, (_, _, rest) = other.split()[0], like.partition(" ")
-        last = rest.split()[-1]
-        if not any(one.startswith(series) and one.split()[-1] == last for one in titles):
-            break
-    return assign(f"Put one {series} {rest} in the basket.", search(f"{series} {rest}"))
 
 
 @task("shop/too-many", level=1, split="train", infeasible=True)

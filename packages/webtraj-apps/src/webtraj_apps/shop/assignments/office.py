@@ -410,16 +410,6 @@ def _office_who_bought(facts: Facts, rng: random.Random) -> Assignment:
     )
 
 
-@task("shop/office-impossible-status", level=1, split="train", infeasible=True)
-def _office_impossible_status(facts: Facts, rng: random.Random) -> Assignment:
-    ended = [one for one in facts["orders"] if one["status"] in ("Cancelled", "Returned")]
-    order = rng.choice(ended)
-    return assign(
-        f"Set the status of order {order['number']} to {rng.choice(('Shipped', 'Complete'))}.",
-        open_order(order),
-    )
-
-
 # Reviews.
 
 
