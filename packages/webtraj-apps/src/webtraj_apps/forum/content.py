@@ -45,6 +45,8 @@ _COMING = re.compile(rf"(?:\b(?:[Oo]n|[Tt]his|[Nn]ext) |^|[.!?] )({'|'.join(_WEE
 """How a thread names a day to come."""
 _EVERYWHERE = (*_NEWS, "Hardware", "Software", "Ideas")
 """Categories in which people of all sites write; the others are about life in Dundee."""
+_BACK = datetime(2026, 1, 7, tzinfo=UTC)
+"""When all are back after the holidays."""
 _ROOMS = [one["name"] for one in company.COMPANY.rooms if 4 < one["seats"] < 30]
 """Rooms in which a few people meet."""
 
@@ -363,7 +365,7 @@ class _Writer:
                 or (due is not None and dates[told - 1].date() >= last)
             ):
                 tries -= 1
-                if "date" not in unit and not tries % 3:
+                if "date" not in unit and not tries % 3 and begun > _BACK:
                     begun -= timedelta(days=3 if begun.weekday() == 0 else 1)
             elif dates[-1] < company.NOW - timedelta(hours=10):
                 return [one.replace(microsecond=0) for one in dates]

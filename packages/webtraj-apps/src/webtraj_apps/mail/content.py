@@ -473,7 +473,7 @@ class Writer:
         """Colleagues vote, each in an answer."""
         phrases = iter(self.few(self.words.ballots, 24))
         for title, question, options in self.words.asked:
-            asker, *voters = self.rng.sample(self.colleagues, self.rng.choice((6, 7)))
+            asker, *voters = self.some(self.rng.choice((6, 7)))
             sent = self.moment(6, 20)
             first = self.add(
                 asker, f"Vote: {title}", self.letter(question, asker, to_all=True), sent,
@@ -570,7 +570,7 @@ class Writer:
             for what in self.rng.sample(things, _PER_PROJECT):
                 topic, question, *replies = next(asked)
                 replies, rest = replies[:2], replies[2:]
-                asker, other, third = self.rng.sample(self.colleagues, 3)
+                asker, other, third = self.some(3)
                 sent = self.moment(8, 30)
                 thing = what.removeprefix("the ")
                 first = self.add(
@@ -578,7 +578,7 @@ class Writer:
                     self.letter(question.format(what=what), asker, to_all=True),
                     sent, to=(self.me, other, third), folder=folder,
                 )  # fmt: skip
-                days = sorted(self.days(10, 60)[:2])
+                days = [self.days(10, 30)[0], self.days(38, 60)[0]]
                 values = [
                     {"money": f"£{amount * 100:,}", "day": _short_day(day), "firm": firm}
                     for amount, day, firm in zip(
@@ -651,14 +651,15 @@ class Writer:
                 "day": _short_day(self.future(2, 12)),
             }
             (person,) = self.some(1, "dundee", *department)
+            last = 14 if "{day}" in subject + text else 45
             text = self.letter(text.format(**filled), person, to_all=True)
             self.add(
-                person, subject.format(**filled), text, self.moment(text=text), flags=self.unread(),
+                person, subject.format(**filled), text, self.moment(1, last, text), flags=self.unread(),
                 folder=self.rng.choice(("INBOX", "Team")), to=(_ALL,),
             )  # fmt: skip
         for name, account, subject, text in self.words.notes:
             sender = Sender(f"Northfield {name}", f"{account}@{_DOMAIN}")
-            for n in self.rng.sample(range(3, 120), 3):
+            for n in self.rng.sample(range(3, 120 if "#{n}" in subject else 24), 3):
                 self.add(
                     sender, subject.format(n=n) if "{n}" in subject else f"{subject} ({n})",
                     text.format(n=n) + "\n\nThis mail was sent automatically.\n",
