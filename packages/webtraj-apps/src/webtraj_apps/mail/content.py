@@ -503,7 +503,9 @@ class Writer:
             lasts = [n for n in range(2, 13) if _is_open(start + timedelta(days=n))]
             days = self.rng.choice(lasts)
             end = start + timedelta(days=days)
+            # Somebody of the same department covers; its head does if there is nobody else.
             same = self.some(2, department=self.position(person).department)
+            same.sort(key=lambda one: self.position(one).title.startswith("Head"))
             stand_in = next(one for one in same if one != person)
             asks = asks.format(start=_short_day(start), end=_short_day(end), stand_in=stand_in.name)
             text = f"{asks}\n\n{ends}"
@@ -654,8 +656,8 @@ class Writer:
             last = 14 if "{day}" in subject + text else 45
             text = self.letter(text.format(**filled), person, to_all=True)
             self.add(
-                person, subject.format(**filled), text, self.moment(1, last, text), flags=self.unread(),
-                folder=self.rng.choice(("INBOX", "Team")), to=(_ALL,),
+                person, subject.format(**filled), text, self.moment(1, last, text),
+                flags=self.unread(), folder=self.rng.choice(("INBOX", "Team")), to=(_ALL,),
             )  # fmt: skip
         for name, account, subject, text in self.words.notes:
             sender = Sender(f"Northfield {name}", f"{account}@{_DOMAIN}")
