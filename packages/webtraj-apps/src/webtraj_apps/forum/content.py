@@ -346,7 +346,7 @@ class _Writer:
         due = _WEEK.index(coming[1]) if coming else None
         if due is not None:  # Who is late answers after the day.
             pace = min(pace, 4)
-        tries = 90
+        tries = 60
         while True:
             dates = [begun]
             for _, _, *day in unit["posts"][1:]:
@@ -359,14 +359,16 @@ class _Writer:
                     dates.append(company.later(rng, dates[-1], pace))
             # If other dates can be found, each post fits its day, and those before the day for
             # which a thread asks are written before that day.
-            last = begun.date() + timedelta(days=((due or 0) - begun.weekday() - 1) % 7 + 1)
+            ahead = ((due or 0) - begun.weekday() - 1) % 7 + 1 + 7 * ("next week" in texts[0])
+            last = begun.date() + timedelta(days=ahead)
             if tries and (
                 not all(map(_fits, texts, dates, [private] * len(dates)))
                 or (due is not None and dates[told - 1].date() >= last)
             ):
                 tries -= 1
-                if "date" not in unit and not tries % 3 and begun > _BACK:
-                    begun -= timedelta(days=3 if begun.weekday() == 0 else 1)
+                if "date" not in unit and not tries % 3:
+                    monday = begun.weekday() == 0
+                    begun += timedelta(days=1 if begun < _BACK else -3 if monday else -1)
             elif dates[-1] < company.NOW - timedelta(hours=10):
                 return [one.replace(microsecond=0) for one in dates]
             else:
@@ -404,7 +406,7 @@ def _works(number: int, where: str | Sequence[str]) -> bool:
 
 def _fits(text: str, when: datetime, private: bool) -> bool:
     """Return whether a post can be written at a moment, by the days that it names."""
-    if f"{when:%A}" in text:
+    if re.search(rf"(?<!every )(?<!first )(?<!second )(?<!last )\b{when:%A}\b(?! to )", text):
         return False
     if private:
         return True

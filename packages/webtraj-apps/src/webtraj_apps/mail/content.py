@@ -451,9 +451,11 @@ class Writer:
         """Colleagues list what they spent."""
         texts = self.few(self.words.expenses, 7)
         for person, (begins, ends) in zip(self.rng.sample(self.colleagues, 7), texts, strict=True):
+            home = company.site(self.position(person).site)["town"]
+            elsewhere = [one for one in self.words.purposes if home not in one[0]]
             items = [
                 (purpose, self.rng.randrange(low * 100, high * 100, 10))
-                for purpose, low, high in self.few(self.words.purposes, self.rng.randint(2, 4))
+                for purpose, low, high in self.few(elsewhere, self.rng.randint(2, 4))
             ]
             lines = "\n".join(f"- {purpose}: {_money(cents)}" for purpose, cents in items)
             total = sum(cents for _, cents in items)
