@@ -211,9 +211,8 @@ class _Writer:
         expert = unit.get("who", {}).get(
             "contact", ("IT", "Systems") if "system" in details else ""
         )
-        contact = rng.choice(
-            [n for n in _NORMAL[:-3] if n not in cast.values() and _works(n, expert)]
-        )
+        others = [n for n in _NORMAL[:-3] if n not in cast.values()]
+        contact = rng.choice([n for n in others if _works(n, expert)] or others)
         slots = {"contact": self.names[contact], "room": self.room()} | details
         if "budget" in slots:
             slots["budget"] = f"{int(slots['budget']):,}"

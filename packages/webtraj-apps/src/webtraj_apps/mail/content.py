@@ -450,7 +450,7 @@ class Writer:
     def expenses(self) -> Iterator[dict[str, Any]]:
         """Colleagues list what they spent."""
         texts = self.few(self.words.expenses, 7)
-        for person, (begins, ends) in zip(self.rng.sample(self.colleagues, 7), texts, strict=True):
+        for person, (begins, ends) in zip(self.some(7), texts, strict=True):
             home = company.site(self.position(person).site)["town"]
             elsewhere = [one for one in self.words.purposes if home not in one[0]]
             items = [
@@ -500,7 +500,7 @@ class Writer:
     def leaves(self) -> Iterator[dict[str, Any]]:
         """Colleagues ask for leave."""
         texts = self.few(self.words.leave, 6)
-        for person, (asks, ends) in zip(self.rng.sample(self.colleagues, 6), texts, strict=True):
+        for person, (asks, ends) in zip(self.some(6), texts, strict=True):
             start = self.future(10, 90)
             lasts = [n for n in range(2, 13) if _is_open(start + timedelta(days=n))]
             days = self.rng.choice(lasts)
@@ -583,10 +583,12 @@ class Writer:
                     sent, to=(self.me, other, third), folder=folder,
                 )  # fmt: skip
                 days = [self.days(10, 30)[0], self.days(38, 60)[0]]
+                amount = self.rng.randrange(14, 82)
+                amounts = amount, amount + self.rng.choice((-6, -4, -3, 3, 5, 8))
                 values = [
                     {"money": f"£{amount * 100:,}", "day": _short_day(day), "firm": firm}
                     for amount, day, firm in zip(
-                        self.rng.sample(range(8, 90), 2), days,
+                        amounts, days,
                         self.rng.sample(firms[project], 2), strict=True,
                     )
                 ]  # fmt: skip
