@@ -232,7 +232,7 @@ class Writer:
         if last - first < 3:  # There may be no working day among so few.
             last += 3
         span = today - timedelta(last), today - timedelta(first)
-        moments = [company.moment(self.rng, *span) for _ in range(12)]
+        moments: list[datetime] = [company.moment(self.rng, *span) for _ in range(12)]
         return next((one for one in moments if _fits(text, one)), moments[0])
 
     def some(self, count: int, site: str = "", department: str = "") -> list[Sender]:
