@@ -43,7 +43,7 @@ _NEWS = ("Announcements", "Projects")
 _WEEK = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
 _COMING = re.compile(rf"(?:\b(?:[Oo]n|[Tt]his|[Nn]ext) |^|[.!?] )({'|'.join(_WEEK)})\b")
 """How a thread names a day to come."""
-_EVERYWHERE = (*_NEWS, "Hardware", "Software", "Ideas")
+_EVERYWHERE = (*_NEWS, "Hardware", "Software")
 """Categories in which people of all sites write; the others are about life in Dundee."""
 _BACK = datetime(2026, 1, 7, tzinfo=UTC)
 """When all are back after the holidays."""
