@@ -298,6 +298,8 @@ class _Writer:
                 usual = "" if unit["category"] in _EVERYWHERE else "dundee"
                 place = wanted.get(who, usual)
                 fit = [n for n in here if n not in found.values() and _works(n, place)]
+                if place:  # Who speaks for a site, a department or a team is not new.
+                    fit = [n for n in fit if n in _NORMAL[:-2]] or fit
                 fit = [n for n in fit if usual in ("", _POSITIONS[n].site)] or fit
                 if unit["category"] == "Commuting" and self.passengers:
                     fit = [self.passengers.pop()]
