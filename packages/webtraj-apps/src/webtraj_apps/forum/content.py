@@ -411,7 +411,7 @@ def _fits(text: str, when: datetime, private: bool) -> bool:
         return False
     if private:
         return True
-    if "yesterday" in text.lower() and when.weekday() == 0:
+    if re.search("yesterday|last night", text) and when.weekday() == 0:
         return False
     if "tomorrow" in text and when.weekday() == 4:
         return False
