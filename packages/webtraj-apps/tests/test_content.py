@@ -3,6 +3,7 @@
 import email
 import email.policy
 import importlib.util
+import itertools
 import re
 import sys
 import tomllib
@@ -189,6 +190,29 @@ def test_nobody_reports_on_a_month_before_it_ends():
         for one in reports:
             month = datetime.strptime(one.attachments[0][-11:-4], "%Y-%m")
             assert (one.date.year, one.date.month) > (month.year, month.month), one.subject
+
+
+def test_colleagues_post_about_work_on_working_days_and_have_a_place_in_one_car_pool():
+    for seed in SEEDS:
+        rides = Counter()
+        for thread in load("forum").threads(seed, [person.name for person in people(seed)])[0]:
+            said = [one for one in thread.comments if not one.spam]
+            if thread.category in ("Hardware", "Software", "Network", "Ideas", "Projects"):
+                assert all(one.date.weekday() < 5 for one in said), thread.title
+            if thread.category == "Commuting":
+                rides.update({one.author for one in said})
+        assert set(rides.values()) == {1}
+
+
+def test_nobody_is_on_two_trips_at_once_or_invites_themselves():
+    for seed in SEEDS:
+        writer = load("mail").Writer(people(seed), seed)
+        writer.write()
+        trips = sorted((one["there"], one["back"]) for one in writer.facts["trips"])
+        assert all(back < there for (_, back), (there, _) in itertools.pairwise(trips))
+        for meeting in writer.facts["meetings"]:
+            assert meeting["email"] not in meeting["guests"]
+            assert len(set(meeting["guests"])) == 3
 
 
 def test_minutes_are_taken_by_somebody_present_and_name_the_next_meeting():

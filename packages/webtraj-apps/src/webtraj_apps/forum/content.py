@@ -35,16 +35,20 @@ SPAMMER = 39
 """Whose account posts advertisements."""
 _NORMAL = range(3, 39)
 _POSITIONS = company.positions()
-_COMING = re.compile(r"\b(?:[Oo]n|this|next) (?:Mon|Tues|Wednes|Thurs|Fri|Satur|Sun)day\b")
-"""How a thread names a day to come."""
 _SPANS = ("budget", "pages", "price")
 """Keys of a thread that are spans of numbers."""
 _AT_HOME = ("For Sale", "Wanted", "Running", "Cooking", "Board Games", "Gardening", "Book Club")
 """Categories in which most write in their free time."""
 _NEWS = ("Announcements", "Projects")
 _WEEK = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
-_EVERYWHERE = (*_NEWS, "Hardware", "Software", "Ideas")
+_COMING = re.compile(rf"(?:\b(?:[Oo]n|[Tt]his|[Nn]ext) |^|[.!?] )({'|'.join(_WEEK)})\b")
+"""How a thread names a day to come."""
+_EVERYWHERE = (*_NEWS, "Hardware", "Software")
 """Categories in which people of all sites write; the others are about life in Dundee."""
+_BACK = datetime(2026, 1, 7, tzinfo=UTC)
+"""When all are back after the holidays."""
+_ROOMS = [one["name"] for one in company.COMPANY.rooms if 4 < one["seats"] < 30]
+"""Rooms in which a few people meet."""
 
 
 @dataclasses.dataclass(slots=True)
@@ -107,8 +111,8 @@ def threads(seed: int, names: Sequence[str]) -> tuple[list[Thread], list[Thread]
     """
     rng = random.Random(f"forum {seed}")
     told = words(seed)
-    writer = _Writer(rng, names)
     units = told.threads
+    writer = _Writer(rng, names, sum(unit["category"] == "Commuting" for unit in units))
     own, answered = _choose_own(rng, units)
     public = [
         writer.thread(unit, number, starts=number in own, answers=number in answered)
@@ -129,7 +133,7 @@ def threads(seed: int, names: Sequence[str]) -> tuple[list[Thread], list[Thread]
 def homes(
     rng: random.Random, public: Sequence[Thread], towns: Mapping[str, list[str]]
 ) -> list[str]:
-    """Return where each member lives: a driver where the car pool starts, others near their work.
+    """Return where each member lives: a car pool's people where it starts, others near their work.
 
     Args:
         rng: The random source.
@@ -142,7 +146,8 @@ def homes(
     ]
     for thread in public:
         if thread.category == "Commuting":
-            found[thread.author] = thread.details["town"]
+            for one in thread.comments:
+                found[one.author] = thread.details["town"]
     return found
 
 
@@ -162,14 +167,17 @@ def _choose_own(rng: random.Random, units: Sequence[dict[str, Any]]) -> tuple[se
             number
             for number, unit in enumerate(units)
             if unit["category"] == category
-            and not (unit.get("long") or "who" in unit)
+            and not (unit.get("long") or "a" in unit.get("who", ()))
             and (category != "Ideas" or ("poll" in unit and number % 5))
         ]
         own.update(rng.sample(fit, count))
     others = [
         number
         for number, unit in enumerate(units)
-        if number not in own and not unit.get("long") and len(unit["posts"]) > 2
+        if number not in own
+        and not unit.get("long")
+        and len(unit["posts"]) > 2
+        and unit["category"] != "Commuting"
     ]
     return own, set(rng.sample(others, 26))
 
@@ -177,11 +185,15 @@ def _choose_own(rng: random.Random, units: Sequence[dict[str, Any]]) -> tuple[se
 class _Writer:
     """Fills the threads of a seed."""
 
-    def __init__(self, rng: random.Random, names: Sequence[str]) -> None:
+    def __init__(self, rng: random.Random, names: Sequence[str], pools: int) -> None:
         self.rng = rng
         self.names = names
         self.prices: set[int] = set()
-        self.drivers: set[int] = set()
+        near = [n for n in range(1, _NORMAL[-2]) if _POSITIONS[n].site == "dundee"]
+        self.drivers = rng.sample(near, pools)
+        """Who starts a car pool; nobody has a place in two."""
+        passengers = [n for n in near if n not in self.drivers]
+        self.passengers = rng.sample(passengers, len(passengers))
 
     def thread(self, unit: dict[str, Any], number: int, *, starts: bool, answers: bool) -> Thread:
         """Return a thread.
@@ -196,12 +208,16 @@ class _Writer:
         begun = self.begin(unit)
         cast = self.cast(unit, begun, starts=starts, answers=answers)
         details = self.details(unit)
-        contact = rng.choice([n for n in _NORMAL[:-3] if n not in cast.values()])
+        expert = unit.get("who", {}).get(
+            "contact", ("IT", "Systems") if "system" in details else ""
+        )
+        others = [n for n in _NORMAL[:-3] if n not in cast.values()]
+        contact = rng.choice([n for n in others if _works(n, expert)] or others)
         slots = {"contact": self.names[contact], "room": self.room()} | details
         if "budget" in slots:
             slots["budget"] = f"{int(slots['budget']):,}"
         texts = [text.format(**slots) for _, text, *_ in unit["posts"]]
-        dates = self.dates(begun, unit, category in _AT_HOME, unit.get("hours", 0.0))
+        dates = self.dates(begun, unit, _at_home(unit), unit.get("hours", 0.0))
         comments = [
             Reply(cast[who], date, voices.say(cast[who], text))
             for (who, *_), date, text in zip(unit["posts"], dates, texts, strict=True)
@@ -244,10 +260,13 @@ class _Writer:
             days = rng.randint(5, 24)
         else:
             days = 5 + min(50, int(rng.expovariate(1 / 24)))
-        private = unit["category"] in _AT_HOME and rng.random() < 0.6
-        draw = company.evening if private or rng.random() < 0.12 else company.moment
         day = today - timedelta(days=days)
-        return draw(rng, day - timedelta(days=3), day)
+        if _at_home(unit) and rng.random() < 0.6:
+            return company.evening(rng, day - timedelta(days=3), day)
+        if rng.random() < 0.12:
+            day = company.workday(rng, day - timedelta(days=3), day)
+            return company.evening(rng, day, day)
+        return company.moment(rng, day - timedelta(days=3), day)
 
     def cast(
         self, unit: dict[str, Any], begun: datetime, *, starts: bool, answers: bool
@@ -263,9 +282,7 @@ class _Writer:
         elif starts:
             found["a"] = USER
         elif unit["category"] == "Commuting":
-            fit = [n for n in here if _POSITIONS[n].site == "dundee" and n not in self.drivers]
-            found["a"] = rng.choice(fit)
-            self.drivers.add(found["a"])
+            found["a"] = self.drivers.pop()
         if answers:
             single = [
                 who
@@ -280,12 +297,12 @@ class _Writer:
             if who not in found:
                 usual = "" if unit["category"] in _EVERYWHERE else "dundee"
                 place = wanted.get(who, usual)
-                fit = [
-                    n
-                    for n in here
-                    if n not in found.values()
-                    and (not place or place in (_POSITIONS[n].site, _POSITIONS[n].department))
-                ]
+                fit = [n for n in here if n not in found.values() and _works(n, place)]
+                if place:  # Who speaks for a site, a department or a team is not new.
+                    fit = [n for n in fit if n in _NORMAL[:-2]] or fit
+                fit = [n for n in fit if usual in ("", _POSITIONS[n].site)] or fit
+                if unit["category"] == "Commuting" and self.passengers:
+                    fit = [self.passengers.pop()]
                 fit.sort(key=lambda n: abs(voices.manner(n).words - lengths[who]))
                 found[who] = rng.choice(fit[: max(4, len(fit) // 2)])
         return found
@@ -317,34 +334,42 @@ class _Writer:
 
     def room(self) -> str:
         """Return the name of a meeting room."""
-        return self.rng.choice(company.COMPANY.rooms)["name"]
+        return self.rng.choice(_ROOMS)
 
     def dates(
         self, begun: datetime, unit: dict[str, Any], private: bool, hours: float
     ) -> list[datetime]:
         """Return when the posts of a thread are written, all before the world begins."""
         rng, pace = self.rng, hours or self.rng.choice((1, 2, 4, 9))
-        if _COMING.search(unit["posts"][0][1]):  # Who is late answers after the day.
+        texts = [text for _, text, *_ in unit["posts"]]
+        told = next((n for n, post in enumerate(unit["posts"]) if len(post) > 2), len(texts))
+        coming = _COMING.search(texts[0])
+        due = _WEEK.index(coming[1]) if coming else None
+        if due is not None:  # Who is late answers after the day.
             pace = min(pace, 4)
-        tries = 24
+        tries = 60
         while True:
             dates = [begun]
             for _, _, *day in unit["posts"][1:]:
                 late = (private and rng.random() < 0.6) or rng.random() < 0.1
                 if day:
-                    dates.append(_on(rng, dates[-1], *day))
+                    dates.append(_on(rng, dates[-1], *day, private=private))
                 elif late:
                     dates.append(_awake(rng, dates[-1], pace))
                 else:
                     dates.append(company.later(rng, dates[-1], pace))
-            # A post does not name the weekday on which it is written, if another date can be found.
-            if tries and any(
-                f"{date:%A}" in text
-                for date, (_, text, *_) in zip(dates, unit["posts"], strict=True)
+            # If other dates can be found, each post fits its day, and those before the day for
+            # which a thread asks are written before that day.
+            ahead = ((due or 0) - begun.weekday() - 1) % 7 + 1 + 7 * ("next week" in texts[0])
+            last = begun.date() + timedelta(days=ahead)
+            if tries and (
+                not all(map(_fits, texts, dates, [private] * len(dates)))
+                or (due is not None and dates[told - 1].date() >= last)
             ):
                 tries -= 1
                 if "date" not in unit and not tries % 3:
-                    begun -= timedelta(days=3 if begun.weekday() == 0 else 1)
+                    monday = begun.weekday() == 0
+                    begun += timedelta(days=1 if begun < _BACK else -3 if monday else -1)
             elif dates[-1] < company.NOW - timedelta(hours=10):
                 return [one.replace(microsecond=0) for one in dates]
             else:
@@ -368,6 +393,31 @@ class _Writer:
         return Poll(question, options, votes, closed=closed)
 
 
+def _at_home(unit: Mapping[str, Any]) -> bool:
+    """Return whether most of a thread is written in people's free time."""
+    return unit["category"] in _AT_HOME and not unit.get("office", False)
+
+
+def _works(number: int, where: str | Sequence[str]) -> bool:
+    """Return whether a member works at a site, or in a department or team; all do in ""."""
+    one = _POSITIONS[number]
+    wanted = [where] if isinstance(where, str) else where
+    return where == "" or any(place in (one.site, one.department, one.team) for place in wanted)
+
+
+def _fits(text: str, when: datetime, private: bool) -> bool:
+    """Return whether a post can be written at a moment, by the days that it names."""
+    if re.search(rf"(?<!every )(?<!first )(?<!second )(?<!last )\b{when:%A}\b(?! to )", text):
+        return False
+    if private:
+        return True
+    if re.search("yesterday|last night", text) and when.weekday() == 0:
+        return False
+    if "tomorrow" in text and when.weekday() == 4:
+        return False
+    return when.weekday() < 5
+
+
 def _lengths(posts: Sequence[Sequence[Any]]) -> dict[str, float]:
     """Return the mean number of words in the posts of each part."""
     found: dict[str, list[int]] = {}
@@ -385,11 +435,16 @@ def _awake(rng: random.Random, after: datetime, hours: float) -> datetime:
     return morning + timedelta(days=when.hour >= 23, seconds=rng.randrange(150 * 60))
 
 
-def _on(rng: random.Random, after: datetime, day: str | int) -> datetime:
-    """Return a moment on the next such day of the week, or so many days later."""
+def _on(rng: random.Random, after: datetime, day: str | int, *, private: bool) -> datetime:
+    """Return a moment on the next such day of the week, or so many days later.
+
+    At work, the days from a number on count until one is a working day.
+    """
     days = day if isinstance(day, int) else (_WEEK.index(day) - after.weekday() - 1) % 7 + 1
     date = after.date() + timedelta(days=days)
-    return company.evening(rng, date, date)
+    if private:
+        return company.evening(rng, date, date)
+    return company.moment(rng, date, date + timedelta(days=3 * isinstance(day, int)))
 
 
 def _moderate(rng: random.Random, public: list[Thread]) -> None:

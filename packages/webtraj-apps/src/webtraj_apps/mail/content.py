@@ -28,6 +28,7 @@ _DOMAIN = "northfield.test"
 
 
 _PER_PROJECT = 3
+_POSITIONS = company.positions()
 _SEEN = "\\Seen"
 
 
@@ -180,6 +181,21 @@ def _day(day: date) -> str:
     return f"{day:%A}, {day.day} {day:%B %Y}"
 
 
+def _is_open(day: date) -> bool:
+    """Return whether the offices are open on a day."""
+    try:
+        company.workday(random.Random(0), day, day)
+    except ValueError:
+        return False
+    return True
+
+
+def _fits(text: str, when: datetime) -> bool:
+    """Return whether a text can be sent at a moment, by the days that it names."""
+    named = {f"{when:%A}": True, "yesterday": when.weekday() == 0, "tomorrow": when.weekday() == 4}
+    return not any(wrong and day in text for day, wrong in named.items())
+
+
 def _short_day(day: date) -> str:
     """Return a day as colleagues write it."""
     return f"{day:%A} {day.day} {day:%B}"
@@ -210,15 +226,28 @@ class Writer:
             for one, clerk in zip(company.COMPANY.suppliers, clerks, strict=True)
         ]
 
-    def moment(self, first: int = 1, last: int = 45) -> datetime:
-        """Return a moment of a working day so many days before the end."""
+    def moment(self, first: int = 1, last: int = 45, text: str = "") -> datetime:
+        """Return a moment of a working day so many days before the end, on which a text fits."""
         today = EPOCH.date()
         if last - first < 3:  # There may be no working day among so few.
             last += 3
-        moment: datetime = company.moment(
-            self.rng, today - timedelta(last), today - timedelta(first)
-        )
-        return moment
+        span = today - timedelta(last), today - timedelta(first)
+        moments: list[datetime] = [company.moment(self.rng, *span) for _ in range(12)]
+        return next((one for one in moments if _fits(text, one)), moments[0])
+
+    def some(self, count: int, site: str = "", department: str = "") -> list[Sender]:
+        """Return colleagues who work at a site and in a department, the newcomers left out."""
+        fit = [
+            one
+            for one in self.colleagues[:36]
+            if site in ("", self.position(one).site)
+            and department in ("", self.position(one).department)
+        ]
+        return self.rng.sample(fit, count)
+
+    def position(self, colleague: Sender) -> Any:
+        """Return what a colleague does."""
+        return _POSITIONS[self.number_of[colleague.email]]
 
     def few(self, texts: Sequence[Any], count: int) -> list[Any]:
         """Return `count` texts. No text is repeated before all others have been used."""
@@ -231,13 +260,13 @@ class Writer:
         """Return a working day to come."""
         while True:
             day = (EPOCH + timedelta(days=self.rng.randint(first, last))).date()
-            if day.weekday() < 5:
+            if _is_open(day):
                 return day
 
     def days(self, first: int, last: int) -> list[date]:
         """Return the working days to come, shuffled."""
         found = [(EPOCH + timedelta(days=days)).date() for days in range(first, last + 1)]
-        found = [day for day in found if day.weekday() < 5]
+        found = [day for day in found if _is_open(day)]
         self.rng.shuffle(found)
         return found
 
@@ -324,10 +353,13 @@ class Writer:
 
     def meetings(self) -> Iterator[dict[str, Any]]:
         """Colleagues invite to meetings, and move every second one."""
-        organisers = self.rng.sample(self.colleagues, len(self.words.meetings))
+        organisers: list[Sender] = []
+        for *_, department in self.words.meetings:
+            fit = self.some(2, department=department)
+            organisers.append(next(one for one in fit if one not in organisers))
         invites = self.few(self.words.invites, len(organisers))
         moves = self.few(self.words.moves, len(organisers))
-        for i, ((title, about, why), organiser) in enumerate(
+        for i, ((title, about, why, _), organiser) in enumerate(
             zip(self.words.meetings, organisers, strict=True)
         ):
             moved = i % 2 == 0
@@ -335,7 +367,8 @@ class Writer:
             room, new_room = self.rng.sample(self.words.rooms, 2)
             day, new_day = sorted((self.future(2, 20), self.future(21, 30)))
             hour, new_hour = self.rng.sample(range(9, 17), 2)
-            guests = (self.me, *self.rng.sample(self.colleagues, 3))
+            others = [one for one in self.colleagues if one != organiser]
+            guests = (self.me, *self.rng.sample(others, 3))
             text = invites[i].format(
                 title=title[0].lower() + title[1:], day=_short_day(day), hour=f"{hour:02d}:00",
                 room=room, about=about,
@@ -364,11 +397,18 @@ class Writer:
 
     def trips(self) -> Iterator[dict[str, Any]]:
         """Trips are confirmed."""
+        away: set[date] = set()  # Nobody is on two trips at once.
         for i, (city, hotel, hint, (low, high)) in enumerate(self.few(self.words.journeys, 7)):
             desk = Sender("Rail & Road Travel", "bookings@railandroad.test")
-            days = self.rng.randint(1, 4)
-            there = next(day for day in self.days(5, 50) if day.weekday() + days < 5)
-            back = there + timedelta(days)
+            nights = self.rng.choice((1, 1, 2, 2, 3))
+            spans = [
+                [day + timedelta(n) for n in range(most + 1)]
+                for most in (nights, 1)
+                for day in self.days(5, 70)
+            ]
+            span = next(span for span in spans if all(map(_is_open, span)) and not away & {*span})
+            there, back = span[0], span[-1]
+            away.update(span)
             reference = "".join(self.rng.choices("ABCDEFGHJKLMNPQRSTUVWXYZ23456789", k=6))
             cents = self.rng.randrange(low * 100, high * 100, 50)
             text = (
@@ -393,10 +433,10 @@ class Writer:
         for (thing, hint), person in zip(self.words.parcels, people, strict=True):
             sender = Sender("Merlin Couriers", "tracking@merlin.test")
             number = f"MR{self.rng.randrange(10**8, 10**9)}"
-            day = self.future(1, 6)
+            day = self.future(1, 4)
             text = (
-                f"a parcel is on its way to you.\n\nContents: {thing}\nTracking number: {number}\n"
-                f"Delivery: {_day(day)}\nFor: {person.name}\n\n{hint}"
+                f"a parcel is on its way to Northfield.\n\nContents: {thing}\n"
+                f"Tracking number: {number}\nDelivery: {_day(day)}\nFor: {person.name}\n\n{hint}"
             )
             mail = self.add(
                 sender, f"Your parcel {number}", self.letter(text, sender), self.moment(1, 5),
@@ -410,10 +450,12 @@ class Writer:
     def expenses(self) -> Iterator[dict[str, Any]]:
         """Colleagues list what they spent."""
         texts = self.few(self.words.expenses, 7)
-        for person, (begins, ends) in zip(self.rng.sample(self.colleagues, 7), texts, strict=True):
+        for person, (begins, ends) in zip(self.some(7), texts, strict=True):
+            home = company.site(self.position(person).site)["town"]
+            elsewhere = [one for one in self.words.purposes if home not in one[0]]
             items = [
                 (purpose, self.rng.randrange(low * 100, high * 100, 10))
-                for purpose, low, high in self.few(self.words.purposes, self.rng.randint(2, 4))
+                for purpose, low, high in self.few(elsewhere, self.rng.randint(2, 4))
             ]
             lines = "\n".join(f"- {purpose}: {_money(cents)}" for purpose, cents in items)
             total = sum(cents for _, cents in items)
@@ -433,7 +475,7 @@ class Writer:
         """Colleagues vote, each in an answer."""
         phrases = iter(self.few(self.words.ballots, 24))
         for title, question, options in self.words.asked:
-            asker, *voters = self.rng.sample(self.colleagues, self.rng.choice((6, 7)))
+            asker, *voters = self.some(self.rng.choice((6, 7)))
             sent = self.moment(6, 20)
             first = self.add(
                 asker, f"Vote: {title}", self.letter(question, asker, to_all=True), sent,
@@ -458,17 +500,20 @@ class Writer:
     def leaves(self) -> Iterator[dict[str, Any]]:
         """Colleagues ask for leave."""
         texts = self.few(self.words.leave, 6)
-        for person, (asks, ends) in zip(self.rng.sample(self.colleagues, 6), texts, strict=True):
+        for person, (asks, ends) in zip(self.some(6), texts, strict=True):
             start = self.future(10, 90)
-            lasts = [n for n in range(2, 13) if (start + timedelta(days=n)).weekday() < 5]
+            lasts = [n for n in range(2, 13) if _is_open(start + timedelta(days=n))]
             days = self.rng.choice(lasts)
             end = start + timedelta(days=days)
-            stand_in = self.rng.choice([one for one in self.colleagues if one != person])
+            # Somebody of the same department covers; its head does if there is nobody else.
+            same = self.some(2, department=self.position(person).department)
+            same.sort(key=lambda one: self.position(one).title.startswith("Head"))
+            stand_in = next(one for one in same if one != person)
             asks = asks.format(start=_short_day(start), end=_short_day(end), stand_in=stand_in.name)
             text = f"{asks}\n\n{ends}"
             mail = self.add(
                 person, f"Leave request {person.name}", self.letter(text, person),
-                self.moment(1, 9), flags=self.unread(0.5),
+                self.moment(1, 9, text), flags=self.unread(0.5),
             )  # fmt: skip
             yield {
                 "mail": mail, "person": person.name, "email": person.email,
@@ -503,7 +548,8 @@ class Writer:
 
     def numbers(self) -> Iterator[dict[str, Any]]:
         """Colleagues, who are among the contacts, have new phone numbers."""
-        writers = self.rng.sample(self.colleagues[:18], 4)
+        here = [one for one in self.colleagues[:18] if self.position(one).site == "dundee"]
+        writers = self.rng.sample(here, 4)
         for person, said in zip(writers, self.few(self.words.moved, 4), strict=True):
             phone = self.phone()
             text = said.format(phone=phone)
@@ -528,7 +574,7 @@ class Writer:
             for what in self.rng.sample(things, _PER_PROJECT):
                 topic, question, *replies = next(asked)
                 replies, rest = replies[:2], replies[2:]
-                asker, other, third = self.rng.sample(self.colleagues, 3)
+                asker, other, third = self.some(3)
                 sent = self.moment(8, 30)
                 thing = what.removeprefix("the ")
                 first = self.add(
@@ -536,11 +582,13 @@ class Writer:
                     self.letter(question.format(what=what), asker, to_all=True),
                     sent, to=(self.me, other, third), folder=folder,
                 )  # fmt: skip
-                days = sorted(self.days(10, 60)[:2])
+                days = [self.days(10, 30)[0], self.days(38, 60)[0]]
+                amount = self.rng.randrange(14, 82)
+                amounts = amount, amount + self.rng.choice((-6, -4, -3, 3, 5, 8))
                 values = [
                     {"money": f"£{amount * 100:,}", "day": _short_day(day), "firm": firm}
                     for amount, day, firm in zip(
-                        self.rng.sample(range(8, 90), 2), days,
+                        amounts, days,
                         self.rng.sample(firms[project], 2), strict=True,
                     )
                 ]  # fmt: skip
@@ -603,20 +651,21 @@ class Writer:
 
     def chatter(self) -> None:
         """What goes on in an office."""
-        for subject, text in self.words.chat:
+        for subject, text, *department in self.words.chat:
             filled = {
                 "room": self.rng.choice(self.words.rooms),
                 "day": _short_day(self.future(2, 12)),
             }
-            person = self.rng.choice(self.colleagues)
+            (person,) = self.some(1, "dundee", *department)
+            last = 14 if "{day}" in subject + text else 45
             text = self.letter(text.format(**filled), person, to_all=True)
             self.add(
-                person, subject.format(**filled), text, self.moment(), flags=self.unread(),
-                folder=self.rng.choice(("INBOX", "Team")), to=(_ALL,),
+                person, subject.format(**filled), text, self.moment(1, last, text),
+                flags=self.unread(), folder=self.rng.choice(("INBOX", "Team")), to=(_ALL,),
             )  # fmt: skip
         for name, account, subject, text in self.words.notes:
             sender = Sender(f"Northfield {name}", f"{account}@{_DOMAIN}")
-            for n in self.rng.sample(range(3, 120), 3):
+            for n in self.rng.sample(range(3, 120 if "#{n}" in subject else 24), 3):
                 self.add(
                     sender, subject.format(n=n) if "{n}" in subject else f"{subject} ({n})",
                     text.format(n=n) + "\n\nThis mail was sent automatically.\n",
@@ -654,7 +703,8 @@ class Writer:
             person = self.rng.choice(self.colleagues)
             text = text[0].upper() + text[1:]
             text = f"Hi {person.name.split()[0]},\n\n{text}\n\n{self.people[0].first}\n"
-            self.add(self.me, subject, text, self.moment(), to=(person,), folder="Sent")
+            moment = self.moment(text=text)
+            self.add(self.me, subject, text, moment, to=(person,), folder="Sent")
         people = self.rng.sample(self.colleagues, 3)
         for person, (topic, text) in zip(people, self.words.drafts, strict=True):
             text = f"Hi {person.name.split()[0]},\n\n{text[0].upper()}{text[1:]}\n"
