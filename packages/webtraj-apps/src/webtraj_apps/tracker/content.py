@@ -292,7 +292,9 @@ class _Maker:
     ) -> Iterator[dict[str, Any]]:
         """Yield what happened to a ticket, and set its fields to what they end as."""
         rng, moment = self.rng, created
-        is_urgent = ticket["priority"] in WORDS.priorities[:2]
+        told = f"{ticket['summary']} {ticket['description']} {' '.join(said)}"
+        is_serious = ticket["type"] == "defect" and re.search(WORDS.serious, told)
+        is_urgent = is_serious or ticket["priority"] in WORDS.priorities[:2]
         pace = (1, 2, 4, 20) if is_urgent else (1, 4, 20, 60, 150)
 
         def event(author: str, comment: str = "", **new: str) -> dict[str, Any]:
@@ -319,9 +321,7 @@ class _Maker:
             return {"when": moment.isoformat(), "author": author, "comment": comment, "new": new}
 
         is_closed = rng.random() < (0.25 if age < 60 else 0.45 if age < 150 else 0.8)
-        told = f"{ticket['summary']} {ticket['description']} {' '.join(said)}"
-        is_serious = is_urgent or re.search(WORDS.serious, told)
-        if ticket["type"] == "defect" and is_serious and age > 30:  # Nobody leaves that.
+        if ticket["type"] == "defect" and is_urgent and age > 30:  # Nobody leaves that.
             is_closed = True
         resolution, end = self._end(ticket["summary"])
         is_kept = resolution != "fixed"
@@ -329,13 +329,16 @@ class _Maker:
         milestone = ""
         if not (is_closed and is_kept):
             milestone = self._milestone(ticket, created, age, is_closed, named)
-        if is_serious and not is_closed:
+        if (is_urgent or re.search(WORDS.recent, told)) and not is_closed:
             milestone = _UPCOMING[0]
         is_over = milestone not in ("", *_UPCOMING) and not is_closed
         if milestone and (is_over or rng.random() < 0.6):  # Whoever wrote the ticket chose it.
             ticket["milestone"] = ticket["first"]["milestone"] = milestone
         elif milestone:
             yield event(rng.choice(self.developers[1:]), milestone=milestone)
+        # What is nearly done is not left for months.
+        if not is_closed and age > 30 and (ticket["type"] == "task" or "branch" in told):
+            said = []
         turns = (ticket["owner"], ticket["reporter"])
         for number, text in enumerate(said if is_closed else said[: rng.randint(0, len(said))]):
             if ticket["type"] == "task" and moment + timedelta(days=2) > _LAST_DAY:
