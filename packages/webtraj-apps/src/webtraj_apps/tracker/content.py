@@ -316,6 +316,8 @@ class _Maker:
             )
             if when > _LAST_DAY + timedelta(hours=18):
                 when = moment + timedelta(seconds=rng.randint(130, 560))
+            # Two changes at the same second look like those of a clock.
+            when += timedelta(seconds=7 if when.second == moment.second else 0)
             moment = when.replace(microsecond=0)
             ticket.update(new)
             return {"when": moment.isoformat(), "author": author, "comment": comment, "new": new}
