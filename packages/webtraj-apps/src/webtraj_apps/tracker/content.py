@@ -354,7 +354,10 @@ class _Maker:
             ]
             insists = next(self.insists, None)
             if insists is not None and raised != ticket["priority"]:
-                yield event(ticket["reporter"], insists.format(**slots), priority=raised)
+                new = {"priority": raised}
+                if raised == "critical" and not is_closed:
+                    new["milestone"] = _UPCOMING[0]
+                yield event(ticket["reporter"], insists.format(**slots), **new)
         if slots["workaround"] and resolution in ("", "fixed") and rng.random() < 0.45:
             ticket["workaround"] = slots["workaround"]
             author = rng.choice([ticket["owner"], *self.support])
