@@ -327,6 +327,50 @@ def test_a_priority_and_an_end_follow_from_what_a_ticket_tells():
             assert ticket["resolution"] != "duplicate"
 
 
+def test_a_tickets_version_customer_and_end_fit_its_text():
+    content = load("tracker")
+    known = {one["name"] for one in COMPANY.customers}
+    assert {name for names in content.WORDS.only.values() for name in names} <= known
+    completed = {name: day for name, _, day, _ in content.WORDS.milestones if day}
+    for seed in SEEDS:
+        words = company.words(FOLDER / "tracker", seed, "content.toml")
+        units = {unit[2]: unit for units in words.units.values() for unit in units}
+        assert {*words.ends} <= {*units}
+        assert {summary for summary, unit in units.items() if unit[0] == "task"} <= {*words.ends}
+        made = content.make(seed, people(seed), company, load("helpdesk").voices.say)
+        for ticket in made["tickets"]:
+            unit = units[ticket["summary"]]
+            told = " ".join((*unit[2:4], *unit[4]))
+            named = re.findall(r"\b4\.\d\b", told)
+            assert not ticket["version"] or ticket["version"] >= max(named, default=""), told
+            for has, names in content.WORDS.only.items():
+                if ticket["customer"] and re.search(has, told):
+                    assert ticket["customer"] in names, told
+            for event in ticket["events"]:
+                assert ".." not in event["comment"], told
+                milestone = event["new"].get("milestone", "")
+                assert event["when"][:10] <= completed.get(milestone, event["when"]), told
+
+
+def test_the_wiki_contradicts_itself_in_no_number_product_or_role():
+    for seed in SEEDS:
+        made = load("wiki").make(seed, people(seed))
+        for page, text in made["pages"].items():
+            assert not re.search(r"\b1 (?:minute|hour|day|week|month|piece)s\b", text), page
+        limits = {one["name"]: one["limit"] for one in made["products"]}
+        for customer in made["customers"]:
+            note = made["pages"][customer["page"]].partition("## ")[0]
+            assert {name for name in limits if name in note} <= {*customer["products"]}
+            assert max(customer["users"]) <= min(limits[name] for name in customer["products"])
+        members = {
+            one["name"]: {member["name"] for member in one["members"]} for one in made["teams"]
+        }
+        for meeting in made["meetings"]:
+            assert {one["name"] for one in meeting["points"]} <= members[meeting["team"]]
+        wrong = [one["wrong"] for one in made["mistakes"]]
+        assert len(wrong) == len({*wrong})
+
+
 def test_builds_count_up_and_work_takes_as_many_days_as_it_needs():
     content = load("tracker")
     for seed in SEEDS:

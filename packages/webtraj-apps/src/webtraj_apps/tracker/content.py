@@ -99,6 +99,7 @@ REPORTS = (
     ),
 )
 
+_UPCOMING = tuple(name for name, due, done, _ in WORDS.milestones if due and not done)
 _OLD_HANDS = 37
 """The people after these have just joined."""
 _TRAINER = 36
@@ -177,7 +178,6 @@ class _Maker:
         rng.shuffle(self.units)
         self.codes = iter(rng.sample(range(1000, 9999), len(self.units)))
         self.insists = iter(rng.sample(self.words.insists, len(self.words.insists)))
-        self.finished = iter(rng.sample(self.words.finished, len(self.words.finished)))
         self.after = iter(rng.sample(self.words.after, len(self.words.after)))
 
     def tickets(self) -> list[dict[str, Any]]:
@@ -211,18 +211,30 @@ class _Maker:
         asked = "{" in told or (
             kind != "task" and not re.search(WORDS.own, told) and rng.random() < 0.7
         )
-        of = rng.choice(self.company.COMPANY.customers) if asked else None
+        only = next((names for has, names in WORDS.only.items() if re.search(has, told)), None)
+        customers = [
+            one for one in self.company.COMPANY.customers if only is None or one["name"] in only
+        ]
+        of = rng.choice(customers) if asked else None
         customer, site = (of["name"], rng.choice(of["sites"])) if of else ("", "")
         slots = {"customer": customer, "site": site, "code": f"NF-{next(self.codes)}"}
         slots |= {"cause": cause, "workaround": workaround, "trainer": self.trainer}
         age = (_LAST_DAY - created).days
-        released = [name for name, when, _ in WORDS.versions if when <= created.date().isoformat()]
+        # Nobody sees what came in with a release in an older version.
+        since = max(re.findall(r"\b4\.\d\b", told), default="")
+        released = [
+            name
+            for name, when, _ in WORDS.versions
+            if when <= created.date().isoformat() and name >= since
+        ]
         ticket: dict[str, Any] = {
             "summary": summary.format(**slots),
             "type": kind,
             "component": component,
             "feature": feature,
-            "priority": rng.choices(WORDS.priorities, _weights(kind, told))[0],
+            "priority": rng.choices(WORDS.priorities, _weights(kind, told, self._end(summary)[0]))[
+                0
+            ],
             "owner": self.owners[component],
             "reporter": rng.choice(
                 [
@@ -259,7 +271,8 @@ class _Maker:
         ticket["first"] = {name: ticket[name] for name in ("owner", "priority", "milestone")}
         said = [one.format(**slots) for one in talk]
         ticket["events"] = []
-        for event in self._history(ticket, created, age, slots, said):
+        named = [f"Release {name}" for name in re.findall(r"\b4\.\d\b", f"{summary} {text}")]
+        for event in self._history(ticket, created, age, slots, said, named):
             ticket["events"].append(event)
         return ticket
 
@@ -275,49 +288,76 @@ class _Maker:
         age: int,
         slots: dict[str, str],
         said: list[str],
+        named: list[str],
     ) -> Iterator[dict[str, Any]]:
         """Yield what happened to a ticket, and set its fields to what they end as."""
         rng, moment = self.rng, created
-        is_urgent = ticket["priority"] in WORDS.priorities[:2]
+        told = f"{ticket['summary']} {ticket['description']} {' '.join(said)}"
+        is_serious = ticket["type"] == "defect" and re.search(WORDS.serious, told)
+        is_urgent = is_serious or ticket["priority"] in WORDS.priorities[:2]
         pace = (1, 2, 4, 20) if is_urgent else (1, 4, 20, 60, 150)
 
         def event(author: str, comment: str = "", **new: str) -> dict[str, Any]:
             nonlocal moment
             # Work takes its time, and nobody finds out within minutes that it was in vain.
             days = {"closed": _days_of_work(ticket), "reopened": 1}.get(new.get("status", ""), 0)
+            if "priority" in new:
+                days = 1
+            if ticket["type"] == "task" and comment:
+                days = max(days, 1)
             first, last = (moment + timedelta(days)).date(), _LAST_DAY.date()
+            if moment.date() < first:
+                first = self.company.later(rng, moment + timedelta(days), 1).date()
+                last = min(first + timedelta(days=4 if is_urgent else 14), last)
             when = (
-                self.company.moment(rng, first, min(first + timedelta(days=14), last))
+                self.company.moment(rng, first, last)
                 if moment.date() < first <= last
                 else self.company.later(rng, moment, rng.choice(pace))
             )
             if when > _LAST_DAY + timedelta(hours=18):
-                when = moment + timedelta(minutes=rng.randint(2, 9))
+                when = moment + timedelta(seconds=rng.randint(130, 560))
+            # Two changes at the same second look like those of a clock.
+            when += timedelta(seconds=7 if when.second == moment.second else 0)
             moment = when.replace(microsecond=0)
             ticket.update(new)
             return {"when": moment.isoformat(), "author": author, "comment": comment, "new": new}
 
         is_closed = rng.random() < (0.25 if age < 60 else 0.45 if age < 150 else 0.8)
-        told = f"{ticket['summary']} {ticket['description']}"
-        is_serious = is_urgent or re.search(WORDS.serious, told)
-        if ticket["type"] == "defect" and is_serious and age > 30:  # Nobody leaves that.
+        if ticket["type"] == "defect" and is_urgent and age > 30:  # Nobody leaves that.
             is_closed = True
-        resolution, end = self.words.ends.get(ticket["summary"], ("fixed", ""))
+        resolution, end = self._end(ticket["summary"])
+        is_kept = resolution != "fixed"
         resolution = resolution if is_closed else ""
-        milestone = "" if end and is_closed else self._milestone(ticket, created, age, is_closed)
-        if milestone and rng.random() < 0.6:  # Whoever wrote the ticket chose it.
+        milestone = ""
+        if not (is_closed and is_kept):
+            milestone = self._milestone(ticket, created, age, is_closed, named)
+        if (is_urgent or re.search(WORDS.recent, told)) and not is_closed:
+            milestone = _UPCOMING[0]
+        is_over = milestone not in ("", *_UPCOMING) and not is_closed
+        if milestone and (is_over or rng.random() < 0.6):  # Whoever wrote the ticket chose it.
             ticket["milestone"] = ticket["first"]["milestone"] = milestone
         elif milestone:
             yield event(rng.choice(self.developers[1:]), milestone=milestone)
+        # What is nearly done is not left for months.
+        if not is_closed and age > 30 and (ticket["type"] == "task" or "branch" in told):
+            said = []
         turns = (ticket["owner"], ticket["reporter"])
         for number, text in enumerate(said if is_closed else said[: rng.randint(0, len(said))]):
+            if ticket["type"] == "task" and moment + timedelta(days=2) > _LAST_DAY:
+                break
             yield event(turns[number % 2], text)
-        can_rise = ticket["type"] == "defect" and ticket["customer"] and not end
+        can_rise = ticket["type"] == "defect" and ticket["customer"] and not is_kept
+        can_rise = can_rise and moment + timedelta(days=2) < _LAST_DAY
         if can_rise and (is_closed or age < 30) and rng.random() < 0.25:
-            raised = WORDS.priorities[max(0, WORDS.priorities.index(ticket["priority"]) - 1)]
+            raised = WORDS.priorities[
+                max(0 if is_serious else 1, WORDS.priorities.index(ticket["priority"]) - 1)
+            ]
             insists = next(self.insists, None)
             if insists is not None and raised != ticket["priority"]:
-                yield event(ticket["reporter"], insists.format(**slots), priority=raised)
+                new = {"priority": raised}
+                if raised == "critical" and not is_closed:
+                    new["milestone"] = _UPCOMING[0]
+                yield event(ticket["reporter"], insists.format(**slots), **new)
         if slots["workaround"] and resolution in ("", "fixed") and rng.random() < 0.45:
             ticket["workaround"] = slots["workaround"]
             author = rng.choice([ticket["owner"], *self.support])
@@ -342,36 +382,48 @@ class _Maker:
         rng = self.rng
         closed = event(ticket["owner"], status="closed", resolution=resolution)
         release = _next_release(closed["when"])
+        if ticket["milestone"]:
+            closed["new"]["milestone"] = ticket["milestone"] = f"Release {release}"
         if not text:
-            if ticket["milestone"]:
-                closed["new"]["milestone"] = ticket["milestone"] = f"Release {release}"
-            if ticket["type"] == "task":
-                text = next(self.finished)
-            else:
-                ticket["cause"] = slots["cause"]
-                text = rng.choice(self.words.fixed if ticket["cause"] else self.words.done)
+            ticket["cause"] = slots["cause"]
+            text = rng.choice(self.words.fixed if ticket["cause"] else self.words.done)
         if "{build}" in text:
             ticket["build"] = f"{release}.{_build(release, closed['when'])}"
         closed["comment"] = text.format(build=ticket["build"], **slots)
         yield closed
-        is_recent = closed["when"] > (_LAST_DAY - timedelta(days=75)).isoformat()
+        days = 14 if ticket["priority"] in WORDS.priorities[:2] else 75
+        age = _LAST_DAY - datetime.fromisoformat(closed["when"])
+        is_recent = timedelta(days=3) < age < timedelta(days)
         again = next(self.after, "") if ticket["cause"] and is_recent and rng.random() < 0.4 else ""
         if again:
             yield event(ticket["reporter"], again, status="reopened", resolution="")
 
+    def _end(self, summary: str) -> tuple[str, str]:
+        """Return how a ticket ends, and with which words; no words if any fit."""
+        resolution, text = self.words.ends.get(summary, ("fixed", ""))
+        return resolution, text
+
     def _milestone(
-        self, ticket: dict[str, Any], created: datetime, age: int, is_closed: bool
+        self,
+        ticket: dict[str, Any],
+        created: datetime,
+        age: int,
+        is_closed: bool,
+        named: list[str],
     ) -> str:
         """Return what a ticket is planned for: if it is open, seldom what is completed."""
         rng = self.rng
         if rng.random() < 0.15:
             return ""
-        date = created.date().isoformat()
+        # Nobody plans for a release that is about to leave.
+        date = (created + timedelta(days=14)).date().isoformat()
         later = [name for name, due, _, _ in WORDS.milestones if due and due > date]
         if is_closed:
             return later[0]
+        if found := [name for name in _UPCOMING if name in named]:
+            return found[0]
         if rng.random() > 0.12:
-            later = [name for name, due, done, _ in WORDS.milestones if due and not done]
+            later = list(_UPCOMING)
         if ticket["component"] not in WORDS.portal:
             later.remove("Customer portal")
         if age < 90:
@@ -380,22 +432,26 @@ class _Maker:
 
 
 def _days_of_work(ticket: dict[str, Any]) -> float:
-    """Return how many days a ticket takes, with an hour or two of work on each."""
-    return int(ticket["estimate"]) / 4
+    """Return how many days a ticket takes, with an hour or two of work on each; one at least."""
+    return max(1, int(ticket["estimate"]) / 4)
 
 
-def _weights(kind: str, text: str) -> tuple[int, ...]:
-    """Return the weights of the priorities that fit a text."""
+def _weights(kind: str, text: str, resolution: str) -> tuple[int, ...]:
+    """Return the weights of the priorities that fit a text, and an end."""
     if kind != "defect":
         return 0, 0, 6, 6, 3
     if re.search(f"{WORDS.serious}|{WORDS.keywords['security']}", text):
         return 1, 5, 7, 0, 0
-    return (0, 0, 1, 6, 3) if re.search(WORDS.slight, text) else (0, 1, 8, 4, 0)
+    if re.search(WORDS.slight, text) or resolution != "fixed":
+        return 0, 0, 1, 6, 3
+    return 0, 1, 8, 4, 0
 
 
 def _possible(unit: tuple[Any, ...]) -> date:
     """Return the first day on which a ticket could be written that names these releases."""
     named = set(re.findall(r"\b4\.\d\b", " ".join((*unit[3:5], *unit[5]))))
+    if re.search(WORDS.recent, unit[3]):
+        named.add("4.3")
     dates = {name: date.fromisoformat(when) for name, when, _ in WORDS.versions}
     return max((dates.get(name, dates["4.3"]) for name in named), default=_FIRST_DAY.date())
 

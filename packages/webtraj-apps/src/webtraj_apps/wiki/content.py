@@ -17,6 +17,11 @@ _TOWNS = [one["town"] for one in company.COMPANY.sites]
 _LAST = date(2026, 2, 27)
 _MEETINGS = 36
 _PER_WEEK = 6
+_NEAR = (
+    ("Shop", "Design", "Logistics", "Finance", "People"),
+    ("Systems", "IT", "Sales", "Support"),
+)
+"""Departments whose people sit in each other's meetings."""
 
 
 def make(seed: int, people: Sequence[Any]) -> dict[str, Any]:
@@ -112,7 +117,7 @@ class _Maker:
                 "lead": own[0][0],
                 "members": members,
                 "day": rng.choice(self.words.days),
-                "time": f"{rng.randint(9, 15)}:{rng.choice(('00', '15', '30'))}",
+                "time": f"{rng.choice((9, 10, 11, 13, 14, 15))}:{rng.choice(('00', '15', '30'))}",
                 "duty": rng.choice(own[1:])[0],
                 "cost_centre": str(self._cost_centre(row["department"])),
                 "what": what,
@@ -145,7 +150,8 @@ class _Maker:
             f"{team['what'][0].upper()}{team['what'][1:]}.\n\nLead: {team['lead']}\n\n"
             f"## Members\n\n{table(('Name', 'Role', 'Room', 'Extension'), *rows)}\n\n"
             f"## Meetings\n\n"
-            f"Weekly: {team['day']} {team['time']}\n\nOn duty this quarter: {team['duty']}\n\n"
+            f"Team meeting: {team['day']} {team['time']}\n\n"
+            f"On duty this quarter: {team['duty']}\n\n"
             f"## Good to know\n\n{note}\n\n"
             f"Cost centre: {team['cost_centre']}"
         )
@@ -220,7 +226,7 @@ class _Maker:
                 "price": price,
                 "old_price": price - rng.choice((3, 4, 5, 6)),
                 "setup": rng.randint(4, 30) * 50,
-                "limit": rng.choice((50, 80, 100, 150, 200, 250, 400)),
+                "limit": rng.choice((150, 200, 250, 300, 400, 500, 800)),
                 "release": releases[-1][0],
                 "released": releases[-1][1],
                 "support_ends": f"20{rng.randint(27, 30)}-{rng.choice(('06-30', '12-31'))}",
@@ -252,8 +258,9 @@ class _Maker:
             ]
         self.facts["products"] = products
         listed = [(f"[[{p['name']}|{p['page']}]]", p["team"], p["release"]) for p in products]
-        self.pages["Products"] = "# Products\n\nWhat we sell.\n\n" + table(
-            ("Product", "Team", "Current release"), *listed
+        self.pages["Products"] = (
+            "# Products\n\nWhat we sell. Each product counts its own releases.\n\n"
+            + table(("Product", "Team", "Current release"), *listed)
         )
 
     def _customers(self) -> None:
@@ -270,7 +277,10 @@ class _Maker:
         others = [one["name"] for one in company.COMPANY.software[1:]]
         for row, number, surname in zip(rows, numbers, surnames, strict=True):
             name, sells, sites = row["name"], row["sells"], row["sites"]
-            bought = sorted(rng.sample(others, rng.randint(1, 4)))
+            note = self.words.customer_notes[name]
+            # Who is said to use a product has bought it.
+            used = [one for one in others if one in note]
+            bought = sorted({*used, *rng.sample(others, rng.randint(1, 4))})
             customer = {
                 "name": name,
                 "page": f"Customers/{name}",
@@ -279,14 +289,14 @@ class _Maker:
                 "contract": f"NC-{number}",
                 "ends": ends.pop(),
                 "hours": rng.choice((2, 4, 8, 24)),
-                "manager": rng.choice(self._of("Sales", "Support", "Systems")),
+                "manager": rng.choice(self._of("Sales", "Support")),
                 "users": [rng.randint(8, 140) for _ in sites],
                 "sites": list(sites),
                 "products": ["Northfield Warehouse", *bought],
             }
             customers.append(customer)
             users = list(zip(sites, customer["users"], strict=True))
-            head = f"# {name}\n\n{self.words.customer_notes[name]}\n\n## Contract\n\n"
+            head = f"# {name}\n\n{note}\n\n## Contract\n\n"
             tail = (
                 f"\n\n## Sites\n\n{table(('Site', 'Users'), *users)}\n\n"
                 f"## Products\n\n{bullets([f'[[Products/{p}]]' for p in customer['products']])}"
@@ -363,21 +373,30 @@ class _Maker:
         members = [member["name"] for member in team["members"]]
         topic, decisions, points = self.words.minutes[name][turn]
         clerk = rng.choice(members)
-        guests = rng.sample(self.names[1:37], rng.choice((0, 0, 0, 1, 1, 2)))
-        there = {clerk, *guests, *rng.sample(members, rng.randint(1, len(members)))}
+        department = next(t["department"] for t in company.COMPANY.teams if t["name"] == name)
+        near = next(group for group in _NEAR if department in group)
+        outside = [one for one in self._of(*near) if one not in members]
+        guests = rng.sample(outside, rng.choice((0, 0, 0, 1, 1, 2)))
+        own = [
+            clerk,
+            *rng.sample([m for m in members if m != clerk], rng.randint(1, len(members) - 1)),
+        ]
+        # Guests take nothing home, and no clerk does it all.
+        doers = rng.sample(own * (len(points) // len(own) + 1), len(points))
+        if len(doers) > 1 and {*doers} == {clerk}:
+            doers[rng.randrange(len(doers))] = own[1]
         meeting: dict[str, Any] = {
             "page": f"Meetings/{day:%Y-%m-%d} {name}",
             "team": name,
             "date": f"{day:%Y-%m-%d}",
             "topic": topic,
             "minutes": clerk,
-            "present": sorted(there if len(there) > 1 else {*there, *members}),
+            "present": sorted({*own, *guests}),
             "decisions": list(decisions),
             "next": f"{coming:%Y-%m-%d}",
             "points": [
                 {"name": doer, "what": what, "done": rng.random() < 0.4}
-                for what in points
-                for doer in [rng.choice(sorted(there))]
+                for doer, what in zip(doers, points, strict=True)
             ],
         }
         points = [
@@ -390,7 +409,7 @@ class _Maker:
             f"Present: {', '.join(meeting['present'])}\n\nMinutes: {meeting['minutes']}\n\n"
             f"## Decisions\n\n{bullets(meeting['decisions'])}\n\n"
             f"## Open points\n\n{bullets(points)}\n\n"
-            f"## Next meeting\n\nThe next meeting is on {meeting['next']}."
+            f"## Next meeting\n\n{meeting['next']}, {team['time']}"
         )
         return meeting
 
@@ -413,14 +432,17 @@ class _Maker:
         self.pages["Company/Glossary"] = "# Glossary\n\n" + table(
             ("Short", "Meaning"), *((word, self.words.glossary[word]) for word in chosen)
         )
+        year = date(company.COMPANY.today.year, 1, 1)
         holidays = [
-            (one["date"].isoformat(), one["what"])
+            (max(one["date"], year).isoformat(), one["what"])
             for one in company.COMPANY.calendar
-            if one["kind"] == "holiday" and one["date"].year == company.COMPANY.today.year
+            if one["kind"] == "holiday" and one["date"].year <= year.year
+            if one.get("until", one["date"]) >= year
         ]
         self.pages["Company/Holidays 2026"] = (
-            "# Holidays 2026\n\nDays on which all offices are closed. Leeds has a plan of its own "
-            "for the weeks before Christmas.\n\n" + table(("Date", "Holiday"), *holidays)
+            "# Holidays 2026\n\nDays on which our offices are closed. Ghent has the Belgian ones "
+            "as well, and Leeds a plan of its own for the weeks before Christmas.\n\n"
+            + table(("Date", "Holiday"), *holidays)
         )
         told = bullets([f"{one['date'].year}: {one['what']}" for one in company.COMPANY.history])
         self.pages["Company/About Northfield"] = (
@@ -454,10 +476,13 @@ class _Maker:
         rng.shuffle(candidates)
         for page in candidates:
             text = self.pages[page]
+            made = {mistake["wrong"] for mistake in mistakes}
             found = [
-                (right, wrong) for right, wrong in self.words.mistakes if text.count(right) == 1
+                (right, wrong)
+                for right, wrong in self.words.mistakes
+                if text.count(right) == 1 and wrong not in made
             ]
-            if found and len(mistakes) < 14:
+            if found and len(mistakes) < 10:
                 right, wrong = rng.choice(found)
                 self.pages[page] = text.replace(right, wrong)
                 mistakes.append({"page": page, "wrong": wrong, "right": right})
@@ -482,6 +507,7 @@ class _Maker:
         authors = self.names[1:37]
         revisions = []
         nonsense = {one["page"]: one["author"] for one in self.facts["spoiled"]}
+        clerks = {one["page"]: one["minutes"] for one in self.facts["meetings"]}
         for page, text in self.pages.items():
             texts = [*(older for older, _ in self.older.get(page, ())), text]
             messages = ["", *(message for _, message in self.older.get(page, ()))]
@@ -499,7 +525,7 @@ class _Maker:
                 author = nonsense.get(page, "") if last else ""
                 revisions.append(
                     {
-                        "author": author or rng.choice(authors),
+                        "author": author or clerks.get(page) or rng.choice(authors),
                         "message": message
                         or (
                             "Minutes"
