@@ -58,6 +58,8 @@ def said(value):
         return value.kind, value.table, said(value.where), said(value.new), value.optional
     if isinstance(value, dict):
         return sorted((key, said(one)) for key, one in value.items())
+    if isinstance(value, set | frozenset):
+        return sorted(map(said, value))
     return [said(one) for one in value] if isinstance(value, list | tuple) else repr(value)
 
 
