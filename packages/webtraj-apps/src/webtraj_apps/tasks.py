@@ -33,7 +33,7 @@ import datetime
 import random
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, Mapping, Sequence
 from types import MappingProxyType
-from typing import Any, Final, Literal, TypeAlias
+from typing import Any, Final, Literal, TypeAlias, TypeVar
 
 from webtraj import errors
 from webtraj.environments import actions as actions_lib
@@ -69,23 +69,30 @@ __all__ = [
     "Facts",
     "Fault",
     "Parts",
+    "Row",
+    "Statement",
     "Steps",
     "Template",
     "added",
     "anything",
     "assign",
     "changed",
+    "changed_row",
     "contains",
     "difficulty_of",
+    "draw_day",
+    "draw_distinct",
     "find",
     "find_best",
     "find_template",
     "find_templates",
     "format_date",
+    "group_rows",
     "hash_of",
     "in_changed",
     "in_new",
     "join_names",
+    "next_id",
     "on_day",
     "optional",
     "other_than",
@@ -98,6 +105,9 @@ __all__ = [
 Facts: TypeAlias = Mapping[str, Any]
 """What a world holds, as far as tasks may mention it."""
 
+Row: TypeAlias = Mapping[str, Any]
+"""One of the facts, or of the rows that an application keeps."""
+
 Statement: TypeAlias = tuple[str, tuple[Any, ...]]
 """SQL and its parameters."""
 
@@ -109,6 +119,8 @@ Steps: TypeAlias = "Step | Iterable[Steps]"
 
 Parts: TypeAlias = "Expected | Step | Iterable[Parts]"
 """Steps of an oracle and the changes that they make, nested as is handy."""
+
+_Choice = TypeVar("_Choice")
 
 _LEVELS: Final = {1: 25, 2: 40, 3: 60}
 """The step limit by level."""
@@ -430,18 +442,77 @@ def find_best(
     return found[0] if len(found) == 1 else None
 
 
-def other_than(rng: random.Random, choices: Iterable[str], *but: str) -> str:
-    """Choose one, but none of some."""
-    return rng.choice([choice for choice in choices if choice not in but])
+def group_rows(rows: Iterable[Row], *names: str, least: int = 2, most: int = 99) -> list[list[Row]]:
+    """Return the groups of rows with the same values of these columns, by how many are in them.
+
+    >>> group_rows([{"n": 1}, {"n": 2}, {"n": 1}], "n")
+    [[{'n': 1}, {'n': 1}]]
+    """
+    groups: dict[tuple[Any, ...], list[Row]] = {}
+    for row in rows:
+        groups.setdefault(tuple(row[name] for name in names), []).append(row)
+    return [group for group in groups.values() if least <= len(group) <= most]
 
 
-def join_names(names: Sequence[str]) -> str:
+def next_id(*tables: Iterable[Row]) -> int:
+    """Return the lowest id above those of all rows.
+
+    >>> next_id([{"id": 3}, {"id": 5}])
+    6
+    """
+    return 1 + max(int(row["id"]) for rows in tables for row in rows)
+
+
+def changed_row(table: str, row: Row, **new: Any) -> Expected:
+    """Expect new values of a row with an id. See `changed`."""
+    return changed(table, {"id": row["id"]}, **new)
+
+
+def other_than(
+    rng: random.Random, choices: Iterable[_Choice], *but: object, **values: object
+) -> _Choice:
+    """Choose one, but none of some, and no row that has one of these values.
+
+    >>> other_than(random.Random(), [1, 2], 1)
+    2
+    """
+
+    def fits(choice: Any) -> bool:
+        return choice not in but and all(choice[name] != values[name] for name in values)
+
+    return rng.choice([choice for choice in choices if fits(choice)])
+
+
+def draw_distinct(
+    rng: random.Random, choices: Sequence[_Choice], count: int, value: Callable[[_Choice], Any]
+) -> list[_Choice]:
+    """Draw some of which no two have the same value, so that one is first."""
+    while True:
+        drawn = rng.sample(choices, count)
+        if len(set(map(value, drawn))) == count:
+            return drawn
+
+
+def draw_day(
+    rng: random.Random,
+    first: int,
+    last: int = 0,
+    *,
+    days: tuple[int, int] = (1, 28),
+    year: int = 2026,
+) -> str:
+    """Draw a day, as YYYY-MM-DD, of one month, or of several up to the last one."""
+    month = rng.randint(first, last) if last else first
+    return f"{year}-{month:02}-{rng.randint(*days):02}"
+
+
+def join_names(names: Sequence[str], last: Literal["and", "or"] = "and") -> str:
     """Return names as a list in a sentence, for goals.
 
     >>> join_names(["Emma", "Noah", "Priya"])
     'Emma, Noah and Priya'
     """
-    return f"{', '.join(names[:-1])} and {names[-1]}" if len(names) > 1 else names[0]
+    return f"{', '.join(names[:-1])} {last} {names[-1]}" if len(names) > 1 else names[0]
 
 
 def format_date(day: str) -> str:

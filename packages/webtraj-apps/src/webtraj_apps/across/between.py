@@ -31,7 +31,16 @@ from webtraj_apps.cms import tasks as cms
 from webtraj_apps.forum import tasks as forum
 from webtraj_apps.helpdesk import tasks as helpdesk
 from webtraj_apps.shop.assignments import basket, common, office
-from webtraj_apps.tasks import Assignment, Facts, added, find_best, same_text, template
+from webtraj_apps.tasks import (
+    Assignment,
+    Facts,
+    added,
+    find_best,
+    next_id,
+    other_than,
+    same_text,
+    template,
+)
 from webtraj_apps.tracker import content as tracker_content
 from webtraj_apps.tracker import tasks as tracker
 from webtraj_apps.wiki import tasks as wiki
@@ -390,7 +399,7 @@ def _second_hand(facts: Facts, rng: random.Random) -> Assignment:
     own, project = facts["budget"], draw_project(facts, rng)
     shown = forum.visible_topics(facts["forum"])
     sold = [one for one in shown if one["category"] == "For Sale"]
-    topic = rng.choice([one for one in sold if one["author"] != facts["forum"]["user"]])
+    topic = other_than(rng, sold, author=facts["forum"]["user"])
     item, price = topic["details"]["item"], float(topic["details"]["price"])
     return assign_across(
         f'I have bought what the topic "{topic["title"]}" in the forum offers, at the price '
@@ -558,8 +567,8 @@ def _topic_to_ticket(facts: Facts, rng: random.Random) -> Assignment:
     desk, own = facts["helpdesk"], facts["forum"]
     plain = forum.plain_topics(own)
     fits = [one for one in plain if one["category"] in ("Hardware", "Network")]
-    topic = rng.choice([one for one in fits if one["author"] != own["user"]])
-    number = 1 + max(int(ticket["id"]) for ticket in desk["tickets"])
+    topic = other_than(rng, fits, author=own["user"])
+    number = next_id(desk["tickets"])
     sender = f"{topic['author']}@northfield.test"
     queue, body = helpdesk.find_queue(desk, "it"), f"See the forum: {topic['title']}."
     priority = rng.choice((2, 4))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import random
 from collections.abc import Callable, Iterable
+from operator import itemgetter
 from typing import Any, Final
 
 from webtraj_apps.across.visits import (
@@ -33,6 +34,8 @@ from webtraj_apps.shop.assignments import common as shop
 from webtraj_apps.tasks import (
     Assignment,
     Facts,
+    draw_day,
+    draw_distinct,
     find,
     format_date,
     join_names,
@@ -314,17 +317,15 @@ _FIRST_ORDER: Final = 100_000
 @task("across/cheapest-of-three", apps=("mail", "shop"), level=3, split="train")
 def _cheapest_of_three(facts: Facts, rng: random.Random) -> Assignment:
     what, of = rng.choice((("cheapest", "price"), ("lightest", "weight")))
-    three: list[Facts] = []
-    while len({float(one[of]) for one in three}) < 3:
-        three = rng.sample([one for one in facts["shop"]["products"] if one["stock"]], 3)
-    best = min(three, key=lambda one: float(one[of]))
-    names = [one["title"] for one in three]
+    there = [one for one in facts["shop"]["products"] if one["stock"]]
+    three = draw_distinct(rng, there, 3, itemgetter(of))
+    names = join_names([f"the {one['title']}" for one in three], "or")
     return _question(
         facts,
         rng,
-        f"which of these three products in our shop is the {what}: the {names[0]}, the {names[1]} "
-        f"or the {names[2]}? Answer with its full name and with nothing else, please.",
-        best["title"],
+        f"which of these three products in our shop is the {what}: {names}? "
+        "Answer with its full name and with nothing else, please.",
+        min(three, key=itemgetter(of))["title"],
         at("shop", map(shop.to_product, three)),
     )
 
@@ -414,7 +415,7 @@ def _new_page(facts: Facts, rng: random.Random) -> Assignment:
 def _moved_desk(facts: Facts, rng: random.Random) -> Assignment:
     own = facts["wiki"]
     team = rng.choice(own["teams"])
-    member = rng.choice([one for one in team["members"] if one["name"] != own["name"]])
+    member = other_than(rng, team["members"], name=own["name"])
     room, extension = f"1.{rng.randint(30, 79)}", str(rng.randint(700, 999))
     text = wiki.seat(own, team, member, room=room, extension=extension)
     return do_as_asked(
@@ -449,7 +450,7 @@ def _ask_wiki(facts: Facts, rng: random.Random) -> Assignment:
 def _meeting_page(facts: Facts, rng: random.Random) -> Assignment:
     meeting = rng.choice(facts["mail"]["meetings"])
     title, organiser = meeting["title"], find(facts["mail"]["people"], name=meeting["organiser"])
-    day, hour = f"2026-04-{rng.randint(13, 30)}", f"{rng.randint(8, 16):02d}:00"
+    day, hour = draw_day(rng, 4, days=(13, 30)), f"{rng.randint(8, 16):02d}:00"
     room = other_than(rng, mail.ROOMS, meeting["room"])
     letter, delivery = mail.write_mail(
         facts["mail"],
@@ -489,7 +490,7 @@ def _draw_spender(
 @task("across/enter-expense", apps=("mail", "budget"), level=2, split="train")
 def _enter_expense(facts: Facts, rng: random.Random) -> Assignment:
     project, bill, sender = _draw_spender(facts, rng, everyone=False)
-    day = budget.draw_day(rng)
+    day = draw_day(rng, 1, 2)
     return do_as_asked(
         facts,
         rng,
@@ -506,7 +507,7 @@ def _enter_expense(facts: Facts, rng: random.Random) -> Assignment:
 @task("across/enter-expenses", apps=("mail", "budget"), level=3, split="test")
 def _enter_expenses(facts: Facts, rng: random.Random) -> Assignment:
     project, first, sender = _draw_spender(facts, rng, everyone=True)
-    day, titles = budget.draw_day(rng), budget.titles_of(project)
+    day, titles = draw_day(rng, 1, 2), budget.titles_of(project)
     things = rng.sample([one for one in budget.PURCHASES if one not in titles], 3)
     bills = [{**first, "what": what, "amount": budget.draw_amount(rng)} for what in things]
     lines = "\n".join(f"- {bill['what']}: {bill['amount']:.2f}" for bill in bills)

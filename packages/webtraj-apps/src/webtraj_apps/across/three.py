@@ -122,7 +122,7 @@ def _report_on_contract(facts: Facts, rng: random.Random) -> Assignment:
 def _new_desk(facts: Facts, rng: random.Random) -> Assignment:
     own, desk = facts["wiki"], facts["helpdesk"]
     team = rng.choice(own["teams"])
-    member = rng.choice([one for one in team["members"] if one["name"] != own["name"]])
+    member = other_than(rng, team["members"], name=own["name"])
     room, thing = f"1.{rng.randint(30, 79)}", rng.choice(("telephone", "screen", "desk lamp"))
     text = wiki.seat(own, team, member, room=room)
     sender = find(facts["mail"]["people"], name=member["name"])

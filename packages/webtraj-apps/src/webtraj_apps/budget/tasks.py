@@ -21,7 +21,8 @@ from webtraj_apps.tasks import (
     added,
     anything,
     assign,
-    changed,
+    changed_row,
+    draw_day,
     find,
     find_best,
     format_date,
@@ -78,11 +79,6 @@ def _settlements(project: Project) -> list[dict[str, Any]]:
 # Draws.
 
 
-def draw_day(rng: random.Random) -> str:
-    """Draw a day of January or February."""
-    return date(2026, rng.randint(1, 2), rng.randint(1, 28)).isoformat()
-
-
 def draw_amount(rng: random.Random) -> float:
     """Draw what a bill may amount to."""
     return rng.randint(305, 18990) / 100
@@ -103,7 +99,7 @@ def draw_bill(facts: Facts, rng: random.Random, *, everyone: bool) -> tuple[Proj
     """Draw a project, and a new bill for it."""
     project = rng.choice(find_known_projects(facts))
     names = _names(project)
-    what = rng.choice([one for one in PURCHASES if one not in titles_of(project)])
+    what = other_than(rng, PURCHASES, *titles_of(project))
     some = _draw_some(names, rng)
     amount, payer = draw_amount(rng), rng.choice(names)
     return project, _bill(what, amount, payer, names if everyone else some)
@@ -142,8 +138,7 @@ def _draw_member(
 
 
 def _draw_newcomer(facts: Facts, project: Project, rng: random.Random) -> str:
-    inside = {one["name"] for one in project["members"]}
-    return str(rng.choice([name for name in facts["people"] if name not in inside]))
+    return str(other_than(rng, facts["people"], *(one["name"] for one in project["members"])))
 
 
 def _draw_settlement(facts: Facts, rng: random.Random) -> tuple[Project, dict[str, Any]]:
@@ -183,10 +178,6 @@ def _paid(bill: Bill, *, day: str = _TODAY, kind: str = "EXPENSE", **payer: Any)
 def expect_bill(project: Project, bill: Bill, *, day: str = _TODAY) -> Expected:
     """Expect a new bill, paid by a participant."""
     return _paid(bill, day=day, payer_id=_member(project, bill["payer"])["id"])
-
-
-def _changed(table: str, row: dict[str, Any], **new: Any) -> Expected:
-    return changed(table, {"id": row["id"]}, **new)
 
 
 def _identifier(name: str) -> str:
@@ -270,7 +261,7 @@ def add_bill(project: Project, bill: Bill, *, day: str = "") -> Parts:
 
 
 def _edit_bill(project: Project, bill: Bill, *fields: Step, **new: Any) -> Parts:
-    return _open_bill(project, bill), fields, _SUBMIT, _changed("bill", bill, **new)
+    return _open_bill(project, bill), fields, _SUBMIT, changed_row("bill", bill, **new)
 
 
 def _share_bill(project: Project, bill: Bill, names: Sequence[str]) -> Parts:
@@ -301,7 +292,7 @@ def _edit_member(project: Project, member: Member, field: str, value: str | floa
     return (
         (open_project(project), _of_member(member, "edit")),
         (fill(f"#{field}", text), click("main form button")),
-        _changed("person", member, **{field: value}),
+        changed_row("person", member, **{field: value}),
     )
 
 
@@ -327,7 +318,7 @@ def _register(project: Project, settlement: dict[str, Any]) -> Parts:
 def _edit_project(project: Project, field: Step, **new: Any) -> Parts:
     code = fill("#edit-project #current_password", project["code"])
     steps = _settings(project), field, code, click("#edit-project button")
-    return steps, _changed("project", project, **new)
+    return steps, changed_row("project", project, **new)
 
 
 def _create_project(name: str, code: str, email: str) -> Parts:
@@ -361,7 +352,7 @@ def _add_bill(facts: Facts, rng: random.Random) -> Assignment:
 @task("budget/add-bill-for-some", level=2, split="train")
 def _add_bill_for_some(facts: Facts, rng: random.Random) -> Assignment:
     project, bill = draw_bill(facts, rng, everyone=False)
-    day = draw_day(rng)
+    day = draw_day(rng, 1, 2)
     return assign(
         f'Add a bill to the project "{project["name"]}": on {format_date(day)}, '
         f'{bill["payer"]} paid {bill["amount"]:.2f} for "{bill["what"]}", '
@@ -391,7 +382,7 @@ def _add_three_bills(facts: Facts, rng: random.Random) -> Assignment:
     names = _names(project)
     things = rng.sample([one for one in PURCHASES if one not in titles_of(project)], 3)
     bills = [_bill(what, draw_amount(rng), rng.choice(names), names) for what in things]
-    day = draw_day(rng)
+    day = draw_day(rng, 1, 2)
     told = "; ".join(f'{one["payer"]}: {one["amount"]:.2f} for "{one["what"]}"' for one in bills)
     return assign(
         f'Add three bills of {format_date(day)} to the project "{project["name"]}", each for '
@@ -415,7 +406,7 @@ def _change_amount(facts: Facts, rng: random.Random) -> Assignment:
 @task("budget/change-payer", level=1, split="train")
 def _change_payer(facts: Facts, rng: random.Random) -> Assignment:
     project, bill = _choose_bill(facts, rng)
-    payer = rng.choice([one for one in active_members(project) if one["name"] != bill["payer"]])
+    payer = other_than(rng, active_members(project), name=bill["payer"])
     return assign(
         f'{payer["name"]}, not {bill["payer"]}, paid the bill "{bill["what"]}" in the project '
         f'"{project["name"]}". Correct it.',
@@ -426,7 +417,7 @@ def _change_payer(facts: Facts, rng: random.Random) -> Assignment:
 @task("budget/change-date-and-title", level=2, split="train")
 def _change_date_and_title(facts: Facts, rng: random.Random) -> Assignment:
     project, bill = _choose_bill(facts, rng)
-    day = draw_day(rng)
+    day = draw_day(rng, 1, 2)
     what = f"{bill['what']} ({rng.choice(('with receipt', 'no receipt', 'by card', 'in cash'))})"
     fields = fill("#date", day), fill("#what", what)
     return assign(
@@ -525,7 +516,7 @@ def _add_participant(facts: Facts, rng: random.Random) -> Assignment:
 @task("budget/change-weight", level=2, split="train")
 def _change_weight(facts: Facts, rng: random.Random) -> Assignment:
     project, member = _draw_member(facts, rng)
-    weight = rng.choice([one for one in (0.5, 1.5, 2.5, 3.0, 4.0) if one != member["weight"]])
+    weight = other_than(rng, (0.5, 1.5, 2.5, 3.0, 4.0), member["weight"])
     return assign(
         f'In the project "{project["name"]}", set the weight of {member["name"]} to {weight:g}.',
         _edit_member(project, member, "weight", weight),
@@ -550,7 +541,7 @@ def _deactivate_participant(facts: Facts, rng: random.Random) -> Assignment:
     button = _of_member(member, "delete")
     return assign(
         f'Deactivate the participant {member["name"]} of the project "{project["name"]}".',
-        (open_project(project), button, button, _changed("person", member, activated=0)),
+        (open_project(project), button, button, changed_row("person", member, activated=0)),
     )
 
 
@@ -581,7 +572,7 @@ def _reactivate_participant(facts: Facts, rng: random.Random) -> Assignment:
     return assign(
         f'Reactivate the participant {member["name"]} of the project "{project["name"]}".',
         (open_project(project), _of_member(member, "reactivate")),
-        _changed("person", member, activated=1),
+        changed_row("person", member, activated=1),
         prepare=(("UPDATE person SET activated = 0 WHERE id = ?", (member["id"],)),),
     )
 
@@ -881,7 +872,7 @@ def _delete_project(facts: Facts, rng: random.Random) -> Assignment:
         f'"{project["code"]}".',
         (_settings(project), fill("#delete-project #password", project["code"]), button, button),
         removed("project", id=project["id"]),
-        [_changed("person", one, project_id=None) for one in project["members"]],
+        [changed_row("person", one, project_id=None) for one in project["members"]],
     )
 
 

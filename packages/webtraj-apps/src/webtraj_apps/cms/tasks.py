@@ -28,11 +28,15 @@ from webtraj_apps.tasks import (
     Assignment,
     Facts,
     Parts,
+    Row,
     Steps,
     added,
     anything,
     assign,
     changed,
+    changed_row,
+    draw_day,
+    draw_distinct,
     find,
     hash_of,
     in_changed,
@@ -48,7 +52,6 @@ from webtraj_apps.tasks import (
 START: Final = "/admin/"
 task = functools.partial(template, user="user", start=START)
 
-Row = Mapping[str, Any]
 """A page, a user or another fact."""
 _TODAY: Final = "2026-03-02"
 _TABLES: Final = {
@@ -143,11 +146,6 @@ def _room(rng: random.Random) -> str:
     return f"Dundee, room {rng.randint(1, 4)}.{rng.randint(1, 28):02}"
 
 
-def _draw_day(rng: random.Random, first: int, year: int = 2026) -> str:
-    """Return a day from this month to September."""
-    return f"{year}-{rng.randint(first, 9):02d}-{rng.randint(10, 28)}"
-
-
 def _draw_person(facts: Facts, rng: random.Random) -> Row:
     """Return a user that no task logs in."""
     found: Row = rng.choice(facts["people"][13:])
@@ -167,7 +165,7 @@ def name_of(page: Row) -> str:
 
 
 def _page(page: Row, **new: Any) -> Expected:
-    return changed("wagtailcore_page", {"id": page["id"]}, **new)
+    return changed_row("wagtailcore_page", page, **new)
 
 
 def _fields(page: Row, **new: Any) -> Expected:
@@ -387,7 +385,7 @@ def _save_draft(facts: Facts, rng: random.Random) -> Assignment:
 @task("cms/edit-event", level=1, split="train", allow=_REVISIONS)
 def _edit_event(facts: Facts, rng: random.Random) -> Assignment:
     page, place = _draw_page(facts, rng, "events"), _room(rng)
-    seats = rng.choice([one for one in range(8, 40) if str(one) != page["fields"]["seats"]])
+    seats = other_than(rng, range(8, 40), int(page["fields"]["seats"]))
     return assign(
         f'The event {name_of(page)} moves: its place is now "{place}", and it has {seats} '
         "seats there. Publish this.",
@@ -397,7 +395,8 @@ def _edit_event(facts: Facts, rng: random.Random) -> Assignment:
 
 @task("cms/postpone-event", level=1, split="test", allow=_REVISIONS)
 def _postpone_event(facts: Facts, rng: random.Random) -> Assignment:
-    page, date, host = _draw_page(facts, rng, "events"), _draw_day(rng, 5), rng.choice(_HOSTS)
+    page, date = _draw_page(facts, rng, "events"), draw_day(rng, 5, 9, days=(10, 28))
+    host = rng.choice(_HOSTS)
     return assign(
         f"The event {name_of(page)} now takes place on {date}, and its organiser is now"
         f' "{host}". Publish this.',
@@ -408,7 +407,7 @@ def _postpone_event(facts: Facts, rng: random.Random) -> Assignment:
 @task("cms/edit-job", level=2, split="train", allow=_REVISIONS)
 def _edit_job(facts: Facts, rng: random.Random) -> Assignment:
     page, hours = _draw_page(facts, rng, "jobs"), rng.choice((18, 22, 28, 30, 38))
-    date, contact = _draw_day(rng, 5), _draw_person(facts, rng)["email"]
+    date, contact = draw_day(rng, 5, 9, days=(10, 28)), _draw_person(facts, rng)["email"]
     return assign(
         f"Correct the vacancy {name_of(page)}: {hours} hours a week, apply until {date}, "
         f"contact {contact}. Publish it.",
@@ -574,7 +573,7 @@ def _new_article(facts: Facts, rng: random.Random) -> Assignment:
     category, author = rng.choice(_CATEGORIES), rng.choice(_first_authors(facts))
     text, kind = rng.choice(_SUMMARIES), rng.choice(("Notes", "Letter", "Report", "Greetings"))
     title = f"{kind} from {rng.choice(_WORKSHOPS)}, part {rng.randint(2, 9)}"
-    date = f"2026-03-{rng.randint(10, 28)}"
+    date = draw_day(rng, 3, days=(10, 28))
     return assign(
         f'Publish a news page "{title}" of {date} in the category "{category.title()}", by'
         f' {author["name"]}, with the summary "{text}"',
@@ -595,7 +594,7 @@ def _new_article(facts: Facts, rng: random.Random) -> Assignment:
 def _new_event(facts: Facts, rng: random.Random) -> Assignment:
     title = f"{rng.choice(('Breakfast', 'Concert', 'Reading', 'Repair day'))} {rng.randint(50, 99)}"
     place, host, seats = _room(rng), rng.choice(_HOSTS), rng.randint(4, 60)
-    text, date = rng.choice(_SUMMARIES), _draw_day(rng, 4)
+    text, date = rng.choice(_SUMMARIES), draw_day(rng, 4, 9, days=(10, 28))
     fields = {"date": date, "place": place, "seats": seats, "host": host, "summary": text}
     return assign(
         f'Publish an event "{title}" on {date}: place "{place}", {seats} seats, organised by'
@@ -610,7 +609,7 @@ def _new_job(facts: Facts, rng: random.Random) -> Assignment:
     title = f"{rng.choice(('Carpenter', 'Glazier', 'Cook', 'Archivist', 'Gardener'))} in {place}"
     department = rng.choice(("design", "finance", "logistics", "sales", "support"))
     hours, text = rng.choice((16, 24, 32, 40)), rng.choice(_SUMMARIES)
-    date, contact = _draw_day(rng, 4), rng.choice(facts["people"])["email"]
+    date, contact = draw_day(rng, 4, 9, days=(10, 28)), rng.choice(facts["people"])["email"]
     fields = {"department": department, "closing_date": date, "workplace": place, "hours": hours}
     fields |= {"contact": contact, "summary": text}
     return assign(
@@ -657,7 +656,7 @@ def _change_notice(facts: Facts, rng: random.Random) -> Assignment:
         f' "{level.title()}".',
         _snippets("notice", f'main a[href$="/notice/edit/{notice["id"]}/"]'),
         ((check if shown else uncheck)("#id_is_shown"), select("#id_level", level), _SAVE),
-        changed("northfield_notice", {"id": notice["id"]}, is_shown=int(shown), level=level),
+        changed_row("northfield_notice", notice, is_shown=int(shown), level=level),
     )
 
 
@@ -687,7 +686,7 @@ def _correct_term(facts: Facts, rng: random.Random) -> Assignment:
         f'Replace the meaning of the glossary term "{term["word"]}" by "{meaning}"',
         _snippets("term", f'main a[href$="/term/edit/{term["id"]}/"]'),
         (fill("#id_meaning", meaning), _SAVE),
-        changed("northfield_term", {"id": term["id"]}, meaning=same_text(meaning)),
+        changed_row("northfield_term", term, meaning=same_text(meaning)),
     )
 
 
@@ -794,7 +793,7 @@ def _deactivate_user(facts: Facts, rng: random.Random) -> Assignment:
     return assign(
         f"{person['name']} has left. Deactivate the user account without deleting it.",
         (_account(person), uncheck("#id_is_active"), _button("Save")),
-        changed("auth_user", {"id": person["id"]}, is_active=0),
+        changed_row("auth_user", person, is_active=0),
     )
 
 
@@ -864,11 +863,11 @@ def _sum_seats(facts: Facts, rng: random.Random) -> Assignment:
 
 @reading("cms/next-review", level=3, split="test")
 def _next_review(facts: Facts, rng: random.Random) -> Assignment:
-    while True:
-        chosen = rng.sample(live_pages(facts, sections=("policies",)), 5)
-        by_date = sorted(chosen, key=lambda page: str(page["fields"]["review_date"]))
-        if len({page["fields"]["review_date"] for page in chosen}) == len(chosen):
-            break
+    def reviewed(page: Row) -> str:
+        return str(page["fields"]["review_date"])
+
+    chosen = draw_distinct(rng, live_pages(facts, sections=("policies",)), 5, reviewed)
+    by_date = sorted(chosen, key=reviewed)
     return assign(
         f"Which of these policies has to be reviewed first, and which one last: {_names(chosen)}?"
         " Answer with both titles, separated by a comma.",
@@ -884,7 +883,8 @@ def _next_review(facts: Facts, rng: random.Random) -> Assignment:
 @task("cms/review-policies", level=3, split="train", allow=_REVISIONS)
 def _review_policies(facts: Facts, rng: random.Random) -> Assignment:
     chosen = rng.sample(live_pages(facts, sections=("policies",)), 3)
-    date, version = _draw_day(rng, 2, 2027), f"{rng.randint(5, 9)}.{rng.randint(0, 9)}"
+    date = draw_day(rng, 2, 9, days=(10, 28), year=2027)
+    version = f"{rng.randint(5, 9)}.{rng.randint(0, 9)}"
     return assign(
         f"The policies {_names(chosen)} have been reviewed. Set each one's version to {version} and"
         f" its review date to {date}, and publish them.",

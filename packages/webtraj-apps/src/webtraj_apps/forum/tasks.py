@@ -35,11 +35,15 @@ from webtraj_apps.tasks import (
     anything,
     assign,
     changed,
+    changed_row,
     find,
     find_best,
     in_new,
+    join_names,
+    next_id,
     on_day,
     optional,
+    other_than,
     removed,
     same_text,
     template,
@@ -200,8 +204,8 @@ def prepare_topic(
     items: Sequence[str] = (),
 ) -> Post:
     """Return a new topic with a text and a list below it, for `Assignment.prepare`."""
-    author = rng.choice([u for u in facts["users"] if u["username"] != facts["user"]])
-    number = 1 + max(int(topic["id"]) for topic in (*facts["topics"], *facts["private"]))
+    author = other_than(rng, facts["users"], username=facts["user"])
+    number = next_id(facts["topics"], facts["private"])
     moment = "2026-02-27 10:12:00"
     lines = "".join(f"<li>{html.escape(item)}</li>\n" for item in items)
     shown = f"<p>{html.escape(text)}</p>" + (f"\n<ul>\n{lines}</ul>" if items else "")
@@ -273,14 +277,10 @@ def _follows(facts: Facts, username: str, topic: Any) -> Expected:
     return optional(added(_NOTIFICATION, topic_id=topic, user_id=_id(facts, username), is_active=1))
 
 
-def _changed(table: str, row: dict[str, Any], **new: Any) -> Expected:
-    return changed(table, {"id": row["id"]}, **new)
-
-
 def _grows(topic: Topic, **more: Any) -> Expected:
     """Expect a topic to have one more comment."""
     count = len(topic["comments"]) + 1
-    return _changed(_TOPIC, topic, comment_count=count, last_active=anything, **more)
+    return changed_row(_TOPIC, topic, comment_count=count, last_active=anything, **more)
 
 
 def _told(facts: Facts, topic: Topic, action: int) -> Expected:
@@ -291,7 +291,7 @@ def _told(facts: Facts, topic: Topic, action: int) -> Expected:
 
 def _moderated(facts: Facts, topic: Topic, action: int, **new: Any) -> tuple[Expected, ...]:
     """Expect a moderator's action, and the comment that tells it."""
-    change = _changed(_TOPIC, topic, reindex_at=anything, **new)
+    change = changed_row(_TOPIC, topic, reindex_at=anything, **new)
     return change, _told(facts, topic, action)
 
 
@@ -441,13 +441,13 @@ def _rewrite(comment: Comment, text: str) -> Parts:
     new = {"comment": same_text(text), "comment_html": anything, "modified_count": anything}
     return (
         (_at(comment, "/update/"), fill("#id_comment", text), _PUBLISH),
-        _changed(_COMMENT, comment, **new),
+        changed_row(_COMMENT, comment, **new),
     )
 
 
 def _delete(comment: Comment) -> Parts:
     """Delete a comment of the page as a moderator."""
-    return _at(comment, "/delete/"), _changed(_COMMENT, comment, is_removed=1)
+    return _at(comment, "/delete/"), changed_row(_COMMENT, comment, is_removed=1)
 
 
 def _like(facts: Facts, comment: Comment, *, undo: bool = False) -> Parts:
@@ -458,7 +458,7 @@ def _like(facts: Facts, comment: Comment, *, undo: bool = False) -> Parts:
         _at(comment, "/like/"),
         wait_until(f"[data-pk='{comment['id']}'] a[href*='/like/'][href$='{done}']"),
         removed(_LIKE, **row) if undo else added(_LIKE, **row),
-        _changed(_COMMENT, comment, likes_count=comment["likes"] + (-1 if undo else 1)),
+        changed_row(_COMMENT, comment, likes_count=comment["likes"] + (-1 if undo else 1)),
     )
 
 
@@ -475,7 +475,7 @@ def _vote(facts: Facts, topic: Topic, option: dict[str, Any]) -> Parts:
         check(f"{poll} input[type=radio][value='{option['id']}']"),
         click(f"{poll} input[type=submit]"),
         added(_VOTE, voter_id=_own_id(facts), choice_id=option["id"], is_removed=0),
-        _changed(_CHOICE, option, vote_count=option["votes"] + 1),
+        changed_row(_CHOICE, option, vote_count=option["votes"] + 1),
     )
 
 
@@ -522,7 +522,7 @@ def _edit_category(category: dict[str, Any], **fields: Any) -> Parts:
     columns = columns_of(_CATEGORY_FIELDS, fields)
     return (
         (_admin("Categories"), link, set_fields(_CATEGORY_FIELDS, fields), _SAVE),
-        _changed(_CATEGORY, category, **columns, reindex_at=anything),
+        changed_row(_CATEGORY, category, **columns, reindex_at=anything),
     )
 
 
@@ -641,7 +641,7 @@ def _rename_own_topic(facts: Facts, rng: random.Random) -> Assignment:
     return assign(
         f'Change the title of your topic "{topic["title"]}" to "{title}".',
         (find_topic(topic), click("a.topic_edit_link"), fill("#id_title", title), _SAVE),
-        _changed(_TOPIC, topic, title=same_text(title), slug=anything, reindex_at=anything),
+        changed_row(_TOPIC, topic, title=same_text(title), slug=anything, reindex_at=anything),
     )
 
 
@@ -702,9 +702,9 @@ def _offer_less(facts: Facts, rng: random.Random) -> Assignment:
     adverts = _of_others(facts, find_unclosed_topics(facts, "For Sale"))
     pair, cheap = _draw_lowest(rng, adverts, 2, _price_of)
     less = rng.randint(2, 9)
-    items = " or the ".join(topic["details"]["item"] for topic in pair)
+    items = join_names([f"the {topic['details']['item']}" for topic in pair], "or")
     return assign(
-        f"You would buy the {items}, whichever is cheaper in the category For Sale. Reply in "
+        f"You would buy {items}, whichever is cheaper in the category For Sale. Reply in "
         f"the topic of the cheaper one with an offer that is £{less} below its price, in "
         f'these words, with the amount in place of N: "I would pay £N."',
         [_browse(facts, topic) for topic in pair],
@@ -717,7 +717,7 @@ def _offer_less(facts: Facts, rng: random.Random) -> Assignment:
 def _reply_twice(facts: Facts, rng: random.Random) -> Assignment:
     topics = rng.sample(find_unclosed_topics(facts, "Wanted", "Running", "Cooking"), 2)
     text = _answer_text(rng)
-    titles = " and ".join(f'"{topic["title"]}"' for topic in topics)
+    titles = join_names([f'"{topic["title"]}"' for topic in topics])
     return assign(
         f'Reply in both of the topics {titles} with the same text: "{text}"',
         [(find_topic(topic), reply(facts, topic, text)) for topic in topics],
@@ -825,7 +825,7 @@ def _change_vote(facts: Facts, rng: random.Random) -> Assignment:
         f'Change your vote to "{option["text"]}".',
         (find_topic(topic), _results(topic["poll"]), _vote(facts, topic, option)),
         changed(_VOTE, {"voter_id": user, "choice_id": old["id"]}, is_removed=1),
-        _changed(_CHOICE, old, vote_count=old["votes"]),
+        changed_row(_CHOICE, old, vote_count=old["votes"]),
         prepare=(
             (_NEW_VOTE, (user, old["id"], "2026-02-27 10:00:00")),
             (f"UPDATE {_CHOICE} SET vote_count = vote_count + 1 WHERE id = ?", (old["id"],)),
@@ -851,7 +851,7 @@ def _close_own_poll(facts: Facts, rng: random.Random) -> Assignment:
     return assign(
         f'Close the poll in your topic "{topic["title"]}", so that nobody can vote any more.',
         (find_topic(topic), click(f"#p{poll['id']} a[href*='/poll/close/']")),
-        _changed(_POLL, poll, close_at=on_day("2026-03-02")),
+        changed_row(_POLL, poll, close_at=on_day("2026-03-02")),
     )
 
 
@@ -891,7 +891,7 @@ def _private_message(facts: Facts, rng: random.Random) -> Assignment:
 def _write_to_author(facts: Facts, rng: random.Random) -> Assignment:
     fit = _of_others(facts, visible_topics(facts, "Commuting", "For Sale"))
     first = rng.choice(fit)
-    second = rng.choice([topic for topic in fit if topic["author"] != first["author"]])
+    second = other_than(rng, fit, author=first["author"])
     title, text = f"Coffee on {rng.choice(_DAYS)}", f"Do you have time at {rng.choice(_HOURS)}?"
     return assign(
         f'Start one private topic with the authors of the topics "{first["title"]}" and '
@@ -930,7 +930,7 @@ def _invite(facts: Facts, rng: random.Random) -> Assignment:
 @task("forum/remove-from-private", level=2, split="train")
 def _remove_from_private(facts: Facts, rng: random.Random) -> Assignment:
     topic = rng.choice(_own(facts, facts["private"]))
-    other = rng.choice([one for one in topic["members"] if one != facts["user"]])
+    other = other_than(rng, topic["members"], facts["user"])
     return assign(
         f"Remove {name_of(facts, other)} from the participants of your private topic "
         f'"{topic["title"]}".',
@@ -1217,7 +1217,7 @@ def _delete_topic(facts: Facts, rng: random.Random) -> Assignment:
     return assign(
         f'As a moderator, delete the topic "{topic["title"]}".',
         (find_topic(topic), _moderate("Delete topic")),
-        _changed(_TOPIC, topic, is_removed=1, reindex_at=anything),
+        changed_row(_TOPIC, topic, is_removed=1, reindex_at=anything),
     )
 
 
@@ -1264,7 +1264,7 @@ def _undelete_comment(facts: Facts, rng: random.Random) -> Assignment:
     return assign(
         f'As a moderator, undelete the deleted comment in the topic "{topic["title"]}".',
         (find_topic(topic), _at(comment, "/undelete/")),
-        _changed(_COMMENT, comment, is_removed=0),
+        changed_row(_COMMENT, comment, is_removed=0),
         prepare=(_set(_COMMENT, comment, "is_removed", 1),),
     )
 
@@ -1299,7 +1299,7 @@ def _clean_up_spam(facts: Facts, rng: random.Random) -> Assignment:
 @task("forum/move-comment", level=3, split="test", user="moderator")
 def _move_comment(facts: Facts, rng: random.Random) -> Assignment:
     topic, comment = _draw_comment(facts, rng)
-    target = rng.choice([one for one in plain_topics(facts) if one["id"] != topic["id"]])
+    target = other_than(rng, plain_topics(facts), id=topic["id"])
     return assign(
         f"As a moderator, move the comment of {name_of(facts, comment['by'])} in the topic "
         f'"{topic["title"]}" to the topic "{target["title"]}".',
@@ -1308,8 +1308,8 @@ def _move_comment(facts: Facts, rng: random.Random) -> Assignment:
         check(f".js-move-comment-checkbox[value='{comment['id']}']"),
         fill("#id_move_comments_topic", str(target["id"])),
         click(".js-move-comments-button"),
-        _changed(_COMMENT, comment, topic_id=target["id"]),
-        _changed(_TOPIC, topic, comment_count=len(topic["comments"]) - 1),
+        changed_row(_COMMENT, comment, topic_id=target["id"]),
+        changed_row(_TOPIC, topic, comment_count=len(topic["comments"]) - 1),
         (_follows(facts, comment["by"], target["id"]), _grows(target)),
     )
 
@@ -1334,7 +1334,7 @@ def _undelete_topic(facts: Facts, rng: random.Random) -> Assignment:
     return assign(
         f'As an administrator, undelete the deleted topic "{topic["title"]}".',
         (_admin("Topics"), click(".layout__admin a", topic["title"]), _moderate("Undelete topic")),
-        _changed(_TOPIC, topic, is_removed=0, reindex_at=anything),
+        changed_row(_TOPIC, topic, is_removed=0, reindex_at=anything),
         prepare=(_set(_TOPIC, topic, "is_removed", 1),),
     )
 
@@ -1394,7 +1394,7 @@ def _deactivate_member(facts: Facts, rng: random.Random) -> Assignment:
     return assign(
         f"{user['name']} has left the company. As an administrator, deactivate the account.",
         _edit_user(user, uncheck("#id_is_active")),
-        _changed("auth_user", user, is_active=0),
+        changed_row("auth_user", user, is_active=0),
     )
 
 
@@ -1439,7 +1439,7 @@ def _dismiss_flag(facts: Facts, rng: random.Random) -> Assignment:
 def _clean_up_flags(facts: Facts, rng: random.Random) -> Assignment:
     spam = [one for one in facts["flags"] if one["spam"] and not one["closed"]]
     flags, topics = rng.sample(spam, 2), facts["topics"]
-    titles = " and ".join(f'"{find(topics, id=flag["topic"])["title"]}"' for flag in flags)
+    titles = join_names([f'"{find(topics, id=flag["topic"])["title"]}"' for flag in flags])
     return assign(
         f"Advertising was reported in the topics {titles}. As an administrator, delete the two "
         "reported comments, and close their flags.",

@@ -11,7 +11,7 @@ import functools
 import json
 import random
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from operator import itemgetter
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple
@@ -33,17 +33,23 @@ from webtraj_apps.tasks import (
     Assignment,
     Facts,
     Parts,
+    Row,
     Statement,
     Steps,
     added,
     anything,
     assign,
     changed,
+    changed_row,
+    draw_day,
     find,
     find_best,
+    group_rows,
     in_new,
+    next_id,
     on_day,
     optional,
+    other_than,
     removed,
     same_answer,
     same_text,
@@ -54,7 +60,6 @@ task = functools.partial(template, user="user", start="/dashboard/")
 colleague_task = functools.partial(template, user="colleague", start="/")
 """Register a template for a colleague without special rights."""
 
-Row = Mapping[str, Any]
 _OPEN: Final = (1, 2)
 _REOPENED, _RESOLVED, _CLOSED, _DUPLICATE = 2, 3, 4, 5
 PRIORITIES: Final = {1: "1. Critical", 2: "2. High", 3: "3. Normal", 4: "4. Low", 5: "5. Very Low"}
@@ -134,19 +139,6 @@ def _name(ticket: Row) -> str:
     return f'"{ticket["title"]}"'
 
 
-def _draw_priority(rng: random.Random, ticket: Row) -> int:
-    """Draw a priority that the ticket does not have."""
-    return rng.choice([one for one in PRIORITIES if one != ticket["priority"]])
-
-
-def _groups(rows: Iterable[Row], *keys: str, low: int = 2, high: int) -> list[list[Row]]:
-    """Return the groups of rows with the same values that have a handy size."""
-    groups: dict[tuple[Any, ...], list[Row]] = {}
-    for row in rows:
-        groups.setdefault(tuple(row[key] for key in keys), []).append(row)
-    return [group for group in groups.values() if low <= len(group) <= high]
-
-
 class Request(NamedTuple):
     """A ticket that somebody has just opened."""
 
@@ -157,7 +149,7 @@ class Request(NamedTuple):
 
 def prepare_ticket(facts: Facts, queue: str, sender: str, title: str, text: str) -> Request:
     """Return a new ticket in a queue, for `Assignment.prepare`."""
-    number = 1 + max(int(ticket["id"]) for ticket in facts["tickets"])
+    number = next_id(facts["tickets"])
     opened = "2026-03-02 08:40:00"
     ticket = (
         "INSERT INTO helpdesk_ticket (id, title, created, modified, submitter_email, status, "
@@ -196,7 +188,7 @@ def allow_notes(*tickets: Row, **more: Any) -> tuple[Expected, ...]:
 
 
 def _expect_changed(ticket: Row, **new: Any) -> Expected:
-    return changed("helpdesk_ticket", {"id": ticket["id"]}, **new)
+    return changed_row("helpdesk_ticket", ticket, **new)
 
 
 def _expect_noted(ticket: Row, **new: Any) -> tuple[Expected, ...]:
@@ -469,7 +461,7 @@ _SAVE_ROW: Final = click('input[name="_save"]')
 @task("helpdesk/set-priority", level=1, split="train")
 def _set_priority(facts: Facts, rng: random.Random) -> Assignment:
     ticket = rng.choice(find_tickets(facts))
-    priority = _draw_priority(rng, ticket)
+    priority = other_than(rng, PRIORITIES, ticket["priority"])
     goal = f'Change the priority of ticket #{ticket["id"]} to "{PRIORITIES[priority]}".'
     return assign(goal, open_ticket(ticket), respond(ticket, priority=priority))
 
@@ -537,7 +529,7 @@ def _unhold(facts: Facts, rng: random.Random) -> Assignment:
 @task("helpdesk/set-due", level=1, split="train")
 def _set_due(facts: Facts, rng: random.Random) -> Assignment:
     ticket = rng.choice(find_tickets(facts))
-    date = f"2026-{rng.choice(('03', '04'))}-{rng.randint(10, 28)}"
+    date = draw_day(rng, 3, 4, days=(10, 28))
     goal = f"Ticket #{ticket['id']} should be due on {date}. Enter this."
     return assign(goal, open_ticket(ticket), respond(ticket, due_date=date))
 
@@ -545,7 +537,7 @@ def _set_due(facts: Facts, rng: random.Random) -> Assignment:
 @task("helpdesk/move-queue", level=1, split="train")
 def _move_queue(facts: Facts, rng: random.Random) -> Assignment:
     ticket = rng.choice(find_tickets(facts))
-    queue = rng.choice([one for one in facts["queues"] if one["slug"] != ticket["queue"]])
+    queue = other_than(rng, facts["queues"], slug=ticket["queue"])
     goal = f"The ticket {_name(ticket)} is in the wrong queue. Move it to {queue['title']}."
     return assign(goal, search_ticket(ticket), respond(ticket, queue=queue["id"]))
 
@@ -553,9 +545,9 @@ def _move_queue(facts: Facts, rng: random.Random) -> Assignment:
 @task("helpdesk/triage", level=2, split="train")
 def _triage(facts: Facts, rng: random.Random) -> Assignment:
     ticket = rng.choice(find_tickets(facts, owner=False, due=False))
-    priority = _draw_priority(rng, ticket)
+    priority = other_than(rng, PRIORITIES, ticket["priority"])
     agent, text = rng.choice(_others(facts)), rng.choice(_NOTES)
-    date = f"2026-03-{rng.randint(10, 28)}"
+    date = draw_day(rng, 3, days=(10, 28))
     return assign(
         f"Triage the ticket {_name(ticket)}: give it to {agent['name']} with priority"
         f' "{PRIORITIES[priority]}", due on {date}. Add the private note "{text}"',
@@ -614,7 +606,7 @@ def _reopen(facts: Facts, rng: random.Random) -> Assignment:
 @task("helpdesk/edit-ticket", level=2, split="test")
 def _edit_ticket(facts: Facts, rng: random.Random) -> Assignment:
     ticket = rng.choice(find_tickets(facts))
-    sender = rng.choice([one for one in facts["people"] if one["email"] != ticket["email"]])
+    sender = other_than(rng, facts["people"], email=ticket["email"])
     title = f"{ticket['title']} - {rng.choice(('second report', 'urgent', 'by phone'))}"
     return assign(
         f"Correct ticket #{ticket['id']}: its submitter is {sender['name']}"
@@ -777,7 +769,7 @@ def _edit_checklist(facts: Facts, rng: random.Random) -> Assignment:
         _expect_task(checklist["id"], text),
         # The page numbers the tasks anew.
         [
-            optional(changed("helpdesk_checklisttask", {"id": one["id"]}, position=position))
+            optional(changed_row("helpdesk_checklisttask", one, position=position))
             for position, one in enumerate(tasks, 1)
         ],
     )
@@ -829,7 +821,7 @@ def _new_ticket(facts: Facts, rng: random.Random) -> Assignment:
     slug, title, body = draw_case(rng)
     queue, caller = find_queue(facts, slug), rng.choice(_colleagues(facts))
     agent, priority = rng.choice(_others(facts)), rng.choice((1, 2, 4, 5))
-    date = f"2026-03-{rng.randint(10, 28)}"
+    date = draw_day(rng, 3, days=(10, 28))
     case = (queue, title, body, priority, caller["email"])
     more = (fill("#id_due_date", date), select("#id_assigned_to", str(agent["id"])))
     return assign(
@@ -918,7 +910,7 @@ def _vote(facts: Facts, rng: random.Random) -> Assignment:
         f" {'useful' if up else 'not useful'} (thumb {thumb}).",
         _open_articles(article),
         click(f'form[action="/kb/{article["id"]}/vote/{thumb}/"] button'),
-        changed("helpdesk_kbitem", {"id": article["id"]}, **new),
+        changed_row("helpdesk_kbitem", article, **new),
         added(f"helpdesk_kbitem_{table}", kbitem_id=article["id"], user_id=me["id"]),
     )
 
@@ -929,7 +921,7 @@ def _most_useful(facts: Facts, rng: random.Random) -> Assignment:
     group, found = rng.choice(
         [
             (group, best)
-            for group in _groups(facts["answers"], "slug", high=99)
+            for group in group_rows(facts["answers"], "slug")
             if (best := find_best(group, itemgetter("useful"), choose))
         ]
     )
@@ -1013,7 +1005,7 @@ def _submitter(facts: Facts, rng: random.Random) -> Assignment:
 
 @task("helpdesk/count", level=2, split="train")
 def _count(facts: Facts, rng: random.Random) -> Assignment:
-    group = rng.choice(_groups(find_tickets(facts), "queue", "priority", high=99))
+    group = rng.choice(group_rows(find_tickets(facts), "queue", "priority"))
     queue, priority = find_queue(facts, group[0]["queue"]), group[0]["priority"]
     return assign(
         f"How many tickets of the queue {queue['title']} with the priority"
@@ -1027,7 +1019,7 @@ def _count(facts: Facts, rng: random.Random) -> Assignment:
 
 @task("helpdesk/longest-unassigned", level=2, split="test")
 def _longest_unassigned(facts: Facts, rng: random.Random) -> Assignment:
-    group = rng.choice(_groups(find_tickets(facts, owner=False), "queue", high=99))
+    group = rng.choice(group_rows(find_tickets(facts, owner=False), "queue"))
     queue = find_queue(facts, group[0]["queue"])
     word, choose = rng.choice((("oldest", min), ("newest", max)))
     return assign(
@@ -1049,7 +1041,7 @@ def _time_spent(facts: Facts, rng: random.Random) -> Assignment:
     def add_up(group: list[Row]) -> int:
         return sum(ticket["minutes"] for ticket in group)
 
-    groups = _groups(find_tickets(facts, owner=True), "queue", "owner", high=5)
+    groups = group_rows(find_tickets(facts, owner=True), "queue", "owner", most=5)
     group, queue, agent = _draw_share(facts, rng, list(filter(add_up, groups)))
     return assign(
         f"How many minutes in all have been spent on the tickets of the queue {queue['title']}"
@@ -1077,7 +1069,7 @@ def _closed_of_queue(facts: Facts, rng: random.Random) -> Assignment:
 @task("helpdesk/report-by-user", level=2, split="train")
 def _report_by_user(facts: Facts, rng: random.Random) -> Assignment:
     agent, priority = rng.choice(facts["agents"]), rng.choice(list(PRIORITIES))
-    other = rng.choice([one for one in facts["agents"] if one is not agent])
+    other = other_than(rng, facts["agents"], agent)
     found = Counter(one["owner"] for one in facts["tickets"] if one["priority"] == priority)
     return assign(
         f"By the report of users by priority, how many tickets with the priority"
@@ -1249,7 +1241,7 @@ def _correct_article(facts: Facts, rng: random.Random) -> Assignment:
         f'Replace the answer of the knowledge base article "{article["title"]}" by "{text}"',
         (_admin("Maintain Knowledgebase Items"), click("#result_list a", article["title"])),
         (fill("#id_answer", text), _SAVE_ROW),
-        changed("helpdesk_kbitem", {"id": article["id"]}, answer=same_text(text)),
+        changed_row("helpdesk_kbitem", article, answer=same_text(text)),
     )
 
 
@@ -1286,13 +1278,12 @@ def _new_queue(facts: Facts, rng: random.Random) -> Assignment:
 
 @task("helpdesk/deactivate-user", level=2, split="train")
 def _deactivate_user(facts: Facts, rng: random.Random) -> Assignment:
-    people = [one for one in _colleagues(facts) if one["username"] != facts["colleague"]]
-    person = rng.choice(people)
+    person = other_than(rng, _colleagues(facts), username=facts["colleague"])
     return assign(
         f"{person['name']} has left the company. Make the account inactive, but do not delete it.",
         (_admin("Maintain Users"), click("#result_list a", person["username"])),
         (uncheck("#id_is_active"), _SAVE_ROW),
-        changed("auth_user", {"id": person["id"]}, is_active=0),
+        changed_row("auth_user", person, is_active=0),
     )
 
 
@@ -1302,7 +1293,7 @@ def _deactivate_user(facts: Facts, rng: random.Random) -> Assignment:
 @task("helpdesk/reassign-all", level=3, split="train")
 def _reassign_all(facts: Facts, rng: random.Random) -> Assignment:
     owned = find_tickets(facts, lambda one: one["owner"] != facts["user"], owner=True)
-    group = rng.choice(_groups(owned, "owner", high=25))
+    group = rng.choice(group_rows(owned, "owner", most=25))
     away = find_agent(facts, group[0]["owner"])
     agent = rng.choice(_others(facts, away["username"]))
     return assign(
@@ -1315,7 +1306,7 @@ def _reassign_all(facts: Facts, rng: random.Random) -> Assignment:
 
 @task("helpdesk/close-resolved", level=3, split="test")
 def _close_resolved(facts: Facts, rng: random.Random) -> Assignment:
-    groups = _groups(find_tickets(facts, status=(_RESOLVED,)), "queue", "owner", high=8)
+    groups = group_rows(find_tickets(facts, status=(_RESOLVED,)), "queue", "owner", most=8)
     group, queue, agent = _draw_share(facts, rng, groups)
     resolved = (uncheck("#status-check-1"), uncheck("#status-check-2"), check("#status-check-3"))
     return assign(
@@ -1330,7 +1321,7 @@ def _close_resolved(facts: Facts, rng: random.Random) -> Assignment:
 
 @task("helpdesk/share-unassigned", level=3, split="train")
 def _share_unassigned(facts: Facts, rng: random.Random) -> Assignment:
-    group = rng.choice(_groups(find_tickets(facts, owner=False), "queue", high=12))
+    group = rng.choice(group_rows(find_tickets(facts, owner=False), "queue", most=12))
     agent, queue = rng.choice(_others(facts)), find_queue(facts, group[0]["queue"])
     chosen = [ticket for ticket in group if not ticket["hold"]]
     return assign(
@@ -1345,7 +1336,7 @@ def _share_unassigned(facts: Facts, rng: random.Random) -> Assignment:
 def _raise_overdue(facts: Facts, rng: random.Random) -> Assignment:
     late = find_tickets(facts, lambda one: one["due"] and one["due"] < "2026-03-02", owner=True)
     priority = rng.choice((1, 2))
-    groups = _groups(late, "owner", low=1, high=4)
+    groups = group_rows(late, "owner", least=1, most=4)
     wrong = [[one for one in group if one["priority"] != priority] for group in groups]
     chosen = rng.choice([group for group in wrong if group])
     agent = find_agent(facts, chosen[0]["owner"])
@@ -1360,11 +1351,10 @@ def _raise_overdue(facts: Facts, rng: random.Random) -> Assignment:
 
 @task("helpdesk/answer-several", level=3, split="test")
 def _answer_several(facts: Facts, rng: random.Random) -> Assignment:
-    groups = _groups(find_tickets(facts, owner=True), "queue", "owner", high=3)
+    groups = group_rows(find_tickets(facts, owner=True), "queue", "owner", most=3)
     group, queue, agent = _draw_share(facts, rng, groups)
     text, due = rng.choice(_TEXTS), {one["due"] for one in group}
-    dates = [f"2026-03-{day}" for day in range(10, 29)]
-    date = rng.choice([date for date in dates if date not in due])
+    date = other_than(rng, [f"2026-03-{day}" for day in range(10, 29)], *due)
     return assign(
         f"Write to the submitters of all tickets of the queue {queue['title']} that are open"
         f' or reopened and assigned to {agent["name"]}: "{text}" Make these tickets due on {date}.',
@@ -1379,6 +1369,6 @@ def _answer_several(facts: Facts, rng: random.Random) -> Assignment:
 @colleague_task("helpdesk/not-permitted", level=1, split="test", infeasible=True)
 def _not_permitted(facts: Facts, rng: random.Random) -> Assignment:
     ticket = rng.choice(_mine(facts))
-    priority = _draw_priority(rng, ticket)
+    priority = other_than(rng, PRIORITIES, ticket["priority"])
     goal = f'Change the priority of your ticket {_name(ticket)} to "{PRIORITIES[priority]}".'
     return assign(goal, _open_mine(ticket, uncheck("#hideClosed")))

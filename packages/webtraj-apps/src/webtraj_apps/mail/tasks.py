@@ -24,11 +24,13 @@ from webtraj_apps.tasks import (
     Changes,
     Facts,
     Parts,
+    Row,
     Statement,
     Steps,
     added,
     assign,
     changed,
+    changed_row,
     contains,
     find,
     find_best,
@@ -43,7 +45,6 @@ from webtraj_apps.tasks import (
 
 task = functools.partial(template, user="user")
 
-Row = Mapping[str, Any]
 """A mail, a contact, a colleague or another fact."""
 
 READ: Final = (
@@ -454,13 +455,13 @@ def expect_answer(
     recipients = _join({mail["email"], *others})
     return (
         _expect_mail(recipients, subject=same_text(subject), text=same_text(text)),
-        changed("mail", {"id": mail["id"]}, answered=True, **more),
+        changed_row("mail", mail, answered=True, **more),
     )
 
 
 def expect_moved(mails: Iterable[Row], folder: str, **more: Any) -> Changes:
     """Expect mails to be moved to a folder."""
-    return [changed("mail", {"id": mail["id"]}, folder=folder, **more) for mail in mails]
+    return [changed_row("mail", mail, folder=folder, **more) for mail in mails]
 
 
 def _same_number(number: str) -> Test:
@@ -499,7 +500,7 @@ def _forward(mail: Row, to: str, *note: str, **more: Any) -> Parts:
         (tap("#layout-content .header a.forward"), _write(to=[to])),
         (map(_put_before, note), _SEND),
         _expect_mail(to, to=to, subject=subject, text=start, body=text, attachments=files),
-        changed("mail", {"id": mail["id"]}, forwarded=True, **more),
+        changed_row("mail", mail, forwarded=True, **more),
     )
 
 
@@ -621,7 +622,7 @@ def _flag_mail(facts: Facts, rng: random.Random) -> Assignment:
     return assign(
         f"Flag {name_of(mail)} {place_of(mail)}.",
         (pick(mail), _mark("flag")),
-        changed("mail", {"id": mail["id"]}, flagged=True),
+        changed_row("mail", mail, flagged=True),
     )
 
 
@@ -917,7 +918,7 @@ def _signature(facts: Facts, rng: random.Random) -> Assignment:
         _to_settings("Identities"),
         tap("#identities-table td.mail", f"{identity['name']} <{identity['email']}>"),
         (_field("signature", text), _SAVE),
-        changed("identity", {"id": identity["id"]}, signature=same_text(text)),
+        changed_row("identity", identity, signature=same_text(text)),
     )
 
 
@@ -1287,7 +1288,7 @@ def _pay_supplier(facts: Facts, rng: random.Random) -> Assignment:
 @task("mail/do-as-asked", level=3, split="train", allow=READ)
 def _do_as_asked(facts: Facts, rng: random.Random) -> Assignment:
     person, mail = draw_colleague(facts, rng), rng.choice(_unique(facts, "INBOX"))
-    contact = rng.choice([one for one in facts["contacts"] if one["email"] != person["email"]])
+    contact = other_than(rng, facts["contacts"], email=person["email"])
     folder, number = rng.choice(TARGETS), contact["phone"]
     text = (
         f"could you please do two things for me while I am away?\n\n"
@@ -1305,7 +1306,7 @@ def _do_as_asked(facts: Facts, rng: random.Random) -> Assignment:
         _expect_mail(
             person["email"], subject=same_text(f"Re: {subject}"), text=_same_number(number)
         ),
-        changed("mail", {"id": request["id"]}, answered=True),
+        changed_row("mail", request, answered=True),
         prepare=delivery,
     )
 

@@ -28,8 +28,11 @@ from webtraj_apps.tasks import (
     anything,
     assign,
     changed,
+    changed_row,
+    draw_day,
     find,
     format_date,
+    group_rows,
     join_names,
     optional,
     other_than,
@@ -131,10 +134,8 @@ def _draw_group(
     facts: Facts, rng: random.Random, names: tuple[str, str], least: int, most: int
 ) -> tuple[dict[str, str], list[Ticket]]:
     """Return two fields, and all unclosed tickets that share their values."""
-    groups: dict[tuple[str, ...], list[Ticket]] = {}
-    for ticket in find_unclosed_tickets(facts, **dict.fromkeys(names, bool)):
-        groups.setdefault(tuple(ticket[name] for name in names), []).append(ticket)
-    found = rng.choice([group for group in groups.values() if least <= len(group) <= most])
+    fit = find_unclosed_tickets(facts, **dict.fromkeys(names, bool))
+    found = rng.choice(group_rows(fit, *names, least=least, most=most))
     return {name: found[0][name] for name in names}, found
 
 
@@ -541,7 +542,7 @@ def _compare_customers(facts: Facts, rng: random.Random) -> Assignment:
         if count(best) > count(second):
             break
     return assign(
-        f"Which of the customers {three[0]}, {three[1]} and {three[2]} has the most open "
+        f"Which of the customers {join_names(three)} has the most open "
         "defects, that is, tickets of the type defect that are not closed? Answer with the name "
         "of the customer and the number of the defects, separated by a comma.",
         [
@@ -989,7 +990,7 @@ def _close_fixed(facts: Facts, rng: random.Random) -> Assignment:
 @task("tracker/add-milestone", level=1, split="train")
 def _add_milestone(facts: Facts, rng: random.Random) -> Assignment:
     name = rng.choice(("Release 4.6", "Release 4.7", "Pilot Ghent", "Security review"))
-    due = f"2026-{rng.randint(4, 12):02}-{rng.randint(1, 28):02}"
+    due = draw_day(rng, 4, 12)
     date = fill('#addmilestone input[name="duedate"]', _evening(due))
     return assign(
         f"Add a milestone {name} that is due on {format_date(due)}, at any time of that day.",
@@ -1001,7 +1002,7 @@ def _add_milestone(facts: Facts, rng: random.Random) -> Assignment:
 @task("tracker/postpone-milestone", level=1, split="train")
 def _postpone_milestone(facts: Facts, rng: random.Random) -> Assignment:
     name = rng.choice([*DATED])
-    due = f"2026-12-{rng.randint(1, 28):02}"
+    due = draw_day(rng, 12)
     return assign(
         f"The milestone {name} is delayed. Set its due date to {format_date(due)}, at any "
         "time of that day.",
@@ -1028,7 +1029,7 @@ def _complete_milestone(facts: Facts, rng: random.Random) -> Assignment:
 def _retargeted(ticket: Ticket, target: str) -> tuple[Expected, ...]:
     """Expect what Trac does to a ticket whose milestone ends; it comments on its own."""
     return (
-        changed("ticket", {"id": ticket["id"]}, milestone=target),
+        changed_row("ticket", ticket, milestone=target),
         *(
             optional(expect_comment(ticket["id"], f"Ticket retargeted after milestone {what}"))
             for what in ("closed", "deleted")
@@ -1052,7 +1053,7 @@ def _delete_milestone(facts: Facts, rng: random.Random) -> Assignment:
 @task("tracker/add-version", level=1, split="test")
 def _add_version(facts: Facts, rng: random.Random) -> Assignment:
     name = f"4.3.{rng.randint(1, 9)}"
-    released = f"2026-02-{rng.randint(2, 27):02}"
+    released = draw_day(rng, 2, days=(2, 27))
     return assign(
         f"Version {name} was released on {format_date(released)}. Add it to the versions.",
         _add("Versions", "addversion", name, fill("#releaseddate", _evening(released))),
@@ -1106,7 +1107,7 @@ def _rename_component(facts: Facts, rng: random.Random) -> Assignment:
         (fill('#edit input[name="name"]', new), _SAVE),
         removed("component", name=old),
         added("component", **find(facts["components"], name=old) | {"name": new}),
-        [changed("ticket", {"id": ticket["id"]}, component=new) for ticket in found],
+        [changed_row("ticket", ticket, component=new) for ticket in found],
     )
 
 

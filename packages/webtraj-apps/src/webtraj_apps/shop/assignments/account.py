@@ -27,6 +27,7 @@ from webtraj_apps.tasks import (
     anything,
     assign,
     changed,
+    changed_row,
     find_best,
     hash_of,
     removed,
@@ -210,7 +211,7 @@ def _edit_address(facts: Facts, rng: random.Random) -> Assignment:
         f"postcode {new['postcode']}. Leave the rest as it is.",
         (to_account("Address Book"), click(f"a.btn[href$='/addresses/{address['id']}/']")),
         (fill_form(**changes), _SAVE),
-        changed("address_useraddress", {"id": address["id"]}, **changes, **derived),
+        changed_row("address_useraddress", address, **changes, **derived),
     )
 
 
@@ -238,8 +239,8 @@ def _default_address(facts: Facts, rng: random.Random) -> Assignment:
     return assign(
         f"Make {name_of(address)} my default {use} address.",
         _choose_address(address, f"/default_for_{use}/"),
-        changed("address_useraddress", {"id": address["id"]}, **{column: 1}),
-        changed("address_useraddress", {"id": old["id"]}, **{column: 0}),
+        changed_row("address_useraddress", address, **{column: 1}),
+        changed_row("address_useraddress", old, **{column: 0}),
     )
 
 
@@ -288,7 +289,7 @@ def _move_wish(facts: Facts, rng: random.Random) -> Assignment:
         f"Move the {product['title']} from my wish list “{wishes['name']}” to the list "
         f"“{other['name']}”.",
         (to_list(wishes), choose(f"href='{product['url']}'", "[href*='/move-to/']")),
-        changed("wishlists_line", {"id": line["id"]}, wishlist_id=other["id"]),
+        changed_row("wishlists_line", line, wishlist_id=other["id"]),
     )
 
 
@@ -305,7 +306,7 @@ def _wish_quantities(facts: Facts, rng: random.Random) -> Assignment:
         [
             (
                 fill(f"tr:has(a[href='{product['url']}']) input[type=number]", str(count)),
-                changed("wishlists_line", {"id": line["id"]}, quantity=count),
+                changed_row("wishlists_line", line, quantity=count),
             )
             for product, line, count in zip((first, second), lines, counts, strict=True)
         ],
@@ -337,7 +338,7 @@ def _rename_list(facts: Facts, rng: random.Random) -> Assignment:
     return assign(
         f"Rename my wish list “{wishes['name']}” to “{name}”.",
         (_choose_list(wishes["key"], "update"), fill_form(name=name), _SAVE),
-        changed("wishlists_wishlist", {"id": wishes["id"]}, name=name),
+        changed_row("wishlists_wishlist", wishes, name=name),
     )
 
 
@@ -421,7 +422,7 @@ def _archive(facts: Facts, rng: random.Random) -> Assignment:
         [click(f"input[name=selected_notification][value='{one['id']}']") for one in two],
         click("button[name=action]", verb),
         [
-            changed("communication_notification", {"id": one["id"]}, location="Archive")
+            changed_row("communication_notification", one, location="Archive")
             if verb == "Archive"
             else removed("communication_notification", id=one["id"])
             for one in two

@@ -45,6 +45,7 @@ from webtraj_apps.tasks import (
     changed,
     find_best,
     in_new,
+    other_than,
     removed,
 )
 
@@ -157,11 +158,6 @@ def _use_voucher(code: str) -> tuple[Step, ...]:
 # The basket.
 
 
-def _draw_other(rng: random.Random, count: int, *of: int) -> int:
-    """Draw another number of the range `of`."""
-    return rng.choice([n for n in range(*of) if n != count])
-
-
 @task("shop/add", level=1, split="train")
 def _add(facts: Facts, rng: random.Random) -> Assignment:
     product = rng.choice(free(facts))
@@ -180,7 +176,7 @@ def _add_several(facts: Facts, rng: random.Random) -> Assignment:
 @task("shop/remove", level=1, split="train")
 def _remove(facts: Facts, rng: random.Random) -> Assignment:
     first, second = rng.sample(lines_of(facts), 2)
-    new = _draw_other(rng, second.quantity, 1, 10)
+    new = other_than(rng, range(1, 10), second.quantity)
     return assign(
         f"Remove the {first.product['title']} from my basket, and change the quantity of the "
         f"{second.product['title']} to {new}.",
@@ -191,7 +187,7 @@ def _remove(facts: Facts, rng: random.Random) -> Assignment:
 @task("shop/later", level=1, split="test")
 def _later(facts: Facts, rng: random.Random) -> Assignment:
     first, second = rng.sample(lines_of(facts), 2)
-    new = _draw_other(rng, second.quantity, 1, 10)
+    new = other_than(rng, range(1, 10), second.quantity)
     return assign(
         f"In my basket, save the {first.product['title']} for later, and change the quantity of "
         f"the {second.product['title']} to {new}.",
@@ -249,7 +245,7 @@ def _three_cheapest(facts: Facts, rng: random.Random) -> Assignment:
 @task("shop/voucher", level=2, split="train")
 def _voucher(facts: Facts, rng: random.Random) -> Assignment:
     line = rng.choice(lines_of(facts))
-    new = _draw_other(rng, line.quantity, 2, 15)
+    new = other_than(rng, range(2, 15), line.quantity)
     code, _, used = _draw_voucher(facts, rng)
     return assign(
         f"Change the quantity of the {line.product['title']} in my basket to {new}, and use the "
@@ -271,7 +267,7 @@ def draw_shipping(facts: Facts, rng: random.Random) -> tuple[Facts, str, str]:
 def _checkout(facts: Facts, rng: random.Random) -> Assignment:
     address, method, ship = draw_shipping(facts, rng)
     line = rng.choice(lines_of(facts))
-    new = _draw_other(rng, line.quantity, 1, 12)
+    new = other_than(rng, range(1, 12), line.quantity)
     bought = [(one.product, new if one == line else one.quantity) for one in lines_of(facts)]
     return assign(
         f"Change the quantity of the {line.product['title']} in my basket to {new}, then order "

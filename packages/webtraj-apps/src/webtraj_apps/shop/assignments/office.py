@@ -28,9 +28,12 @@ from webtraj_apps.tasks import (
     anything,
     assign,
     changed,
+    changed_row,
+    draw_day,
     find,
     in_new,
     optional,
+    other_than,
     removed,
     same_text,
     template,
@@ -58,11 +61,6 @@ def _starts(text: str) -> Callable[[Any], bool]:
 def _reads(text: str) -> Callable[[Any], bool]:
     """Test that HTML has this text."""
     return lambda value: same_text(text)(re.sub(r"<[^>]*>", " ", str(value)))
-
-
-def _draw_end(rng: random.Random, month: int) -> str:
-    """Draw a day of this month or a later one, up to December."""
-    return f"2026-{rng.randint(month, 12):02}-{rng.randint(1, 28):02}"
 
 
 # The way to pages.
@@ -152,7 +150,7 @@ def _office_hide(facts: Facts, rng: random.Random) -> Assignment:
         _open_product(product),
         act(Scroll(0, 300)),  # The box is under the bar at the bottom.
         (uncheck("#id_is_public"), _SAVE),
-        changed("catalogue_product", {"id": product["id"]}, is_public=0),
+        changed_row("catalogue_product", product, is_public=0),
     )
 
 
@@ -241,7 +239,7 @@ def _office_rename_category(facts: Facts, rng: random.Random) -> Assignment:
         _choose(f"catalogue/categories/{_id_of(facts, department)}/", "Edit children"),
         _choose(f"catalogue/categories/{leaf['id']}/", "Edit category"),
         (fill_form(name=name), _SAVE),
-        changed("catalogue_category", {"id": leaf["id"]}, name=name),
+        changed_row("catalogue_category", leaf, name=name),
     )
 
 
@@ -259,7 +257,7 @@ def _office_add_category(facts: Facts, rng: random.Random) -> Assignment:
         _choose(f"catalogue/categories/{parent['id']}/", "Add child category"),
         (fill_form(name=name), _SAVE),
         added("catalogue_category", name=name, depth=2, is_public=1),
-        changed("catalogue_category", {"id": parent["id"]}, numchild=anything),
+        changed_row("catalogue_category", parent, numchild=anything),
     )
 
 
@@ -304,7 +302,7 @@ def _set_status(order: Facts, status: str) -> Parts:
     return (
         (open_order(order), select("#id_new_status", status)),
         click("button", "Change status"),
-        changed("order_order", {"id": order["id"]}, status=status),
+        changed_row("order_order", order, status=status),
         added("order_orderstatuschange", **of, new_status=status),
         added("order_ordernote", **of, note_type="System", message=anything),
     )
@@ -351,7 +349,7 @@ def _office_note(facts: Facts, rng: random.Random) -> Assignment:
 
 @task("shop/office-address", level=2, split="train")
 def _office_address(facts: Facts, rng: random.Random) -> Assignment:
-    order = rng.choice([one for one in facts["orders"] if one["status"] != "Complete"])
+    order = other_than(rng, facts["orders"], status="Complete")
     street = f"{rng.randint(1, 99)} {rng.choice(('Ferry', 'Tower', 'Canal', 'Forge'))} Street"
     postcode = f"{rng.choice(('NX', 'KT', 'RV'))}{rng.randint(1, 9)} {rng.randint(1, 9)}QD"
     new, address = {"line1": street, "postcode": postcode}, {"id": order["address"]}
@@ -425,7 +423,7 @@ def _expect_verdict(reviews: Iterable[Facts], status: int) -> Parts:
     """Expect a new status of reviews; the ratings of their products may change."""
     reviews = list(reviews)
     return (
-        [changed("reviews_productreview", {"id": one["id"]}, status=status) for one in reviews],
+        [changed_row("reviews_productreview", one, status=status) for one in reviews],
         [
             optional(changed("catalogue_product", {"id": product}, rating=anything))
             for product in {one["product"] for one in reviews}
@@ -491,7 +489,7 @@ def _office_new_voucher(facts: Facts, rng: random.Random) -> Assignment:
     name, code = f"{month} thanks {rng.randint(10, 99)}", f"{month.upper()}{rng.randint(100, 999)}"
     usage, label = rng.choice(_USAGES)
     offer = rng.choice([one for one in facts["offers"] if one["offer_type"] == "Voucher"])
-    end = _draw_end(rng, 8)
+    end = draw_day(rng, 8, 12)
     dates = {"start_datetime": _starts("2026-03-02"), "end_datetime": _starts(f"{end} 18:00")}
     number = in_new("voucher_voucher")
     return assign(
@@ -527,14 +525,14 @@ def _office_delete_voucher(facts: Facts, rng: random.Random) -> Assignment:
 @task("shop/office-extend-voucher", level=1, split="test")
 def _office_extend_voucher(facts: Facts, rng: random.Random) -> Assignment:
     voucher = rng.choice(facts["vouchers"])
-    end, path = _draw_end(rng, 7), "/dashboard/vouchers"
+    end, path = draw_day(rng, 7, 12), "/dashboard/vouchers"
     return assign(
         f"Change the voucher “{voucher['name']}”: it now ends on {end} at 12:00.",
         _open_menu("Offers", "Vouchers"),
         click(f"tr:has(a[href='{path}/stats/{voucher['id']}/']) .dropdown-toggle"),
         click(f".dropdown-item[href='{path}/update/{voucher['id']}/']"),
         (fill_form(end_datetime=f"{end} 12:00:00"), click(_FORM, "Save")),
-        changed("voucher_voucher", {"id": voucher["id"]}, end_datetime=_starts(f"{end} 12:00")),
+        changed_row("voucher_voucher", voucher, end_datetime=_starts(f"{end} 12:00")),
     )
 
 
@@ -576,7 +574,7 @@ def _office_deactivate(facts: Facts, rng: random.Random) -> Assignment:
         f"Make the account of the customer {person['name']} inactive.",
         (_find_customer(person), check(f"input[name=selected_user][value='{person['id']}']")),
         (click("#make_inactive_check"), click("input[type=submit]")),
-        changed("auth_user", {"id": person["id"]}, is_active=0),
+        changed_row("auth_user", person, is_active=0),
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from operator import itemgetter
 
 from webtraj.environments.actions import GoBack
 from webtraj.environments.browser.oracles import Step, act, click, select
@@ -30,8 +31,10 @@ from webtraj_apps.tasks import (
     Facts,
     added,
     assign,
-    changed,
+    changed_row,
+    draw_distinct,
     find_best,
+    join_names,
     same_text,
 )
 
@@ -69,14 +72,10 @@ def _stock(facts: Facts, rng: random.Random) -> Assignment:
 
 @task("shop/heaviest", level=2, split="train")
 def _heaviest(facts: Facts, rng: random.Random) -> Assignment:
-    while True:
-        three = rng.sample(facts["products"], 3)
-        if len({one["weight"] for one in three}) == 3:
-            break
-    names = [one["title"] for one in three]
+    three = draw_distinct(rng, facts["products"], 3, itemgetter("weight"))
+    names = join_names([f"the {one['title']}" for one in three], "or")
     return assign(
-        f"Which weighs most: the {names[0]}, the {names[1]} or the {names[2]}? "
-        "Answer with the product's name.",
+        f"Which weighs most: {names}? Answer with the product's name.",
         map(to_product, three),
         answer=max(three, key=lambda one: int(one["weight"]))["title"],
     )
@@ -85,10 +84,10 @@ def _heaviest(facts: Facts, rng: random.Random) -> Assignment:
 @task("shop/sum-of-prices", level=2, split="test")
 def _sum_of_prices(facts: Facts, rng: random.Random) -> Assignment:
     three = rng.sample(facts["products"], 3)
-    names = [one["title"] for one in three]
+    names = join_names([f"the {one['title']}" for one in three])
     return assign(
-        f"What do the {names[0]}, the {names[1]} and the {names[2]} cost together, one of each, "
-        "before any offers and delivery? Answer with the amount only.",
+        f"What do {names} cost together, one of each, before any offers and delivery? "
+        "Answer with the amount only.",
         map(to_product, three),
         answer=pounds(sum(map(price_of, three))),
     )
@@ -216,7 +215,7 @@ def _vote_review(facts: Facts, rng: random.Random) -> Assignment:
         _to_reviews(product),
         click(f"form[action*='/reviews/{review['id']}/'] button", "Yes" if helpful else "No"),
         added("reviews_vote", review_id=review["id"], delta=vote),
-        changed("reviews_productreview", {"id": review["id"]}, total_votes=1, delta_votes=vote),
+        changed_row("reviews_productreview", review, total_votes=1, delta_votes=vote),
     )
 
 
