@@ -1,7 +1,7 @@
 """A module reaches others of the package by their public names alone.
 
-What tasks over several applications need is public in each of them: steps such as `write_reply`,
-expectations such as `expect_reply`, and worlds prepared with `prepare_topic`.
+What tasks over several applications need is public in each of them: operations such as `reply`,
+steps such as `find_topic`, and worlds prepared with `prepare_topic`.
 """
 
 import ast

@@ -46,6 +46,7 @@ from webtraj_apps import names as names_lib
 from webtraj_apps import state as state_lib
 from webtraj_apps.answers import same_answer
 from webtraj_apps.company import HELD_OUT
+from webtraj_apps.people import DOMAIN
 from webtraj_apps.state import (
     Expected,
     added,
@@ -82,6 +83,7 @@ __all__ = [
     "difficulty_of",
     "draw_day",
     "draw_distinct",
+    "email_of",
     "find",
     "find_best",
     "find_template",
@@ -504,6 +506,11 @@ def draw_day(
     """Draw a day, as YYYY-MM-DD, of one month, or of several up to the last one."""
     month = rng.randint(first, last) if last else first
     return f"{year}-{month:02}-{rng.randint(*days):02}"
+
+
+def email_of(username: str) -> str:
+    """Return the mail address of somebody at Northfield, or of a mailbox there."""
+    return f"{username}@{DOMAIN}"
 
 
 def join_names(names: Sequence[str], last: Literal["and", "or"] = "and") -> str:

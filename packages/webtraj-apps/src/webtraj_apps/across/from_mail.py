@@ -16,9 +16,7 @@ from webtraj_apps.across.visits import (
     do_as_asked,
     draw_project,
     enter_bills,
-    enter_ticket,
     in_ticket,
-    mail_to_contacts,
     read_mail,
     read_topic,
     reply_in,
@@ -236,13 +234,13 @@ def _mail_owner(facts: Facts, rng: random.Random) -> Assignment:
     ticket = rng.choice(
         tracker.find_unclosed_tickets(facts["tracker"], owner=lambda name: _is_known(facts, name))
     )
-    text = rng.choice(mail.TEXTS)
+    owner, text = _person(facts, ticket["owner"]), rng.choice(mail.TEXTS)
     return assign_across(
         f"Send a mail to the owner of the ticket “{ticket['summary']}” in the issue tracker, whose "
         f"address is in the address book of the webmail. The subject is “Ticket #N”, with the "
         f"ticket's number in place of N, and the text “{text}”",
         at("tracker", tracker.search_ticket(ticket)),
-        mail_to_contacts([_person(facts, ticket["owner"])], f"Ticket #{ticket['id']}", text),
+        at("mail", mail.write_to_contacts([owner], f"Ticket #{ticket['id']}", text)),
     )
 
 
@@ -386,7 +384,7 @@ def _mail_author(facts: Facts, rng: random.Random) -> Assignment:
         f"subject “{subject}” and the text “{text}” The address is in the address book of the "
         "webmail.",
         read_topic(topic),
-        mail_to_contacts([_person(facts, topic["author"])], subject, text),
+        at("mail", mail.write_to_contacts([_person(facts, topic["author"])], subject, text)),
     )
 
 
@@ -399,7 +397,6 @@ def _new_page(facts: Facts, rng: random.Random) -> Assignment:
     letter = mail.find_mail(facts["mail"], request["mail"])
     parent, folder = rng.choice(("Company", "Procedures")), rng.choice(mail.TARGETS)
     page = f"{parent}/{request['title']}"
-    move = mail.move_to(folder), mail.expect_moved([letter], folder)
     return assign_across(
         f"{request['from']} has asked you by mail to make a page in the wiki: "
         f"{mail.name_of(letter)} in the inbox. Create the page {page}; it consists of the text "
@@ -407,7 +404,7 @@ def _new_page(facts: Facts, rng: random.Random) -> Assignment:
         f"the folder {folder}.",
         read_mail(letter),
         at("wiki", wiki.create_page(page, request["text"])),
-        at("mail", mail.pick(letter), move),
+        at("mail", mail.pick(letter), mail.move([letter], folder)),
     )
 
 
@@ -562,7 +559,7 @@ def _report_problem(facts: Facts, rng: random.Random) -> Assignment:
         "no due date. Then answer the mail with “Your ticket has the number N.”, with the number "
         "of the ticket in place of N.",
         read,
-        enter_ticket(queue, title, body, priority, sender["email"]),
+        at("helpdesk", helpdesk.create_ticket(queue, title, body, priority, sender["email"])),
         answer_mail(facts, letter, f"Your ticket has the number {len(own['tickets']) + 1}."),
     )
 

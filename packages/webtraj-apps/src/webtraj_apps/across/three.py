@@ -7,7 +7,6 @@ import random
 
 from webtraj_apps.across.visits import (
     BOARDS,
-    TO_ROADMAP,
     answer_mail,
     assign_across,
     at,
@@ -15,9 +14,7 @@ from webtraj_apps.across.visits import (
     draw_event,
     draw_project,
     enter_bills,
-    enter_ticket,
     file_points,
-    mail_to_contacts,
     reply_in,
     start_topic,
     write_mail,
@@ -144,7 +141,7 @@ def _new_desk(facts: Facts, rng: random.Random) -> Assignment:
         "the way it asks for.",
         read,
         at("wiki", wiki.change_page(team["page"], text)),
-        enter_ticket(queue, title, body, priority, sender["email"]),
+        at("helpdesk", helpdesk.create_ticket(queue, title, body, priority, sender["email"])),
         answer_mail(facts, letter, f"It is ticket {len(desk['tickets']) + 1}."),
     )
 
@@ -196,7 +193,7 @@ def _page_of_release(facts: Facts, rng: random.Random) -> Assignment:
         at(
             "tracker",
             [tracker.query_tickets(milestone=name, component=part) for part in (first, second)],
-            TO_ROADMAP,
+            tracker.open_roadmap(),
         ),
         at("wiki", wiki.create_page(page, text)),
         start_topic(facts, board, title, says),
@@ -221,5 +218,5 @@ def _event_for_all(facts: Facts, rng: random.Random) -> Assignment:
         "place of the event in place of PLACE.",
         at("cms", cms.visit_page(page)),
         at("wiki", wiki.create_page(note, text)),
-        mail_to_contacts(guests, subject, f"It is at {event['place']}."),
+        at("mail", mail.write_to_contacts(guests, subject, f"It is at {event['place']}.")),
     )

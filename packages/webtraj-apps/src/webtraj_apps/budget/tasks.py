@@ -23,6 +23,7 @@ from webtraj_apps.tasks import (
     assign,
     changed_row,
     draw_day,
+    email_of,
     find,
     find_best,
     format_date,
@@ -151,7 +152,7 @@ def _draw_idea(rng: random.Random) -> tuple[str, str, str]:
     what = rng.choice(("Canoe tour", "Office plants", "Farewell gift", "Choir", "Allotment"))
     name = f"{what} {rng.choice(('2026', 'spring', 'summer', 'team A', 'team B'))}"
     code = f"{rng.choice(('pebble', 'saffron', 'velvet', 'maple'))}{rng.randint(100, 999)}"
-    return name, code, f"{rng.choice(('money', 'budget', 'fund'))}@northfield.test"
+    return name, code, email_of(rng.choice(("money", "budget", "fund")))
 
 
 # Expectations.
@@ -173,11 +174,6 @@ def _paid(bill: Bill, *, day: str = _TODAY, kind: str = "EXPENSE", **payer: Any)
         owers=", ".join(sorted(bill["owers"])),
         external_link=lambda link: not link,
     )
-
-
-def expect_bill(project: Project, bill: Bill, *, day: str = _TODAY) -> Expected:
-    """Expect a new bill, paid by a participant."""
-    return _paid(bill, day=day, payer_id=_member(project, bill["payer"])["id"])
 
 
 def _identifier(name: str) -> str:
@@ -222,13 +218,6 @@ def _fill_bill(bill: Bill) -> list[Step]:
     return [fill("#what", bill["what"]), select("#payer", bill["payer"]), amount]
 
 
-def enter_bill(project: Project, bill: Bill, *more: Step, day: str = "") -> tuple[Step, ...]:
-    """Enter a bill in the project that is open; `more` comes at its end. No day means today."""
-    owers = _tick_owers(project, _names(project), bill["owers"])
-    dated = [fill("#date", day)] if day else []
-    return (_ADD, *dated, *_fill_bill(bill), *owers, *more, _SUBMIT)
-
-
 def _open_bill(project: Project, bill: Bill) -> tuple[Step, ...]:
     link = click(f"a.edit[href='/{project['id']}/edit/{bill['id']}']")
     return (*open_project(project), link)
@@ -255,9 +244,25 @@ def _log_in(project: Project) -> tuple[Step, ...]:
 # Steps with the changes that they make.
 
 
-def add_bill(project: Project, bill: Bill, *, day: str = "") -> Parts:
-    """Enter a bill in the project that is open; today's without a day."""
-    return enter_bill(project, bill, day=day), expect_bill(project, bill, day=day or _TODAY)
+def add_bill(
+    project: Project, bill: Bill, /, *more: Step, day: str = "", kind: str = "EXPENSE", **payer: Any
+) -> Parts:
+    """Enter a bill in the project that is open.
+
+    Args:
+        project: The project.
+        bill: The bill.
+        *more: Steps before it is sent.
+        day: Its day; today if empty.
+        kind: Its type, if `more` chooses another.
+        **payer: Who paid, by the columns of the row; by default the participant with the name.
+    """
+    who = payer or {"payer_id": _member(project, bill["payer"])["id"]}
+    return (
+        (_ADD, fill("#date", day) if day else (), _fill_bill(bill)),
+        (_tick_owers(project, _names(project), bill["owers"]), more, _SUBMIT),
+        _paid(bill, day=day or _TODAY, kind=kind, **who),
+    )
 
 
 def _edit_bill(project: Project, bill: Bill, *fields: Step, **new: Any) -> Parts:
@@ -371,8 +376,7 @@ def _add_reimbursement(facts: Facts, rng: random.Random) -> Assignment:
         f"{payer} gave {receiver} {bill['amount']:.0f} in cash today (2 March 2026). Enter "
         f'this in the project "{project["name"]}" as a bill of the type Reimbursement with the '
         f'description "{bill["what"]}".',
-        (open_project(project), enter_bill(project, bill, *kind)),
-        _paid(bill, kind="REIMBURSEMENT", payer_id=_member(project, payer)["id"]),
+        (open_project(project), add_bill(project, bill, *kind, kind="REIMBURSEMENT")),
     )
 
 
@@ -593,8 +597,7 @@ def _join_late(facts: Facts, rng: random.Random) -> Assignment:
         (open_project(project), _add_member(project["id"], name, weight)),
         click(f"tr[id^=bal-member-]:not({rows}) form.edit button"),
         (fill("#weight", f"{weight:g}"), click("main form button")),
-        enter_bill(project, bill, untick),
-        _paid(bill, payer_id=anything, payer=name, project=project["id"]),
+        add_bill(project, bill, untick, payer_id=anything, payer=name, project=project["id"]),
     )
 
 
@@ -827,7 +830,7 @@ def _rename_project(facts: Facts, rng: random.Random) -> Assignment:
 def _change_email(facts: Facts, rng: random.Random) -> Assignment:
     project = rng.choice(find_known_projects(facts))
     name = other_than(rng, [one["name"] for one in project["members"]], facts["name"])
-    email = f"{name.lower()}@northfield.test"
+    email = email_of(name.lower())
     field = fill("#edit-project #contact_email", email)
     return assign(
         f'Change the email address in the settings of the project "{project["name"]}" to '

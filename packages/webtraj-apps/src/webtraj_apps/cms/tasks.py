@@ -37,6 +37,7 @@ from webtraj_apps.tasks import (
     changed_row,
     draw_day,
     draw_distinct,
+    email_of,
     find,
     hash_of,
     in_changed,
@@ -774,7 +775,7 @@ def _new_user(facts: Facts, rng: random.Random) -> Assignment:
     last = rng.choice(("Oyelaran", "Castellan", "Abernathy", "Fairweather"))
     group, word = rng.choice(_ROLES), rng.choice(("Teapot", "Lantern", "Harbour"))
     password, name = f"{word}-{rng.randint(1000, 9999)}-blue", first.lower()
-    email = f"{name}@northfield.test"
+    email = email_of(name)
     fields = {"username": name, "email": email, "first_name": first, "last_name": last}
     fields |= {"password": password, "repeated": password}
     return assign(

@@ -259,12 +259,6 @@ def _draw_reported(facts: Facts, rng: random.Random) -> tuple[Topic, Comment, in
 # Expectations.
 
 
-def expect_reply(facts: Facts, topic: Topic, author: str, text: str) -> tuple[Expected, ...]:
-    """Expect a reply."""
-    reply = _written(facts, topic["id"], author, text, action=0, is_removed=0)
-    return (*reply, _grows(topic))
-
-
 def _written(facts: Facts, topic: Any, author: str, text: Any, **more: Any) -> tuple[Expected, ...]:
     """Expect a comment in a topic, by its id; its text may be a test."""
     text = same_text(text) if isinstance(text, str) else text
@@ -293,15 +287,6 @@ def _moderated(facts: Facts, topic: Topic, action: int, **new: Any) -> tuple[Exp
     """Expect a moderator's action, and the comment that tells it."""
     change = changed_row(_TOPIC, topic, reindex_at=anything, **new)
     return change, _told(facts, topic, action)
-
-
-def expect_topic(facts: Facts, category: str, title: str, text: Any) -> tuple[Expected, ...]:
-    """Expect a new topic of the user; its text may be a test."""
-    place = find(facts["categories"], title=category)["id"]
-    return (
-        added(_TOPIC, title=same_text(title), category_id=place, user_id=_own_id(facts)),
-        *_written(facts, in_new(_TOPIC), facts["user"], text),
-    )
 
 
 # Steps.
@@ -369,7 +354,7 @@ def _moderate(entry: str) -> tuple[Step, ...]:
     return click(".layout__menu .dropdown_button"), link
 
 
-def write_reply(text: str) -> tuple[Step, ...]:
+def _write_reply(text: str) -> tuple[Step, ...]:
     """Reply in the topic that is open."""
     return fill("#reply textarea", text), click("#reply .comment__reply__actions__publish")
 
@@ -383,14 +368,6 @@ _NOTIFY = click(".comments__footer_menu__notify input[type=submit]")
 def _at(comment: Comment, link: str) -> Step:
     """Click a link of a comment."""
     return click(f"[data-pk='{comment['id']}'] a[href*='{link}']")
-
-
-def start_topic(
-    facts: Facts, category: str, title: str, text: str, *before: Step
-) -> tuple[Step, ...]:
-    """Start a topic; `before` comes between its title and its text."""
-    start = (*_category_page(facts, category), _NEW_TOPIC, fill("#id_title", title))
-    return (*start, *before, fill("#id_comment", text), _PUBLISH)
 
 
 def _results(poll: dict[str, Any]) -> Step:
@@ -433,7 +410,30 @@ def _choose(field: str, value: Any) -> Step:
 
 def reply(facts: Facts, topic: Topic, text: str) -> Parts:
     """Reply, as the user, in the topic that is open."""
-    return write_reply(text), expect_reply(facts, topic, facts["user"], text)
+    written = _written(facts, topic["id"], facts["user"], text, action=0, is_removed=0)
+    return _write_reply(text), written, _grows(topic)
+
+
+def start_topic(
+    facts: Facts, category: str, title: str, text: str, *before: Step, kept: Any = None
+) -> Parts:
+    """Start a topic as the user.
+
+    Args:
+        facts: The facts of the world.
+        category: The title of its category.
+        title: Its title.
+        text: What to write.
+        *before: Steps between the title and the text.
+        kept: The test of its text, if this need not be what was written.
+    """
+    place = find(facts["categories"], title=category)["id"]
+    return (
+        (_category_page(facts, category), _NEW_TOPIC, fill("#id_title", title)),
+        (before, fill("#id_comment", text), _PUBLISH),
+        added(_TOPIC, title=same_text(title), category_id=place, user_id=_own_id(facts)),
+        _written(facts, in_new(_TOPIC), facts["user"], kept or text),
+    )
 
 
 def _rewrite(comment: Comment, text: str) -> Parts:
@@ -509,7 +509,7 @@ def _move_to(category: dict[str, Any]) -> tuple[Step, ...]:
 def _reply_and_close(facts: Facts, topic: Topic, text: str, **new: Any) -> Parts:
     """Reply, as the moderator, in the topic that is open, and close it."""
     return (
-        (write_reply(text), _moderate("Close topic")),
+        (_write_reply(text), _moderate("Close topic")),
         _written(facts, topic["id"], facts["moderator"], text, action=0, is_removed=0),
         _grows(topic, is_closed=1, reindex_at=anything, **new),
         _told(facts, topic, _CLOSED),
@@ -604,7 +604,6 @@ def _create_topic(facts: Facts, rng: random.Random) -> Assignment:
         f'Create a topic with the title "{title}" in the category "{category}". '
         f'Its text is: "{text}"',
         start_topic(facts, category, title, text),
-        expect_topic(facts, category, title, text),
     )
 
 
@@ -672,8 +671,7 @@ def _create_poll(facts: Facts, rng: random.Random) -> Assignment:
         f'Create a topic with the title "{title}" in the category "Ideas". It contains nothing '
         f'but a poll with the title "{question}" and these choices, in this order: '
         f"{', '.join(text for _, text in options)}.",
-        start_topic(facts, "Ideas", title, text, click(".js-box-poll")),
-        expect_topic(facts, "Ideas", title, _is_poll),
+        start_topic(facts, "Ideas", title, text, click(".js-box-poll"), kept=_is_poll),
         added(_POLL, title=same_text(question), is_removed=0),
         [added(_CHOICE, **shared, number=n, description=same_text(day)) for n, day in options],
     )

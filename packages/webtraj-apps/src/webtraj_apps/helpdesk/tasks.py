@@ -196,21 +196,10 @@ def _expect_noted(ticket: Row, **new: Any) -> tuple[Expected, ...]:
     return (_expect_changed(ticket, **new), *allow_notes(ticket))
 
 
-def expect_reply(ticket: Row, text: str, *, public: bool, **more: Any) -> Expected:
+def _expect_reply(ticket: Row, text: str, *, public: bool, **more: Any) -> Expected:
     """Expect a follow-up with a text, which the submitter can read if it is public."""
     comment, shown = same_text(text), int(public)
     return added("helpdesk_followup", ticket_id=ticket["id"], comment=comment, public=shown, **more)
-
-
-def expect_answer(ticket: Row, text: str) -> tuple[Expected, ...]:
-    """Expect a public follow-up, and allow the notes that come with it."""
-    return (expect_reply(ticket, text, public=True), *allow_notes(ticket))
-
-
-def expect_resolved(ticket: Row, text: str) -> tuple[Expected, ...]:
-    """Expect a ticket to be resolved with a public text."""
-    resolved = _expect_changed(ticket, status=_RESOLVED, resolution=same_text(text))
-    return (resolved, *expect_answer(ticket, text))
 
 
 # How to get there.
@@ -324,7 +313,7 @@ _SAVE_LIST: Final = click('#content-wrapper button[type="submit"]', "Save")
 _DELETE: Final = click("button.btn-danger")
 
 
-def write_reply(text: str, *more: Step, public: bool) -> tuple[Step, ...]:
+def _write_reply(text: str, *more: Step, public: bool) -> tuple[Step, ...]:
     """Reply in the ticket that is open; `more` comes before it is sent."""
     private = () if public else (uncheck("#id_public"),)
     return (_RESPOND, fill("#commentBox", text), *private, *more, _SAVE)
@@ -363,8 +352,8 @@ def respond(
     details = (click('a[href="#collapseDetails"]'), *set_fields(FIELDS, fields)) if fields else ()
     more, columns = (*choices, *details), {**new, **columns_of(FIELDS, fields)}
     return (
-        write_reply(text, *more, public=public) if text else (_RESPOND, *more, _SAVE),
-        expect_reply(ticket, text, public=public) if text else (),
+        _write_reply(text, *more, public=public) if text else (_RESPOND, *more, _SAVE),
+        _expect_reply(ticket, text, public=public) if text else (),
         _expect_noted(ticket, **columns) if columns else (),
     )
 
@@ -390,29 +379,29 @@ def _expect_task(checklist: Any, text: str) -> Expected:
     return added(table, checklist_id=checklist, description=text, completion_date=None)
 
 
-def enter_ticket(
-    queue: Row, title: str, body: str, priority: int, email: str, *more: Step
-) -> tuple[Step, ...]:
-    """Enter a ticket for an address."""
-    return (
-        click(".sidebar a", "New Ticket"),
-        select("#id_queue", str(queue["id"])),
-        fill("#id_title", title),
-        fill("#id_body", body),
-        select("#id_priority", str(priority)),
-        fill("#id_submitter_email", email),
-        *more,
-        click('#content-wrapper form button[type="submit"]'),
-    )
+def create_ticket(
+    queue: Row, title: str, body: str, priority: int, email: str, *more: Step, **new: Any
+) -> Parts:
+    """Enter a ticket for an address, by default without an owner and a due date.
 
-
-def expect_ticket(
-    queue: Row, title: str, body: str, priority: int, email: str, **more: Any
-) -> tuple[Expected, Expected]:
-    """Expect what `enter_ticket` enters; without more, nobody owns it, and it has no due date."""
-    columns = {"due_date": None, "assigned_to_id": None, "status": 1} | more
+    Args:
+        queue: The queue.
+        title: The title.
+        body: The description.
+        priority: The priority, of `PRIORITIES`.
+        email: The address.
+        *more: Steps in the other fields of the form.
+        **new: What they set, by column.
+    """
+    columns = {"due_date": None, "assigned_to_id": None, "status": 1} | new
     columns |= {"queue_id": queue["id"], "priority": priority, "submitter_email": email}
-    return _expect_opened(title, body, **columns)
+    return (
+        (click(".sidebar a", "New Ticket"), select("#id_queue", str(queue["id"]))),
+        (fill("#id_title", title), fill("#id_body", body), select("#id_priority", str(priority))),
+        (fill("#id_submitter_email", email), more),
+        click('#content-wrapper form button[type="submit"]'),
+        _expect_opened(title, body, **columns),
+    )
 
 
 def _expect_opened(title: str, body: str, **more: Any) -> tuple[Expected, Expected]:
@@ -572,9 +561,9 @@ def _close_with_time(facts: Facts, rng: random.Random) -> Assignment:
         f'Close ticket #{ticket["id"]} with the private comment "{text}" and enter {minutes}'
         " minutes as the time spent, in the same update.",
         open_ticket(ticket),
-        write_reply(text, check("#st_closed"), fill('[name="time_spent"]', time), public=False),
+        _write_reply(text, check("#st_closed"), fill('[name="time_spent"]', time), public=False),
         _expect_changed(ticket, status=_CLOSED),
-        expect_reply(ticket, text, public=False, time_spent=minutes * _MINUTE),
+        _expect_reply(ticket, text, public=False, time_spent=minutes * _MINUTE),
     )
 
 
@@ -587,7 +576,7 @@ def _preset_reply(facts: Facts, rng: random.Random) -> Assignment:
         f'Answer the ticket {_name(ticket)} with the pre-set reply "{preset["name"]}", without'
         " changing its text. The submitter should receive it.",
         (search_ticket(ticket), _RESPOND, select("#id_preset", str(preset["id"])), _SAVE),
-        expect_reply(ticket, preset["text"], public=True),
+        _expect_reply(ticket, preset["text"], public=True),
     )
 
 
@@ -822,14 +811,13 @@ def _new_ticket(facts: Facts, rng: random.Random) -> Assignment:
     queue, caller = find_queue(facts, slug), rng.choice(_colleagues(facts))
     agent, priority = rng.choice(_others(facts)), rng.choice((1, 2, 4, 5))
     date = draw_day(rng, 3, days=(10, 28))
-    case = (queue, title, body, priority, caller["email"])
     more = (fill("#id_due_date", date), select("#id_assigned_to", str(agent["id"])))
+    new = {"due_date": on_day(date), "assigned_to_id": agent["id"]}
     return assign(
         f"{caller['name']} ({caller['email']}) is on the phone. Enter a ticket for this address in"
         f' the queue {queue["title"]}, with the summary "{title}" and the description "{body}" Its'
         f' priority is "{PRIORITIES[priority]}", it is due on {date}, and {agent["name"]} owns it.',
-        enter_ticket(*case, *more),
-        expect_ticket(*case, due_date=on_day(date), assigned_to_id=agent["id"]),
+        create_ticket(queue, title, body, priority, caller["email"], *more, **new),
     )
 
 
@@ -955,7 +943,7 @@ def _answer_from_article(facts: Facts, rng: random.Random) -> Assignment:
         f'The ticket "{title}" asks for something that is in the knowledge base. Look it up'
         " there, answer the submitter with it, and set the ticket to resolved in the same update.",
         (search_ticket(ticket), _open_articles(article), open_ticket(ticket)),
-        write_reply(text, check("#st_resolved"), public=True),
+        _write_reply(text, check("#st_resolved"), public=True),
         _expect_changed(ticket, status=_RESOLVED, resolution=says),
         added("helpdesk_followup", ticket_id=number, public=1, comment=says),
         prepare=(

@@ -32,6 +32,7 @@ from webtraj_apps.tasks import (
     changed,
     changed_row,
     contains,
+    email_of,
     find,
     find_best,
     format_date,
@@ -211,7 +212,7 @@ def _choose_all(text: str) -> Steps:
     return search(text), await_element("#messagelist tr.message"), menu
 
 
-def move_to(folder: str) -> Steps:
+def _move_to(folder: str) -> Steps:
     """Move the chosen mails."""
     menu = tap("#messagemenulink"), tap("#message-menu a.move")
     return menu, tap("#folder-selector a", folder), _LISTED
@@ -251,18 +252,6 @@ def _put_before(text: str) -> Step:
 def _compose(*options: Step, **fields: Any) -> Steps:
     """Write a mail and send it. See `_write`."""
     return tap("a.compose"), _write(**fields), options, _SEND
-
-
-def reply(text: str, *, to_all: bool = False) -> Steps:
-    """Answer the chosen mail."""
-    button = "reply-all" if to_all else "reply"
-    return tap(f"#layout-content .header a.{button}"), _put_before(text), _SEND
-
-
-def write_to_contacts(people: Sequence[Row], subject: str, text: str) -> Steps:
-    """Look up contacts in the address book, and write one mail to all of them."""
-    found, to = [_pick_contact(one["name"]) for one in people], [one["email"] for one in people]
-    return _TO_CONTACTS, found, _TO_MAILS, _compose(to=to, subject=subject, text=text)
 
 
 def _whole_folder(name: str, what: str) -> Steps:
@@ -434,7 +423,7 @@ def _expect_mail(recipients: str, **shown: Any) -> tuple[Expected, ...]:
     return added("sent", recipients=recipients, **shown), added("mail", folder="Sent", **shown)
 
 
-def expect_sent(
+def _expect_sent(
     to: Sequence[str], subject: str, cc: Sequence[str] = (), bcc: Sequence[str] = (), **columns: Any
 ) -> Changes:
     """Expect a new mail to be sent, with its copy in the folder Sent."""
@@ -445,8 +434,8 @@ def expect_sent(
     )
 
 
-def expect_answer(
-    facts: Facts, mail: Row, text: str, *, to_all: bool = False, **more: Any
+def _expect_answer(
+    facts: Facts, mail: Row, text: Test, *, to_all: bool = False, **more: Any
 ) -> Changes:
     """Expect an answer to a mail, and `more` changes of that mail."""
     subject = mail["subject"] if mail["subject"].startswith("Re: ") else f"Re: {mail['subject']}"
@@ -454,12 +443,12 @@ def expect_answer(
     # An answer to all has the other recipients among either.
     recipients = _join({mail["email"], *others})
     return (
-        _expect_mail(recipients, subject=same_text(subject), text=same_text(text)),
+        _expect_mail(recipients, subject=same_text(subject), text=text),
         changed_row("mail", mail, answered=True, **more),
     )
 
 
-def expect_moved(mails: Iterable[Row], folder: str, **more: Any) -> Changes:
+def _expect_moved(mails: Iterable[Row], folder: str, **more: Any) -> Changes:
     """Expect mails to be moved to a folder."""
     return [changed_row("mail", mail, folder=folder, **more) for mail in mails]
 
@@ -473,22 +462,40 @@ def _same_number(number: str) -> Test:
 # Steps with the changes that they make.
 
 
-def _move(mails: Iterable[Row], folder: str, **more: Any) -> Parts:
+def move(mails: Iterable[Row], folder: str, **more: Any) -> Parts:
     """Move the chosen mails; `more` are other changes of them."""
-    return move_to(folder), expect_moved(mails, folder, **more)
+    return _move_to(folder), _expect_moved(mails, folder, **more)
 
 
 def _send_mail(to: Sequence[str], subject: str, text: str, **copies: Sequence[str]) -> Parts:
     """Write a mail and send it; `copies` are the addresses of `cc` and `bcc`."""
     return (
         _compose(to=to, **copies, subject=subject, text=text),
-        expect_sent(to, subject, **copies, text=same_text(text)),
+        _expect_sent(to, subject, **copies, text=same_text(text)),
     )
 
 
-def _answer(facts: Facts, mail: Row, text: str, *, to_all: bool = False, **more: Any) -> Parts:
-    """Answer the chosen mail; `more` are other changes of it."""
-    return reply(text, to_all=to_all), expect_answer(facts, mail, text, to_all=to_all, **more)
+def write_to_contacts(people: Sequence[Row], subject: str, text: str) -> Parts:
+    """Look up contacts in the address book, and write one mail to all of them."""
+    found, to = [_pick_contact(one["name"]) for one in people], [one["email"] for one in people]
+    return _TO_CONTACTS, found, _TO_MAILS, _send_mail(to, subject, text)
+
+
+def answer(
+    facts: Facts,
+    mail: Row,
+    text: str,
+    *,
+    to_all: bool = False,
+    kept: Callable[[str], Test] = same_text,
+    **more: Any,
+) -> Parts:
+    """Answer the chosen mail; `more` are other changes of it, and `kept` tests the text."""
+    button = "reply-all" if to_all else "reply"
+    return (
+        (tap(f"#layout-content .header a.{button}"), _put_before(text), _SEND),
+        _expect_answer(facts, mail, kept(text), to_all=to_all, **more),
+    )
 
 
 def _forward(mail: Row, to: str, *note: str, **more: Any) -> Parts:
@@ -631,7 +638,7 @@ def _move_mail(facts: Facts, rng: random.Random) -> Assignment:
     mail, folder = rng.choice(_unique(facts, "INBOX")), rng.choice(TARGETS)
     return assign(
         f"Move {name_of(mail)} from the inbox to the folder {folder}.",
-        (pick(mail), _move([mail], folder)),
+        (pick(mail), move([mail], folder)),
     )
 
 
@@ -640,7 +647,7 @@ def _delete_mail(facts: Facts, rng: random.Random) -> Assignment:
     mail = rng.choice(_unique(facts, "INBOX", "Team", "Archive"))
     return assign(
         f"Delete {name_of(mail)} {place_of(mail)}; leave it in the trash.",
-        (pick(mail), _DELETE, _LISTED, expect_moved([mail], "Trash")),
+        (pick(mail), _DELETE, _LISTED, _expect_moved([mail], "Trash")),
     )
 
 
@@ -750,7 +757,7 @@ def _reply(facts: Facts, rng: random.Random) -> Assignment:
     text = rng.choice(_ANSWERS)
     return assign(
         f"Answer {name_of(mail)} in the inbox, only to the sender, with the text “{text}”",
-        (pick(mail), _answer(facts, mail, text)),
+        (pick(mail), answer(facts, mail, text)),
     )
 
 
@@ -762,7 +769,7 @@ def _empty_folder(facts: Facts, rng: random.Random) -> Assignment:
     return assign(
         f"Empty the mail folder {folder}.{how if folder == 'Junk' else ''}",
         _whole_folder(folder, "purge"),
-        expect_moved(mails, "Trash") if folder == "Junk" else gone,
+        _expect_moved(mails, "Trash") if folder == "Junk" else gone,
     )
 
 
@@ -841,7 +848,7 @@ def _office_sender(facts: Facts, rng: random.Random) -> Assignment:
         f"({office['email']}), not in your own. Subject: “{subject}”. Text: “{text}”",
         (tap("a.compose"), choose("#_from", str(office["id"]))),
         (_write(to=[to], subject=subject, text=text), _SEND),
-        expect_sent([to], subject, text=same_text(text), **{"from": office["email"]}),
+        _expect_sent([to], subject, text=same_text(text), **{"from": office["email"]}),
     )
 
 
@@ -863,7 +870,7 @@ def _reply_all(facts: Facts, rng: random.Random) -> Assignment:
     return assign(
         f"Answer {name_of(mail)} in the inbox with the text “{text}” The organiser and "
         "everybody else who was invited should get your answer.",
-        (pick(mail), _answer(facts, mail, text, to_all=True)),
+        (pick(mail), answer(facts, mail, text, to_all=True)),
     )
 
 
@@ -876,7 +883,7 @@ def _reply_response(facts: Facts, rng: random.Random) -> Assignment:
         f"“{response['name']}”, and with nothing else.",
         (pick(mail), tap("#layout-content .header a.reply")),
         (tap("#layout-content .header a.responses"), tap("#responseslist a", response["name"])),
-        (_SEND, expect_answer(facts, mail, response["text"])),
+        (_SEND, _expect_answer(facts, mail, same_text(response["text"]))),
     )
 
 
@@ -892,7 +899,7 @@ def _rename_folder(facts: Facts, rng: random.Random) -> Assignment:
             _SAVE,
         ),
         (removed("folder", name=folder), added("folder", name=name)),
-        expect_moved(_in_folder(facts, folder), name),
+        _expect_moved(_in_folder(facts, folder), name),
     )
 
 
@@ -904,7 +911,7 @@ def _delete_folder(facts: Facts, rng: random.Random) -> Assignment:
         f"{name} from the inbox to the folder Archive.",
         (_to_settings("Folders"), tap("#subscription-table a", "Newsletters"), _DELETE, _CONFIRM),
         (await_element("#subscription-table"), removed("folder", name="Newsletters")),
-        (_TO_MAILS, _choose_all(name), _move(mails, "Archive")),
+        (_TO_MAILS, _choose_all(name), move(mails, "Archive")),
     )
 
 
@@ -925,7 +932,7 @@ def _signature(facts: Facts, rng: random.Random) -> Assignment:
 @task("mail/new-identity", level=2, split="test")
 def _new_identity(facts: Facts, rng: random.Random) -> Assignment:
     team = rng.choice(("Events", "Press", "Purchasing", "Training", "Visitors"))
-    name, address = f"Northfield {team}", f"{team.lower()}@northfield.test"
+    name, address = f"Northfield {team}", email_of(team.lower())
     fields = {"name": name, "email": address, "organization": "Northfield"}
     return assign(
         f"Add a sender identity with the display name “{name}”, the mail address {address} "
@@ -1019,7 +1026,7 @@ def _file_newsletter(facts: Facts, rng: random.Random) -> Assignment:
     name, mails = _draw_newsletter(facts, rng)
     return assign(
         f"Move all mails from {name} from the inbox to the folder Newsletters.",
-        (_choose_all(name), _move(mails, "Newsletters")),
+        (_choose_all(name), move(mails, "Newsletters")),
     )
 
 
@@ -1029,7 +1036,7 @@ def _delete_notifications(facts: Facts, rng: random.Random) -> Assignment:
     mails = [mail for mail in facts["mails"] if mail["from"] == sender]
     return assign(
         f"Delete all automatic mails of {sender} from the inbox; leave them in the trash.",
-        (_choose_all(sender), _DELETE, _LISTED, expect_moved(mails, "Trash")),
+        (_choose_all(sender), _DELETE, _LISTED, _expect_moved(mails, "Trash")),
     )
 
 
@@ -1040,8 +1047,8 @@ def _not_junk(facts: Facts, rng: random.Random) -> Assignment:
     return assign(
         f"A mail from {found['from']} has landed in the folder Junk by mistake. Move it to the "
         f"inbox, and answer it with the text “{text}”",
-        (pick(mail), move_to("Inbox"), to_folder("INBOX"), pick({**mail, "folder": "INBOX"})),
-        _answer(facts, mail, text, folder="INBOX"),
+        (pick(mail), _move_to("Inbox"), to_folder("INBOX"), pick({**mail, "folder": "INBOX"})),
+        answer(facts, mail, text, folder="INBOX"),
     )
 
 
@@ -1069,7 +1076,7 @@ def _finish_draft(facts: Facts, rng: random.Random) -> Assignment:
         f"it, put {copy} into Cc, and send it.",
         (pick(mail), tap(".message-buttons, .btn, a.button", "Edit", part=True, inside=_MESSAGE)),
         (_write(cc=[copy]), _put_before(line), _SEND),
-        expect_sent([draft["email"]], draft["subject"], [copy], text=text),
+        _expect_sent([draft["email"]], draft["subject"], [copy], text=text),
         removed("mail", id=mail["id"]),
     )
 
@@ -1146,7 +1153,7 @@ def _vote(facts: Facts, rng: random.Random) -> Assignment:
         "answers. Then answer the first mail of the vote, only to its sender, with the option "
         f"that won and its number of votes, written like “{vote['options'][0]}: 9”.",
         (to_folder("Team"), search(vote["title"]), map(read_nth, range(len(answers)))),
-        (pick(mail), _answer(facts, mail, f"{winner}: {vote['counts'][winner]}")),
+        (pick(mail), answer(facts, mail, f"{winner}: {vote['counts'][winner]}")),
     )
 
 
@@ -1160,7 +1167,7 @@ def _approve_leave(facts: Facts, rng: random.Random) -> Assignment:
         f"whose leave begins in {date.fromisoformat(month + '-01'):%B %Y}, only to the sender, "
         f"with the text “{text}” Do not answer the others.",
         (search("Leave request"), _read(_mails_of(facts, facts["leaves"]))),
-        [(pick(mail), _answer(facts, mail, text)) for mail in _mails_of(facts, chosen)],
+        [(pick(mail), answer(facts, mail, text)) for mail in _mails_of(facts, chosen)],
     )
 
 
@@ -1173,7 +1180,7 @@ def _triage_invoices(facts: Facts, rng: random.Random) -> Assignment:
         f"Look at all invoices in the inbox. Flag those that are payable by {long_day(last)} "
         "or earlier, and move them to the folder Invoices. Leave the others where they are.",
         (search("Invoice"), _read(_mails_of(facts, found)), _choose(mails)),
-        (_mark("flag"), _move(mails, "Invoices", flagged=True)),
+        (_mark("flag"), move(mails, "Invoices", flagged=True)),
     )
 
 
@@ -1250,8 +1257,8 @@ def _new_folder_for(facts: Facts, rng: random.Random) -> Assignment:
     return assign(
         f"Create a folder named {name} as a subfolder of {parent}, and move all {what} "
         "from the inbox to it.",
-        (_create_folder(name, parent), _TO_MAILS, _choose_all(text), move_to(name)),
-        expect_moved(_mails_of(facts, facts[kind]), f"{parent}/{name}"),
+        (_create_folder(name, parent), _TO_MAILS, _choose_all(text), _move_to(name)),
+        _expect_moved(_mails_of(facts, facts[kind]), f"{parent}/{name}"),
     )
 
 
@@ -1264,7 +1271,7 @@ def _stand_in(facts: Facts, rng: random.Random) -> Assignment:
         f"the request to that person with the note “{note}” Then move the request to the "
         "folder Team.",
         (pick(mail), _forward(mail, leave["stand_in_email"], note, folder="Team")),
-        (pick(mail), move_to("Team")),
+        (pick(mail), _move_to("Team")),
     )
 
 
@@ -1281,7 +1288,7 @@ def _pay_supplier(facts: Facts, rng: random.Random) -> Assignment:
         "the invoice, with two decimals and without a comma for thousands.",
         (pick(mail), _TO_CONTACTS, _pick_contact(contact["name"])),
         (tap("a.nav-link", "Notes", inside=_CONTACT), _TO_MAILS, pick(mail)),
-        _answer(facts, mail, text),
+        answer(facts, mail, text),
     )
 
 
@@ -1301,12 +1308,9 @@ def _do_as_asked(facts: Facts, rng: random.Random) -> Assignment:
     return assign(
         f"{person['name']} has asked you for something in the newest mail in the inbox, "
         f"“{subject}”. Do what it says.",
-        (pick(request), pick(mail), _move([mail], folder)),
-        (_TO_CONTACTS, _pick_contact(contact["name"]), _TO_MAILS, pick(request), reply(number)),
-        _expect_mail(
-            person["email"], subject=same_text(f"Re: {subject}"), text=_same_number(number)
-        ),
-        changed_row("mail", request, answered=True),
+        (pick(request), pick(mail), move([mail], folder)),
+        (_TO_CONTACTS, _pick_contact(contact["name"]), _TO_MAILS, pick(request)),
+        answer(facts, request, number, kept=_same_number),
         prepare=delivery,
     )
 

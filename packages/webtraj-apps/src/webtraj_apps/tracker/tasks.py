@@ -13,7 +13,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from types import MappingProxyType
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, TypeAlias
 from urllib.parse import unquote_plus
 
 from webtraj.environments.browser.oracles import Step, check, click, fill, press, select, wait_until
@@ -24,6 +24,7 @@ from webtraj_apps.tasks import (
     Expected,
     Facts,
     Parts,
+    Row,
     added,
     anything,
     assign,
@@ -44,7 +45,7 @@ from webtraj_apps.tracker.content import REPORTS, WORDS
 
 task = functools.partial(template, user="user")
 
-Ticket = dict[str, Any]
+Ticket: TypeAlias = Row
 _CUSTOMERS = [one["name"] for one in COMPANY.customers]
 UPCOMING = [name for name, _, completed, _ in WORDS.milestones if not completed]
 DATED = {name: due for name, due, completed, _ in WORDS.milestones if due and not completed}
@@ -148,12 +149,12 @@ def _groups(facts: Facts) -> list[tuple[str, str]]:
 # What they change.
 
 
-def expect_comment(number: int | Callable[[Any], bool], comment: str) -> Expected:
+def _expect_comment(number: int | Callable[[Any], bool], comment: str) -> Expected:
     """Expect a comment on a ticket."""
     return added("ticket_change", ticket=number, field="comment", newvalue=same_text(comment))
 
 
-def expect_changed(ticket: Ticket, comment: str = "", **new: Any) -> tuple[Expected, ...]:
+def _expect_changed(ticket: Ticket, comment: str = "", **new: Any) -> tuple[Expected, ...]:
     """Expect new values of a ticket."""
     number = ticket["id"]
     plain = {name: value for name, value in new.items() if name not in _CUSTOM}
@@ -164,7 +165,7 @@ def expect_changed(ticket: Ticket, comment: str = "", **new: Any) -> tuple[Expec
             changed("ticket_custom", {"ticket": number, "name": name}, value=value)
             for name, value in custom.items()
         ),
-        *([expect_comment(number, comment)] if comment else []),
+        *([_expect_comment(number, comment)] if comment else []),
     )
 
 
@@ -175,29 +176,10 @@ _UNSET: Mapping[str, Any] = {
 """Columns of new tickets whose fields nobody has touched."""
 
 
-def expect_ticket(number: int, **values: Any) -> tuple[Expected, ...]:
-    """Expect a new ticket, with a number that follows from those before."""
-    plain = {name: value for name, value in values.items() if name not in _CUSTOM}
-    return added("ticket", id=number, **{**_UNSET, **plain}), *_expect_custom(number, values)
-
-
 def _expect_custom(number: int, values: Mapping[str, Any]) -> Iterator[Expected]:
     for name in _CUSTOM:
         value = values.get(name, "0" if name == "billable" else None)
         yield added("ticket_custom", ticket=number, name=name, value=value)
-
-
-def expect_tasks(
-    facts: Facts, summaries: Sequence[str], owner: str, **shared: str
-) -> tuple[list[Expected], list[Expected]]:
-    """Expect a new ticket of the type task for each summary, in any order."""
-    first = len(facts["tickets"]) + 1
-    fields = {**_UNSET, "type": "task", "owner": owner, "priority": "major", **shared}
-    numbers = range(first, first + len(summaries))
-    return (
-        [added("ticket", summary=same_text(summary), **fields) for summary in summaries],
-        [expected for number in numbers for expected in _expect_custom(number, {})],
-    )
 
 
 # How they are done.
@@ -227,27 +209,12 @@ _MODIFY = _unfold("h3.foldable", "Modify Ticket")
 _SUBMIT = click('#propertyform input[name="submit"]')
 
 
-def change_ticket(*more: Step, **new: str) -> tuple[Step, ...]:
+def _change(*more: Step, **new: str) -> tuple[Step, ...]:
     """Change the ticket whose page is open."""
     return (*_MODIFY, *set_fields(FIELDS, new), *more, _SUBMIT)
 
 
-def write_comment(text: str) -> Step:
-    """Write a comment on the ticket that is open, to be sent with its changes."""
-    return fill("#comment", text)
-
-
-def add_comment_to(ticket: Ticket, text: str) -> tuple[Step, ...]:
-    """Open a ticket by its number, and comment on it."""
-    return (*open_ticket(ticket), write_comment(text), _SUBMIT)
-
-
-def hand_to(name: str) -> tuple[Step, ...]:
-    """Choose another owner of the ticket that is open."""
-    return check("#action_reassign"), select("#action_reassign_reassign_owner", name)
-
-
-def file_ticket(*more: Step, **new: str) -> tuple[Step, ...]:
+def _file(*more: Step, **new: str) -> tuple[Step, ...]:
     """File a ticket."""
     return (click("#mainnav a", "New Ticket"), *set_fields(FIELDS, new), *more, _SUBMIT)
 
@@ -282,10 +249,16 @@ def _add(panel: str, form: str, name: str, *more: Step) -> tuple[Step, ...]:
     return (*start, *more, click(f'#{form} input[name="add"]'))
 
 
+def open_roadmap(*, completed: bool = False) -> tuple[Step, ...]:
+    """Show the milestones, also those that are completed if this is wanted."""
+    more = (check("#showcompleted"), click("#prefs input[type=submit]")) if completed else ()
+    return click("#mainnav a", "Roadmap"), *more
+
+
 def _milestone(name: str, form: str) -> tuple[Step, ...]:
     """Open a milestone from the roadmap, and one of its forms."""
     return (
-        click("#mainnav a", "Roadmap"),
+        *open_roadmap(),
         click(f'.milestone h2 a[href="/milestone/{name.replace(" ", "%20")}"]'),
         click(f'#{form} input[type="submit"]'),
     )
@@ -310,7 +283,9 @@ _NO_ACTION = Action((), {})
 
 def reassign(facts: Facts, owner: str) -> Action:
     """Give the ticket to a person, by username."""
-    return Action(hand_to(name_of(facts, owner)), {"owner": owner, "status": "assigned"})
+    choice = select("#action_reassign_reassign_owner", name_of(facts, owner))
+    columns = {"owner": owner, "status": "assigned"}
+    return Action((check("#action_reassign"), choice), columns)
 
 
 def resolve(resolution: str) -> Action:
@@ -324,17 +299,26 @@ def edit(
     ticket: Ticket, action: Action = _NO_ACTION, /, *, comment: str = "", **fields: Any
 ) -> Parts:
     """Edit the ticket that is open: set fields by the names of `FIELDS`, and send a comment."""
-    written = (write_comment(comment),) if comment else ()
+    written = (fill("#comment", comment),) if comment else ()
     columns = {**columns_of(FIELDS, fields), **action.columns}
     return (
-        change_ticket(*action.steps, *written, **fields),
-        expect_changed(ticket, comment, **columns),
+        _change(*action.steps, *written, **fields),
+        _expect_changed(ticket, comment, **columns),
+    )
+
+
+def add_to_cc(ticket: Ticket, username: str) -> Parts:
+    """Add a person to the Cc of the ticket that is open."""
+    wanted = {*ticket["cc"].split(", "), username}
+    return (
+        _change(cc=f"{ticket['cc']}, {username}"),
+        _expect_changed(ticket, cc=lambda cc: set(cc.replace(",", " ").split()) == wanted),
     )
 
 
 def comment_on(ticket: Ticket, text: str) -> Parts:
     """Comment on the ticket that is open."""
-    return write_comment(text), _SUBMIT, expect_comment(ticket["id"], text)
+    return fill("#comment", text), _SUBMIT, _expect_comment(ticket["id"], text)
 
 
 def create_ticket(
@@ -353,7 +337,23 @@ def create_ticket(
     columns: dict[str, Any] = {**fields, **kept}
     for name in {"summary", "description"} & fields.keys():
         columns[name] = same_text(fields[name])
-    return file_ticket(*more, **fields), expect_ticket(number, **columns)
+    plain = {name: value for name, value in columns.items() if name not in _CUSTOM}
+    return (
+        _file(*more, **fields),
+        (added("ticket", id=number, **{**_UNSET, **plain}), _expect_custom(number, columns)),
+    )
+
+
+def create_tasks(facts: Facts, summaries: Sequence[str], component: Facts, milestone: str) -> Parts:
+    """File a ticket of the type task for each summary; they may come in any order."""
+    shared = {"component": component["name"], "milestone": milestone}
+    fields = {**_UNSET, "type": "task", "owner": component["owner"], "priority": "major", **shared}
+    first = len(facts["tickets"]) + 1
+    return (
+        [_file(summary=one, type="task", **shared) for one in summaries],
+        [added("ticket", summary=same_text(one), **fields) for one in summaries],
+        [_expect_custom(number, {}) for number in range(first, first + len(summaries))],
+    )
 
 
 def set_all(name: str, value: str) -> Action:
@@ -367,7 +367,7 @@ def edit_found(found: Iterable[Ticket], action: Action) -> Parts:
     return (
         (click("th.sel input"), _unfold("#batchmod_fieldset legend")),
         (action.steps, click("#batchmod_submit")),
-        [expect_changed(ticket, **action.columns) for ticket in found],
+        [_expect_changed(ticket, **action.columns) for ticket in found],
     )
 
 
@@ -460,11 +460,10 @@ def _count_failures(facts: Facts, rng: random.Random) -> Assignment:
 @task("tracker/milestone-due", level=1, split="train")
 def _milestone_due(facts: Facts, rng: random.Random) -> Assignment:
     name, due, completed, _ = rng.choice([m for m in WORDS.milestones if m[1]])
-    show_completed = (check("#showcompleted"), click("#prefs input[type=submit]"))
     return assign(
         f"On which day {'was' if completed else 'is'} the milestone {name} "
         f"{'completed' if completed else 'due'}? Answer as YYYY-MM-DD.",
-        (click("#mainnav a", "Roadmap"), show_completed if completed else ()),
+        open_roadmap(completed=bool(completed)),
         answer=completed or due,
     )
 
@@ -691,14 +690,11 @@ def _misspell(text: str) -> str:
 @task("tracker/add-cc", level=1, split="train")
 def _add_cc(facts: Facts, rng: random.Random) -> Assignment:
     ticket = rng.choice(find_unclosed_tickets(facts, cc=bool))
-    there = ticket["cc"].split(", ")
-    person = other_than(rng, facts["support"], *there)
-    wanted = {*there, person}
+    person = other_than(rng, facts["support"], *ticket["cc"].split(", "))
     return assign(
         f"Add {name_of(facts, person)} (user name {person}) to the Cc of ticket "
         f"#{ticket['id']}, and keep those who are there.",
-        (open_ticket(ticket), change_ticket(cc=f"{ticket['cc']}, {person}")),
-        expect_changed(ticket, cc=lambda cc: set(cc.replace(",", " ").split()) == wanted),
+        (open_ticket(ticket), add_to_cc(ticket, person)),
     )
 
 
@@ -860,7 +856,7 @@ def _create_assigned(facts: Facts, rng: random.Random) -> Assignment:
     summary = pattern.format(n=rng.randint(11, 989))
     milestone, owner = rng.choice(UPCOMING), rng.choice(facts["developers"][1:])
     text, name = f"Called in by {customer} this morning.", name_of(facts, owner)
-    fields: Ticket = {"summary": summary, "description": text, "component": component}
+    fields: dict[str, Any] = {"summary": summary, "description": text, "component": component}
     fields |= {"milestone": milestone, "version": version, "customer": customer}
     kept = {"type": "defect", "priority": "major", "owner": owner, "status": "assigned"}
     action = "#action_create_and_assign"
@@ -1031,7 +1027,7 @@ def _retargeted(ticket: Ticket, target: str) -> tuple[Expected, ...]:
     return (
         changed_row("ticket", ticket, milestone=target),
         *(
-            optional(expect_comment(ticket["id"], f"Ticket retargeted after milestone {what}"))
+            optional(_expect_comment(ticket["id"], f"Ticket retargeted after milestone {what}"))
             for what in ("closed", "deleted")
         ),
     )

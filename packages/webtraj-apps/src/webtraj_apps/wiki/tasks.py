@@ -176,27 +176,12 @@ def _write(text: str, message: str = "") -> tuple[Step, ...]:
     )
 
 
-def edit_page(page: str, text: str) -> tuple[Step, ...]:
-    """Go to a page and give it a new text."""
-    return (*open_page(page), _EDIT, *_write(text))
-
-
-def write_page(page: str, text: str) -> tuple[Step, ...]:
-    """Create a page with a text."""
-    return (
-        click("#create-page-btn"),
-        fill("#pagename", page),
-        click('input[value="Create and open in editor"]'),
-        *_write(text),
-    )
-
-
-def expect_text(page: str, text: str) -> Expected:
+def _expect_text(page: str, text: str) -> Expected:
     """Expect a page to have a new text."""
     return changed("page", {"path": page}, text=_reads(text))
 
 
-def expect_page(page: str, text: str) -> Expected:
+def _expect_page(page: str, text: str) -> Expected:
     """Expect a new page."""
     return added("page", path=page, text=_reads(text))
 
@@ -206,12 +191,16 @@ def expect_page(page: str, text: str) -> Expected:
 
 def change_page(page: str, text: str, way: Steps = (), message: str = "") -> Parts:
     """Give a page a new text. `way` leads to the page, if not the index of all pages."""
-    return way or open_page(page), _EDIT, _write(text, message), expect_text(page, text)
+    return way or open_page(page), _EDIT, _write(text, message), _expect_text(page, text)
 
 
 def create_page(page: str, text: str) -> Parts:
     """Create a page with a text."""
-    return write_page(page, text), expect_page(page, text)
+    opened = click('input[value="Create and open in editor"]')
+    return (
+        (click("#create-page-btn"), fill("#pagename", page), opened),
+        (_write(text), _expect_page(page, text)),
+    )
 
 
 def _revert(page: str, revision: str, text: str) -> Parts:
@@ -219,7 +208,7 @@ def _revert(page: str, revision: str, text: str) -> Parts:
     return (
         (open_page(page), _menu("/history"), click(f'a[href="/-/revert/{revision[:6]}"]')),
         click('input[value="Revert"], button.btn-primary[type="submit"]'),
-        expect_text(page, text),
+        _expect_text(page, text),
     )
 
 
@@ -646,7 +635,7 @@ def _rename_page(facts: Facts, rng: random.Random) -> Assignment:
         f"Rename the page {old} to “{new}”.",
         (open_page(old), _menu("/rename"), fill("#new_pagename", new)),
         click('input[value="Rename"]'),
-        (removed("page", path=old), expect_page(new, facts["pages"][old])),
+        (removed("page", path=old), _expect_page(new, facts["pages"][old])),
     )
 
 
