@@ -20,6 +20,7 @@ TICKETS = [
     | {"owner": "ann"}
     for number in (5, 6)
 ]
+QUEUES = [{"id": 1, "slug": "it", "title": "IT"}]
 POLICIES = [
     {"title": f"Rule {number}", "section": "policies", "live": True, "draft": "", "locked": False}
     | {"fields": {"review_date": f"2026-03-0{number}"}}
@@ -30,14 +31,15 @@ POLICIES = [
 @pytest.mark.parametrize("name", ["helpdesk/count", "helpdesk/report-by-user", "cms/next-review"])
 def test_the_order_counts_where_only_it_tells_answers_apart(name):
     facts = {"user": "ann", "editor": "ann", "agents": AGENTS, "tickets": TICKETS}
-    facts |= {"pages": POLICIES, "queues": [{"id": 1, "slug": "it", "title": "IT"}]}
+    facts |= {"pages": POLICIES, "queues": QUEUES}
     assert tasks.find_template(name).assign(facts, random.Random(0)).ordered
 
 
 def test_an_answer_in_a_ticket_counts_however_it_is_written():
     article = {"id": 1, "slug": "it", "asks": "Which extension?", "value": "extension 4411"}
     people = [{"id": 1, "name": "Ann Lee", "email": "ann@northfield.test"}]
-    facts = {"user": "bob", "agents": [], "people": people, "tickets": [], "answers": [article]}
+    facts = {"user": "bob", "agents": [], "people": people, "answers": [article]}
+    facts |= {"tickets": TICKETS, "queues": QUEUES}
     assigned = tasks.find_template("helpdesk/answer-from-article").assign(facts, random.Random(0))
     _, reply = assigned.expect
     says = reply.where["comment"]

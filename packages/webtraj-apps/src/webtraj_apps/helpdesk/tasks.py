@@ -921,23 +921,11 @@ def _most_useful(facts: Facts, rng: random.Random) -> Assignment:
     )
 
 
-_INSERT_TICKET: Final = (
-    "INSERT INTO helpdesk_ticket (id, title, created, modified, submitter_email, status, on_hold,"
-    " description, resolution, priority, secret_key, queue_id)"
-    " VALUES (?, ?, ?, ?, ?, 1, 0, ?, '', 3, 'f4c1', 1)"
-)
-_INSERT_FOLLOW_UP: Final = (
-    "INSERT INTO helpdesk_followup (ticket_id, date, title, comment, public)"
-    " VALUES (?, ?, 'Ticket Opened Via Web', ?, 1)"
-)
-
-
 @task("helpdesk/answer-from-article", level=3, split="train")
 def _answer_from_article(facts: Facts, rng: random.Random) -> Assignment:
-    article, number = rng.choice(facts["answers"]), len(facts["tickets"]) + 1
-    sender = rng.choice(_colleagues(facts))
-    title, asks = f"Question of {sender['name']}", article["asks"]
-    ticket, moment = {"id": number, "title": title}, "2026-03-02 08:41:00"
+    article, sender = rng.choice(facts["answers"]), rng.choice(_colleagues(facts))
+    title = f"Question of {sender['name']}"
+    ticket, opened = prepare_ticket(facts, "it", sender["email"], title, article["asks"])
     text, says = f"The answer is: {article['value']}", _says(article["value"])
     return assign(
         f'The ticket "{title}" asks for something that is in the knowledge base. Look it up'
@@ -945,11 +933,8 @@ def _answer_from_article(facts: Facts, rng: random.Random) -> Assignment:
         (search_ticket(ticket), _open_articles(article), open_ticket(ticket)),
         _write_reply(text, check("#st_resolved"), public=True),
         _expect_changed(ticket, status=_RESOLVED, resolution=says),
-        added("helpdesk_followup", ticket_id=number, public=1, comment=says),
-        prepare=(
-            (_INSERT_TICKET, (number, title, moment, moment, sender["email"], asks)),
-            (_INSERT_FOLLOW_UP, (number, moment, asks)),
-        ),
+        added("helpdesk_followup", ticket_id=ticket["id"], public=1, comment=says),
+        prepare=opened,
     )
 
 
