@@ -462,7 +462,7 @@ def next_id(*tables: Iterable[Row]) -> int:
     >>> next_id([{"id": 3}, {"id": 5}])
     6
     """
-    return 1 + max(int(row["id"]) for rows in tables for row in rows)
+    return 1 + max((int(row["id"]) for rows in tables for row in rows), default=0)
 
 
 def changed_row(table: str, row: Row, **new: Any) -> Expected:

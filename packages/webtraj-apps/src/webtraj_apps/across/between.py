@@ -31,12 +31,10 @@ from webtraj_apps.shop.assignments import basket, common, office
 from webtraj_apps.tasks import (
     Assignment,
     Facts,
-    added,
     email_of,
     find_best,
     next_id,
     other_than,
-    same_text,
     template,
 )
 from webtraj_apps.tracker import content as tracker_content
@@ -56,7 +54,7 @@ def _report_defect(facts: Facts, rng: random.Random) -> Assignment:
     component, priority = rng.choice(trac["components"]), rng.choice(("critical", "minor"))
     fields = {"summary": ticket["title"], "component": component["name"], "priority": priority}
     kept = {"type": "defect", "owner": component["owner"]}
-    text = f"Filed in the tracker under the number {len(trac['tickets']) + 1}."
+    text = f"Filed in the tracker under the number {next_id(trac['tickets'])}."
     return assign_across(
         f"Help desk ticket #{ticket['id']} is about a mistake in our software. File it in the "
         f"tracker: type defect, component {component['name']}, priority {priority}, and as summary "
@@ -206,13 +204,13 @@ def _correct_the_wiki(facts: Facts, rng: random.Random) -> Assignment:
         f"I have moved: my room is {room} now, and my extension is {extension}. "
         f"Please correct the page of the team {team['name']} in the wiki.",
     )
-    text = wiki.seat(facts["wiki"], team, member, room=room, extension=extension)
+    seat = wiki.change_seat(facts["wiki"], team, member, room=room, extension=extension)
     end = rng.choice(("Corrected in the wiki.", "Done, thank you.", "The page is right now."))
     return assign_across(
         f"In {name_of(ticket)}, somebody asks for a correction in the wiki. Make "
         f"it, then resolve the ticket with this public resolution: “{end}”",
         read,
-        at("wiki", wiki.change_page(team["page"], text)),
+        at("wiki", seat),
         in_ticket(ticket, helpdesk.resolve(ticket, end)),
     )
 
@@ -268,17 +266,13 @@ def _tick_off_closed(facts: Facts, rng: random.Random) -> Assignment:
     meeting, points = wiki.open_points(facts["wiki"], rng, 3)
     page, trac = meeting["page"], facts["tracker"]
     count = rng.randint(1, len(points) - 1)
-    done = set(rng.sample(range(len(points)), count))
+    done = sorted(rng.sample(range(len(points)), count))
     closed = rng.sample(tracker.find_tickets(trac, type="task", status="closed"), count)
     working = rng.sample(tracker.find_unclosed_tickets(trac, type="task"), len(points) - count)
-    text = facts["wiki"]["pages"][page]
-    tickets = []
-    for place, point in enumerate(points):
-        ticket = (closed if place in done else working).pop()
-        tickets.append({**ticket, "summary": point["what"]})
-        if place in done:
-            line = f"{point['name']}: {point['what']}"
-            text = wiki.replace_once(text, f"[ ] {line}", f"[x] {line}")
+    tickets = [
+        {**(closed if place in done else working).pop(), "summary": point["what"]}
+        for place, point in enumerate(points)
+    ]
     change = "UPDATE ticket SET summary = ?, description = 'From the minutes.' WHERE id = ?"
     return assign_across(
         f"The open points of the wiki page {page} are in the tracker, as tickets "
@@ -289,7 +283,7 @@ def _tick_off_closed(facts: Facts, rng: random.Random) -> Assignment:
             map(tracker.search_ticket, tickets),
             prepare=[(change, (one["summary"], one["id"])) for one in tickets],
         ),
-        at("wiki", wiki.change_page(page, text)),
+        at("wiki", wiki.tick_off(facts["wiki"], page, *(points[place] for place in done))),
     )
 
 
@@ -597,7 +591,6 @@ def _glossary_to_intranet(facts: Facts, rng: random.Random) -> Assignment:
         at(
             "cms",
             [cms.add_term(word, meanings[word]) for word in words],
-            [added("northfield_term", word=one, meaning=same_text(meanings[one])) for one in words],
             path=cms.START,
         ),
     )

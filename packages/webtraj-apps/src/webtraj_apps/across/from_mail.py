@@ -37,6 +37,7 @@ from webtraj_apps.tasks import (
     find,
     format_date,
     join_names,
+    next_id,
     other_than,
     template,
 )
@@ -129,7 +130,7 @@ def _file_ticket(facts: Facts, rng: random.Random) -> Assignment:
                 own, kept=kept, **texts, component=component["name"], priority=priority
             ),
         ),
-        answer_mail(facts, letter, f"It is ticket #{len(own['tickets']) + 1}."),
+        answer_mail(facts, letter, f"It is ticket #{next_id(own['tickets'])}."),
     )
 
 
@@ -186,7 +187,6 @@ def _hand_over_ticket(facts: Facts, rng: random.Random) -> Assignment:
     return do_as_asked(
         facts,
         rng,
-        sender,
         ("While I am away", "My ticket"),
         "do something in the issue tracker",
         f"could you please reassign my ticket “{ticket['summary']}” to "
@@ -196,6 +196,7 @@ def _hand_over_ticket(facts: Facts, rng: random.Random) -> Assignment:
             tracker.search_ticket(ticket),
             tracker.edit(ticket, tracker.reassign(own, owner), comment=comment),
         ),
+        sender=sender,
     )
 
 
@@ -251,11 +252,11 @@ def _no_such_ticket(facts: Facts, rng: random.Random) -> Assignment:
     return do_as_asked(
         facts,
         rng,
-        sender,
         ("Please close a ticket", "A ticket of mine"),
         "close a ticket in the issue tracker",
         f"could you please close ticket #{number} in the tracker as fixed? I cannot do it myself.",
         at("tracker", tracker.open_ticket({"id": number})),
+        sender=sender,
     )
 
 
@@ -414,16 +415,15 @@ def _moved_desk(facts: Facts, rng: random.Random) -> Assignment:
     team = rng.choice(own["teams"])
     member = other_than(rng, team["members"], name=own["name"])
     room, extension = f"1.{rng.randint(30, 79)}", str(rng.randint(700, 999))
-    text = wiki.seat(own, team, member, room=room, extension=extension)
     return do_as_asked(
         facts,
         rng,
-        find(facts["mail"]["people"], name=member["name"]),
         ("I have moved", "New desk"),
         "correct something in the wiki",
         f"I sit in room {room} now, and my extension is {extension}. Could you please correct both "
         f"in the table on the page of the team {team['name']} in the wiki?",
-        at("wiki", wiki.change_page(team["page"], text)),
+        at("wiki", wiki.change_seat(own, team, member, room=room, extension=extension)),
+        sender=find(facts["mail"]["people"], name=member["name"]),
     )
 
 
@@ -491,13 +491,13 @@ def _enter_expense(facts: Facts, rng: random.Random) -> Assignment:
     return do_as_asked(
         facts,
         rng,
-        sender,
         ("I have paid something", "One more bill"),
         "enter a bill in the shared budgets",
         f"on {format_date(day)} I paid {bill['amount']:.2f} for “{bill['what']}”. Could you please "
         f"enter this in our budget “{project['name']}”, with these words? It is only for "
         f"{join_names(bill['owers'])}.",
         enter_bills(project, bill, day=day),
+        sender=sender,
     )
 
 
@@ -511,13 +511,13 @@ def _enter_expenses(facts: Facts, rng: random.Random) -> Assignment:
     return do_as_asked(
         facts,
         rng,
-        sender,
         ("My shopping", "Three bills"),
         "enter bills in the shared budgets",
         f"on {format_date(day)} I paid for three things for our budget “{project['name']}”:\n\n"
         f"{lines}\n\nEach of them is for everyone. Could you please enter them as three bills, "
         "and tell me what they cost together? Answer with nothing but the amount, please.",
         enter_bills(project, *bills, day=day),
+        sender=sender,
         answer=f"{sum(bill['amount'] for bill in bills):.2f}",
         hint="Write the amount like 1234.50.",
     )
@@ -560,7 +560,7 @@ def _report_problem(facts: Facts, rng: random.Random) -> Assignment:
         "of the ticket in place of N.",
         read,
         at("helpdesk", helpdesk.create_ticket(queue, title, body, priority, sender["email"])),
-        answer_mail(facts, letter, f"Your ticket has the number {len(own['tickets']) + 1}."),
+        answer_mail(facts, letter, f"Your ticket has the number {next_id(own['tickets'])}."),
     )
 
 

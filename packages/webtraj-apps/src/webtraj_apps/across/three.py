@@ -27,7 +27,15 @@ from webtraj_apps.helpdesk import tasks as helpdesk
 from webtraj_apps.mail import tasks as mail
 from webtraj_apps.shop.assignments import basket
 from webtraj_apps.shop.assignments import common as shop
-from webtraj_apps.tasks import Assignment, Facts, find, join_names, other_than, template
+from webtraj_apps.tasks import (
+    Assignment,
+    Facts,
+    find,
+    join_names,
+    next_id,
+    other_than,
+    template,
+)
 from webtraj_apps.tracker import content as tracker_content
 from webtraj_apps.tracker import tasks as tracker
 from webtraj_apps.wiki import tasks as wiki
@@ -43,7 +51,6 @@ def _points_for_colleague(facts: Facts, rng: random.Random) -> Assignment:
     return do_as_asked(
         facts,
         rng,
-        mail.draw_colleague(facts["mail"], rng),
         ("Open points", "After the meeting"),
         "file something in the tracker",
         f"could you please file the points of {meeting['page']} (it is in the wiki) that are not "
@@ -121,7 +128,6 @@ def _new_desk(facts: Facts, rng: random.Random) -> Assignment:
     team = rng.choice(own["teams"])
     member = other_than(rng, team["members"], name=own["name"])
     room, thing = f"1.{rng.randint(30, 79)}", rng.choice(("telephone", "screen", "desk lamp"))
-    text = wiki.seat(own, team, member, room=room)
     sender = find(facts["mail"]["people"], name=member["name"])
     queue, priority = helpdesk.find_queue(desk, "it"), rng.choice((2, 4))
     title, body = f"A {thing} for room {room}", f"There is no {thing} in room {room} yet."
@@ -140,9 +146,9 @@ def _new_desk(facts: Facts, rng: random.Random) -> Assignment:
         "the inbox) for two things. Do what the mail says, and answer it, only to the sender, in "
         "the way it asks for.",
         read,
-        at("wiki", wiki.change_page(team["page"], text)),
+        at("wiki", wiki.change_seat(own, team, member, room=room)),
         at("helpdesk", helpdesk.create_ticket(queue, title, body, priority, sender["email"])),
-        answer_mail(facts, letter, f"It is ticket {len(desk['tickets']) + 1}."),
+        answer_mail(facts, letter, f"It is ticket {next_id(desk['tickets'])}."),
     )
 
 
@@ -157,7 +163,6 @@ def _buy_and_share(facts: Facts, rng: random.Random) -> Assignment:
     return do_as_asked(
         facts,
         rng,
-        mail.draw_colleague(facts["mail"], rng),
         ("For the next meeting", "A shopping list"),
         "put products into your basket in the shop and to enter what they cost in a shared budget",
         f"could you please put this into your basket in our shop?\n\n{lines}\n\nDo not order it "

@@ -115,11 +115,11 @@ def answer_mail(facts: Facts, letter: Facts, text: str) -> Visit:
 def do_as_asked(
     facts: Facts,
     rng: random.Random,
-    sender: Facts,
     subjects: Sequence[str],
     wish: str,
     text: str,
     *visits: Visit,
+    sender: Facts | None = None,
     answer: str = "",
     hint: str = "",
 ) -> Assignment:
@@ -127,15 +127,16 @@ def do_as_asked(
 
     Args:
         facts: The facts.
-        rng: Chooses the subject.
-        sender: Who asks.
+        rng: Chooses the rest.
         subjects: Subjects that the mail may have.
         wish: What the goal says about the wish, behind "asks you to".
         text: What the colleague writes.
         *visits: The visits that fulfil the wish.
+        sender: Who asks; anybody by default.
         answer: The answer that the mail asks for; none if empty.
         hint: What the goal adds.
     """
+    sender = sender or mail.draw_colleague(facts["mail"], rng)
     letter, read = write_mail(facts, sender, rng.choice(subjects), text)
     how = "; no answer is needed."
     if answer:

@@ -258,9 +258,10 @@ def _write_snippet(kind: str, **fields: str) -> Steps:
     return _snippets(kind, link), set_fields(_FIELDS, fields), _SAVE
 
 
-def add_term(word: str, meaning: str) -> Steps:
+def add_term(word: str, meaning: str) -> Parts:
     """Add a word to the glossary."""
-    return _write_snippet("term", word=word, meaning=meaning)
+    term = added("northfield_term", word=word, meaning=same_text(meaning))
+    return _write_snippet("term", word=word, meaning=meaning), term
 
 
 def _account(person: Row) -> Steps:

@@ -1114,7 +1114,7 @@ def _read_filter(text: str) -> Any:
 @task("helpdesk/delete-search", level=1, split="test")
 def _delete_search(facts: Facts, rng: random.Random) -> Assignment:
     title = f"{rng.choice(('Old list', 'Try', 'Before the fair', 'Handover'))} {rng.randint(2, 99)}"
-    me, number = find_agent(facts, facts["user"])["id"], len(facts["searches"]) + 1
+    me, number = find_agent(facts, facts["user"])["id"], next_id(facts["searches"])
     query = base64.b64encode(json.dumps({"filtering": {"status__in": [1]}}).encode()).decode()
     insert = (
         "INSERT INTO helpdesk_savedsearch (id, title, shared, query, user_id) "
@@ -1180,7 +1180,7 @@ def _ignore_address(facts: Facts, rng: random.Random) -> Assignment:
 @task("helpdesk/stop-ignoring", level=2, split="test")
 def _stop_ignoring(facts: Facts, rng: random.Random) -> Assignment:
     email = f"{rng.choice(('lists', 'alerts', 'hello'))}{rng.randint(10, 99)}@oldgate.example"
-    number = len(facts["ignored"]) + 1
+    number = next_id(facts["ignored"])
     insert = (
         "INSERT INTO helpdesk_ignoreemail (id, name, date, email_address, keep_in_mailbox)"
         " VALUES (?, 'Oldgate', '2026-02-11', ?, 1)"

@@ -38,6 +38,7 @@ from webtraj_apps.tasks import (
     format_date,
     in_changed,
     join_names,
+    next_id,
     other_than,
     removed,
     same_text,
@@ -407,7 +408,7 @@ def write_mail(
 ) -> tuple[dict[str, Any], tuple[Statement, ...]]:
     """Let somebody write a mail; return it, and what delivers it. See `deliver`."""
     mail = {"from": sender["name"], "email": sender["email"], "subject": subject}
-    letter = {"id": len(facts["mails"]) + 1, "folder": "INBOX", **mail}
+    letter = {"id": next_id(facts["mails"]), "folder": "INBOX", **mail}
     return letter, deliver(facts, {**sender, **letter}, text=text, **values)
 
 

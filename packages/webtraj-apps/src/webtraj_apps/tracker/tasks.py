@@ -35,6 +35,7 @@ from webtraj_apps.tasks import (
     format_date,
     group_rows,
     join_names,
+    next_id,
     optional,
     other_than,
     removed,
@@ -333,7 +334,7 @@ def create_ticket(
         kept: Columns that no field sets here, such as defaults of the form.
         **fields: Values by the names of `FIELDS`.
     """
-    number = len(facts["tickets"]) + 1 + after
+    number = next_id(facts["tickets"]) + after
     columns: dict[str, Any] = {**fields, **kept}
     for name in {"summary", "description"} & fields.keys():
         columns[name] = same_text(fields[name])
@@ -348,7 +349,7 @@ def create_tasks(facts: Facts, summaries: Sequence[str], component: Facts, miles
     """File a ticket of the type task for each summary; they may come in any order."""
     shared = {"component": component["name"], "milestone": milestone}
     fields = {**_UNSET, "type": "task", "owner": component["owner"], "priority": "major", **shared}
-    first = len(facts["tickets"]) + 1
+    first = next_id(facts["tickets"])
     return (
         [_file(summary=one, type="task", **shared) for one in summaries],
         [added("ticket", summary=same_text(one), **fields) for one in summaries],
@@ -785,7 +786,7 @@ def _delete_comment(facts: Facts, rng: random.Random) -> Assignment:
 
 @task("tracker/delete-ticket", level=1, split="train")
 def _delete_ticket(facts: Facts, rng: random.Random) -> Assignment:
-    number = len(facts["tickets"]) + 1
+    number = next_id(facts["tickets"])
     summary = rng.choice(
         ("Win {n} euros today", "Save {n} euros on pallets", "Your loan of {n} euros is ready")
     ).format(n=rng.randint(11, 99) * 50)
@@ -896,7 +897,7 @@ def _create_wish(facts: Facts, rng: random.Random) -> Assignment:
 @task("tracker/split-ticket", level=3, split="train")
 def _split_ticket(facts: Facts, rng: random.Random) -> Assignment:
     ticket = rng.choice(find_unclosed_tickets(facts, type="enhancement", milestone=UPCOMING))
-    first = len(facts["tickets"]) + 1
+    first = next_id(facts["tickets"])
     summaries = [f"Design: {ticket['summary']}", f"Test: {ticket['summary']}"]
     shared = {"type": "task", **{name: ticket[name] for name in ("component", "milestone")}}
     return assign(

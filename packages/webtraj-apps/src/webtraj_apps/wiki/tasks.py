@@ -60,25 +60,6 @@ def _reads(text: str) -> Callable[[Any], bool]:
     return lambda value: lines(value) == wanted
 
 
-def replace_once(text: str, old: str, new: str) -> str:
-    """Return a text with one place changed.
-
-    Raises:
-        ValueError: The place is not there, or more than once.
-    """
-    if text.count(old) != 1:
-        raise ValueError(f"{old!r} is {text.count(old)} times in {text!r:.200}.")
-    return text.replace(old, new)
-
-
-def _replaced(facts: Facts, page: str, *changes: tuple[str, str]) -> str:
-    """Return the text of a page with some places changed, one after the other."""
-    text: str = facts["pages"][page]
-    for old, new in changes:
-        text = replace_once(text, old, new)
-    return text
-
-
 def _table_row(*cells: object) -> str:
     """Return a row of a table, as pages write it."""
     return f"| {' | '.join(map(str, cells))} |"
@@ -88,11 +69,6 @@ def _seat_row(member: Facts, **new: str) -> str:
     """Return a member's row in the page of a team."""
     seat = {**member, **new}
     return _table_row(*(seat[name] for name in ("name", "role", "room", "extension")))
-
-
-def seat(facts: Facts, team: Facts, member: Facts, **new: str) -> str:
-    """Return the page of a team with a member's new `room` or `extension`."""
-    return _replaced(facts, team["page"], (_seat_row(member), _seat_row(member, **new)))
 
 
 def _find_open_points(meeting: Facts) -> list[dict[str, Any]]:
@@ -192,6 +168,33 @@ def _expect_page(page: str, text: str) -> Expected:
 def change_page(page: str, text: str, way: Steps = (), message: str = "") -> Parts:
     """Give a page a new text. `way` leads to the page, if not the index of all pages."""
     return way or open_page(page), _EDIT, _write(text, message), _expect_text(page, text)
+
+
+def _replace(
+    facts: Facts, page: str, *changes: tuple[str, str], way: Steps = (), message: str = ""
+) -> Parts:
+    """Change some places of a page, one after the other. See `change_page`.
+
+    Raises:
+        ValueError: A place is not there, or more than once.
+    """
+    text: str = facts["pages"][page]
+    for old, new in changes:
+        if text.count(old) != 1:
+            raise ValueError(f"{old!r} is {text.count(old)} times in {text!r:.200}.")
+        text = text.replace(old, new)
+    return change_page(page, text, way, message)
+
+
+def change_seat(facts: Facts, team: Facts, member: Facts, **new: str) -> Parts:
+    """Give a member a new `room` or `extension` on the page of the team."""
+    return _replace(facts, team["page"], (_seat_row(member), _seat_row(member, **new)))
+
+
+def tick_off(facts: Facts, page: str, *points: Facts) -> Parts:
+    """Tick off open points of a meeting on its page."""
+    lines = [f"{point['name']}: {point['what']}" for point in points]
+    return _replace(facts, page, *((f"[ ] {line}", f"[x] {line}") for line in lines))
 
 
 def create_page(page: str, text: str) -> Parts:
@@ -390,7 +393,7 @@ def _change_extension(facts: Facts, rng: random.Random) -> Assignment:
     member = rng.choice(team["members"])
     new = str(other_than(rng, map(str, range(700, 999)), member["extension"]))
     goal = f"{member['name']} has a new extension: {new}. Correct the page of the team."
-    return assign(goal, change_page(team["page"], seat(facts, team, member, extension=new)))
+    return assign(goal, change_seat(facts, team, member, extension=new))
 
 
 @edit_task("wiki/add-member", level=2, split="train")
@@ -402,7 +405,7 @@ def _add_member(facts: Facts, rng: random.Random) -> Assignment:
     return assign(
         f"Add yourself at the end of the table of members of the team {team['name']}: {user}, "
         f"{role}, room {room}, extension {extension}.",
-        change_page(team["page"], _replaced(facts, team["page"], (last, f"{last}\n{new}"))),
+        _replace(facts, team["page"], (last, f"{last}\n{new}")),
     )
 
 
@@ -414,8 +417,7 @@ def _correct_spelling(facts: Facts, rng: random.Random) -> Assignment:
     if [one["wrong"] for one in facts["mistakes"]].count(wrong) > 1:
         what = f"Correct it on the page {page}; other pages are looked after already."
     goal = f"A page has “{wrong}” instead of “{right}” on it. {what}"
-    text = _replaced(facts, page, (wrong, right))
-    return assign(goal, change_page(page, text, search_page(wrong, page)))
+    return assign(goal, _replace(facts, page, (wrong, right), way=search_page(wrong, page)))
 
 
 @edit_task("wiki/change-price", level=1, split="train")
@@ -423,11 +425,12 @@ def _change_price(facts: Facts, rng: random.Random) -> Assignment:
     product = rng.choice(facts["products"])
     page, old, new = product["page"], product["price"], product["price"] + rng.randint(2, 9)
     message = f"Price from {rng.choice(('April', 'May', 'June'))} on"
-    text = _replaced(facts, page, (f"month: {old} pounds", f"month: {new} pounds"))
+    prices = (f"month: {old} pounds", f"month: {new} pounds")
     return assign(
         f"{product['name']} costs {new} pounds for a user and month now. Change its page, "
         f"with the commit message “{message}”.",
-        (change_page(page, text, message=message), added("commit", message=same_text(message))),
+        _replace(facts, page, prices, message=message),
+        added("commit", message=same_text(message)),
     )
 
 
@@ -436,11 +439,10 @@ def _extend_contract(facts: Facts, rng: random.Random) -> Assignment:
     customer = rng.choice(facts["customers"])
     page, contract = customer["page"], customer["contract"]
     new = f"2031-{rng.randint(1, 12):02}-15"
-    text = _replaced(facts, page, (customer["ends"], new))
     return assign(
         f"The contract {contract} is extended and now runs until {new}. Change "
         "the page of the customer.",
-        change_page(page, text, search_page(contract, page)),
+        _replace(facts, page, (customer["ends"], new), way=search_page(contract, page)),
     )
 
 
@@ -455,7 +457,7 @@ def _add_step(facts: Facts, rng: random.Random) -> Assignment:
     return assign(
         f"Add a step to the end of the numbered list of the procedure “{procedure['name']}”: "
         f"“{step}”.",
-        change_page(page, _replaced(facts, page, (last, f"{last}\n{new}"))),
+        _replace(facts, page, (last, f"{last}\n{new}")),
     )
 
 
@@ -469,7 +471,7 @@ def _new_reviewer(facts: Facts, rng: random.Random) -> Assignment:
     return assign(
         f"{name} is responsible for the procedure “{procedure['name']}” from today on, and has "
         "reviewed it. Change the name and set the date of the last review to 2026-03-02.",
-        change_page(page, _replaced(facts, page, responsible, reviewed)),
+        _replace(facts, page, responsible, reviewed),
     )
 
 
@@ -482,11 +484,11 @@ def _draw_open_point(facts: Facts, rng: random.Random) -> tuple[dict[str, Any], 
 @edit_task("wiki/tick-off", level=1, split="train")
 def _tick_off(facts: Facts, rng: random.Random) -> Assignment:
     meeting, point = _draw_open_point(facts, rng)
-    page, line = meeting["page"], f"{point['name']}: {point['what']}"
+    page = meeting["page"]
     return assign(
         f"In the minutes {page.removeprefix('Meetings/')}, tick off this open point: "
-        f"“{line}”. It is done.",
-        change_page(page, _replaced(facts, page, (f"[ ] {line}", f"[x] {line}"))),
+        f"“{point['name']}: {point['what']}”. It is done.",
+        tick_off(facts, page, point),
     )
 
 
@@ -498,7 +500,7 @@ def _pass_on_point(facts: Facts, rng: random.Random) -> Assignment:
     return assign(
         f"{taker} takes over the open point “{point['what']}” of the team {meeting['team']}'s "
         f"meeting on {meeting['date']}. Replace the name in the minutes.",
-        change_page(page, _replaced(facts, page, lines)),
+        _replace(facts, page, lines),
     )
 
 
@@ -521,13 +523,13 @@ def _move_server(facts: Facts, rng: random.Random) -> Assignment:
     server = rng.choice(facts["servers"])
     page, old = server["page"], server["city"]
     new = other_than(rng, (one["town"] for one in COMPANY.sites), old)
-    own = [_table_row("Location", city) for city in (old, new)]
-    listed = [_table_row(f"[[{page}]]", server["what"], city) for city in (old, new)]
+    own = _table_row("Location", old), _table_row("Location", new)
+    row = functools.partial(_table_row, f"[[{page}]]", server["what"])
     return assign(
         f"The server {server['name']} has moved to {new}. Change the location on its own "
         "page and in the list on the page Servers.",
-        change_page(page, replace_once(facts["pages"][page], *own)),
-        change_page("Servers", replace_once(facts["pages"]["Servers"], *listed)),
+        _replace(facts, page, own),
+        _replace(facts, "Servers", (row(old), row(new))),
     )
 
 
@@ -535,9 +537,7 @@ def _move_server(facts: Facts, rng: random.Random) -> Assignment:
 def _change_lead(facts: Facts, rng: random.Random) -> Assignment:
     team = rng.choice(facts["teams"])
     old, new = team["members"][0], rng.choice(team["members"][1:])
-    text = _replaced(
-        facts,
-        team["page"],
+    changes = (
         (f"Lead: {old['name']}\n", f"Lead: {new['name']}\n"),
         (_seat_row(old), _seat_row(old, role=new["role"])),
         (_seat_row(new), _seat_row(new, role=old["role"])),
@@ -546,7 +546,7 @@ def _change_lead(facts: Facts, rng: random.Random) -> Assignment:
         f"{new['name']} becomes the lead of the team {team['name']}. Change the page of the team: "
         "the line “Lead” at its top, and the roles in the table, where the two change places: "
         f"{new['name']} becomes {old['role']}, and {old['name']} {new['role']}.",
-        change_page(team["page"], text),
+        _replace(facts, team["page"], *changes),
     )
 
 
