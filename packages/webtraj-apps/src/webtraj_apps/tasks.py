@@ -81,6 +81,7 @@ __all__ = [
     "changed_row",
     "contains",
     "difficulty_of",
+    "draw_best",
     "draw_day",
     "draw_distinct",
     "email_of",
@@ -468,6 +469,18 @@ def next_id(*tables: Iterable[Row]) -> int:
 def changed_row(table: str, row: Row, **new: Any) -> Expected:
     """Expect new values of a row with an id. See `changed`."""
     return changed(table, {"id": row["id"]}, **new)
+
+
+def draw_best(
+    rng: random.Random,
+    choices: Iterable[_Choice],
+    rows: Callable[[_Choice], Iterable[Any]],
+    value: Callable[[Any], Any],
+    choose: Callable[..., Any] = max,
+) -> tuple[_Choice, Any]:
+    """Choose one with a single best row, and return it with this row. See `find_best`."""
+    found = [(choice, find_best(rows(choice), value, choose)) for choice in choices]
+    return rng.choice([(choice, best) for choice, best in found if best])
 
 
 def other_than(

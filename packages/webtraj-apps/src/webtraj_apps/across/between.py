@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import random
+from operator import itemgetter
 from typing import Final
 
 from webtraj_apps.across.visits import (
@@ -31,8 +32,8 @@ from webtraj_apps.shop.assignments import basket, common, office
 from webtraj_apps.tasks import (
     Assignment,
     Facts,
+    draw_best,
     email_of,
-    find_best,
     next_id,
     other_than,
     template,
@@ -402,8 +403,7 @@ def _second_hand(facts: Facts, rng: random.Random) -> Assignment:
 @task("across/who-paid-most", level=3, split="test", apps=("budget", "forum"))
 def _who_paid_most(facts: Facts, rng: random.Random) -> Assignment:
     projects = budget.find_known_projects(facts["budget"])
-    best_of = [(one, find_best(one["members"], lambda member: member["paid"])) for one in projects]
-    project, best = rng.choice([(one, best) for one, best in best_of if best])
+    project, best = draw_best(rng, projects, itemgetter("members"), itemgetter("paid"))
     board, title = rng.choice(BOARDS), f"{project['name']}: thank you"
     text = f"{best['name']} has paid most, {best['paid']:.2f} in total. Thank you!"
     return assign_across(

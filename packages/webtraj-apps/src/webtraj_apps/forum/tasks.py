@@ -10,6 +10,7 @@ import html
 import random
 import re
 from collections.abc import AsyncIterator, Callable, Sequence
+from operator import itemgetter
 from typing import Any, NamedTuple, TypeAlias
 
 from webtraj.environments import actions as a
@@ -36,6 +37,7 @@ from webtraj_apps.tasks import (
     assign,
     changed,
     changed_row,
+    draw_best,
     find,
     find_best,
     in_new,
@@ -161,13 +163,8 @@ def _open_polls(facts: Facts) -> list[Topic]:
 
 def _draw_decided_poll(facts: Facts, rng: random.Random) -> tuple[Topic, dict[str, Any]]:
     """Return the topic of an open poll in which one choice leads, and this choice."""
-    return rng.choice(
-        [
-            (topic, leader)
-            for topic in _open_polls(facts)
-            if (leader := find_best(topic["poll"]["options"], lambda one: one["votes"]))
-        ]
-    )
+    polls = _open_polls(facts)
+    return draw_best(rng, polls, lambda one: one["poll"]["options"], itemgetter("votes"))
 
 
 def _draw_lowest(
@@ -1072,13 +1069,8 @@ def _total_budget(facts: Facts, rng: random.Random) -> Assignment:
 
 @task("forum/most-liked", level=2, split="train")
 def _most_liked(facts: Facts, rng: random.Random) -> Assignment:
-    fit = [
-        (topic, best)
-        for topic in visible_topics(facts)
-        if len(topic["comments"]) > 8
-        and (best := find_best(topic["comments"], lambda one: one["likes"]))
-    ]
-    topic, best = rng.choice(fit)
+    long = [topic for topic in visible_topics(facts) if len(topic["comments"]) > 8]
+    topic, best = draw_best(rng, long, itemgetter("comments"), itemgetter("likes"))
     return assign(
         f'Who wrote the comment with the most likes in the topic "{topic["title"]}"? '
         "Answer with first and last name.",

@@ -41,6 +41,7 @@ from webtraj_apps.tasks import (
     assign,
     changed,
     changed_row,
+    draw_best,
     draw_day,
     find,
     find_best,
@@ -906,13 +907,8 @@ def _vote(facts: Facts, rng: random.Random) -> Assignment:
 @task("helpdesk/most-useful", level=2, split="test")
 def _most_useful(facts: Facts, rng: random.Random) -> Assignment:
     word, choose = rng.choice((("most", max), ("fewest", min)))
-    group, found = rng.choice(
-        [
-            (group, best)
-            for group in group_rows(facts["answers"], "slug")
-            if (best := find_best(group, itemgetter("useful"), choose))
-        ]
-    )
+    groups = group_rows(facts["answers"], "slug")
+    group, found = draw_best(rng, groups, list, itemgetter("useful"), choose)
     return assign(
         f'Which article of the category "{found["category"]}" in the knowledge base was'
         f" found useful by the {word} people? Answer with its title.",
