@@ -72,13 +72,10 @@ def _report_defect(facts: Facts, rng: random.Random) -> Assignment:
 def _fixed_in_build(facts: Facts, rng: random.Random) -> Assignment:
     wanted = {"status": "closed", "resolution": "fixed", "code": bool}
     fixed = rng.choice(tracker.find_tickets(facts["tracker"], type="defect", **wanted))
-    ticket, read = write_request(
-        facts,
-        "it",
-        helpdesk.draw_sender(facts["helpdesk"], rng),
-        f"What became of report {fixed['code']}?",
-        f"We sent the problem report {fixed['code']}. Is there a build without the problem?",
-    )
+    sender = helpdesk.draw_sender(facts["helpdesk"], rng)
+    asks = f"We sent the problem report {fixed['code']}. Is there a build without the problem?"
+    title = f"What became of report {fixed['code']}?"
+    ticket, read = write_request(facts, "it", sender, title, asks)
     text = f"This was fixed in build {fixed['build']}."
     return assign_across(
         f"In {name_of(ticket)}, somebody asks about a problem. Find out in the "
@@ -95,14 +92,13 @@ def _fixed_in_build(facts: Facts, rng: random.Random) -> Assignment:
 def _pass_on_workaround(facts: Facts, rng: random.Random) -> Assignment:
     wanted = {"workaround": bool, "priority": ("major", "minor", "trivial")}
     defect = rng.choice(tracker.find_unclosed_tickets(facts["tracker"], **wanted))
-    ticket, read = write_request(
-        facts,
-        "it",
-        helpdesk.draw_sender(facts["helpdesk"], rng),
-        f"We cannot work: report {defect['code']}",
+    sender = helpdesk.draw_sender(facts["helpdesk"], rng)
+    asks = (
         f"The problem that we reported as {defect['code']} appears several times a day. What can "
-        "we do until it is gone?",
+        "we do until it is gone?"
     )
+    title = f"We cannot work: report {defect['code']}"
+    ticket, read = write_request(facts, "it", sender, title, asks)
     return assign_across(
         f"In {name_of(ticket)}, somebody asks about a problem that the tracker knows. "
         "Answer it, so that the submitter can read it, with the workaround from the comments of "
@@ -177,13 +173,10 @@ def _answer_from_wiki(facts: Facts, rng: random.Random) -> Assignment:
 def _question_without_answer(facts: Facts, rng: random.Random) -> Assignment:
     customer = rng.choice(facts["wiki"]["customers"])
     what = rng.choice(("bank account", "tax number", "turnover of last year"))
-    ticket, read = write_request(
-        facts,
-        "fin",
-        helpdesk.draw_sender(facts["helpdesk"], rng),
-        f"{what.capitalize()} of {customer['name']}",
-        f"What is the {what} of our customer {customer['name']}?",
-    )
+    sender = helpdesk.draw_sender(facts["helpdesk"], rng)
+    title = f"{what.capitalize()} of {customer['name']}"
+    asks = f"What is the {what} of our customer {customer['name']}?"
+    ticket, read = write_request(facts, "fin", sender, title, asks)
     return assign_across(
         f"There is a question in {name_of(ticket)}. Reply with "
         "the answer from the wiki, so that the submitter can read it. Do not reply anything else.",
@@ -224,13 +217,9 @@ def _status_of_order(facts: Facts, rng: random.Random) -> Assignment:
     shop = facts["shop"]
     others = [one for one in shop["orders"] if one["user"] != shop["user"]]
     order = rng.choice([one for one in others if one["total"] < 1000])
-    ticket, read = write_request(
-        facts,
-        "ord",
-        email_of(order["user"]),
-        f"What about my order {order['number']}?",
-        f"What is the status of my order {order['number']}, and how much is it in total?",
-    )
+    title = f"What about my order {order['number']}?"
+    asks = f"What is the status of my order {order['number']}, and how much is it in total?"
+    ticket, read = write_request(facts, "ord", email_of(order["user"]), title, asks)
     text = f"Status: {order['status']}. Total: £{order['total']:.2f}."
     return assign_across(
         f"In {name_of(ticket)}, a customer asks about an order. Look "
@@ -466,13 +455,11 @@ def _release_status(facts: Facts, rng: random.Random) -> Assignment:
 def _cheapest_for_wish(facts: Facts, rng: random.Random) -> Assignment:
     name, found = common.draw_category(facts["shop"], rng)
     best = found[0]
-    topic, read = write_topic(
-        facts,
-        rng,
-        "Wanted",
-        f"Wanted: something cheap from {name}",
-        f"Which product in the category {name} of our shop is the cheapest? I would take that one.",
+    title = f"Wanted: something cheap from {name}"
+    asks = (
+        f"Which product in the category {name} of our shop is the cheapest? I would take that one."
     )
+    topic, read = write_topic(facts, rng, "Wanted", title, asks)
     text = f"The {best['title']} costs £{best['price']:.2f}."
     return assign_across(
         f'In the forum, the topic "{topic["title"]}" asks for a product of our shop. '
@@ -488,14 +475,9 @@ def _cheapest_for_wish(facts: Facts, rng: random.Random) -> Assignment:
 def _list_to_basket(facts: Facts, rng: random.Random) -> Assignment:
     shop, room = facts["shop"], rng.choice(forum.ROOMS)
     chosen = [(one, rng.randint(1, 4)) for one in rng.sample(common.free(shop), 3)]
-    topic, read = write_topic(
-        facts,
-        rng,
-        "Office Life",
-        f"Shopping list for the {room} room",
-        "Could somebody order this for us, please?",
-        [f"{count} x {product['title']}" for product, count in chosen],
-    )
+    title, asks = f"Shopping list for the {room} room", "Could somebody order this for us, please?"
+    lines = [f"{count} x {product['title']}" for product, count in chosen]
+    topic, read = write_topic(facts, rng, "Office Life", title, asks, lines)
     return assign_across(
         f'Put everything from the list in the forum\'s topic "{topic["title"]}" into my '
         "basket of the shop, as many pieces as the list says. Do not order yet.",
@@ -509,14 +491,12 @@ def _list_with_unknown_product(facts: Facts, rng: random.Random) -> Assignment:
     shop, room = facts["shop"], rng.choice(forum.ROOMS)
     products, unknown = rng.sample(common.free(shop), 6), common.absent(shop, rng)
     titles = [unknown, *(one["title"] for one in products)]
-    topic, read = write_topic(
-        facts,
-        rng,
-        "Office Life",
-        f"Shopping list for the {room} room",
+    asks, lines = (
         "Could somebody order one of each for us, please?",
         rng.sample(titles, len(titles)),
     )
+    title = f"Shopping list for the {room} room"
+    topic, read = write_topic(facts, rng, "Office Life", title, asks, lines)
     return assign_across(
         "See whether our shop has every product of the list in the forum's topic "
         f'"{topic["title"]}". If it has them all, put one of each into my basket. If it lacks '
@@ -533,14 +513,10 @@ def _list_with_unknown_product(facts: Facts, rng: random.Random) -> Assignment:
 def _list_with_unknown_ticket(facts: Facts, rng: random.Random) -> Assignment:
     tickets = rng.sample(tracker.find_unclosed_tickets(facts["tracker"]), 7)
     numbers = [rng.randint(400, 990), *(one["id"] for one in tickets)]
-    topic, read = write_topic(
-        facts,
-        rng,
-        "Software",
-        rng.choice(("Tickets to close", "Done last week", "Finished tickets")),
-        "We have finished these tickets of the tracker:",
-        [f"#{number}" for number in rng.sample(numbers, len(numbers))],
-    )
+    title = rng.choice(("Tickets to close", "Done last week", "Finished tickets"))
+    lines = [f"#{number}" for number in rng.sample(numbers, len(numbers))]
+    says = "We have finished these tickets of the tracker:"
+    topic, read = write_topic(facts, rng, "Software", title, says, lines)
     return assign_across(
         f'The topic "{topic["title"]}" in the forum lists tickets. See whether each of '
         "them is in the tracker and not closed yet. If they all are, close them as fixed. If one "

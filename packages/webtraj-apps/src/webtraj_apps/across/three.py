@@ -69,19 +69,15 @@ def _list_to_bills(facts: Facts, rng: random.Random) -> Assignment:
     titles = budget.titles_of(project)
     products = [one for one in shop.free(facts["shop"]) if one["title"] not in titles]
     chosen = [(one, rng.randint(2, 5)) for one in rng.sample(products, 3)]
-    topic, read = write_topic(
-        facts,
-        rng,
-        "Office Life",
-        f"What we used up in the {rng.choice(forum.ROOMS)} room",
-        "I took all of this from our own shop. What does it cost, please?",
-        [f"{count} x {product['title']}" for product, count in chosen],
-    )
+    title = f"What we used up in the {rng.choice(forum.ROOMS)} room"
+    asks = "I took all of this from our own shop. What does it cost, please?"
+    lines = [f"{count} x {product['title']}" for product, count in chosen]
+    topic, read = write_topic(facts, rng, "Office Life", title, asks, lines)
     prices = [(one["title"], one["price"] * count) for one, count in chosen]
     bills = [budget.bill_for_everyone(own, project, what, price) for what, price in prices]
     text = f"Together that is £{sum(price for _, price in prices):.2f}."
     return assign_across(
-        f'The topic "{topic["title"]}" in the forum lists products of our shop. Enter a '
+        f'The topic "{title}" in the forum lists products of our shop. Enter a '
         f'bill of today (2 March 2026) for each of them in the budget "{project["name"]}": the '
         "description is the product's full name, the amount is what all pieces of it cost at the "
         f"price in the shop, {own['name']} paid, and it is for everyone. Then reply in the "
