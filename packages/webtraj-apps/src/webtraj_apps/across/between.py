@@ -29,15 +29,7 @@ from webtraj_apps.cms import tasks as cms
 from webtraj_apps.forum import tasks as forum
 from webtraj_apps.helpdesk import tasks as helpdesk
 from webtraj_apps.shop.assignments import basket, common, office
-from webtraj_apps.tasks import (
-    Assignment,
-    Facts,
-    draw_best,
-    email_of,
-    next_id,
-    other_than,
-    template,
-)
+from webtraj_apps.tasks import Assignment, Facts, draw_best, email_of, next_id, other_than, template
 from webtraj_apps.tracker import content as tracker_content
 from webtraj_apps.tracker import tasks as tracker
 from webtraj_apps.wiki import tasks as wiki
@@ -289,11 +281,7 @@ def _lead_in_copy(facts: Facts, rng: random.Random) -> Assignment:
         f"of ticket #{ticket['id']} in the tracker, by user name: the first name in small letters. "
         "Keep those who are there.",
         at("wiki", wiki.open_page(team["page"])),
-        at(
-            "tracker",
-            tracker.open_ticket(ticket),
-            tracker.add_to_cc(ticket, lead),
-        ),
+        at("tracker", tracker.open_ticket(ticket), tracker.add_to_cc(ticket, lead)),
     )
 
 
@@ -564,11 +552,7 @@ def _glossary_to_intranet(facts: Facts, rng: random.Random) -> Assignment:
         f"The terms {words[0]} and {words[1]} are in the wiki's glossary. Add both to the "
         "glossary of the intranet too (Snippets), with the meanings that the wiki gives.",
         at("wiki", wiki.open_page("Company/Glossary")),
-        at(
-            "cms",
-            [cms.add_term(word, meanings[word]) for word in words],
-            path=cms.START,
-        ),
+        at("cms", [cms.add_term(word, meanings[word]) for word in words], path=cms.START),
     )
 
 

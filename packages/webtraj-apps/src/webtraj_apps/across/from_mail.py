@@ -140,11 +140,7 @@ _ASKED: Final[dict[str, tuple[Callable[..., list[Any]], dict[str, Any], str]]] =
         {"type": "defect", "resolution": "fixed", "build": bool},
         "in which build was it fixed? Answer with the number of the build",
     ),
-    "owner": (
-        tracker.find_unclosed_tickets,
-        {},
-        "who owns it now? Answer with the full name",
-    ),
+    "owner": (tracker.find_unclosed_tickets, {}, "who owns it now? Answer with the full name"),
     "milestone": (
         tracker.find_unclosed_tickets,
         {"milestone": bool},
@@ -580,11 +576,7 @@ def _resolve_as_told(facts: Facts, rng: random.Random) -> Assignment:
         f"{letter['subject']}”, in the inbox). Do what the mail says; the submitter must be able "
         "to read the resolution. The mail needs no answer.",
         read,
-        at(
-            "helpdesk",
-            helpdesk.search_ticket(ticket),
-            helpdesk.resolve(ticket, ticket["end"]),
-        ),
+        at("helpdesk", helpdesk.search_ticket(ticket), helpdesk.resolve(ticket, ticket["end"])),
     )
 
 

@@ -27,15 +27,7 @@ from webtraj_apps.helpdesk import tasks as helpdesk
 from webtraj_apps.mail import tasks as mail
 from webtraj_apps.shop.assignments import basket
 from webtraj_apps.shop.assignments import common as shop
-from webtraj_apps.tasks import (
-    Assignment,
-    Facts,
-    find,
-    join_names,
-    next_id,
-    other_than,
-    template,
-)
+from webtraj_apps.tasks import Assignment, Facts, find, join_names, next_id, other_than, template
 from webtraj_apps.tracker import content as tracker_content
 from webtraj_apps.tracker import tasks as tracker
 from webtraj_apps.wiki import tasks as wiki
@@ -111,8 +103,7 @@ def _report_on_contract(facts: Facts, rng: random.Random) -> Assignment:
         "name, the date and the numbers in these places.",
         at("wiki", wiki.search_page(number, customer["page"])),
         at(
-            "tracker",
-            [tracker.query_tickets(customer=name, type=kind) for kind in (first, second)],
+            "tracker", [tracker.query_tickets(customer=name, type=kind) for kind in (first, second)]
         ),
         start_topic(facts, board, title, text),
     )

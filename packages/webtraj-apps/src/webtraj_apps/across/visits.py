@@ -17,15 +17,7 @@ from webtraj_apps.cms import tasks as cms
 from webtraj_apps.forum import tasks as forum
 from webtraj_apps.helpdesk import tasks as helpdesk
 from webtraj_apps.mail import tasks as mail
-from webtraj_apps.tasks import (
-    Assignment,
-    Changes,
-    Facts,
-    Parts,
-    Statement,
-    Steps,
-    assign,
-)
+from webtraj_apps.tasks import Assignment, Changes, Facts, Parts, Statement, Steps, assign
 from webtraj_apps.tracker import tasks as tracker
 from webtraj_apps.wiki import tasks as wiki
 

@@ -302,10 +302,7 @@ def edit(
     """Edit the ticket that is open: set fields by the names of `FIELDS`, and send a comment."""
     written = (fill("#comment", comment),) if comment else ()
     columns = {**columns_of(FIELDS, fields), **action.columns}
-    return (
-        _change(*action.steps, *written, **fields),
-        _expect_changed(ticket, comment, **columns),
-    )
+    return _change(*action.steps, *written, **fields), _expect_changed(ticket, comment, **columns)
 
 
 def add_to_cc(ticket: Ticket, username: str) -> Parts:
