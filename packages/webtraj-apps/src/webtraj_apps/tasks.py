@@ -501,7 +501,13 @@ def other_than(
 def draw_distinct(
     rng: random.Random, choices: Sequence[_Choice], count: int, value: Callable[[_Choice], Any]
 ) -> list[_Choice]:
-    """Draw some of which no two have the same value, so that one is first."""
+    """Draw some of which no two have the same value, so that one is first.
+
+    Raises:
+        LookupError: There are not so many.
+    """
+    if len(set(map(value, choices))) < count:
+        raise LookupError(f"There are no {count} of {len(choices)} with values of their own.")
     while True:
         drawn = rng.sample(choices, count)
         if len(set(map(value, drawn))) == count:
