@@ -96,6 +96,20 @@ def test_an_application_that_cannot_be_installed_stops_no_other(version, monkeyp
     assert not bad.installed
 
 
+@pytest.mark.slow
+def test_what_is_built_while_its_files_change_is_not_kept(version):
+    app = version("mine")
+    host = app.folder / "host.py"
+    before = host.read_text()
+    host.write_text(f"{before}\nopen(__file__, 'a').write('# Changed.')\n")
+    with pytest.raises(errors.InvalidInputError, match="changed while its worlds were filled"):
+        app.install()
+    assert not app.installed
+    host.write_text(before)
+    app.install()
+    assert app.installed
+
+
 def test_a_folder_that_cannot_be_written_is_an_error_that_names_it(version, tmp_path, monkeypatch):
     (tmp_path / "file").touch()
     app = version("mine")

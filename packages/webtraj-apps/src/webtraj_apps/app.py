@@ -280,12 +280,17 @@ class App:
         (self.packages / _COMPLETE).touch()
 
     def _build(self) -> None:
-        building = self.contents.with_suffix(".new")
+        contents = self.contents
+        building = contents.with_suffix(".new")
         shutil.rmtree(building, ignore_errors=True)
         for content in range(CONTENTS):
             made = str(building / str(content))
             self._run("fill its worlds", *self._serve("build", made, str(content)))
-        building.rename(self.contents)
+        if self.contents != contents:
+            raise errors.InvalidInputError(
+                f"Files of {self.title} changed while its worlds were filled. Install it again."
+            )
+        building.rename(contents)
 
     def _install_debian(self, say: Callable[[str], None]) -> None:
         missing = (
