@@ -76,12 +76,18 @@ class _Writer:
         entries: Sequence[Any],
         ways: Sequence[Any],
         travels: Sequence[tuple[date, set[str]]],
+        forms: dict[str, str],
     ) -> None:
         self.rng, self.words, self.entries, self.ways = rng, words, entries, ways
-        self.members, self.travels = members, travels
+        self.members, self.travels, self.forms = members, travels, forms
         self.weights = {member.name: member.weight for member in members}
         self.sharing: dict[str, set[str]] = {}
         """Who shares a habitual purchase, by its first word."""
+
+    def form(self, name: str) -> str:
+        """Return how somebody notes repayments, in each project of a world."""
+        pool = self.words.repaid
+        return self.forms.setdefault(name, pool[len(self.forms) % len(pool)])
 
     def here(self, day: date) -> list[str]:
         """Return the names of those who take part on a day."""
@@ -185,44 +191,43 @@ class _Writer:
         """Yield repayments from whoever owes most to whoever is owed most.
 
         After a few days together people pay what they owe; over months, mostly a round part of it.
-        Whoever leaves settles first.
+        Whoever leaves settles on the last day, and not before.
         """
         rng, known = self.rng, sorted(bills, key=lambda bill: bill.day)
         first, last = known[0].day, known[-1].day
         leavers = {one.left - timedelta(days=1): one.name for one in self.members if one.left}
-        leaving = {name: day for day, name in leavers.items()}
         long = last - first > timedelta(days=30)
         days = [last + timedelta(days=rng.randint(1, 8)) for _ in range(count)]
-        phrases = self.words.settled
         if long:
             days = [first + (last - first) * rng.uniform(0.2, 1) for _ in range(count)]
             days = [
                 _working(day if self.here(day) == self.at_home(day) else day + timedelta(weeks=1))
                 for day in days
             ]
-            phrases = self.words.returned
-        phrases = rng.sample(phrases, len(phrases))
-        habits = dict(zip(self.weights, phrases * len(self.weights), strict=False))
         used: set[str] = set()
         turns = [*days, *(day for day in leavers for _ in self.members)]
         for day in sorted(min(day, _LAST) for day in turns):
             owed = self.owed([bill for bill in known if bill.day <= day])
             here, leaver = self.here(day), leavers.get(day)
-            payer, receiver = min(here, key=owed.__getitem__), max(here, key=owed.__getitem__)
-            settles_soon = any(
-                day < leaving[name] and day.month == leaving[name].month
-                for name in (payer, receiver)
-                if name in leaving
-            )
-            if leaver:
-                payer, receiver = (leaver, receiver) if owed[leaver] < 0 else (payer, leaver)
+            if not leaver:
+                here = [name for name in here if name not in leavers.values()]
+            payer = min(here, key=owed.__getitem__)
+            if leaver and owed[leaver] < 0:
+                payer = leaver
+            elif leaver:
+                here = [leaver]
+            form = self.form(payer)
+            unpaid = [one for one in here if one != payer and form.format(name=one) not in used]
+            if not unpaid:
+                continue
+            receiver = max(unpaid, key=owed.__getitem__)
             due = min(-owed[payer], owed[receiver])
             amount = round(due, 2)
             if long and not leaver and rng.random() < 0.7:
                 amount = float(int(due * rng.uniform(0.55, 1) / 5) * 5)
-            what = habits[payer].format(name=receiver, month=f"{day:%b}")
+            what = form.format(name=receiver)
             least = 0.02 if leaver else 5
-            if amount >= least and payer != receiver and what not in used and not settles_soon:
+            if amount >= least:
                 used.add(what)
                 known.append(Bill(what, amount, payer, [receiver], day, reimbursement=True))
                 yield known[-1]
@@ -254,6 +259,8 @@ class _Writer:
             rows = rows[:days]
             for number, (what, low, high, said, *_) in enumerate(rows):
                 first, last = (days * at // len(rows) for at in (number, number + 1))
+                if _begins(kind, "early", what):
+                    last = min(last, 2)
                 if _begins(kind, "late", what):
                     first = max(first, days // 2)
                 day = self.day(begun, first, last, kind.get("weekdays", range(7)), taken)
@@ -299,8 +306,9 @@ class _Writer:
 
     def office(self, begun: date) -> Iterator[Bill]:
         """The coffee fund of a floor."""
-        words = self.words.office
-        yield from self.some(words["entries"], begun, 207, self.rng.randint(22, 27), words)
+        words, count = self.words.office, self.rng.randint(22, 27)
+        others = self.rng.sample(words["entries"], count - len(words["always"]))
+        yield from self.some([*words["always"], *others], begun, 207, count, words)
 
     def club(self, begun: date) -> Iterator[Bill]:
         """Yield the bills of a club that goes out on weekends. Those who go share all of a day.
@@ -367,6 +375,8 @@ def projects(seed: int, names: Sequence[str]) -> list[Project]:
     autumn, winter = (  # Fridays.
         first + timedelta(weeks=rng.randrange(4)) for first in (date(2025, 9, 26), date(2026, 1, 9))
     )
+    rng.shuffle(words.repaid)
+    forms: dict[str, str] = {}
     # Nothing is bought twice: the two projects of a kind share its entries.
     halves = {}
     for kind, entries in (("trip", words.trip["entries"]), ("party", words.party["entries"])):
@@ -393,14 +403,14 @@ def projects(seed: int, names: Sequence[str]) -> list[Project]:
         members = [Member(name) for name in group]
         if kind in ("flat", "trip") and rng.random() < 0.6:  # A couple.
             rng.choice(members[1:-1]).weight = 2.0
-        if kind in ("flat", "office", "club"):
+        if kind in ("flat", "office", "club") and rng.random() < 0.5:
             left = begun + timedelta(days=rng.randint(70, 140))
             if any(first < left <= first + timedelta(days=_TRIP_DAYS) for first, _ in trips):
                 left += timedelta(weeks=1)
             members[-1].left = _working(left - timedelta(days=1)) + timedelta(days=1)
         entries = halves[kind].pop() if kind in halves else ()
         route, travels = (ways.pop(), ()) if kind == "trip" else ((), trips)
-        writer = _Writer(rng, words, members, entries, route, travels)
+        writer = _Writer(rng, words, members, entries, route, travels, forms)
         bills = list(getattr(writer, kind)(begun))
         bills += writer.back(bills, rng.randint(*_RETURNS[kind]))
         project = "".join(c if c.isalnum() else "-" for c in title.lower()).replace("--", "-")

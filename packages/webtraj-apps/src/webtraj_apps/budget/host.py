@@ -254,10 +254,11 @@ def _finish(state: Path, seed: int, departures: list[date]) -> None:
             if datetime.fromisoformat(day) + timedelta(days) > gone:  # Before somebody left.
                 days = 0
             minutes = rng.choice((450, 720, 1080, 1200) if days else (1230,)) + rng.randrange(130)
-            when = datetime.fromisoformat(day) + timedelta(days, 60 * minutes + rng.randrange(60))
+            seconds = 60 * minutes + rng.randrange(1, 60)
+            when = datetime.fromisoformat(day) + timedelta(days, seconds)
         elif operation == Operation.UPDATE:  # Somebody left, late on the evening before.
             left = datetime.combine(departures.pop(), datetime.min.time())
-            when = gone = left - timedelta(minutes=rng.randrange(20, 75))
+            when = gone = left - timedelta(seconds=rng.randrange(20 * 60, 75 * 60))
         else:  # Backwards: on the evening before, the participants, and before them the project.
             gone = datetime.max
             begun = begun or datetime.fromisoformat(first) - timedelta(

@@ -4,6 +4,7 @@
 import random
 import re
 from datetime import UTC, date, datetime, timedelta
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -35,6 +36,9 @@ _DAYS_UNANSWERED = 7
 """After so many days an open ticket waits for its sender, not for an agent."""
 _WRITES_LETTERS = 23
 """Whoever usually writes more words greets and signs even in a form."""
+_LONG = 60
+_MINUTES = ((0, 0, 0, 5, 5, 5, 10, 10), (0, 0, 5, 5, 10, 15, 20, 30))
+"""What short texts take, and those of more characters than `_LONG`."""
 _OFFICE = "office"
 """Under this name a colleague of a buyer writes."""
 _NAMED_DAY = re.compile(r"\{d(\d+)\}")
@@ -65,6 +69,12 @@ def _named(day: date) -> dict[str, str]:
     return slots
 
 
+def _is_run(number: int) -> bool:
+    """Return whether a number looks made up: 4444, 34567 and 54321 do."""
+    digits = str(number)
+    return len({int(b) - int(a) for a, b in pairwise(digits)}) == 1
+
+
 def tickets(seed: int) -> list[dict[str, Any]]:
     """Return the tickets of a seed, the oldest first.
 
@@ -88,7 +98,7 @@ class _Writer:
         self.positions = company.positions()
         self.words = told
         self.numbers = {
-            slot: rng.sample(values, 2 * len(told.tickets))
+            slot: [one for one in rng.sample(values, 2 * len(told.tickets)) if not _is_run(one)]
             for slot, values in (
                 ("device", range(1000, 9999)),
                 ("order", range(40000, 99999)),
@@ -169,7 +179,7 @@ class _Writer:
                     "kind": by,
                     "text": text,
                     "date": when.replace(microsecond=0),
-                    "minutes": 0 if by == "sender" else rng.choice((0, 0, 5, 5, 10, 15, 20, 30)),
+                    "minutes": 0 if by == "sender" else rng.choice(_MINUTES[len(text) > _LONG]),
                 }
             )
         status = rng.choices((RESOLVED, CLOSED), (3, 8))[0]

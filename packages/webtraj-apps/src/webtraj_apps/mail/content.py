@@ -640,9 +640,9 @@ class Writer:
             sender = Sender(name, f"info@{domain}.test")
             self.add(sender, subject, f"{text}\n", self.moment(1, 20), folder="Junk", flags=set())
         writers = self.rng.sample(self.colleagues, 3)
-        for person, (thing, text) in zip(writers, self.words.misplaced, strict=True):
+        for person, (thing, subject, text) in zip(writers, self.words.misplaced, strict=True):
             mail = self.add(
-                person, f"The {thing} you asked for",
+                person, subject,
                 self.letter(text, person),
                 self.moment(2, 15), folder="Junk", flags=set(),
                 attachments=(f"{thing.replace(' ', '-')}.pdf",),
@@ -690,10 +690,10 @@ class Writer:
                 company.moment(self.rng, after + timedelta(1), after + timedelta(8)),
                 folder="Archive", attachments=(f"{name}-{month:%Y-%m}.csv",),
             )  # fmt: skip
-        for i, (thing, text) in enumerate(self.words.deleted):
+        for i, (subject, text) in enumerate(self.words.deleted):
             person = self.colleagues[24 + i]
             self.add(
-                person, f"Please delete: {thing}", self.letter(text, person),
+                person, subject, self.letter(text, person),
                 self.moment(5, 30), folder="Trash",
             )  # fmt: skip
 

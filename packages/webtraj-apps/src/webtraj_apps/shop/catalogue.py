@@ -5,7 +5,9 @@ Imported by the host, so only the standard library is used.
 
 import itertools
 import random
+import re
 import tomllib
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from types import SimpleNamespace
@@ -62,26 +64,43 @@ def products(
                 if len(of) * len(things) < each + 4:
                     of.setdefault(series, next(materials))
             pairs = [(name, series) for name in things for series in of]
-            for name, series in rng.sample([one for one in pairs if one not in made], each):
+            pairs = [one for one in pairs if one not in made]
+            counts = Counter((name, of[series]) for name, series in made)
+            rarely: list[tuple[str, str, str]] = []
+            often: list[tuple[str, str, str]] = []
+            for name, series in rng.sample(pairs, len(pairs)):
+                fitting = things[name].get("materials", leaf["materials"])
+                least = min(rng.sample(fitting, len(fitting)), key=lambda m: counts[name, m])
+                material = of[series] if of[series] in fitting else least
+                counts[name, material] += 1
+                # At most two things of a kind in one material, where the title tells it.
+                many = counts[name, material] > 2 and "plain" not in things[name]
+                (often if many else rarely).append((name, series, material))
+            for name, series, material in [*rarely, *often][: each - len(made)]:
                 thing = things[name]
-                fitting = thing.get("materials", leaf["materials"])
-                material = of[series] if of[series] in fitting else rng.choice(fitting)
                 pounds = max(3, round(thing["price"] * dear[series] * rng.uniform(0.95, 1.06)))
-                made.setdefault(
-                    (name, series), (material, pounds * 100 - rng.choice((1, 5, 50, 100)))
-                )
-            for (name, series), (material, pence) in list(made.items())[:each]:
+                made[name, series] = material, pounds * 100 - rng.choice((1, 5, 50, 100))
+            orders = {name: itertools.cycle(rng.sample(range(5), 5)) for name in things}
+            for (name, series), (material, pence) in made.items():
                 thing, (about, *colours) = things[name], WORDS.materials[material]
                 colour = rng.choice(colours)
                 usual = thing.get("grams", thing["price"] * leaf.get("grams", 30))
                 usual *= WORDS.density.get(material, 1)
-                series_said = WORDS.about[series]
-                said = rng.choice(([], [], [about], [about], [about], [series_said]))
+                said, series_said = thing["text"], WORDS.about[series]
+                first = re.split(r"(?<=\.) ", said)[0]
+                # Things of a kind are described in different ways.
+                description = (
+                    said,
+                    f"{about} {said}",
+                    f"{series_said} {said}",
+                    f"{first} {about}",
+                    f"{first} {series_said}",
+                )[next(orders[name])]
                 yield Product(
                     title=f"{series} {name}" if "plain" in thing else f"{series} {material} {name}",
                     department=department,
                     category=leaf["name"],
-                    description=" ".join([thing["text"], *said]),
+                    description=description,
                     pence=pence,
                     colour=colour,
                     material=material,

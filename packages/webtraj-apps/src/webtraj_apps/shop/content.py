@@ -466,13 +466,15 @@ class Shop:
                     pairs.append((product, row))
                     favourites.add(product)
         self.rng.shuffle(pairs)
-        last_names: dict[Any, list[str]] = {}
+        decks: list[list[str]] = [[], []]
         for number, (product, (score, title, body, *_)) in enumerate(pairs):
-            # Those who write about the same product are not related.
-            names = last_names.setdefault(
-                product, self.rng.sample(self.words.writers[1], len(self.words.writers[1]))
-            )
-            writer = f"{self.rng.choice(self.words.writers[0])} {names.pop()}"
+            # A name comes again only after all the others have been used.
+            for deck, names in zip(decks, self.words.writers, strict=True):
+                if not deck:
+                    deck += self.rng.sample(names, len(names))
+            (*_, first), last_names = decks
+            at = next((n for n, one in enumerate(last_names) if one[:3] != first[:3]), 0)
+            writer = f"{decks[0].pop()} {last_names.pop(at)}"
             body = voices.say(self.rng.randrange(len(self.people)), body)
             # The last ones wait for the staff.
             waits = number >= len(pairs) - 14

@@ -105,6 +105,11 @@ _OLD_HANDS = 37
 _TRAINER = 36
 _FIRST_DAY = datetime(2025, 3, 17, tzinfo=UTC)
 _LAST_DAY = datetime(2026, 2, 27, tzinfo=UTC)
+_SEASONS = {
+    "when the clocks change": (date(2025, 10, 27), date(2025, 11, 7)),
+    "Statement of February": (date(2025, 3, 17), date(2025, 3, 28)),
+}
+"""When tickets were written that speak of a day of the year."""
 
 
 def day(text: str) -> datetime | None:
@@ -176,7 +181,7 @@ class _Maker:
             (component, *unit) for component, units in self.words.units.items() for unit in units
         ]
         rng.shuffle(self.units)
-        self.codes = iter(rng.sample(range(1000, 9999), len(self.units)))
+        self.codes = iter(sorted(rng.sample(range(1000, 9999), len(self.units))))
         self.insists = iter(rng.sample(self.words.insists, len(self.words.insists)))
         self.after = iter(rng.sample(self.words.after, len(self.words.after)))
 
@@ -184,7 +189,7 @@ class _Maker:
         """Return all tickets, with their numbers, oldest first."""
         last = _LAST_DAY.date()
         begun = sorted(
-            (self.company.moment(self.rng, _possible(unit), last), number)
+            (self.company.moment(self.rng, *_possible(unit, last)), number)
             for number, unit in enumerate(self.units)
         )
         made: list[dict[str, Any]] = []
@@ -447,13 +452,19 @@ def _weights(kind: str, text: str, resolution: str) -> tuple[int, ...]:
     return 0, 1, 8, 4, 0
 
 
-def _possible(unit: tuple[Any, ...]) -> date:
-    """Return the first day on which a ticket could be written that names these releases."""
+def _possible(unit: tuple[Any, ...], last: date) -> tuple[date, date]:
+    """Return the first and the last day on which a ticket could be written.
+
+    The releases that it names are out then, and a day of the year that it speaks of was lately.
+    """
+    for text, days in _SEASONS.items():
+        if text in unit[3]:
+            return days
     named = set(re.findall(r"\b4\.\d\b", " ".join((*unit[3:5], *unit[5]))))
     if re.search(WORDS.recent, unit[3]):
         named.add("4.3")
     dates = {name: date.fromisoformat(when) for name, when, _ in WORDS.versions}
-    return max((dates.get(name, dates["4.3"]) for name in named), default=_FIRST_DAY.date())
+    return max((dates.get(name, dates["4.3"]) for name in named), default=_FIRST_DAY.date()), last
 
 
 def _next_release(moment: str) -> str:
@@ -463,10 +474,10 @@ def _next_release(moment: str) -> str:
 
 
 def _build(release: str, moment: str) -> int:
-    """Return the number of a release's build at a moment: some are built each day."""
+    """Return the number of a release's build at a moment: two are built each day."""
     begun = [when for name, when, _ in WORDS.versions if name.count(".") == 1 and name < release]
     age = datetime.fromisoformat(moment).replace(tzinfo=None) - datetime.fromisoformat(begun[-1])
-    return 100 + int(age / timedelta(minutes=40))
+    return 100 + int(age / timedelta(hours=12))
 
 
 def _attachments(

@@ -203,8 +203,12 @@ class _Maker:
             name, team, what = row["name"], row["team"], row["what"]
             lead = next(t["lead"] for t in self.facts["teams"] if t["name"] == team)
             price = rng.randint(*row["price"])
-            major = 1 + (2025 - row["since"]) // 2
-            months = sorted(rng.sample(range(1, 13), rng.randint(2, 5)))
+            major = max(1, (2025 - row["since"]) // 3)  # None has the 4 of the main software.
+            # Weeks lie between two releases: one month at least is left out.
+            count = rng.randint(2, 5)
+            months = [
+                month + i for i, month in enumerate(sorted(rng.sample(range(1, 14 - count), count)))
+            ]
             releases = [
                 (f"{major}.{minor}", company.workday(rng, first, first + timedelta(25)).isoformat())
                 for minor, first in enumerate(date(2025, month, 3) for month in months)
@@ -259,7 +263,8 @@ class _Maker:
         self.facts["products"] = products
         listed = [(f"[[{p['name']}|{p['page']}]]", p["team"], p["release"]) for p in products]
         self.pages["Products"] = (
-            "# Products\n\nWhat we sell. Each product counts its own releases.\n\n"
+            "# Products\n\nWhat we sell. Each product counts its own releases; the versions in the "
+            "tracker are those of Northfield Warehouse.\n\n"
             + table(("Product", "Team", "Current release"), *listed)
         )
 
