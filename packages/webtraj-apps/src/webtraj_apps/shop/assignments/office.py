@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import random
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from webtraj.environments.actions import Scroll
@@ -24,6 +24,7 @@ from webtraj_apps.tasks import (
     Expected,
     Facts,
     Parts,
+    Row,
     added,
     anything,
     assign,
@@ -419,14 +420,20 @@ def _draw_verdict(rng: random.Random) -> tuple[str, str, int]:
     return _VERDICTS[rng.random() < 0.5]
 
 
-def _expect_verdict(reviews: Iterable[Facts], status: int) -> Parts:
-    """Expect a new status of reviews; the ratings of their products may change."""
-    reviews = list(reviews)
+def _expect_verdict(facts: Facts, reviews: Sequence[Row], status: int) -> Parts:
+    """Expect a new status of reviews, and the ratings of their products with those approved."""
+    counted = [one for one in facts["reviews"] if not one["waits"]]
+    counted += reviews if status == 1 else []
+    scores = {
+        product: [one["score"] for one in counted if one["product"] == product]
+        for product in {one["product"] for one in reviews}
+    }
     return (
         [changed_row("reviews_productreview", one, status=status) for one in reviews],
         [
-            optional(changed("catalogue_product", {"id": product}, rating=anything))
-            for product in {one["product"] for one in reviews}
+            optional(changed("catalogue_product", {"id": product}, rating=sum(all_) / len(all_)))
+            for product, all_ in scores.items()
+            if all_
         ],
     )
 
@@ -445,7 +452,7 @@ def _office_review(facts: Facts, rng: random.Random) -> Assignment:
         "moderation.",
         (_open_menu("Content", "Reviews"), _choose(f"reviews/{review['id']}/", "Edit")),
         (select("#id_status", status), click(_FORM, "Save")),
-        _expect_verdict([review], number),
+        _expect_verdict(facts, [review], number),
     )
 
 
@@ -457,8 +464,8 @@ def _office_moderate(facts: Facts, rng: random.Random) -> Assignment:
     wanted = (4, 5) if verb == "Approve" else (1, 2)
     if not set(wanted) & set(scores):
         scores[0] = wanted[0]
-    scored = list(zip(waiting, scores, strict=True))
-    chosen = [one for one, score in scored if score in wanted]
+    scored = [{**one, "score": score} for one, score in zip(waiting, scores, strict=True)]
+    chosen = [one for one in scored if one["score"] in wanted]
     change = "UPDATE reviews_productreview SET score = ? WHERE id = ?"
     return assign(
         f"{verb} all reviews that require moderation and have a score of {wanted[0]} or "
@@ -468,8 +475,8 @@ def _office_moderate(facts: Facts, rng: random.Random) -> Assignment:
         [check(f"input[name=selected_review][value='{one['id']}']") for one in chosen],
         select("table #id_status, .card-header #id_status", status),
         click("button[name=update]"),
-        _expect_verdict(chosen, number),
-        prepare=[(change, (score, one["id"])) for one, score in scored],
+        _expect_verdict(facts, chosen, number),
+        prepare=[(change, (one["score"], one["id"])) for one in scored],
     )
 
 
