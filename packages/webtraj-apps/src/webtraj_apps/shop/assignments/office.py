@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import random
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from webtraj.environments.actions import Scroll
@@ -33,7 +33,6 @@ from webtraj_apps.tasks import (
     draw_day,
     find,
     in_new,
-    optional,
     other_than,
     removed,
     same_text,
@@ -422,20 +421,21 @@ def _draw_verdict(rng: random.Random) -> tuple[str, str, int]:
 
 def _expect_verdict(facts: Facts, reviews: Sequence[Row], status: int) -> Parts:
     """Expect a new status of reviews, and the ratings of their products with those approved."""
-    counted = [one for one in facts["reviews"] if not one["waits"]]
-    counted += reviews if status == 1 else []
-    scores = {
-        product: [one["score"] for one in counted if one["product"] == product]
-        for product in {one["product"] for one in reviews}
-    }
+    before = [one for one in facts["reviews"] if not one["waits"]]
+    after = [*before, *(reviews if status == 1 else [])]
     return (
         [changed_row("reviews_productreview", one, status=status) for one in reviews],
         [
-            optional(changed("catalogue_product", {"id": product}, rating=sum(all_) / len(all_)))
-            for product, all_ in scores.items()
-            if all_
+            changed("catalogue_product", {"id": product}, rating=rating)
+            for product in sorted({one["product"] for one in reviews})
+            if (rating := _rating_of(product, after)) != _rating_of(product, before)
         ],
     )
+
+
+def _rating_of(product: int, reviews: Iterable[Row]) -> float | None:
+    scores = [one["score"] for one in reviews if one["product"] == product]
+    return sum(scores) / len(scores) if scores else None
 
 
 def _waiting(facts: Facts) -> list[Facts]:
