@@ -209,9 +209,11 @@ class _Maker:
             months = [
                 month + i for i, month in enumerate(sorted(rng.sample(range(1, 14 - count), count)))
             ]
+            # 1.0 is of the year in which the product came out.
+            first_minor = 2 * (2025 - row["since"]) if major == 1 else 0
             releases = [
                 (f"{major}.{minor}", company.workday(rng, first, first + timedelta(25)).isoformat())
-                for minor, first in enumerate(date(2025, month, 3) for month in months)
+                for minor, first in enumerate((date(2025, m, 3) for m in months), first_minor)
             ]
             # The releases of the company's main software are told; others have their own.
             if name == company.COMPANY.software[0]["name"]:
@@ -220,7 +222,6 @@ class _Maker:
                     for one in company.COMPANY.releases
                     if one["version"].count(".") == 1 and one["date"] < company.COMPANY.today
                 ]
-                major = int(releases[0][0].partition(".")[0])
             product = {
                 "name": name,
                 "page": f"Products/{name}",
@@ -241,7 +242,7 @@ class _Maker:
             )
             tail = (
                 f"## Releases\n\n{table(('Release', 'Date'), *releases)}\n\n"
-                f"Support for {major}.0 until {product['support_ends']}"
+                f"Support for {releases[0][0]} until {product['support_ends']}"
             )
 
             def facts(amount: int, product: dict[str, Any] = product) -> str:
