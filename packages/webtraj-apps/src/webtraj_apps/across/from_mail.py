@@ -260,7 +260,7 @@ def _no_such_ticket(facts: Facts, rng: random.Random) -> Assignment:
 
 
 def _order_product(facts: Facts, request: Facts, product: str) -> tuple[Facts, Visit, str]:
-    """Deliver a request for a product. Return the mail, its visit, and the begin of the goal."""
+    """Deliver a request for a product. Return the mail, its visit, and how the goal begins."""
     sender = {**request, "name": request["from"]}
     letter, read = write_mail(facts, sender, request["subject"], product=product)
     wants = f"{request['from']} wants something from our shop, see {mail.name_of(letter)} in the"

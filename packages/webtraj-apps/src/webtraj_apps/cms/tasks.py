@@ -195,7 +195,7 @@ def _plain(html: str) -> str:
 
 
 def _content(page: Row) -> dict[str, Any]:
-    """Return tests of what a version contains that is as the page."""
+    """Return the tests for a version with the same content as the page."""
     same = {"title": page["title"], "slug": page["slug"], **page["fields"]}
     none = ("seo_title", "search_description", "show_in_menus", "go_live_at", "expire_at")
     return {name: _same_body(text) for name, text in {**dict.fromkeys(none, ""), **same}.items()}
@@ -210,7 +210,7 @@ def _newest(**values: Any) -> Expected:
 
 
 def _words(page: Row) -> str:
-    """Return what finds a page: the search finds nothing for a title with "&"."""
+    """Return the words to search a page by: with "&" in it, the search finds nothing."""
     return str(page["title"]).replace(" & ", " ")
 
 
@@ -291,7 +291,7 @@ def _edit(page: Row, *more: Steps, **fields: Any) -> Parts:
 
 
 def _draft_summary(page: Row, text: str, *buttons: Step) -> Parts:
-    """Make a newest version with this summary, and else as the page, that is not published."""
+    """Save a draft of a page that changes nothing but the summary."""
     content = _content(page) | {"summary": same_text(text)}
     return (
         (_open(page), fill("#id_summary", text), buttons),

@@ -273,7 +273,7 @@ def _to_log(log: Mapping[str, Any]) -> tuple[Step, ...]:
 
 
 class Action(NamedTuple):
-    """A choice in a ticket's form that sets columns without a field of their own."""
+    """A choice in a ticket's form, such as closing it, which sets several columns."""
 
     steps: tuple[Step, ...]
     columns: Mapping[str, Any]

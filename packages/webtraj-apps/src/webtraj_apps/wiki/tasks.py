@@ -692,7 +692,7 @@ def _open_user(number: int) -> Steps:
 
 
 def _toggle_rights(number: int, value: int, *boxes: str) -> Parts:
-    """Change the rights of a user, which all have another value."""
+    """Switch rights of a user, all on or all off."""
     return (
         (_open_user(number), [click(f'label[for="{box}"]') for box in boxes], _UPDATE_USER),
         changed("user", {"id": number}, **dict.fromkeys(boxes, value)),

@@ -56,7 +56,7 @@ _CHECK_OUT = click("a", "Proceed to checkout")
 
 
 def add_to_basket(facts: Facts, product: Facts, count: int = 1) -> Parts:
-    """Put pieces of a product into the basket; more than one end on its page."""
+    """Put pieces of a product into the basket. With more than one, its page is open in the end."""
     more = (to_basket(), _fill_quantity(product, count)) if count > 1 else ()
     return to_product(product), _add_shown(facts, product, count), more
 
