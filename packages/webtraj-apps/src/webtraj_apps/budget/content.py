@@ -329,7 +329,7 @@ class _Writer:
             here = self.at_home(day)
             owers = rng.sample(here, rng.randint(3, len(here)))
             for what, low, high in outings[number]:
-                amount = round(round(rng.uniform(low, high), 1) * len(owers), 2)
+                amount = round(rng.uniform(low, high) * len(owers), 2)
                 yield Bill(what, amount, rng.choice(owers), owers, day)
 
     def party(self, begun: date) -> Iterator[Bill]:

@@ -245,22 +245,25 @@ def _finish(state: Path, seed: int, departures: list[date]) -> None:
         "GROUP BY 1 ORDER BY 1 DESC"
     )
     rng = random.Random(f"history {seed}")
-    moments, first, begun, gone = [], "2026-02-27", None, datetime.max
-    for number, day, kind, operation in rows.fetchall():
+    moments, first, begun, settled = [], "2026-02-27", None, datetime.max
+    for number, day, kind, operation in rows.fetchall():  # The last first.
         if day:  # Bills are entered late in the evening, or some day after; repayments at once.
             first, begun = day, None
-            at_once = day >= "2026-02-24" or kind.upper() == "REIMBURSEMENT"
+            repays = kind.upper() == "REIMBURSEMENT"
+            at_once = repays or day >= "2026-02-24"
             days = 0 if at_once else rng.choices((0, 1, 2, 4), (8, 5, 2, 1))[0]
-            if datetime.fromisoformat(day) + timedelta(days) > gone:  # Before somebody left.
-                days = 0
             minutes = rng.choice((450, 720, 1080, 1200) if days else (1230,)) + rng.randrange(130)
             seconds = 60 * minutes + rng.randrange(1, 60)
             when = datetime.fromisoformat(day) + timedelta(days, seconds)
+            if when >= settled:  # Before somebody pays a debt back, or leaves.
+                when = settled - timedelta(seconds=rng.randrange(60, 40 * 60))
+            if repays:
+                settled = when
         elif operation == Operation.UPDATE:  # Somebody left, late on the evening before.
             left = datetime.combine(departures.pop(), datetime.min.time())
-            when = gone = left - timedelta(seconds=rng.randrange(20 * 60, 75 * 60))
+            when = settled = left - timedelta(seconds=rng.randrange(20 * 60, 75 * 60))
         else:  # Backwards: on the evening before, the participants, and before them the project.
-            gone = datetime.max
+            settled = datetime.max
             begun = begun or datetime.fromisoformat(first) - timedelta(
                 minutes=rng.randrange(110, 390)
             )
