@@ -216,12 +216,13 @@ def _office_delete_product(facts: Facts, rng: random.Random) -> Assignment:
     used |= {one["product"] for one in facts["reviews"]} | set(facts["picks"])
     product = rng.choice([one for one in free(facts) if one["id"] not in used])
     of = {"product_id": product["id"]}
+    attributes = 4 if product["warranty"] else 3
     return assign(
         f"Delete the product {product['title']} from the catalogue.",
         _search("Catalogue", "Products", title=product["title"]),
         (_choose(f"catalogue/products/{product['id']}/", "Delete"), click(_FORM, "Delete")),
         removed("catalogue_product", id=product["id"]),
-        [removed("catalogue_productattributevalue", **of) for _ in range(4)],
+        [removed("catalogue_productattributevalue", **of) for _ in range(attributes)],
         removed("catalogue_productcategory", **of),
         removed("catalogue_productimage", **of),
         removed("partner_stockrecord", **of),
