@@ -137,7 +137,7 @@ def _hash(code: str) -> str:
 
 
 def _write(made: content.Project, email: str, departures: list[date]) -> dict[str, Any]:
-    """Write a project and return its facts; add the days from which somebody is gone."""
+    """Write a project and return its facts. Append the days on which members leave."""
     from ihatemoney.models import Bill, Person, Project, db
 
     project = Project(
@@ -246,7 +246,7 @@ def _finish(state: Path, seed: int, departures: list[date]) -> None:
     )
     rng = random.Random(f"history {seed}")
     moments, first, begun, settled = [], "2026-02-27", None, datetime.max
-    for number, day, kind, operation in rows.fetchall():  # The last first.
+    for number, day, kind, operation in rows.fetchall():  # From the last entry to the first.
         if day:  # Bills are entered late in the evening, or some day after; repayments at once.
             first, begun = day, None
             repays = kind.upper() == "REIMBURSEMENT"

@@ -42,7 +42,7 @@ _AT_HOME = ("For Sale", "Wanted", "Running", "Cooking", "Board Games", "Gardenin
 _NEWS = ("Announcements", "Projects")
 _WEEK = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
 _COMING = re.compile(rf"(?:\b(?:[Oo]n|[Tt]his|[Nn]ext) |^|[.!?] )({'|'.join(_WEEK)})\b")
-"""How a thread names a day to come."""
+"""The words with which a thread names a coming weekday."""
 _EVERYWHERE = (*_NEWS, "Hardware", "Software")
 """Categories in which people of all sites write; the others are about life in Dundee."""
 _BACK = datetime(2026, 1, 7, tzinfo=UTC)
@@ -345,7 +345,7 @@ class _Writer:
         told = next((n for n, post in enumerate(unit["posts"]) if len(post) > 2), len(texts))
         coming = _COMING.search(texts[0])
         due = _WEEK.index(coming[1]) if coming else None
-        if due is not None:  # Who is late answers after the day.
+        if due is not None:  # A late answer would come after the day.
             pace = min(pace, 4)
         tries = 60
         while True:
@@ -358,8 +358,8 @@ class _Writer:
                     dates.append(_awake(rng, dates[-1], pace))
                 else:
                     dates.append(company.later(rng, dates[-1], pace))
-            # If other dates can be found, each post fits its day, and those before the day for
-            # which a thread asks are written before that day.
+            # Draw again, up to 60 times, until each post fits its day, and what is said about a
+            # coming day is said before it.
             ahead = ((due or 0) - begun.weekday() - 1) % 7 + 1 + 7 * ("next week" in texts[0])
             last = begun.date() + timedelta(days=ahead)
             if tries and (
@@ -399,7 +399,7 @@ def _at_home(unit: Mapping[str, Any]) -> bool:
 
 
 def _works(number: int, where: str | Sequence[str]) -> bool:
-    """Return whether a member works at a site, or in a department or team; all do in ""."""
+    """Return whether a member works in one of these sites, departments or teams; "" is any."""
     one = _POSITIONS[number]
     wanted = [where] if isinstance(where, str) else where
     return where == "" or any(place in (one.site, one.department, one.team) for place in wanted)

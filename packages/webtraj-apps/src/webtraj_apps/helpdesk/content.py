@@ -31,16 +31,16 @@ OPEN, RESOLVED, CLOSED = 1, 3, 4
 _FROM_CUSTOMERS = ("ord", "ret", "web")
 _FIRST, _LAST = date(2026, 1, 5), date(2026, 2, 27)
 _DAYS_OPEN = 22
-"""After so many days hardly a ticket is still open."""
+"""Tickets older than this, in days, are hardly ever open."""
 _DAYS_UNANSWERED = 7
-"""After so many days an open ticket waits for its sender, not for an agent."""
+"""An open ticket older than this, in days, waits for its sender and not for an agent."""
 _WRITES_LETTERS = 23
 """Whoever usually writes more words greets and signs even in a form."""
 _LONG = 60
 _MINUTES = ((0, 0, 0, 5, 5, 5, 10, 10), (0, 0, 5, 5, 10, 15, 20, 30))
-"""What short texts take, and those of more characters than `_LONG`."""
+"""The minutes that a reply may take: a short one, and one of more than `_LONG` characters."""
 _OFFICE = "office"
-"""Under this name a colleague of a buyer writes."""
+"""The signature of a buyer's colleague."""
 _NAMED_DAY = re.compile(r"\{d(\d+)\}")
 
 

@@ -216,10 +216,11 @@ class _Maker:
         asked = "{" in told or (
             kind != "task" and not re.search(WORDS.own, told) and rng.random() < 0.7
         )
-        only = next((names for has, names in WORDS.only.items() if re.search(has, told)), None)
-        customers = [
-            one for one in self.company.COMPANY.customers if only is None or one["name"] in only
-        ]
+        customers = self.company.COMPANY.customers
+        for has, names in WORDS.only.items():
+            if re.search(has, told):
+                customers = [one for one in customers if one["name"] in names]
+                break
         of = rng.choice(customers) if asked else None
         customer, site = (of["name"], rng.choice(of["sites"])) if of else ("", "")
         slots = {"customer": customer, "site": site, "code": f"NF-{next(self.codes)}"}
@@ -321,7 +322,7 @@ class _Maker:
             )
             if when > _LAST_DAY + timedelta(hours=18):
                 when = moment + timedelta(seconds=rng.randint(130, 560))
-            # Two changes at the same second look like those of a clock.
+            # Two changes in a row at the same second of a minute would look like a machine's.
             when += timedelta(seconds=7 if when.second == moment.second else 0)
             moment = when.replace(microsecond=0)
             ticket.update(new)
