@@ -1,1 +1,1 @@
-"""Tasks over two applications."""
+"""Tasks over two or three applications."""

@@ -1,4 +1,4 @@
-"""Tasks between the help desk, the tracker, the wiki, the forum, the shop, budgets and intranet."""
+"""Tasks over two applications, without the webmail."""
 
 from __future__ import annotations
 
@@ -132,11 +132,11 @@ _QUESTIONS: Final = (
         "Who is responsible for the procedure “{}”? The full name, please.",
     ),
 )
-"""What the wiki knows something about, the field with the answer, and the question."""
+"""Questions to the wiki: the kind of fact, the field with the answer, the title and the text."""
 
 
 def _question(facts: Facts, rng: random.Random) -> tuple[str, str, str, str]:
-    """Return the title and the text of a question, its answer, and the wiki's page with it."""
+    """Draw a question; return its title, its text, the answer, and the wiki page that has it."""
     kinds = ("teams", "customers", "products", "servers", "procedures")
     drawn = {kind: rng.choice(facts[kind]) for kind in kinds}
     team = drawn["teams"]
@@ -479,10 +479,8 @@ def _list_with_unknown_product(facts: Facts, rng: random.Random) -> Assignment:
     shop, room = facts["shop"], rng.choice(forum.ROOMS)
     products, unknown = rng.sample(common.free(shop), 6), common.absent(shop, rng)
     titles = [unknown, *(one["title"] for one in products)]
-    asks, lines = (
-        "Could somebody order one of each for us, please?",
-        rng.sample(titles, len(titles)),
-    )
+    asks = "Could somebody order one of each for us, please?"
+    lines = rng.sample(titles, len(titles))
     title = f"Shopping list for the {room} room"
     topic, read = write_topic(facts, rng, "Office Life", title, asks, lines)
     return assign_across(

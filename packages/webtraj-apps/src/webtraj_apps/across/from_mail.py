@@ -60,7 +60,7 @@ def _draw_request(facts: Facts, rng: random.Random, app: str) -> Facts:
 
 
 def _is_known(facts: Facts, username: str) -> bool:
-    """Return whether somebody else is in the address book."""
+    """Return whether somebody other than the user is in the address book."""
     email = _person(facts, username)["email"]
     contacts = {contact["email"] for contact in facts["mail"]["contacts"]}
     return email in contacts - {facts["mail"]["email"]}
@@ -74,7 +74,7 @@ def _question(
     look_up: Visit,
     sender: Facts | None = None,
 ) -> Assignment:
-    """Return the assignment to answer a colleague's question by what another application says.
+    """Return the assignment to answer a colleague's question from another application.
 
     Args:
         facts: The facts.
@@ -155,7 +155,7 @@ _ASKED: Final[dict[str, tuple[Callable[..., list[Any]], dict[str, Any], str]]] =
         ),
     ),
 }
-"""By the column with the answer: which tickets have one, and the question."""
+"""By the column with the answer: how to find tickets that have one, and the question."""
 
 
 @task("across/ask-tracker", apps=("mail", "tracker"), level=2, split="train")
@@ -260,7 +260,7 @@ def _no_such_ticket(facts: Facts, rng: random.Random) -> Assignment:
 
 
 def _order_product(facts: Facts, request: Facts, product: str) -> tuple[Facts, Visit, str]:
-    """Deliver a request for a product. Return the mail, its visit, and how the goal begins."""
+    """Deliver a request for a product; return the mail, its visit, and the start of the goal."""
     sender = {**request, "name": request["from"]}
     letter, read = write_mail(facts, sender, request["subject"], product=product)
     wants = f"{request['from']} wants something from our shop, see {mail.name_of(letter)} in the"
@@ -306,7 +306,7 @@ def _order_for_colleague(facts: Facts, rng: random.Random) -> Assignment:
 
 
 _FIRST_ORDER: Final = 100_000
-"""An order's number is this and the number of its basket."""
+"""An order's number is this plus the id of its basket."""
 
 
 @task("across/cheapest-of-three", apps=("mail", "shop"), level=3, split="train")
@@ -472,7 +472,7 @@ def _meeting_page(facts: Facts, rng: random.Random) -> Assignment:
 def _draw_spender(
     facts: Facts, rng: random.Random, *, everyone: bool
 ) -> tuple[budget.Project, budget.Bill, Facts]:
-    """Return a project, a bill that somebody else paid, and who did."""
+    """Draw a project and a bill that somebody else paid; return them and the payer."""
     own = facts["budget"]
     while True:
         project, bill = budget.draw_bill(own, rng, everyone=everyone)

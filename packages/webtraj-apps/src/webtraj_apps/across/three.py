@@ -170,7 +170,7 @@ def _page_of_release(facts: Facts, rng: random.Random) -> Assignment:
     open_tickets = tracker.find_unclosed_tickets(facts["tracker"], milestone=name)
     first, second = rng.sample(sorted({one["component"] for one in open_tickets}), 2)
     counts = [sum(one["component"] == part for one in open_tickets) for part in (first, second)]
-    short = name.replace(".", "-")  # The wiki takes no full stop in a page's name.
+    short = name.replace(".", "-")  # A page's name in the wiki cannot contain a full stop.
     page = f"Company/{short}"
     text = f"# {name}\n\nDue: {due}\n\n{first}: {counts[0]}\n\n{second}: {counts[1]}"
     board, title = rng.choice(BOARDS), f"How far is {name}?"

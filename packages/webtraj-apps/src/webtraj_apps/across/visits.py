@@ -1,8 +1,8 @@
-"""Visits: what tasks over several applications consist of.
+"""Visits: the parts of tasks over several applications.
 
 A visit holds the steps in one application, the changes that they make, and what its world holds
-before the episode. `assign_across` joins visits; the other functions return those that several
-tasks need.
+before the episode. `assign_across` joins visits; the other functions build those that
+several tasks share.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from webtraj_apps.tracker import tasks as tracker
 from webtraj_apps.wiki import tasks as wiki
 
 _HOMES: Final = {"helpdesk": "/dashboard/"}
-"""Where an agent's way begins, if it is not the front page."""
+"""The page to open by default, if it is not the front page."""
 BOARDS: Final = ("Ideas", "Projects", "Software")
 """Categories of the forum where everybody may start a topic."""
 
@@ -34,11 +34,11 @@ class Visit(NamedTuple):
     parts: Parts
     """The steps there, and the changes that they make."""
     path: str
-    """The page to open; the front page if empty."""
+    """The page to open; the default page of the application if empty."""
     prepare: Sequence[Statement]
-    """What the world holds before the episode."""
+    """SQL that changes the world before the episode."""
     allow: Changes
-    """What may change besides."""
+    """Other changes that may happen."""
 
 
 def at(
@@ -51,11 +51,11 @@ def at(
 def assign_across(goal: str, *visits: Visit, **more: Any) -> Assignment:
     """Return an assignment over several applications.
 
-    Mails may be read, and whoever changes the wiki also adds to its history.
+    Reading mails is always allowed. A change of the wiki may also add to its history.
 
     Args:
         goal: The goal.
-        *visits: The oracle, with the changes that it makes. It begins in the first application.
+        *visits: The visits in their order. The episode starts in the first one's application.
         **more: Other fields of the assignment, such as `answer`.
     """
     steps: list[Steps] = []
@@ -78,8 +78,8 @@ def assign_across(goal: str, *visits: Visit, **more: Any) -> Assignment:
     )
 
 
-def _to_site(app: str, path: str = "") -> Step:
-    """Change to another application."""
+def _to_site(app: str, path: str) -> Step:
+    """Go to another application."""
     return goto(f"http://{app}.test{path or _HOMES.get(app, '/')}")
 
 
@@ -164,7 +164,7 @@ def answer_request(ticket: Facts, text: str) -> Visit:
 
 
 def name_of(ticket: Facts) -> str:
-    """Return what a goal calls a new ticket."""
+    """Return the name of a new ticket in goals."""
     return f"help desk ticket #{ticket['id']} from {ticket['email']}"
 
 
@@ -181,7 +181,7 @@ def file_points(facts: Facts, points: Sequence[Facts], component: Facts, milesto
 
 
 def draw_event(facts: Facts, rng: random.Random) -> Facts:
-    """Draw a page of the intranet with an event that is to come."""
+    """Draw an intranet page of a future event."""
     coming = cms.live_pages(
         facts["cms"], lambda one: one["fields"]["date"] > "2026-03-02", sections=("events",)
     )
@@ -205,7 +205,7 @@ def write_topic(
 
 
 def read_topic(topic: forum.Topic) -> Visit:
-    """Find a topic."""
+    """Find and read a topic."""
     return at("forum", forum.find_topic(topic))
 
 
@@ -222,7 +222,7 @@ def draw_project(facts: Facts, rng: random.Random) -> budget.Project:
     return rng.choice(budget.find_known_projects(facts["budget"]))
 
 
-def enter_bills(project: budget.Project, *bills: budget.Bill, **day: str) -> Visit:
+def enter_bills(project: budget.Project, *bills: budget.Bill, day: str = "") -> Visit:
     """Enter bills of a day, by default of today."""
-    added = [budget.add_bill(project, bill, **day) for bill in bills]
+    added = [budget.add_bill(project, bill, day=day) for bill in bills]
     return at("budget", budget.open_project(project), added)

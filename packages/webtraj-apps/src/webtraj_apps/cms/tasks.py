@@ -53,7 +53,6 @@ from webtraj_apps.tasks import (
 START: Final = "/admin/"
 task = functools.partial(template, user="user", start=START)
 
-"""A page, a user or another fact."""
 _TODAY: Final = "2026-03-02"
 _TABLES: Final = {
     "": "northfield_sectionpage",
@@ -67,10 +66,10 @@ _REVISIONS: Final = tuple(
     kind("wagtailcore_revision", object_id=in_changed("wagtailcore_page", *_TABLES.values()))
     for kind in (added, removed)
 )
-"""The versions of the pages that change."""
+"""Versions of the changed pages, added or removed."""
 _CHANGED: Final = in_changed("wagtailcore_page")
 _OLDER: Final = added("wagtailcore_revision", newest=False, object_id=_CHANGED)
-"""Versions that are not the newest: one may save twice."""
+"""Older versions of the changed pages: an agent may save twice."""
 _REDIRECTS: Final = added("wagtailredirects_redirect", redirect_page_id=_CHANGED)
 _UNPUBLISHED: Final = {"live": 0, "has_unpublished_changes": 1}
 _SECTIONS: Final = ("news", "events", "policies", "jobs")
@@ -104,7 +103,7 @@ _FIELDS: Final[Mapping[str, Field]] = {
 """The fields of all forms."""
 
 
-# What is there.
+# Facts.
 
 
 def _section(facts: Facts, slug: str) -> Row:
@@ -114,7 +113,7 @@ def _section(facts: Facts, slug: str) -> Row:
 def live_pages(
     facts: Facts, *tests: Callable[[Any], Any], sections: Sequence[str] = _SECTIONS
 ) -> list[Row]:
-    """Return pages of these sections that are live, without a newer draft, and not locked."""
+    """Return live, unlocked pages of these sections that have no newer draft and pass all tests."""
     return [
         page
         for page in facts["pages"]
@@ -127,12 +126,12 @@ def live_pages(
 
 
 def _draw_page(facts: Facts, rng: random.Random, *sections: str) -> Row:
-    """Return one of the live pages of these sections, or of all."""
+    """Draw a live page of these sections, by default of all."""
     return rng.choice(live_pages(facts, sections=sections or _SECTIONS))
 
 
 def _draw_draft(facts: Facts, rng: random.Random) -> Row:
-    """Return a page that has never been public."""
+    """Draw a page that has never been public."""
     pages = [page for page in facts["pages"] if not page["live"] and page["section"] in _SECTIONS]
     return rng.choice(pages)
 
@@ -143,14 +142,13 @@ def _not_redirected(facts: Facts) -> Callable[[Any], bool]:
 
 
 def _room(rng: random.Random) -> str:
-    """Return a room without a name, in which no event takes place yet."""
+    """Draw a room that no event uses yet."""
     return f"Dundee, room {rng.randint(1, 4)}.{rng.randint(1, 28):02}"
 
 
-def _draw_person(facts: Facts, rng: random.Random) -> Row:
-    """Return a user that no task logs in."""
-    found: Row = rng.choice(facts["people"][13:])
-    return found
+def _people(facts: Facts) -> list[Row]:
+    """Return the users that no task logs in."""
+    return list(facts["people"][13:])
 
 
 def _names(pages: Iterable[Row]) -> str:
@@ -158,11 +156,11 @@ def _names(pages: Iterable[Row]) -> str:
 
 
 def name_of(page: Row) -> str:
-    """Return what goals call a page."""
+    """Return the name of a page in goals."""
     return f'"{page["title"]}"'
 
 
-# What changes.
+# Expectations.
 
 
 def _page(page: Row, **new: Any) -> Expected:
@@ -170,15 +168,15 @@ def _page(page: Row, **new: Any) -> Expected:
 
 
 def _fields(page: Row, **new: Any) -> Expected:
-    """Expect new values of a page; its text may be written in other HTML, but says the same."""
+    """Expect new values of a page. The HTML of its text may change, but not the words."""
     if "body" in page["fields"]:
         new.setdefault("body", _same_body(page["fields"]["body"]))
     return changed(_TABLES[page["section"]], {"page_ptr_id": page["id"]}, **new)
 
 
 def _values(page: Row) -> dict[str, Any]:
-    """Return what the table of its kind holds of a page."""
-    columns = {"author": "author_id", "body": "body"}
+    """Return the expected columns of a copy of a page, in the table of its section."""
+    columns = {"author": "author_id"}
     tests = {"body": _same_body(page["fields"].get("body", ""))}
     return {
         columns.get(name, name): tests.get(name, lambda value, text=text: str(value) == text)
@@ -195,7 +193,7 @@ def _plain(html: str) -> str:
 
 
 def _content(page: Row) -> dict[str, Any]:
-    """Return the tests for a version with the same content as the page."""
+    """Return tests for a version that has the content of a page."""
     same = {"title": page["title"], "slug": page["slug"], **page["fields"]}
     none = ("seo_title", "search_description", "show_in_menus", "go_live_at", "expire_at")
     return {name: _same_body(text) for name, text in {**dict.fromkeys(none, ""), **same}.items()}
@@ -206,11 +204,23 @@ def _newest(**values: Any) -> Expected:
     return added("wagtailcore_revision", newest=True, **values)
 
 
-# How to get there.
+def _grown(facts: Facts, slug: str, by: int) -> Expected:
+    """Expect a section to have more or fewer pages."""
+    section = _section(facts, slug)
+    return _page(section, numchild=section["children"] + by)
+
+
+def _added(facts: Facts, slug: str, /, **values: Any) -> tuple[Expected, ...]:
+    """Expect a new page in a section."""
+    page = added("wagtailcore_page", **values, parent=_section(facts, slug)["path"])
+    return page, _grown(facts, slug, 1)
+
+
+# Steps.
 
 
 def _words(page: Row) -> str:
-    """Return the words to search a page by: with "&" in it, the search finds nothing."""
+    """Return the words to search for a page. The search finds nothing if they contain "&"."""
     return str(page["title"]).replace(" & ", " ")
 
 
@@ -235,33 +245,19 @@ def _action(page: Row, name: str) -> Steps:
     return _ACTIONS, click(f'a[href^="/admin/pages/{page["id"]}/{name}/"]')
 
 
-def _grown(facts: Facts, slug: str, by: int) -> Expected:
-    """Expect a section to have more or fewer pages."""
-    section = _section(facts, slug)
-    return _page(section, numchild=section["children"] + by)
-
-
-def _added(facts: Facts, slug: str, /, **values: Any) -> tuple[Expected, ...]:
-    """Expect a new page in a section."""
-    page = added("wagtailcore_page", **values, parent=_section(facts, slug)["path"])
-    return page, _grown(facts, slug, 1)
+def _open_section(number: int) -> Steps:
+    """Open the list of a section's pages from the dashboard."""
+    link = f'main td a[href="/admin/pages/{number}/"]'
+    return click('main a[href="/admin/pages/3/"]'), click(link)
 
 
 def _snippets(kind: str, link: str) -> Steps:
-    """Open the list of snippets of a kind, and follow a link of it."""
-    shown = click('a[href="/admin/snippets/"]'), click(f'main a[href$="/northfield/{kind}/"]')
-    return shown, click(link)
-
-
-def _write_snippet(kind: str, **fields: str) -> Steps:
-    link = f'a.w-header-button[href$="/{kind}/add/"]'
-    return _snippets(kind, link), set_fields(_FIELDS, fields), _SAVE
-
-
-def add_term(word: str, meaning: str) -> Parts:
-    """Add a word to the glossary."""
-    term = added("northfield_term", word=word, meaning=same_text(meaning))
-    return _write_snippet("term", word=word, meaning=meaning), term
+    """Open the list of snippets of a kind, and follow a link there."""
+    return (
+        click('a[href="/admin/snippets/"]'),
+        click(f'main a[href$="/northfield/{kind}/"]'),
+        click(link),
+    )
 
 
 def _account(person: Row) -> Steps:
@@ -291,7 +287,7 @@ def _edit(page: Row, *more: Steps, **fields: Any) -> Parts:
 
 
 def _draft_summary(page: Row, text: str, *buttons: Step) -> Parts:
-    """Save a draft of a page that changes nothing but the summary."""
+    """Change only the summary of a page, in a draft that `buttons` save or submit."""
     content = _content(page) | {"summary": same_text(text)}
     return (
         (_open(page), fill("#id_summary", text), buttons),
@@ -308,16 +304,15 @@ def _create(
     publish: bool = True,
     **columns: Any,
 ) -> Parts:
-    """Add a page to a section: `parts` are values of fields, and steps that set `columns`."""
+    """Add a page to a section. `parts` are values of fields, and steps that set `columns`."""
     section, table = _section(facts, slug)["id"], _TABLES[slug]
     steps = [set_fields(_FIELDS, part) if isinstance(part, dict) else part for part in parts]
     for part in parts:
         columns |= columns_of(_FIELDS, part) if isinstance(part, dict) else {}
-    # A version keeps numbers as texts.
+    # A version stores numbers as text.
     version = {name: one if callable(one) else str(one) for name, one in columns.items()}
     return (
-        click('main a[href="/admin/pages/3/"]'),
-        click(f'main td a[href="/admin/pages/{section}/"]'),
+        _open_section(section),
         click(f'a.w-header-button[href="/admin/pages/{section}/add_subpage/"]'),
         click(f'a[href*="/{table.removeprefix("northfield_")}/{section}/"]'),
         (fill("#id_title", title), steps, _PUBLISH if publish else _SAVE),
@@ -337,10 +332,18 @@ def _unpublish(page: Row) -> Parts:
     )
 
 
-def _create_snippet(kind: str, **fields: str) -> Parts:
-    """Add a snippet."""
-    columns = columns_of(_FIELDS, fields)
-    return _write_snippet(kind, **fields), added(f"northfield_{kind}", **columns)
+def _create_snippet(kind: str, fields: Mapping[str, str], **columns: Any) -> Parts:
+    """Add a snippet with these fields. `columns` are the values that need no field."""
+    return (
+        _snippets(kind, f'a.w-header-button[href$="/{kind}/add/"]'),
+        (set_fields(_FIELDS, fields), _SAVE),
+        added(f"northfield_{kind}", **columns_of(_FIELDS, fields), **columns),
+    )
+
+
+def add_term(word: str, meaning: str) -> Parts:
+    """Add a word to the glossary."""
+    return _create_snippet("term", {"word": word, "meaning": meaning})
 
 
 def _create_redirect(path: str, *more: Steps, **columns: Any) -> Parts:
@@ -409,7 +412,7 @@ def _postpone_event(facts: Facts, rng: random.Random) -> Assignment:
 @task("cms/edit-job", level=2, split="train", allow=_REVISIONS)
 def _edit_job(facts: Facts, rng: random.Random) -> Assignment:
     page, hours = _draw_page(facts, rng, "jobs"), rng.choice((18, 22, 28, 30, 38))
-    date, contact = draw_day(rng, 5, 9, days=(10, 28)), _draw_person(facts, rng)["email"]
+    date, contact = draw_day(rng, 5, 9, days=(10, 28)), rng.choice(_people(facts))["email"]
     return assign(
         f"Correct the vacancy {name_of(page)}: {hours} hours a week, apply until {date}, "
         f"contact {contact}. Publish it.",
@@ -434,7 +437,7 @@ def _change_category(facts: Facts, rng: random.Random) -> Assignment:
 
 
 def _first_authors(facts: Facts) -> list[Row]:
-    """Return the authors on the first page of the list to choose from."""
+    """Return the authors on the first page of the dialog that chooses one."""
     return sorted(facts["authors"], key=lambda one: str(one["name"]))[:10]
 
 
@@ -444,7 +447,7 @@ def _choose(author: Row) -> Steps:
 
 
 def _await_shown(selector: str, wanted: bool = True) -> Step:
-    """Wait until an element of a dialog can be seen, or until none can."""
+    """Wait until an element of a dialog is visible, or until none is if `wanted` is false."""
 
     async def step(page: OracleView) -> AsyncIterator[actions.Action]:
         for seconds in PATIENCE:
@@ -644,8 +647,7 @@ def _new_notice(facts: Facts, rng: random.Random) -> Assignment:
     text, level = f"{place} is closed on {day} from {hour}:00.", rng.choice(_LEVELS)
     return assign(
         f'Put the notice "{text}" on the site, as "{level.title()}".',
-        _write_snippet("notice", text=text, level=level),
-        added("northfield_notice", text=same_text(text), level=level, is_shown=1),
+        _create_snippet("notice", {"text": text, "level": level}, is_shown=1),
     )
 
 
@@ -677,7 +679,7 @@ def _new_term(facts: Facts, rng: random.Random) -> Assignment:
     word = f"{word} {rng.choice(('(sales)', '(logistics)', '(finance)', '(purchasing)'))}"
     return assign(
         f'Add the glossary term "{word}" with the meaning "{meaning}"',
-        _create_snippet("term", word=word, meaning=meaning),
+        add_term(word, meaning),
     )
 
 
@@ -694,13 +696,14 @@ def _correct_term(facts: Facts, rng: random.Random) -> Assignment:
 
 @task("cms/new-author", level=2, split="train")
 def _new_author(facts: Facts, rng: random.Random) -> Assignment:
-    person = _draw_person(facts, rng)
+    person = rng.choice(_people(facts))
     role = rng.choice(("Guest author", "Photographer", "Cartoonist"))
+    fields = {"name": person["name"], "role": role, "email": person["email"]}
     return assign(
         f'Add {person["name"]} to the authors, with the role "{role}" and the e-mail'
         " address of their user account.",
         _account(person),
-        _create_snippet("author", name=person["name"], role=role, email=person["email"]),
+        _create_snippet("author", fields),
     )
 
 
@@ -762,7 +765,7 @@ def _delete_redirect(facts: Facts, rng: random.Random) -> Assignment:
 
 @task("cms/give-role", level=2, split="train")
 def _give_role(facts: Facts, rng: random.Random) -> Assignment:
-    person = rng.choice([one for one in facts["people"][13:] if not one["group"]])
+    person = rng.choice([one for one in _people(facts) if not one["group"]])
     group = rng.choice(_ROLES)
     return assign(
         f"{person['name']} should be one of the {group}. Give the user account this role.",
@@ -791,7 +794,7 @@ def _new_user(facts: Facts, rng: random.Random) -> Assignment:
 
 @task("cms/deactivate-user", level=2, split="test")
 def _deactivate_user(facts: Facts, rng: random.Random) -> Assignment:
-    person = _draw_person(facts, rng)
+    person = rng.choice(_people(facts))
     return assign(
         f"{person['name']} has left. Deactivate the user account without deleting it.",
         (_account(person), uncheck("#id_is_active"), _button("Save")),
@@ -841,8 +844,7 @@ def _find_drafts(facts: Facts, rng: random.Random) -> Assignment:
     return assign(
         f'Which pages directly below "{section["title"]}" are drafts that are not public at'
         " all? Answer with their titles, separated by semicolons.",
-        click('main a[href="/admin/pages/3/"]'),
-        click(f'main td a[href="/admin/pages/{section["id"]}/"]'),
+        _open_section(section["id"]),
         prepare=(*(_set_live(one, 1) for one in public), *(_set_live(one, 0) for one in drafts)),
         answer=tuple(page["title"] for page in drafts),
     )

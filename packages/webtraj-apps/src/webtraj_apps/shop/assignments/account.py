@@ -26,7 +26,6 @@ from webtraj_apps.tasks import (
     added,
     anything,
     assign,
-    changed,
     changed_row,
     find_best,
     hash_of,
@@ -114,7 +113,7 @@ def _biggest_order(facts: Facts, rng: random.Random) -> Assignment:
     dates = sorted(one["date"] for one in mine)
     periods = [(start, end) for at, start in enumerate(dates) for end in dates[at + 2 :]]
     found = [(*period, best) for period in periods if (best := biggest(*period))]
-    # Who does not look at the period finds another order, if there is such a period.
+    # Prefer periods without the dearest order: ignoring the period then gives a wrong answer.
     dearest = max(one["total"] for one in mine)
     start, end, best = rng.choice([one for one in found if one[2]["total"] < dearest] or found)
     return assign(
@@ -136,7 +135,7 @@ def _reorder(facts: Facts, rng: random.Random) -> Assignment:
 
 
 def reorderable(facts: Facts) -> list[Facts]:
-    """Return the user's orders of which everything is in stock and nothing in the basket."""
+    """Return the user's orders whose products are all in stock, and none in the basket."""
     taken = {line.product["id"] for line in lines_of(facts)}
 
     def is_there(line: Facts) -> bool:
@@ -159,18 +158,18 @@ def order_again(facts: Facts, order: Facts) -> Parts:
 
 
 def name_of(address: Facts) -> str:
-    """Return what goals call an address of the address book."""
+    """Return the short form of an address, for goals."""
     return f"{address['line1']}, {address['line4']}"
 
 
 def describe(fields: Facts) -> str:
-    """Return all of a new address, for goals."""
+    """Return a new address in full, for goals."""
     names = f"{fields['first_name']} {fields['last_name']}"
     return f"{names}, {name_of(fields)}, {fields['postcode']}, United Kingdom"
 
 
 def new_address(facts: Facts, rng: random.Random) -> dict[str, str]:
-    """Return the fields of an address that the user does not have."""
+    """Draw the fields of an address that the user does not have."""
     person = rng.choice(facts["people"][2:])
     town, code = rng.choice(_TOWNS)
     first, _, last = str(person["name"]).partition(" ")
@@ -253,7 +252,7 @@ def to_list(wishes: Facts) -> tuple[Step, ...]:
 
 
 def _draw_wish(facts: Facts, rng: random.Random) -> tuple[Facts, Facts, Facts]:
-    """Return a wish list, a line of it, and its product."""
+    """Draw a line of a wish list; return the list, the line and its product."""
     wishes = rng.choice(facts["wishlists"])
     line = rng.choice(wishes["lines"])
     return wishes, line, product_of(facts, line["product"])
@@ -400,15 +399,14 @@ def _alert(facts: Facts, rng: random.Random) -> Assignment:
 @task("shop/cancel-alert", level=1, split="train")
 def _cancel_alert(facts: Facts, rng: random.Random) -> Assignment:
     mine, others = _alerts(facts)
-    # There are few alerts; another product makes them many.
-    chosen, product = rng.choice(mine)["id"], rng.choice(others)
-    new = {"status": "Cancelled", "date_cancelled": anything}
+    # There are few alerts, so one of them gets another product.
+    alert, product = rng.choice(mine), rng.choice(others)
     change = "UPDATE customer_productalert SET product_id = ? WHERE id = ?"
     return assign(
         f"I no longer want to be notified about the {product['title']}. Cancel that alert.",
         (to_account("Product Alerts"), click(f"tr:has(a[href='{product['url']}']) a.btn")),
-        changed("customer_productalert", {"id": chosen}, **new),
-        prepare=[(change, (product["id"], chosen))],
+        changed_row("customer_productalert", alert, status="Cancelled", date_cancelled=anything),
+        prepare=[(change, (product["id"], alert["id"]))],
     )
 
 
@@ -436,7 +434,7 @@ def _archive(facts: Facts, rng: random.Random) -> Assignment:
 def _edit_profile(facts: Facts, **fields: str) -> Parts:
     return (
         (to_account("Profile"), click("a.btn", "Edit profile"), fill_form(**fields), _SAVE),
-        changed("auth_user", {"id": facts["people"][0]["id"]}, **fields),
+        changed_row("auth_user", facts["people"][0], **fields),
     )
 
 
@@ -468,7 +466,7 @@ def _password(facts: Facts, rng: random.Random) -> Assignment:
         f"Change the password of my account from {old} to {new}.",
         (to_account("Profile"), click("a.btn", "Change password")),
         (fill_form(old_password=old, new_password1=new, new_password2=new), _SAVE),
-        changed("auth_user", {"id": facts["people"][0]["id"]}, password=hash_of(new)),
+        changed_row("auth_user", facts["people"][0], password=hash_of(new)),
     )
 
 

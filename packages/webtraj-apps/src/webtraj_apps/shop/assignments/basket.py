@@ -43,6 +43,7 @@ from webtraj_apps.tasks import (
     anything,
     assign,
     changed,
+    changed_row,
     find_best,
     in_new,
     other_than,
@@ -56,13 +57,13 @@ _CHECK_OUT = click("a", "Proceed to checkout")
 
 
 def add_to_basket(facts: Facts, product: Facts, count: int = 1) -> Parts:
-    """Put pieces of a product into the basket. With more than one, its page is open in the end."""
+    """Put pieces of a product into the basket; for several, end on the basket's page."""
     more = (to_basket(), _fill_quantity(product, count)) if count > 1 else ()
     return to_product(product), _add_shown(facts, product, count), more
 
 
 def _add_shown(facts: Facts, product: Facts, count: int = 1) -> Parts:
-    """Put the product that is shown into the basket, which holds `count` of it in the end."""
+    """Put the open product into the basket, and expect `count` pieces there in the end."""
     add = click(".add-to-basket button, #add_to_basket_form button", "Add to basket")
     return add, expect_line(facts, product["id"], count)
 
@@ -133,20 +134,20 @@ _PLACE = ("first_name", "last_name", "line1", "line4", "postcode")
 
 
 def bought_with(facts: Facts, product: Facts, count: int = 1) -> list[tuple[Facts, int]]:
-    """Return what an order buys: all in the basket, and a product that was added to it."""
+    """Return the products and quantities in the basket after a product is added."""
     lines = [(line.product, line.quantity) for line in lines_of(facts)]
     return [*lines, (product, count)]
 
 
 def _draw_voucher(facts: Facts, rng: random.Random) -> tuple[str, int, Expected]:
-    """Return the code and the id of a voucher for baskets of any value, and what its use adds."""
+    """Draw a voucher without a minimum; return its code, its id, and the row that its use adds."""
     voucher = rng.choice([one for one in facts["vouchers"] if one["active"] and not one["least"]])
     row = {"basket_id": facts["basket"]["id"], "voucher_id": voucher["id"]}
     return voucher["code"], voucher["id"], added("basket_basket_vouchers", **row)
 
 
 def _use_voucher(code: str) -> tuple[Step, ...]:
-    """Give a voucher's code on the basket's page."""
+    """Enter a voucher's code on the basket's page."""
     return (
         click("a", "I have a voucher code..."),
         wait_until("#voucher_form_container:not([style*='none']) #id_code"),
@@ -196,7 +197,7 @@ def _later(facts: Facts, rng: random.Random) -> Assignment:
         set_quantity(second, new),
         allow=(
             added("basket_basket", status="Saved", owner_id=facts["people"][0]["id"]),
-            changed("basket_basket", {"id": facts["basket"]["id"]}, date_merged=anything),
+            changed_row("basket_basket", facts["basket"], date_merged=anything),
         ),
     )
 
@@ -258,7 +259,7 @@ def _voucher(facts: Facts, rng: random.Random) -> Assignment:
 
 
 def draw_shipping(facts: Facts, rng: random.Random) -> tuple[Facts, str, str]:
-    """Return an address, a shipping method, and the sentence of the goal that names both."""
+    """Draw an address and a shipping method; return them, and a sentence for the goal."""
     address, method = rng.choice(facts["addresses"]), rng.choice(CHECKOUT)
     return address, method, f"Ship it to {name_of(address)}; shipping method: {method}."
 
@@ -298,7 +299,7 @@ def _ship_to_new_address(facts: Facts, rng: random.Random) -> Assignment:
         (add_to_basket(facts, product), to_basket(), _CHECK_OUT, fill_address(fields)),
         click("#new_shipping_address button[type=submit]"),
         _finish_order(facts, bought_with(facts, product), fields, method),
-        # The address is kept for the next time.
+        # The shop may keep the address in the address book.
         allow=(*ORDERED, added("address_useraddress", country_id="GB", **fields)),
     )
 
@@ -341,7 +342,7 @@ def _too_many(facts: Facts, rng: random.Random) -> Assignment:
     return assign(
         f"Put {count} pieces of the {product['title']} in the basket.",
         to_product(product),
-        # Who tries may leave fewer.
+        # An agent that tries may leave fewer pieces in the basket.
         allow=(
             added("basket_line", product_id=product["id"]),
             changed("basket_line", {"product_id": product["id"]}, quantity=anything),

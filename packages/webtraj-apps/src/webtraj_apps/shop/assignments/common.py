@@ -1,4 +1,4 @@
-"""Common parts of the shop's templates: finding a page, and products that are not in use."""
+"""Common parts of the shop's templates: steps to its pages, and queries of its facts."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ task = functools.partial(template, user="user")
 
 
 def absent(facts: Facts, rng: random.Random) -> str:
-    """Return the title of a product that the shop does not have, in a series that it has."""
+    """Draw the title of a missing product, with the first word of one that the shop has."""
     titles = [one["title"] for one in facts["products"]]
     thing = rng.choice([one for one in _ABSENT if one not in " ".join(titles)])
     return f"{rng.choice(titles).split()[0]} {thing}"
@@ -109,9 +109,9 @@ def choose(link: str, item: str = "", text: str | None = None) -> tuple[Step, ..
     """Choose from the menu of a table's row.
 
     Args:
-        link: The condition on `href` that only a link of this row fulfils.
-        item: The same for the item of the menu, if its text does not tell.
-        text: The text of the item.
+        link: A condition on `href` that only a link in this row meets.
+        item: An attribute selector of the menu's item; any item if empty.
+        text: The text of the item; any if None.
     """
     row = f"tr:has(a[{link}])"
     return click(f"{row} .dropdown-toggle"), click(f"{row} .dropdown-item{item}", text)
@@ -146,7 +146,7 @@ def price_of(product: Facts) -> float:
 
 
 def draw_category(facts: Facts, rng: random.Random) -> tuple[str, list[Facts]]:
-    """Return a category and its products, the cheapest first; no two cost the same."""
+    """Draw a category with a different price for each product; return these cheapest first."""
     while True:
         name = rng.choice(facts["products"])["category"]
         found = sorted(in_category(facts, name), key=price_of)
@@ -178,10 +178,8 @@ def expect_line(facts: Facts, product: int, count: int = 1) -> Expected:
 
 def free(facts: Facts) -> list[Facts]:
     """Return products with enough stock that are not in the user's basket or wish lists."""
-    lines = list(facts["basket"]["lines"])
-    for wishes in facts["wishlists"]:
-        lines += wishes["lines"]
-    taken = {line["product"] for line in lines}
+    lists = (facts["basket"], *facts["wishlists"])
+    taken = {line["product"] for one in lists for line in one["lines"]}
     return [one for one in facts["products"] if one["stock"] > 20 and one["id"] not in taken]
 
 

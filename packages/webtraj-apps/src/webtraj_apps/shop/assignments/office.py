@@ -47,11 +47,11 @@ _NEXT = {
     "Shipped": ("Complete", "Returned"),
     "Complete": ("Returned",),
 }
-"""What may become of an order."""
+"""The statuses that may follow a status of an order."""
 _COLOURS = ("Moss", "Ivory", "Rust", "Slate", "Lavender", "Mustard", "Coral", "Petrol")
 _GROUPS = ("Garden Lights", "Gift Sets", "Spare Parts", "Clearance", "New Arrivals", "Workshop")
 _SAVE = click("button[name=action]:not([value=continue])", "Save")
-_FORM = ".page-content form button"
+_BUTTON = ".page-content form button"
 
 
 def _starts(text: str) -> Callable[[Any], bool]:
@@ -59,7 +59,7 @@ def _starts(text: str) -> Callable[[Any], bool]:
 
 
 def _reads(text: str) -> Callable[[Any], bool]:
-    """Test that HTML has this text."""
+    """Return a test that HTML has this text."""
     return lambda value: same_text(text)(re.sub(r"<[^>]*>", " ", str(value)))
 
 
@@ -73,7 +73,7 @@ def _open_menu(menu: str, item: str) -> tuple[Step, ...]:
 
 def _search(menu: str, item: str, **fields: str) -> tuple[Step, ...]:
     """Open a page by the menu, and search there."""
-    return *_open_menu(menu, item), *fill_form(**fields), click(_FORM, "Search")
+    return *_open_menu(menu, item), *fill_form(**fields), click(_BUTTON, "Search")
 
 
 def _open_product(product: Facts, tab: str = "") -> tuple[Step, ...]:
@@ -97,7 +97,7 @@ def _tab(name: str) -> Step:
 
 
 def _choose(path: str, item: str) -> tuple[Step, ...]:
-    """Choose from the menu of a table's row, which has a link to a path."""
+    """Choose from the menu of the row with a link to this path."""
     return choose(f"href^='/dashboard/{path}'", text=item)
 
 
@@ -105,7 +105,7 @@ def _choose(path: str, item: str) -> tuple[Step, ...]:
 
 
 def _in_stock(facts: Facts) -> list[Facts]:
-    """Return products whose new stock nobody waits for: those who do get a notification."""
+    """Return products in stock: new stock of the others would notify those who wait for it."""
     return [one for one in facts["products"] if one["stock"]]
 
 
@@ -148,7 +148,7 @@ def _office_hide(facts: Facts, rng: random.Random) -> Assignment:
     return assign(
         f"Take the {product['title']} off the site: make it non-public, but do not delete it.",
         _open_product(product),
-        act(Scroll(0, 300)),  # The box is under the bar at the bottom.
+        act(Scroll(0, 300)),  # The bar at the bottom covers the box.
         (uncheck("#id_is_public"), _SAVE),
         changed_row("catalogue_product", product, is_public=0),
     )
@@ -193,7 +193,7 @@ def _office_new_product(facts: Facts, rng: random.Random) -> Assignment:
     upc, sku = f"50{rng.randint(10**7, 10**8 - 1)}", f"NF-{rng.randint(1000, 9999)}"
     stock = {"num_in_stock": rng.randint(5, 90), "price": rng.randint(10, 200) + 0.95}
     of = {"product_id": in_new("catalogue_product")}
-    # Types have the numbers of their order, and the first partner is Northfield.
+    # Types are numbered in their order, and partner 1 is Northfield.
     kind = [*catalogue.WORDS.departments].index(department) + 1
     return assign(
         f"Add a new product of the type {department}: title {title}, UPC {upc}, category "
@@ -220,7 +220,7 @@ def _office_delete_product(facts: Facts, rng: random.Random) -> Assignment:
     return assign(
         f"Delete the product {product['title']} from the catalogue.",
         _search("Catalogue", "Products", title=product["title"]),
-        (_choose(f"catalogue/products/{product['id']}/", "Delete"), click(_FORM, "Delete")),
+        (_choose(f"catalogue/products/{product['id']}/", "Delete"), click(_BUTTON, "Delete")),
         removed("catalogue_product", id=product["id"]),
         [removed("catalogue_productattributevalue", **of) for _ in range(attributes)],
         removed("catalogue_productcategory", **of),
@@ -358,7 +358,7 @@ def _office_address(facts: Facts, rng: random.Random) -> Assignment:
         f"Order {order['number']} must go to another address in {order['town']}: change the first "
         f"line to {street} and the postcode to {postcode}.",
         (open_order(order), _tab("Shipping"), click("#shipping a.btn")),
-        (fill_form(**new), click(_FORM, "Update address")),
+        (fill_form(**new), click(_BUTTON, "Update address")),
         changed("order_shippingaddress", address, **new, search_text=anything),
         added("order_ordernote", order_id=order["id"], note_type="System", message=anything),
     )
@@ -374,7 +374,7 @@ def _office_revenue(facts: Facts, rng: random.Random) -> Assignment:
         f"By the order statistics, what was the total revenue from {start} to {end}, both days "
         "included? Answer with the amount.",
         _open_menu("Fulfilment", "Statistics"),
-        (fill_form(date_from=start, date_to=end), click(_FORM, "Filter result")),
+        (fill_form(date_from=start, date_to=end), click(_BUTTON, "Filter result")),
         answer=pounds(total),
     )
 
@@ -413,15 +413,11 @@ def _office_who_bought(facts: Facts, rng: random.Random) -> Assignment:
 
 
 _VERDICTS = {True: ("Approve", "Approved", 1), False: ("Reject", "Rejected", 2)}
-"""The word of the goal, the status and its number."""
-
-
-def _draw_verdict(rng: random.Random) -> tuple[str, str, int]:
-    return _VERDICTS[rng.random() < 0.5]
+"""By whether a review is approved: the verb of the goal, the status and its number."""
 
 
 def _expect_verdict(facts: Facts, reviews: Sequence[Row], status: int) -> Parts:
-    """Expect a new status of reviews, and the ratings of their products with those approved."""
+    """Expect a new status of reviews, and new ratings of their products if it approves them."""
     before = [one for one in facts["reviews"] if not one["waits"]]
     after = [*before, *(reviews if status == 1 else [])]
     return (
@@ -446,13 +442,13 @@ def _waiting(facts: Facts) -> list[Facts]:
 @task("shop/office-review", level=1, split="train")
 def _office_review(facts: Facts, rng: random.Random) -> Assignment:
     review = rng.choice(_waiting(facts))
-    verb, status, number = _draw_verdict(rng)
+    verb, status, number = _VERDICTS[rng.random() < 0.5]
     product = product_of(facts, review["product"])
     return assign(
         f"{verb} the review of the {product['title']} by {review['by']}, which waits for "
         "moderation.",
         (_open_menu("Content", "Reviews"), _choose(f"reviews/{review['id']}/", "Edit")),
-        (select("#id_status", status), click(_FORM, "Save")),
+        (select("#id_status", status), click(_BUTTON, "Save")),
         _expect_verdict(facts, [review], number),
     )
 
@@ -460,7 +456,7 @@ def _office_review(facts: Facts, rng: random.Random) -> Assignment:
 @task("shop/office-moderate", level=2, split="train")
 def _office_moderate(facts: Facts, rng: random.Random) -> Assignment:
     waiting = _waiting(facts)
-    verb, status, number = _draw_verdict(rng)
+    verb, status, number = _VERDICTS[rng.random() < 0.5]
     scores = [rng.randint(1, 5) for _ in waiting]
     wanted = (4, 5) if verb == "Approve" else (1, 2)
     if not set(wanted) & set(scores):
@@ -472,7 +468,7 @@ def _office_moderate(facts: Facts, rng: random.Random) -> Assignment:
         f"{verb} all reviews that require moderation and have a score of {wanted[0]} or "
         f"{wanted[1]}. Leave the others as they are.",
         (_open_menu("Content", "Reviews"), select("#id_status", "Requires moderation")),
-        click(_FORM, "Search"),
+        click(_BUTTON, "Search"),
         [check(f"input[name=selected_review][value='{one['id']}']") for one in chosen],
         select("table #id_status, .card-header #id_status", status),
         click("button[name=update]"),
@@ -505,7 +501,7 @@ def _office_new_voucher(facts: Facts, rng: random.Random) -> Assignment:
         f" and gives the offer “{offer['name']}”. Leave the start as the form has it.",
         (_open_menu("Offers", "Vouchers"), click("a.btn", "Create new voucher")),
         fill_form(name=name, code=code, end_datetime=f"{end} 18:00:00"),
-        (select("#id_usage", label), select("#id_offers", offer["name"]), click(_FORM, "Save")),
+        (select("#id_usage", label), select("#id_offers", offer["name"]), click(_BUTTON, "Save")),
         added("voucher_voucher", name=name, code=code, usage=usage, **dates),
         added("voucher_voucher_offers", voucher_id=number, conditionaloffer_id=offer["id"]),
     )
@@ -524,7 +520,7 @@ def _office_delete_voucher(facts: Facts, rng: random.Random) -> Assignment:
     return assign(
         f"Delete the voucher “{chosen}”.",
         (_search("Offers", "Vouchers", name=chosen), click("tr td .dropdown-toggle")),
-        (click("tr td .dropdown-item", "Delete"), click(_FORM, "Delete")),
+        (click("tr td .dropdown-item", "Delete"), click(_BUTTON, "Delete")),
         removed("voucher_voucher", name=chosen),
         prepare=[(add, (name, name.replace(" ", "").upper())) for name in names],
     )
@@ -539,7 +535,7 @@ def _office_extend_voucher(facts: Facts, rng: random.Random) -> Assignment:
         _open_menu("Offers", "Vouchers"),
         click(f"tr:has(a[href='{path}/stats/{voucher['id']}/']) .dropdown-toggle"),
         click(f".dropdown-item[href='{path}/update/{voucher['id']}/']"),
-        (fill_form(end_datetime=f"{end} 12:00:00"), click(_FORM, "Save")),
+        (fill_form(end_datetime=f"{end} 12:00:00"), click(_BUTTON, "Save")),
         changed_row("voucher_voucher", voucher, end_datetime=_starts(f"{end} 12:00")),
     )
 
@@ -552,7 +548,7 @@ def _office_new_offer(facts: Facts, rng: random.Random) -> Assignment:
     number = facts["ranges"][range_name]
 
     def add_rule(table: str, kind: str, value: int) -> Parts:
-        """Fill in a page for the range; the offer refers to what it adds."""
+        """Add a rule for the range, to which the offer refers."""
         return (
             (select("#id_range", range_name), select("#id_type", kind)),
             fill_form(value=str(value)),
@@ -567,11 +563,11 @@ def _office_new_offer(facts: Facts, rng: random.Random) -> Assignment:
         (_open_menu("Offers", "Offers"), click("a.btn", "Create new offer")),
         (fill_form(name=name), select("#id_offer_type", "Site")),
         added("offer_conditionaloffer", name=name, offer_type="Site", **rules),
-        click(_FORM, "Continue to step 2"),
+        click(_BUTTON, "Continue to step 2"),
         add_rule("offer_benefit", "Percentage", percent),
-        click(_FORM, "Continue to step 3"),
+        click(_BUTTON, "Continue to step 3"),
         add_rule("offer_condition", "Count", least),
-        (click(_FORM, "Continue to step 4"), click(_FORM, "Save this offer")),
+        (click(_BUTTON, "Continue to step 4"), click(_BUTTON, "Save this offer")),
     )
 
 
@@ -609,7 +605,7 @@ def _office_page(facts: Facts, rng: random.Random) -> Assignment:
     return assign(
         f"Make a page “{title}” at the URL {path} with the text “{text}”",
         (_open_menu("Content", "Pages"), click("a.btn", "Create new page")),
-        (fill_form(title=title, url=path, content=text), click(_FORM, "Save")),
+        (fill_form(title=title, url=path, content=text), click(_BUTTON, "Save")),
         added("django_flatpage", url=path, title=title, content=_reads(text)),
         allow=added("django_flatpage_sites", flatpage_id=in_new("django_flatpage")),
     )
