@@ -65,7 +65,7 @@ _OPEN: Final = (1, 2)
 _REOPENED, _RESOLVED, _CLOSED, _DUPLICATE = 2, 3, 4, 5
 PRIORITIES: Final = {1: "1. Critical", 2: "2. High", 3: "3. Normal", 4: "4. Low", 5: "5. Very Low"}
 _MINUTE: Final = 60_000_000
-"""How the database counts durations."""
+"""A minute as the database counts it, in microseconds."""
 _TEXTS: Final = (
     "Thank you for your patience. A colleague will call you this afternoon.",
     "We have found the cause and expect to have it solved by tomorrow.",
@@ -83,7 +83,7 @@ _NOTES: Final = (
 )
 
 
-# What tasks are about.
+# Facts.
 
 
 def find_agent(facts: Facts, username: str) -> Row:
@@ -99,9 +99,10 @@ def find_queue(facts: Facts, slug: str) -> Row:
 def find_tickets(
     facts: Facts, *tests: Callable[[Any], Any], status: tuple[int, ...] = _OPEN, **has: bool
 ) -> list[Row]:
-    """Return tickets in one of these states that pass all tests and have what `has` says.
+    """Return the tickets in one of these states that pass all tests.
 
-    The tickets that nobody owns are `find_tickets(facts, owner=False)`.
+    `has` names fields that must be set (True) or empty (False): `owner=False` finds the tickets
+    that nobody owns.
     """
     return [
         ticket
@@ -113,24 +114,24 @@ def find_tickets(
 
 
 def _others(facts: Facts, *usernames: str) -> list[Row]:
-    """Return the agents without these and without the user."""
+    """Return the agents other than these and the user."""
     left_out = {facts["user"], *usernames}
     return [agent for agent in facts["agents"] if agent["username"] not in left_out]
 
 
 def _colleagues(facts: Facts) -> list[Row]:
-    """Return the people who are no agents."""
+    """Return the people who are not agents."""
     agents = {agent["id"] for agent in facts["agents"]}
     return [one for one in facts["people"] if one["id"] not in agents]
 
 
 def draw_sender(facts: Facts, rng: random.Random) -> str:
-    """Draw the mail address of a colleague who is no agent."""
+    """Draw the mail address of a colleague who is not an agent."""
     return str(rng.choice(_colleagues(facts))["email"])
 
 
 def _mine(facts: Facts) -> list[Row]:
-    """Return the tickets that the colleague without special rights sees as theirs: 25 at most."""
+    """Return the newest tickets of the colleague without special rights, 25 at most."""
     email = find_agent(facts, facts["colleague"])["email"]
     mine = [ticket for ticket in facts["tickets"] if ticket["email"] == email]
     return sorted(mine, key=itemgetter("created"))[-25:]
@@ -149,7 +150,7 @@ class Request(NamedTuple):
 
 
 def prepare_ticket(facts: Facts, queue: str, sender: str, title: str, text: str) -> Request:
-    """Return a new ticket in a queue, for `Assignment.prepare`."""
+    """Return a new ticket in a queue, with the SQL that opens it."""
     number = next_id(facts["tickets"])
     opened = "2026-03-02 08:40:00"
     ticket = (
@@ -176,11 +177,11 @@ def _prepare_resolved(ticket: Row, text: str) -> tuple[Statement, ...]:
     return ((statement, (_RESOLVED, text, ticket["id"])),)
 
 
-# What they change.
+# Expectations.
 
 
 def allow_notes(*tickets: Row, **more: Any) -> tuple[Expected, ...]:
-    """Allow follow-ups without a text, in which the help desk notes what was changed."""
+    """Allow the follow-ups without a text in which the help desk records changes."""
     return tuple(
         optional(added("helpdesk_followup", ticket_id=ticket["id"], comment=comment, **more))
         for ticket in tickets
@@ -193,17 +194,17 @@ def _expect_changed(ticket: Row, **new: Any) -> Expected:
 
 
 def _expect_noted(ticket: Row, **new: Any) -> tuple[Expected, ...]:
-    """Expect new values of a ticket, and allow the notes that come with them."""
+    """Expect new values of a ticket, and allow its notes."""
     return (_expect_changed(ticket, **new), *allow_notes(ticket))
 
 
 def _expect_reply(ticket: Row, text: str, *, public: bool, **more: Any) -> Expected:
-    """Expect a follow-up with a text, which the submitter can read if it is public."""
+    """Expect a follow-up with a text. The submitter can read public ones."""
     comment, shown = same_text(text), int(public)
     return added("helpdesk_followup", ticket_id=ticket["id"], comment=comment, public=shown, **more)
 
 
-# How to get there.
+# Steps.
 
 
 def _search(words: object) -> tuple[Step, ...]:
@@ -236,17 +237,17 @@ def _open_mine(ticket: Row, *first: Step) -> Steps:
 
 
 def _act(entry: str, text: str | None = None) -> Steps:
-    """Choose from the actions of the ticket that is open."""
+    """Choose an action in the menu of the open ticket."""
     return click("#content-wrapper .dropdown > button", "Actions"), click(entry, text)
 
 
 def _follow(ticket: Row, path: str) -> Step:
-    """Follow a link of the ticket that is open."""
+    """Follow a link of the open ticket."""
     return click(f'a[href="/tickets/{ticket["id"]}/{path}"]')
 
 
 def _open_articles(*articles: Row) -> Steps:
-    """Open articles of a category of the knowledge base."""
+    """Open articles in one category of the knowledge base."""
     return (
         click(".sidebar a", "Knowledge Base"),
         click(f'a[href="/kb/{articles[0]["slug"]}/"]'),
@@ -263,9 +264,11 @@ def _report(kind: str) -> Steps:
 
 
 def _filter(*changes: Step, **boxes: int) -> Steps:
-    """Filter the list of all tickets, which shows open ones unless `changes` says otherwise.
+    """Filter the list of all tickets, which shows open and reopened ones by default.
 
-    Each box to tick is given by the part of the filters that it is in.
+    Args:
+        *changes: Steps that change which states are shown.
+        **boxes: The box to tick in each part of the filters, such as `queue=3`.
     """
     return (
         click(".sidebar a", "All Tickets"),
@@ -288,7 +291,7 @@ async def _scroll_filters(page: OracleView) -> AsyncIterator[actions.Action]:
 
 
 def _bulk(action: str, *tickets: Row) -> Steps:
-    """Choose tickets of the list, or all, and do something to them."""
+    """Apply an action to these tickets in the list, or to all if none are given."""
     return (
         wait_until("input[name=ticket_id]"),
         [check(f'input[name=ticket_id][value="{ticket["id"]}"]') for ticket in tickets],
@@ -311,11 +314,12 @@ def _admin(panel: str) -> Steps:
 _RESPOND: Final = click("#respond-tab")
 _SAVE: Final = click('#ticket-respond-form button[type="submit"]')
 _SAVE_LIST: Final = click('#content-wrapper button[type="submit"]', "Save")
+_SAVE_ROW: Final = click('input[name="_save"]')
 _DELETE: Final = click("button.btn-danger")
 
 
 def _write_reply(text: str, *more: Step, public: bool) -> tuple[Step, ...]:
-    """Reply in the ticket that is open; `more` comes before it is sent."""
+    """Reply in the open ticket, with the steps `more` before sending."""
     private = () if public else (uncheck("#id_public"),)
     return (_RESPOND, fill("#commentBox", text), *private, *more, _SAVE)
 
@@ -340,14 +344,14 @@ def respond(
     new: Facts = MappingProxyType({}),
     **fields: Any,
 ) -> Parts:
-    """Respond to the ticket that is open.
+    """Respond to the open ticket.
 
     Args:
         ticket: The ticket.
-        text: What to write; nothing if empty.
-        *choices: What to choose in the form.
+        text: The reply; none if empty.
+        *choices: Further steps in the form.
         public: Whether the submitter can read the text.
-        new: What the choices set, by column.
+        new: The values that `choices` set, by column.
         **fields: New details, by the names of `FIELDS`.
     """
     details = (click('a[href="#collapseDetails"]'), *set_fields(FIELDS, fields)) if fields else ()
@@ -360,13 +364,13 @@ def respond(
 
 
 def resolve(ticket: Row, text: str) -> Parts:
-    """Resolve the ticket that is open, with a public text."""
+    """Resolve the open ticket with a public text."""
     new = {"status": _RESOLVED, "resolution": same_text(text)}
     return respond(ticket, text, check("#st_resolved"), new=new)
 
 
 def _give(ticket: Row, agent: int | None) -> Parts:
-    """Assign the ticket that is open to an agent, or to nobody."""
+    """Assign the open ticket to an agent, or to nobody."""
     return (
         select('select[name="owner"]', str(agent or 0)),
         click('form select[name="owner"] ~ button'),
@@ -383,7 +387,7 @@ def _expect_task(checklist: Any, text: str) -> Expected:
 def create_ticket(
     queue: Row, title: str, body: str, priority: int, email: str, *more: Step, **new: Any
 ) -> Parts:
-    """Enter a ticket for an address, by default without an owner and a due date.
+    """Enter a ticket for an address, by default without an owner or a due date.
 
     Args:
         queue: The queue.
@@ -391,8 +395,8 @@ def create_ticket(
         body: The description.
         priority: The priority, of `PRIORITIES`.
         email: The address.
-        *more: Steps in the other fields of the form.
-        **new: What they set, by column.
+        *more: Steps that fill in other fields.
+        **new: The values that `more` sets, by column.
     """
     columns = {"due_date": None, "assigned_to_id": None, "status": 1} | new
     columns |= {"queue_id": queue["id"], "priority": priority, "submitter_email": email}
@@ -406,7 +410,7 @@ def create_ticket(
 
 
 def _expect_opened(title: str, body: str, **more: Any) -> tuple[Expected, Expected]:
-    """Expect a new ticket."""
+    """Expect a new ticket, with its first follow-up."""
     return (
         added("helpdesk_ticket", title=same_text(title), description=same_text(body), **more),
         added("helpdesk_followup", ticket_id=in_new("helpdesk_ticket"), comment=same_text(body)),
@@ -414,7 +418,7 @@ def _expect_opened(title: str, body: str, **more: Any) -> tuple[Expected, Expect
 
 
 def _submit_ticket(facts: Facts, title: str, body: str, *more: Step, **columns: Any) -> Parts:
-    """Fill in the form to submit a ticket as the colleague; the columns are those of `more`."""
+    """Submit a ticket as the colleague, with the steps `more` and the other columns they set."""
     email = find_agent(facts, facts["colleague"])["email"]
     return (
         (fill("#id_title", title), fill("#id_body", body), *more),
@@ -434,15 +438,12 @@ _ROW_FIELDS: Final[Mapping[str, Field]] = {
 
 
 def _add_row(panel: str, table: str, fields: Facts, *first: Step, **kept: Any) -> Parts:
-    """Add a row in the back office, whose form sets what is `kept` by itself."""
+    """Add a row in the back office; `kept` are columns that the form sets by itself."""
     return (
         (_admin(panel), click(".object-tools a.addlink"), *first),
         (set_fields(_ROW_FIELDS, fields), _SAVE_ROW),
         added(table, **columns_of(_ROW_FIELDS, fields), **kept),
     )
-
-
-_SAVE_ROW: Final = click('input[name="_save"]')
 
 
 # Single tickets.
@@ -608,6 +609,7 @@ def _edit_ticket(facts: Facts, rng: random.Random) -> Assignment:
 
 
 def _plain(ticket: Row) -> bool:
+    """Return whether a ticket has no dependencies, copies or checklists."""
     return not (ticket["depends"] or ticket["copies"] or ticket["lists"])
 
 
@@ -757,7 +759,7 @@ def _edit_checklist(facts: Facts, rng: random.Random) -> Assignment:
         (open_ticket(ticket), _follow(ticket, f"checklists/{checklist['id']}/")),
         (click("#addRow"), fill(f"#id_tasks-{len(tasks)}-description", text), _SAVE_LIST),
         _expect_task(checklist["id"], text),
-        # The page numbers the tasks anew.
+        # The page may renumber the tasks.
         [
             optional(changed_row("helpdesk_checklisttask", one, position=position))
             for position, one in enumerate(tasks, 1)
@@ -800,7 +802,7 @@ _NEW: Final = (
 
 
 def draw_case(rng: random.Random) -> tuple[str, str, str]:
-    """Return a queue, and the title and description of a new ticket."""
+    """Draw the queue, title and description of a new ticket."""
     slug, title, body = rng.choice(_NEW)
     number = rng.randint(100, 999)
     return slug, title.format(n=number), body.format(n=number)
@@ -935,7 +937,7 @@ def _answer_from_article(facts: Facts, rng: random.Random) -> Assignment:
 
 
 def _says(value: str) -> Callable[[Any], bool]:
-    """Test that a text contains an answer, however it is written, but is no list of everything."""
+    """Return a test that a text contains the value in any form, and not much else."""
 
     def test(text: str) -> bool:
         words = text.split()
@@ -1000,7 +1002,7 @@ def _longest_unassigned(facts: Facts, rng: random.Random) -> Assignment:
 
 
 def _draw_share(facts: Facts, rng: random.Random, groups: list[list[Row]]) -> tuple[Any, Row, Row]:
-    """Draw a group of tickets of a queue and an agent, and return it with both."""
+    """Draw one of these groups, and return it with its queue and its owner."""
     group = rng.choice(groups)
     return group, find_queue(facts, group[0]["queue"]), find_agent(facts, group[0]["owner"])
 
@@ -1055,7 +1057,7 @@ def _busiest_agent(facts: Facts, rng: random.Random) -> Assignment:
     owned = [one for one in facts["tickets"] if one["owner"]]
 
     def find_busiest(key: str, value: Any) -> Any:
-        """Return the agent with the most of these tickets, and how many, unless there is a tie."""
+        """Return the agent with the most such tickets, and their number; None if there is a tie."""
         found = Counter(one["owner"] for one in owned if one[key] == value)
         return find_best(found.items(), itemgetter(1))
 
@@ -1100,7 +1102,7 @@ def _save_search(facts: Facts, rng: random.Random) -> Assignment:
 
 
 def _read_filter(text: str) -> Any:
-    """Return the filter of a saved search, if there is nothing else in it."""
+    """Return the filter of a saved search; None if it searches for more than that."""
     query = json.loads(base64.b64decode(text, validate=True))
     if query.get("filtering_null") or query.get("search_string"):
         return None
@@ -1216,11 +1218,11 @@ def _correct_article(facts: Facts, rng: random.Random) -> Assignment:
 
 @task("helpdesk/new-article", level=2, split="test")
 def _new_article(facts: Facts, rng: random.Random) -> Assignment:
-    category = rng.choice(sorted({one["category"] for one in facts["answers"]}))
+    categories = list(dict.fromkeys(one["category"] for one in facts["answers"]))
+    category = rng.choice(sorted(categories))
     thing = rng.choice(("bicycle", "coffee grounds", "old paper", "lost glove", "empty battery"))
     title, question = f"Where do I leave my {thing}?", f"What shall I do with my {thing}?"
     answer = f"In room {rng.randint(1, 4)}.{rng.randint(10, 28)}, between nine and ten."
-    categories = list(dict.fromkeys(one["category"] for one in facts["answers"]))
     fields = {"category": 1 + categories.index(category), "title": title}
     fields |= {"question": question, "answer": answer}
     return assign(

@@ -12,6 +12,7 @@ from datetime import UTC, date, datetime
 from email.message import EmailMessage
 from email.policy import SMTP
 from email.utils import format_datetime
+from operator import itemgetter
 from typing import Any, Final
 
 from webtraj import errors
@@ -32,6 +33,7 @@ from webtraj_apps.tasks import (
     changed,
     changed_row,
     contains,
+    draw_best,
     email_of,
     find,
     find_best,
@@ -47,16 +49,15 @@ from webtraj_apps.tasks import (
 
 task = functools.partial(template, user="user")
 
-"""A mail, a contact, a colleague or another fact."""
-
 READ: Final = (
     changed("read", {}, read=True),
     *(kind("read", mail=in_changed("mail")) for kind in (added, removed)),
 )
-"""Whoever looks at a mail reads it."""
+"""Opening a mail marks it as read."""
 _PATIENCE: Final = 40
+"""How often an oracle looks for an element before it gives up."""
 _POLLS: Final = 5
-"""How often an oracle looks before it takes the time of a step to wait."""
+"""How many looks an oracle takes before it spends a step on waiting."""
 _MESSAGE: Final = ("#messagecontframe",)
 _FORM: Final = ("#preferences-frame",)
 _CONTACT: Final = ("#contact-frame",)
@@ -94,9 +95,9 @@ _VISIBLE: Final = """
   };
 }
 """
-"""Find the first visible element, in frames, with a text or a part of it.
+"""Find the first visible element, also in frames, that has a text or contains it.
 
-Gives a selector of it, and where and how far to scroll, if it is in a list and hidden there.
+Returns its selector, and where and how far to scroll if a list hides it.
 """
 
 
@@ -107,12 +108,12 @@ def _on(
     inside: Sequence[str] = (),
     part: bool = False,
 ) -> Step:
-    """Wait for an element, and act on it; only wait if `make` is None."""
+    """Wait for an element, and act on it unless `make` is None."""
 
     async def step(page: OracleView) -> AsyncIterator[actions_lib.Action]:
         for attempt in range(_PATIENCE):
             found = ref = None
-            # A page that is just being left has no elements.
+            # A page that is being left has no elements.
             with contextlib.suppress(errors.BrowserError):
                 found = await page.evaluate(_VISIBLE, [[*inside, selector], text, part])
                 ref = await page.find((*inside, found["path"])) if found else None
@@ -171,7 +172,7 @@ _TO_MAILS: Final = tap("#taskmenu a.mail")
 _TO_CONTACTS: Final = tap("#taskmenu a.contacts")
 _CONTACT_SHOWN: Final = await_element(".formbuttons .edit", inside=_CONTACT)
 READABLE: Final = await_element(".message-part, .rcmBody", inside=_MESSAGE)
-"""The mail that was chosen is there."""
+"""Wait until the chosen mail is shown."""
 
 
 def to_folder(name: str) -> Step:
@@ -208,7 +209,7 @@ def _choose(mails: Sequence[Row]) -> Steps:
 
 
 def _choose_all(text: str) -> Steps:
-    """Search the open folder, and choose all that is found."""
+    """Search the open folder, and choose all results."""
     menu = tap("#messagelist-header a.select"), tap("#listselect-menu a.select.all")
     return search(text), await_element("#messagelist tr.message"), menu
 
@@ -238,7 +239,7 @@ def _write(subject: str = "", text: str = "", **recipients: Sequence[str]) -> It
 
 
 def _put_before(text: str) -> Step:
-    """Write above the mail that is answered or forwarded."""
+    """Write above the text that is already there."""
 
     async def step(page: OracleView) -> AsyncIterator[actions_lib.Action]:
         async for action in await_element("#composebody")(page):
@@ -267,7 +268,7 @@ def _pick_contact(name: str) -> Steps:
 
 
 def _pick_listed(name: str) -> Steps:
-    """Show a contact of the list. What a search finds cannot be put into groups."""
+    """Show a contact of the list. Contacts found by a search cannot be put into groups."""
     return tap("#contacts-table td.name", name), _CONTACT_SHOWN
 
 
@@ -289,7 +290,7 @@ def _option(name: str, value: str) -> Step:
 _SAVE: Final = (tap("button.submit", inside=_FORM), await_element("#messagestack .confirmation"))
 
 
-# What is there.
+# Facts.
 
 
 def find_mail(facts: Facts, number: int) -> Row:
@@ -299,12 +300,12 @@ def find_mail(facts: Facts, number: int) -> Row:
 
 
 def _mails_of(facts: Facts, rows: Iterable[Row]) -> list[Row]:
-    """Return the mails that some facts are from."""
+    """Return the mails that these facts come from."""
     return [find_mail(facts, row["mail"]) for row in rows]
 
 
 def _draw(facts: Facts, rng: random.Random, kind: str) -> tuple[Any, Row]:
-    """Return a fact of a kind, such as `invoices`, and the mail that it is from."""
+    """Draw a fact of a kind, such as `invoices`, and return it with its mail."""
     row = rng.choice(facts[kind])
     return row, find_mail(facts, row["mail"])
 
@@ -315,13 +316,13 @@ def _invoices_in_inbox(facts: Facts) -> list[Any]:
 
 
 def _draw_newsletter(facts: Facts, rng: random.Random) -> tuple[str, list[Row]]:
-    """Return the name of a newsletter, and its mails."""
+    """Draw a newsletter, and return its name and its mails."""
     newsletter = rng.choice(facts["newsletters"])
     return newsletter["name"], [find_mail(facts, number) for number in newsletter["mails"]]
 
 
 def _draw_position(facts: Facts, rng: random.Random) -> tuple[str, list[Any]]:
-    """Return a position, and the applications for it."""
+    """Draw a position, and return it with the applications for it."""
     position = rng.choice(facts["applications"])["position"]
     return position, [one for one in facts["applications"] if one["position"] == position]
 
@@ -331,7 +332,7 @@ def _in_folder(facts: Facts, folder: str) -> list[Row]:
 
 
 def _unique(facts: Facts, *folders: str) -> list[Row]:
-    """Return the mails of folders whose subject is part of no other."""
+    """Return the mails in these folders whose subject appears in no other subject."""
     subjects = [mail["subject"] for mail in facts["mails"]]
     return [
         mail
@@ -341,24 +342,24 @@ def _unique(facts: Facts, *folders: str) -> list[Row]:
 
 
 def draw_colleague(facts: Facts, rng: random.Random, *others: str) -> Row:
-    """Return somebody at Northfield, but not the user, and none with these addresses."""
+    """Draw somebody at Northfield, but not the user or anybody with these addresses."""
     people = [one for one in facts["people"][1:] if one["email"] not in others]
     found: Row = rng.choice(people)
     return found
 
 
 def _draw_stranger(facts: Facts, rng: random.Random) -> Row:
-    """Return a colleague who is not in the address book."""
+    """Draw a colleague who is not in the address book."""
     return draw_colleague(facts, rng, *(contact["email"] for contact in facts["contacts"]))
 
 
 def place_of(mail: Row) -> str:
-    """Return where goals say that a mail is."""
+    """Return the place of a mail, for goals."""
     return "in the inbox" if mail["folder"] == "INBOX" else f"in the folder {mail['folder']}"
 
 
 def name_of(mail: Row) -> str:
-    """Return what goals call a mail."""
+    """Return the subject and sender of a mail, for goals."""
     return f"the mail “{mail['subject']}” from {mail['from']}"
 
 
@@ -372,15 +373,15 @@ def long_day(day: str) -> str:
 
 
 def deliver(facts: Facts, request: Row, *, text: str = "", **values: str) -> tuple[Statement, ...]:
-    """Put one more mail into the inbox, as the newest one; for `Assignment.prepare`.
+    """Return the SQL that adds a mail to the inbox, for `Assignment.prepare`.
 
     Args:
         facts: The facts of the mailbox.
         request: The mail: `email`, `subject` and `text`, the sender's name as `from` or `name`, and
-            `moment`, when it comes; by default a quarter of an hour before the world begins.
-            One of `facts["requests"]` will do, if it is about the shop.
-        text: What it says after a greeting; by default the text of the request.
-        **values: What takes the place of `{product}` and the like in the text of the request.
+            `moment`, when it arrives; by default it is the newest mail. One of
+            `facts["requests"]` will do, if it is about the shop.
+        text: The text after a greeting; by default the text of the request.
+        **values: Values for placeholders such as `{product}` in the text of the request.
     """
     name = request.get("from") or request["name"]
     moment = request.get("moment", _NEWEST)
@@ -406,17 +407,17 @@ def deliver(facts: Facts, request: Row, *, text: str = "", **values: str) -> tup
 def write_mail(
     facts: Facts, sender: Row, subject: str, text: str = "", **values: str
 ) -> tuple[dict[str, Any], tuple[Statement, ...]]:
-    """Let somebody write a mail; return it, and what delivers it. See `deliver`."""
-    mail = {"from": sender["name"], "email": sender["email"], "subject": subject}
-    letter = {"id": next_id(facts["mails"]), "folder": "INBOX", **mail}
-    return letter, deliver(facts, {**sender, **letter}, text=text, **values)
+    """Return a new mail, and the SQL that delivers it. See `deliver`."""
+    mail = {"id": next_id(facts["mails"]), "folder": "INBOX", "subject": subject}
+    mail |= {"from": sender["name"], "email": sender["email"]}
+    return mail, deliver(facts, {**sender, **mail}, text=text, **values)
 
 
 _NEWEST: Final = datetime(2026, 3, 2, 8, 45, tzinfo=UTC)
 """When the newest mail came: a quarter of an hour before a world begins."""
 
 
-# What is expected.
+# Expectations.
 
 
 def _expect_mail(recipients: str, **shown: Any) -> tuple[Expected, ...]:
@@ -441,7 +442,7 @@ def _expect_answer(
     """Expect an answer to a mail, and `more` changes of that mail."""
     subject = mail["subject"] if mail["subject"].startswith("Re: ") else f"Re: {mail['subject']}"
     others = {*mail["to"], *mail["cc"]} - {facts["email"], mail["email"]} if to_all else set()
-    # An answer to all has the other recipients among either.
+    # The other recipients may be in To or in Cc, so neither is checked.
     recipients = _join({mail["email"], *others})
     return (
         _expect_mail(recipients, subject=same_text(subject), text=text),
@@ -455,7 +456,7 @@ def _expect_moved(mails: Iterable[Row], folder: str, **more: Any) -> Changes:
 
 
 def _same_number(number: str) -> Test:
-    """Test that a phone number is this one, however it is written."""
+    """Return a test for a phone number that compares only the digits."""
     digits = re.sub(r"\D", "", number)
     return lambda value: re.sub(r"\D", "", str(value)) == digits
 
@@ -491,7 +492,7 @@ def answer(
     kept: Callable[[str], Test] = same_text,
     **more: Any,
 ) -> Parts:
-    """Answer the chosen mail; `more` are other changes of it, and `kept` tests the text."""
+    """Answer the chosen mail; `more` are other changes of it, `kept` makes a test of the text."""
     button = "reply-all" if to_all else "reply"
     return (
         (tap(f"#layout-content .header a.{button}"), _put_before(text), _SEND),
@@ -765,13 +766,13 @@ def _reply(facts: Facts, rng: random.Random) -> Assignment:
 @task("mail/empty-folder", level=1, split="test", allow=READ)
 def _empty_folder(facts: Facts, rng: random.Random) -> Assignment:
     folder = rng.choice(("Trash", "Junk"))
-    mails, how = _in_folder(facts, folder), " Leave its mails in the trash."
-    gone = [removed("mail", id=mail["id"]) for mail in mails]
-    return assign(
-        f"Empty the mail folder {folder}.{how if folder == 'Junk' else ''}",
-        _whole_folder(folder, "purge"),
-        _expect_moved(mails, "Trash") if folder == "Junk" else gone,
-    )
+    mails, goal = _in_folder(facts, folder), f"Empty the mail folder {folder}."
+    if folder == "Junk":
+        goal += " Leave its mails in the trash."
+        changes = _expect_moved(mails, "Trash")
+    else:
+        changes = [removed("mail", id=mail["id"]) for mail in mails]
+    return assign(goal, _whole_folder(folder, "purge"), changes)
 
 
 @task("mail/unread-count", level=1, split="train", allow=READ)
@@ -893,12 +894,8 @@ def _rename_folder(facts: Facts, rng: random.Random) -> Assignment:
     folder, name = rng.choice(("Hiring", "Newsletters", "Travel", "Invoices")), rng.choice(_FOLDERS)
     return assign(
         f"Rename the mail folder {folder} to {name}.",
-        (
-            _to_settings("Folders"),
-            tap("#subscription-table a", folder),
-            _field("name", name),
-            _SAVE,
-        ),
+        (_to_settings("Folders"), tap("#subscription-table a", folder)),
+        (_field("name", name), _SAVE),
         (removed("folder", name=folder), added("folder", name=name)),
         _expect_moved(_in_folder(facts, folder), name),
     )
@@ -1111,12 +1108,13 @@ def _meeting(facts: Facts, rng: random.Random) -> Assignment:
 @task("mail/largest-invoice", level=3, split="train", allow=READ)
 def _largest_invoice(facts: Facts, rng: random.Random) -> Assignment:
     found = _invoices_in_inbox(facts)
-    highest = []
-    for month in sorted({one["due"][:7] for one in found}):
-        due = [one for one in found if one["due"].startswith(month)]
-        if len(due) >= 2 and (best := find_best(due, lambda one: one["cents"])):
-            highest.append(best)
-    best = rng.choice(highest)
+
+    def find_due(month: str) -> list[Any]:
+        return [one for one in found if one["due"].startswith(month)]
+
+    months = sorted({one["due"][:7] for one in found})
+    several = [month for month in months if len(find_due(month)) >= 2]
+    _, best = draw_best(rng, several, find_due, itemgetter("cents"))
     mail, person = find_mail(facts, best["mail"]), draw_colleague(facts, rng)
     month = f"{date.fromisoformat(best['due']):%B %Y}"
     return assign(

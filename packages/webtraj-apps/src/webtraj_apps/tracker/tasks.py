@@ -13,7 +13,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from types import MappingProxyType
-from typing import Any, Final, NamedTuple, TypeAlias
+from typing import Any, Final, NamedTuple
 from urllib.parse import unquote_plus
 
 from webtraj.environments.browser.oracles import Step, check, click, fill, press, select, wait_until
@@ -46,7 +46,6 @@ from webtraj_apps.tracker.content import REPORTS, WORDS
 
 task = functools.partial(template, user="user")
 
-Ticket: TypeAlias = Row
 _CUSTOMERS = [one["name"] for one in COMPANY.customers]
 UPCOMING = [name for name, _, completed, _ in WORDS.milestones if not completed]
 DATED = {name: due for name, due, completed, _ in WORDS.milestones if due and not completed}
@@ -62,10 +61,10 @@ FIELDS: Final[Mapping[str, Field]] = {
 """The fields of a ticket's form."""
 
 
-# What tasks are about.
+# Facts.
 
 
-def find_tickets(facts: Facts, **wanted: Any) -> list[Ticket]:
+def find_tickets(facts: Facts, **wanted: Any) -> list[Row]:
     """Return the tickets with these values; a value may be a list of values or a test."""
 
     def fits(value: Any, wish: Any) -> bool:
@@ -80,15 +79,15 @@ def find_tickets(facts: Facts, **wanted: Any) -> list[Ticket]:
     ]
 
 
-def find_unclosed_tickets(facts: Facts, **wanted: Any) -> list[Ticket]:
+def find_unclosed_tickets(facts: Facts, **wanted: Any) -> list[Row]:
     """Return the tickets with these values that are not closed. See `find_tickets`."""
     return find_tickets(facts, status=_OPEN, **wanted)
 
 
 def draw_release(facts: Facts, rng: random.Random, components: int = 1) -> tuple[str, str]:
-    """Return a milestone that is to come, and when it is due, as YYYY-MM-DD.
+    """Draw an upcoming milestone, and return it with its due date (YYYY-MM-DD).
 
-    At least so many components have unclosed tickets in it.
+    At least `components` components have unclosed tickets in it.
     """
 
     def components_of(name: str) -> set[str]:
@@ -103,7 +102,7 @@ def name_of(facts: Facts, username: str) -> str:
     return str(find(facts["people"], username=username)["name"])
 
 
-def _quote(ticket: Ticket) -> str:
+def _quote(ticket: Row) -> str:
     return f"“{ticket['summary']}”"
 
 
@@ -112,51 +111,57 @@ def _micros(when: datetime) -> int:
 
 
 def _on(day: str) -> Callable[[Any], bool]:
-    """Test that a time is on a day."""
+    """Return a test that a time is on a day."""
     start = _micros(datetime.fromisoformat(day).replace(tzinfo=UTC))
     return lambda value: start <= value < start + 86_400_000_000
 
 
 def _evening(day: str) -> str:
-    """Return a time of a day as the tracker writes it."""
+    """Return six in the evening of a day, as forms take it."""
     return f"{day}T18:00:00Z"
 
 
-def _numbers(tickets: Sequence[Ticket]) -> tuple[str, ...]:
+def _numbers(tickets: Sequence[Row]) -> tuple[str, ...]:
     return tuple(str(ticket["id"]) for ticket in tickets)
 
 
 def _draw_kind(facts: Facts, rng: random.Random, *names: str) -> dict[str, str]:
-    """Return the values of these fields that an unclosed ticket has."""
+    """Draw values of these fields that an unclosed ticket has, and return them by field."""
     ticket = rng.choice(find_unclosed_tickets(facts, **dict.fromkeys(names, bool)))
     return {name: ticket[name] for name in names}
 
 
 def _draw_group(
-    facts: Facts, rng: random.Random, names: tuple[str, str], least: int, most: int
-) -> tuple[dict[str, str], list[Ticket]]:
-    """Return two fields, and all unclosed tickets that share their values."""
+    facts: Facts, rng: random.Random, names: tuple[str, str], most: int
+) -> tuple[dict[str, str], list[Row]]:
+    """Draw values of two fields, and return them with all unclosed tickets that have them."""
     fit = find_unclosed_tickets(facts, **dict.fromkeys(names, bool))
-    found = rng.choice(group_rows(fit, *names, least=least, most=most))
+    found = rng.choice(group_rows(fit, *names, most=most))
     return {name: found[0][name] for name in names}, found
 
 
+def _draw_log(facts: Facts, rng: random.Random) -> tuple[Row, Row]:
+    """Draw an attached log file, and return it with its ticket."""
+    log: Row = rng.choice(facts["attachments"])
+    return log, find(facts["tickets"], id=log["ticket"])
+
+
 def _groups(facts: Facts) -> list[tuple[str, str]]:
-    """Return fields and values that unclosed tickets have."""
+    """Return the pairs of a field and a value that unclosed tickets have."""
     names, found = ("component", "customer", "milestone"), find_unclosed_tickets(facts)
     return sorted({(name, ticket[name]) for ticket in found for name in names if ticket[name]})
 
 
-# What they change.
+# Expectations.
 
 
-def _expect_comment(number: int | Callable[[Any], bool], comment: str) -> Expected:
+def _expect_comment(number: int, comment: str) -> Expected:
     """Expect a comment on a ticket."""
     return added("ticket_change", ticket=number, field="comment", newvalue=same_text(comment))
 
 
-def _expect_changed(ticket: Ticket, comment: str = "", **new: Any) -> tuple[Expected, ...]:
-    """Expect new values of a ticket."""
+def _expect_changed(ticket: Row, comment: str = "", **new: Any) -> tuple[Expected, ...]:
+    """Expect new values of a ticket, and a comment if there is one."""
     number = ticket["id"]
     plain = {name: value for name, value in new.items() if name not in _CUSTOM}
     custom = {name: value for name, value in new.items() if name in _CUSTOM}
@@ -174,7 +179,7 @@ _UNSET: Mapping[str, Any] = {
     **dict.fromkeys(("description", "keywords", "cc", "milestone", "version")),
     "status": "new",
 }
-"""Columns of new tickets whose fields nobody has touched."""
+"""The columns of a new ticket whose form fields were left alone."""
 
 
 def _expect_custom(number: int, values: Mapping[str, Any]) -> Iterator[Expected]:
@@ -183,16 +188,16 @@ def _expect_custom(number: int, values: Mapping[str, Any]) -> Iterator[Expected]
         yield added("ticket_custom", ticket=number, name=name, value=value)
 
 
-# How they are done.
+# Steps.
 
 
-def open_ticket(ticket: Ticket) -> tuple[Step, ...]:
+def open_ticket(ticket: Row) -> tuple[Step, ...]:
     """Open a ticket by its number."""
     return fill("#proj-search", f"#{ticket['id']}"), press("#proj-search", "Enter")
 
 
-def search_ticket(ticket: Ticket, text: str = "") -> tuple[Step, ...]:
-    """Search for a text, the summary if there is none, and open the ticket from the results."""
+def search_ticket(ticket: Row, text: str = "") -> tuple[Step, ...]:
+    """Search for a text, by default the summary, and open the ticket from the results."""
     words = f'"{text or ticket["summary"]}"'
     return (
         fill("#proj-search", words),
@@ -202,7 +207,7 @@ def search_ticket(ticket: Ticket, text: str = "") -> tuple[Step, ...]:
 
 
 def _unfold(heading: str, text: str | None = None) -> tuple[Step, ...]:
-    """Open a part of a page that is folded by a script."""
+    """Unfold a part of a page, once the script has folded it."""
     return wait_until(f"{heading} a"), click(f"{heading} a", text)
 
 
@@ -211,7 +216,7 @@ _SUBMIT = click('#propertyform input[name="submit"]')
 
 
 def _change(*more: Step, **new: str) -> tuple[Step, ...]:
-    """Change the ticket whose page is open."""
+    """Change the open ticket."""
     return (*_MODIFY, *set_fields(FIELDS, new), *more, _SUBMIT)
 
 
@@ -221,9 +226,9 @@ def _file(*more: Step, **new: str) -> tuple[Step, ...]:
 
 
 def query_tickets(*more: Step, owner: str = "", **fields: str) -> tuple[Step, ...]:
-    """Ask for the tickets that are not closed and have these fields, of a person or of all.
+    """Query the unclosed tickets with these fields, of one owner or of all.
 
-    The steps `more` come before asking.
+    The steps `more` come before the query is sent.
     """
     anybody = click('#filters tr.owner input[type="button"]')
     whose = select('select[name="0_owner"]', owner) if owner else anybody
@@ -245,13 +250,13 @@ def _admin(panel: str) -> tuple[Step, ...]:
 
 
 def _add(panel: str, form: str, name: str, *more: Step) -> tuple[Step, ...]:
-    """Add something by the form of a page of the administration."""
+    """Add something with a form of the administration."""
     start = (*_admin(panel), fill(f'#{form} input[name="name"]', name))
     return (*start, *more, click(f'#{form} input[name="add"]'))
 
 
 def open_roadmap(*, completed: bool = False) -> tuple[Step, ...]:
-    """Show the milestones, also those that are completed if this is wanted."""
+    """Show the upcoming milestones, and the completed ones too if `completed`."""
     more = (check("#showcompleted"), click("#prefs input[type=submit]")) if completed else ()
     return click("#mainnav a", "Roadmap"), *more
 
@@ -273,7 +278,7 @@ def _to_log(log: Mapping[str, Any]) -> tuple[Step, ...]:
 
 
 class Action(NamedTuple):
-    """A choice in a ticket's form, such as closing it, which sets several columns."""
+    """A choice in a form, such as closing the ticket, and the columns that it sets."""
 
     steps: tuple[Step, ...]
     columns: Mapping[str, Any]
@@ -296,17 +301,15 @@ def resolve(resolution: str) -> Action:
     return Action((check("#action_resolve"), choice), columns)
 
 
-def edit(
-    ticket: Ticket, action: Action = _NO_ACTION, /, *, comment: str = "", **fields: Any
-) -> Parts:
-    """Edit the ticket that is open: set fields by the names of `FIELDS`, and send a comment."""
+def edit(ticket: Row, action: Action = _NO_ACTION, /, *, comment: str = "", **fields: Any) -> Parts:
+    """Edit the open ticket: set fields by the names of `FIELDS`, and add a comment."""
     written = (fill("#comment", comment),) if comment else ()
     columns = {**columns_of(FIELDS, fields), **action.columns}
     return _change(*action.steps, *written, **fields), _expect_changed(ticket, comment, **columns)
 
 
-def add_to_cc(ticket: Ticket, username: str) -> Parts:
-    """Add a person to the Cc of the ticket that is open."""
+def add_to_cc(ticket: Row, username: str) -> Parts:
+    """Add a person to the Cc of the open ticket."""
     wanted = {*ticket["cc"].split(", "), username}
     return (
         _change(cc=f"{ticket['cc']}, {username}"),
@@ -314,8 +317,8 @@ def add_to_cc(ticket: Ticket, username: str) -> Parts:
     )
 
 
-def comment_on(ticket: Ticket, text: str) -> Parts:
-    """Comment on the ticket that is open."""
+def comment_on(ticket: Row, text: str) -> Parts:
+    """Comment on the open ticket."""
     return fill("#comment", text), _SUBMIT, _expect_comment(ticket["id"], text)
 
 
@@ -328,7 +331,7 @@ def create_ticket(
         facts: The facts of the world.
         *more: Steps before the form is sent.
         after: How many tickets the task files before this one.
-        kept: Columns that no field sets here, such as defaults of the form.
+        kept: Other expected columns, such as defaults of the form.
         **fields: Values by the names of `FIELDS`.
     """
     number = next_id(facts["tickets"]) + after
@@ -360,7 +363,7 @@ def set_all(name: str, value: str) -> Action:
     return Action((field, select(f'[name="batchmod_value_{name}"]', value)), {name: value})
 
 
-def edit_found(found: Iterable[Ticket], action: Action) -> Parts:
+def edit_found(found: Iterable[Row], action: Action) -> Parts:
     """Edit all tickets that a query shows."""
     return (
         (click("th.sel input"), _unfold("#batchmod_fieldset legend")),
@@ -389,7 +392,7 @@ def _find_error_code(facts: Facts, rng: random.Random) -> Assignment:
         f"A customer asks what became of the problem report {ticket['code']}. "
         "Which ticket is about it? Answer with its number.",
         search_ticket(ticket, ticket["code"]),
-        answer=f"{ticket['id']}",
+        answer=str(ticket["id"]),
     )
 
 
@@ -429,8 +432,7 @@ def _who_closed(facts: Facts, rng: random.Random) -> Assignment:
 
 @task("tracker/find-last-failure", level=2, split="train")
 def _find_last_failure(facts: Facts, rng: random.Random) -> Assignment:
-    log = rng.choice(facts["attachments"])
-    ticket = find(facts["tickets"], id=log["ticket"])
+    log, ticket = _draw_log(facts, rng)
     return assign(
         f"A log file is attached to the ticket {_quote(ticket)}. "
         "What is the number of the last job in it that failed? Answer with the number.",
@@ -441,8 +443,7 @@ def _find_last_failure(facts: Facts, rng: random.Random) -> Assignment:
 
 @task("tracker/count-failures", level=2, split="test")
 def _count_failures(facts: Facts, rng: random.Random) -> Assignment:
-    log = rng.choice(facts["attachments"])
-    ticket = find(facts["tickets"], id=log["ticket"])
+    log, ticket = _draw_log(facts, rng)
     return assign(
         f"Count the failed jobs in the log file attached to ticket #{ticket['id']}, and "
         "comment on the ticket with this sentence: “The log has N failed jobs.”, with the number "
@@ -633,8 +634,8 @@ _ENDS = {
 
 @task("tracker/resolve", level=1, split="train")
 def _resolve(facts: Facts, rng: random.Random) -> Assignment:
-    ticket, resolution = rng.choice(find_unclosed_tickets(facts)), rng.choice(list(_ENDS))
-    text = _ENDS[resolution]
+    ticket = rng.choice(find_unclosed_tickets(facts))
+    resolution, text = rng.choice(list(_ENDS.items()))
     return assign(
         f"Close ticket #{ticket['id']} with the resolution {resolution} and the comment “{text}”",
         (open_ticket(ticket), edit(ticket, resolve(resolution), comment=text)),
@@ -698,7 +699,7 @@ def _add_cc(facts: Facts, rng: random.Random) -> Assignment:
 
 @task("tracker/set-several", level=2, split="train")
 def _set_several(facts: Facts, rng: random.Random) -> Assignment:
-    # Trac gives a new ticket to the owner of its new component.
+    # When the component of a ticket with the status new changes, Trac changes its owner too.
     ticket = rng.choice(find_tickets(facts, type="defect", status=("accepted", "assigned")))
     new = {
         "component": other_than(rng, WORDS.components, ticket["component"]),
@@ -756,7 +757,7 @@ def _edit_comment(facts: Facts, rng: random.Random) -> Assignment:
         (open_ticket(ticket), click(f'#edit-comment-{count} input[type="submit"]')),
         (fill('textarea[name="edited_comment"]', text), click('input[name="edit_comment"]')),
         changed("ticket_change", comment, newvalue=same_text(text)),
-        # Each edit keeps what the comment said before; who corrects a slip edits twice.
+        # Each edit keeps the previous text. An agent that corrects a slip edits twice.
         added("ticket_change", ticket=number, field="_comment0", newvalue=anything),
         optional(added("ticket_change", ticket=number, field="_comment1", newvalue=anything)),
     )
@@ -806,8 +807,7 @@ def _delete_ticket(facts: Facts, rng: random.Random) -> Assignment:
 
 @task("tracker/delete-attachment", level=2, split="test")
 def _delete_attachment(facts: Facts, rng: random.Random) -> Assignment:
-    log = rng.choice(facts["attachments"])
-    ticket = find(facts["tickets"], id=log["ticket"])
+    log, ticket = _draw_log(facts, rng)
     text = "Removed the log, it contained personal data."
     return assign(
         f"The log file attached to the ticket {_quote(ticket)} contains personal data. "
@@ -833,10 +833,15 @@ _NEWS = (
 )
 
 
+def _draw_defect(rng: random.Random) -> tuple[str, str]:
+    """Draw the summary and the component of a new defect."""
+    pattern, component = rng.choice(_NEWS)
+    return pattern.format(n=rng.randint(11, 989)), component
+
+
 @task("tracker/create-defect", level=1, split="train")
 def _create_defect(facts: Facts, rng: random.Random) -> Assignment:
-    pattern, component = rng.choice(_NEWS)
-    summary = pattern.format(n=rng.randint(11, 989))
+    summary, component = _draw_defect(rng)
     priority = rng.choice(("critical", "minor", "blocker"))
     owner = find(facts["components"], name=component)["owner"]
     kept = {"type": "defect", "reporter": facts["user"], "owner": owner}
@@ -850,8 +855,7 @@ def _create_defect(facts: Facts, rng: random.Random) -> Assignment:
 @task("tracker/create-assigned", level=2, split="train")
 def _create_assigned(facts: Facts, rng: random.Random) -> Assignment:
     customer, version = rng.choice(_CUSTOMERS), rng.choice(WORDS.versions)[0]
-    pattern, component = rng.choice(_NEWS)
-    summary = pattern.format(n=rng.randint(11, 989))
+    summary, component = _draw_defect(rng)
     milestone, owner = rng.choice(UPCOMING), rng.choice(facts["developers"][1:])
     text, name = f"Called in by {customer} this morning.", name_of(facts, owner)
     fields: dict[str, Any] = {"summary": summary, "description": text, "component": component}
@@ -915,7 +919,7 @@ def _split_ticket(facts: Facts, rng: random.Random) -> Assignment:
 
 @task("tracker/retarget-component", level=2, split="train")
 def _retarget_component(facts: Facts, rng: random.Random) -> Assignment:
-    kind, found = _draw_group(facts, rng, ("component", "milestone"), 2, 6)
+    kind, found = _draw_group(facts, rng, ("component", "milestone"), 6)
     target = other_than(rng, UPCOMING, kind["milestone"])
     return assign(
         f"Move to the milestone {target} all tickets of the component {kind['component']} that "
@@ -926,7 +930,7 @@ def _retarget_component(facts: Facts, rng: random.Random) -> Assignment:
 
 @task("tracker/change-priorities", level=2, split="test")
 def _change_priorities(facts: Facts, rng: random.Random) -> Assignment:
-    kind, found = _draw_group(facts, rng, ("customer", "priority"), 2, 6)
+    kind, found = _draw_group(facts, rng, ("customer", "priority"), 6)
     target = other_than(rng, WORDS.priorities, kind["priority"])
     return assign(
         f"All tickets of the customer {kind['customer']} that have the priority "
@@ -938,7 +942,7 @@ def _change_priorities(facts: Facts, rng: random.Random) -> Assignment:
 @task("tracker/hand-over", level=2, split="train")
 def _hand_over(facts: Facts, rng: random.Random) -> Assignment:
     while True:
-        kind, found = _draw_group(facts, rng, ("owner", "milestone"), 2, 7)
+        kind, found = _draw_group(facts, rng, ("owner", "milestone"), 7)
         if kind["owner"] != facts["user"]:
             break
     taker = reassign(facts, other_than(rng, facts["developers"][1:], kind["owner"]))
@@ -1020,8 +1024,8 @@ def _complete_milestone(facts: Facts, rng: random.Random) -> Assignment:
     )
 
 
-def _retargeted(ticket: Ticket, target: str) -> tuple[Expected, ...]:
-    """Expect what Trac does to a ticket whose milestone ends; it comments on its own."""
+def _retargeted(ticket: Row, target: str) -> tuple[Expected, ...]:
+    """Expect a ticket to move when its milestone ends, and allow the comment that Trac adds."""
     return (
         changed_row("ticket", ticket, milestone=target),
         *(
@@ -1208,7 +1212,7 @@ def _save_query(facts: Facts, rng: random.Random) -> Assignment:
 
 def _asks(query: str, wanted: dict[str, str]) -> bool:
     """Return whether a saved query has exactly these conditions."""
-    parts = "".join(query.split("\n")).removeprefix("query:").lstrip("?").split("&")
+    parts = query.replace("\n", "").removeprefix("query:").lstrip("?").split("&")
     shown = ("col", "order", "group", "max", "row", "desc", "groupdesc", "report")
     given: dict[str, set[str]] = {}
     for part in parts:
